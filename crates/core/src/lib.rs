@@ -1,0 +1,1 @@
+//! Every decision of Dovetail, pure: requirements, packing, batching, election, disruption.

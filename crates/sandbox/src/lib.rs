@@ -1,0 +1,1 @@
+//! A Kubernetes API server and an EC2 region in one process, on a clock that can be paused.

@@ -1,0 +1,1 @@
+//! Traces, metrics, health and what an operator loads.
