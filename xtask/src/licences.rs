@@ -27,7 +27,17 @@ pub fn check() -> Result<(), String> {
     println!("== licences");
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)
-        .args(["tree", "--workspace", "--edges", "normal,build,dev", "--prefix", "none", "--format", "{p}\t{l}", "--locked"])
+        .args([
+            "tree",
+            "--workspace",
+            "--edges",
+            "normal,build,dev",
+            "--prefix",
+            "none",
+            "--format",
+            "{p}\t{l}",
+            "--locked",
+        ])
         .current_dir(root())
         .output()
         .map_err(|why| format!("cargo tree cannot be started: {why}"))?;

@@ -55,19 +55,11 @@ impl InstanceType {
     #[must_use]
     pub fn allocatable(&self) -> Resources {
         let mut left = self.capacity.clone();
-        for part in [
-            &self.overhead.kube_reserved,
-            &self.overhead.system_reserved,
-            &self.overhead.eviction_threshold,
-        ] {
+        for part in [&self.overhead.kube_reserved, &self.overhead.system_reserved, &self.overhead.eviction_threshold] {
             left.sub(part);
         }
-        let huge: i64 = self
-            .capacity
-            .iter()
-            .filter(|(name, _)| name.starts_with("hugepages-"))
-            .map(|(_, bytes)| bytes)
-            .sum();
+        let huge: i64 =
+            self.capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, bytes)| bytes).sum();
         if huge > 0 {
             left.set(MEMORY, left.get(MEMORY).saturating_sub(huge));
         }
@@ -92,20 +84,7 @@ struct InstanceTypeFile {
 
 impl From<InstanceTypeFile> for InstanceType {
     fn from(file: InstanceTypeFile) -> Self {
-        let InstanceTypeFile {
-            name,
-            capacity,
-            overhead,
-            requirements,
-            offerings,
-            ..
-        } = file;
-        Self {
-            name,
-            capacity,
-            overhead,
-            requirements,
-            offerings,
-        }
+        let InstanceTypeFile { name, capacity, overhead, requirements, offerings, .. } = file;
+        Self { name, capacity, overhead, requirements, offerings }
     }
 }

@@ -29,16 +29,7 @@ pub const ON_DEMAND: &str = "on-demand";
 pub const RESERVED: &str = "reserved";
 
 /// Keys a pod may ask for although no NodePool defines them; a provider adds its own.
-pub const WELL_KNOWN: [&str; 8] = [
-    NODE_POOL,
-    ZONE,
-    REGION,
-    INSTANCE_TYPE,
-    ARCH,
-    OS,
-    CAPACITY_TYPE,
-    WINDOWS_BUILD,
-];
+pub const WELL_KNOWN: [&str; 8] = [NODE_POOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD];
 
 /// The stable spelling of a label key: old `beta` keys mean the same as the keys that followed them.
 #[must_use]

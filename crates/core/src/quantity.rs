@@ -37,13 +37,8 @@ pub enum QuantityError {
 /// # Errors
 /// [`QuantityError`] for text that is no quantity, below zero, or beyond 64 bits.
 pub fn parse(text: &str, scale: i64) -> Result<i64, QuantityError> {
-    let malformed = |problem| QuantityError::Malformed {
-        text: text.to_owned(),
-        problem,
-    };
-    let overflow = || QuantityError::Overflow {
-        text: text.to_owned(),
-    };
+    let malformed = |problem| QuantityError::Malformed { text: text.to_owned(), problem };
+    let overflow = || QuantityError::Overflow { text: text.to_owned() };
     let (negative, rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -51,16 +46,12 @@ pub fn parse(text: &str, scale: i64) -> Result<i64, QuantityError> {
         None => return Err(malformed("empty")),
     };
     let (mantissa, fraction_digits, suffix) = digits(rest).ok_or_else(overflow)?;
-    if suffix.len() == rest.len()
-        || (fraction_digits == 0 && suffix.len() + 1 == rest.len() && rest.starts_with('.'))
-    {
+    if suffix.len() == rest.len() || (fraction_digits == 0 && suffix.len() + 1 == rest.len() && rest.starts_with('.')) {
         return Err(malformed("no digits"));
     }
     let (ten, two) = suffix_power(suffix).map_err(malformed)?;
     if negative && mantissa != 0 {
-        return Err(QuantityError::Negative {
-            text: text.to_owned(),
-        });
+        return Err(QuantityError::Negative { text: text.to_owned() });
     }
     scaled(mantissa, ten - fraction_digits, two, scale).ok_or_else(overflow)
 }
@@ -71,9 +62,7 @@ fn digits(text: &str) -> Option<(i128, i32, &str)> {
     for (at, byte) in text.bytes().enumerate() {
         match byte {
             b'0'..=b'9' => {
-                mantissa = mantissa
-                    .checked_mul(10)?
-                    .checked_add(i128::from(byte - b'0'))?;
+                mantissa = mantissa.checked_mul(10)?.checked_add(i128::from(byte - b'0'))?;
                 fraction += i32::from(point);
             }
             b'.' if !point => point = true,
@@ -115,9 +104,7 @@ fn scaled(mantissa: i128, ten: i32, two: u32, scale: i64) -> Option<i64> {
     if mantissa == 0 {
         return Some(0);
     }
-    let value = mantissa
-        .checked_mul(i128::from(scale))?
-        .checked_mul(1i128 << two)?;
+    let value = mantissa.checked_mul(i128::from(scale))?.checked_mul(1i128 << two)?;
     let value = if ten >= 0 {
         value.checked_mul(10i128.checked_pow(ten.unsigned_abs())?)?
     } else {
@@ -133,11 +120,7 @@ fn scaled(mantissa: i128, ten: i32, two: u32, scale: i64) -> Option<i64> {
 /// Canonical text of `value` thousandths in decimal form: `250m`, `2`, `10k`.
 #[must_use]
 pub fn format_milli(value: i64) -> String {
-    if value % 1000 == 0 {
-        format_decimal(value / 1000)
-    } else {
-        format!("{value}m")
-    }
+    if value % 1000 == 0 { format_decimal(value / 1000) } else { format!("{value}m") }
 }
 
 /// Canonical text in decimal form: `40`, `10k`, `3M`.
@@ -195,26 +178,13 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_refused_and_says_what_is_allowed() {
-        for text in [
-            "", "m", ".", "1x", "1 Gi", "1gi", "1.2.3", "one", "1e", "1e99999", "0x10", "١",
-        ] {
+        for text in ["", "m", ".", "1x", "1 Gi", "1gi", "1.2.3", "one", "1e", "1e99999", "0x10", "١"] {
             let message = parse(text, 1).unwrap_err().to_string();
             assert!(message.contains("allowed"), "{text}: {message}");
         }
-        assert_eq!(
-            parse("-1", 1),
-            Err(QuantityError::Negative { text: "-1".into() })
-        );
-        assert_eq!(
-            parse("8Ei", 1),
-            Err(QuantityError::Overflow { text: "8Ei".into() })
-        );
-        assert_eq!(
-            parse("9e30", 1),
-            Err(QuantityError::Overflow {
-                text: "9e30".into()
-            })
-        );
+        assert_eq!(parse("-1", 1), Err(QuantityError::Negative { text: "-1".into() }));
+        assert_eq!(parse("8Ei", 1), Err(QuantityError::Overflow { text: "8Ei".into() }));
+        assert_eq!(parse("9e30", 1), Err(QuantityError::Overflow { text: "9e30".into() }));
     }
 
     proptest! {

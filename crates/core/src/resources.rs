@@ -36,13 +36,8 @@ impl Resources {
     ///
     /// # Errors
     /// [`QuantityError`] for the first text that is no quantity.
-    pub fn parse<'a>(
-        amounts: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> Result<Self, QuantityError> {
-        amounts
-            .into_iter()
-            .map(|(name, text)| Ok((name.to_owned(), parse_amount(name, text)?)))
-            .collect()
+    pub fn parse<'a>(amounts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, QuantityError> {
+        amounts.into_iter().map(|(name, text)| Ok((name.to_owned(), parse_amount(name, text)?))).collect()
     }
 
     /// The amount of one resource, zero when it is not there.
@@ -109,10 +104,7 @@ impl Resources {
     #[must_use]
     pub fn fits_in(&self, available: &Self) -> bool {
         available.0.values().all(|amount| *amount >= 0)
-            && self
-                .0
-                .iter()
-                .all(|(name, amount)| *amount <= available.get(name))
+            && self.0.iter().all(|(name, amount)| *amount <= available.get(name))
     }
 
     fn combine(&mut self, other: &Self, with: impl Fn(i64, i64) -> i64) {
@@ -241,24 +233,15 @@ mod tests {
 
     #[test]
     fn a_map_of_quantities_reads_and_writes_canonically() {
-        let read: Resources =
-            serde_json::from_str(r#"{"cpu": 0.5, "memory": "1024Mi", "pods": 58}"#).unwrap();
+        let read: Resources = serde_json::from_str(r#"{"cpu": 0.5, "memory": "1024Mi", "pods": 58}"#).unwrap();
         assert_eq!(read.get(CPU), 500);
-        assert_eq!(
-            serde_json::to_string(&read).unwrap(),
-            r#"{"cpu":"500m","memory":"1Gi","pods":"58"}"#
-        );
+        assert_eq!(serde_json::to_string(&read).unwrap(), r#"{"cpu":"500m","memory":"1Gi","pods":"58"}"#);
     }
 
     #[test]
     fn a_bad_quantity_names_its_resource_and_its_place() {
-        let error = serde_json::from_str::<Resources>("{\"cpu\":\n\"two\"}")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("cpu") && error.contains("line 2") && error.contains("allowed"),
-            "{error}"
-        );
+        let error = serde_json::from_str::<Resources>("{\"cpu\":\n\"two\"}").unwrap_err().to_string();
+        assert!(error.contains("cpu") && error.contains("line 2") && error.contains("allowed"), "{error}");
     }
 
     #[test]

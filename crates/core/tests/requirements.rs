@@ -8,44 +8,26 @@ use dovetail_core::{NodeSelectorRequirement, Operator, Requirement, Requirements
 use proptest::prelude::*;
 
 /// Every value a label can take in the model: integers around the bounds used, words, and one nobody mentions.
-const UNIVERSE: [&str; 14] = [
-    "-2",
-    "-1",
-    "0",
-    "1",
-    "2",
-    "3",
-    "4",
-    "5",
-    "6",
-    "a",
-    "b",
-    "c",
-    "d",
-    "nobody-mentions-this",
-];
+const UNIVERSE: [&str; 14] =
+    ["-2", "-1", "0", "1", "2", "3", "4", "5", "6", "a", "b", "c", "d", "nobody-mentions-this"];
 
 fn written() -> impl Strategy<Value = NodeSelectorRequirement> {
     let values = prop::collection::btree_set(prop::sample::select(&UNIVERSE[..13]), 1..4);
-    (prop::sample::select(&Operator::ALL[..]), values, -1i64..6).prop_map(
-        |(operator, values, bound)| {
-            let values: Vec<String> = match operator {
-                Operator::In | Operator::NotIn => values.into_iter().map(str::to_owned).collect(),
-                Operator::Exists | Operator::DoesNotExist => vec![],
-                _ => vec![bound.to_string()],
-            };
-            NodeSelectorRequirement::new("key", operator, values)
-        },
-    )
+    (prop::sample::select(&Operator::ALL[..]), values, -1i64..6).prop_map(|(operator, values, bound)| {
+        let values: Vec<String> = match operator {
+            Operator::In | Operator::NotIn => values.into_iter().map(str::to_owned).collect(),
+            Operator::Exists | Operator::DoesNotExist => vec![],
+            _ => vec![bound.to_string()],
+        };
+        NodeSelectorRequirement::new("key", operator, values)
+    })
 }
 
 /// What the Kubernetes documentation says of a label that is there.
 fn satisfied(written: &NodeSelectorRequirement, value: &str) -> bool {
     let listed = written.values.iter().any(|one| one == value);
     let compare = |holds: fn(i64, i64) -> bool| {
-        value
-            .parse()
-            .is_ok_and(|value: i64| holds(value, written.values[0].parse().unwrap()))
+        value.parse().is_ok_and(|value: i64| holds(value, written.values[0].parse().unwrap()))
     };
     match written.operator {
         Operator::In => listed,
@@ -60,10 +42,7 @@ fn satisfied(written: &NodeSelectorRequirement, value: &str) -> bool {
 }
 
 fn allowed(requirement: &Requirement) -> BTreeSet<&'static str> {
-    UNIVERSE
-        .into_iter()
-        .filter(|value| requirement.has(value))
-        .collect()
+    UNIVERSE.into_iter().filter(|value| requirement.has(value)).collect()
 }
 
 proptest! {
@@ -110,12 +89,7 @@ proptest! {
 }
 
 fn one(key: &str, operator: Operator, values: &[&str]) -> Requirements {
-    Requirements::from_written(&[NodeSelectorRequirement::new(
-        key,
-        operator,
-        values.iter().copied(),
-    )])
-    .unwrap()
+    Requirements::from_written(&[NodeSelectorRequirement::new(key, operator, values.iter().copied())]).unwrap()
 }
 
 #[test]
@@ -125,67 +99,32 @@ fn a_key_that_is_not_defined_is_compatible_only_when_it_may_be_absent_or_is_well
     let known = BTreeSet::from(["topology.kubernetes.io/zone".to_owned()]);
     assert!(node.compatible(&zone, &BTreeSet::new()).is_err());
     assert!(node.compatible(&zone, &known).is_ok());
-    assert!(
-        node.compatible(&one("other", Operator::NotIn, &["x"]), &known)
-            .is_ok()
-    );
-    assert!(
-        node.compatible(&one("other", Operator::DoesNotExist, &[]), &known)
-            .is_ok()
-    );
-    let error = node
-        .compatible(&one("taem", Operator::Exists, &[]), &known)
-        .unwrap_err()
-        .to_string();
+    assert!(node.compatible(&one("other", Operator::NotIn, &["x"]), &known).is_ok());
+    assert!(node.compatible(&one("other", Operator::DoesNotExist, &[]), &known).is_ok());
+    let error = node.compatible(&one("taem", Operator::Exists, &[]), &known).unwrap_err().to_string();
     assert_eq!(error, "label taem is not defined");
-    let error = node
-        .compatible(
-            &one("topology.kubernetes.io/zon", Operator::Exists, &[]),
-            &known,
-        )
-        .unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("did you mean topology.kubernetes.io/zone?"),
-        "{error}"
-    );
+    let error = node.compatible(&one("topology.kubernetes.io/zon", Operator::Exists, &[]), &known).unwrap_err();
+    assert!(error.to_string().contains("did you mean topology.kubernetes.io/zone?"), "{error}");
 }
 
 #[test]
 fn two_that_may_both_be_absent_never_conflict() {
     let absent = one("team", Operator::DoesNotExist, &[]);
-    assert!(
-        absent
-            .intersects(&one("team", Operator::NotIn, &["a"]))
-            .is_ok()
-    );
-    assert!(
-        absent
-            .intersects(&one("team", Operator::Exists, &[]))
-            .is_err()
-    );
+    assert!(absent.intersects(&one("team", Operator::NotIn, &["a"])).is_ok());
+    assert!(absent.intersects(&one("team", Operator::Exists, &[])).is_err());
 }
 
 #[test]
 fn old_keys_mean_the_stable_ones() {
     let labels = BTreeMap::from([("beta.kubernetes.io/arch".to_owned(), "arm64".to_owned())]);
-    assert!(
-        Requirements::from_labels(&labels)
-            .get("kubernetes.io/arch")
-            .unwrap()
-            .has("arm64")
-    );
+    assert!(Requirements::from_labels(&labels).get("kubernetes.io/arch").unwrap().has("arm64"));
 }
 
 #[test]
 fn min_values_survive_and_the_larger_one_counts() {
     let mut two = NodeSelectorRequirement::new("family", Operator::Exists, Vec::<String>::new());
     two.min_values = Some(2);
-    let three = NodeSelectorRequirement {
-        min_values: Some(3),
-        ..two.clone()
-    };
+    let three = NodeSelectorRequirement { min_values: Some(3), ..two.clone() };
     let both = Requirements::from_written(&[two, three]).unwrap();
     assert_eq!(both.to_written()[0].min_values, Some(3));
 }
@@ -198,10 +137,7 @@ fn values_that_do_not_suit_the_operator_are_refused() {
         (Operator::Gt, vec!["x"]),
         (Operator::Lt, vec!["1", "2"]),
     ] {
-        assert!(
-            Requirement::from_written(&NodeSelectorRequirement::new("key", operator, values))
-                .is_err()
-        );
+        assert!(Requirement::from_written(&NodeSelectorRequirement::new("key", operator, values)).is_err());
     }
     let top = NodeSelectorRequirement::new("key", Operator::Gt, [i64::MAX.to_string()]);
     assert!(Requirement::from_written(&top).unwrap().is_empty());
@@ -210,13 +146,7 @@ fn values_that_do_not_suit_the_operator_are_refused() {
 #[test]
 fn a_typo_is_recognised_and_a_stranger_is_not() {
     let known = ["karpenter.k8s.aws/instance-family", "kubernetes.io/arch"];
-    assert_eq!(
-        likely_typo("karpenter.k8s.aws/instance-famly", known).as_deref(),
-        Some(known[0])
-    );
-    assert_eq!(
-        likely_typo("beta.io/arch", known).as_deref(),
-        Some(known[1])
-    );
+    assert_eq!(likely_typo("karpenter.k8s.aws/instance-famly", known).as_deref(), Some(known[0]));
+    assert_eq!(likely_typo("beta.io/arch", known).as_deref(), Some(known[1]));
     assert_eq!(likely_typo("example.com/colour", known), None);
 }

@@ -25,13 +25,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            price_per_node: 0.02,
-            spot_types: 15,
-            spot_families: 5,
-            price_spread: 1.25,
-            most_types: 600,
-        }
+        Self { price_per_node: 0.02, spot_types: 15, spot_families: 5, price_spread: 1.25, most_types: 600 }
     }
 }
 
@@ -83,11 +77,7 @@ impl PlannedClaim {
     #[must_use]
     pub fn expected_price(&self) -> f64 {
         let sum: f64 = self.options.iter().map(|option| option.price).sum();
-        if self.options.is_empty() {
-            0.0
-        } else {
-            sum / self.options.len() as f64
-        }
+        if self.options.is_empty() { 0.0 } else { sum / self.options.len() as f64 }
     }
 }
 

@@ -118,22 +118,13 @@ impl fmt::Display for Reason {
 impl fmt::Display for PoolReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pool {}: {}", self.pool, self.detail)?;
-        let removed: Vec<_> = self
-            .removed
-            .iter()
-            .filter(|removed| removed.instance_types > 0)
-            .collect();
+        let removed: Vec<_> = self.removed.iter().filter(|removed| removed.instance_types > 0).collect();
         if removed.len() > 1 {
             let each: Vec<_> = removed
                 .iter()
                 .map(|removed| format!("{} by {}", removed.instance_types, removed.rule.name()))
                 .collect();
-            write!(
-                f,
-                " (of {} instance types: {})",
-                self.instance_types,
-                each.join(", ")
-            )?;
+            write!(f, " (of {} instance types: {})", self.instance_types, each.join(", "))?;
         }
         Ok(())
     }

@@ -36,19 +36,13 @@ impl Pod {
         let meta = &pod.metadata;
         Ok(Self {
             name: meta.name.clone().unwrap_or_default(),
-            namespace: meta
-                .namespace
-                .clone()
-                .unwrap_or_else(super::default_namespace),
+            namespace: meta.namespace.clone().unwrap_or_else(super::default_namespace),
             uid: meta.uid.clone().unwrap_or_default(),
             labels: meta.labels.clone().unwrap_or_default(),
             requests: effective_requests(spec)?,
             node_selector: spec.node_selector.clone().unwrap_or_default(),
             affinity: spec.affinity.clone(),
-            topology_spread_constraints: spec
-                .topology_spread_constraints
-                .clone()
-                .unwrap_or_default(),
+            topology_spread_constraints: spec.topology_spread_constraints.clone().unwrap_or_default(),
             tolerations: spec.tolerations.clone().unwrap_or_default(),
             priority: spec.priority.unwrap_or(0),
             host_ports: spec.containers.iter().flat_map(host_ports).collect(),
@@ -99,10 +93,7 @@ fn container_requests(container: &Container) -> Result<Resources, PodError> {
 }
 
 /// Requests; what has only a limit requests it, as the API server's defaulting has it.
-fn requests_or_limits(
-    place: &str,
-    resources: &ResourceRequirements,
-) -> Result<Resources, PodError> {
+fn requests_or_limits(place: &str, resources: &ResourceRequirements) -> Result<Resources, PodError> {
     let mut requests = amounts(place, resources.requests.as_ref())?;
     for (name, amount) in amounts(place, resources.limits.as_ref())?.iter() {
         if requests.find(name).is_none() {
@@ -112,17 +103,10 @@ fn requests_or_limits(
     Ok(requests)
 }
 
-fn amounts(
-    place: &str,
-    quantities: Option<&BTreeMap<String, Quantity>>,
-) -> Result<Resources, PodError> {
+fn amounts(place: &str, quantities: Option<&BTreeMap<String, Quantity>>) -> Result<Resources, PodError> {
     let read = |(name, quantity): (&String, &Quantity)| match parse_amount(name, &quantity.0) {
         Ok(amount) => Ok((name.clone(), amount)),
-        Err(error) => Err(PodError::Quantity {
-            place: place.to_owned(),
-            resource: name.clone(),
-            error,
-        }),
+        Err(error) => Err(PodError::Quantity { place: place.to_owned(), resource: name.clone(), error }),
     };
     quantities.into_iter().flatten().map(read).collect()
 }
@@ -132,10 +116,7 @@ fn host_ports(container: &Container) -> impl Iterator<Item = HostPort> + '_ {
         let number = port.host_port.filter(|number| *number > 0)?;
         Some(HostPort {
             port: number,
-            protocol: port
-                .protocol
-                .clone()
-                .unwrap_or_else(super::default_protocol),
+            protocol: port.protocol.clone().unwrap_or_else(super::default_protocol),
             ip: port.host_ip.clone().unwrap_or_default(),
         })
     })
@@ -147,9 +128,7 @@ mod tests {
     use super::*;
 
     fn requests(spec: serde_json::Value) -> String {
-        effective_requests(&serde_json::from_value(spec).unwrap())
-            .unwrap()
-            .to_string()
+        effective_requests(&serde_json::from_value(spec).unwrap()).unwrap().to_string()
     }
 
     #[test]
@@ -190,9 +169,6 @@ mod tests {
         }))
         .unwrap();
         let error = effective_requests(&spec).unwrap_err().to_string();
-        assert!(
-            error.starts_with("container app: cpu: bad quantity"),
-            "{error}"
-        );
+        assert!(error.starts_with("container app: cpu: bad quantity"), "{error}");
     }
 }

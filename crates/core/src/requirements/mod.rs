@@ -101,9 +101,7 @@ impl Requirements {
 
     /// Keys and requirements in order of key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Requirement)> {
-        self.0
-            .iter()
-            .map(|(key, requirement)| (key.as_str(), requirement))
+        self.0.iter().map(|(key, requirement)| (key.as_str(), requirement))
     }
 
     /// Whether nothing is required.
@@ -136,23 +134,13 @@ impl Requirements {
     ///
     /// # Errors
     /// [`Incompatible`] on the first key that stands in the way.
-    pub fn compatible(
-        &self,
-        wanted: &Self,
-        allowed_undefined: &BTreeSet<String>,
-    ) -> Result<(), Incompatible> {
+    pub fn compatible(&self, wanted: &Self, allowed_undefined: &BTreeSet<String>) -> Result<(), Incompatible> {
         for (key, requirement) in &wanted.0 {
-            if self.0.contains_key(key)
-                || allowed_undefined.contains(key)
-                || requirement.allows_absence()
-            {
+            if self.0.contains_key(key) || allowed_undefined.contains(key) || requirement.allows_absence() {
                 continue;
             }
             let known = self.0.keys().chain(allowed_undefined).map(String::as_str);
-            return Err(Incompatible::Undefined {
-                key: key.clone(),
-                hint: likely_typo(key, known),
-            });
+            return Err(Incompatible::Undefined { key: key.clone(), hint: likely_typo(key, known) });
         }
         self.intersects(wanted)
     }
@@ -182,11 +170,7 @@ impl fmt::Display for Requirements {
 pub fn describe(key: &str, requirement: &Requirement) -> String {
     let mut written = Vec::new();
     requirement.to_written(key, &mut written);
-    written
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(" and ")
+    written.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
 
 /// The known key that `key` was probably meant to be: the same name in another domain, or within an edit or a few.

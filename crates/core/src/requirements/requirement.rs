@@ -19,32 +19,19 @@ impl Requirement {
     /// Everything: the label exists, whatever its value.
     #[must_use]
     pub fn exists() -> Self {
-        Self {
-            complement: true,
-            values: BTreeSet::new(),
-            gte: None,
-            lte: None,
-            min_values: None,
-        }
+        Self { complement: true, values: BTreeSet::new(), gte: None, lte: None, min_values: None }
     }
 
     /// The label must not be there.
     #[must_use]
     pub fn does_not_exist() -> Self {
-        Self {
-            complement: false,
-            ..Self::exists()
-        }
+        Self { complement: false, ..Self::exists() }
     }
 
     /// Exactly one of these values.
     #[must_use]
     pub fn one_of<V: Into<String>>(values: impl IntoIterator<Item = V>) -> Self {
-        Self {
-            complement: false,
-            values: values.into_iter().map(Into::into).collect(),
-            ..Self::exists()
-        }
+        Self { complement: false, values: values.into_iter().map(Into::into).collect(), ..Self::exists() }
     }
 
     /// Reads what was written.
@@ -52,38 +39,22 @@ impl Requirement {
     /// # Errors
     /// [`RequirementError`] when the values do not suit the operator.
     pub fn from_written(written: &NodeSelectorRequirement) -> Result<Self, RequirementError> {
-        let NodeSelectorRequirement {
-            key,
-            operator,
-            values,
-            min_values,
-        } = written;
+        let NodeSelectorRequirement { key, operator, values, min_values } = written;
         if key.is_empty() {
             return Err(RequirementError::NoKey);
         }
         let mut requirement = match operator {
             Operator::In | Operator::NotIn if values.is_empty() => {
-                return Err(RequirementError::NoValues {
-                    key: key.clone(),
-                    operator: *operator,
-                });
+                return Err(RequirementError::NoValues { key: key.clone(), operator: *operator });
             }
             Operator::In => Self::one_of(values.iter().cloned()),
-            Operator::NotIn => Self {
-                complement: true,
-                ..Self::one_of(values.iter().cloned())
-            },
+            Operator::NotIn => Self { complement: true, ..Self::one_of(values.iter().cloned()) },
             Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
-                return Err(RequirementError::NeedsNoValues {
-                    key: key.clone(),
-                    operator: *operator,
-                });
+                return Err(RequirementError::NeedsNoValues { key: key.clone(), operator: *operator });
             }
             Operator::Exists => Self::exists(),
             Operator::DoesNotExist => Self::does_not_exist(),
-            Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => {
-                Self::bounded(key, *operator, values)?
-            }
+            Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => Self::bounded(key, *operator, values)?,
         };
         if let Some(least) = *min_values {
             let problem = match operator {
@@ -94,11 +65,7 @@ impl Requirement {
                 _ => None,
             };
             if let Some(problem) = problem {
-                return Err(RequirementError::MinValues {
-                    key: key.clone(),
-                    min_values: least,
-                    problem,
-                });
+                return Err(RequirementError::MinValues { key: key.clone(), min_values: least, problem });
             }
             requirement.min_values = Some(least);
         }
@@ -125,11 +92,7 @@ impl Requirement {
         if gte.is_none() && lte.is_none() {
             return Ok(Self::does_not_exist());
         }
-        Ok(Self {
-            gte,
-            lte,
-            ..Self::exists()
-        })
+        Ok(Self { gte, lte, ..Self::exists() })
     }
 
     /// Whether a label with this value satisfies the requirement.
@@ -162,10 +125,7 @@ impl Requirement {
         if let (Some(least), Some(most)) = (gte, lte)
             && least > most
         {
-            return Self {
-                min_values,
-                ..Self::does_not_exist()
-            };
+            return Self { min_values, ..Self::does_not_exist() };
         }
         let values: BTreeSet<String> = match (self.complement, other.complement) {
             (true, true) => self.values.union(&other.values).cloned().collect(),
@@ -174,41 +134,18 @@ impl Requirement {
             (false, false) => self.values.intersection(&other.values).cloned().collect(),
         };
         let complement = self.complement && other.complement;
-        let bounds = Self {
-            complement: true,
-            values: BTreeSet::new(),
-            gte,
-            lte,
-            min_values,
-        };
+        let bounds = Self { complement: true, values: BTreeSet::new(), gte, lte, min_values };
         // Values outside the bounds say nothing; a concrete set needs no bounds any more.
-        let values = values
-            .into_iter()
-            .filter(|value| bounds.within(value))
-            .collect();
-        if complement {
-            Self { values, ..bounds }
-        } else {
-            Self {
-                values,
-                min_values,
-                ..Self::does_not_exist()
-            }
-        }
+        let values = values.into_iter().filter(|value| bounds.within(value)).collect();
+        if complement { Self { values, ..bounds } } else { Self { values, min_values, ..Self::does_not_exist() } }
     }
 
     /// Whether any value satisfies both.
     #[must_use]
     pub fn intersects(&self, other: &Self) -> bool {
         match (self.complement, other.complement) {
-            (false, _) => self
-                .values
-                .iter()
-                .any(|value| self.within(value) && other.has(value)),
-            (_, false) => other
-                .values
-                .iter()
-                .any(|value| other.within(value) && self.has(value)),
+            (false, _) => self.values.iter().any(|value| self.within(value) && other.has(value)),
+            (_, false) => other.values.iter().any(|value| other.within(value) && self.has(value)),
             // Both leave all but finitely many values, unless bounds close the gap between them.
             (true, true) => {
                 let both = self.intersect(other);
@@ -223,17 +160,16 @@ impl Requirement {
             return true;
         };
         let width = i128::from(most) - i128::from(least) + 1;
-        width > self.values.len() as i128
-            || (least..=most).any(|value| !self.values.contains(&value.to_string()))
+        width > self.values.len() as i128 || (least..=most).any(|value| !self.values.contains(&value.to_string()))
     }
 
     fn within(&self, value: &str) -> bool {
         if self.gte.is_none() && self.lte.is_none() {
             return true;
         }
-        value.parse::<i64>().is_ok_and(|value| {
-            self.gte.is_none_or(|least| value >= least) && self.lte.is_none_or(|most| value <= most)
-        })
+        value
+            .parse::<i64>()
+            .is_ok_and(|value| self.gte.is_none_or(|least| value >= least) && self.lte.is_none_or(|most| value <= most))
     }
 
     /// The operator that says most of it; a bounded requirement is `Gte` or `Lte`.
@@ -257,11 +193,7 @@ impl Requirement {
     /// The only value allowed, if there is exactly one.
     #[must_use]
     pub fn single(&self) -> Option<&str> {
-        if self.complement || self.values.len() != 1 {
-            None
-        } else {
-            self.values.first().map(String::as_str)
-        }
+        if self.complement || self.values.len() != 1 { None } else { self.values.first().map(String::as_str) }
     }
 
     /// Whether everything but `values` is meant.
@@ -293,21 +225,14 @@ impl Requirement {
     pub fn to_written(&self, key: &str, out: &mut Vec<NodeSelectorRequirement>) {
         let first = out.len();
         let mut push = |operator, values: Vec<String>| {
-            out.push(NodeSelectorRequirement {
-                key: key.to_owned(),
-                operator,
-                values,
-                min_values: None,
-            });
+            out.push(NodeSelectorRequirement { key: key.to_owned(), operator, values, min_values: None });
         };
         let listed = || self.values.iter().cloned().collect::<Vec<_>>();
         match (self.complement, self.values.is_empty()) {
             (false, true) => push(Operator::DoesNotExist, vec![]),
             (false, false) => push(Operator::In, listed()),
             (true, false) => push(Operator::NotIn, listed()),
-            (true, true) if self.gte.is_none() && self.lte.is_none() => {
-                push(Operator::Exists, vec![])
-            }
+            (true, true) if self.gte.is_none() && self.lte.is_none() => push(Operator::Exists, vec![]),
             (true, true) => {}
         }
         if let Some(least) = self.gte {

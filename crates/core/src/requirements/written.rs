@@ -28,23 +28,13 @@ pub enum Operator {
 
 impl Operator {
     /// Every operator, in the order of the documentation.
-    pub const ALL: [Self; 8] = [
-        Self::In,
-        Self::NotIn,
-        Self::Exists,
-        Self::DoesNotExist,
-        Self::Gt,
-        Self::Lt,
-        Self::Gte,
-        Self::Lte,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist, Self::Gt, Self::Lt, Self::Gte, Self::Lte];
 
     /// The operator of that name, as Kubernetes spells it.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|operator| operator.name() == name)
+        Self::ALL.into_iter().find(|operator| operator.name() == name)
     }
 
     /// The name as Kubernetes spells it.
@@ -94,20 +84,12 @@ impl NodeSelectorRequirement {
         values: impl IntoIterator<Item = V>,
     ) -> Self {
         let values = values.into_iter().map(Into::into).collect();
-        Self {
-            key: key.into(),
-            operator,
-            values,
-            min_values: None,
-        }
+        Self { key: key.into(), operator, values, min_values: None }
     }
 
     /// `key In [values]`.
     #[must_use]
-    pub fn one_of<V: Into<String>>(
-        key: impl Into<String>,
-        values: impl IntoIterator<Item = V>,
-    ) -> Self {
+    pub fn one_of<V: Into<String>>(key: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
         Self::new(key, Operator::In, values)
     }
 
@@ -115,20 +97,12 @@ impl NodeSelectorRequirement {
     ///
     /// # Errors
     /// [`RequirementError::UnknownOperator`].
-    pub fn from_kube(
-        written: &k8s_openapi::api::core::v1::NodeSelectorRequirement,
-    ) -> Result<Self, RequirementError> {
-        let operator = Operator::named(&written.operator).ok_or_else(|| {
-            RequirementError::UnknownOperator {
-                key: written.key.clone(),
-                operator: written.operator.clone(),
-            }
+    pub fn from_kube(written: &k8s_openapi::api::core::v1::NodeSelectorRequirement) -> Result<Self, RequirementError> {
+        let operator = Operator::named(&written.operator).ok_or_else(|| RequirementError::UnknownOperator {
+            key: written.key.clone(),
+            operator: written.operator.clone(),
         })?;
-        Ok(Self::new(
-            written.key.clone(),
-            operator,
-            written.values.iter().flatten().cloned(),
-        ))
+        Ok(Self::new(written.key.clone(), operator, written.values.iter().flatten().cloned()))
     }
 }
 
@@ -140,21 +114,9 @@ impl fmt::Display for NodeSelectorRequirement {
                 write!(f, "{} {}", self.key, self.operator)
             }
             Operator::In | Operator::NotIn => {
-                write!(
-                    f,
-                    "{} {} [{}]",
-                    self.key,
-                    self.operator,
-                    self.values.join(", ")
-                )
+                write!(f, "{} {} [{}]", self.key, self.operator, self.values.join(", "))
             }
-            _ => write!(
-                f,
-                "{} {} {}",
-                self.key,
-                self.operator,
-                self.values.join(", ")
-            ),
+            _ => write!(f, "{} {} {}", self.key, self.operator, self.values.join(", ")),
         }
     }
 }
