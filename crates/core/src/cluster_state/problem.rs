@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::names::{annotations, conditions, labels};
-use dovetail_api::v1::{NodePool, is_true};
+use dovetail_api::v1::{NodePool, condition_status, is_true};
 use serde::Serialize;
 
 use super::{JoinedNode, PodEntry, Snapshot, daemon, with_itself};
@@ -26,6 +26,8 @@ pub struct PlanningInput {
     pub policy: Policy,
     /// Monotonic time.
     pub now: Duration,
+    /// Pods, by uid, that are to be packed; all that wait when `None`.
+    pub only: Option<BTreeSet<String>>,
 }
 
 /// A problem, and what its indices mean.
@@ -39,6 +41,8 @@ pub struct Planning {
     pub existing: Vec<JoinedNode>,
     /// Pools that are left out.
     pub skipped: Vec<SkippedPool>,
+    /// Whether a pool is left out whose readiness nobody has found out yet: a little later it may take part.
+    pub unsettled: bool,
 }
 
 /// A pool that packing may not use now.
@@ -70,7 +74,12 @@ impl Snapshot {
         let mut problem = Problem {
             preference_policy: input.preferences,
             well_known_labels: labels::well_known().map(str::to_owned).collect(),
-            pods: self.pending(input.now).into_iter().map(|entry| Pod::clone(&entry.pod)).collect(),
+            pods: self
+                .pending(input.now)
+                .into_iter()
+                .filter(|entry| input.only.as_ref().is_none_or(|only| only.contains(&entry.pod.uid)))
+                .map(|entry| Pod::clone(&entry.pod))
+                .collect(),
             ..Problem::default()
         };
         let (pools, skipped) = self.pools(input, &joined, &mut problem);
@@ -78,7 +87,8 @@ impl Snapshot {
         let expected = self.expected(input.now);
         problem.existing_nodes = existing.iter().map(|node| self.existing(node, &daemon_pods, &expected)).collect();
         problem.daemon_pods = daemon_pods;
-        Planning { problem: Arc::new(problem), pools, existing, skipped }
+        let unsettled = self.pools.values().any(|pool| is_unsettled(pool));
+        Planning { problem: Arc::new(problem), pools, existing, skipped, unsettled }
     }
 
     /// Writes the usable pools and their instance types into the problem.
@@ -192,6 +202,11 @@ fn unusable(pool: &NodePool) -> Option<String> {
 /// Whether a pool's Ready is True.
 pub(super) fn is_ready(pool: &NodePool) -> bool {
     pool.status.as_ref().is_some_and(|status| is_true(&status.conditions, conditions::READY))
+}
+
+fn is_unsettled(pool: &NodePool) -> bool {
+    let known = pool.status.as_ref().map(|status| condition_status(&status.conditions, conditions::READY));
+    pool.metadata.deletion_timestamp.is_none() && known.is_none_or(|status| status == conditions::UNKNOWN)
 }
 
 /// What a pool's machines have together: those that stay.
