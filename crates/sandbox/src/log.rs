@@ -104,8 +104,7 @@ impl EventLog {
     /// An empty log in memory, whose time 0 is now by `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let origin = clock.monotonic();
-        let state =
-            State { terms: BTreeMap::new(), entries: Vec::new(), keep: true, writer: None, failure: None };
+        let state = State { terms: BTreeMap::new(), entries: Vec::new(), keep: true, writer: None, failure: None };
         Self { shared: Arc::new(Shared { clock, origin, state: Mutex::new(state) }) }
     }
 
