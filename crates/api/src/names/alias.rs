@@ -21,8 +21,5 @@ pub const ALIASES: &[(&str, &str)] = &[
 /// assert_eq!(normalize("team"), "team");
 /// ```
 pub fn normalize(key: &str) -> &str {
-    ALIASES
-        .iter()
-        .find(|(old, _)| *old == key)
-        .map_or(key, |(_, stable)| stable)
+    ALIASES.iter().find(|(old, _)| *old == key).map_or(key, |(_, stable)| stable)
 }

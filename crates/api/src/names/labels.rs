@@ -119,24 +119,11 @@ pub const INSTANCE_PODS: &str = "karpenter.k8s.aws/instance-pods";
 pub const INSTANCE_AMI_ID: &str = "karpenter.k8s.aws/instance-ami-id";
 
 /// The well-known labels of the core: schedulable though no pool defines them.
-pub const CORE_WELL_KNOWN: &[&str] = &[
-    NODE_POOL,
-    ZONE,
-    REGION,
-    INSTANCE_TYPE,
-    ARCH,
-    OS,
-    CAPACITY_TYPE,
-    WINDOWS_BUILD,
-];
+pub const CORE_WELL_KNOWN: &[&str] = &[NODE_POOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD];
 
 /// All well-known labels: the core's, EC2's and the zone id.
 pub fn well_known() -> impl Iterator<Item = &'static str> {
-    CORE_WELL_KNOWN
-        .iter()
-        .copied()
-        .chain(std::iter::once(ZONE_ID))
-        .chain(AWS_WELL_KNOWN.iter().copied())
+    CORE_WELL_KNOWN.iter().copied().chain(std::iter::once(ZONE_ID)).chain(AWS_WELL_KNOWN.iter().copied())
 }
 
 /// Whether `key` is a well-known label (after alias normalisation by the caller).
@@ -147,14 +134,10 @@ pub fn is_well_known(key: &str) -> bool {
 /// Why a pool may not set or require `key`, `None` when it may (core spec 2, "Restricted"; aws spec 2).
 pub fn restriction(key: &str) -> Option<String> {
     if key == HOSTNAME {
-        return Some(format!(
-            "the label {HOSTNAME} is restricted: it differs on every node"
-        ));
+        return Some(format!("the label {HOSTNAME} is restricted: it differs on every node"));
     }
     if key == NODE_POOL {
-        return Some(format!(
-            "the label {NODE_POOL} is restricted: it is set to the pool's name"
-        ));
+        return Some(format!("the label {NODE_POOL} is restricted: it is set to the pool's name"));
     }
     if is_well_known(key) {
         return None;
@@ -164,9 +147,7 @@ pub fn restriction(key: &str) -> Option<String> {
     [super::GROUP, super::AWS_GROUP]
         .into_iter()
         .find(|of| within(of))
-        .map(|of| {
-            format!("the label domain {of} is restricted: only its well-known labels can be used")
-        })
+        .map(|of| format!("the label domain {of} is restricted: only its well-known labels can be used"))
 }
 
 #[cfg(test)]
@@ -175,25 +156,10 @@ mod tests {
 
     #[test]
     fn well_known_labels_may_be_required_and_others_of_the_domains_may_not() {
-        for free in [
-            CAPACITY_TYPE,
-            ZONE,
-            INSTANCE_CATEGORY,
-            "team",
-            "example.com/team",
-            "notkarpenter.sh/x",
-            ZONE_ID,
-        ] {
+        for free in [CAPACITY_TYPE, ZONE, INSTANCE_CATEGORY, "team", "example.com/team", "notkarpenter.sh/x", ZONE_ID] {
             assert_eq!(restriction(free), None, "{free}");
         }
-        for kept in [
-            NODE_POOL,
-            HOSTNAME,
-            REGISTERED,
-            "x.karpenter.sh/y",
-            EC2_NODE_CLASS,
-            PROVISIONER_NAME,
-        ] {
+        for kept in [NODE_POOL, HOSTNAME, REGISTERED, "x.karpenter.sh/y", EC2_NODE_CLASS, PROVISIONER_NAME] {
             assert!(restriction(kept).is_some(), "{kept}");
         }
     }

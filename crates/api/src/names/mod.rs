@@ -44,10 +44,7 @@ mod tests {
 
     #[test]
     fn a_provider_id_names_its_instance() {
-        assert_eq!(
-            instance_id(&provider_id("us-east-1a", "i-0abc")),
-            Some("i-0abc")
-        );
+        assert_eq!(instance_id(&provider_id("us-east-1a", "i-0abc")), Some("i-0abc"));
         assert_eq!(instance_id("kind://docker/x"), None);
         assert_eq!(instance_id("aws:///us-east-1a/"), None);
     }

@@ -30,20 +30,12 @@ pub const EFFECTS: [&str; 3] = [NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE];
 
 /// The taint of a node that is being disrupted.
 pub fn disrupted() -> Taint {
-    Taint {
-        key: DISRUPTED.into(),
-        effect: NO_SCHEDULE.into(),
-        ..Taint::default()
-    }
+    Taint { key: DISRUPTED.into(), effect: NO_SCHEDULE.into(), ..Taint::default() }
 }
 
 /// The taint of a node that has not registered.
 pub fn unregistered() -> Taint {
-    Taint {
-        key: UNREGISTERED.into(),
-        effect: NO_EXECUTE.into(),
-        ..Taint::default()
-    }
+    Taint { key: UNREGISTERED.into(), effect: NO_EXECUTE.into(), ..Taint::default() }
 }
 
 /// Whether a taint passes by itself: ignored until the node is initialized, and blocking that (core spec 2).

@@ -39,21 +39,11 @@ pub fn set_condition(
         status: status.into(),
         type_: type_.into(),
     };
-    match conditions
-        .iter_mut()
-        .find(|condition| condition.type_ == type_)
-    {
+    match conditions.iter_mut().find(|condition| condition.type_ == type_) {
         Some(old) => {
-            let time = if old.status == status {
-                old.last_transition_time.clone()
-            } else {
-                Time(now)
-            };
+            let time = if old.status == status { old.last_transition_time.clone() } else { Time(now) };
             let changed = old.status != status || old.reason != reason || old.message != message;
-            *old = Condition {
-                last_transition_time: time,
-                ..written
-            };
+            *old = Condition { last_transition_time: time, ..written };
             changed
         }
         None => {
@@ -72,35 +62,12 @@ mod tests {
     fn the_transition_time_changes_only_with_the_status() {
         let (early, late) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
         let mut all = Vec::new();
-        assert!(set_condition(
-            &mut all,
-            ("Ready", "False", "Why", ""),
-            Some(1),
-            early
-        ));
-        assert!(set_condition(
-            &mut all,
-            ("Ready", "False", "Other", ""),
-            Some(2),
-            late
-        ));
+        assert!(set_condition(&mut all, ("Ready", "False", "Why", ""), Some(1), early));
+        assert!(set_condition(&mut all, ("Ready", "False", "Other", ""), Some(2), late));
         assert_eq!(all[0].last_transition_time.0, early);
-        assert!(!set_condition(
-            &mut all,
-            ("Ready", "False", "Other", ""),
-            Some(3),
-            late
-        ));
-        assert!(set_condition(
-            &mut all,
-            ("Ready", "True", "", ""),
-            Some(3),
-            late
-        ));
-        assert_eq!(
-            (all[0].last_transition_time.0, all[0].reason.as_str()),
-            (late, "Ready")
-        );
+        assert!(!set_condition(&mut all, ("Ready", "False", "Other", ""), Some(3), late));
+        assert!(set_condition(&mut all, ("Ready", "True", "", ""), Some(3), late));
+        assert_eq!((all[0].last_transition_time.0, all[0].reason.as_str()), (late, "Ready"));
         assert!(is_true(&all, "Ready"));
     }
 }

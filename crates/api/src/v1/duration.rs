@@ -22,25 +22,17 @@ pub fn parse_go_duration(text: &str) -> Result<Duration, DurationError> {
     let mut rest = text;
     let mut nanos: u128 = 0;
     while !rest.is_empty() {
-        let number = rest
-            .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-            .ok_or_else(fail)?;
+        let number = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).ok_or_else(fail)?;
         let (written, tail) = rest.split_at(number);
-        let end = tail
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(tail.len());
+        let end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(end);
-        nanos = part(written, unit)
-            .and_then(|part| nanos.checked_add(part))
-            .ok_or_else(fail)?;
+        nanos = part(written, unit).and_then(|part| nanos.checked_add(part)).ok_or_else(fail)?;
         rest = tail;
     }
     if text.is_empty() || nanos > i64::MAX as u128 {
         return Err(fail());
     }
-    u64::try_from(nanos)
-        .map(Duration::from_nanos)
-        .map_err(|_| fail())
+    u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| fail())
 }
 
 /// Nanoseconds of one number with its unit.
@@ -58,17 +50,12 @@ fn part(number: &str, unit: &str) -> Option<u128> {
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
         return None;
     }
-    let whole: u128 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().ok()?
-    };
+    let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     let fraction = &fraction[..fraction.len().min(18)];
     let below = if fraction.is_empty() {
         0
     } else {
-        fraction.parse::<u128>().ok()?.checked_mul(scale)?
-            / 10u128.pow(u32::try_from(fraction.len()).ok()?)
+        fraction.parse::<u128>().ok()?.checked_mul(scale)? / 10u128.pow(u32::try_from(fraction.len()).ok()?)
     };
     whole.checked_mul(scale)?.checked_add(below)
 }
@@ -86,18 +73,12 @@ impl KubeDuration {
     /// # Errors
     /// As [`parse_go_duration`].
     pub fn parse(text: &str) -> Result<Self, DurationError> {
-        Ok(Self {
-            duration: parse_go_duration(text)?,
-            text: text.to_string(),
-        })
+        Ok(Self { duration: parse_go_duration(text)?, text: text.to_string() })
     }
 
     /// A number of whole seconds.
     pub fn from_secs(seconds: u64) -> Self {
-        Self {
-            duration: Duration::from_secs(seconds),
-            text: format!("{seconds}s"),
-        }
+        Self { duration: Duration::from_secs(seconds), text: format!("{seconds}s") }
     }
 
     /// How long it is.
@@ -139,11 +120,7 @@ impl DurationOrNever {
     /// # Errors
     /// As [`parse_go_duration`].
     pub fn parse(text: &str) -> Result<Self, DurationError> {
-        if text == "Never" {
-            Ok(Self::Never)
-        } else {
-            KubeDuration::parse(text).map(Self::After)
-        }
+        if text == "Never" { Ok(Self::Never) } else { KubeDuration::parse(text).map(Self::After) }
     }
 
     /// A number of whole seconds.
@@ -197,25 +174,9 @@ mod tests {
             ("300ms", 300),
             (".5m", 30_000),
         ] {
-            assert_eq!(
-                parse_go_duration(text),
-                Ok(Duration::from_millis(millis)),
-                "{text}"
-            );
+            assert_eq!(parse_go_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in [
-            "",
-            "s",
-            "1",
-            "1d",
-            "-1s",
-            "1h 2m",
-            "1..5s",
-            ".s",
-            "99999999999999999999h",
-            "Never",
-            "1µ",
-        ] {
+        for text in ["", "s", "1", "1d", "-1s", "1h 2m", "1..5s", ".s", "99999999999999999999h", "Never", "1µ"] {
             assert!(parse_go_duration(text).is_err(), "{text}");
         }
     }

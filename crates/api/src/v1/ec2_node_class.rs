@@ -22,22 +22,9 @@ use super::{EC2NodeClassStatus, Kubelet};
     derive = "PartialEq",
     schema = "disabled",
     doc = "EC2NodeClass says how an EC2 instance is launched: network, image, identity, disks",
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "Role",
-        type_ = "string",
-        json_path = ".spec.role",
-        priority = 1
-    )
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Role", type_ = "string", json_path = ".spec.role", priority = 1)
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EC2NodeClassSpec {
@@ -52,18 +39,10 @@ pub struct EC2NodeClassSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement_group_selector: Option<PlacementGroupSelector>,
     /// Whether they get a public address; unset leaves it to the subnet.
-    #[serde(
-        default,
-        rename = "associatePublicIPAddress",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "associatePublicIPAddress", skip_serializing_if = "Option::is_none")]
     pub associate_public_ip_address: Option<bool>,
     /// Number of address prefixes of the first interface.
-    #[serde(
-        default,
-        rename = "ipPrefixCount",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "ipPrefixCount", skip_serializing_if = "Option::is_none")]
     pub ip_prefix_count: Option<i32>,
     /// Their image; terms are ORed.
     #[serde(default)]
@@ -222,11 +201,7 @@ pub struct BlockDevice {
     #[serde(default, rename = "kmsKeyID", skip_serializing_if = "Option::is_none")]
     pub kms_key_id: Option<String>,
     /// Snapshot it is made from.
-    #[serde(
-        default,
-        rename = "snapshotID",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "snapshotID", skip_serializing_if = "Option::is_none")]
     pub snapshot_id: Option<String>,
     /// MiB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -52,16 +52,10 @@ pub struct KubeletConfiguration {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eviction_max_pod_grace_period: Option<i64>,
     /// Disk use at which images are collected, percent.
-    #[serde(
-        rename = "imageGCHighThresholdPercent",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "imageGCHighThresholdPercent", skip_serializing_if = "Option::is_none")]
     pub image_gc_high_threshold_percent: Option<i64>,
     /// Disk use down to which they are collected, percent.
-    #[serde(
-        rename = "imageGCLowThresholdPercent",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "imageGCLowThresholdPercent", skip_serializing_if = "Option::is_none")]
     pub image_gc_low_threshold_percent: Option<i64>,
     /// Whether CPU limits are enforced.
     #[serde(rename = "cpuCFSQuota", skip_serializing_if = "Option::is_none")]

@@ -9,10 +9,7 @@ use k8s_openapi::{
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    DurationOrNever, KubeDuration, NodeClassRef, NodeSelectorRequirement, ResourceList,
-    node_pool::month,
-};
+use super::{DurationOrNever, KubeDuration, NodeClassRef, NodeSelectorRequirement, ResourceList, node_pool::month};
 
 /// What one node has to be.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,56 +23,21 @@ use super::{
     schema = "disabled",
     category = "karpenter",
     doc = "NodeClaim asks for one node and follows it from launch to termination",
-    printcolumn(
-        name = "Type",
-        type_ = "string",
-        json_path = r".metadata.labels.node\.kubernetes\.io/instance-type"
-    ),
-    printcolumn(
-        name = "Capacity",
-        type_ = "string",
-        json_path = r".metadata.labels.karpenter\.sh/capacity-type"
-    ),
-    printcolumn(
-        name = "Zone",
-        type_ = "string",
-        json_path = r".metadata.labels.topology\.kubernetes\.io/zone"
-    ),
+    printcolumn(name = "Type", type_ = "string", json_path = r".metadata.labels.node\.kubernetes\.io/instance-type"),
+    printcolumn(name = "Capacity", type_ = "string", json_path = r".metadata.labels.karpenter\.sh/capacity-type"),
+    printcolumn(name = "Zone", type_ = "string", json_path = r".metadata.labels.topology\.kubernetes\.io/zone"),
     printcolumn(name = "Node", type_ = "string", json_path = ".status.nodeName"),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "ImageID",
-        type_ = "string",
-        json_path = ".status.imageID",
-        priority = 1
-    ),
-    printcolumn(
-        name = "ID",
-        type_ = "string",
-        json_path = ".status.providerID",
-        priority = 1
-    ),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "ImageID", type_ = "string", json_path = ".status.imageID", priority = 1),
+    printcolumn(name = "ID", type_ = "string", json_path = ".status.providerID", priority = 1),
     printcolumn(
         name = "NodePool",
         type_ = "string",
         json_path = r".metadata.labels.karpenter\.sh/nodepool",
         priority = 1
     ),
-    printcolumn(
-        name = "NodeClass",
-        type_ = "string",
-        json_path = ".spec.nodeClassRef.name",
-        priority = 1
-    ),
+    printcolumn(name = "NodeClass", type_ = "string", json_path = ".spec.nodeClassRef.name", priority = 1),
     printcolumn(
         name = "Drifted",
         type_ = "string",
@@ -130,11 +92,7 @@ pub struct NodeClaimStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_name: String,
     /// `aws:///<zone>/<instance id>`, once launched.
-    #[serde(
-        default,
-        rename = "providerID",
-        skip_serializing_if = "String::is_empty"
-    )]
+    #[serde(default, rename = "providerID", skip_serializing_if = "String::is_empty")]
     pub provider_id: String,
     /// AMI.
     #[serde(default, rename = "imageID", skip_serializing_if = "String::is_empty")]

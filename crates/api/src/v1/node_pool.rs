@@ -20,44 +20,14 @@ use super::{DurationOrNever, KubeDuration, NodeClassRef, NodeSelectorRequirement
     schema = "disabled",
     category = "karpenter",
     doc = "NodePool says which nodes may be made for pending pods, within which limits, and when they may be taken away",
-    scale(
-        spec_replicas_path = ".spec.replicas",
-        status_replicas_path = ".status.nodes"
-    ),
-    printcolumn(
-        name = "NodeClass",
-        type_ = "string",
-        json_path = ".spec.template.spec.nodeClassRef.name"
-    ),
+    scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.nodes"),
+    printcolumn(name = "NodeClass", type_ = "string", json_path = ".spec.template.spec.nodeClassRef.name"),
     printcolumn(name = "Nodes", type_ = "string", json_path = ".status.nodes"),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "Weight",
-        type_ = "integer",
-        json_path = ".spec.weight",
-        priority = 1
-    ),
-    printcolumn(
-        name = "CPU",
-        type_ = "string",
-        json_path = ".status.resources.cpu",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Memory",
-        type_ = "string",
-        json_path = ".status.resources.memory",
-        priority = 1
-    )
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Weight", type_ = "integer", json_path = ".spec.weight", priority = 1),
+    printcolumn(name = "CPU", type_ = "string", json_path = ".status.resources.cpu", priority = 1),
+    printcolumn(name = "Memory", type_ = "string", json_path = ".status.resources.memory", priority = 1)
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolSpec {
@@ -185,12 +155,7 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self {
-            nodes: "10%".into(),
-            reasons: Vec::new(),
-            schedule: None,
-            duration: None,
-        }
+        Self { nodes: "10%".into(), reasons: Vec::new(), schedule: None, duration: None }
     }
 }
 

@@ -27,16 +27,8 @@ pub enum Operator {
 
 impl Operator {
     /// All operators, in the order in which messages list them.
-    pub const ALL: [Self; 8] = [
-        Self::In,
-        Self::NotIn,
-        Self::Exists,
-        Self::DoesNotExist,
-        Self::Gt,
-        Self::Lt,
-        Self::Gte,
-        Self::Lte,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist, Self::Gt, Self::Lt, Self::Gte, Self::Lte];
 
     /// As written in a manifest.
     pub fn as_str(self) -> &'static str {
@@ -54,9 +46,7 @@ impl Operator {
 
     /// The operator that is written so.
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|operator| operator.as_str() == text)
+        Self::ALL.into_iter().find(|operator| operator.as_str() == text)
     }
 
     /// Whether it compares integers.
@@ -89,18 +79,9 @@ pub struct NodeSelectorRequirement {
 
 impl NodeSelectorRequirement {
     /// A requirement without minValues.
-    pub fn new<V: Into<String>>(
-        key: &str,
-        operator: Operator,
-        values: impl IntoIterator<Item = V>,
-    ) -> Self {
+    pub fn new<V: Into<String>>(key: &str, operator: Operator, values: impl IntoIterator<Item = V>) -> Self {
         let values = values.into_iter().map(Into::into).collect();
-        Self {
-            key: key.into(),
-            operator,
-            values,
-            min_values: None,
-        }
+        Self { key: key.into(), operator, values, min_values: None }
     }
 }
 
@@ -118,11 +99,7 @@ pub struct NodeClassRef {
 impl NodeClassRef {
     /// A reference to the EC2NodeClass of that name.
     pub fn ec2(name: impl Into<String>) -> Self {
-        Self {
-            group: crate::names::AWS_GROUP.into(),
-            kind: "EC2NodeClass".into(),
-            name: name.into(),
-        }
+        Self { group: crate::names::AWS_GROUP.into(), kind: "EC2NodeClass".into(), name: name.into() }
     }
 
     /// The label that carries the class's name: `<group>/<lowercase kind>`.
