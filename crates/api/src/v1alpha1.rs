@@ -10,18 +10,8 @@ use crate::v1::{BlockDeviceMapping, EC2NodeClassStatus};
 
 /// How instances are launched.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[kube(
-    group = "karpenter.k8s.aws",
-    version = "v1alpha1",
-    kind = "AWSNodeTemplate",
-    plural = "awsnodetemplates"
-)]
-#[kube(
-    status = "EC2NodeClassStatus",
-    derive = "PartialEq",
-    schema = "disabled",
-    category = "karpenter"
-)]
+#[kube(group = "karpenter.k8s.aws", version = "v1alpha1", kind = "AWSNodeTemplate", plural = "awsnodetemplates")]
+#[kube(status = "EC2NodeClassStatus", derive = "PartialEq", schema = "disabled", category = "karpenter")]
 #[serde(rename_all = "camelCase", default)]
 pub struct AWSNodeTemplateSpec {
     /// What an inline provider can say as well.

@@ -17,18 +17,8 @@ use crate::{
 
 /// What a Provisioner asks for.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[kube(
-    group = "karpenter.sh",
-    version = "v1alpha5",
-    kind = "Provisioner",
-    plural = "provisioners"
-)]
-#[kube(
-    status = "ProvisionerStatus",
-    derive = "PartialEq",
-    schema = "disabled",
-    category = "karpenter"
-)]
+#[kube(group = "karpenter.sh", version = "v1alpha5", kind = "Provisioner", plural = "provisioners")]
+#[kube(status = "ProvisionerStatus", derive = "PartialEq", schema = "disabled", category = "karpenter")]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProvisionerSpec {
     /// Annotations of the nodes.

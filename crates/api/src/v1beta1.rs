@@ -5,20 +5,14 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use crate::v1::{
-    AmiSelectorTerm, BlockDeviceMapping, Budget, DurationOrNever, EC2NodeClassStatus, Kubelet,
-    MetadataOptions, NodeClaimResources, NodeClaimStatus, NodeSelectorRequirement, ResourceList,
-    SecurityGroupSelectorTerm, SubnetSelectorTerm, TemplateMetadata,
+    AmiSelectorTerm, BlockDeviceMapping, Budget, DurationOrNever, EC2NodeClassStatus, Kubelet, MetadataOptions,
+    NodeClaimResources, NodeClaimStatus, NodeSelectorRequirement, ResourceList, SecurityGroupSelectorTerm,
+    SubnetSelectorTerm, TemplateMetadata,
 };
 
 /// What a NodePool asks for.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[kube(
-    group = "karpenter.sh",
-    version = "v1beta1",
-    kind = "NodePool",
-    plural = "nodepools",
-    status = "NodePoolStatus"
-)]
+#[kube(group = "karpenter.sh", version = "v1beta1", kind = "NodePool", plural = "nodepools", status = "NodePoolStatus")]
 #[kube(derive = "PartialEq", schema = "disabled", category = "karpenter")]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolSpec {
@@ -121,18 +115,8 @@ pub struct NodePoolStatus {
 
 /// How instances are launched.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[kube(
-    group = "karpenter.k8s.aws",
-    version = "v1beta1",
-    kind = "EC2NodeClass",
-    plural = "ec2nodeclasses"
-)]
-#[kube(
-    status = "EC2NodeClassStatus",
-    derive = "PartialEq",
-    schema = "disabled",
-    category = "karpenter"
-)]
+#[kube(group = "karpenter.k8s.aws", version = "v1beta1", kind = "EC2NodeClass", plural = "ec2nodeclasses")]
+#[kube(status = "EC2NodeClassStatus", derive = "PartialEq", schema = "disabled", category = "karpenter")]
 #[kube(shortname = "ec2nc", shortname = "ec2ncs")]
 #[serde(rename_all = "camelCase")]
 pub struct EC2NodeClassSpec {
@@ -143,11 +127,7 @@ pub struct EC2NodeClassSpec {
     #[serde(default)]
     pub security_group_selector_terms: Vec<SecurityGroupSelectorTerm>,
     /// Whether they get a public address.
-    #[serde(
-        default,
-        rename = "associatePublicIPAddress",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "associatePublicIPAddress", skip_serializing_if = "Option::is_none")]
     pub associate_public_ip_address: Option<bool>,
     /// Their image; none leaves it to the family.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -177,11 +157,7 @@ pub struct EC2NodeClassSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detailed_monitoring: Option<bool>,
     /// Access to the instance's metadata; hop limit 2 unless said.
-    #[serde(
-        default,
-        deserialize_with = "two_hops",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "two_hops", skip_serializing_if = "Option::is_none")]
     pub metadata_options: Option<MetadataOptions>,
     /// CreateFleet's Context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,9 +165,7 @@ pub struct EC2NodeClassSpec {
 }
 
 /// Fills the fields that are not given as v1beta1's schema did.
-fn two_hops<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<MetadataOptions>, D::Error> {
+fn two_hops<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<MetadataOptions>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Written {
@@ -202,14 +176,10 @@ fn two_hops<'de, D: serde::Deserializer<'de>>(
         http_tokens: Option<String>,
     }
     let default = MetadataOptions::default();
-    Ok(
-        Option::<Written>::deserialize(deserializer)?.map(|written| MetadataOptions {
-            http_endpoint: written.http_endpoint.unwrap_or(default.http_endpoint),
-            http_protocol_ipv6: written
-                .http_protocol_ipv6
-                .unwrap_or(default.http_protocol_ipv6),
-            http_put_response_hop_limit: written.http_put_response_hop_limit.unwrap_or(2),
-            http_tokens: written.http_tokens.unwrap_or(default.http_tokens),
-        }),
-    )
+    Ok(Option::<Written>::deserialize(deserializer)?.map(|written| MetadataOptions {
+        http_endpoint: written.http_endpoint.unwrap_or(default.http_endpoint),
+        http_protocol_ipv6: written.http_protocol_ipv6.unwrap_or(default.http_protocol_ipv6),
+        http_put_response_hop_limit: written.http_put_response_hop_limit.unwrap_or(2),
+        http_tokens: written.http_tokens.unwrap_or(default.http_tokens),
+    }))
 }

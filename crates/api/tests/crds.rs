@@ -22,33 +22,19 @@ fn the_files_under_deploy_are_up_to_date() {
         let there = fs::read_to_string(&path).unwrap_or_default();
         assert_eq!(&there, text, "{name} is stale: run with UPDATE=1");
     }
-    let mut there: Vec<String> = fs::read_dir(folder())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut there: Vec<String> =
+        fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     there.retain(|name| name.ends_with(".yaml"));
-    assert_eq!(
-        there.len(),
-        files.len(),
-        "a CRD that nobody makes: {there:?}"
-    );
+    assert_eq!(there.len(), files.len(), "a CRD that nobody makes: {there:?}");
 }
 
 #[test]
 fn each_crd_stores_one_version_and_every_version_has_a_schema() {
     for crd in crds::crds() {
-        let stored = crd
-            .spec
-            .versions
-            .iter()
-            .filter(|version| version.storage)
-            .count();
+        let stored = crd.spec.versions.iter().filter(|version| version.storage).count();
         assert_eq!(stored, 1, "{:?}", crd.metadata.name);
         for version in &crd.spec.versions {
-            let schema = version
-                .schema
-                .as_ref()
-                .and_then(|schema| schema.open_api_v3_schema.as_ref());
+            let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
             assert!(
                 schema.is_some_and(|schema| schema.properties.is_some()),
                 "{:?} {}",
@@ -64,43 +50,15 @@ fn names_columns_and_subresources_are_those_of_the_specification() {
     let all = crds::crds();
     let pool = &all[0];
     assert_eq!(pool.spec.names.plural, "nodepools");
-    assert_eq!(
-        pool.spec.names.categories.as_deref(),
-        Some(&["karpenter".to_string()][..])
-    );
+    assert_eq!(pool.spec.names.categories.as_deref(), Some(&["karpenter".to_string()][..]));
     assert_eq!(pool.spec.scope, "Cluster");
-    let scale = pool.spec.versions[0]
-        .subresources
-        .as_ref()
-        .and_then(|sub| sub.scale.as_ref())
-        .unwrap();
+    let scale = pool.spec.versions[0].subresources.as_ref().and_then(|sub| sub.scale.as_ref()).unwrap();
     assert_eq!(
-        (
-            scale.spec_replicas_path.as_str(),
-            scale.status_replicas_path.as_str()
-        ),
+        (scale.spec_replicas_path.as_str(), scale.status_replicas_path.as_str()),
         (".spec.replicas", ".status.nodes")
     );
-    let columns: Vec<_> = pool.spec.versions[0]
-        .additional_printer_columns
-        .iter()
-        .flatten()
-        .map(|column| column.name.as_str())
-        .collect();
-    assert_eq!(
-        columns,
-        [
-            "NodeClass",
-            "Nodes",
-            "Ready",
-            "Age",
-            "Weight",
-            "CPU",
-            "Memory"
-        ]
-    );
-    assert_eq!(
-        all[2].spec.names.short_names.as_deref(),
-        Some(&["ec2nc".to_string(), "ec2ncs".to_string()][..])
-    );
+    let columns: Vec<_> =
+        pool.spec.versions[0].additional_printer_columns.iter().flatten().map(|column| column.name.as_str()).collect();
+    assert_eq!(columns, ["NodeClass", "Nodes", "Ready", "Age", "Weight", "CPU", "Memory"]);
+    assert_eq!(all[2].spec.names.short_names.as_deref(), Some(&["ec2nc".to_string(), "ec2ncs".to_string()][..]));
 }

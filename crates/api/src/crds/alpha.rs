@@ -57,7 +57,8 @@ pub fn provisioner() -> Value {
 
 /// Fields that an inline provider and a node template share.
 fn aws() -> Value {
-    let selector = json!({"type": "object", "maxProperties": 50, "additionalProperties": {"type": "string", "minLength": 1}});
+    let selector =
+        json!({"type": "object", "maxProperties": 50, "additionalProperties": {"type": "string", "minLength": 1}});
     json!({
         "amiFamily": {"type": "string", "enum": ["AL2", "Bottlerocket", "Ubuntu", "Windows2019", "Windows2022", "Custom"]},
         "subnetSelector": selector,
@@ -74,16 +75,14 @@ fn aws() -> Value {
 /// Inline `spec.provider`.
 fn provider() -> Value {
     let mut properties = aws();
-    class::merge(
-        &mut properties,
-        json!({"apiVersion": {"type": "string"}, "kind": {"type": "string"}}),
-    );
+    class::merge(&mut properties, json!({"apiVersion": {"type": "string"}, "kind": {"type": "string"}}));
     object(properties, &[])
 }
 
 /// AWSNodeTemplate.
 pub fn node_template() -> Value {
-    let selector = json!({"type": "object", "maxProperties": 50, "additionalProperties": {"type": "string", "minLength": 1}});
+    let selector =
+        json!({"type": "object", "maxProperties": 50, "additionalProperties": {"type": "string", "minLength": 1}});
     let mut properties = aws();
     class::merge(
         &mut properties,
@@ -142,8 +141,7 @@ pub fn kubelet(runtime: bool) -> Value {
         "cpuCFSQuota": {"type": "boolean"},
     });
     if runtime {
-        properties["containerRuntime"] =
-            json!({"type": "string", "enum": ["dockerd", "containerd"]});
+        properties["containerRuntime"] = json!({"type": "string", "enum": ["dockerd", "containerd"]});
     }
     object(properties, &[])
 }

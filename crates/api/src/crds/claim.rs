@@ -21,13 +21,8 @@ pub fn schema() -> Value {
         }),
         &["nodeClassRef", "requirements"],
     );
-    let immutable =
-        json!({"x-kubernetes-validations": [rule("self == oldSelf", "spec is immutable")]});
-    root(
-        "NodeClaim asks for one node",
-        with(spec, immutable),
-        status(),
-    )
+    let immutable = json!({"x-kubernetes-validations": [rule("self == oldSelf", "spec is immutable")]});
+    root("NodeClaim asks for one node", with(spec, immutable), status())
 }
 
 /// The status, the same in every version.

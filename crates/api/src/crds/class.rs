@@ -37,16 +37,8 @@ pub fn schema() -> Value {
             "amiFamily must be the alias's family or Custom",
         ),
     ]});
-    let required = [
-        "amiSelectorTerms",
-        "securityGroupSelectorTerms",
-        "subnetSelectorTerms",
-    ];
-    root(
-        "EC2NodeClass says how an instance is launched",
-        with(object(properties, &required), rules),
-        status(),
-    )
+    let required = ["amiSelectorTerms", "securityGroupSelectorTerms", "subnetSelectorTerms"];
+    root("EC2NodeClass says how an instance is launched", with(object(properties, &required), rules), status())
 }
 
 /// Adds properties to properties.
@@ -90,23 +82,11 @@ fn terms(properties: Value, name: bool) -> Value {
             "has(self.tags) || has(self.id) || has(self.name)",
             "expected at least one of ['tags', 'id', 'name']",
         ));
-        rules.push(rule(
-            "!has(self.id) || (!has(self.tags) && !has(self.name))",
-            "'id' excludes all other fields",
-        ));
-        rules.push(rule(
-            "!has(self.name) || (!has(self.tags) && !has(self.id))",
-            "'name' excludes all other fields",
-        ));
+        rules.push(rule("!has(self.id) || (!has(self.tags) && !has(self.name))", "'id' excludes all other fields"));
+        rules.push(rule("!has(self.name) || (!has(self.tags) && !has(self.id))", "'name' excludes all other fields"));
     } else {
-        rules.push(rule(
-            "has(self.tags) || has(self.id)",
-            "expected at least one of ['tags', 'id']",
-        ));
-        rules.push(rule(
-            "!has(self.id) || !has(self.tags)",
-            "'id' excludes 'tags'",
-        ));
+        rules.push(rule("has(self.tags) || has(self.id)", "expected at least one of ['tags', 'id']"));
+        rules.push(rule("!has(self.id) || !has(self.tags)", "'id' excludes 'tags'"));
     }
     let mut all = json!({"tags": selector_tags()});
     merge(&mut all, properties);
@@ -139,10 +119,7 @@ fn reservation_terms() -> Value {
 
 fn placement_group() -> Value {
     with(
-        object(
-            json!({"name": {"type": "string", "minLength": 1}, "id": text("^pg-[0-9a-z]+$")}),
-            &[],
-        ),
+        object(json!({"name": {"type": "string", "minLength": 1}, "id": text("^pg-[0-9a-z]+$")}), &[]),
         json!({"x-kubernetes-validations": [rule("has(self.name) != has(self.id)", "expected exactly one of ['name', 'id']")]}),
     )
 }
@@ -187,19 +164,12 @@ fn ami_terms() -> Value {
     let list = json!({"x-kubernetes-validations": [
         rule("self.size() == 1 || !self.exists(x, has(x.alias))", "'alias' excludes every other term"),
     ]});
-    with(
-        json!({"type": "array", "items": with(item, rules), "minItems": 1, "maxItems": 30}),
-        list,
-    )
+    with(json!({"type": "array", "items": with(item, rules), "minItems": 1, "maxItems": 30}), list)
 }
 
 fn tags() -> Value {
-    let own = [
-        "karpenter.sh/nodepool",
-        "karpenter.sh/nodeclaim",
-        "karpenter.k8s.aws/ec2nodeclass",
-        "eks:eks-cluster-name",
-    ];
+    let own =
+        ["karpenter.sh/nodepool", "karpenter.sh/nodeclaim", "karpenter.k8s.aws/ec2nodeclass", "eks:eks-cluster-name"];
     let mut rules = vec![
         rule("self.all(k, k != '')", "empty tag keys aren't supported"),
         rule(
@@ -207,12 +177,7 @@ fn tags() -> Value {
             "tag keys may not begin with \"kubernetes.io/cluster\"",
         ),
     ];
-    rules.extend(own.iter().map(|key| {
-        rule(
-            &format!("!('{key}' in self)"),
-            &format!("tag {key:?} is restricted"),
-        )
-    }));
+    rules.extend(own.iter().map(|key| rule(&format!("!('{key}' in self)"), &format!("tag {key:?} is restricted"))));
     // EC2 takes 50 tags at most, so the bound takes nothing away; without one the rules have no bounded cost.
     json!({"type": "object", "maxProperties": 50, "additionalProperties": {"type": "string"}, "x-kubernetes-validations": rules})
 }
@@ -243,10 +208,7 @@ fn block_devices() -> Value {
             rule("!has(self.volumeInitializationRate) || has(self.snapshotID)", "snapshotID must be set with volumeInitializationRate"),
         ]}),
     );
-    let item = object(
-        json!({"deviceName": {"type": "string"}, "rootVolume": {"type": "boolean"}, "ebs": ebs}),
-        &[],
-    );
+    let item = object(json!({"deviceName": {"type": "string"}, "rootVolume": {"type": "boolean"}, "ebs": ebs}), &[]);
     json!({
         "type": "array",
         "maxItems": 50,
@@ -360,12 +322,6 @@ fn reservation() -> Value {
             "interruptible": {"type": "boolean"},
             "state": {"type": "string", "enum": ["active", "expiring"], "default": "active"},
         }),
-        &[
-            "availabilityZone",
-            "id",
-            "instanceMatchCriteria",
-            "instanceType",
-            "ownerID",
-        ],
+        &["availabilityZone", "id", "instanceMatchCriteria", "instanceType", "ownerID"],
     )
 }

@@ -22,24 +22,9 @@ use crate::{v1, v1alpha1, v1alpha5, v1beta1 as beta};
 /// All CRDs, in the order NodePool, NodeClaim, EC2NodeClass, Provisioner, AWSNodeTemplate.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
-        versions(
-            v1::NodePool::crd(),
-            pool::schema(),
-            beta::NodePool::crd(),
-            v1beta1::pool(),
-        ),
-        versions(
-            v1::NodeClaim::crd(),
-            claim::schema(),
-            beta::NodeClaim::crd(),
-            v1beta1::claim(),
-        ),
-        versions(
-            v1::EC2NodeClass::crd(),
-            class::schema(),
-            beta::EC2NodeClass::crd(),
-            v1beta1::class(),
-        ),
+        versions(v1::NodePool::crd(), pool::schema(), beta::NodePool::crd(), v1beta1::pool()),
+        versions(v1::NodeClaim::crd(), claim::schema(), beta::NodeClaim::crd(), v1beta1::claim()),
+        versions(v1::EC2NodeClass::crd(), class::schema(), beta::EC2NodeClass::crd(), v1beta1::class()),
         with_schema(v1alpha5::Provisioner::crd(), alpha::provisioner()),
         with_schema(v1alpha1::AWSNodeTemplate::crd(), alpha::node_template()),
     ]
@@ -50,15 +35,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 /// # Errors
 /// A CRD cannot be written as YAML, which would be a mistake of ours.
 pub fn crd_files() -> Result<Vec<(String, String)>, serde_json::Error> {
-    crds()
-        .iter()
-        .map(|crd| {
-            Ok((
-                format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural),
-                yaml(crd)?,
-            ))
-        })
-        .collect()
+    crds().iter().map(|crd| Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(crd)?))).collect()
 }
 
 /// All CRDs as one stream of YAML documents.
@@ -66,10 +43,7 @@ pub fn crd_files() -> Result<Vec<(String, String)>, serde_json::Error> {
 /// # Errors
 /// As [`crd_files`].
 pub fn crds_yaml() -> Result<String, serde_json::Error> {
-    Ok(crd_files()?
-        .into_iter()
-        .map(|(_, text)| format!("---\n{text}"))
-        .collect())
+    Ok(crd_files()?.into_iter().map(|(_, text)| format!("---\n{text}")).collect())
 }
 
 /// The OpenAPI schema of a kind of ours, `None` when `api_version` and `kind` are none of ours.
@@ -107,23 +81,15 @@ fn versions(
 ) -> CustomResourceDefinition {
     let mut crd = with_schema(stored, schema);
     let older = with_schema(older, older_schema);
-    crd.spec
-        .versions
-        .extend(
-            older
-                .spec
-                .versions
-                .into_iter()
-                .map(|version| CustomResourceDefinitionVersion {
-                    storage: false,
-                    deprecated: Some(true),
-                    deprecation_warning: Some(format!(
-                        "{}/{} {} is converted to {}/v1",
-                        crd.spec.group, version.name, crd.spec.names.kind, crd.spec.group
-                    )),
-                    ..version
-                }),
-        );
+    crd.spec.versions.extend(older.spec.versions.into_iter().map(|version| CustomResourceDefinitionVersion {
+        storage: false,
+        deprecated: Some(true),
+        deprecation_warning: Some(format!(
+            "{}/{} {} is converted to {}/v1",
+            crd.spec.group, version.name, crd.spec.names.kind, crd.spec.group
+        )),
+        ..version
+    }));
     crd
 }
 
@@ -131,14 +97,8 @@ fn versions(
 fn with_schema(mut crd: CustomResourceDefinition, schema: Value) -> CustomResourceDefinition {
     let props = serde_json::from_value(schema).ok();
     for version in &mut crd.spec.versions {
-        version.schema = Some(CustomResourceValidation {
-            open_api_v3_schema: props.clone(),
-        });
-        if version
-            .additional_printer_columns
-            .as_ref()
-            .is_some_and(Vec::is_empty)
-        {
+        version.schema = Some(CustomResourceValidation { open_api_v3_schema: props.clone() });
+        if version.additional_printer_columns.as_ref().is_some_and(Vec::is_empty) {
             version.additional_printer_columns = None;
         }
     }

@@ -16,23 +16,22 @@ pub const BUDGET_DURATION: &str = "^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$";
 pub const SCHEDULE: &str =
     r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$";
 /// Qualified keys (P6).
-pub const KEY: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(\/))?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
+pub const KEY: &str =
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(\/))?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
 /// Label values (P7).
 pub const LABEL_VALUE: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
 /// Quantities.
 pub const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
 /// Types of conditions.
-const CONDITION_TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+const CONDITION_TYPE: &str =
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 /// Reasons of conditions.
 const CONDITION_REASON: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
 
 /// An object with these properties.
 pub fn object(properties: Value, required: &[&str]) -> Value {
-    let mut schema = Map::from_iter([
-        ("type".to_string(), json!("object")),
-        ("properties".to_string(), properties),
-    ]);
+    let mut schema = Map::from_iter([("type".to_string(), json!("object")), ("properties".to_string(), properties)]);
     if !required.is_empty() {
         schema.insert("required".into(), json!(required));
     }
@@ -93,10 +92,7 @@ pub fn taints() -> Value {
 
 /// Which keys a pool or a claim may not write: `value` is the CEL name of the key.
 fn restricted(value: &str, pool: bool) -> Vec<Value> {
-    let aws: Vec<String> = labels::AWS_WELL_KNOWN
-        .iter()
-        .map(|key| format!("{key:?}"))
-        .collect();
+    let aws: Vec<String> = labels::AWS_WELL_KNOWN.iter().map(|key| format!("{key:?}")).collect();
     let mut rules = vec![
         rule(
             &format!(
@@ -104,15 +100,9 @@ fn restricted(value: &str, pool: bool) -> Vec<Value> {
             ),
             "label domain \"karpenter.sh\" is restricted",
         ),
+        rule(&format!(r#"{value} != "kubernetes.io/hostname""#), "label \"kubernetes.io/hostname\" is restricted"),
         rule(
-            &format!(r#"{value} != "kubernetes.io/hostname""#),
-            "label \"kubernetes.io/hostname\" is restricted",
-        ),
-        rule(
-            &format!(
-                r#"{value} in [{}] || !{value}.find("^([^/]+)").endsWith("karpenter.k8s.aws")"#,
-                aws.join(", ")
-            ),
+            &format!(r#"{value} in [{}] || !{value}.find("^([^/]+)").endsWith("karpenter.k8s.aws")"#, aws.join(", ")),
             "label domain \"karpenter.k8s.aws\" is restricted",
         ),
     ];
@@ -172,10 +162,7 @@ pub fn requirements(operators: &[&str], pool: bool, min_values: bool) -> Value {
             "requirements with 'minValues' must have at least that many values",
         ));
     }
-    let item = with(
-        object(properties, &["key", "operator"]),
-        json!({"x-kubernetes-validations": rules}),
-    );
+    let item = with(object(properties, &["key", "operator"]), json!({"x-kubernetes-validations": rules}));
     atomic(item, 100)
 }
 
@@ -193,7 +180,8 @@ pub fn conditions(reason: bool) -> Value {
     if reason {
         required.push("reason");
     } else {
-        properties["reason"] = json!({"type": "string", "maxLength": 1024, "pattern": "^([A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?|)$"});
+        properties["reason"] =
+            json!({"type": "string", "maxLength": 1024, "pattern": "^([A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?|)$"});
         required = vec!["lastTransitionTime", "status", "type"];
     }
     json!({"type": "array", "items": object(properties, &required)})

@@ -8,16 +8,7 @@ use super::{
 };
 
 /// The operators of v1.
-pub const OPERATORS: [&str; 8] = [
-    "In",
-    "NotIn",
-    "Exists",
-    "DoesNotExist",
-    "Gt",
-    "Lt",
-    "Gte",
-    "Lte",
-];
+pub const OPERATORS: [&str; 8] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"];
 
 /// The schema of the object.
 pub fn schema() -> Value {
@@ -45,11 +36,7 @@ pub fn schema() -> Value {
         ),
         rule("!has(self.replicas) || !has(self.weight)", "weight is not allowed with replicas"),
     ]});
-    root(
-        "NodePool says which nodes may be made",
-        with(object(properties, &["template"]), rules),
-        status(),
-    )
+    root("NodePool says which nodes may be made", with(object(properties, &["template"]), rules), status())
 }
 
 fn template_spec() -> Value {
@@ -122,10 +109,7 @@ pub fn budgets(reasons: bool) -> Value {
             rule("has(self.schedule) == has(self.duration)", "'schedule' must be set with 'duration'"),
         ]}),
     );
-    with(
-        parts::atomic(budget, 50),
-        json!({"default": [{"nodes": "10%"}]}),
-    )
+    with(parts::atomic(budget, 50), json!({"default": [{"nodes": "10%"}]}))
 }
 
 fn status() -> Value {

@@ -55,10 +55,7 @@ pub fn pool() -> Value {
         }),
         &["template"],
     );
-    let status = object(
-        json!({"resources": parts::resource_list(), "conditions": parts::conditions(false)}),
-        &[],
-    );
+    let status = object(json!({"resources": parts::resource_list(), "conditions": parts::conditions(false)}), &[]);
     root("NodePool of v1beta1", spec, status)
 }
 
@@ -80,11 +77,7 @@ pub fn claim() -> Value {
     let mut spec = template_spec();
     spec["requirements"] = parts::requirements(&OPERATORS, false, true);
     spec["resources"] = object(json!({"requests": parts::resource_list()}), &[]);
-    root(
-        "NodeClaim of v1beta1",
-        object(spec, &["nodeClassRef", "requirements"]),
-        claim::status(),
-    )
+    root("NodeClaim of v1beta1", object(spec, &["nodeClassRef", "requirements"]), claim::status())
 }
 
 /// EC2NodeClass.
@@ -121,14 +114,6 @@ pub fn class() -> Value {
             "amiSelectorTerms is required when amiFamily == 'Custom'",
         ),
     ]});
-    let required = [
-        "amiFamily",
-        "securityGroupSelectorTerms",
-        "subnetSelectorTerms",
-    ];
-    root(
-        "EC2NodeClass of v1beta1",
-        with(object(properties, &required), rules),
-        class::status(),
-    )
+    let required = ["amiFamily", "securityGroupSelectorTerms", "subnetSelectorTerms"];
+    root("EC2NodeClass of v1beta1", with(object(properties, &required), rules), class::status())
 }
