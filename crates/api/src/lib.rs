@@ -2,6 +2,8 @@
 
 pub mod crds;
 pub mod names;
+pub mod quantity;
+pub mod schema;
 pub mod v1;
 pub mod v1alpha1;
 pub mod v1alpha5;
