@@ -1,0 +1,1 @@
+//! The clocks of the sandbox: virtual and real.

@@ -1,0 +1,1 @@
+//! The cluster's own controllers, scheduler and kubelets.

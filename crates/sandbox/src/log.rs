@@ -1,0 +1,1 @@
+//! The event log: everything that happened, in order.

@@ -1,0 +1,1 @@
+//! The embedded EC2 region, on the AWS wire protocols.
