@@ -5,7 +5,7 @@
     /tmp/moto-venv/bin/python tools/catalogue/make.py [--figures DIR]
 
 moto (https://github.com/getmoto/moto, Apache-2.0; see NOTICE) carries the answers of DescribeInstanceTypes and
-DescribeInstanceTypeOfferings. Of those we keep what an instance type's labels, capacity and launch depend on.
+DescribeInstanceTypeOfferings; supplement.py has the few types that it lacks. Of those we keep what an instance type's labels, capacity and launch depend on.
 With --figures the prices, the spot model and the branch interfaces are made anew too (figures.py); without it they stay.
 Same input, same bytes.
 """
@@ -18,6 +18,8 @@ import sys
 
 import moto
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+
+import supplement
 
 HERE = pathlib.Path(__file__).resolve().parent
 DATA = HERE.parent.parent / "crates" / "cloud" / "data"
@@ -125,6 +127,9 @@ def offerings():
             by_type[o["InstanceType"]].add(o["Location"])
         zones = named_zones(region, set().union(*by_type.values()))
         letters = {zone_id: name[-1] for name, zone_id in zones}
+        for name in supplement.TYPES:
+            if region in supplement.regions_of(name):
+                by_type[name].update(zone_id for _, zone_id in zones[:supplement.ZONES])
         by_zones = collections.defaultdict(list)
         for name, ids in sorted(by_type.items()):
             by_zones["".join(sorted(letters[i] for i in ids))].append(name)
@@ -149,7 +154,7 @@ def main():
     args = args.parse_args()
     if moto.__version__ != MOTO_VERSION:
         sys.exit(f"moto is {moto.__version__}; the catalogue is made from {MOTO_VERSION}")
-    types = read(MOTO / "instance_types.json.gz")
+    types = read(MOTO / "instance_types.json.gz") | supplement.TYPES
     DATA.mkdir(exist_ok=True)
     write_gz("instance-types.json.gz", [instance_type(types[name]) for name in sorted(types)])
     write_gz("offerings.json.gz", offerings())

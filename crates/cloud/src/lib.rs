@@ -7,5 +7,6 @@
 pub mod catalogue;
 pub mod family;
 pub mod info;
+pub mod resolve;
 pub mod shipped;
 pub mod unavailable;

@@ -1,6 +1,6 @@
 //! The catalogue that the binary carries: instance types, where they are offered, what they cost.
 //!
-//! Made by `tools/catalogue/make.py` from moto 5.2.5 (Apache-2.0, see NOTICE) and AWS's public on-demand list of July 2026.
+//! Made by `tools/catalogue/make.py` from moto 5.2.5 (Apache-2.0, see NOTICE), a few types of our own and AWS's public on-demand list of July 2026.
 //! It serves `plan`, the sandbox's region, and the control plane until the first answers of EC2 and Pricing.
 
 mod offerings;
@@ -92,12 +92,18 @@ mod tests {
 
     #[test]
     fn every_type_of_the_source_is_there_with_its_figures() {
-        assert_eq!(instance_types().len(), 1395);
+        assert_eq!(instance_types().len(), 1401);
         let m5 = instance_type("m5.large").unwrap();
-        assert_eq!((m5.vcpus, m5.memory_mib, m5.network.max_interfaces, m5.network.ipv4_per_interface), (2, 8192, 3, 10));
+        assert_eq!(
+            (m5.vcpus, m5.memory_mib, m5.network.max_interfaces, m5.network.ipv4_per_interface),
+            (2, 8192, 3, 10)
+        );
         assert_eq!(m5.network_mbps(), Some(750));
         let p5 = instance_type("p5.48xlarge").unwrap();
-        assert_eq!((p5.default_card_interfaces(), p5.network.efa_max, p5.network_mbps()), (2, Some(32), Some(3_200_000)));
+        assert_eq!(
+            (p5.default_card_interfaces(), p5.network.efa_max, p5.network_mbps()),
+            (2, Some(32), Some(3_200_000))
+        );
         assert_eq!(p5.gpus[0].name, "H100");
         assert_eq!(instance_type("trn1.32xlarge").unwrap().neuron[0].cores, 2);
         assert_eq!(instance_type("x1.large"), None);
@@ -106,7 +112,7 @@ mod tests {
     #[test]
     fn the_region_says_which_types_it_offers_and_where() {
         let catalogue = catalogue("us-east-1");
-        assert_eq!(catalogue.types.len(), 1375);
+        assert_eq!(catalogue.types.len(), 1381);
         assert_eq!(catalogue.zones.len(), 6);
         assert_eq!(catalogue.zones[0], Zone { name: "us-east-1a".into(), id: "use1-az6".into() });
         assert!(catalogue.offered["m5.large"].contains("us-east-1a"));
@@ -123,6 +129,9 @@ mod tests {
 
     #[test]
     fn trunks_carry_as_many_branches_as_the_table_says() {
-        assert_eq!((branch_interfaces("m5.large"), branch_interfaces("a1.medium"), branch_interfaces("t3.large")), (9, 10, 0));
+        assert_eq!(
+            (branch_interfaces("m5.large"), branch_interfaces("a1.medium"), branch_interfaces("t3.large")),
+            (9, 10, 0)
+        );
     }
 }

@@ -55,7 +55,8 @@ pub fn price_source() -> String {
 /// $/h on demand for Linux, shared tenancy; `None` when the list has none. Outside us-east-1 it is an estimate.
 pub fn on_demand_price(info: &InstanceTypeInfo, region: &str) -> Option<f64> {
     let usd = us_east_1(info)?;
-    let factor = table().regions.get(region).map_or(1.0, |r| r.families.get(info.family()).copied().unwrap_or(r.factor));
+    let factor =
+        table().regions.get(region).map_or(1.0, |r| r.families.get(info.family()).copied().unwrap_or(r.factor));
     Some(to_micros(usd * factor))
 }
 
