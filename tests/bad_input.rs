@@ -105,7 +105,11 @@ fn scenarios_that_make_no_sense_are_refused_with_line_and_what_is_allowed() {
     let cases: &[(&str, &str, &[&str])] = &[
         ("key.yaml", "region: us-east-1\nuntill: 5m\n", &[":2", "untill"]),
         ("file.yaml", "apply:\n  - no-such.yaml\n", &[":2", "no such file"]),
-        ("past.yaml", "steps:\n  - {at: 5m, zoneDown: {zone: us-east-1a}}\n  - {at: 4m, zoneDown: {zone: us-east-1a}}\n", &[":3", "past"]),
+        (
+            "past.yaml",
+            "steps:\n  - {at: 5m, zoneDown: {zone: us-east-1a}}\n  - {at: 4m, zoneDown: {zone: us-east-1a}}\n",
+            &[":3", "past"],
+        ),
         ("negative.yaml", "steps:\n  - {at: -5m, zoneDown: {zone: us-east-1a}}\n", &[":2", "duration"]),
         ("type.yaml", "nodes:\n  - {instanceType: m5.lager}\n", &[":2", "m5.large"]),
         ("zone.yaml", "nodes:\n  - {instanceType: m5.large, zone: us-west-2a}\n", &[":2", "us-east-1a"]),

@@ -11,8 +11,10 @@ fn claims(answer: &Value) -> &Vec<Value> {
 
 /// `plan --json` on seeds, in a region, with the cluster's name filled in.
 fn plan_seeds(region: &str, files: &[&str], status: i32) -> Option<Value> {
-    let paths: Vec<String> =
-        files.iter().map(|file| shared(&format!("seeds/{file}")).map(|path| arg(&path).to_owned())).collect::<Option<_>>()?;
+    let paths: Vec<String> = files
+        .iter()
+        .map(|file| shared(&format!("seeds/{file}")).map(|path| arg(&path).to_owned()))
+        .collect::<Option<_>>()?;
     let mut args = vec!["plan", "--json", "--region", region, "--env", "CLUSTER_NAME=demo"];
     args.extend(["--env", "ARM_AMI_ID=ami-0a", "--env", "AMD_AMI_ID=ami-0b"]);
     for path in &paths {
@@ -22,7 +24,8 @@ fn plan_seeds(region: &str, files: &[&str], status: i32) -> Option<Value> {
 }
 
 fn in_set(claim: &Value, key: &str) -> Vec<String> {
-    let found = claim["requirements"].as_array().unwrap().iter().find(|one| one["key"] == key && one["operator"] == "In");
+    let found =
+        claim["requirements"].as_array().unwrap().iter().find(|one| one["key"] == key && one["operator"] == "In");
     let values = found.map(|one| one["values"].as_array().unwrap().clone()).unwrap_or_default();
     values.iter().map(|value| value.as_str().unwrap().to_owned()).collect()
 }
@@ -34,7 +37,8 @@ fn the_examples_are_placed_whole() {
     let answer = json(&output, 0);
     assert_eq!(answer["scheduledPods"], 400);
     assert_eq!(answer["unscheduled"], serde_json::json!({}));
-    let table = stdout(&dovetail(&["plan", "-f", "deploy/examples/spot.yaml", "-f", "deploy/examples/inflate-400.yaml"]));
+    let table =
+        stdout(&dovetail(&["plan", "-f", "deploy/examples/spot.yaml", "-f", "deploy/examples/inflate-400.yaml"]));
     assert!(table.contains("400 of 400 pods placed"), "{table}");
 }
 
@@ -77,14 +81,17 @@ fn two_exclusive_pools_take_their_own_and_the_third_pod_is_told_why() {
 
 #[test]
 fn a_tainted_pool_takes_only_pods_that_tolerate_it() {
-    let Some(answer) = plan_seeds("us-west-2", &["003-provisioner-constrained.yaml", "003-inflate-tolerating.yaml"], 0) else {
+    let Some(answer) = plan_seeds("us-west-2", &["003-provisioner-constrained.yaml", "003-inflate-tolerating.yaml"], 0)
+    else {
         return;
     };
     assert_eq!(answer["scheduledPods"], 6);
     for claim in claims(&answer) {
         assert_eq!(in_set(claim, "billing-team"), ["my-team"]);
     }
-    let Some(answer) = plan_seeds("us-west-2", &["003-provisioner-constrained.yaml", "003-inflate-10.yaml"], 1) else { return };
+    let Some(answer) = plan_seeds("us-west-2", &["003-provisioner-constrained.yaml", "003-inflate-10.yaml"], 1) else {
+        return;
+    };
     let reason = answer["unscheduled"].as_object().unwrap().values().next().unwrap().as_str().unwrap();
     assert!(reason.contains("example.com/special-taint"), "{reason}");
 }
@@ -158,7 +165,8 @@ fn timeless(mut answer: Value) -> Value {
 #[test]
 fn the_same_input_gives_the_same_answer_with_the_pods_shuffled_too() {
     let Some(file) = shared("workloads/batch-1-5000.json.gz") else { return };
-    let unpacked = python(&["-c", "import gzip,sys; sys.stdout.buffer.write(gzip.open(sys.argv[1]).read())", arg(&file)]);
+    let unpacked =
+        python(&["-c", "import gzip,sys; sys.stdout.buffer.write(gzip.open(sys.argv[1]).read())", arg(&file)]);
     let mut workload: Value = serde_json::from_slice(&unpacked.stdout).unwrap();
     let plain = write("shuffle/plain.json", &workload.to_string());
     let pods = workload["pods"].as_array_mut().unwrap();
@@ -166,7 +174,8 @@ fn the_same_input_gives_the_same_answer_with_the_pods_shuffled_too() {
     let count = pods.len();
     *pods = (0..count).map(|index| pods[index * 7919 % count].clone()).collect();
     let shuffled = write("shuffle/shuffled.json", &workload.to_string());
-    let answers = [&plain, &plain, &shuffled].map(|path| timeless(json(&dovetail(&["plan", "--workload", path, "--json"]), 0)));
+    let answers =
+        [&plain, &plain, &shuffled].map(|path| timeless(json(&dovetail(&["plan", "--workload", path, "--json"]), 0)));
     assert_eq!(answers[0], answers[1]);
     assert_eq!(answers[0], answers[2]);
     let tables = [&plain, &shuffled].map(|path| dovetail(&["plan", "--workload", path]).stdout);

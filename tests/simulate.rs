@@ -103,7 +103,8 @@ fn one_seed_in_two_processes_gives_the_same_events_byte_for_byte() {
     }
     let logs = ["a", "b"].map(|run| {
         let events = scratch(&format!("twice-{run}.jsonl"));
-        let output = dovetail(&["simulate", "tests/simulation/scenarios/faults.yaml", "--json", "--events", arg(&events)]);
+        let output =
+            dovetail(&["simulate", "tests/simulation/scenarios/faults.yaml", "--json", "--events", arg(&events)]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         (std::fs::read(events).unwrap(), output.stdout)
     });
