@@ -1,10 +1,14 @@
 //! Calls to the API server: repeated with back-off while it is away or asks for patience, and only while the tenure
 //! holds. What failed for good is told apart by what the caller can do about it.
 
+use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
-use kube::Client;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::backoff::Backoff;
@@ -96,6 +100,30 @@ impl Calls {
             }
             tokio::time::sleep(pause).await;
         }
+    }
+
+    /// A merge patch of an object.
+    ///
+    /// # Errors
+    /// As [`Calls::run`].
+    pub async fn merge<K>(&self, api: &Api<K>, name: &str, patch: Value) -> Result<K, CallError>
+    where
+        K: Clone + DeserializeOwned + Debug,
+    {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        self.run(&format!("patch {name}"), || api.patch(name, &params, &patch)).await
+    }
+
+    /// A merge patch of an object's status.
+    ///
+    /// # Errors
+    /// As [`Calls::run`].
+    pub async fn merge_status<K>(&self, api: &Api<K>, name: &str, patch: Value) -> Result<K, CallError>
+    where
+        K: Clone + DeserializeOwned + Debug,
+    {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        self.run(&format!("patch status of {name}"), || api.patch_status(name, &params, &patch)).await
     }
 }
 

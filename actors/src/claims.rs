@@ -3,7 +3,7 @@
 use dovetail_api::names::{TERMINATION_FINALIZER, annotations};
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::lifecycle::patch;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, ResourceExt};
 
 use crate::calls::{CallError, Calls};
@@ -31,7 +31,8 @@ impl Claims {
     pub async fn create(&self, claim: &NodeClaim) -> Result<NodeClaim, CallError> {
         let name = claim.name_any();
         let what = format!("create nodeclaim {name}");
-        match self.calls.run(&what, || self.api.create(&PostParams::default(), claim)).await {
+        let params = PostParams::default();
+        match self.calls.run(&what, || self.api.create(&params, claim)).await {
             Err(CallError::Exists(message)) => {
                 let there = self.get(&name).await?;
                 let written = |claim: &NodeClaim, key: &str| claim.annotations().get(key).cloned();
@@ -51,15 +52,13 @@ impl Claims {
         change: impl Fn(&mut NodeClaim),
     ) -> Result<NodeClaim, CallError> {
         let name = claim.name_any();
-        let what = format!("patch nodeclaim {name}");
         loop {
             let mut wanted = claim.clone();
             change(&mut wanted);
             if wanted.metadata == claim.metadata {
                 return Ok(claim);
             }
-            let patch = Patch::Merge(patch::claim_metadata(&wanted));
-            match self.calls.run(&what, || self.api.patch(&name, &PatchParams::default(), &patch)).await {
+            match self.calls.merge(&self.api, &name, patch::claim_metadata(&wanted)).await {
                 Err(CallError::Conflict(_)) => claim = self.same(&claim).await?,
                 other => return other,
             }
@@ -73,14 +72,12 @@ impl Claims {
         change: impl Fn(&NodeClaim) -> NodeClaim,
     ) -> Result<NodeClaim, CallError> {
         let name = claim.name_any();
-        let what = format!("patch status of nodeclaim {name}");
         loop {
             let wanted = change(&claim);
             if wanted.status == claim.status {
                 return Ok(claim);
             }
-            let patch = Patch::Merge(patch::claim_status(&wanted));
-            match self.calls.run(&what, || self.api.patch_status(&name, &PatchParams::default(), &patch)).await {
+            match self.calls.merge_status(&self.api, &name, patch::claim_status(&wanted)).await {
                 Err(CallError::Conflict(_)) => claim = self.same(&claim).await?,
                 other => return other,
             }
@@ -93,9 +90,7 @@ impl Claims {
     /// [`CallError::Conflict`] when the claim has changed since.
     pub async fn write_status(&self, claim: &NodeClaim) -> Result<NodeClaim, CallError> {
         let name = claim.name_any();
-        let patch = Patch::Merge(patch::claim_status(claim));
-        let what = format!("patch status of nodeclaim {name}");
-        self.calls.run(&what, || self.api.patch_status(&name, &PatchParams::default(), &patch)).await
+        self.calls.merge_status(&self.api, &name, patch::claim_status(claim)).await
     }
 
     /// Deletes a claim as it was read.

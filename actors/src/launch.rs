@@ -219,9 +219,8 @@ impl Launching {
                 LaunchErrorKind::Final => {
                     self.tell_failure(claim, error.reason, &error.message, true);
                     let now = self.desk.wall();
-                    let failed = |claim: &NodeClaim| {
-                        lifecycle::launch::launch_failed(claim, error.reason, &error.message, now)
-                    };
+                    let failed =
+                        |claim: &NodeClaim| lifecycle::launch::launch_failed(claim, error.reason, &error.message, now);
                     *claim = self.claims().change_status(claim.clone(), failed).await?;
                     self.wrote(claim);
                     return Ok(Attempt::Again);
@@ -329,7 +328,9 @@ impl Launching {
         request.requests = from_quantities(&claim.spec.resources.requests);
         let named = claim.spec.requirements.iter().find(|one| one.key == labels::INSTANCE_TYPE);
         request.candidates = match named {
-            Some(named) => named.values.iter().filter_map(|name| types.iter().find(|one| one.name == *name)).cloned().collect(),
+            Some(named) => {
+                named.values.iter().filter_map(|name| types.iter().find(|one| one.name == *name)).cloned().collect()
+            }
             None => types.to_vec(),
         };
         request.labels = claim.labels().clone();

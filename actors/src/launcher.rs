@@ -104,9 +104,8 @@ impl Handler<ClaimChanged> for Launcher {
             return;
         }
         let written = claim.annotations().get(dovetail_api::names::annotations::TRACEPARENT);
-        let trace = written
-            .and_then(|text| TraceContext::parse(text))
-            .unwrap_or_else(|| TraceContext::root(&mut self.rng));
+        let trace =
+            written.and_then(|text| TraceContext::parse(text)).unwrap_or_else(|| TraceContext::root(&mut self.rng));
         self.enqueue(LaunchOrder { claim: NodeClaim::clone(&claim), pods: 0 }, trace);
         self.run(ctx);
     }

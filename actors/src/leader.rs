@@ -39,12 +39,7 @@ pub struct Leader {
 
 impl Leader {
     /// A standby.
-    pub fn new(
-        desk: &Desk,
-        client: Client,
-        cluster: Addr<ClusterWatcher>,
-        control_plane: Addr<ControlPlane>,
-    ) -> Self {
+    pub fn new(desk: &Desk, client: Client, cluster: Addr<ClusterWatcher>, control_plane: Addr<ControlPlane>) -> Self {
         let desk = desk.of("leader");
         let settings = LeaseSettings::default();
         Self {
@@ -108,22 +103,26 @@ impl Leader {
             return;
         }
         let reading = read(self.api.clone(), self.desk.settings.lease_name.clone()).into_actor(self);
-        ctx.spawn(reading.then(|read, leader, _| {
-            // A Lease that is gone starts above every term that is known: that of claims is asked for.
-            let cluster = leader.cluster.clone();
-            let missing = matches!(read, LeaseInput::Read(None));
-            async move { (read, if missing { highest_term(&cluster).await } else { Some(0) }) }.into_actor(leader)
-        })
-        .map(|(read, highest), leader, ctx| {
-            let read = match highest {
-                Some(term) => {
-                    leader.election.saw_term(term);
-                    read
-                }
-                None => LeaseInput::Failed,
-            };
-            leader.step(read, ctx);
-        }));
+        ctx.spawn(
+            reading
+                .then(|read, leader, _| {
+                    // A Lease that is gone starts above every term that is known: that of claims is asked for.
+                    let cluster = leader.cluster.clone();
+                    let missing = matches!(read, LeaseInput::Read(None));
+                    async move { (read, if missing { highest_term(&cluster).await } else { Some(0) }) }
+                        .into_actor(leader)
+                })
+                .map(|(read, highest), leader, ctx| {
+                    let read = match highest {
+                        Some(term) => {
+                            leader.election.saw_term(term);
+                            read
+                        }
+                        None => LeaseInput::Failed,
+                    };
+                    leader.step(read, ctx);
+                }),
+        );
     }
 
     fn step(&mut self, input: LeaseInput, ctx: &mut Context<Self>) {
@@ -228,7 +227,8 @@ async fn write(api: Api<Lease>, desk: Desk, settings: LeaseSettings, order: Leas
         acquire_time: now,
         ..LeaseSpec::default()
     };
-    let meta = ObjectMeta { name: Some(name.clone()), resource_version: order.resource_version, ..ObjectMeta::default() };
+    let meta =
+        ObjectMeta { name: Some(name.clone()), resource_version: order.resource_version, ..ObjectMeta::default() };
     let mut lease = Lease { metadata: meta, spec: Some(spec) };
     let params = PostParams::default();
     let writing = async {
@@ -273,7 +273,7 @@ fn view(lease: &Lease) -> LeaseView {
 /// The highest term on any claim; `None` while claims are not known.
 async fn highest_term(cluster: &Addr<ClusterWatcher>) -> Option<u64> {
     let snapshot = cluster.send(TakeSnapshot).await.ok()??;
-    let terms = snapshot.claims.values().filter_map(|entry| entry.claim.annotations().get(annotations::TERM)?.parse().ok());
+    let terms =
+        snapshot.claims.values().filter_map(|entry| entry.claim.annotations().get(annotations::TERM)?.parse().ok());
     Some(terms.max().unwrap_or(0))
 }
-

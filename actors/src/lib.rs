@@ -2,12 +2,12 @@
 //! [`pod_watcher`], [`cluster_watcher`], [`catalogue`], [`batcher`], [`packer`], [`launcher`], [`registrar`]; around them
 //! [`node_class`], [`recorder`], [`leader`], [`control_plane`]. Who sends to whom is in [`wiring`].
 
-pub mod pod_watcher;
-pub mod cluster_watcher;
-pub mod catalogue;
 pub mod batcher;
-pub mod packer;
+pub mod catalogue;
+pub mod cluster_watcher;
 pub mod launcher;
+pub mod packer;
+pub mod pod_watcher;
 pub mod registrar;
 
 pub mod node_class;

@@ -14,9 +14,8 @@ use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true, set_condition
 use dovetail_cloud::Cloud;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_core::lifecycle::{hash, readiness};
-use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::backoff::Backoff;
 use crate::calls::{CallError, Calls};
@@ -142,7 +141,9 @@ impl NodeClassActor {
                 }
                 Err(CallError::Deposed | CallError::NotFound(_)) => {}
                 // Somebody wrote the class meanwhile: the watch says what.
-                Err(_) => drop(ctx.run_later(Duration::from_secs(1), move |actor, ctx| actor.look_at_class(&name, ctx))),
+                Err(_) => {
+                    drop(ctx.run_later(Duration::from_secs(1), move |actor, ctx| actor.look_at_class(&name, ctx)))
+                }
             }
         }));
     }
@@ -261,20 +262,18 @@ async fn write_class(calls: &Calls, there: &EC2NodeClass, wanted: EC2NodeClass) 
     if written.metadata.annotations != wanted.metadata.annotations
         || written.metadata.finalizers != wanted.metadata.finalizers
     {
-        let patch = Patch::Merge(json!({"metadata": {
+        let patch = json!({"metadata": {
             "resourceVersion": written.metadata.resource_version,
             "annotations": wanted.metadata.annotations,
             "finalizers": wanted.metadata.finalizers,
-        }}));
-        let what = format!("patch ec2nodeclass {name}");
-        written = calls.run(&what, || api.patch(&name, &PatchParams::default(), &patch)).await?;
+        }});
+        written = calls.merge(&api, &name, patch).await?;
     }
     if written.status != wanted.status {
-        let patch: Patch<Value> = Patch::Merge(json!({
+        let patch = json!({
             "metadata": {"resourceVersion": written.metadata.resource_version}, "status": wanted.status,
-        }));
-        let what = format!("patch status of ec2nodeclass {name}");
-        written = calls.run(&what, || api.patch_status(&name, &PatchParams::default(), &patch)).await?;
+        });
+        written = calls.merge_status(&api, &name, patch).await?;
     }
     Ok(written)
 }

@@ -2,7 +2,6 @@
 
 use dovetail_core::lifecycle::patch;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 
 use crate::calls::{CallError, Calls};
@@ -31,8 +30,6 @@ impl Nodes {
     /// # Errors
     /// [`CallError::Conflict`] when the Node has changed since it was read.
     pub async fn write(&self, node: &Node) -> Result<Node, CallError> {
-        let name = node.name_any();
-        let patch = Patch::Merge(patch::node(node));
-        self.calls.run(&format!("patch node {name}"), || self.api.patch(&name, &PatchParams::default(), &patch)).await
+        self.calls.merge(&self.api, &node.name_any(), patch::node(node)).await
     }
 }

@@ -228,7 +228,7 @@ impl Packer {
         }
         self.packings += 1;
         let traceparent = request.trace.child(&mut self.rng).to_string();
-        let plans = Plans { snapshot: &snapshot, planning: &planning, packing: &packing, term: self.desk.term };
+        let plans = Plans { snapshot: &snapshot, planning: &planning, term: self.desk.term };
         let mut orders = Vec::new();
         let (mut planned, mut expected) = (Vec::new(), Vec::new());
         for claim in &packing.claims {
@@ -321,7 +321,8 @@ impl Packer {
             let pod = &planning.problem.pods[*pod];
             let error = reason.to_string();
             if self.left_over.get(&pod.uid) != Some(&error) {
-                let story = Story::Unschedulable { pod: format!("{}/{}", pod.namespace, pod.name), error: error.clone() };
+                let story =
+                    Story::Unschedulable { pod: format!("{}/{}", pod.namespace, pod.name), error: error.clone() };
                 self.desk.tell_in(story, request.trace);
                 let message = format!("Failed to schedule pod, {error}");
                 let event = Record::warning(object::pod(pod), "FailedScheduling", message).quiet_for(FAILED_QUIET);
@@ -334,12 +335,7 @@ impl Packer {
 }
 
 /// Waits until the cluster and the catalogue are known and pools have had time to become ready, then packs.
-async fn compute(
-    links: PackerLinks,
-    solver: Arc<dyn Solver>,
-    mut input: PlanningInput,
-    desk: Desk,
-) -> Option<Solved> {
+async fn compute(links: PackerLinks, solver: Arc<dyn Solver>, mut input: PlanningInput, desk: Desk) -> Option<Solved> {
     let mut unsettled = 0;
     loop {
         let Some(snapshot) = links.cluster.send(TakeSnapshot).await.ok()? else {

@@ -6,7 +6,7 @@ use dovetail_api::names::annotations;
 use dovetail_core::Resources;
 use dovetail_core::cluster_state::{JoinedNode, Planning, Snapshot, Target};
 use dovetail_core::lifecycle::claim::{ClaimPlan, node_claim};
-use dovetail_core::pack::{Packing, PlannedClaim};
+use dovetail_core::pack::PlannedClaim;
 use dovetail_core::resources::NODES;
 use kube::ResourceExt;
 
@@ -17,14 +17,12 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// How many of them follow the pool's name.
 const SUFFIX: usize = 5;
 
-/// A packing and what its indices mean.
+/// What a packing's indices mean.
 pub struct Plans<'a> {
     /// The cluster that it was computed for.
     pub snapshot: &'a Snapshot,
     /// The problem.
     pub planning: &'a Planning,
-    /// The answer.
-    pub packing: &'a Packing,
     /// The leader's term.
     pub term: Term,
 }

@@ -9,7 +9,6 @@ use dovetail_core::Requirement;
 use dovetail_core::lifecycle::claim::read;
 use dovetail_core::lifecycle::{hash, readiness};
 use jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
@@ -62,18 +61,16 @@ pub async fn write(calls: Calls, there: Arc<NodePool>, wanted: NodePool) -> Resu
     let (api, name) = (Api::<NodePool>::all(calls.client.clone()), wanted.name_any());
     let mut written = NodePool::clone(&there);
     if written.metadata.annotations != wanted.metadata.annotations {
-        let patch = Patch::Merge(json!({"metadata": {
+        let patch = json!({"metadata": {
             "resourceVersion": written.metadata.resource_version, "annotations": wanted.metadata.annotations,
-        }}));
-        let what = format!("patch nodepool {name}");
-        written = calls.run(&what, || api.patch(&name, &PatchParams::default(), &patch)).await?;
+        }});
+        written = calls.merge(&api, &name, patch).await?;
     }
     if written.status != wanted.status {
-        let patch = Patch::Merge(json!({
+        let patch = json!({
             "metadata": {"resourceVersion": written.metadata.resource_version}, "status": wanted.status,
-        }));
-        let what = format!("patch status of nodepool {name}");
-        written = calls.run(&what, || api.patch_status(&name, &PatchParams::default(), &patch)).await?;
+        });
+        written = calls.merge_status(&api, &name, patch).await?;
     }
     Ok(written)
 }

@@ -168,7 +168,7 @@ impl Handler<Planned> for Registrar {
 
     fn handle(&mut self, planned: Planned, _: &mut Self::Context) {
         for plan in self.plans.values_mut() {
-            planned.pods.iter().for_each(|uid| drop(plan.waiting.remove(uid)));
+            plan.waiting.retain(|uid| !planned.pods.contains(uid));
         }
         self.plans.retain(|_, plan| !plan.waiting.is_empty());
         let plan = self.plans.entry(planned.target).or_insert_with(|| PlanState {

@@ -236,7 +236,11 @@ fn share(text: &str) -> Result<f64, Refusal> {
 }
 
 fn one_of(text: &str, allowed: &[&str]) -> Result<String, Refusal> {
-    if allowed.contains(&text) { Ok(text.into()) } else { refuse("it is not one of those allowed", &allowed.join(", ")) }
+    if allowed.contains(&text) {
+        Ok(text.into())
+    } else {
+        refuse("it is not one of those allowed", &allowed.join(", "))
+    }
 }
 
 fn preferences(text: &str) -> Result<PreferencePolicy, Refusal> {
@@ -262,7 +266,9 @@ fn gates(text: &str) -> Result<BTreeMap<String, bool>, Refusal> {
     const ALLOWED: &str = "Name=true or Name=false, comma separated";
     let mut gates = BTreeMap::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let Some((name, value)) = part.split_once('=') else { return refuse(&format!("{part:?} has no value"), ALLOWED) };
+        let Some((name, value)) = part.split_once('=') else {
+            return refuse(&format!("{part:?} has no value"), ALLOWED);
+        };
         let on = boolean(value).or_else(|_| refuse(&format!("{value:?} is not a boolean"), ALLOWED))?;
         gates.insert(name.into(), on);
     }
@@ -298,7 +304,10 @@ mod tests {
         .unwrap();
         assert_eq!((settings.batch_idle.as_millis(), settings.batch_max.as_secs()), (500, 90));
         assert_eq!(settings.gates, BTreeSet::from(["NodeRepair".to_owned()]));
-        assert_eq!((settings.policy, settings.cluster_endpoint.as_str()), (Policy::FewestNodes, "https://x.eks.amazonaws.com"));
+        assert_eq!(
+            (settings.policy, settings.cluster_endpoint.as_str()),
+            (Policy::FewestNodes, "https://x.eks.amazonaws.com")
+        );
     }
 
     #[test]

@@ -46,12 +46,13 @@ impl fmt::Display for Names {
 }
 
 macro_rules! stories {
-    ($($(#[$doc:meta])* $name:ident $event:literal $level:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)? } => $line:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident $event:literal $level:ident { $($field:ident: $type:ty),* $(,)? } => $line:expr;)*) => {
         /// A happening.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(tag = "event")]
+        #[allow(missing_docs)] // a field's name and its place in the line say what it is
         pub enum Story {
-            $($(#[$doc])* #[serde(rename = $event)] $name { $($(#[$field_doc])* $field: $type),* },)*
+            $($(#[$doc])* #[serde(rename = $event)] $name { $($field: $type),* },)*
         }
 
         impl Story {
@@ -82,7 +83,7 @@ stories! {
     /// A replica has started.
     Starting "starting" Info { identity: String, cluster: String } => format!("starting {identity} for cluster {cluster}");
     /// Another replica leads.
-    Standby "standby" Info { holder: String } => if holder.is_empty() { "standing by".into() } else { format!("standing by, {holder} leads") };
+    Standby "standby" Info { holder: String } => if holder.is_empty() { String::from("standing by") } else { format!("standing by, {holder} leads") };
     /// This replica leads.
     Elected "elected" Info { lease: String } => format!("elected by lease {lease}");
     /// It no longer does.
@@ -90,7 +91,7 @@ stories! {
     /// Everything has been listed once.
     Synced "synced" Debug { pods: usize, nodes: usize, node_claims: usize } => format!("cluster state synced: {pods} pods, {nodes} nodes, {node_claims} nodeclaims");
     /// Ready for pods.
-    Waiting "waiting" Info {} => "waiting for unschedulable pods".into();
+    Waiting "waiting" Info {} => String::from("waiting for unschedulable pods");
     /// A window has closed.
     Batched "batched" Info { pods: usize, names: Names, seconds: f64 } => format!("batched {pods} pods in {seconds:.1}s");
     /// A packing has been computed.
