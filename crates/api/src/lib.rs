@@ -1,5 +1,6 @@
 //! Kubernetes types of karpenter.sh and karpenter.k8s.aws, their CRDs, conversions and the reading of manifests.
 
+pub mod convert;
 pub mod crds;
 pub mod names;
 pub mod quantity;
