@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 /// 400 without field manager or for a configuration that names another object; 409 for fields of others, without `force`.
 pub(super) fn apply(state: &mut State, call: &mut Call<'_>, key: &Key) -> Result<Written> {
     if call.query.manager.is_none() {
-        return Err(ApiError::bad_request("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"));
+        return Err(ApiError::bad_request(
+            "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch",
+        ));
     }
     let config = configuration(call, key)?;
     let found = call.found;
@@ -51,7 +53,10 @@ fn configuration(call: &mut Call<'_>, key: &Key) -> Result<Value> {
     }
     let name = meta::text(&written, "name");
     if !name.is_empty() && name != key.name {
-        return Err(ApiError::bad_request(format!("the name of the object ({name}) does not match the name on the URL ({})", key.name)));
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            key.name
+        )));
     }
     call.body = written;
     let mut config = super::handler::written(call)?;
@@ -125,7 +130,9 @@ fn merge(live: &mut Value, config: &Value, shape: Shape<'_>) {
                 merge(live.entry(field).or_insert(Value::Null), value, shape.field(field));
             }
         }
-        (Value::Array(live), Value::Array(config)) if shape.list() != ListType::Atomic => merge_list(live, config, shape),
+        (Value::Array(live), Value::Array(config)) if shape.list() != ListType::Atomic => {
+            merge_list(live, config, shape)
+        }
         (live, config) => *live = config.clone(),
     }
 }
@@ -167,7 +174,9 @@ fn remove(value: &mut Value, dropped: &Fields, theirs: &Fields, shape: Shape<'_>
                     shared => remove(&mut items[at], inner, shared.unwrap_or(&Fields::default()), shape.item()),
                 }
             }
-            (Some(("v", text)), Value::Array(items)) if shared.is_none() => items.retain(|item| item.to_string() != text),
+            (Some(("v", text)), Value::Array(items)) if shared.is_none() => {
+                items.retain(|item| item.to_string() != text)
+            }
             _ => {}
         }
     }

@@ -25,7 +25,13 @@ pub fn note(server: &ApiServer, who: &Caller, parts: &Parts, body: &Bytes, reply
     if !path.subresource.is_empty() {
         resource = format!("{resource}/{}", path.subresource);
     }
-    let mut fields = vec![("verb", json!(verb)), ("group", json!(path.group)), ("resource", json!(resource)), ("object", json!(object)), ("code", json!(code))];
+    let mut fields = vec![
+        ("verb", json!(verb)),
+        ("group", json!(path.group)),
+        ("resource", json!(resource)),
+        ("object", json!(object)),
+        ("code", json!(code)),
+    ];
     if *code >= 400 {
         fields.push(("reason", answer["reason"].clone()));
     } else {
@@ -58,7 +64,9 @@ fn lease_term(log: &crate::log::EventLog, who: &Caller, path: &Path, code: u16, 
 /// What was sent, without managed fields.
 fn sent(body: &Bytes) -> Value {
     let mut body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let Some(map) = body.as_object_mut().filter(|map| map.keys().any(|k| SHOWN.contains(&k.as_str()))) else { return body };
+    let Some(map) = body.as_object_mut().filter(|map| map.keys().any(|k| SHOWN.contains(&k.as_str()))) else {
+        return body;
+    };
     if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }

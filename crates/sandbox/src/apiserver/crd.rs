@@ -47,7 +47,9 @@ fn version(at: usize, written: &Value) -> std::result::Result<Version, Cause> {
     let scale = subresources["scale"].is_object().then(|| ScalePaths {
         spec: pointer(&subresources["scale"]["specReplicasPath"]),
         status: pointer(&subresources["scale"]["statusReplicasPath"]),
-        selector: subresources["scale"]["labelSelectorPath"].as_str().map(|_| pointer(&subresources["scale"]["labelSelectorPath"])),
+        selector: subresources["scale"]["labelSelectorPath"]
+            .as_str()
+            .map(|_| pointer(&subresources["scale"]["labelSelectorPath"])),
     });
     let schema = &written["schema"]["openAPIV3Schema"];
     let compiled = if schema.is_object() {
@@ -79,7 +81,11 @@ fn mistakes(definition: &Value) -> Vec<Cause> {
             causes.push(Cause::required(&format!("spec{}", field.replace('/', "."))));
         }
     }
-    let expected = format!("{}.{}", spec["names"]["plural"].as_str().unwrap_or_default(), spec["group"].as_str().unwrap_or_default());
+    let expected = format!(
+        "{}.{}",
+        spec["names"]["plural"].as_str().unwrap_or_default(),
+        spec["group"].as_str().unwrap_or_default()
+    );
     if causes.is_empty() && meta::text(definition, "name") != expected {
         causes.push(Cause::invalid("metadata.name", "must be spec.names.plural+\".\"+spec.group"));
     }
@@ -105,9 +111,7 @@ pub fn established(mut definition: Value, now: &str) -> Value {
     }
     let names = definition["spec"]["names"].clone();
     let stored: Vec<&Value> = versions.iter().filter(|v| v["storage"] == true).map(|v| &v["name"]).collect();
-    let condition = |kind: &str, reason: &str, message: &str| {
-        json!({"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now})
-    };
+    let condition = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now});
     definition["status"] = json!({
         "acceptedNames": names,
         "storedVersions": stored,

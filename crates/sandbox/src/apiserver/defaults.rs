@@ -37,7 +37,9 @@ pub fn apply(state: &State, found: &Found, object: &mut Value, old: Option<&Valu
             or(object_map(object), "reclaimPolicy", json!("Delete"));
             or(object_map(object), "volumeBindingMode", json!("Immediate"));
         }
-        ("scheduling.k8s.io", "PriorityClass") => or(object_map(object), "preemptionPolicy", json!("PreemptLowerPriority")),
+        ("scheduling.k8s.io", "PriorityClass") => {
+            or(object_map(object), "preemptionPolicy", json!("PreemptLowerPriority"))
+        }
         _ => {}
     }
     Ok(())
@@ -161,7 +163,9 @@ fn default_storage_class(state: &State) -> Option<String> {
     let rid = state.registry.rid("storage.k8s.io", "storageclasses")?;
     let is_default = |v: &Value| v["metadata"]["annotations"]["storageclass.kubernetes.io/is-default-class"] == "true";
     let classes = state.table(rid).objects.values().filter(|o| is_default(&o.value));
-    classes.max_by_key(|o| o.value["metadata"]["creationTimestamp"].as_str().map(str::to_owned)).map(|o| o.key.name.clone())
+    classes
+        .max_by_key(|o| o.value["metadata"]["creationTimestamp"].as_str().map(str::to_owned))
+        .map(|o| o.key.name.clone())
 }
 
 fn volume(object: &mut Value) {

@@ -48,7 +48,9 @@ impl DeleteOptions {
             Some("Foreground") => Some(Propagation::Foreground),
             Some("Orphan") => Some(Propagation::Orphan),
             Some(other) => {
-                let message = format!("Unsupported value: {other:?}: supported values: \"Background\", \"Foreground\", \"Orphan\"");
+                let message = format!(
+                    "Unsupported value: {other:?}: supported values: \"Background\", \"Foreground\", \"Orphan\""
+                );
                 let cause = Cause::new("FieldValueNotSupported", "propagationPolicy", message);
                 return Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]));
             }
@@ -80,22 +82,33 @@ impl State {
     /// 404, and 409 when a precondition does not hold.
     pub fn delete(&mut self, found: &Found, key: &Key, options: &DeleteOptions) -> Result<Deleted> {
         let def = found.def.clone();
-        let object = self.get(found.rid, key).cloned().ok_or_else(|| ApiError::not_found(&def.group, &def.plural, &key.name))?;
+        let object =
+            self.get(found.rid, key).cloned().ok_or_else(|| ApiError::not_found(&def.group, &def.plural, &key.name))?;
         hold(&def, &object.value, options)?;
         let grace = grace(&def, &object.value, options);
         if options.dry_run {
             return Ok(Deleted { gone: grace == 0 && meta::finalizers(&object.value).is_empty(), object });
         }
-        let deleted = self.start_end(found.rid, key, &object, grace, options.propagation.unwrap_or(default_propagation(&def)));
+        let deleted =
+            self.start_end(found.rid, key, &object, grace, options.propagation.unwrap_or(default_propagation(&def)));
         self.collect();
         Ok(match self.get(found.rid, key) {
-            Some(now) if meta::text(&now.value, "uid") == meta::text(&object.value, "uid") => Deleted { object: now.clone(), gone: false },
+            Some(now) if meta::text(&now.value, "uid") == meta::text(&object.value, "uid") => {
+                Deleted { object: now.clone(), gone: false }
+            }
             _ => deleted,
         })
     }
 
     /// Marks the object, and removes it if nothing holds it.
-    fn start_end(&mut self, rid: Rid, key: &Key, object: &Arc<Object>, grace: i64, propagation: Propagation) -> Deleted {
+    fn start_end(
+        &mut self,
+        rid: Rid,
+        key: &Key,
+        object: &Arc<Object>,
+        grace: i64,
+        propagation: Propagation,
+    ) -> Deleted {
         let mut marked = Value::clone(&object.value);
         self.hold_for_dependents(rid, object, propagation, &mut marked);
         let first = !meta::deleting(&marked);
@@ -175,7 +188,8 @@ impl State {
         if self.is_namespace(rid) || self.owned_by(meta::text(&object.value, "uid")).is_empty() {
             return;
         }
-        let mut list: Vec<&str> = meta::finalizers(&object.value).into_iter().filter(|f| ![FOREGROUND, ORPHAN].contains(f)).collect();
+        let mut list: Vec<&str> =
+            meta::finalizers(&object.value).into_iter().filter(|f| ![FOREGROUND, ORPHAN].contains(f)).collect();
         list.push(wanted);
         meta::set(marked, "finalizers", Some(json!(list)));
     }
@@ -186,7 +200,9 @@ fn default_propagation(def: &ResourceDef) -> Propagation {
 }
 
 fn hold(def: &ResourceDef, object: &Value, options: &DeleteOptions) -> Result<()> {
-    for (name, field, wanted) in [("UID", "uid", &options.uid), ("ResourceVersion", "resourceVersion", &options.resource_version)] {
+    for (name, field, wanted) in
+        [("UID", "uid", &options.uid), ("ResourceVersion", "resourceVersion", &options.resource_version)]
+    {
         let there = meta::text(object, field);
         if let Some(wanted) = wanted.as_deref().filter(|w| *w != there) {
             let why = format!("Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {there}");

@@ -145,7 +145,8 @@ impl ApiServer {
     /// Tells of every later change of these resources, in order. Resources that are not served are left out.
     pub fn subscribe(&self, resources: &[Gvr]) -> mpsc::UnboundedReceiver<Happened> {
         let mut state = self.lock();
-        let rids: BTreeSet<_> = resources.iter().filter_map(|gvr| state.registry.rid(&gvr.group, &gvr.resource)).collect();
+        let rids: BTreeSet<_> =
+            resources.iter().filter_map(|gvr| state.registry.rid(&gvr.group, &gvr.resource)).collect();
         state.subscribe(rids)
     }
 

@@ -1,10 +1,10 @@
 //! Which groups, versions and resources there are; version and health.
+use super::ApiServer;
 use super::error::{ApiError, Result};
 use super::handler::Reply;
 use super::registry::{ResourceDef, Version, api_version};
 use super::request::Path;
 use super::store::State;
-use super::ApiServer;
 use bytes::Bytes;
 use http::Method;
 use http::request::Parts;
@@ -28,7 +28,9 @@ pub fn answer(server: &ApiServer, parts: &Parts) -> Result<Reply> {
         "/version" => version(),
         "/api" | "/apis" if aggregated => all_in_one(&state, path == "/api"),
         "/api" => json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}),
-        "/apis" => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&state).iter().map(|(g, v)| group(g, v)).collect::<Vec<_>>()}),
+        "/apis" => {
+            json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&state).iter().map(|(g, v)| group(g, v)).collect::<Vec<_>>()})
+        }
         _ => below(&state, path)?,
     };
     Ok(Reply::Json(200, Bytes::from(body.to_string()), Vec::new()))
@@ -45,7 +47,13 @@ fn groups(state: &State) -> BTreeMap<String, Vec<String>> {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (group, def) in state.registry.all().filter(|(group, _)| !group.is_empty()) {
         let versions = groups.entry(group.to_owned()).or_default();
-        for version in def.versions.iter().filter(|v| v.served && !versions.contains(&v.name)).map(|v| v.name.clone()).collect::<Vec<_>>() {
+        for version in def
+            .versions
+            .iter()
+            .filter(|v| v.served && !versions.contains(&v.name))
+            .map(|v| v.name.clone())
+            .collect::<Vec<_>>()
+        {
             versions.push(version);
         }
     }
@@ -57,7 +65,8 @@ fn groups(state: &State) -> BTreeMap<String, Vec<String>> {
 
 /// Stable before beta before alpha, the higher number first.
 fn rank(version: &str) -> (u8, std::cmp::Reverse<u32>, std::cmp::Reverse<u32>) {
-    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or_default();
+    let digits =
+        |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or_default();
     let major = digits(version.trim_start_matches('v'));
     let stage = ["alpha", "beta"].iter().position(|s| version.contains(s));
     let minor = stage.and_then(|s| version.split_once(["alpha", "beta"][s])).map_or(0, |(_, rest)| digits(rest));
@@ -70,7 +79,8 @@ fn rank(version: &str) -> (u8, std::cmp::Reverse<u32>, std::cmp::Reverse<u32>) {
 }
 
 fn group(name: &str, versions: &[String]) -> Value {
-    let list: Vec<Value> = versions.iter().map(|v| json!({"groupVersion": api_version(name, v), "version": v})).collect();
+    let list: Vec<Value> =
+        versions.iter().map(|v| json!({"groupVersion": api_version(name, v), "version": v})).collect();
     json!({"name": name, "versions": list, "preferredVersion": list.first()})
 }
 
@@ -91,11 +101,16 @@ fn below(state: &State, path: &str) -> Result<Value> {
     if resources.is_empty() {
         return Err(ApiError::no_such_path());
     }
-    Ok(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version(&wanted.group, &wanted.version), "resources": resources}))
+    Ok(
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version(&wanted.group, &wanted.version), "resources": resources}),
+    )
 }
 
 fn served(state: &State) -> impl Iterator<Item = (&str, &ResourceDef, &Version)> {
-    state.registry.all().flat_map(|(group, def)| def.versions.iter().filter(|v| v.served).map(move |v| (group, def.as_ref(), v)))
+    state
+        .registry
+        .all()
+        .flat_map(|(group, def)| def.versions.iter().filter(|v| v.served).map(move |v| (group, def.as_ref(), v)))
 }
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -123,7 +138,11 @@ fn subresources(def: &ResourceDef, version: &Version) -> Vec<Sub> {
         subs.push(Sub { name: "status", kind: None, verbs: &["get", "patch", "update"] });
     }
     if version.scale.is_some() {
-        subs.push(Sub { name: "scale", kind: Some(("autoscaling", "v1", "Scale")), verbs: &["get", "patch", "update"] });
+        subs.push(Sub {
+            name: "scale",
+            kind: Some(("autoscaling", "v1", "Scale")),
+            verbs: &["get", "patch", "update"],
+        });
     }
     if def.kind == "Pod" && def.group.is_empty() {
         subs.push(Sub { name: "binding", kind: Some(("", "v1", "Binding")), verbs: &["create"] });
@@ -152,20 +171,33 @@ fn all_in_one(state: &State, core: bool) -> Value {
 }
 
 fn aggregated_group(state: &State, group: &str, versions: &[String]) -> Value {
-    let versions: Vec<Value> = versions.iter().map(|wanted| {
-        let resources: Vec<Value> = served(state).filter(|(g, _, v)| *g == group && v.name == *wanted).map(|(g, def, v)| aggregated(g, def, v)).collect();
-        json!({"version": wanted, "resources": resources, "freshness": "Current"})
-    }).collect();
-    let metadata = if group.is_empty() { json!({"creationTimestamp": null}) } else { json!({"name": group, "creationTimestamp": null}) };
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|wanted| {
+            let resources: Vec<Value> = served(state)
+                .filter(|(g, _, v)| *g == group && v.name == *wanted)
+                .map(|(g, def, v)| aggregated(g, def, v))
+                .collect();
+            json!({"version": wanted, "resources": resources, "freshness": "Current"})
+        })
+        .collect();
+    let metadata = if group.is_empty() {
+        json!({"creationTimestamp": null})
+    } else {
+        json!({"name": group, "creationTimestamp": null})
+    };
     json!({"metadata": metadata, "versions": versions})
 }
 
 fn aggregated(group: &str, def: &ResourceDef, version: &Version) -> Value {
     let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
-    let subs: Vec<Value> = subresources(def, version).iter().map(|sub| {
-        let (g, v, k) = sub.kind.unwrap_or((group, &version.name, &def.kind));
-        json!({"subresource": sub.name, "responseKind": kind(g, v, k), "verbs": sub.verbs})
-    }).collect();
+    let subs: Vec<Value> = subresources(def, version)
+        .iter()
+        .map(|sub| {
+            let (g, v, k) = sub.kind.unwrap_or((group, &version.name, &def.kind));
+            json!({"subresource": sub.name, "responseKind": kind(g, v, k), "verbs": sub.verbs})
+        })
+        .collect();
     let scope = if def.namespaced { "Namespaced" } else { "Cluster" };
     let mut resource = json!({"resource": def.plural, "responseKind": kind(group, &version.name, &def.kind), "scope": scope,
         "singularResource": def.singular, "verbs": VERBS, "subresources": subs});

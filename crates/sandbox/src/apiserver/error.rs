@@ -63,7 +63,14 @@ pub struct Refusal {
 impl ApiError {
     /// A refusal with a code, a reason and a message.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        ApiError(Box::new(Refusal { code, reason, message: message.into(), about: None, causes: Vec::new(), retry_after: None }))
+        ApiError(Box::new(Refusal {
+            code,
+            reason,
+            message: message.into(),
+            about: None,
+            causes: Vec::new(),
+            retry_after: None,
+        }))
     }
 
     fn about(mut self, group: &str, kind: &str, name: &str) -> Self {
@@ -73,7 +80,8 @@ impl ApiError {
 
     /// 404 for an object.
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
-        ApiError::new(404, "NotFound", format!("{} \"{name}\" not found", qualified(resource, group))).about(group, resource, name)
+        ApiError::new(404, "NotFound", format!("{} \"{name}\" not found", qualified(resource, group)))
+            .about(group, resource, name)
     }
 
     /// 404 for a path that no resource has.

@@ -47,7 +47,11 @@ fn budget(state: &State, pod: &Object) -> Result<Option<Arc<Object>>> {
     let mut budgets = state.table(rid).within(Some(&pod.key.namespace)).filter(covers);
     let first = budgets.next().cloned();
     if budgets.next().is_some() {
-        return Err(ApiError::new(500, "InternalError", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."));
+        return Err(ApiError::new(
+            500,
+            "InternalError",
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+        ));
     }
     Ok(first)
 }
@@ -55,7 +59,9 @@ fn budget(state: &State, pod: &Object) -> Result<Option<Arc<Object>>> {
 /// Takes one disruption from the budget, or refuses.
 fn spend(state: &mut State, pod: &Object, budget: &Object, dry_run: bool) -> Result<()> {
     let (spec, status) = (&budget.value["spec"], &budget.value["status"]);
-    let ready = pod.value["status"]["conditions"].as_array().is_some_and(|list| list.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"));
+    let ready = pod.value["status"]["conditions"]
+        .as_array()
+        .is_some_and(|list| list.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"));
     let healthy = |field: &str| status[field].as_i64().unwrap_or_default();
     let unhealthy_may_go = spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
         || (healthy("currentHealthy") >= healthy("desiredHealthy") && healthy("desiredHealthy") > 0);
@@ -63,14 +69,21 @@ fn spend(state: &mut State, pod: &Object, budget: &Object, dry_run: bool) -> Res
         return Ok(());
     }
     if status["observedGeneration"].as_i64().unwrap_or_default() < meta::generation(&budget.value) {
-        let error = ApiError::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", Some(10));
+        let error =
+            ApiError::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", Some(10));
         let why = format!("The disruption budget {} is still being processed by the server.", budget.key.name);
         return Err(error.with_causes(vec![Cause::new("DisruptionBudget", "", why)]));
     }
     let allowed = healthy("disruptionsAllowed");
     if allowed <= 0 {
-        let error = ApiError::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", None);
-        let why = format!("The disruption budget {} needs {} healthy pods and has {} currently", budget.key.name, healthy("desiredHealthy"), healthy("currentHealthy"));
+        let error =
+            ApiError::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", None);
+        let why = format!(
+            "The disruption budget {} needs {} healthy pods and has {} currently",
+            budget.key.name,
+            healthy("desiredHealthy"),
+            healthy("currentHealthy")
+        );
         return Err(error.with_causes(vec![Cause::new("DisruptionBudget", "", why)]));
     }
     if !dry_run && let Some(rid) = state.registry.rid("policy", "poddisruptionbudgets") {

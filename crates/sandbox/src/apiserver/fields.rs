@@ -107,7 +107,9 @@ impl Fields {
                         both.insert(name.clone(), inner);
                     }
                 }
-                Some(theirs) => drop(both.insert(name.clone(), if inner.is_empty() { theirs.clone() } else { inner.clone() })),
+                Some(theirs) => {
+                    drop(both.insert(name.clone(), if inner.is_empty() { theirs.clone() } else { inner.clone() }))
+                }
                 None => {}
             }
         }
@@ -129,7 +131,10 @@ impl Fields {
         for (element, inner) in &self.0 {
             let next = match element.split_once(':') {
                 Some(("f", name)) => format!("{path}.{name}"),
-                Some(("k", key)) => format!("{path}[{}]", key.trim_matches(['{', '}']).replace("\":", "=").replace('"', "").replace('=', "=\"") + "\""),
+                Some(("k", key)) => format!(
+                    "{path}[{}]",
+                    key.trim_matches(['{', '}']).replace("\":", "=").replace('"', "").replace('=', "=\"") + "\""
+                ),
                 Some((_, value)) => format!("{path}[={value}]"),
                 None => path.clone(),
             };
@@ -193,7 +198,14 @@ fn compare_lists(old: &[Value], new: &[Value], shape: Shape<'_>, changed: &mut F
 }
 
 /// Notes the difference of one member of a map or list.
-fn differ(before: &Value, after: &Value, shape: Shape<'_>, element: String, changed: &mut Fields, removed: &mut Fields) {
+fn differ(
+    before: &Value,
+    after: &Value,
+    shape: Shape<'_>,
+    element: String,
+    changed: &mut Fields,
+    removed: &mut Fields,
+) {
     if before == after {
         return;
     }

@@ -72,7 +72,8 @@ impl State {
     /// An owner of a kind that is not served counts as there: nobody can tell.
     fn owner_exists(&self, owner: &Value) -> bool {
         let uid = owner["uid"].as_str().unwrap_or_default();
-        let (version, kind) = (owner["apiVersion"].as_str().unwrap_or_default(), owner["kind"].as_str().unwrap_or_default());
+        let (version, kind) =
+            (owner["apiVersion"].as_str().unwrap_or_default(), owner["kind"].as_str().unwrap_or_default());
         self.by_uid(uid).is_some() || self.registry.rid_of_kind(version, kind).is_none()
     }
 
@@ -88,9 +89,15 @@ impl State {
 
     fn delete_dependent(&mut self, rid: Rid, key: &Key) {
         let already = self.get(rid, key).is_none_or(|object| meta::deleting(&object.value));
-        let found = self.registry.def(rid).map(|def| Found { rid, def: def.clone(), version: def.stored().clone(), group: def.group.clone() });
+        let found = self.registry.def(rid).map(|def| Found {
+            rid,
+            def: def.clone(),
+            version: def.stored().clone(),
+            group: def.group.clone(),
+        });
         if let Some(found) = found.filter(|_| !already) {
-            let options = DeleteOptions { propagation: Some(super::delete::Propagation::Background), ..DeleteOptions::default() };
+            let options =
+                DeleteOptions { propagation: Some(super::delete::Propagation::Background), ..DeleteOptions::default() };
             // It was there a line above; a refusal could only say that it is not.
             let _ = self.delete(&found, key, &options);
         }
@@ -115,7 +122,8 @@ impl State {
             for (dependent, at) in &dependents {
                 self.delete_dependent(*dependent, at);
             }
-            let blocked = self.owned_by(&uid).iter().any(|(r, k)| self.get(*r, k).is_some_and(|o| blocks(&o.value, &uid)));
+            let blocked =
+                self.owned_by(&uid).iter().any(|(r, k)| self.get(*r, k).is_some_and(|o| blocks(&o.value, &uid)));
             if !blocked {
                 self.release(rid, key, FOREGROUND);
             }
@@ -147,9 +155,11 @@ impl State {
         if !self.get(spaces, &key).is_some_and(|ns| meta::deleting(&ns.value)) {
             return;
         }
-        let tables: Vec<Rid> = (0..self.registry.tables()).filter(|rid| self.registry.def(*rid).is_some_and(|d| d.namespaced)).collect();
+        let tables: Vec<Rid> =
+            (0..self.registry.tables()).filter(|rid| self.registry.def(*rid).is_some_and(|d| d.namespaced)).collect();
         let contents = |state: &State| -> Vec<(Rid, Key)> {
-            let keys = |rid: &Rid| state.table(*rid).within(Some(name)).map(|o| (*rid, o.key.clone())).collect::<Vec<_>>();
+            let keys =
+                |rid: &Rid| state.table(*rid).within(Some(name)).map(|o| (*rid, o.key.clone())).collect::<Vec<_>>();
             tables.iter().flat_map(keys).collect()
         };
         for (rid, at) in contents(self) {

@@ -20,7 +20,11 @@ impl Gvr {
 
     /// A resource known at run time.
     pub fn new(group: &str, version: &str, resource: &str) -> Self {
-        Gvr { group: Cow::Owned(group.to_owned()), version: Cow::Owned(version.to_owned()), resource: Cow::Owned(resource.to_owned()) }
+        Gvr {
+            group: Cow::Owned(group.to_owned()),
+            version: Cow::Owned(version.to_owned()),
+            resource: Cow::Owned(resource.to_owned()),
+        }
     }
 }
 

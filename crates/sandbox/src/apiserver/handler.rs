@@ -72,7 +72,8 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
     let view = View::new(&found, Form::of(header(http::header::ACCEPT)));
     let content_type = header(http::header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
     let agent = header(http::header::USER_AGENT).split(['/', ' ']).next().unwrap_or_default();
-    let manager = query.manager.clone().unwrap_or_else(|| if agent.is_empty() { "unknown".to_owned() } else { agent.to_owned() });
+    let manager =
+        query.manager.clone().unwrap_or_else(|| if agent.is_empty() { "unknown".to_owned() } else { agent.to_owned() });
     let options = WriteOptions {
         dry_run: query.dry_run,
         manager: Some(manager),
@@ -113,7 +114,14 @@ fn read_many(server: &ApiServer, state: &State, call: &Call<'_>) -> Result<Reply
         None => call.query,
     };
     if call.query.watch {
-        return Ok(Reply::Watch(Box::new(Watch::open(server, state, call.found, namespace, query, call.view.clone())?)));
+        return Ok(Reply::Watch(Box::new(Watch::open(
+            server,
+            state,
+            call.found,
+            namespace,
+            query,
+            call.view.clone(),
+        )?)));
     }
     Ok(Reply::Json(200, list::list(state, call.found, namespace, query, &call.view)?, Vec::new()))
 }
@@ -123,7 +131,9 @@ fn one(state: &mut State, call: &mut Call<'_>, method: &Method) -> Result<Reply>
         Method::GET => {
             let key = call.key()?;
             let def = &call.found.def;
-            let object = state.get(call.found.rid, &key).ok_or_else(|| ApiError::not_found(&def.group, &def.plural, &key.name))?;
+            let object = state
+                .get(call.found.rid, &key)
+                .ok_or_else(|| ApiError::not_found(&def.group, &def.plural, &key.name))?;
             Ok(Reply::Json(200, call.view.json(object), Vec::new()))
         }
         Method::POST if call.path.name.is_none() => {
@@ -162,7 +172,10 @@ pub(super) fn written(call: &mut Call<'_>) -> Result<Value> {
     let (version, kind) = (&body["apiVersion"], &body["kind"]);
     let expected = super::registry::api_version(&call.found.group, &call.found.version.name);
     if kind.as_str().is_some_and(|k| k != call.found.def.kind) || version.as_str().is_some_and(|v| v != expected) {
-        let message = format!("the object provided is unrecognized: {version}, Kind={kind}; expected {expected}, Kind={}", call.found.def.kind);
+        let message = format!(
+            "the object provided is unrecognized: {version}, Kind={kind}; expected {expected}, Kind={}",
+            call.found.def.kind
+        );
         return Err(ApiError::bad_request(message));
     }
     Ok(call.view.to_stored(body))
@@ -179,8 +192,14 @@ fn namespace_for_create(call: &Call<'_>) -> Result<String> {
 /// Replaces an object by the one sent.
 pub(super) fn put(state: &mut State, call: &Call<'_>, key: &Key, object: Value) -> Result<Written> {
     let def = &call.found.def;
-    if def.needs_version && meta::text(&object, "resourceVersion").is_empty() && state.get(call.found.rid, key).is_some() {
-        let cause = super::error::Cause::invalid("metadata.resourceVersion", "Invalid value: 0: must be specified for an update");
+    if def.needs_version
+        && meta::text(&object, "resourceVersion").is_empty()
+        && state.get(call.found.rid, key).is_some()
+    {
+        let cause = super::error::Cause::invalid(
+            "metadata.resourceVersion",
+            "Invalid value: 0: must be specified for an update",
+        );
         return Err(ApiError::invalid(&def.group, &def.kind, &key.name, vec![cause]));
     }
     state.modify(call.found, key, &call.options, |_| Ok(object))

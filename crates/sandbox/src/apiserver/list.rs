@@ -28,7 +28,8 @@ impl Token {
     }
 
     fn write(&self) -> String {
-        URL_SAFE_NO_PAD.encode(json!({"rv": self.version, "ns": self.after.namespace, "name": self.after.name}).to_string())
+        URL_SAFE_NO_PAD
+            .encode(json!({"rv": self.version, "ns": self.after.namespace, "name": self.after.name}).to_string())
     }
 }
 
@@ -46,7 +47,11 @@ pub fn list(state: &State, found: &Found, namespace: Option<&str>, query: &Query
         _ => None,
     };
     if let Some(wanted) = query.version.filter(|v| *v > state.rv) {
-        return Err(ApiError::new(504, "Timeout", format!("Too large resource version: {wanted}, current: {}", state.rv)));
+        return Err(ApiError::new(
+            504,
+            "Timeout",
+            format!("Too large resource version: {wanted}, current: {}", state.rv),
+        ));
     }
     let version = exact.unwrap_or(state.rv);
     let objects = objects(state, found, namespace, exact, query)?;
@@ -65,10 +70,20 @@ pub fn list(state: &State, found: &Found, namespace: Option<&str>, query: &Query
 }
 
 /// The objects selected, in order of their keys, at a version or now.
-fn objects(state: &State, found: &Found, namespace: Option<&str>, exact: Option<u64>, query: &Query) -> Result<Vec<Arc<Object>>> {
+fn objects(
+    state: &State,
+    found: &Found,
+    namespace: Option<&str>,
+    exact: Option<u64>,
+    query: &Query,
+) -> Result<Vec<Arc<Object>>> {
     let selected = |o: &&Arc<Object>| query.selector.is_empty() || query.selector.matches(&o.value);
     if let Some(version) = exact.filter(|v| *v != state.rv) {
-        let too_old = || ApiError::expired(format!("The provided continue parameter is too old: the version {version} is no longer known. Start a new list without the continue parameter."));
+        let too_old = || {
+            ApiError::expired(format!(
+                "The provided continue parameter is too old: the version {version} is no longer known. Start a new list without the continue parameter."
+            ))
+        };
         let then = state.table(found.rid).at(version).ok_or_else(too_old)?;
         let within = then.values().filter(|o| namespace.is_none_or(|ns| o.key.namespace == ns));
         return Ok(within.filter(selected).cloned().collect());
@@ -94,7 +109,10 @@ fn write(view: &View, metadata: &Value, page: &[Arc<Object>]) -> Bytes {
     let items: Vec<Bytes> = page.iter().map(|o| view.json(o)).collect();
     let size = items.iter().map(|i| i.len() + 1).sum::<usize>() + 256;
     let mut body = Vec::with_capacity(size);
-    body.extend_from_slice(format!("{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[", json!(kind), json!(version)).as_bytes());
+    body.extend_from_slice(
+        format!("{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[", json!(kind), json!(version))
+            .as_bytes(),
+    );
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
             body.push(b',');

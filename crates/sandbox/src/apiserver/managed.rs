@@ -42,7 +42,9 @@ impl Entry {
 
     /// Whether two entries are of one manager, operation, version and subresource.
     pub fn same_owner(&self, other: &Entry) -> bool {
-        self.manager == other.manager && self.operation == other.operation && self.subresource == other.subresource
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
             && self.api_version == other.api_version
     }
 
@@ -70,7 +72,10 @@ impl Entry {
 
 /// All entries of an object.
 pub fn entries(object: &Value) -> Vec<Entry> {
-    object["metadata"]["managedFields"].as_array().map(|list| list.iter().map(Entry::read).collect()).unwrap_or_default()
+    object["metadata"]["managedFields"]
+        .as_array()
+        .map(|list| list.iter().map(Entry::read).collect())
+        .unwrap_or_default()
 }
 
 /// Writes the entries that own something.
@@ -85,8 +90,18 @@ pub fn strip(fields: &mut Fields) {
         fields.remove(name);
     }
     if let Some(metadata) = fields.part("f:metadata") {
-        for name in ["name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "deletionTimestamp",
-            "deletionGracePeriodSeconds", "managedFields"] {
+        for name in [
+            "name",
+            "namespace",
+            "uid",
+            "resourceVersion",
+            "generation",
+            "creationTimestamp",
+            "selfLink",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "managedFields",
+        ] {
             metadata.remove(&format!("f:{name}"));
         }
         if metadata.is_empty() {

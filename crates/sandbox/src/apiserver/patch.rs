@@ -41,7 +41,14 @@ fn change(call: &mut Call<'_>, name: &str) -> Result<Change> {
             let patch: json_patch::Patch = serde_json::from_value(body).map_err(|e| unreadable(e.to_string()))?;
             Ok(Box::new(move |old| {
                 let mut new = old.clone();
-                let misfit = |e| ApiError::invalid(&group, &kind, &name, vec![Cause::invalid("", format!("the patch does not fit: {e}"))]);
+                let misfit = |e| {
+                    ApiError::invalid(
+                        &group,
+                        &kind,
+                        &name,
+                        vec![Cause::invalid("", format!("the patch does not fit: {e}"))],
+                    )
+                };
                 json_patch::patch(&mut new, &patch).map_err(misfit)?;
                 Ok(new)
             }))
@@ -61,7 +68,9 @@ fn change(call: &mut Call<'_>, name: &str) -> Result<Change> {
             }))
         }
         other => {
-            let message = format!("the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, and for built-in kinds application/strategic-merge-patch+json; got {other:?}");
+            let message = format!(
+                "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, and for built-in kinds application/strategic-merge-patch+json; got {other:?}"
+            );
             Err(ApiError::new(415, "UnsupportedMediaType", message))
         }
     }

@@ -68,7 +68,14 @@ fn priority(state: &State, pod: &mut Value) -> Result<()> {
     let name = pod["spec"]["priorityClassName"].as_str().filter(|s| !s.is_empty());
     let class = match name {
         Some(name) => {
-            let refuse = || ApiError::forbidden("", "pods", meta::text(pod, "name"), &format!("no PriorityClass with name {name} was found"));
+            let refuse = || {
+                ApiError::forbidden(
+                    "",
+                    "pods",
+                    meta::text(pod, "name"),
+                    &format!("no PriorityClass with name {name} was found"),
+                )
+            };
             Some(state.get(rid, &Key::new("", name)).ok_or_else(refuse)?)
         }
         None => state.table(rid).objects.values().find(|class| class.value["globalDefault"] == true),
@@ -77,7 +84,9 @@ fn priority(state: &State, pod: &mut Value) -> Result<()> {
     let policy = class.map_or(json!("PreemptLowerPriority"), |class| class.value["preemptionPolicy"].clone());
     let written = &pod["spec"]["priority"];
     if !written.is_null() && *written != value {
-        let why = format!("the integer value of priority ({written}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name");
+        let why = format!(
+            "the integer value of priority ({written}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
+        );
         return Err(ApiError::forbidden("", "pods", meta::text(pod, "name"), &why));
     }
     if let Some(class) = class {
@@ -90,13 +99,18 @@ fn priority(state: &State, pod: &mut Value) -> Result<()> {
 
 fn containers(pod: &mut Value) -> impl Iterator<Item = &mut Value> {
     let spec = pod["spec"].as_object_mut().into_iter().flatten();
-    spec.filter(|(field, _)| matches!(field.as_str(), "containers" | "initContainers")).filter_map(|(_, list)| list.as_array_mut()).flatten()
+    spec.filter(|(field, _)| matches!(field.as_str(), "containers" | "initContainers"))
+        .filter_map(|(_, list)| list.as_array_mut())
+        .flatten()
 }
 
 /// The defaults of the namespace's LimitRanges, for containers.
 fn limit_ranges(state: &State, space: &str, pod: &mut Value) {
     let Some(rid) = state.registry.rid("", "limitranges") else { return };
-    let limits = state.table(rid).within(Some(space)).flat_map(|range| range.value["spec"]["limits"].as_array().into_iter().flatten());
+    let limits = state
+        .table(rid)
+        .within(Some(space))
+        .flat_map(|range| range.value["spec"]["limits"].as_array().into_iter().flatten());
     for limit in limits.filter(|l| l["type"] == "Container") {
         let limits = or_else(&limit["default"], &limit["max"]);
         let requests = or_else(&limit["defaultRequest"], or_else(limits, &limit["min"]));
@@ -154,7 +168,8 @@ fn quality(spec: &Value) -> &'static str {
     let (mut any, mut all) = (false, true);
     for container in lists {
         for resource in ["cpu", "memory"] {
-            let (request, limit) = (&container["resources"]["requests"][resource], &container["resources"]["limits"][resource]);
+            let (request, limit) =
+                (&container["resources"]["requests"][resource], &container["resources"]["limits"][resource]);
             any |= !request.is_null() || !limit.is_null();
             all &= !limit.is_null() && request == limit;
         }

@@ -133,7 +133,9 @@ impl Query {
             "sendInitialEvents" => self.initial_events = yes,
             "timeoutSeconds" => self.timeout_seconds = number(key, &value)?,
             "dryRun" if value == "All" => self.dry_run = true,
-            "dryRun" => return Err(ApiError::bad_request(format!("Invalid value: {value:?}: dryRun: only \"All\" is allowed"))),
+            "dryRun" => {
+                return Err(ApiError::bad_request(format!("Invalid value: {value:?}: dryRun: only \"All\" is allowed")));
+            }
             "fieldManager" => self.manager = (!value.is_empty()).then_some(value),
             "force" => self.force = yes,
             "fieldValidation" => self.validation = validation(&value)?,
@@ -149,7 +151,10 @@ fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<Option<T>> {
     if value.is_empty() {
         return Ok(None);
     }
-    value.parse().map(Some).map_err(|_| ApiError::bad_request(format!("{key}: Invalid value: {value:?}: must be a number")))
+    value
+        .parse()
+        .map(Some)
+        .map_err(|_| ApiError::bad_request(format!("{key}: Invalid value: {value:?}: must be a number")))
 }
 
 fn version_match(value: &str) -> Result<Option<VersionMatch>> {
@@ -157,7 +162,9 @@ fn version_match(value: &str) -> Result<Option<VersionMatch>> {
         "" => Ok(None),
         "NotOlderThan" => Ok(Some(VersionMatch::NotOlderThan)),
         "Exact" => Ok(Some(VersionMatch::Exact)),
-        _ => Err(ApiError::bad_request(format!("resourceVersionMatch: Unsupported value: {value:?}: supported values: \"Exact\", \"NotOlderThan\""))),
+        _ => Err(ApiError::bad_request(format!(
+            "resourceVersionMatch: Unsupported value: {value:?}: supported values: \"Exact\", \"NotOlderThan\""
+        ))),
     }
 }
 
@@ -166,7 +173,9 @@ fn validation(value: &str) -> Result<FieldValidation> {
         "" | "Warn" => Ok(FieldValidation::Warn),
         "Strict" => Ok(FieldValidation::Strict),
         "Ignore" => Ok(FieldValidation::Ignore),
-        _ => Err(ApiError::bad_request(format!("fieldValidation: Unsupported value: {value:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""))),
+        _ => Err(ApiError::bad_request(format!(
+            "fieldValidation: Unsupported value: {value:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
+        ))),
     }
 }
 
@@ -214,7 +223,8 @@ mod tests {
 
     #[test]
     fn a_query_is_decoded_and_unknown_parameters_are_ignored() {
-        let query = Query::parse("&limit=5&labelSelector=a%3Db%2Cc+in+%28d%29&pretty=1&resourceVersion=7&watch=true").unwrap();
+        let query =
+            Query::parse("&limit=5&labelSelector=a%3Db%2Cc+in+%28d%29&pretty=1&resourceVersion=7&watch=true").unwrap();
         assert_eq!((query.limit, query.version, query.watch), (Some(5), Some(7), true));
         assert_eq!(query.selector, Selector::parse(Some("a=b,c in (d)"), None).unwrap());
         assert_eq!(Query::parse("limit=many").unwrap_err().code(), 400);

@@ -31,7 +31,9 @@ pub(super) fn handle(state: &mut State, call: &mut Call<'_>, method: &Method) ->
 fn set(state: &mut State, call: &Call<'_>, key: &Key, paths: &ScalePaths, wanted: &Value) -> Result<Reply> {
     let replicas = match &wanted["spec"]["replicas"] {
         Value::Null => 0,
-        number => number.as_i64().filter(|n| *n >= 0).ok_or_else(|| ApiError::bad_request(format!("Scale: spec.replicas: Invalid value: {number}: must be a number from 0")))?,
+        number => number.as_i64().filter(|n| *n >= 0).ok_or_else(|| {
+            ApiError::bad_request(format!("Scale: spec.replicas: Invalid value: {number}: must be a number from 0"))
+        })?,
     };
     let version = meta::text(wanted, "resourceVersion").to_owned();
     let mut options = call.options.clone();

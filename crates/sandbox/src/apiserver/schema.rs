@@ -56,5 +56,9 @@ fn cause(error: &SchemaError) -> Cause {
         _ => "Invalid value",
     };
     let field = error.path.to_string();
-    Cause::new(error.kind.reason(), if field.is_empty() { "<nil>" } else { &field }, format!("{head}: {}{hint}", error.what))
+    Cause::new(
+        error.kind.reason(),
+        if field.is_empty() { "<nil>" } else { &field },
+        format!("{head}: {}{hint}", error.what),
+    )
 }

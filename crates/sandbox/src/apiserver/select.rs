@@ -203,8 +203,20 @@ mod tests {
 
     #[test]
     fn every_form_of_a_label_selector_is_understood() {
-        for yes in ["zone=a", "zone==a", "zone!=b", "gone!=x", "zone in (a, b)", "zone notin (b,c)", "zone", "!gone",
-            "zone in (a,b),arch=arm64,!gone", "cpu>4", "cpu<9", ""] {
+        for yes in [
+            "zone=a",
+            "zone==a",
+            "zone!=b",
+            "gone!=x",
+            "zone in (a, b)",
+            "zone notin (b,c)",
+            "zone",
+            "!gone",
+            "zone in (a,b),arch=arm64,!gone",
+            "cpu>4",
+            "cpu<9",
+            "",
+        ] {
             assert!(holds(yes, ""), "{yes}");
         }
         for no in ["zone=b", "zone!=a", "zone in (b)", "zone notin (a)", "gone", "!zone", "cpu>8", "gone in (a)"] {

@@ -77,9 +77,7 @@ async fn connection(stream: TcpStream, service: KubeService, token: Option<Strin
     let answer = hyper::service::service_fn(move |request: Request<Incoming>| {
         let allowed = token.as_ref().is_none_or(|token| carries(&request, token));
         let mut service = service.clone();
-        async move {
-            if allowed { tower::Service::call(&mut service, request).await } else { unauthorized() }
-        }
+        async move { if allowed { tower::Service::call(&mut service, request).await } else { unauthorized() } }
     });
     let mut builder = auto::Builder::new(Local);
     builder.http1().timer(TokioTimer::new());
@@ -94,5 +92,9 @@ fn carries(request: &Request<Incoming>, token: &str) -> bool {
 fn unauthorized() -> io::Result<Response<Body>> {
     let status = super::ApiError::new(401, "Unauthorized", "Unauthorized").status();
     let body = Full::new(bytes::Bytes::from(status.to_string())).map_err(|never| match never {}).boxed_unsync();
-    Response::builder().status(401).header(http::header::CONTENT_TYPE, "application/json").body(body).map_err(io::Error::other)
+    Response::builder()
+        .status(401)
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(body)
+        .map_err(io::Error::other)
 }

@@ -144,7 +144,9 @@ impl KubeService {
                 }
                 response.body(whole(bytes))
             }
-            Reply::Text(text) => Response::builder().header(http::header::CONTENT_TYPE, "text/plain").body(whole(Bytes::from_static(text.as_bytes()))),
+            Reply::Text(text) => Response::builder()
+                .header(http::header::CONTENT_TYPE, "text/plain")
+                .body(whole(Bytes::from_static(text.as_bytes()))),
             Reply::Watch(watch) => json.body(self.streamed(*watch, cut)),
         };
         response.map_err(io::Error::other)
@@ -156,7 +158,9 @@ impl KubeService {
             let faults = faults.clone();
             async move {
                 // What is sent into a partition arrives when it has healed, as TCP would have it.
-                while let Some(Direction::In | Direction::Both) = faults.as_ref().and_then(|f| f.partitioned(replica, Whom::ApiServer)) {
+                while let Some(Direction::In | Direction::Both) =
+                    faults.as_ref().and_then(|f| f.partitioned(replica, Whom::ApiServer))
+                {
                     tokio::time::sleep(CUT_OFF_POLL).await;
                 }
                 bytes
@@ -166,9 +170,10 @@ impl KubeService {
         match cut {
             None => BodyExt::boxed_unsync(StreamBody::new(frames)),
             Some(after) => {
-                let end = stream::once(async move {
-                    Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the watch was cut off"))
-                });
+                let end =
+                    stream::once(
+                        async move { Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the watch was cut off")) },
+                    );
                 let until = frames.take_until(Box::pin(tokio::time::sleep(after)));
                 BodyExt::boxed_unsync(StreamBody::new(until.chain(end)))
             }

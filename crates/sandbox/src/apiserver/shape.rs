@@ -25,7 +25,11 @@ pub enum Shape<'a> {
 impl<'a> Shape<'a> {
     /// The root of a kind.
     pub fn of(found: &'a Found) -> Self {
-        if found.def.custom { Shape::Schema(found.version.openapi.as_deref(), true) } else { Shape::Builtin(&found.def.kind, "") }
+        if found.def.custom {
+            Shape::Schema(found.version.openapi.as_deref(), true)
+        } else {
+            Shape::Builtin(&found.def.kind, "")
+        }
     }
 
     /// A field below.
@@ -55,7 +59,8 @@ impl<'a> Shape<'a> {
             Shape::Schema(schema, _) => match schema.and_then(|s| s["x-kubernetes-list-type"].as_str()) {
                 Some("set") => ListType::Set,
                 Some("map") => {
-                    let keys = schema.map(|s| super::meta::strings(&s["x-kubernetes-list-map-keys"])).unwrap_or_default();
+                    let keys =
+                        schema.map(|s| super::meta::strings(&s["x-kubernetes-list-map-keys"])).unwrap_or_default();
                     ListType::Map(keys.into_iter().map(str::to_owned).collect())
                 }
                 _ => ListType::Atomic,
@@ -66,8 +71,20 @@ impl<'a> Shape<'a> {
     /// Whether the map that is here has one owner as a whole.
     pub fn atomic_map(self) -> bool {
         match self {
-            Shape::Builtin(_, field) => matches!(field, "selector" | "nodeSelector" | "labelSelector" | "namespaceSelector"
-                | "fieldRef" | "resourceFieldRef" | "configMapKeyRef" | "secretKeyRef" | "secretRef" | "claimRef" | "involvedObject"),
+            Shape::Builtin(_, field) => matches!(
+                field,
+                "selector"
+                    | "nodeSelector"
+                    | "labelSelector"
+                    | "namespaceSelector"
+                    | "fieldRef"
+                    | "resourceFieldRef"
+                    | "configMapKeyRef"
+                    | "secretKeyRef"
+                    | "secretRef"
+                    | "claimRef"
+                    | "involvedObject"
+            ),
             Shape::Schema(schema, _) => schema.is_some_and(|s| s["x-kubernetes-map-type"] == "atomic"),
         }
     }
@@ -78,8 +95,16 @@ fn builtin_list(kind: &str, field: &str) -> ListType {
     let keys: &[&str] = match field {
         "finalizers" => return ListType::Set,
         "ownerReferences" => &["uid"],
-        "containers" | "initContainers" | "ephemeralContainers" | "volumes" | "imagePullSecrets" | "env" | "schedulingGates"
-        | "resourceClaims" | "claims" | "drivers" => &["name"],
+        "containers"
+        | "initContainers"
+        | "ephemeralContainers"
+        | "volumes"
+        | "imagePullSecrets"
+        | "env"
+        | "schedulingGates"
+        | "resourceClaims"
+        | "claims"
+        | "drivers" => &["name"],
         "secrets" if kind == "ServiceAccount" => &["name"],
         "ports" if kind == "Service" => &["port", "protocol"],
         "ports" if kind != "EndpointSlice" && kind != "Endpoints" => &["containerPort", "protocol"],

@@ -70,7 +70,14 @@ pub(super) fn success(code: u16) -> Reply {
 ///
 /// # Errors
 /// 404 for the pod, 409 when it is bound, being deleted, gated, or another one than `uid`.
-pub(super) fn bind(state: &mut State, found: &Found, key: &Key, node: &str, uid: Option<&str>, options: &WriteOptions) -> Result<Written> {
+pub(super) fn bind(
+    state: &mut State,
+    found: &Found,
+    key: &Key,
+    node: &str,
+    uid: Option<&str>,
+    options: &WriteOptions,
+) -> Result<Written> {
     let pod = there(state, found, key)?.clone();
     let refuse = |why: String| Err(ApiError::conflict("", "pods/binding", &key.name, &why));
     let bound = pod.value["spec"]["nodeName"].as_str().unwrap_or_default();

@@ -20,7 +20,9 @@ pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause>
         "Job" => causes.extend(pod_spec(&new["spec"]["template"]["spec"], "spec.template.spec")),
         "Node" => causes.extend(old.and_then(|old| provider_id(old, new))),
         "PriorityClass" if !new["value"].is_i64() => causes.push(Cause::required("value")),
-        "StorageClass" if new["provisioner"].as_str().is_none_or(str::is_empty) => causes.push(Cause::required("provisioner")),
+        "StorageClass" if new["provisioner"].as_str().is_none_or(str::is_empty) => {
+            causes.push(Cause::required("provisioner"))
+        }
         _ => {}
     }
     causes
@@ -30,7 +32,9 @@ fn metadata(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = meta::text(new, "name");
     if old.is_none() && !name_is_good(def, name) {
-        let message = format!("Invalid value: {name:?}: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character");
+        let message = format!(
+            "Invalid value: {name:?}: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character"
+        );
         causes.push(Cause::invalid("metadata.name", message));
     }
     for (key, value) in new["metadata"]["labels"].as_object().into_iter().flatten() {
@@ -45,7 +49,9 @@ fn metadata(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         let before = meta::finalizers(old);
         let added: Vec<&str> = meta::finalizers(new).into_iter().filter(|f| !before.contains(f)).collect();
         if !added.is_empty() {
-            let why = format!("no new finalizers can be added if the object is being deleted, found new finalizers {added:?}");
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
+            );
             causes.push(Cause::forbidden("metadata.finalizers", &why));
         }
     }
@@ -58,12 +64,16 @@ fn name_is_good(def: &ResourceDef, name: &str) -> bool {
         return !name.is_empty() && !name.contains(['/', '%']);
     }
     name.len() <= 253
-        && name.split('.').all(|part| part.starts_with(edge) && part.ends_with(edge) && part.chars().all(|c| edge(c) || c == '-'))
+        && name
+            .split('.')
+            .all(|part| part.starts_with(edge) && part.ends_with(edge) && part.chars().all(|c| edge(c) || c == '-'))
 }
 
 fn label_key_is_good(key: &str) -> bool {
     let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    !name.is_empty() && label_value_is_good(name) && prefix.is_none_or(|p| !p.is_empty() && p.len() <= 253 && !p.contains('/'))
+    !name.is_empty()
+        && label_value_is_good(name)
+        && prefix.is_none_or(|p| !p.is_empty() && p.len() <= 253 && !p.contains('/'))
 }
 
 fn label_value_is_good(text: &str) -> bool {
@@ -86,7 +96,11 @@ fn pod_spec(spec: &Value, at: &str) -> Vec<Cause> {
         if name.is_empty() {
             causes.push(Cause::required(&format!("{at}.{list}[{index}].name")));
         } else if names.contains(&name) {
-            causes.push(Cause::new("FieldValueDuplicate", &format!("{at}.{list}[{index}].name"), format!("Duplicate value: {name:?}")));
+            causes.push(Cause::new(
+                "FieldValueDuplicate",
+                &format!("{at}.{list}[{index}].name"),
+                format!("Duplicate value: {name:?}"),
+            ));
         }
         names.push(name);
         if container["image"].as_str().is_none_or(str::is_empty) {
@@ -140,7 +154,10 @@ fn workload(new: &Value, old: Option<&Value>) -> Vec<Cause> {
         causes.push(Cause::invalid("spec.template.metadata.labels", message));
     }
     if new["spec"]["replicas"].as_i64().is_some_and(|n| n < 0) {
-        causes.push(Cause::invalid("spec.replicas", format!("Invalid value: {}: must be greater than or equal to 0", new["spec"]["replicas"])));
+        causes.push(Cause::invalid(
+            "spec.replicas",
+            format!("Invalid value: {}: must be greater than or equal to 0", new["spec"]["replicas"]),
+        ));
     }
     if old.is_some_and(|old| old["spec"]["selector"] != *selector) {
         causes.push(Cause::invalid("spec.selector", format!("Invalid value: {selector}: field is immutable")));
@@ -151,5 +168,10 @@ fn workload(new: &Value, old: Option<&Value>) -> Vec<Cause> {
 fn provider_id(old: &Value, new: &Value) -> Option<Cause> {
     let before = old["spec"]["providerID"].as_str().unwrap_or_default();
     let changed = !before.is_empty() && new["spec"]["providerID"] != json!(before);
-    changed.then(|| Cause::forbidden("spec", "node updates may only change labels, taints, or capacity (or providerID, if previously empty)"))
+    changed.then(|| {
+        Cause::forbidden(
+            "spec",
+            "node updates may only change labels, taints, or capacity (or providerID, if previously empty)",
+        )
+    })
 }

@@ -19,7 +19,11 @@ impl Form {
     /// header's further choices allow.
     pub fn of(accept: &str) -> Self {
         let first = accept.split(',').find(|choice| choice.contains("as=PartialObjectMetadata"));
-        if first.is_some_and(|_| !accept.trim_start().starts_with("application/json,")) { Form::Metadata } else { Form::Whole }
+        if first.is_some_and(|_| !accept.trim_start().starts_with("application/json,")) {
+            Form::Metadata
+        } else {
+            Form::Whole
+        }
     }
 }
 
@@ -34,7 +38,8 @@ pub struct View {
 impl View {
     /// The view of a request.
     pub fn new(found: &Found, form: Form) -> Self {
-        let plain = form == Form::Whole && found.group == found.def.group && found.version.name == found.def.stored().name;
+        let plain =
+            form == Form::Whole && found.group == found.def.group && found.version.name == found.def.stored().name;
         View { found: found.clone(), form, plain }
     }
 

@@ -50,9 +50,19 @@ impl Watch {
     ///
     /// # Errors
     /// 422 when the parameters contradict each other.
-    pub fn open(server: &ApiServer, state: &State, found: &Found, namespace: Option<&str>, query: &Query, view: View) -> Result<Self> {
+    pub fn open(
+        server: &ApiServer,
+        state: &State,
+        found: &Found,
+        namespace: Option<&str>,
+        query: &Query,
+        view: View,
+    ) -> Result<Self> {
         if query.initial_events && query.version_match.is_none() {
-            let cause = super::error::Cause::forbidden("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+            let cause = super::error::Cause::forbidden(
+                "resourceVersionMatch",
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            );
             return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause]));
         }
         let now = Instant::now();

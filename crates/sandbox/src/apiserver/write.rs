@@ -53,7 +53,13 @@ impl State {
     ///
     /// # Errors
     /// 400, 403 (namespace going), 404 (no such namespace), 409 (exists) and 422 as the Kubernetes API does.
-    pub fn create(&mut self, found: &Found, namespace: &str, mut object: Value, options: &WriteOptions) -> Result<Written> {
+    pub fn create(
+        &mut self,
+        found: &Found,
+        namespace: &str,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> Result<Written> {
         let def = found.def.clone();
         let warnings = self.name_new(found, namespace, &mut object, options)?;
         let key = Key::new(namespace, meta::text(&object, "name"));
@@ -86,7 +92,13 @@ impl State {
     ///
     /// # Errors
     /// 404, 409 (resourceVersion or uid differ), 422, and whatever `change` refuses.
-    pub fn modify(&mut self, found: &Found, key: &Key, options: &WriteOptions, change: impl FnOnce(&Value) -> Result<Value>) -> Result<Written> {
+    pub fn modify(
+        &mut self,
+        found: &Found,
+        key: &Key,
+        options: &WriteOptions,
+        change: impl FnOnce(&Value) -> Result<Value>,
+    ) -> Result<Written> {
         let def = found.def.clone();
         let missing = || ApiError::not_found(&def.group, &def.plural, &key.name);
         let stored = self.get(found.rid, key).cloned().ok_or_else(missing)?;
@@ -121,14 +133,22 @@ impl State {
         Ok(Written { object, warnings, created: false })
     }
 
-    fn name_new(&mut self, found: &Found, namespace: &str, object: &mut Value, options: &WriteOptions) -> Result<Vec<String>> {
+    fn name_new(
+        &mut self,
+        found: &Found,
+        namespace: &str,
+        object: &mut Value,
+        options: &WriteOptions,
+    ) -> Result<Vec<String>> {
         let def = &found.def;
         if !object.is_object() {
             return Err(ApiError::bad_request("the object provided is no JSON object"));
         }
         let written = meta::text(object, "namespace");
         if def.namespaced && !written.is_empty() && written != namespace {
-            return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
         }
         if !meta::text(object, "resourceVersion").is_empty() {
             return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
@@ -137,7 +157,11 @@ impl State {
         let prefix = meta::text(object, "generateName").to_owned();
         if meta::text(object, "name").is_empty() {
             if prefix.is_empty() {
-                let cause = Cause::new("FieldValueRequired", "metadata.name", "Required value: name or generateName is required");
+                let cause = Cause::new(
+                    "FieldValueRequired",
+                    "metadata.name",
+                    "Required value: name or generateName is required",
+                );
                 return Err(ApiError::invalid(&def.group, &def.kind, "", vec![cause]));
             }
             let name = self.free_name(found, namespace, &prefix);
@@ -165,7 +189,8 @@ impl State {
         let space = self.get(spaces, &Key::new("", &key.namespace));
         let space = space.ok_or_else(|| ApiError::not_found("", "namespaces", &key.namespace))?;
         if meta::deleting(&space.value) {
-            let why = format!("unable to create new content in namespace {} because it is being terminated", key.namespace);
+            let why =
+                format!("unable to create new content in namespace {} because it is being terminated", key.namespace);
             let error = ApiError::forbidden(&def.group, &def.plural, &key.name, &why);
             return Err(error.with_causes(vec![Cause::new("NamespaceTerminating", "metadata.namespace", why)]));
         }
@@ -185,7 +210,8 @@ impl State {
         meta::set(object, "creationTimestamp", Some(json!(meta::seconds(self.now))));
         meta::set(object, "generation", def.generation.then(|| json!(1)));
         // A node's kubelet creates it with its status; for all others the status starts empty.
-        if found.version.status && def.kind != "Node"
+        if found.version.status
+            && def.kind != "Node"
             && let Some(map) = object.as_object_mut()
         {
             map.remove("status");
@@ -214,7 +240,8 @@ fn preconditions(def: &ResourceDef, key: &Key, old: &Value, new: &Value) -> Resu
     }
     let uid = meta::text(new, "uid");
     if !uid.is_empty() && uid != meta::text(old, "uid") {
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta::text(old, "uid"));
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta::text(old, "uid"));
         return Err(ApiError::conflict(&def.group, &def.plural, &key.name, &why));
     }
     let name = meta::text(new, "name");
@@ -224,7 +251,9 @@ fn preconditions(def: &ResourceDef, key: &Key, old: &Value, new: &Value) -> Resu
     }
     let space = meta::text(new, "namespace");
     if !space.is_empty() && space != key.namespace {
-        return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
     Ok(())
 }
@@ -255,8 +284,18 @@ fn keep_metadata(def: &ResourceDef, options: &WriteOptions, old: &Value, new: &m
         }
         return;
     }
-    const KEPT: [&str; 10] = ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
-        "generation", "selfLink", "resourceVersion", "generateName"];
+    const KEPT: [&str; 10] = [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "selfLink",
+        "resourceVersion",
+        "generateName",
+    ];
     for field in KEPT {
         meta::set(new, field, old["metadata"].get(field).cloned());
     }
@@ -284,7 +323,8 @@ fn isolate(found: &Found, options: &WriteOptions, old: &Value, new: &mut Value) 
     };
     match options.subresource.as_str() {
         "status" => {
-            let fields: Vec<String> = old.as_object().into_iter().chain(new.as_object()).flat_map(|m| m.keys().cloned()).collect();
+            let fields: Vec<String> =
+                old.as_object().into_iter().chain(new.as_object()).flat_map(|m| m.keys().cloned()).collect();
             for field in fields.iter().filter(|f| *f != "status" && *f != "metadata") {
                 put(new, field);
             }
@@ -298,7 +338,11 @@ fn check(found: &Found, new: &Value, old: Option<&Value>) -> Result<()> {
     let def = &found.def;
     let mut causes = validate::object(def, new, old);
     causes.extend(schema::check(found, new, old));
-    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(&def.group, &def.kind, meta::text(new, "name"), causes)) }
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::invalid(&def.group, &def.kind, meta::text(new, "name"), causes))
+    }
 }
 
 /// The generation counts changes of everything but metadata and status.

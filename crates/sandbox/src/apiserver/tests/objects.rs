@@ -58,7 +58,8 @@ async fn what_is_missing_there_or_wrong_is_refused_with_the_reason_kubernetes_gi
 async fn the_second_of_two_writes_from_one_version_conflicts() {
     let server = server();
     let api: Api<Lease> = Api::namespaced(client(&server), "kube-system");
-    let lease: Lease = serde_json::from_value(json!({"metadata": {"name": "leader"}, "spec": {"holderIdentity": "a"}})).unwrap();
+    let lease: Lease =
+        serde_json::from_value(json!({"metadata": {"name": "leader"}, "spec": {"holderIdentity": "a"}})).unwrap();
     let first = api.create(&PostParams::default(), &lease).await.unwrap();
     let mut mine = first.clone();
     mine.spec.as_mut().unwrap().holder_identity = Some("b".to_owned());
@@ -140,7 +141,8 @@ async fn a_deletion_for_another_uid_or_version_is_refused() {
     let made = make(&server, "a").await;
     let api = pods(&server);
     let with = |uid: Option<&str>, rv: Option<&str>| {
-        let preconditions = kube::api::Preconditions { uid: uid.map(str::to_owned), resource_version: rv.map(str::to_owned) };
+        let preconditions =
+            kube::api::Preconditions { uid: uid.map(str::to_owned), resource_version: rv.map(str::to_owned) };
         DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }
     };
     assert_eq!(refusal(api.delete("a", &with(Some("other"), None)).await).code, 409);
@@ -176,7 +178,10 @@ async fn a_definition_serves_its_kind_with_status_apart_from_spec() {
     let by_status = api.patch_status("a", &PatchParams::default(), &patch).await.unwrap();
     assert_eq!((&by_status.data["spec"]["weight"], &by_status.data["status"]["nodes"]), (&json!(5), &json!(2)));
     assert_eq!(by_status.metadata.generation, Some(1));
-    let by_spec = api.patch("a", &PatchParams::default(), &Patch::Merge(json!({"spec": {"weight": 7}, "status": null}))).await.unwrap();
+    let by_spec = api
+        .patch("a", &PatchParams::default(), &Patch::Merge(json!({"spec": {"weight": 7}, "status": null})))
+        .await
+        .unwrap();
     assert_eq!((&by_spec.data["spec"]["weight"], &by_spec.data["status"]["nodes"]), (&json!(7), &json!(2)));
     assert_eq!(by_spec.metadata.generation, Some(2));
     kinds.delete("nodepools.karpenter.sh", &DeleteParams::default()).await.unwrap();
@@ -188,7 +193,13 @@ async fn a_definition_serves_its_kind_with_status_apart_from_spec() {
 async fn the_direct_methods_and_clients_see_the_same_objects() {
     let server = server();
     let mut changes = server.subscribe(&[PODS]);
-    server.create(&PODS, "default", json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})).unwrap();
+    server
+        .create(
+            &PODS,
+            "default",
+            json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+        )
+        .unwrap();
     server.bind("default", "a", "n1").unwrap();
     server.patch_status(&PODS, "default", "a", &json!({"status": {"phase": "Running"}})).unwrap();
     let seen = pods(&server).get("a").await.unwrap();

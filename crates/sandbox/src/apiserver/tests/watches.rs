@@ -28,7 +28,11 @@ async fn next(events: &mut Events, count: usize) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_sees_what_is_there_and_then_every_change() {
-    for config in [watcher::Config::default(), watcher::Config::default().streaming_lists(), watcher::Config::default().page_size(1)] {
+    for config in [
+        watcher::Config::default(),
+        watcher::Config::default().streaming_lists(),
+        watcher::Config::default().page_size(1),
+    ] {
         let server = server();
         make(&server, "a").await;
         make(&server, "b").await;
@@ -49,7 +53,9 @@ async fn a_silent_watch_lives_for_hours_by_bookmarks() {
     assert!(waited.is_err(), "{waited:?}");
     // More changes of other kinds than the history holds do not matter: bookmarks kept the version fresh.
     for at in 0..100 {
-        server.create(&crate::apiserver::CONFIG_MAPS, "default", json!({"metadata": {"name": format!("m{at}")}})).unwrap();
+        server
+            .create(&crate::apiserver::CONFIG_MAPS, "default", json!({"metadata": {"name": format!("m{at}")}}))
+            .unwrap();
     }
     make(&server, "a").await;
     assert_eq!(next(&mut events, 1).await, ["apply a"]);
@@ -61,10 +67,13 @@ async fn bookmarks_come_every_minute_and_the_stream_ends_on_time() {
     let start = Instant::now();
     let params = WatchParams { timeout: Some(150), ..WatchParams::default() };
     let events = pods(&server).watch(&params, "0").await.unwrap();
-    let times: Vec<u64> = events.map(|event| {
-        assert!(matches!(event, Ok(WatchEvent::Bookmark(_))), "{event:?}");
-        start.elapsed().as_secs()
-    }).collect().await;
+    let times: Vec<u64> = events
+        .map(|event| {
+            assert!(matches!(event, Ok(WatchEvent::Bookmark(_))), "{event:?}");
+            start.elapsed().as_secs()
+        })
+        .collect()
+        .await;
     assert_eq!(times, [60, 120, 148]);
     assert_eq!(start.elapsed().as_secs(), 150);
 }
@@ -78,7 +87,10 @@ async fn a_watch_from_a_forgotten_version_is_told_410_and_the_watcher_starts_ove
         pods(&server).patch("a", &PatchParams::default(), &patch).await.unwrap();
     }
     let events: Vec<_> = pods(&server).watch(&WatchParams::default(), &old).await.unwrap().collect().await;
-    assert!(matches!(&events[..], [Ok(WatchEvent::Error(status))] if status.code == 410 && status.reason == "Expired"), "{events:?}");
+    assert!(
+        matches!(&events[..], [Ok(WatchEvent::Error(status))] if status.code == 410 && status.reason == "Expired"),
+        "{events:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
