@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod cluster_state;
+pub mod faults;
 pub mod instance_type;
 pub mod labels;
 pub mod lease;
