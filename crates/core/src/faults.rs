@@ -42,9 +42,19 @@ impl Finder {
             self.expect(!pool.name.is_empty(), || field("name"), "is empty", "the pool's name");
             let first = names.insert(&pool.name);
             self.expect(first, || field("name"), format!("{:?} stands twice", pool.name), "each name once");
-            self.expect((0..=100).contains(&pool.weight), || field("weight"), format!("is {}", pool.weight), "1 to 100, or 0 for none");
+            self.expect(
+                (0..=100).contains(&pool.weight),
+                || field("weight"),
+                format!("is {}", pool.weight),
+                "1 to 100, or 0 for none",
+            );
             let known = pool.instance_types.iter().flatten().all(|at| *at < problem.instance_types.len());
-            self.expect(known, || field("instanceTypes"), "names an instance type that is not there", "indices into instanceTypes");
+            self.expect(
+                known,
+                || field("instanceTypes"),
+                "names an instance type that is not there",
+                "indices into instanceTypes",
+            );
         }
     }
 
@@ -89,7 +99,10 @@ mod tests {
             "pods": [{"name": "p"}, {"name": "p"}]}"#;
         let problem: Problem = serde_json::from_str(text).unwrap();
         let fields: Vec<String> = of(&problem).into_iter().map(|fault| fault.field).collect();
-        assert_eq!(fields, ["nodePools[1].name", "nodePools[1].weight", "instanceTypes[0].offerings[0].price", "pods[1].name"]);
+        assert_eq!(
+            fields,
+            ["nodePools[1].name", "nodePools[1].weight", "instanceTypes[0].offerings[0].price", "pods[1].name"]
+        );
         assert!(of(&Problem::default()).is_empty());
     }
 }
