@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
@@ -14,6 +15,7 @@ use dovetail_core::lifecycle;
 use kube::ResourceExt;
 use serde_json::json;
 
+use crate::backoff::Backoff;
 use crate::calls::Calls;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
@@ -54,6 +56,8 @@ pub struct Launcher {
     /// Claims whose launch has ended, by uid: a watch that lags shows them unlaunched for a while.
     done: BTreeSet<String>,
     ends: BTreeMap<&'static str, u64>,
+    /// Grows while claims are lost for reasons that repeat themselves.
+    losses: Backoff,
     rng: fastrand::Rng,
 }
 
@@ -62,6 +66,7 @@ impl Launcher {
     pub fn new(desk: &Desk, links: LauncherLinks) -> Self {
         let desk = desk.of("launcher");
         let rng = desk.rng("trace");
+        let losses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), desk.rng("losses"));
         Self {
             desk,
             links,
@@ -70,6 +75,7 @@ impl Launcher {
             running: 0,
             done: BTreeSet::new(),
             ends: BTreeMap::new(),
+            losses,
             rng,
         }
     }
@@ -142,25 +148,32 @@ impl Launcher {
             let launching = Launching { desk: self.desk.clone(), links: self.links.clone(), trace };
             let run = launch::run(launching, order).into_actor(self);
             ctx.spawn(run.map(move |end, launcher, ctx| {
-                launcher.ended(&name, end, trace);
+                launcher.ended(&name, end, trace, ctx);
                 launcher.run(ctx);
             }));
         }
     }
 
-    fn ended(&mut self, name: &str, end: End, trace: TraceContext) {
+    fn ended(&mut self, name: &str, end: End, trace: TraceContext, ctx: &mut Context<Self>) {
         self.running -= 1;
         self.busy.remove(name);
         *self.ends.entry(end.label()).or_default() += 1;
         match end {
             End::Launched { uid } => {
+                self.losses.reset();
                 self.done.insert(uid);
             }
-            End::Lost => {
+            End::Lost { at_once } => {
                 self.links.cluster.do_send(Wrote::ClaimGone(name.to_owned()));
-                self.links.packer.do_send(PackNow { term: self.desk.term, trace });
+                let again = PackNow { term: self.desk.term, trace };
+                if at_once {
+                    self.links.packer.do_send(again);
+                } else {
+                    let pause = self.losses.pause();
+                    ctx.run_later(pause, move |launcher, _| launcher.links.packer.do_send(again));
+                }
             }
-            End::Deposed => {}
+            End::Refused | End::Deposed => {}
         }
     }
 }
