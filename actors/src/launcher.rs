@@ -53,8 +53,8 @@ pub struct Launcher {
     /// Claims queued or being launched, by name.
     busy: BTreeSet<String>,
     running: usize,
-    /// Claims whose launch has ended, by uid: a watch that lags shows them unlaunched for a while.
-    done: BTreeSet<String>,
+    /// Claims whose launch has ended, uids by name: a watch that lags shows them unlaunched for a while.
+    done: BTreeMap<String, String>,
     ends: BTreeMap<&'static str, u64>,
     /// Grows while claims are lost for reasons that repeat themselves.
     losses: Backoff,
@@ -73,7 +73,7 @@ impl Launcher {
             queue: VecDeque::new(),
             busy: BTreeSet::new(),
             running: 0,
-            done: BTreeSet::new(),
+            done: BTreeMap::new(),
             ends: BTreeMap::new(),
             losses,
             rng,
@@ -104,8 +104,8 @@ impl Handler<ClaimChanged> for Launcher {
 
     /// A claim without an instance that nobody here launches is adopted.
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
-        let uid = claim.uid().unwrap_or_default();
-        let ours = self.busy.contains(&claim.name_any()) || self.done.contains(&uid);
+        let name = claim.name_any();
+        let ours = self.busy.contains(&name) || self.done.get(&name) == claim.metadata.uid.as_ref();
         if ours || lifecycle::is_leaving(&claim) || lifecycle::stage(&claim).is_some() {
             return;
         }
@@ -121,6 +121,7 @@ impl Handler<ClaimGone> for Launcher {
     type Result = ();
 
     fn handle(&mut self, gone: ClaimGone, _: &mut Self::Context) {
+        self.done.remove(&gone.name);
         self.queue.retain(|(order, _)| order.claim.metadata.uid.is_none() || order.claim.name_any() != gone.name);
     }
 }
@@ -158,22 +159,22 @@ impl Launcher {
         self.running -= 1;
         self.busy.remove(name);
         *self.ends.entry(end.label()).or_default() += 1;
-        match end {
+        match &end {
             End::Launched { uid } => {
                 self.losses.reset();
-                self.done.insert(uid);
+                self.done.insert(name.to_owned(), uid.clone());
             }
-            End::Lost { at_once } => {
+            End::Lost { .. } | End::Refused => {
                 self.links.cluster.do_send(Wrote::ClaimGone(name.to_owned()));
                 let again = PackNow { term: self.desk.term, trace };
-                if at_once {
+                if end == (End::Lost { at_once: true }) {
                     self.links.packer.do_send(again);
                 } else {
                     let pause = self.losses.pause();
                     ctx.run_later(pause, move |launcher, _| launcher.links.packer.do_send(again));
                 }
             }
-            End::Refused | End::Deposed => {}
+            End::Deposed => {}
         }
     }
 }

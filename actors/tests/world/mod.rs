@@ -51,7 +51,7 @@ impl World {
         let faults = Faults::new(1);
         let settings = apiserver::Settings { faults: Some(faults.clone()), ..apiserver::Settings::default() };
         let api = ApiServer::with(clock.clone(), settings);
-        for crd in dovetail_api::crds() {
+        for crd in dovetail_api::crds::crds() {
             api.create(&CUSTOM_RESOURCE_DEFINITIONS, "", serde_json::to_value(crd).unwrap()).unwrap();
         }
         Self { api, faults, cloud: Arc::new(FakeCloud::new(clock.clone())), clock, journal: Arc::default() }
