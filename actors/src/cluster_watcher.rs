@@ -21,8 +21,8 @@ use serde_json::json;
 
 use crate::desk::Desk;
 use crate::messages::{
-    Attach, ClaimChanged, ClaimGone, ClassChanged, Detach,  Forget, NodeChanged, NodeGone, Observe, Plan,
-    PodSeen, PoolChanged, TakeSnapshot, WorldChanged, Wrote,
+    Attach, ClaimChanged, ClaimGone, ClassChanged, Detach, Forget, NodeChanged, NodeGone, Observe, Plan, PodSeen,
+    PoolChanged, TakeSnapshot, WorldChanged, Wrote,
 };
 use crate::story::Story;
 use crate::watch::watch;
@@ -307,9 +307,8 @@ impl ClusterWatcher {
             Arc::make_mut(&mut claim).metadata.managed_fields = None;
         }
         let name = claim.name_any();
-        let stage_of = |state: &ClusterState| {
-            state.snapshot().claims.get(&name).and_then(|entry| lifecycle::stage(&entry.claim))
-        };
+        let stage_of =
+            |state: &ClusterState| state.snapshot().claims.get(&name).and_then(|entry| lifecycle::stage(&entry.claim));
         let before = stage_of(&self.state);
         if !self.state.apply_claim(claim.clone()) {
             return;

@@ -23,8 +23,8 @@ use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::messages::{
-    ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, PackNow, Planned, PodBound, PodGone, Record,
-    TraceContext, Wrote,
+    ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, PackNow, Planned, PodBound, PodGone, Record, TraceContext,
+    Wrote,
 };
 use crate::nodes::Nodes;
 use crate::packer::Packer;
