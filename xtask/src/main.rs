@@ -1,1 +1,31 @@
-fn main() {}
+//! The project's habits as commands. `cargo xtask` alone lists them.
+
+mod licences;
+mod steps;
+
+use std::process::ExitCode;
+
+const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
+    ("test", "everything that has to hold, once: format, lints, licences, all tests", steps::test),
+    ("lint", "format and clippy, warnings refused", steps::lint),
+    ("licences", "the licences of all dependencies against the list that we accept", licences::check),
+    ("figures", "the figures of docs/performance.md, made anew (minutes)", steps::figures),
+];
+
+fn main() -> ExitCode {
+    let name = std::env::args().nth(1).unwrap_or_default();
+    let Some((_, _, habit)) = HABITS.iter().find(|(habit, _, _)| *habit == name) else {
+        eprintln!("usage: cargo xtask NAME, where NAME is one of");
+        for (habit, what, _) in HABITS {
+            eprintln!("  {habit:<10}{what}");
+        }
+        return ExitCode::from(2);
+    };
+    match habit() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask {name}: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

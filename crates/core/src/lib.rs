@@ -1,1 +1,17 @@
 //! Every decision of Dovetail, pure: requirements, packing, batching, election, disruption.
+
+pub mod clock;
+pub mod instance_type;
+pub mod labels;
+pub mod pack;
+pub mod pod;
+pub mod problem;
+pub mod quantity;
+pub mod requirements;
+pub mod resources;
+
+pub use instance_type::{InstanceType, Offering, Overhead};
+pub use pod::Pod;
+pub use problem::{ExistingNode, Policy, Pool, PreferencePolicy, Problem};
+pub use requirements::{NodeSelectorRequirement, Operator, Requirement, Requirements};
+pub use resources::Resources;

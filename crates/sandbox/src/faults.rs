@@ -1,1 +1,375 @@
 //! What goes wrong, and how often.
+//!
+//! One set of faults for the whole sandbox, shared by the API server and the region and changed at run time by the
+//! steps of a scenario. Each service draws from a generator of its own, so that one more call to EC2 does not
+//! change what happens to the API server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use jiff::fmt::serde::unsigned_duration::friendly::compact::required as duration;
+
+/// Whom a request goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Service {
+    /// The Kubernetes API server.
+    ApiServer,
+    /// EC2 and what stands beside it: SSM, IAM, EKS, Pricing, STS.
+    Ec2,
+    /// The interruption queue.
+    Sqs,
+}
+
+/// Which way a partition cuts, seen from the replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Answers do not arrive; what was asked for is done.
+    In,
+    /// Requests do not get out; nothing is done.
+    Out,
+    /// Neither.
+    Both,
+}
+
+/// `faults.apiServer` of a scenario.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ApiServerFaults {
+    /// The share of requests, 0 to 1, that end with a 5xx and are not carried out.
+    pub error_rate: f64,
+    /// The share of requests, 0 to 1, that end with a 429.
+    pub throttle_rate: f64,
+    /// The share of requests, 0 to 1, that are carried out and whose answer is lost.
+    pub timeout_rate: f64,
+    /// Added to each request.
+    #[serde(with = "duration")]
+    pub latency: Duration,
+}
+
+/// `faults.ec2` of a scenario.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Ec2Faults {
+    /// The share of requests, 0 to 1, that end with `InternalError` and are not carried out.
+    pub error_rate: f64,
+    /// The share of requests, 0 to 1, that end with `RequestLimitExceeded`.
+    pub throttle_rate: f64,
+    /// The share of requests, 0 to 1, that are carried out and whose answer is lost.
+    pub timeout_rate: f64,
+    /// Added to each request.
+    #[serde(with = "duration")]
+    pub latency: Duration,
+    /// Globs of `type/zone/capacityType` that are sold out, as in `m5.*/us-east-1a/spot`.
+    pub insufficient_capacity: Vec<String>,
+    /// How long at most a new instance or tag stays unseen by describes; each draws its own lag. None by default.
+    #[serde(with = "duration")]
+    pub consistency_lag: Duration,
+}
+
+/// `faults.sqs` of a scenario.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SqsFaults {
+    /// The share of requests, 0 to 1, that end with `InternalFailure`.
+    pub error_rate: f64,
+    /// The share of messages, 0 to 1, that are delivered twice.
+    pub duplicate_rate: f64,
+}
+
+/// `faults` of a scenario: what goes wrong from the start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct FaultSettings {
+    /// The Kubernetes API server's.
+    pub api_server: ApiServerFaults,
+    /// EC2's.
+    pub ec2: Ec2Faults,
+    /// The queue's.
+    pub sqs: SqsFaults,
+}
+
+/// What happens to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is served.
+    Serve,
+    /// It fails inside the service, with nothing done.
+    Fail,
+    /// It is refused for its rate, with nothing done.
+    Throttle,
+    /// It is carried out, and the connection breaks before the answer.
+    LoseAnswer,
+    /// It is carried out, and the answer never comes: the caller waits until its own time-out.
+    SwallowAnswer,
+    /// It never arrives: the caller waits until its own time-out.
+    Unreachable,
+}
+
+/// The fate of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What is added to the time that it takes.
+    pub latency: Duration,
+    /// What becomes of it.
+    pub outcome: Outcome,
+}
+
+/// The faults in force. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Faults {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    settings: FaultSettings,
+    draws: BTreeMap<Service, fastrand::Rng>,
+    lag: fastrand::Rng,
+    duplicate: fastrand::Rng,
+    partitions: BTreeMap<u32, BTreeMap<Service, Direction>>,
+    zones_down: BTreeSet<String>,
+}
+
+impl Faults {
+    /// Nothing goes wrong until settings say so; draws follow from `seed`.
+    pub fn new(seed: u64) -> Self {
+        let mut seeds = fastrand::Rng::with_seed(seed ^ 0x6661_756c_7473); // "faults"
+        let mut generator = || fastrand::Rng::with_seed(seeds.u64(..));
+        let draws = [Service::ApiServer, Service::Ec2, Service::Sqs].map(|service| (service, generator()));
+        let state = State {
+            settings: FaultSettings::default(),
+            draws: draws.into_iter().collect(),
+            lag: generator(),
+            duplicate: generator(),
+            partitions: BTreeMap::new(),
+            zones_down: BTreeSet::new(),
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> FaultSettings {
+        self.lock().settings.clone()
+    }
+
+    /// Puts other settings in force.
+    pub fn set(&self, settings: FaultSettings) {
+        self.lock().settings = settings;
+    }
+
+    /// Changes the settings in force.
+    pub fn change(&self, change: impl FnOnce(&mut FaultSettings)) {
+        change(&mut self.lock().settings);
+    }
+
+    /// Cuts a replica off from services, until [`Faults::heal`].
+    pub fn partition(&self, replica: u32, from: &[Service], direction: Direction) {
+        let mut state = self.lock();
+        let cut = state.partitions.entry(replica).or_default();
+        cut.extend(from.iter().map(|service| (*service, direction)));
+    }
+
+    /// Ends a replica's partition from these services.
+    pub fn heal(&self, replica: u32, from: &[Service]) {
+        let mut state = self.lock();
+        if let Some(cut) = state.partitions.get_mut(&replica) {
+            cut.retain(|service, _| !from.contains(service));
+        }
+    }
+
+    /// The direction in which a replica is cut off from a service, if it is.
+    pub fn partitioned(&self, replica: Option<u32>, service: Service) -> Option<Direction> {
+        self.lock().partitions.get(&replica?)?.get(&service).copied()
+    }
+
+    /// Takes a zone down or brings it back: nothing can be launched there, and kubelets there fall silent.
+    pub fn set_zone_down(&self, zone: &str, down: bool) {
+        let mut state = self.lock();
+        if down {
+            state.zones_down.insert(zone.to_owned());
+        } else {
+            state.zones_down.remove(zone);
+        }
+    }
+
+    /// Whether a zone is down.
+    pub fn zone_is_down(&self, zone: &str) -> bool {
+        self.lock().zones_down.contains(zone)
+    }
+
+    /// Draws the fate of a request.
+    pub fn verdict(&self, service: Service, replica: Option<u32>) -> Verdict {
+        let cut = self.partitioned(replica, service);
+        let mut state = self.lock();
+        let (latency, rates) = state.settings.rates(service);
+        let outcome = match cut {
+            Some(Direction::In) => Outcome::SwallowAnswer,
+            Some(Direction::Out | Direction::Both) => Outcome::Unreachable,
+            None => state.draw(service, rates),
+        };
+        Verdict { latency, outcome }
+    }
+
+    /// Whether EC2 is out of a type in a zone at a capacity type (`spot` or `on-demand`).
+    pub fn sold_out(&self, instance_type: &str, zone: &str, capacity_type: &str) -> bool {
+        let state = self.lock();
+        let globs = &state.settings.ec2.insufficient_capacity;
+        state.zones_down.contains(zone)
+            || globs.iter().any(|glob| offering_matches(glob, instance_type, zone, capacity_type))
+    }
+
+    /// Draws how long a change stays unseen by describes.
+    pub fn consistency_lag(&self) -> Duration {
+        let mut state = self.lock();
+        let most = state.settings.ec2.consistency_lag;
+        if most.is_zero() { Duration::ZERO } else { most.mul_f64(state.lag.f64()) }
+    }
+
+    /// Draws whether a message is delivered twice.
+    pub fn duplicates_message(&self) -> bool {
+        let mut state = self.lock();
+        let rate = state.settings.sqs.duplicate_rate;
+        rate > 0.0 && state.duplicate.f64() < rate
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Rates of failing, throttling and losing the answer.
+type Rates = [f64; 3];
+
+impl FaultSettings {
+    fn rates(&self, service: Service) -> (Duration, Rates) {
+        match service {
+            Service::ApiServer => {
+                let of = &self.api_server;
+                (of.latency, [of.error_rate, of.throttle_rate, of.timeout_rate])
+            }
+            Service::Ec2 => (self.ec2.latency, [self.ec2.error_rate, self.ec2.throttle_rate, self.ec2.timeout_rate]),
+            Service::Sqs => (Duration::ZERO, [self.sqs.error_rate, 0.0, 0.0]),
+        }
+    }
+}
+
+impl State {
+    fn draw(&mut self, service: Service, [fail, throttle, lose]: Rates) -> Outcome {
+        let Some(generator) = self.draws.get_mut(&service) else { return Outcome::Serve };
+        // Drawn whether or not a rate is set, so that switching one fault on leaves the rest of a run's draws alone.
+        let drawn = generator.f64();
+        if drawn < fail {
+            Outcome::Fail
+        } else if drawn < fail + throttle {
+            Outcome::Throttle
+        } else if drawn < fail + throttle + lose {
+            Outcome::LoseAnswer
+        } else {
+            Outcome::Serve
+        }
+    }
+}
+
+/// Whether `type/zone/capacityType` matches a glob; parts left out at the end match anything.
+fn offering_matches(glob: &str, instance_type: &str, zone: &str, capacity_type: &str) -> bool {
+    let mut parts = glob.split('/');
+    [instance_type, zone, capacity_type].iter().all(|text| glob_matches(parts.next().unwrap_or("*"), text))
+        && parts.next().is_none()
+}
+
+/// Whether `text` matches a pattern in which `*` stands for any run of characters, also none, and `?` for one: the
+/// wildcards of EC2's filters.
+pub fn glob_matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, t));
+                p += 1;
+            }
+            Some(c) if *c == '?' || *c == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => match star {
+                // The star takes one character more, and what follows it is tried again.
+                Some((at, from)) => {
+                    star = Some((at, from + 1));
+                    p = at + 1;
+                    t = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn globs_match_as_ec2_s_filters_do() {
+        assert!(glob_matches("m5.*", "m5.large") && glob_matches("*", "") && glob_matches("*5?l*", "c5.large"));
+        assert!(!glob_matches("m5.*", "m5a.large") && !glob_matches("m5", "m5.large") && !glob_matches("?", ""));
+        assert!(glob_matches("*a*b", "xaxbab") && !glob_matches("*a*b", "xaxba"));
+    }
+
+    #[test]
+    fn an_offering_is_sold_out_by_glob_or_with_its_zone() {
+        let faults = Faults::new(1);
+        faults.change(|s| s.ec2.insufficient_capacity = vec!["m5.*/us-east-1a/spot".into(), "c5.large".into()]);
+        assert!(faults.sold_out("m5.large", "us-east-1a", "spot"));
+        assert!(!faults.sold_out("m5.large", "us-east-1a", "on-demand"));
+        assert!(faults.sold_out("c5.large", "us-east-1c", "on-demand"));
+        faults.set_zone_down("us-east-1b", true);
+        assert!(faults.sold_out("m5.large", "us-east-1b", "on-demand"));
+        faults.set_zone_down("us-east-1b", false);
+        assert!(!faults.sold_out("m5.large", "us-east-1b", "on-demand"));
+    }
+
+    #[test]
+    fn a_partition_cuts_one_replica_from_one_service_until_it_heals() {
+        let faults = Faults::new(1);
+        faults.partition(0, &[Service::Ec2], Direction::In);
+        assert_eq!(faults.verdict(Service::Ec2, Some(0)).outcome, Outcome::SwallowAnswer);
+        assert_eq!(faults.verdict(Service::Ec2, Some(1)).outcome, Outcome::Serve);
+        assert_eq!(faults.verdict(Service::ApiServer, Some(0)).outcome, Outcome::Serve);
+        faults.heal(0, &[Service::Ec2]);
+        assert_eq!(faults.verdict(Service::Ec2, Some(0)).outcome, Outcome::Serve);
+    }
+
+    #[test]
+    fn rates_are_kept_over_many_requests_and_follow_the_seed() {
+        let outcomes = |seed| {
+            let faults = Faults::new(seed);
+            faults.change(|s| (s.ec2.error_rate, s.ec2.throttle_rate, s.ec2.timeout_rate) = (0.1, 0.2, 0.05));
+            (0..10_000).map(|_| faults.verdict(Service::Ec2, None).outcome).collect::<Vec<_>>()
+        };
+        let drawn = outcomes(7);
+        let share = |outcome| drawn.iter().filter(|o| **o == outcome).count() as f64 / 10_000.0;
+        assert!((share(Outcome::Fail) - 0.1).abs() < 0.02);
+        assert!((share(Outcome::Throttle) - 0.2).abs() < 0.02);
+        assert!((share(Outcome::LoseAnswer) - 0.05).abs() < 0.02);
+        assert_eq!(drawn, outcomes(7));
+        assert_ne!(drawn, outcomes(8));
+    }
+
+    #[test]
+    fn settings_are_read_with_durations_as_people_write_them_and_unknown_keys_are_refused() {
+        let read = |text: &str| serde_json::from_str::<FaultSettings>(text);
+        let settings = read(r#"{"apiServer":{"latency":"50ms"},"ec2":{"errorRate":0.5}}"#).unwrap();
+        assert_eq!(settings.api_server.latency, Duration::from_millis(50));
+        assert!((settings.ec2.error_rate - 0.5).abs() < 1e-9);
+        assert!(read(r#"{"ec3":{}}"#).is_err());
+    }
+}

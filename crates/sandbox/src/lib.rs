@@ -6,3 +6,5 @@ pub mod cluster;
 pub mod faults;
 pub mod log;
 pub mod region;
+
+pub use log::Caller;

@@ -1,0 +1,57 @@
+//! Condition types of NodePool, NodeClaim and EC2NodeClass.
+
+/// Root of every kind.
+pub const READY: &str = "Ready";
+/// NodePool and EC2NodeClass: the spec passes the runtime check.
+pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
+/// NodePool: its class exists and is ready.
+pub const NODE_CLASS_READY: &str = "NodeClassReady";
+/// NodePool: recent launches register.
+pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
+
+/// NodeClaim: the cloud has made the instance.
+pub const LAUNCHED: &str = "Launched";
+/// NodeClaim: one Node is matched.
+pub const REGISTERED: &str = "Registered";
+/// NodeClaim: the Node is usable.
+pub const INITIALIZED: &str = "Initialized";
+/// NodeClaim: consolidateAfter has passed.
+pub const CONSOLIDATABLE: &str = "Consolidatable";
+/// NodeClaim: it no longer is what its pool says.
+pub const DRIFTED: &str = "Drifted";
+/// NodeClaim: a command holds it.
+pub const DISRUPTION_REASON: &str = "DisruptionReason";
+/// NodeClaim: pods are gone.
+pub const DRAINED: &str = "Drained";
+/// NodeClaim: volumes are gone.
+pub const VOLUMES_DETACHED: &str = "VolumesDetached";
+/// NodeClaim: the cloud has accepted its end.
+pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
+/// NodeClaim: the node has the shape promised.
+pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
+
+/// EC2NodeClass.
+pub const AMIS_READY: &str = "AMIsReady";
+/// EC2NodeClass.
+pub const SUBNETS_READY: &str = "SubnetsReady";
+/// EC2NodeClass.
+pub const SECURITY_GROUPS_READY: &str = "SecurityGroupsReady";
+/// EC2NodeClass.
+pub const INSTANCE_PROFILE_READY: &str = "InstanceProfileReady";
+/// EC2NodeClass.
+pub const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
+/// EC2NodeClass.
+pub const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
+
+/// Status of a condition.
+pub const TRUE: &str = "True";
+/// Status of a condition.
+pub const FALSE: &str = "False";
+/// Status of a condition.
+pub const UNKNOWN: &str = "Unknown";
+/// Reason of a dependent that nobody has looked at.
+pub const AWAITING_RECONCILIATION: &str = "AwaitingReconciliation";
+/// Reason of a root with an unhealthy dependent.
+pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
+/// Reason of a root with an unknown dependent.
+pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";

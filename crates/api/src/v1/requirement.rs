@@ -1,0 +1,109 @@
+//! Requirements as they are written, and the reference to a node class.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// How a requirement's values are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Operator {
+    /// One of the values.
+    In,
+    /// None of the values.
+    NotIn,
+    /// Any value.
+    Exists,
+    /// No such label.
+    DoesNotExist,
+    /// An integer above the one value.
+    Gt,
+    /// An integer below the one value.
+    Lt,
+    /// An integer not below the one value.
+    Gte,
+    /// An integer not above the one value.
+    Lte,
+}
+
+impl Operator {
+    /// All operators, in the order in which messages list them.
+    pub const ALL: [Self; 8] =
+        [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist, Self::Gt, Self::Lt, Self::Gte, Self::Lte];
+
+    /// As written in a manifest.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::In => "In",
+            Self::NotIn => "NotIn",
+            Self::Exists => "Exists",
+            Self::DoesNotExist => "DoesNotExist",
+            Self::Gt => "Gt",
+            Self::Lt => "Lt",
+            Self::Gte => "Gte",
+            Self::Lte => "Lte",
+        }
+    }
+
+    /// The operator that is written so.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|operator| operator.as_str() == text)
+    }
+
+    /// Whether it compares integers.
+    pub fn is_numeric(self) -> bool {
+        matches!(self, Self::Gt | Self::Lt | Self::Gte | Self::Lte)
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One requirement on a node's labels, as written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeSelectorRequirement {
+    /// The label.
+    pub key: String,
+    /// How the values are meant.
+    pub operator: Operator,
+    /// The values; none for Exists and DoesNotExist, one integer for the numeric operators.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+    /// At least so many of the values must stay possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_values: Option<i32>,
+}
+
+impl NodeSelectorRequirement {
+    /// A requirement without minValues.
+    pub fn new<V: Into<String>>(key: &str, operator: Operator, values: impl IntoIterator<Item = V>) -> Self {
+        let values = values.into_iter().map(Into::into).collect();
+        Self { key: key.into(), operator, values, min_values: None }
+    }
+}
+
+/// The node class of a pool or a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeClassRef {
+    /// API group, `karpenter.k8s.aws`.
+    pub group: String,
+    /// Kind, `EC2NodeClass`.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+}
+
+impl NodeClassRef {
+    /// A reference to the EC2NodeClass of that name.
+    pub fn ec2(name: impl Into<String>) -> Self {
+        Self { group: crate::names::AWS_GROUP.into(), kind: "EC2NodeClass".into(), name: name.into() }
+    }
+
+    /// The label that carries the class's name: `<group>/<lowercase kind>`.
+    pub fn label(&self) -> String {
+        format!("{}/{}", self.group, self.kind.to_ascii_lowercase())
+    }
+}

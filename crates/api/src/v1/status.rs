@@ -1,0 +1,105 @@
+//! What is known of an EC2NodeClass (aws spec 1.3).
+
+use k8s_openapi::{
+    api::core::v1::NodeSelectorRequirement as CoreRequirement,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
+use serde::{Deserialize, Serialize};
+
+/// What an EC2NodeClass resolves to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EC2NodeClassStatus {
+    /// By free addresses descending, then id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subnets: Vec<Subnet>,
+    /// By id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub security_groups: Vec<SecurityGroup>,
+    /// Newest first; an instance type takes the first whose requirements agree.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub amis: Vec<Ami>,
+    /// Name of the profile.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub instance_profile: String,
+    /// Reservations that may be used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capacity_reservations: Vec<CapacityReservation>,
+    /// Conditions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// A subnet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subnet {
+    /// Its id.
+    pub id: String,
+    /// Its zone.
+    pub zone: String,
+    /// The zone's id.
+    #[serde(default, rename = "zoneID", skip_serializing_if = "String::is_empty")]
+    pub zone_id: String,
+}
+
+/// A security group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecurityGroup {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+}
+
+/// An image.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ami {
+    /// Its id.
+    pub id: String,
+    /// Whether its owner advises against it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deprecated: bool,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What an instance type needs to run it.
+    pub requirements: Vec<CoreRequirement>,
+}
+
+/// A capacity reservation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CapacityReservation {
+    /// Its zone.
+    pub availability_zone: String,
+    /// When it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<Time>,
+    /// Its id.
+    pub id: String,
+    /// `open` or `targeted`.
+    pub instance_match_criteria: String,
+    /// Its instance type.
+    pub instance_type: String,
+    /// Account that owns it.
+    #[serde(rename = "ownerID")]
+    pub owner_id: String,
+    /// `default` or `capacity-block`.
+    #[serde(default = "default_type")]
+    pub reservation_type: String,
+    /// Whether its owner may take it back.
+    #[serde(default)]
+    pub interruptible: bool,
+    /// `active` or `expiring`.
+    #[serde(default = "active")]
+    pub state: String,
+}
+
+fn default_type() -> String {
+    "default".into()
+}
+
+fn active() -> String {
+    "active".into()
+}

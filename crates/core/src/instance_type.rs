@@ -1,0 +1,90 @@
+//! An instance type as scheduling sees it: what it holds, what it is, and where it can be had at what price.
+
+use serde::{Deserialize, Serialize};
+
+use crate::requirements::NodeSelectorRequirement;
+use crate::resources::{MEMORY, Resources};
+
+/// An instance type, as resolved for a node class or read from a workload file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", from = "InstanceTypeFile")]
+pub struct InstanceType {
+    /// Its name, such as `m5.large`.
+    pub name: String,
+    /// All that the machine has.
+    pub capacity: Resources,
+    /// What the node keeps for itself.
+    pub overhead: Overhead,
+    /// The labels that its nodes have, or may have where a requirement lists several values.
+    pub requirements: Vec<NodeSelectorRequirement>,
+    /// Where and how it can be bought.
+    pub offerings: Vec<Offering>,
+}
+
+/// What a node keeps for itself, out of its capacity.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Overhead {
+    /// For the kubelet and the container runtime.
+    pub kube_reserved: Resources,
+    /// For the operating system.
+    pub system_reserved: Resources,
+    /// What must stay free, or pods are evicted.
+    pub eviction_threshold: Resources,
+}
+
+/// One way of buying an instance type.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Offering {
+    /// Availability zone.
+    pub zone: String,
+    /// `spot`, `on-demand` or `reserved`.
+    pub capacity_type: String,
+    /// Dollars an hour.
+    pub price: f64,
+    /// Whether it is believed to be there now.
+    pub available: bool,
+    /// Labels of nodes bought this way; zone and capacity type may be repeated here.
+    #[serde(default)]
+    pub requirements: Vec<NodeSelectorRequirement>,
+}
+
+impl InstanceType {
+    /// What is left for pods, daemons included: capacity less all overhead, memory also less huge pages.
+    #[must_use]
+    pub fn allocatable(&self) -> Resources {
+        let mut left = self.capacity.clone();
+        for part in [&self.overhead.kube_reserved, &self.overhead.system_reserved, &self.overhead.eviction_threshold] {
+            left.sub(part);
+        }
+        let huge: i64 =
+            self.capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, bytes)| bytes).sum();
+        if huge > 0 {
+            left.set(MEMORY, left.get(MEMORY).saturating_sub(huge));
+        }
+        left
+    }
+}
+
+/// The workload file may repeat what follows from the rest.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct InstanceTypeFile {
+    name: String,
+    capacity: Resources,
+    #[serde(default)]
+    overhead: Overhead,
+    #[serde(default, rename = "allocatable")]
+    _allocatable: Option<serde::de::IgnoredAny>,
+    #[serde(default)]
+    requirements: Vec<NodeSelectorRequirement>,
+    offerings: Vec<Offering>,
+}
+
+impl From<InstanceTypeFile> for InstanceType {
+    fn from(file: InstanceTypeFile) -> Self {
+        let InstanceTypeFile { name, capacity, overhead, requirements, offerings, .. } = file;
+        Self { name, capacity, overhead, requirements, offerings }
+    }
+}

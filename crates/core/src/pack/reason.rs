@@ -1,0 +1,131 @@
+//! Why a pod is left over, for people and for programs.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Why a pod is left over.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum Reason {
+    /// There is no NodePool at all.
+    NoNodePool,
+    /// The pod itself makes no sense.
+    Invalid {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A rule that packing does not know yet; the pod is never placed in breach of it.
+    Unsupported {
+        /// The rule.
+        rule: String,
+    },
+    /// No NodePool can give it a node.
+    NoPoolFits {
+        /// One entry a pool, in the order in which they are tried.
+        pools: Vec<PoolReason>,
+    },
+}
+
+/// Why one pool cannot give a pod a node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolReason {
+    /// The pool.
+    pub pool: String,
+    /// The rule that decides.
+    pub rule: Rule,
+    /// What that means here.
+    pub detail: String,
+    /// How many instance types the pool has.
+    pub instance_types: usize,
+    /// How many of them each rule removes, one rule after the other.
+    pub removed: Vec<Removed>,
+}
+
+/// How many instance types a rule removes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Removed {
+    /// The rule.
+    pub rule: Rule,
+    /// How many instance types it removes of those that the rules before it left.
+    pub instance_types: usize,
+}
+
+/// A rule that can keep a pod from a pool's nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Rule {
+    /// The pool itself makes no sense.
+    Pool,
+    /// A taint that the pod does not tolerate.
+    Taints,
+    /// A label that nodes of the pool do not have.
+    UndefinedLabel,
+    /// Node selector or node affinity against the pool's requirements.
+    Requirements,
+    /// Node selector or node affinity against the instance types.
+    InstanceTypes,
+    /// No offering is available in the zones and capacity types left.
+    Offerings,
+    /// The pod, with the daemons, is larger than the instance types.
+    Resources,
+    /// The pool's limits.
+    Limits,
+    /// The pool demands more distinct values than the instance types left offer.
+    MinValues,
+    /// Topology spread, pod affinity or pod anti-affinity.
+    Topology,
+}
+
+impl Rule {
+    /// The rule in a word or two.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pool => "pool",
+            Self::Taints => "taints",
+            Self::UndefinedLabel => "undefined label",
+            Self::Requirements => "requirements",
+            Self::InstanceTypes => "instance types",
+            Self::Offerings => "offerings",
+            Self::Resources => "resources",
+            Self::Limits => "limits",
+            Self::MinValues => "minValues",
+            Self::Topology => "topology",
+        }
+    }
+}
+
+/// One sentence; several pools are joined by semicolons.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoNodePool => f.write_str("no NodePool exists"),
+            Self::Invalid { problem } => f.write_str(problem),
+            Self::Unsupported { rule } => write!(f, "{rule} is not supported yet"),
+            Self::NoPoolFits { pools } => {
+                for (at, pool) in pools.iter().enumerate() {
+                    write!(f, "{}{pool}", if at == 0 { "" } else { "; " })?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl fmt::Display for PoolReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pool {}: {}", self.pool, self.detail)?;
+        let removed: Vec<_> = self.removed.iter().filter(|removed| removed.instance_types > 0).collect();
+        if removed.len() > 1 {
+            let each: Vec<_> = removed
+                .iter()
+                .map(|removed| format!("{} by {}", removed.instance_types, removed.rule.name()))
+                .collect();
+            write!(f, " (of {} instance types: {})", self.instance_types, each.join(", "))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! A pod of the Kubernetes API to the pod that scheduling sees, with its effective requests.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, Pod as KubePod, PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use thiserror::Error;
+
+use super::{HostPort, Pod};
+use crate::quantity::QuantityError;
+use crate::resources::{Resources, parse_amount};
+
+/// Why a pod of the Kubernetes API cannot be packed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PodError {
+    /// A quantity of a request, a limit or the overhead makes no sense.
+    #[error("{place}: {resource}: {error}")]
+    Quantity {
+        /// The container, or the field of the spec.
+        place: String,
+        /// The resource.
+        resource: String,
+        /// What is wrong.
+        error: QuantityError,
+    },
+}
+
+impl Pod {
+    /// Takes what scheduling needs out of a Kubernetes pod.
+    ///
+    /// # Errors
+    /// [`PodError`] for a quantity that makes no sense.
+    pub fn from_kube(pod: &KubePod) -> Result<Self, PodError> {
+        let none = PodSpec::default();
+        let spec = pod.spec.as_ref().unwrap_or(&none);
+        let meta = &pod.metadata;
+        Ok(Self {
+            name: meta.name.clone().unwrap_or_default(),
+            namespace: meta.namespace.clone().unwrap_or_else(super::default_namespace),
+            uid: meta.uid.clone().unwrap_or_default(),
+            labels: meta.labels.clone().unwrap_or_default(),
+            requests: effective_requests(spec)?,
+            node_selector: spec.node_selector.clone().unwrap_or_default(),
+            affinity: spec.affinity.clone(),
+            topology_spread_constraints: spec.topology_spread_constraints.clone().unwrap_or_default(),
+            tolerations: spec.tolerations.clone().unwrap_or_default(),
+            priority: spec.priority.unwrap_or(0),
+            host_ports: spec.containers.iter().flat_map(host_ports).collect(),
+            created: meta.creation_timestamp.as_ref().map(|time| time.0),
+        })
+    }
+}
+
+/// What a pod takes from its node: the sum of its containers and sidecars, or the largest moment of its start if that
+/// is more, plus its overhead; requests of the pod itself stand above those of its containers.
+///
+/// # Errors
+/// [`PodError`] for a quantity that makes no sense.
+pub fn effective_requests(spec: &PodSpec) -> Result<Resources, PodError> {
+    let mut running = Resources::new();
+    for container in &spec.containers {
+        running.add(&container_requests(container)?);
+    }
+    // Init containers start one after the other; one that restarts always is a sidecar and stays.
+    let (mut sidecars, mut starting) = (Resources::new(), Resources::new());
+    for container in spec.init_containers.iter().flatten() {
+        let requests = container_requests(container)?;
+        if container.restart_policy.as_deref() == Some("Always") {
+            sidecars.add(&requests);
+            starting.max(&sidecars);
+        } else {
+            let mut moment = sidecars.clone();
+            moment.add(&requests);
+            starting.max(&moment);
+        }
+    }
+    running.add(&sidecars);
+    running.max(&starting);
+    if let Some(resources) = &spec.resources {
+        for (name, amount) in requests_or_limits("spec.resources", resources)?.iter() {
+            running.set(name, amount);
+        }
+    }
+    running.add(&amounts("spec.overhead", spec.overhead.as_ref())?);
+    Ok(running)
+}
+
+fn container_requests(container: &Container) -> Result<Resources, PodError> {
+    match &container.resources {
+        Some(resources) => requests_or_limits(&format!("container {}", container.name), resources),
+        None => Ok(Resources::new()),
+    }
+}
+
+/// Requests; what has only a limit requests it, as the API server's defaulting has it.
+fn requests_or_limits(place: &str, resources: &ResourceRequirements) -> Result<Resources, PodError> {
+    let mut requests = amounts(place, resources.requests.as_ref())?;
+    for (name, amount) in amounts(place, resources.limits.as_ref())?.iter() {
+        if requests.find(name).is_none() {
+            requests.set(name, amount);
+        }
+    }
+    Ok(requests)
+}
+
+fn amounts(place: &str, quantities: Option<&BTreeMap<String, Quantity>>) -> Result<Resources, PodError> {
+    let read = |(name, quantity): (&String, &Quantity)| match parse_amount(name, &quantity.0) {
+        Ok(amount) => Ok((name.clone(), amount)),
+        Err(error) => Err(PodError::Quantity { place: place.to_owned(), resource: name.clone(), error }),
+    };
+    quantities.into_iter().flatten().map(read).collect()
+}
+
+fn host_ports(container: &Container) -> impl Iterator<Item = HostPort> + '_ {
+    container.ports.iter().flatten().filter_map(|port| {
+        let number = port.host_port.filter(|number| *number > 0)?;
+        Some(HostPort {
+            port: number,
+            protocol: port.protocol.clone().unwrap_or_else(super::default_protocol),
+            ip: port.host_ip.clone().unwrap_or_default(),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn requests(spec: serde_json::Value) -> String {
+        effective_requests(&serde_json::from_value(spec).unwrap()).unwrap().to_string()
+    }
+
+    #[test]
+    fn the_largest_moment_of_the_start_counts_with_the_sidecars_already_running() {
+        let told = requests(serde_json::json!({
+            "containers": [{"name": "app", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
+            "initContainers": [
+                {"name": "early", "resources": {"requests": {"cpu": "2"}}},
+                {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}},
+                {"name": "late", "resources": {"requests": {"cpu": "2", "memory": "100Mi"}}},
+            ],
+            "overhead": {"cpu": "10m"},
+        }));
+        assert_eq!(told, "cpu: 2510m, memory: 1Gi");
+    }
+
+    #[test]
+    fn requests_of_the_pod_stand_above_those_of_its_containers() {
+        let told = requests(serde_json::json!({
+            "containers": [{"name": "app", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}}}],
+            "resources": {"requests": {"cpu": "3"}},
+        }));
+        assert_eq!(told, "cpu: 3, nvidia.com/gpu: 1");
+    }
+
+    #[test]
+    fn a_limit_without_a_request_is_requested() {
+        let told = requests(serde_json::json!({
+            "containers": [{"name": "app", "resources": {"limits": {"nvidia.com/gpu": "2"}}}],
+        }));
+        assert_eq!(told, "nvidia.com/gpu: 2");
+    }
+
+    #[test]
+    fn a_bad_quantity_names_its_container() {
+        let spec: PodSpec = serde_json::from_value(serde_json::json!({
+            "containers": [{"name": "app", "resources": {"requests": {"cpu": "lots"}}}],
+        }))
+        .unwrap();
+        let error = effective_requests(&spec).unwrap_err().to_string();
+        assert!(error.starts_with("container app: cpu: bad quantity"), "{error}");
+    }
+}

@@ -1,0 +1,85 @@
+//! A pod as scheduling sees it.
+
+mod from_kube;
+
+use std::collections::BTreeMap;
+
+pub use from_kube::PodError;
+use k8s_openapi::api::core::v1::{Affinity, Toleration, TopologySpreadConstraint};
+use serde::{Deserialize, Serialize};
+
+use crate::resources::Resources;
+
+/// What scheduling needs to know of a pod. Fields are named as in a Pod's metadata and spec.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Pod {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    /// Its identity.
+    #[serde(default)]
+    pub uid: String,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// What it effectively requests; the `pods: 1` that each pod takes is added when it is packed.
+    #[serde(default)]
+    pub requests: Resources,
+    /// Labels that its node must have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Node affinity, pod affinity and pod anti-affinity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Affinity>,
+    /// How it is to be spread with others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
+    /// Taints that it tolerates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
+    /// Its priority; more is served first where limits bind.
+    #[serde(default)]
+    pub priority: i32,
+    /// Ports that it takes on its node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_ports: Vec<HostPort>,
+    /// When it was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<jiff::Timestamp>,
+}
+
+/// A port that a pod takes on its node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HostPort {
+    /// The port number.
+    pub port: i32,
+    /// `TCP`, `UDP` or `SCTP`.
+    #[serde(default = "default_protocol")]
+    pub protocol: String,
+    /// The address it is bound to; `0.0.0.0`, `::` and nothing mean every address.
+    #[serde(default)]
+    pub ip: String,
+}
+
+impl HostPort {
+    /// Whether both cannot be on one node: same port and protocol, and the same address or one of them any address.
+    #[must_use]
+    pub fn conflicts(&self, other: &Self) -> bool {
+        let any = |ip: &str| matches!(ip, "" | "0.0.0.0" | "::");
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.ip == other.ip || any(&self.ip) || any(&other.ip))
+    }
+}
+
+fn default_namespace() -> String {
+    "default".to_owned()
+}
+
+fn default_protocol() -> String {
+    "TCP".to_owned()
+}

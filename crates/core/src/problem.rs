@@ -1,0 +1,141 @@
+//! What is to be packed: the workload file, or what the control plane knows put into the same form.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Taint;
+use serde::{Deserialize, Serialize};
+
+use crate::instance_type::InstanceType;
+use crate::pod::Pod;
+use crate::requirements::NodeSelectorRequirement;
+use crate::resources::Resources;
+
+/// Everything that a packing depends on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Problem {
+    /// What to call it.
+    #[serde(default)]
+    pub name: String,
+    /// What it is, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Whether preferences are tried before they are given up.
+    #[serde(default)]
+    pub preference_policy: PreferencePolicy,
+    /// Keys that a provider defines on its nodes, beside those that every provider does.
+    #[serde(default)]
+    pub well_known_labels: Vec<String>,
+    /// The NodePools, in any order.
+    pub node_pools: Vec<Pool>,
+    /// The instance types that there are.
+    pub instance_types: Vec<Arc<InstanceType>>,
+    /// The pods that wait for a node.
+    pub pods: Vec<Pod>,
+    /// Nodes that are there or on their way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub existing_nodes: Vec<ExistingNode>,
+    /// One pod of each DaemonSet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub daemon_pods: Vec<Pod>,
+}
+
+/// What preferred terms are worth (setting `PREFERENCE_POLICY`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PreferencePolicy {
+    /// They are tried as if required, and given up one by one where nothing else helps.
+    #[default]
+    Respect,
+    /// They are ignored from the start.
+    Ignore,
+}
+
+/// A NodePool as packing sees it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Pool {
+    /// Its name.
+    pub name: String,
+    /// Pools of more weight are tried first.
+    #[serde(default)]
+    pub weight: i32,
+    /// Labels of its nodes.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// What its nodes have to be.
+    #[serde(default)]
+    pub requirements: Vec<NodeSelectorRequirement>,
+    /// Taints of its nodes, which pods have to tolerate.
+    #[serde(default)]
+    pub taints: Vec<Taint>,
+    /// Taints that a node only starts with; packing ignores them.
+    #[serde(default)]
+    pub startup_taints: Vec<Taint>,
+    /// What all its nodes together may have; what is not named is not limited.
+    #[serde(default)]
+    pub limits: Resources,
+    /// What its nodes have now, `nodes` included.
+    #[serde(default)]
+    pub usage: Resources,
+    /// What to aim at.
+    #[serde(default)]
+    pub policy: Policy,
+    /// Which of the problem's instance types it may use, by index; all when `None`.
+    #[serde(default)]
+    pub instance_types: Option<Vec<usize>>,
+    /// The name of its node class, if any.
+    #[serde(default)]
+    pub node_class: Option<String>,
+}
+
+/// What a pool's packing aims at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// The lowest price for what is carried.
+    #[default]
+    Cost,
+    /// Karpenter's way: fill a planned node while any instance type still fits.
+    FewestNodes,
+}
+
+impl Policy {
+    /// The policy of that name, as a setting or an annotation spells it.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "cost" => Some(Self::Cost),
+            "fewest-nodes" => Some(Self::FewestNodes),
+            _ => None,
+        }
+    }
+}
+
+/// A node that is there, or a NodeClaim whose node is on its way.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExistingNode {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Its taints; those that go away when it is ready are left out by the caller.
+    #[serde(default)]
+    pub taints: Vec<Taint>,
+    /// What it has for pods.
+    pub allocatable: Resources,
+    /// What its pods have requested, `pods` included.
+    #[serde(default)]
+    pub used: Resources,
+    /// Whether it is ready for pods; such nodes are filled first.
+    #[serde(default)]
+    pub initialized: bool,
+    /// Its pods, as far as topology rules may count them.
+    #[serde(default)]
+    pub pods: Vec<Pod>,
+    /// What DaemonSets still to land on it will request.
+    #[serde(default)]
+    pub daemon_requests: Resources,
+}

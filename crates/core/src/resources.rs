@@ -1,0 +1,259 @@
+//! Amounts of resources as exact integers: cpu in thousandths of a core, everything else in whole units.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::quantity::{self, QuantityError};
+
+/// Processor time, in thousandths of a core.
+pub const CPU: &str = "cpu";
+/// Memory, in bytes.
+pub const MEMORY: &str = "memory";
+/// Number of pods on a node.
+pub const PODS: &str = "pods";
+/// Local disk, in bytes.
+pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+/// Number of nodes, in a NodePool's limits only.
+pub const NODES: &str = "nodes";
+
+/// Amounts by resource name. A resource that is not there counts as zero. In JSON and YAML a map of quantity
+/// strings; plain numbers are read too.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Resources(BTreeMap<String, i64>);
+
+impl Resources {
+    /// Nothing at all.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Amounts from quantity text.
+    ///
+    /// # Errors
+    /// [`QuantityError`] for the first text that is no quantity.
+    pub fn parse<'a>(amounts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, QuantityError> {
+        amounts.into_iter().map(|(name, text)| Ok((name.to_owned(), parse_amount(name, text)?))).collect()
+    }
+
+    /// The amount of one resource, zero when it is not there.
+    #[must_use]
+    pub fn get(&self, name: &str) -> i64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    /// The amount of one resource, if it is there.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<i64> {
+        self.0.get(name).copied()
+    }
+
+    /// Sets the amount of one resource.
+    pub fn set(&mut self, name: impl Into<String>, amount: i64) {
+        self.0.insert(name.into(), amount);
+    }
+
+    /// Removes one resource.
+    pub fn remove(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    /// Whether no resource is named.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The named resources in order of name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
+    }
+
+    /// Adds every amount of `other`, up to the largest number there is.
+    pub fn add(&mut self, other: &Self) {
+        self.combine(other, i64::saturating_add);
+    }
+
+    /// Takes every amount of `other` away; amounts may fall below zero.
+    pub fn sub(&mut self, other: &Self) {
+        self.combine(other, i64::saturating_sub);
+    }
+
+    /// Adds `other` so many times.
+    pub fn add_times(&mut self, other: &Self, times: i64) {
+        self.combine(other, |a, b| a.saturating_add(b.saturating_mul(times)));
+    }
+
+    /// Raises every amount to that of `other`, where that is larger.
+    pub fn max(&mut self, other: &Self) {
+        self.combine(other, i64::max);
+    }
+
+    /// Lowers every amount to that of `other`; what only one of them names becomes zero.
+    pub fn min(&mut self, other: &Self) {
+        for (name, amount) in &mut self.0 {
+            *amount = (*amount).min(other.get(name));
+        }
+    }
+
+    /// Whether every amount is there in `available`, and nothing available is below zero (spec core 3.9).
+    #[must_use]
+    pub fn fits_in(&self, available: &Self) -> bool {
+        available.0.values().all(|amount| *amount >= 0)
+            && self.0.iter().all(|(name, amount)| *amount <= available.get(name))
+    }
+
+    fn combine(&mut self, other: &Self, with: impl Fn(i64, i64) -> i64) {
+        for (name, amount) in &other.0 {
+            match self.0.get_mut(name) {
+                Some(own) => *own = with(*own, *amount),
+                None => {
+                    self.0.insert(name.clone(), with(0, *amount));
+                }
+            }
+        }
+    }
+}
+
+impl FromIterator<(String, i64)> for Resources {
+    fn from_iter<I: IntoIterator<Item = (String, i64)>>(amounts: I) -> Self {
+        Self(amounts.into_iter().collect())
+    }
+}
+
+/// `cpu: 2, memory: 1Gi`.
+impl fmt::Display for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (name, amount)) in self.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{name}: {}", format_amount(name, amount))?;
+        }
+        Ok(())
+    }
+}
+
+/// Parses one amount in the unit of its resource.
+///
+/// # Errors
+/// [`QuantityError`] for text that is no quantity, below zero or too large.
+pub fn parse_amount(name: &str, text: &str) -> Result<i64, QuantityError> {
+    quantity::parse(text, if name == CPU { 1000 } else { 1 })
+}
+
+/// One amount in Kubernetes' canonical form: `250m`, `1536Mi`, `58`.
+#[must_use]
+pub fn format_amount(name: &str, amount: i64) -> String {
+    match name {
+        CPU => quantity::format_milli(amount),
+        MEMORY | EPHEMERAL_STORAGE => quantity::format_binary(amount),
+        other if other.starts_with("hugepages-") => quantity::format_binary(amount),
+        _ => quantity::format_decimal(amount),
+    }
+}
+
+impl Serialize for Resources {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, amount) in self.iter() {
+            map.serialize_entry(name, &format_amount(name, amount))?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Resources {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AmountsVisitor)
+    }
+}
+
+struct AmountsVisitor;
+
+impl<'de> Visitor<'de> for AmountsVisitor {
+    type Value = Resources;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of resource names to quantities")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Resources, A::Error> {
+        let mut amounts = BTreeMap::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let amount = map.next_value_seed(AmountSeed(&name))?;
+            if amounts.insert(name, amount).is_some() {
+                return Err(serde::de::Error::custom("a resource is named twice"));
+            }
+        }
+        Ok(Resources(amounts))
+    }
+}
+
+struct AmountSeed<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for AmountSeed<'_> {
+    type Value = i64;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<i64, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Visitor<'_> for AmountSeed<'_> {
+    type Value = i64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a quantity of {} such as \"500m\" or \"1Gi\"", self.0)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<i64, E> {
+        parse_amount(self.0, text).map_err(|error| E::custom(format_args!("{}: {error}", self.0)))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<i64, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<i64, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<i64, E> {
+        self.visit_str(&value.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_map_of_quantities_reads_and_writes_canonically() {
+        let read: Resources = serde_json::from_str(r#"{"cpu": 0.5, "memory": "1024Mi", "pods": 58}"#).unwrap();
+        assert_eq!(read.get(CPU), 500);
+        assert_eq!(serde_json::to_string(&read).unwrap(), r#"{"cpu":"500m","memory":"1Gi","pods":"58"}"#);
+    }
+
+    #[test]
+    fn a_bad_quantity_names_its_resource_and_its_place() {
+        let error = serde_json::from_str::<Resources>("{\"cpu\":\n\"two\"}").unwrap_err().to_string();
+        assert!(error.contains("cpu") && error.contains("line 2") && error.contains("allowed"), "{error}");
+    }
+
+    #[test]
+    fn nothing_fits_where_something_is_below_zero() {
+        let available = Resources::from_iter([("cpu".to_owned(), 5), ("memory".to_owned(), -1)]);
+        assert!(!Resources::new().fits_in(&available));
+    }
+
+    #[test]
+    fn what_only_one_side_names_has_a_minimum_of_zero() {
+        let mut left = Resources::parse([("cpu", "2"), ("memory", "1Gi")]).unwrap();
+        left.min(&Resources::parse([("cpu", "1")]).unwrap());
+        assert_eq!((left.get(CPU), left.get(MEMORY)), (1000, 0));
+    }
+}

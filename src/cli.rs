@@ -1,0 +1,131 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Nodes for pending pods on EC2, at the lowest price, and their removal.
+#[derive(Parser)]
+#[command(name = "dovetail", version, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands of the contract (docs/commands.md).
+#[derive(Subcommand)]
+pub enum Command {
+    /// Pack a workload file or manifests, without a cluster: which nodes would come, at what price, what stays pending and why
+    Plan(PlanArgs),
+    /// Run a scenario: control plane, cluster and region in one process, on virtual time
+    Simulate(SimulateArgs),
+    /// Run the control plane and an embedded cluster, live
+    Sandbox(SandboxArgs),
+    /// Print the CRDs as YAML
+    Crds,
+}
+
+/// What `${VAR}` in manifests is filled from.
+#[derive(Args, Clone, Default)]
+pub struct EnvArgs {
+    /// Fills ${NAME} in manifests; may be given several times
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+    /// A file of NAME=VALUE lines
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Vec<String>,
+}
+
+/// `dovetail plan`.
+#[derive(Args)]
+pub struct PlanArgs {
+    /// A workload file, JSON, plain or gzipped
+    #[arg(long, value_name = "FILE", conflicts_with = "manifests", required_unless_present = "manifests")]
+    pub workload: Option<String>,
+    /// Manifests: pools, classes and workloads; may be given several times, `-` is standard input
+    #[arg(short = 'f', value_name = "FILE")]
+    pub manifests: Vec<String>,
+    /// The region whose catalogue and prices are used with -f
+    #[arg(long, default_value = "us-east-1", env = "AWS_REGION")]
+    pub region: String,
+    /// The cluster's name, which names roles and discovery tags
+    #[arg(long, default_value = "demo", env = "CLUSTER_NAME")]
+    pub cluster_name: String,
+    /// How to choose nodes, for pools that do not say
+    #[arg(long, value_enum, env = "PACKING_POLICY")]
+    pub packing_policy: Option<PackingPolicy>,
+    /// The answer as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// What ${VAR} is filled from.
+    #[command(flatten)]
+    pub environment: EnvArgs,
+}
+
+/// How nodes are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PackingPolicy {
+    /// The lowest price
+    Cost,
+    /// The fewest nodes, Karpenter's way
+    FewestNodes,
+}
+
+/// `dovetail simulate`.
+#[derive(Args)]
+pub struct SimulateArgs {
+    /// The scenario, YAML
+    pub scenario: String,
+    /// Print the report alone, as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write everything that happened, JSON Lines
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<String>,
+    /// The seed, instead of the scenario's
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// What ${VAR} is filled from, before the scenario's own.
+    #[command(flatten)]
+    pub environment: EnvArgs,
+}
+
+/// `dovetail sandbox`.
+#[derive(Args)]
+pub struct SandboxArgs {
+    /// Manifests applied at the start; may be given several times
+    #[arg(short = 'f', value_name = "FILE")]
+    pub manifests: Vec<String>,
+    /// The region
+    #[arg(long, default_value = "us-east-1", env = "AWS_REGION")]
+    pub region: String,
+    /// The cluster's name
+    #[arg(long, default_value = "demo", env = "CLUSTER_NAME")]
+    pub cluster_name: String,
+    /// How many replicas of the control plane run
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=5))]
+    pub replicas: u32,
+    /// The seed of all chance
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The port of the Kubernetes API on 127.0.0.1; 0 takes a free one
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+    /// Where the kubeconfig is written
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<String>,
+    /// How the log is written
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+    /// What ${VAR} is filled from.
+    #[command(flatten)]
+    pub environment: EnvArgs,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For a person
+    Text,
+    /// For a machine
+    Json,
+}

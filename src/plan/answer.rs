@@ -1,0 +1,120 @@
+//! The answer of `plan --json`, as the contract has it (docs/commands.md).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dovetail_core::pack::{Packing, PlannedClaim};
+use dovetail_core::{NodeSelectorRequirement, Problem, Resources};
+use serde::Serialize;
+
+use crate::stopwatch::peak_rss_kib;
+
+/// What the command took.
+pub struct Times {
+    /// From the problem as deserialised to the finished packing.
+    pub solve: Duration,
+    /// Reading and deserialising.
+    pub load: Duration,
+    /// All of it.
+    pub wall: Duration,
+}
+
+/// The answer.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer<'a> {
+    workload: &'a str,
+    pods: usize,
+    solve_ms: f64,
+    load_ms: f64,
+    wall_ms: f64,
+    scheduled_pods: usize,
+    unscheduled: BTreeMap<String, String>,
+    num_node_claims: usize,
+    total_cheapest_hourly_price: f64,
+    expected_hourly_price: f64,
+    #[serde(rename = "peakRssKiB")]
+    peak_rss_kib: u64,
+    node_claims: Vec<Claim<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Claim<'a> {
+    node_pool: &'a str,
+    pod_names: Vec<String>,
+    requests: &'a Resources,
+    requirements: &'a [NodeSelectorRequirement],
+    instance_type_options: Vec<&'a str>,
+    cheapest_type: &'a str,
+    cheapest_zone: &'a str,
+    cheapest_capacity_type: &'a str,
+    price: f64,
+}
+
+impl<'a> Answer<'a> {
+    /// The answer for a packing.
+    pub fn of(problem: &'a Problem, packing: &'a Packing, times: &Times) -> Self {
+        let node_claims: Vec<Claim<'a>> = packing.claims.iter().map(|claim| Claim::of(problem, claim)).collect();
+        Self {
+            workload: &problem.name,
+            pods: problem.pods.len(),
+            solve_ms: milliseconds(times.solve),
+            load_ms: milliseconds(times.load),
+            wall_ms: milliseconds(times.wall),
+            scheduled_pods: problem.pods.len() - packing.unscheduled.len(),
+            unscheduled: packing
+                .unscheduled
+                .iter()
+                .map(|(pod, reason)| (pod_name(problem, *pod), reason.to_string()))
+                .collect(),
+            num_node_claims: node_claims.len(),
+            total_cheapest_hourly_price: node_claims.iter().map(|claim| claim.price).sum(),
+            expected_hourly_price: packing.claims.iter().map(mean_price).sum(),
+            peak_rss_kib: peak_rss_kib(),
+            node_claims,
+        }
+    }
+}
+
+impl<'a> Claim<'a> {
+    fn of(problem: &'a Problem, claim: &'a PlannedClaim) -> Self {
+        let mut pod_names: Vec<String> = claim.pods.iter().map(|pod| pod_name(problem, *pod)).collect();
+        pod_names.sort_unstable();
+        Self {
+            node_pool: &problem.node_pools[claim.pool].name,
+            pod_names,
+            requests: &claim.requests,
+            requirements: &claim.requirements,
+            instance_type_options: claim
+                .options
+                .iter()
+                .map(|option| &*problem.instance_types[option.instance_type].name)
+                .collect(),
+            cheapest_type: &claim.cheapest_type,
+            cheapest_zone: &claim.cheapest_zone,
+            cheapest_capacity_type: &claim.cheapest_capacity_type,
+            price: claim.price,
+        }
+    }
+}
+
+/// The mean over the options of each one's cheapest agreeing offering, since EC2 chooses among all of them.
+fn mean_price(claim: &PlannedClaim) -> f64 {
+    let sum: f64 = claim.options.iter().map(|option| option.price).sum();
+    if claim.options.is_empty() { 0.0 } else { sum / claim.options.len() as f64 }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// A pod as people call it: with its namespace where that is not `default`.
+pub fn pod_name(problem: &Problem, pod: usize) -> String {
+    let pod = &problem.pods[pod];
+    if pod.namespace.is_empty() || pod.namespace == "default" {
+        pod.name.clone()
+    } else {
+        format!("{}/{}", pod.namespace, pod.name)
+    }
+}

@@ -1,0 +1,70 @@
+//! `dovetail plan`: pure packing, of a workload file or of manifests.
+
+mod answer;
+mod manifests;
+mod table;
+mod workload;
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use dovetail_core::Problem;
+use dovetail_core::pack::{self, Packing};
+use dovetail_core::problem::Policy;
+
+use crate::cli::{PackingPolicy, PlanArgs};
+use crate::input::Failure;
+use crate::stopwatch::Stopwatch;
+
+/// A problem as read, and how long that took.
+struct Loaded {
+    problem: Problem,
+    load: Duration,
+    warnings: Vec<String>,
+}
+
+/// Runs the command. [`Failure::Outcome`] when pods stay without a node.
+pub fn run(args: &PlanArgs) -> Result<(), Failure> {
+    let wall = Stopwatch::start();
+    let mut loaded = match &args.workload {
+        Some(file) => workload::load(file)?,
+        None => manifests::load(args)?,
+    };
+    if let Some(policy) = args.packing_policy {
+        set_policy(&mut loaded.problem, policy);
+    }
+    let solving = Stopwatch::start();
+    let packing = pack::solve(&loaded.problem, &pack::Options::default());
+    let times = answer::Times { solve: solving.elapsed(), load: loaded.load, wall: wall.elapsed() };
+    report(args, &loaded, &packing, &times)?;
+    if packing.unscheduled.is_empty() { Ok(()) } else { Err(Failure::Outcome) }
+}
+
+fn set_policy(problem: &mut Problem, policy: PackingPolicy) {
+    let policy = match policy {
+        PackingPolicy::Cost => Policy::Cost,
+        PackingPolicy::FewestNodes => Policy::FewestNodes,
+    };
+    for pool in &mut problem.node_pools {
+        pool.policy = policy;
+    }
+}
+
+fn report(args: &PlanArgs, loaded: &Loaded, packing: &Packing, times: &answer::Times) -> Result<(), Failure> {
+    for warning in &loaded.warnings {
+        eprintln!("warning: {warning}");
+    }
+    let text = if args.json {
+        let answer = answer::Answer::of(&loaded.problem, packing, times);
+        let mut text = serde_json::to_string_pretty(&answer).map_err(|why| Failure::System(why.to_string()))?;
+        text.push('\n');
+        text
+    } else {
+        table::render(&loaded.problem, packing)
+    };
+    // A reader that has seen enough (`| head`) is no failure of ours.
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::System(why.to_string())),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,118 @@
+//! The answer of `plan` for a terminal.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, Table, presets};
+use dovetail_core::pack::{Packing, PlannedClaim};
+use dovetail_core::resources::{CPU, MEMORY};
+use dovetail_core::{Problem, Requirements};
+
+use super::answer::pod_name;
+
+/// How many options a line names; the rest is counted.
+const OPTIONS_NAMED: usize = 5;
+/// How many pods with the same reason a line names; the rest is counted.
+const PODS_NAMED: usize = 5;
+
+/// The whole answer as text. It holds no times, so that equal input gives equal bytes.
+pub fn render(problem: &Problem, packing: &Packing) -> String {
+    let mut text = String::new();
+    if !packing.claims.is_empty() {
+        let _ = writeln!(text, "{}\n", nodes(problem, packing));
+    }
+    let on_existing: usize = packing.on_existing.iter().map(|(_, pods)| pods.len()).sum();
+    if on_existing > 0 {
+        let _ = writeln!(text, "{on_existing} pods fit on nodes that are there");
+    }
+    let placed = problem.pods.len() - packing.unscheduled.len();
+    let price: f64 = packing.claims.iter().map(|claim| claim.price).sum();
+    let _ = writeln!(
+        text,
+        "{placed} of {} pods placed on {} new node{}, ${price:.4} an hour",
+        problem.pods.len(),
+        packing.claims.len(),
+        if packing.claims.len() == 1 { "" } else { "s" },
+    );
+    pending(&mut text, problem, packing);
+    text
+}
+
+fn nodes(problem: &Problem, packing: &Packing) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(["NODES", "POOL", "CHEAPEST TYPE", "ZONES", "CAPACITY", "PODS", "CPU", "MEMORY", "$/H EACH", "OPTIONS"]);
+    for column in [0, 5, 6, 7, 8] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for (row, count) in rows(problem, packing) {
+        let mut cells = vec![count.to_string()];
+        cells.extend(row);
+        table.add_row(cells);
+    }
+    table
+}
+
+/// Equal nodes are one row with a count, in the order in which they were planned.
+fn rows(problem: &Problem, packing: &Packing) -> Vec<(Vec<String>, usize)> {
+    let mut rows: Vec<(Vec<String>, usize)> = Vec::new();
+    for claim in &packing.claims {
+        let row = row(problem, claim);
+        match rows.iter_mut().find(|(known, _)| *known == row) {
+            Some((_, count)) => *count += 1,
+            None => rows.push((row, 1)),
+        }
+    }
+    rows
+}
+
+fn row(problem: &Problem, claim: &PlannedClaim) -> Vec<String> {
+    let requests = &claim.requests;
+    vec![
+        problem.node_pools[claim.pool].name.clone(),
+        claim.cheapest_type.clone(),
+        values(claim, "topology.kubernetes.io/zone", &claim.cheapest_zone),
+        values(claim, "karpenter.sh/capacity-type", &claim.cheapest_capacity_type),
+        claim.pods.len().to_string(),
+        format!("{:.2}", requests.get(CPU) as f64 / 1000.0),
+        format!("{:.2}Gi", requests.get(MEMORY) as f64 / f64::from(1 << 30)),
+        format!("{:.4}", claim.price),
+        options(problem, claim),
+    ]
+}
+
+/// The values that a claim allows for a key, the one of its cheapest offering first.
+fn values(claim: &PlannedClaim, key: &str, cheapest: &str) -> String {
+    let allowed = Requirements::from_written(&claim.requirements).ok();
+    let mut names: Vec<String> =
+        allowed.as_ref().and_then(|all| all.get(key)).map(|one| one.values()).unwrap_or_default();
+    names.retain(|name| name != cheapest);
+    names.insert(0, cheapest.to_owned());
+    names.join(",")
+}
+
+fn options(problem: &Problem, claim: &PlannedClaim) -> String {
+    let names = claim.options.iter().map(|option| &*problem.instance_types[option.instance_type].name);
+    let mut text = names.take(OPTIONS_NAMED).collect::<Vec<_>>().join(", ");
+    if claim.options.len() > OPTIONS_NAMED {
+        let _ = write!(text, " and {} other(s)", claim.options.len() - OPTIONS_NAMED);
+    }
+    text
+}
+
+/// The pods left over, those with the same reason together.
+fn pending(text: &mut String, problem: &Problem, packing: &Packing) {
+    let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (pod, reason) in &packing.unscheduled {
+        by_reason.entry(reason.to_string()).or_default().push(pod_name(problem, *pod));
+    }
+    for (reason, mut pods) in by_reason {
+        pods.sort_unstable();
+        let more = pods.len().saturating_sub(PODS_NAMED);
+        pods.truncate(PODS_NAMED);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = writeln!(text, "pending: {}{rest}: {reason}", pods.join(", "));
+    }
+}

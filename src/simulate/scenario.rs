@@ -1,0 +1,335 @@
+//! The scenario file: what there is, what happens when, until when (docs/commands.md has the format).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+use crate::input::{Mistake, read_text};
+
+/// A scenario as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Scenario {
+    /// The region.
+    #[serde(default = "default_region")]
+    pub region: Spanned<String>,
+    /// The cluster's name; subnets, security groups, role and profile of that name exist.
+    #[serde(default = "default_cluster")]
+    pub cluster_name: String,
+    /// Replicas of the control plane.
+    pub replicas: Option<Spanned<u32>>,
+    /// The seed of all chance.
+    #[serde(default)]
+    pub seed: u64,
+    /// Manifests applied at time 0, paths relative to the scenario.
+    #[serde(default)]
+    pub apply: Vec<Spanned<String>>,
+    /// What `${VAR}` in them is filled from.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Settings of the control plane by their environment names.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Spanned<String>>,
+    /// Feature gates of the control plane.
+    #[serde(default)]
+    pub feature_gates: BTreeMap<String, bool>,
+    /// Nodes that are there beforehand.
+    #[serde(default)]
+    pub nodes: Vec<NodeGroup>,
+    /// What happens when.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+    /// What goes wrong.
+    #[serde(default)]
+    pub faults: Faults,
+    /// The end.
+    pub until: Option<Spanned<String>>,
+}
+
+/// Nodes that are there beforehand.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct NodeGroup {
+    /// Such as `m5.large`.
+    pub instance_type: Spanned<String>,
+    /// Such as `us-east-1a`; the region's first zone where it is not given.
+    pub zone: Option<Spanned<String>>,
+    /// How many.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// `on-demand` (default) or `spot`.
+    pub capacity_type: Option<Spanned<String>>,
+    /// Labels besides those that a node has anyway.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Taints.
+    #[serde(default)]
+    pub taints: Vec<Taint>,
+}
+
+/// A taint of a node that is there beforehand.
+#[derive(Clone, Debug, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Taint {
+    /// The key.
+    pub key: String,
+    /// The value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// NoSchedule, PreferNoSchedule or NoExecute.
+    pub effect: String,
+}
+
+/// One thing that happens at a time.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Step {
+    /// When.
+    pub at: Spanned<String>,
+    /// A workload gets another number of replicas.
+    pub scale: Option<Scale>,
+    /// An object is deleted, as `kubectl delete` does.
+    pub delete: Option<Target>,
+    /// Manifests are applied.
+    pub apply: Option<Vec<Spanned<String>>>,
+    /// Spot instances get their warning.
+    pub interrupt: Option<Interrupt>,
+    /// A replica is killed.
+    pub kill: Option<Outage>,
+    /// A replica stops running and goes on later.
+    pub pause: Option<Outage>,
+    /// A replica is cut off.
+    pub partition: Option<Partition>,
+    /// A zone goes down.
+    pub zone_down: Option<ZoneDown>,
+}
+
+/// A workload gets another number of replicas.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scale {
+    /// Deployment, ReplicaSet or StatefulSet.
+    pub kind: Spanned<String>,
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    /// How many.
+    pub replicas: u32,
+}
+
+/// An object.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// Such as Deployment, Node or NodePool.
+    pub kind: Spanned<String>,
+    /// Its name.
+    pub name: String,
+    /// Its namespace, where it has one.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+}
+
+/// Which spot instances get their warning.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interrupt {
+    /// A share of the running spot instances, `25%`.
+    pub spot: Option<Spanned<String>>,
+    /// A node by name.
+    pub node: Option<String>,
+}
+
+/// Which replica, for how long.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outage {
+    /// A number from 0, or `leader`.
+    pub replica: Spanned<String>,
+    /// For how long; without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// A replica is cut off.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Partition {
+    /// A number from 0, or `leader`.
+    pub replica: Spanned<String>,
+    /// From what: apiServer, ec2, sqs; all by default.
+    #[serde(default)]
+    pub from: Vec<Spanned<String>>,
+    /// in, out or both (default).
+    pub direction: Option<Spanned<String>>,
+    /// For how long; without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// A zone goes down.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneDown {
+    /// Such as `us-east-1a`.
+    pub zone: Spanned<String>,
+    /// For how long; without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Faults {
+    /// At the API server.
+    #[serde(default)]
+    pub api_server: ApiServerFaults,
+    /// At EC2.
+    #[serde(default)]
+    pub ec2: Ec2Faults,
+    /// At SQS.
+    #[serde(default)]
+    pub sqs: SqsFaults,
+}
+
+/// Faults of the API server.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ApiServerFaults {
+    /// Share of requests that fail, 0 to 1.
+    pub error_rate: Option<Spanned<f64>>,
+    /// Time that each request takes.
+    pub latency: Option<Spanned<String>>,
+}
+
+/// Faults of EC2.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Ec2Faults {
+    /// Share of requests that fail or time out, 0 to 1.
+    pub error_rate: Option<Spanned<f64>>,
+    /// Share of requests that are throttled, 0 to 1.
+    pub throttle_rate: Option<Spanned<f64>>,
+    /// Globs `type/zone/capacityType` that have no capacity.
+    #[serde(default)]
+    pub insufficient_capacity: Vec<Spanned<String>>,
+}
+
+/// Faults of SQS.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct SqsFaults {
+    /// Share of messages that come twice, 0 to 1.
+    pub duplicate_rate: Option<Spanned<f64>>,
+}
+
+fn default_region() -> Spanned<String> {
+    Spanned::new("us-east-1".to_owned(), serde_saphyr::Location::UNKNOWN, serde_saphyr::Location::UNKNOWN)
+}
+
+fn default_cluster() -> String {
+    "demo".to_owned()
+}
+
+fn default_namespace() -> String {
+    "default".to_owned()
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// The run's end where the scenario does not say.
+const DEFAULT_UNTIL: Duration = Duration::from_secs(30 * 60);
+
+/// Reads a scenario file. Structure only; [`super::check`] looks at what it means.
+pub fn read(path: &str) -> Result<Scenario, Mistake> {
+    let text = read_text(path)?;
+    if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+        return Err(Mistake::of_file(path, "is empty").allowing("a scenario: region, apply, steps, until, …"));
+    }
+    serde_saphyr::from_str(&text).map_err(|error| {
+        let line = error.location().map_or(0, |place| usize::try_from(place.line()).unwrap_or(0));
+        let what = error.without_snippet().to_string();
+        // The library ends its message with the place, which we have said already.
+        let what = what.split(" at line ").next().unwrap_or(&what).lines().next().unwrap_or_default().to_owned();
+        Mistake { file: path.to_owned(), line, field: String::new(), what, allowed: String::new() }
+    })
+}
+
+impl Scenario {
+    /// The end of the run since time 0.
+    pub fn until(&self, path: &str) -> Result<Duration, Mistake> {
+        match &self.until {
+            Some(text) => duration(path, "until", text),
+            None => Ok(DEFAULT_UNTIL),
+        }
+    }
+
+    /// A file named in the scenario, relative to it.
+    pub fn resolve(path: &str, file: &str) -> PathBuf {
+        Path::new(path).parent().unwrap_or(Path::new("")).join(file)
+    }
+}
+
+/// The line of a value, 0 where it has none.
+pub fn line<T>(value: &Spanned<T>) -> usize {
+    usize::try_from(value.referenced.line()).unwrap_or(0)
+}
+
+/// A duration as Go writes them (`30s`, `1m30s`, `500ms`, `2h`).
+pub fn duration(path: &str, field: &str, text: &Spanned<String>) -> Result<Duration, Mistake> {
+    parse_duration(&text.value).ok_or_else(|| Mistake {
+        file: path.to_owned(),
+        line: line(text),
+        field: field.to_owned(),
+        what: format!("{:?} is not a duration", text.value),
+        allowed: "numbers with ms, s, m or h, such as 30s or 1m30s".to_owned(),
+    })
+}
+
+/// A duration as Go writes them, or none.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let mut rest = text.trim();
+    if rest == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let seconds = match &rest[..letters] {
+            "ms" => number / 1000.0,
+            "s" => number,
+            "m" => number * 60.0,
+            "h" => number * 3600.0,
+            _ => return None,
+        };
+        total = total.checked_add(Duration::try_from_secs_f64(seconds).ok()?)?;
+        rest = &rest[letters..];
+    }
+    (!text.trim().is_empty()).then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        assert_eq!(parse_duration("1m30s"), Some(Duration::from_secs(90)));
+        assert_eq!(parse_duration("500ms"), Some(Duration::from_millis(500)));
+        assert_eq!(parse_duration("1.5h"), Some(Duration::from_secs(5400)));
+        for wrong in ["", "5", "5 m", "m", "1d", "-1s", "1e400h"] {
+            assert_eq!(parse_duration(wrong), None, "{wrong}");
+        }
+    }
+}

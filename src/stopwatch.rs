@@ -1,0 +1,26 @@
+//! Real time spent, for people who wait: never an input of a decision.
+
+use std::time::{Duration, Instant};
+
+/// Measures from its start.
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts measuring.
+    #[allow(clippy::disallowed_methods)] // what a command took is real time by definition
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Real time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// The most memory that the process has had, in KiB; 0 where the system does not say.
+pub fn peak_rss_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or(0)
+}
