@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub(crate) use crate::apiserver::gvr::Key;
+pub(crate) use crate::apiserver::Key;
 
 use super::kind::Kind;
 use super::pod::PodView;

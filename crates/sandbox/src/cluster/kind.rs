@@ -1,6 +1,6 @@
 //! The kinds of objects that the cluster's controllers read and write.
 
-use crate::apiserver::gvr::{self, Gvr};
+use crate::apiserver::{self as gvr, Gvr};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $gvr:ident, $api_version:literal;)*) => {

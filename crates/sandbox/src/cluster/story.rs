@@ -34,6 +34,16 @@ impl Story {
         self.pod("lost", key, pod, &[("reason", json!(why))]);
     }
 
+    /// An instance's user data lets it join no cluster, or another one.
+    pub(crate) fn never_joins(&self, instance: &str, cluster: Option<&str>) {
+        let why = match cluster {
+            Some(other) => format!("its user data names the cluster {other:?}"),
+            None => "its user data names no cluster".to_owned(),
+        };
+        tracing::warn!(instance, why, "instance does not join");
+        self.log.append("node", &self.who, [("event", json!("neverJoins")), ("instance", json!(instance)), ("reason", json!(why))]);
+    }
+
     fn tell_pod(&self, change: &Change) {
         let (key, old) = (&change.key, change.old.as_deref());
         let Some(pod) = change.new.as_deref() else {

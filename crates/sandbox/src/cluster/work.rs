@@ -42,6 +42,8 @@ pub(crate) enum Work {
     Detach(String),
     /// A pod's toleration of a taint has run out.
     Evict(Key, String),
+    /// See which zones are down.
+    Heartbeat,
 }
 
 /// The queue.
