@@ -8,6 +8,7 @@ mod alpha;
 mod claim;
 mod class;
 mod parts;
+pub mod patterns;
 mod pool;
 mod v1beta1;
 
