@@ -14,7 +14,7 @@ macro_rules! kinds {
 
             /// The resource that serves the kind.
             pub(crate) fn gvr(self) -> &'static Gvr {
-                match self { $(Kind::$kind => &gvr::$gvr),* }
+                match self { $(Kind::$kind => { static GVR: Gvr = gvr::$gvr; &GVR }),* }
             }
 
             /// The name, as in `kind`.

@@ -30,7 +30,6 @@ pub(crate) struct Class {
     /// Preferred terms; the weight of an anti-affinity is negative.
     pub preferred_pods: Vec<(i64, PodTerm)>,
     pub claims: Vec<String>,
-    pub priority: i32,
 }
 
 /// A topology spread constraint.
@@ -123,7 +122,6 @@ impl Class {
             anti_affinity: terms(against.required_during_scheduling_ignored_during_execution),
             preferred_pods,
             claims: spec.claims(around.pod_name),
-            priority: spec.priority.unwrap_or(0),
         }
     }
 
