@@ -1,6 +1,7 @@
 //! Every decision of Dovetail, pure: requirements, packing, batching, election, disruption.
 
 pub mod clock;
+pub mod faults;
 pub mod instance_type;
 pub mod labels;
 pub mod pack;
