@@ -139,7 +139,11 @@ impl Kubelets {
                 ctx.story.lost(&pod.key, object, "the instance ended");
             }
         }
-        ctx.queue.push_after(ctx.settings.node_monitor_grace, Work::Silent(name));
+        if self.by_node.contains_key(&name) {
+            ctx.queue.push_after(ctx.settings.node_monitor_grace, Work::Silent(name));
+        } else {
+            self.kubelets.remove(id);
+        }
     }
 
     /// Silences the kubelets of zones that have gone down, and has those of zones that are back speak again.
@@ -190,7 +194,10 @@ impl Kubelets {
                 }
             }
             Kind::Node if change.new.is_none() => {
-                if let Some(id) = self.by_node.remove(&change.key.name) {
+                // Its instance may run on, with the pods, until somebody ends it: they are lost then, not now.
+                if let Some(id) = self.by_node.remove(&change.key.name)
+                    && self.kubelets.get(&id).is_some_and(|k| !k.alive)
+                {
                     self.kubelets.remove(&id);
                 }
                 self.waiting.remove(&change.key.name);
