@@ -55,19 +55,19 @@ def _possible(catalogue, claim, run):
 def _factor(report, claim, exist):
     """An option above 1.25 times the cheapest is kept only where 15 types of 5 families need it, and the next cheapest first."""
     view = claim.shape.view
-    cap = FACTOR * min(view.price(k) for k in claim.shape.kinds) * (1 + EPSILON)
+    least = claim.shape.least
     kept = {k.name for k in claim.shape.kinds}
-    skipped = sorted((p, k.family) for k, p in exist if k.name not in kept)
-    before = []
-    for kind in sorted(claim.shape.kinds, key=view.price):
+    skipped = sorted(((p, k.family) for k, p in exist if k.name not in kept), reverse=True)
+    families, passed, bad = set(), set(), []
+    report.checked(len(kept))
+    for count, kind in enumerate(sorted(claim.shape.kinds, key=view.price)):
         price = view.price(kind)
-        report.checked()
-        if price > cap:
-            families = {k.family for k in before}
-            passed = [f for p, f in skipped if p < price * (1 - EPSILON)]
-            by_count = len(before) < TYPES and not passed
-            by_family = len(families) < FAMILIES and kind.family not in families and not any(f not in families for f in passed)
-            if not (by_count or by_family):
-                report.add("PL-32", claim.name, f"{kind.name} at {price:.6g} is above 1.25 times the cheapest ({cap / FACTOR:.6g}) "
-                           + ("and cheaper types were passed over" if passed else "and 15 types of 5 families stand without it"))
-        before.append(kind)
+        while skipped and skipped[-1][0] < price * (1 - EPSILON):
+            passed.add(skipped.pop()[1])
+        by_count = count < TYPES and not passed
+        by_family = len(families) < FAMILIES and kind.family not in families and passed <= families
+        if price > FACTOR * least * (1 + EPSILON) and not (by_count or by_family):
+            bad.append(f"{kind.name} at {price:.6g}" + (" where cheaper types were passed over" if passed else ""))
+        families.add(kind.family)
+    if bad:
+        report.add("PL-32", claim.name, f"{len(bad)} options above 1.25 times the cheapest ({least:.6g}) that 15 types of 5 families do not need: {bad[0]}")
