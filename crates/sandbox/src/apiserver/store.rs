@@ -2,8 +2,8 @@
 use super::gvr::{Gvr, Key};
 use super::meta;
 use super::registry::{Registry, ResourceDef, Rid};
-use super::table::Table;
 pub use super::table::{Change, ChangeKind, Happened, Object};
+use super::table::{Limits, Table};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,13 +36,13 @@ pub struct State {
     /// Work of the garbage collector: what was removed or is being deleted.
     pub(super) garbage: VecDeque<super::gc::Garbage>,
     subscribers: Vec<Subscriber>,
-    history_limit: usize,
+    limits: Limits,
     pods: Option<Rid>,
 }
 
 impl State {
     /// An empty store with the built-in resources.
-    pub fn new(seed: u64, history_limit: usize) -> Self {
+    pub fn new(seed: u64, limits: Limits) -> Self {
         let registry = Registry::builtin();
         let pods = registry.rid("", "pods");
         let tables = (0..registry.tables()).map(|_| Table::default()).collect();
@@ -58,7 +58,7 @@ impl State {
             by_uid: BTreeMap::new(),
             garbage: VecDeque::new(),
             subscribers: Vec::new(),
-            history_limit,
+            limits,
             pods,
         }
     }
@@ -67,13 +67,18 @@ impl State {
     pub fn grow(&mut self) {
         while self.tables.len() < self.registry.tables() {
             // A watch may not resume from before the resource existed under this table.
-            self.tables.push(Table { floor: self.rv, ..Table::default() });
+            self.tables.push(Table::starting_at(self.rv));
         }
     }
 
     /// A resource's table.
     pub fn table(&self, rid: Rid) -> &Table {
         &self.tables[rid]
+    }
+
+    /// A resource's table, for a watch to follow.
+    pub fn table_mut(&mut self, rid: Rid) -> &mut Table {
+        &mut self.tables[rid]
     }
 
     /// One object.
@@ -126,7 +131,7 @@ impl State {
         if let Some(def) = self.registry.def(rid).cloned() {
             self.tell(rid, &def, &change);
         }
-        self.tables[rid].record(change, self.history_limit);
+        self.tables[rid].record(change, self.limits);
     }
 
     fn tell(&mut self, rid: Rid, def: &ResourceDef, change: &Change) {

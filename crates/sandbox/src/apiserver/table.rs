@@ -4,7 +4,8 @@ use super::meta;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
 use tokio::sync::Notify;
 
 /// One revision of an object. Never changes; its JSON is made once, when somebody needs it.
@@ -97,9 +98,25 @@ pub struct Table {
     pub floor: u64,
     /// Wakes watches.
     pub wake: Arc<Notify>,
+    /// How far each open watch has read.
+    cursors: Vec<Weak<AtomicU64>>,
+}
+
+/// How much history a table keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Changes that are kept in any case, for watches that resume.
+    pub kept: usize,
+    /// Changes that are kept for the sake of open watches that have not read them yet.
+    pub lag: usize,
 }
 
 impl Table {
+    /// An empty table whose history begins after a version.
+    pub fn starting_at(rv: u64) -> Self {
+        Table { floor: rv, ..Table::default() }
+    }
+
     /// The objects of a namespace, or all.
     pub fn within<'a>(&'a self, namespace: Option<&'a str>) -> Box<dyn Iterator<Item = &'a Arc<Object>> + 'a> {
         match namespace {
@@ -126,15 +143,30 @@ impl Table {
         Some(objects)
     }
 
-    /// Adds a change to the history, forgets what is beyond `limit`, and wakes the watches.
-    pub fn record(&mut self, change: Change, limit: usize) {
+    /// Makes known how far a watch has read, for as long as it keeps the cursor.
+    pub fn follow(&mut self, cursor: &Arc<AtomicU64>) {
+        self.cursors.push(Arc::downgrade(cursor));
+    }
+
+    /// Adds a change to the history, forgets what is beyond the limits, and wakes the watches.
+    pub fn record(&mut self, change: Change, limits: Limits) {
         self.history.push_back(change);
-        while self.history.len() > limit {
-            if let Some(oldest) = self.history.pop_front() {
-                self.floor = oldest.object.rv;
-            }
+        if self.history.len() > limits.kept {
+            self.forget(limits);
         }
         self.wake.notify_waiters();
     }
-}
 
+    fn forget(&mut self, limits: Limits) {
+        self.cursors.retain(|cursor| cursor.strong_count() > 0);
+        let read = self.cursors.iter().filter_map(Weak::upgrade).map(|cursor| cursor.load(Relaxed)).min();
+        while let Some(oldest) = self.history.front().map(|change| change.object.rv) {
+            let wanted = read.is_some_and(|read| oldest > read) && self.history.len() <= limits.lag;
+            if self.history.len() <= limits.kept || wanted {
+                return;
+            }
+            self.floor = oldest;
+            self.history.pop_front();
+        }
+    }
+}

@@ -2,9 +2,9 @@
 use super::admission::Review;
 use super::error::{ApiError, Cause, Result};
 use super::gvr::Key;
+use super::keep::{count_generation, isolate, keep_metadata, preconditions, same};
 use super::registry::{Found, ResourceDef};
 use super::store::{Object, State};
-use super::keep::{count_generation, isolate, keep_metadata, preconditions, same};
 use super::{crd, defaults, managed, meta, schema, validate};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -260,4 +260,3 @@ fn check(found: &Found, new: &Value, old: Option<&Value>) -> Result<()> {
         Err(ApiError::invalid(&def.group, &def.kind, meta::text(new, "name"), causes))
     }
 }
-

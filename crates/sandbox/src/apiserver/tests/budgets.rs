@@ -1,6 +1,6 @@
 //! Scale, binding, eviction.
 use super::*;
-use crate::apiserver::{NODES, PODS, POD_DISRUPTION_BUDGETS, REPLICA_SETS};
+use crate::apiserver::{NODES, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::api::{EvictParams, Patch, PatchParams};
 
@@ -12,7 +12,8 @@ fn running(server: &ApiServer, name: &str) {
 }
 
 fn budget(server: &ApiServer, name: &str, allowed: i64) {
-    let value = json!({"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
+    let value =
+        json!({"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
     server.create(&POD_DISRUPTION_BUDGETS, "default", value).unwrap();
     let status = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}});
     server.patch_status(&POD_DISRUPTION_BUDGETS, "default", name, &status).unwrap();
@@ -51,7 +52,8 @@ async fn an_eviction_for_another_uid_is_refused() {
     let server = server();
     running(&server, "a");
     let body = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}, "deleteOptions": {"preconditions": {"uid": "other"}}});
-    let request = http::Request::post("/api/v1/namespaces/default/pods/a/eviction").header("content-type", "application/json");
+    let request =
+        http::Request::post("/api/v1/namespaces/default/pods/a/eviction").header("content-type", "application/json");
     let result = client(&server).request::<Value>(request.body(serde_json::to_vec(&body).unwrap()).unwrap()).await;
     assert_eq!(refusal(result).code, 409);
     assert!(server.get(&PODS, "default", "a").unwrap()["metadata"]["deletionTimestamp"].is_null());
@@ -63,7 +65,8 @@ async fn binding_sets_the_node_and_the_condition_once() {
     make(&server, "a").await;
     let body = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}});
     let bind = || {
-        let request = http::Request::post("/api/v1/namespaces/default/pods/a/binding").header("content-type", "application/json");
+        let request =
+            http::Request::post("/api/v1/namespaces/default/pods/a/binding").header("content-type", "application/json");
         request.body(serde_json::to_vec(&body).unwrap()).unwrap()
     };
     client(&server).request::<Value>(bind()).await.unwrap();
@@ -96,6 +99,9 @@ async fn a_node_s_provider_id_is_written_once() {
     server.create(&NODES, "", json!({"metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "2"}}})).unwrap();
     assert_eq!(server.get(&NODES, "", "n1").unwrap()["status"]["capacity"]["cpu"], "2");
     server.patch(&NODES, "", "n1", &json!({"spec": {"providerID": "aws:///a/i-1"}})).unwrap();
-    assert_eq!(server.patch(&NODES, "", "n1", &json!({"spec": {"providerID": "aws:///a/i-2"}})).unwrap_err().code(), 422);
+    assert_eq!(
+        server.patch(&NODES, "", "n1", &json!({"spec": {"providerID": "aws:///a/i-2"}})).unwrap_err().code(),
+        422
+    );
     server.patch(&NODES, "", "n1", &json!({"spec": {"unschedulable": true}})).unwrap();
 }

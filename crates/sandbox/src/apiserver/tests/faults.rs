@@ -89,6 +89,9 @@ async fn the_log_has_each_write_and_the_term_of_the_one_who_holds_the_lease() {
     let field = |at: usize, name: &str| entries[at].field(name).cloned().unwrap_or_default();
     assert_eq!(entries.len(), 3);
     assert_eq!((entries[1].kind.as_str(), entries[1].replica, entries[1].term), ("api", Some(2), Some(7)));
-    assert_eq!((field(1, "verb"), field(1, "resource"), field(1, "object"), field(1, "code")), (json!("create"), json!("pods"), json!("default/a"), json!(201)));
+    assert_eq!(
+        (field(1, "verb"), field(1, "resource"), field(1, "object"), field(1, "code")),
+        (json!("create"), json!("pods"), json!("default/a"), json!(201))
+    );
     assert_eq!((field(2, "code"), field(2, "reason")), (json!(409), json!("AlreadyExists")));
 }

@@ -21,7 +21,10 @@ use std::sync::Arc;
 
 /// A server with a short history.
 fn server() -> ApiServer {
-    ApiServer::with(Arc::new(VirtualClock::new(DEFAULT_START)), Settings { history: 64, ..Settings::default() })
+    ApiServer::with(
+        Arc::new(VirtualClock::new(DEFAULT_START)),
+        Settings { history: 64, lag: 64, ..Settings::default() },
+    )
 }
 
 /// A server outside a runtime; its time stands still.

@@ -1,6 +1,6 @@
 //! Owners and their dependents, namespaces and their contents.
 use super::*;
-use crate::apiserver::{CONFIG_MAPS, DeleteOptions, DEPLOYMENTS, NAMESPACES, PODS, Propagation, REPLICA_SETS};
+use crate::apiserver::{CONFIG_MAPS, DEPLOYMENTS, DeleteOptions, NAMESPACES, PODS, Propagation, REPLICA_SETS};
 
 fn owned(name: &str, owner: &Value, blocks: bool) -> Value {
     let mut value = pod_value(name);
@@ -104,11 +104,13 @@ fn a_namespace_goes_when_it_is_empty_and_takes_nothing_new() {
 #[test]
 fn a_deployment_s_whole_tree_goes_at_once() {
     let server = test_server();
-    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let template =
+        json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "template": template});
     let top = server.create(&DEPLOYMENTS, "default", json!({"metadata": {"name": "top"}, "spec": spec})).unwrap();
     let mut middle = json!({"metadata": {"name": "web"}, "spec": spec});
-    middle["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "top", "uid": top["metadata"]["uid"]}]);
+    middle["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "top", "uid": top["metadata"]["uid"]}]);
     let middle = server.create(&REPLICA_SETS, "default", middle).unwrap();
     for at in 0..100 {
         server.create(&PODS, "default", owned(&format!("p{at}"), &middle, true)).unwrap();

@@ -36,7 +36,9 @@ async fn a_json_patch_changes_one_place_and_a_failed_test_changes_nothing() {
     let good = patch(json!([{"op": "add", "path": "/metadata/labels/x", "value": "1"}]));
     let changed = pods(&server).patch("a", &PatchParams::default(), &good).await.unwrap();
     assert_eq!(changed.metadata.labels.unwrap()["x"], "1");
-    let stale = patch(json!([{"op": "test", "path": "/metadata/labels/x", "value": "2"}, {"op": "remove", "path": "/metadata/labels/x"}]));
+    let stale = patch(
+        json!([{"op": "test", "path": "/metadata/labels/x", "value": "2"}, {"op": "remove", "path": "/metadata/labels/x"}]),
+    );
     assert_eq!(refusal(pods(&server).patch("a", &PatchParams::default(), &stale).await).code, 422);
     assert!(pods(&server).get("a").await.unwrap().metadata.labels.unwrap().contains_key("x"));
 }
@@ -45,7 +47,9 @@ async fn a_json_patch_changes_one_place_and_a_failed_test_changes_nothing() {
 async fn a_strategic_merge_patch_changes_one_container() {
     let server = server();
     apply(&server, "a", &deployment(None, "nginx:1")).await.unwrap();
-    let patch = Patch::Strategic(json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "nginx:2"}, {"name": "side", "image": "s"}]}}}}));
+    let patch = Patch::Strategic(
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "nginx:2"}, {"name": "side", "image": "s"}]}}}}),
+    );
     let changed = deployments(&server).patch("web", &PatchParams::default(), &patch).await.unwrap();
     let containers = changed.spec.unwrap().template.spec.unwrap().containers;
     assert_eq!(containers.iter().map(|c| c.image.clone().unwrap()).collect::<Vec<_>>(), ["nginx:2", "s"]);
@@ -56,7 +60,9 @@ async fn a_strategic_merge_patch_changes_one_container() {
 async fn a_patch_from_an_old_version_conflicts() {
     let server = server();
     let made = make(&server, "a").await;
-    let label = |value: &str| Patch::Merge(json!({"metadata": {"resourceVersion": made.metadata.resource_version, "labels": {"x": value}}}));
+    let label = |value: &str| {
+        Patch::Merge(json!({"metadata": {"resourceVersion": made.metadata.resource_version, "labels": {"x": value}}}))
+    };
     pods(&server).patch("a", &PatchParams::default(), &label("1")).await.unwrap();
     assert_eq!(refusal(pods(&server).patch("a", &PatchParams::default(), &label("2")).await).reason, "Conflict");
 }
@@ -65,7 +71,10 @@ async fn a_patch_from_an_old_version_conflicts() {
 async fn applying_creates_then_changes_then_takes_out_what_is_no_longer_said() {
     let server = server();
     let made = apply(&server, "a", &deployment(Some(3), "nginx:1")).await.unwrap();
-    assert_eq!((&made["spec"]["replicas"], &made["metadata"]["managedFields"][0]["operation"]), (&json!(3), &json!("Apply")));
+    assert_eq!(
+        (&made["spec"]["replicas"], &made["metadata"]["managedFields"][0]["operation"]),
+        (&json!(3), &json!("Apply"))
+    );
     let again = apply(&server, "a", &deployment(Some(3), "nginx:1")).await.unwrap();
     assert_eq!(again["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
     let mut less = deployment(Some(4), "nginx:2");
@@ -73,7 +82,11 @@ async fn applying_creates_then_changes_then_takes_out_what_is_no_longer_said() {
     let changed = apply(&server, "a", &less).await.unwrap();
     assert_eq!(changed["spec"]["replicas"], 4);
     assert_eq!(changed["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:2");
-    assert!(changed["metadata"]["labels"].as_object().is_none_or(|l| l.is_empty()), "{}", changed["metadata"]["labels"]);
+    assert!(
+        changed["metadata"]["labels"].as_object().is_none_or(|l| l.is_empty()),
+        "{}",
+        changed["metadata"]["labels"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +96,10 @@ async fn a_field_of_another_manager_is_a_conflict_unless_forced() {
     // The same value is owned together, without a conflict.
     apply(&server, "b", &deployment(Some(3), "nginx:1")).await.unwrap();
     let conflict = refusal(apply(&server, "b", &deployment(Some(5), "nginx:1")).await);
-    assert_eq!((conflict.code, causes(&conflict)), (409, vec![("FieldManagerConflict".to_owned(), ".spec.replicas".to_owned())]));
+    assert_eq!(
+        (conflict.code, causes(&conflict)),
+        (409, vec![("FieldManagerConflict".to_owned(), ".spec.replicas".to_owned())])
+    );
     let forced = PatchParams::apply("b").force();
     deployments(&server).patch("web", &forced, &Patch::Apply(deployment(Some(5), "nginx:1"))).await.unwrap();
     let back = refusal(apply(&server, "a", &deployment(Some(3), "nginx:1")).await);
@@ -100,7 +116,10 @@ async fn an_update_takes_fields_over_and_a_dropped_list_item_goes() {
     two["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "side", "image": "s"}));
     apply(&server, "a", &two).await.unwrap();
     let scale = Patch::Merge(json!({"spec": {"replicas": 9}}));
-    deployments(&server).patch("web", &PatchParams { field_manager: Some("hpa".to_owned()), ..PatchParams::default() }, &scale).await.unwrap();
+    deployments(&server)
+        .patch("web", &PatchParams { field_manager: Some("hpa".to_owned()), ..PatchParams::default() }, &scale)
+        .await
+        .unwrap();
     let conflict = refusal(apply(&server, "a", &two).await);
     assert!(conflict.message.contains("conflict with \"hpa\""), "{}", conflict.message);
     let one = apply(&server, "a", &deployment(None, "nginx:1")).await.unwrap();

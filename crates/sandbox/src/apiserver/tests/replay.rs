@@ -57,7 +57,9 @@ fn apply(server: &ApiServer, act: &Act) {
     // Refusals (it is not there, it is bound) are part of the game.
     match act {
         Act::Create(n) => drop(server.create(&PODS, "default", pod_value(&name(n)))),
-        Act::Label(n, l) => drop(server.patch(&PODS, "default", &name(n), &json!({"metadata": {"labels": {"l": l.to_string()}}}))),
+        Act::Label(n, l) => {
+            drop(server.patch(&PODS, "default", &name(n), &json!({"metadata": {"labels": {"l": l.to_string()}}})))
+        }
         Act::Bind(n) => drop(server.bind("default", &name(n), "n1")),
         Act::Delete(n, now) => {
             let options = DeleteOptions { grace_period_seconds: now.then_some(0), ..DeleteOptions::default() };
@@ -77,7 +79,10 @@ async fn read(events: &mut (impl Stream<Item = watcher::Result<Event<Pod>>> + Un
 }
 
 async fn run(acts: &[Act], config: watcher::Config, selected: &str) {
-    let server = ApiServer::with(Arc::new(VirtualClock::new(DEFAULT_START)), Settings { history: 8, ..Settings::default() });
+    let server = ApiServer::with(
+        Arc::new(VirtualClock::new(DEFAULT_START)),
+        Settings { history: 8, lag: 12, ..Settings::default() },
+    );
     let mut events = watcher::watcher(pods(&server), config).boxed();
     let mut cache = Cache::default();
     for act in acts {
@@ -91,7 +96,11 @@ async fn run(acts: &[Act], config: watcher::Config, selected: &str) {
     read(&mut events, &mut cache, 1000).await;
     let selector = crate::apiserver::Selector::parse(Some(selected), None).unwrap();
     let text = |v: &Value, field: &str| v["metadata"][field].as_str().unwrap().to_owned();
-    let there: Seen = server.list_selected(&PODS, Some("default"), &selector).iter().map(|v| (text(v, "name"), text(v, "resourceVersion"))).collect();
+    let there: Seen = server
+        .list_selected(&PODS, Some("default"), &selector)
+        .iter()
+        .map(|v| (text(v, "name"), text(v, "resourceVersion")))
+        .collect();
     assert_eq!(cache.seen, there);
     let bound: usize = server.list(&PODS).iter().filter(|p| p["spec"]["nodeName"] == "n1").count();
     assert_eq!(server.pods_on("n1").len(), bound);

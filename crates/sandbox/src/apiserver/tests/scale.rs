@@ -31,5 +31,8 @@ async fn five_thousand_pods_are_created_bound_and_seen_by_a_watcher_in_real_mill
     }
     assert_eq!(seen, 5_000);
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    println!("{}", status.lines().filter(|l| l.starts_with("VmHWM") || l.starts_with("VmRSS")).collect::<Vec<_>>().join(" "));
+    println!(
+        "{}",
+        status.lines().filter(|l| l.starts_with("VmHWM") || l.starts_with("VmRSS")).collect::<Vec<_>>().join(" ")
+    );
 }

@@ -52,7 +52,8 @@ async fn a_custom_object_is_defaulted_pruned_and_checked() {
 async fn strict_validation_refuses_unknown_fields_of_custom_and_built_in_kinds() {
     let server = server();
     let api = define(&server);
-    let strict = PatchParams { field_validation: Some(kube::api::ValidationDirective::Strict), ..PatchParams::apply("t") };
+    let strict =
+        PatchParams { field_validation: Some(kube::api::ValidationDirective::Strict), ..PatchParams::apply("t") };
     let config = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"size": 1, "extra": true}});
     let refused = refusal(api.patch("a", &strict, &Patch::Apply(config)).await);
     assert!(refused.code == 400 && refused.message.contains("unknown field \"spec.extra\""), "{}", refused.message);
@@ -81,7 +82,11 @@ async fn each_served_version_shows_the_same_object() {
 async fn applied_list_items_merge_by_the_keys_of_the_schema() {
     let server = server();
     let api = define(&server);
-    let config = |items: Value| Patch::Apply(json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"size": 1, "items": items}}));
+    let config = |items: Value| {
+        Patch::Apply(
+            json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"size": 1, "items": items}}),
+        )
+    };
     api.patch("a", &PatchParams::apply("x"), &config(json!([{"name": "one", "value": "1"}]))).await.unwrap();
     let both = api.patch("a", &PatchParams::apply("y"), &config(json!([{"name": "two", "value": "2"}]))).await.unwrap();
     assert_eq!(both.data["spec"]["items"].as_array().unwrap().len(), 2);
