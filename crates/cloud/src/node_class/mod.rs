@@ -2,9 +2,6 @@
 
 use dovetail_api::v1::{Ami, EC2NodeClassStatus, SecurityGroup, Subnet};
 
-use crate::catalogue::Zone;
-use crate::resolve::SubnetView;
-
 /// The outcome of resolving a node class, ready to become its status.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeClassResolution {
@@ -63,10 +60,4 @@ impl NodeClassResolution {
         status.amis.clone_from(&self.amis);
         status.instance_profile.clone_from(&self.instance_profile);
     }
-}
-
-/// The subnets of a class's status as instance types depend on them.
-pub fn subnet_views(status: &EC2NodeClassStatus) -> Vec<SubnetView> {
-    let view = |s: &Subnet| SubnetView { zone: Zone { name: s.zone.clone(), id: s.zone_id.clone() }, id: s.id.clone() };
-    status.subnets.iter().map(view).collect()
 }
