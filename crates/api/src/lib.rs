@@ -1,4 +1,10 @@
 //! Kubernetes types of karpenter.sh and karpenter.k8s.aws, their CRDs, conversions and the reading of manifests.
 
+pub mod crds;
 pub mod names;
+pub mod quantity;
+pub mod schema;
 pub mod v1;
+pub mod v1alpha1;
+pub mod v1alpha5;
+pub mod v1beta1;

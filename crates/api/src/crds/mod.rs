@@ -1,0 +1,123 @@
+//! The CustomResourceDefinitions: names, columns and subresources come from the types, the schemas from the builders here
+//! (field by field after the specs' tables, with every default, pattern, bound and CEL rule).
+//!
+//! v1 is what is stored. v1beta1 is served besides, so that old manifests are accepted; who serves it has to convert
+//! ([`crate::convert`]). The alpha kinds are CRDs of their own.
+
+mod alpha;
+mod claim;
+mod class;
+mod parts;
+pub mod patterns;
+mod pool;
+mod v1beta1;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionVersion, CustomResourceValidation,
+};
+use kube::CustomResourceExt;
+use serde_json::{Value, json};
+
+use crate::{v1, v1alpha1, v1alpha5, v1beta1 as beta};
+
+/// All CRDs, in the order NodePool, NodeClaim, EC2NodeClass, Provisioner, AWSNodeTemplate.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![
+        versions(v1::NodePool::crd(), pool::schema(), beta::NodePool::crd(), v1beta1::pool()),
+        versions(v1::NodeClaim::crd(), claim::schema(), beta::NodeClaim::crd(), v1beta1::claim()),
+        versions(v1::EC2NodeClass::crd(), class::schema(), beta::EC2NodeClass::crd(), v1beta1::class()),
+        with_schema(v1alpha5::Provisioner::crd(), alpha::provisioner()),
+        with_schema(v1alpha1::AWSNodeTemplate::crd(), alpha::node_template()),
+    ]
+}
+
+/// File name (`<group>_<plural>.yaml`) and content of each CRD.
+///
+/// # Errors
+/// A CRD cannot be written as YAML, which would be a mistake of ours.
+pub fn crd_files() -> Result<Vec<(String, String)>, serde_json::Error> {
+    crds().iter().map(|crd| Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(crd)?))).collect()
+}
+
+/// All CRDs as one stream of YAML documents.
+///
+/// # Errors
+/// As [`crd_files`].
+pub fn crds_yaml() -> Result<String, serde_json::Error> {
+    Ok(crd_files()?.into_iter().map(|(_, text)| format!("---\n{text}")).collect())
+}
+
+/// The OpenAPI schema of a kind of ours, `None` when `api_version` and `kind` are none of ours.
+pub fn schema_of(api_version: &str, kind: &str) -> Option<Value> {
+    let schema = match (api_version, kind) {
+        ("karpenter.sh/v1", "NodePool") => pool::schema(),
+        ("karpenter.sh/v1", "NodeClaim") => claim::schema(),
+        ("karpenter.k8s.aws/v1", "EC2NodeClass") => class::schema(),
+        ("karpenter.sh/v1beta1", "NodePool") => v1beta1::pool(),
+        ("karpenter.sh/v1beta1", "NodeClaim") => v1beta1::claim(),
+        ("karpenter.k8s.aws/v1beta1", "EC2NodeClass") => v1beta1::class(),
+        ("karpenter.sh/v1alpha5", "Provisioner") => alpha::provisioner(),
+        ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate") => alpha::node_template(),
+        _ => return None,
+    };
+    Some(schema)
+}
+
+/// The CRD as YAML; keys sorted.
+fn yaml(crd: &CustomResourceDefinition) -> Result<String, serde_json::Error> {
+    use serde::ser::Error;
+    let mut value = serde_json::to_value(crd)?;
+    if let Some(object) = value.as_object_mut() {
+        object.remove("status");
+    }
+    serde_saphyr::to_string(&value).map_err(serde_json::Error::custom)
+}
+
+/// Adds the older version to the CRD of the stored one.
+fn versions(
+    stored: CustomResourceDefinition,
+    schema: Value,
+    older: CustomResourceDefinition,
+    older_schema: Value,
+) -> CustomResourceDefinition {
+    let mut crd = with_schema(stored, schema);
+    let older = with_schema(older, older_schema);
+    crd.spec.versions.extend(older.spec.versions.into_iter().map(|version| CustomResourceDefinitionVersion {
+        storage: false,
+        deprecated: Some(true),
+        deprecation_warning: Some(format!(
+            "{}/{} {} is converted to {}/v1",
+            crd.spec.group, version.name, crd.spec.names.kind, crd.spec.group
+        )),
+        ..version
+    }));
+    crd
+}
+
+/// Gives the CRD's only version its schema.
+fn with_schema(mut crd: CustomResourceDefinition, schema: Value) -> CustomResourceDefinition {
+    let props = serde_json::from_value(schema).ok();
+    for version in &mut crd.spec.versions {
+        version.schema = Some(CustomResourceValidation { open_api_v3_schema: props.clone() });
+        if version.additional_printer_columns.as_ref().is_some_and(Vec::is_empty) {
+            version.additional_printer_columns = None;
+        }
+    }
+    crd
+}
+
+/// The root of an object's schema.
+fn root(description: &str, spec: Value, status: Value) -> Value {
+    json!({
+        "description": description,
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": spec,
+            "status": status,
+        }
+    })
+}

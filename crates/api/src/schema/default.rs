@@ -1,0 +1,41 @@
+//! Filling in what is not given, as kube-apiserver does when it decodes.
+
+use serde_json::Value;
+
+use super::{Schema, compile::Node};
+
+impl Schema {
+    /// Fills in defaults. Nulls of fields that are not nullable are taken away first, then get the default.
+    pub fn default(&self, object: &mut Value) {
+        fill(&self.root, object);
+    }
+}
+
+fn fill(node: &Node, value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            for (name, property) in &node.properties {
+                if object.get(name).is_some_and(Value::is_null) && !property.nullable && property.type_.is_some() {
+                    object.remove(name);
+                }
+                if let (false, Some(default)) = (object.contains_key(name), &property.default) {
+                    object.insert(name.clone(), default.clone());
+                }
+                if let Some(inner) = object.get_mut(name) {
+                    fill(property, inner);
+                }
+            }
+            if let Some(additional) = &node.additional {
+                for (_, inner) in object.iter_mut().filter(|(name, _)| !node.properties.contains_key(*name)) {
+                    fill(additional, inner);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(inner) = &node.items {
+                items.iter_mut().for_each(|item| fill(inner, item));
+            }
+        }
+        _ => {}
+    }
+}

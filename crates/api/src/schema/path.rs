@@ -1,0 +1,112 @@
+//! Where in an object something is.
+
+use std::fmt;
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// Into a field of an object or a key of a map.
+    Key(String),
+    /// Into an item of a list.
+    Index(usize),
+}
+
+/// A path from the object's root; shown as `spec.template.spec.requirements[2].operator`, keys that are no plain words
+/// in brackets (`metadata.labels[example.com/team]`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Path(pub Vec<Step>);
+
+impl Path {
+    /// The root.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// A path of field names.
+    pub fn of(fields: &[&str]) -> Self {
+        Self(fields.iter().map(|field| Step::Key((*field).into())).collect())
+    }
+
+    /// The path of a field.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        let mut path = self.clone();
+        path.0.push(Step::Key(key.into()));
+        path
+    }
+
+    /// The path of an item.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        let mut path = self.clone();
+        path.0.push(Step::Index(index));
+        path
+    }
+
+    /// The last field's name, if the path ends in one.
+    pub fn last_key(&self) -> Option<&str> {
+        match self.0.last() {
+            Some(Step::Key(key)) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// Whether one of the two lies on the way to the other.
+    pub fn is_related(&self, other: &Self) -> bool {
+        let common = self.0.len().min(other.0.len());
+        self.0[..common] == other.0[..common]
+    }
+
+    /// Reads the shown form of a path without brackets around keys: `spec.items[0].name`.
+    pub fn parse(text: &str) -> Self {
+        let mut steps = Vec::new();
+        for part in text.split('.').filter(|part| !part.is_empty()) {
+            let (name, mut rest) = part.split_once('[').map_or((part, ""), |(name, rest)| (name, rest));
+            if !name.is_empty() {
+                steps.push(Step::Key(name.into()));
+            }
+            while let Some((inside, after)) = rest.split_once(']') {
+                steps.push(inside.parse().map_or_else(|_| Step::Key(inside.into()), Step::Index));
+                rest = after.trim_start_matches('[');
+            }
+        }
+        Self(steps)
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain =
+            |key: &str| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        for (at, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Key(key) if plain(key) && at == 0 => f.write_str(key)?,
+                Step::Key(key) if plain(key) => write!(f, ".{key}")?,
+                Step::Key(key) if at == 0 => write!(f, "{key:?}")?,
+                Step::Key(key) => write!(f, "[{key}]")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_shown_as_kubernetes_shows_it() {
+        let path = Path::of(&["spec", "requirements"]).index(2).key("operator");
+        assert_eq!(path.to_string(), "spec.requirements[2].operator");
+        assert_eq!(Path::parse("spec.requirements[2].operator"), path);
+        assert_eq!(Path::of(&["metadata", "labels"]).key("a.b/c").to_string(), "metadata.labels[a.b/c]");
+    }
+
+    #[test]
+    fn related_paths_lie_on_one_way() {
+        let list = Path::of(&["spec", "requirements"]);
+        assert!(list.is_related(&list.index(1)) && list.index(1).is_related(&list));
+        assert!(!list.index(0).is_related(&list.index(1)));
+    }
+}

@@ -1,0 +1,49 @@
+//! Taking away what the schema does not know.
+
+use serde_json::Value;
+
+use super::{Path, Schema, compile::Node};
+
+impl Schema {
+    /// Takes unknown fields away; answers where they were (for the warnings of `fieldValidation=Warn`). `apiVersion`,
+    /// `kind` and `metadata` stay.
+    pub fn prune(&self, object: &mut Value) -> Vec<Path> {
+        let mut dropped = Vec::new();
+        walk(&self.root, object, &Path::root(), true, &mut dropped);
+        dropped
+    }
+}
+
+fn walk(node: &Node, value: &mut Value, path: &Path, root: bool, dropped: &mut Vec<Path>) {
+    match value {
+        Value::Object(object) => {
+            let typed = root || node.embedded;
+            let kept = |name: &str| typed && matches!(name, "apiVersion" | "kind" | "metadata");
+            let open = node.preserve_unknown
+                || node.additional.is_some()
+                || (node.type_.is_none() && node.properties.is_empty());
+            if !open {
+                object.retain(|name, _| {
+                    let known = kept(name) || node.properties.contains_key(name);
+                    if !known {
+                        dropped.push(path.key(name));
+                    }
+                    known
+                });
+            }
+            for (name, inner) in object.iter_mut().filter(|(name, _)| !kept(name)) {
+                if let Some(known) = node.properties.get(name).or(node.additional.as_deref()) {
+                    walk(known, inner, &path.key(name), false, dropped);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(inner) = &node.items {
+                for (index, item) in items.iter_mut().enumerate() {
+                    walk(inner, item, &path.index(index), false, dropped);
+                }
+            }
+        }
+        _ => {}
+    }
+}

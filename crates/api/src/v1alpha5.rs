@@ -1,0 +1,94 @@
+//! v1alpha5 as it is read: a Provisioner becomes a NodePool ([`crate::convert`]).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::Taint,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    v1::{Kubelet, NodeSelectorRequirement, ResourceList},
+    v1alpha1::Aws,
+    v1beta1::NodeClassRef,
+};
+
+/// What a Provisioner asks for.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(group = "karpenter.sh", version = "v1alpha5", kind = "Provisioner", plural = "provisioners")]
+#[kube(status = "ProvisionerStatus", derive = "PartialEq", schema = "disabled", category = "karpenter")]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProvisionerSpec {
+    /// Annotations of the nodes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Labels of the nodes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Taints for the node's whole life.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<Taint>,
+    /// Taints that something else takes away.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub startup_taints: Vec<Taint>,
+    /// Which nodes may be made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<NodeSelectorRequirement>,
+    /// The kubelet's configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubelet_configuration: Option<Kubelet>,
+    /// How instances are launched, inline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Aws>,
+    /// How instances are launched, by reference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_ref: Option<NodeClassRef>,
+    /// An empty node goes after exactly so long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds_after_empty: Option<u64>,
+    /// A node goes at that age.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds_until_expired: Option<u64>,
+    /// Whether under-used nodes are replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consolidation: Option<Consolidation>,
+    /// Ceilings on what the nodes have together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    /// 1 to 100, higher is tried first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<i32>,
+}
+
+/// Whether under-used nodes are replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Consolidation {
+    /// False is as good as unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// Ceilings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// By resource.
+    #[serde(default)]
+    pub resources: ResourceList,
+}
+
+/// What is known of a Provisioner.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProvisionerStatus {
+    /// What the nodes have together.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub resources: ResourceList,
+    /// When a node was last made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_scale_time: Option<Time>,
+    /// Conditions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}

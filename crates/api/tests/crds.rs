@@ -1,0 +1,64 @@
+//! The CRDs under `deploy/crds` are what the code says; `UPDATE=1 cargo test -p dovetail-api --test crds` writes them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::{fs, path::PathBuf};
+
+use dovetail_api::crds;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds")
+}
+
+#[test]
+fn the_files_under_deploy_are_up_to_date() {
+    let files = crds::crd_files().unwrap();
+    let update = std::env::var_os("UPDATE").is_some();
+    for (name, text) in &files {
+        let path = folder().join(name);
+        if update {
+            fs::write(&path, text).unwrap();
+        }
+        let there = fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(&there, text, "{name} is stale: run with UPDATE=1");
+    }
+    let mut there: Vec<String> =
+        fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    there.retain(|name| name.ends_with(".yaml"));
+    assert_eq!(there.len(), files.len(), "a CRD that nobody makes: {there:?}");
+}
+
+#[test]
+fn each_crd_stores_one_version_and_every_version_has_a_schema() {
+    for crd in crds::crds() {
+        let stored = crd.spec.versions.iter().filter(|version| version.storage).count();
+        assert_eq!(stored, 1, "{:?}", crd.metadata.name);
+        for version in &crd.spec.versions {
+            let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+            assert!(
+                schema.is_some_and(|schema| schema.properties.is_some()),
+                "{:?} {}",
+                crd.metadata.name,
+                version.name
+            );
+        }
+    }
+}
+
+#[test]
+fn names_columns_and_subresources_are_those_of_the_specification() {
+    let all = crds::crds();
+    let pool = &all[0];
+    assert_eq!(pool.spec.names.plural, "nodepools");
+    assert_eq!(pool.spec.names.categories.as_deref(), Some(&["karpenter".to_string()][..]));
+    assert_eq!(pool.spec.scope, "Cluster");
+    let scale = pool.spec.versions[0].subresources.as_ref().and_then(|sub| sub.scale.as_ref()).unwrap();
+    assert_eq!(
+        (scale.spec_replicas_path.as_str(), scale.status_replicas_path.as_str()),
+        (".spec.replicas", ".status.nodes")
+    );
+    let columns: Vec<_> =
+        pool.spec.versions[0].additional_printer_columns.iter().flatten().map(|column| column.name.as_str()).collect();
+    assert_eq!(columns, ["NodeClass", "Nodes", "Ready", "Age", "Weight", "CPU", "Memory"]);
+    assert_eq!(all[2].spec.names.short_names.as_deref(), Some(&["ec2nc".to_string(), "ec2ncs".to_string()][..]));
+}

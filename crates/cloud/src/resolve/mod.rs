@@ -1,0 +1,74 @@
+//! From what EC2 offers and what a node class says to the instance types that packing chooses from. Pure.
+
+mod capacity;
+mod labels;
+mod offerings;
+mod overhead;
+mod view;
+
+use std::collections::BTreeMap;
+
+use dovetail_core::InstanceType;
+
+use crate::catalogue::Catalogue;
+use crate::info::InstanceTypeInfo;
+use crate::unavailable::Unavailable;
+
+pub use capacity::eni_limited_pods;
+pub use view::{NodeClassError, NodeClassView, SubnetView, Threshold, Volume};
+
+/// Settings of the control plane that shape an instance type.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// `VM_MEMORY_OVERHEAD_PERCENT`: the share of memory that the hypervisor and the kernel keep, as a fraction.
+    pub vm_memory_overhead_percent: f64,
+    /// `RESERVED_ENIS`: interfaces that pods cannot use.
+    pub reserved_enis: u32,
+    /// Memory in bytes as nodes of a type once reported it: better than the estimate.
+    pub discovered_memory: BTreeMap<String, i64>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { vm_memory_overhead_percent: 0.075, reserved_enis: 0, discovered_memory: BTreeMap::new() }
+    }
+}
+
+/// The types that nodes of this class can be, by name, with all their offerings available.
+pub fn instance_types(catalogue: &Catalogue, class: &NodeClassView, settings: &Settings) -> Vec<InstanceType> {
+    instance_types_without(catalogue, class, settings, &Unavailable::default())
+}
+
+/// The types that nodes of this class can be, by name; what EC2 lately refused is not available.
+///
+/// A type without any offering in the class's zones is left out, as is a zone without a price.
+pub fn instance_types_without(
+    catalogue: &Catalogue,
+    class: &NodeClassView,
+    settings: &Settings,
+    unavailable: &Unavailable,
+) -> Vec<InstanceType> {
+    catalogue
+        .types
+        .iter()
+        .filter(|info| info.can_be_a_node() && (!class.family.is_windows() || info.kube_arch() == Some("amd64")))
+        .filter_map(|info| instance_type(catalogue, info, class, settings, unavailable))
+        .collect()
+}
+
+fn instance_type(
+    catalogue: &Catalogue,
+    info: &InstanceTypeInfo,
+    class: &NodeClassView,
+    settings: &Settings,
+    unavailable: &Unavailable,
+) -> Option<InstanceType> {
+    let offerings = offerings::of(catalogue, info, class, unavailable);
+    if offerings.is_empty() {
+        return None;
+    }
+    let capacity = capacity::of(info, class, settings);
+    let overhead = overhead::of(info, class, &capacity);
+    let requirements = labels::of(info, class, &catalogue.region, &offerings);
+    Some(InstanceType { name: info.name.clone(), capacity, overhead, requirements, offerings })
+}

@@ -1,0 +1,136 @@
+//! Where and how a type can be bought (karpenter-aws 3.4).
+
+use dovetail_api::names::labels::{CAPACITY_TYPE, ON_DEMAND, SPOT, ZONE, ZONE_ID};
+use dovetail_core::{NodeSelectorRequirement, Offering};
+
+use super::NodeClassView;
+use crate::catalogue::{Catalogue, Zone};
+use crate::family::AmiFamily;
+use crate::info::InstanceTypeInfo;
+use crate::unavailable::Unavailable;
+
+/// One offering for each zone that both the type and the class are in, and each capacity type with a price.
+pub(super) fn of(
+    catalogue: &Catalogue,
+    info: &InstanceTypeInfo,
+    class: &NodeClassView,
+    unavailable: &Unavailable,
+) -> Vec<Offering> {
+    let Some(offered) = catalogue.offered.get(&info.name) else { return Vec::new() };
+    let zones: Vec<&Zone> = offered.iter().filter_map(|name| class.zone(name)).collect();
+    let compatible = is_compatible(info, class);
+    let mut offerings = Vec::with_capacity(2 * zones.len());
+    for capacity_type in [ON_DEMAND, SPOT] {
+        if !info.usage_classes.iter().any(|c| c == capacity_type) {
+            continue;
+        }
+        for zone in &zones {
+            let Some(price) = price(catalogue, info, zone, capacity_type) else { continue };
+            let available = compatible
+                && !unavailable.refused(&info.name, &zone.name, capacity_type)
+                && !unavailable.all_full(class.subnets_in(&zone.name));
+            offerings.push(offering(zone, capacity_type, price, available));
+        }
+    }
+    offerings
+}
+
+fn price(catalogue: &Catalogue, info: &InstanceTypeInfo, zone: &Zone, capacity_type: &str) -> Option<f64> {
+    match capacity_type {
+        SPOT => catalogue.spot.get(&(info.name.clone(), zone.name.clone())).copied(),
+        _ => catalogue.on_demand.get(&info.name).copied(),
+    }
+}
+
+fn offering(zone: &Zone, capacity_type: &str, price: f64, available: bool) -> Offering {
+    let mut requirements = vec![
+        NodeSelectorRequirement::one_of(CAPACITY_TYPE, [capacity_type]),
+        NodeSelectorRequirement::one_of(ZONE, [zone.name.as_str()]),
+    ];
+    if !zone.id.is_empty() {
+        requirements.push(NodeSelectorRequirement::one_of(ZONE_ID, [zone.id.as_str()]));
+    }
+    Offering { zone: zone.name.clone(), capacity_type: capacity_type.to_owned(), price, available, requirements }
+}
+
+/// Whether the class's image, network and processor options work on the type.
+fn is_compatible(info: &InstanceTypeInfo, class: &NodeClassView) -> bool {
+    let image = !(class.family == AmiFamily::Al2023 && info.family() == "a1");
+    let tracking = !class.connection_tracking || info.hypervisor.as_deref() == Some("nitro");
+    let nested = !class.nested_virtualization || info.cpu_features.iter().any(|f| f == "nested-virtualization");
+    image && tracking && nested && interfaces_fit(info, class)
+}
+
+/// Every interface that the class asks for has its place: card, device on the card, and EFA.
+fn interfaces_fit(info: &InstanceTypeInfo, class: &NodeClassView) -> bool {
+    let efa_only = class.network_interfaces.iter().filter(|n| n.interface_type == "efa-only").count();
+    let efa_fits = efa_only <= info.network.efa_max.unwrap_or(0) as usize;
+    let places_fit = class.network_interfaces.iter().all(|n| {
+        let card = info.network.cards.iter().find(|c| i64::from(c.index) == i64::from(n.network_card_index));
+        card.is_some_and(|c| i64::from(n.device_index) < i64::from(c.max_interfaces))
+    });
+    efa_fits && places_fit
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use super::*;
+    use crate::resolve::{Settings, instance_types, instance_types_without};
+    use crate::shipped;
+    use crate::unavailable::{OfferingKey, UnavailableOfferings};
+    use dovetail_core::InstanceType;
+
+    fn class() -> NodeClassView {
+        NodeClassView::in_zones(AmiFamily::Al2023, shipped::catalogue("us-east-1").first_zones(3))
+    }
+
+    fn find<'a>(types: &'a [InstanceType], name: &str) -> &'a InstanceType {
+        types.iter().find(|t| t.name == name).unwrap()
+    }
+
+    #[test]
+    fn a_type_is_offered_in_the_classs_zones_at_both_capacity_types() {
+        let types = instance_types(&shipped::catalogue("us-east-1"), &class(), &Settings::default());
+        let m5 = find(&types, "m5.large");
+        assert_eq!(m5.offerings.len(), 6);
+        assert!(m5.offerings.iter().all(|o| o.available));
+        assert_eq!(m5.offerings[0].price, 0.096);
+        assert!(m5.offerings[3].capacity_type == "spot" && m5.offerings[3].price < 0.096);
+    }
+
+    #[test]
+    fn what_ec2_refused_stays_listed_but_is_not_available() {
+        let mut refused = UnavailableOfferings::default();
+        let key =
+            OfferingKey { capacity_type: "spot".into(), instance_type: "m5.large".into(), zone: "us-east-1a".into() };
+        refused.mark(Duration::ZERO, key);
+        let catalogue = shipped::catalogue("us-east-1");
+        let types = instance_types_without(&catalogue, &class(), &Settings::default(), &refused.at(Duration::ZERO));
+        let gone: Vec<_> = find(&types, "m5.large").offerings.iter().filter(|o| !o.available).collect();
+        assert_eq!(gone.len(), 1);
+        assert_eq!((gone[0].zone.as_str(), gone[0].capacity_type.as_str()), ("us-east-1a", "spot"));
+    }
+
+    #[test]
+    fn a1_cannot_run_amazon_linux_2023() {
+        let catalogue = shipped::catalogue("us-east-1");
+        let available = |family| {
+            let class = NodeClassView { family, ..class() };
+            let types = instance_types(&catalogue, &class, &Settings::default());
+            find(&types, "a1.large").offerings.iter().any(|o| o.available)
+        };
+        assert!(!available(AmiFamily::Al2023));
+        assert!(available(AmiFamily::Bottlerocket));
+    }
+
+    #[test]
+    fn mac_and_32_bit_hosts_and_types_without_a_price_are_no_nodes() {
+        let types = instance_types(&shipped::catalogue("us-east-1"), &class(), &Settings::default());
+        for name in ["mac2.metal", "hpc6a.48xlarge"] {
+            assert!(types.iter().all(|t| t.name != name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The shipped catalogue, resolved, against a file in which another program resolved the same types for us-east-1.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::PathBuf;
+
+use dovetail_cloud::family::AmiFamily;
+use dovetail_cloud::resolve::{NodeClassView, Settings, instance_types};
+use dovetail_cloud::shipped;
+use dovetail_core::{InstanceType, Operator};
+
+/// `../shared` beside the repository; without it there is nothing to compare with.
+fn reference() -> Option<Vec<InstanceType>> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/workloads/seeds-400-1.json.gz");
+    let file = std::fs::File::open(path).ok()?;
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    let mut workload: serde_json::Value = serde_json::from_str(&text).unwrap();
+    Some(serde_json::from_value(workload["instanceTypes"].take()).unwrap())
+}
+
+fn ours() -> BTreeMap<String, InstanceType> {
+    let catalogue = shipped::catalogue("us-east-1");
+    let class = NodeClassView::in_zones(AmiFamily::Al2023, catalogue.zones.clone());
+    instance_types(&catalogue, &class, &Settings::default()).into_iter().map(|t| (t.name.clone(), t)).collect()
+}
+
+fn labels(of: &InstanceType) -> BTreeMap<&str, BTreeSet<&str>> {
+    let exist = of.requirements.iter().filter(|r| r.operator == Operator::In);
+    exist.map(|r| (r.key.as_str(), r.values.iter().map(String::as_str).collect())).collect()
+}
+
+fn on_demand(of: &InstanceType) -> Option<f64> {
+    of.offerings.iter().find(|o| o.capacity_type == "on-demand").map(|o| o.price)
+}
+
+/// What differs between the two, one line each.
+fn differences(theirs: &InstanceType, ours: &InstanceType) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut say = |what: &str, theirs: String, ours: String| {
+        if theirs != ours {
+            found.push(format!("{what}: {theirs} there, {ours} here"));
+        }
+    };
+    for (name, amount) in theirs.allocatable().iter() {
+        say(name, amount.to_string(), ours.allocatable().get(name).to_string());
+    }
+    let here = labels(ours);
+    for (key, values) in labels(theirs) {
+        // The file lists three zones for every type, wherever AWS offers it, and has spaces in the names of some GPUs,
+        // which a label's value cannot have.
+        let values: BTreeSet<String> = values.into_iter().map(|v| v.replace(' ', "-")).collect();
+        if key != "topology.kubernetes.io/zone" {
+            say(key, format!("{values:?}"), format!("{:?}", here.get(key).cloned().unwrap_or_default()));
+        }
+    }
+    match (on_demand(theirs), on_demand(ours)) {
+        (Some(there), Some(here)) if (there / here - 1.0).abs() < 1e-4 => {}
+        (there, here) => say("price", format!("{there:?}"), format!("{here:?}")),
+    }
+    found
+}
+
+#[test]
+fn allocatable_labels_and_prices_are_those_of_the_reference() {
+    let Some(reference) = reference() else { return };
+    let ours = ours();
+    let mut report = Vec::new();
+    for theirs in &reference {
+        match ours.get(&theirs.name) {
+            Some(here) => report.extend(differences(theirs, here).into_iter().map(|d| format!("{}: {d}", theirs.name))),
+            None => report.push(format!("{}: not here", theirs.name)),
+        }
+    }
+    assert_eq!(reference.len(), 1190);
+    assert!(report.is_empty(), "{} differences:\n{}", report.len(), report.join("\n"));
+}
+
+#[test]
+fn a_label_that_a_type_lacks_is_said_not_to_exist() {
+    let ours = ours();
+    let gpu_of = |name: &str| {
+        let gpu = ours[name].requirements.iter().find(|r| r.key.ends_with("instance-gpu-count"));
+        gpu.map(|r| (r.operator, r.values.clone())).unwrap()
+    };
+    assert_eq!(gpu_of("m5.large"), (Operator::DoesNotExist, vec![]));
+    assert_eq!(gpu_of("g5.12xlarge"), (Operator::In, vec!["4".to_owned()]));
+}

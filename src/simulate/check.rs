@@ -1,0 +1,352 @@
+//! What a scenario means: every mistake in it found before anything starts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::shipped;
+use dovetail_sandbox::faults::{ApiServerFaults, Direction, Ec2Faults, FaultSettings, Service, SqsFaults};
+use serde_saphyr::Spanned;
+
+use super::scenario::{self, NodeGroup, Scenario, Step, duration, line};
+use crate::input::Mistake;
+use crate::world::{Action, ReplicaRef};
+
+/// A scenario that makes sense.
+#[derive(Debug)]
+pub struct Checked {
+    /// The end.
+    pub until: Duration,
+    /// How many replicas.
+    pub replicas: u32,
+    /// Manifest files at time 0.
+    pub apply: Vec<String>,
+    /// What happens when, in order.
+    pub steps: Vec<(Duration, Action)>,
+    /// What goes wrong from the start.
+    pub faults: FaultSettings,
+    /// Settings by name, feature gates folded in.
+    pub settings: BTreeMap<String, String>,
+    /// Nodes beforehand, zones filled in.
+    pub nodes: Vec<NodeGroup>,
+}
+
+/// Looks at everything; all mistakes come together.
+pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
+    let mut checker = Checker { path, mistakes: Vec::new() };
+    let catalogue = checker.catalogue(&scenario.region);
+    let until = checker.keep(scenario.until(path)).unwrap_or(Duration::MAX);
+    let checked = Checked {
+        until,
+        replicas: checker.replicas(scenario.replicas.as_ref()),
+        apply: scenario.apply.iter().filter_map(|file| checker.file("apply", file)).collect(),
+        steps: checker.steps(&scenario.steps, until, catalogue.as_ref()),
+        faults: checker.faults(&scenario.faults),
+        settings: settings(scenario),
+        nodes: scenario.nodes.clone(),
+    };
+    if let Some(catalogue) = &catalogue {
+        checker.nodes(&scenario.nodes, catalogue);
+    }
+    checker.settings(scenario);
+    if checker.mistakes.is_empty() { Ok(checked) } else { Err(checker.mistakes) }
+}
+
+/// Settings by name; gates become Karpenter's `Name=true,…`.
+fn settings(scenario: &Scenario) -> BTreeMap<String, String> {
+    let mut all: BTreeMap<String, String> =
+        scenario.settings.iter().map(|(name, value)| (name.clone(), value.value.clone())).collect();
+    if !scenario.feature_gates.is_empty() {
+        let gates = scenario.feature_gates.iter().map(|(name, on)| format!("{name}={on}")).collect::<Vec<_>>();
+        all.insert("FEATURE_GATES".to_owned(), gates.join(","));
+    }
+    all
+}
+
+struct Checker<'a> {
+    path: &'a str,
+    mistakes: Vec<Mistake>,
+}
+
+impl Checker<'_> {
+    fn keep<T>(&mut self, result: Result<T, Mistake>) -> Option<T> {
+        result.map_err(|mistake| self.mistakes.push(mistake)).ok()
+    }
+
+    fn mistake<T>(&mut self, field: impl Into<String>, at: &Spanned<T>, what: impl Into<String>, allowed: impl Into<String>) {
+        self.mistakes.push(Mistake {
+            file: self.path.to_owned(),
+            line: line(at),
+            field: field.into(),
+            what: what.into(),
+            allowed: allowed.into(),
+        });
+    }
+
+    fn catalogue(&mut self, region: &Spanned<String>) -> Option<Catalogue> {
+        let catalogue = shipped::catalogue(&region.value);
+        if catalogue.types.is_empty() || catalogue.zones.is_empty() {
+            self.mistake("region", region, format!("unknown region {:?}", region.value), shipped::REGIONS.join(", "));
+            return None;
+        }
+        Some(catalogue)
+    }
+
+    fn replicas(&mut self, replicas: Option<&Spanned<u32>>) -> u32 {
+        match replicas {
+            Some(number) if !(1..=5).contains(&number.value) => {
+                self.mistake("replicas", number, format!("{} replicas", number.value), "1 to 5");
+                1
+            }
+            Some(number) => number.value,
+            None => 1,
+        }
+    }
+
+    /// A manifest file's path as the process sees it; it has to be there now.
+    fn file(&mut self, field: &str, file: &Spanned<String>) -> Option<String> {
+        let path = Scenario::resolve(self.path, &file.value);
+        if path.is_file() {
+            return path.to_str().map(str::to_owned);
+        }
+        let what = format!("no such file: {}", path.display());
+        self.mistake(field, file, what, "a manifest file, its path relative to the scenario's");
+        None
+    }
+
+    fn nodes(&mut self, nodes: &[NodeGroup], catalogue: &Catalogue) {
+        for (index, group) in nodes.iter().enumerate() {
+            let name = &group.instance_type;
+            if catalogue.instance_type(&name.value).is_none() {
+                let near = nearest(&name.value, catalogue);
+                let what = format!("unknown instance type {:?}", name.value);
+                self.mistake(format!("nodes[{index}].instanceType"), name, what, near);
+            }
+            if let Some(zone) = &group.zone {
+                self.zone(&format!("nodes[{index}].zone"), zone, catalogue);
+            }
+            if let Some(kind) = &group.capacity_type
+                && !["on-demand", "spot"].contains(&kind.value.as_str())
+            {
+                let what = format!("unknown capacity type {:?}", kind.value);
+                self.mistake(format!("nodes[{index}].capacityType"), kind, what, "on-demand, spot");
+            }
+        }
+    }
+
+    fn zone(&mut self, field: &str, zone: &Spanned<String>, catalogue: &Catalogue) {
+        if catalogue.zones.iter().any(|known| known.name == zone.value) {
+            return;
+        }
+        let names: Vec<&str> = catalogue.zones.iter().map(|known| known.name.as_str()).collect();
+        self.mistake(field, zone, format!("unknown zone {:?}", zone.value), names.join(", "));
+    }
+
+    fn settings(&mut self, scenario: &Scenario) {
+        for (name, value) in &scenario.settings {
+            let one = BTreeMap::from([(name.clone(), value.value.clone())]);
+            for error in dovetail_actors::settings::check(&one) {
+                self.mistake(format!("settings.{name}"), value, error.what, error.allowed);
+            }
+        }
+    }
+
+    fn faults(&mut self, faults: &scenario::Faults) -> FaultSettings {
+        let latency = faults.api_server.latency.as_ref();
+        let latency = latency.and_then(|text| self.keep(duration(self.path, "faults.apiServer.latency", text)));
+        FaultSettings {
+            api_server: ApiServerFaults {
+                error_rate: self.rate("faults.apiServer.errorRate", faults.api_server.error_rate.as_ref()),
+                latency: latency.unwrap_or_default(),
+                ..ApiServerFaults::default()
+            },
+            ec2: Ec2Faults {
+                error_rate: self.rate("faults.ec2.errorRate", faults.ec2.error_rate.as_ref()),
+                throttle_rate: self.rate("faults.ec2.throttleRate", faults.ec2.throttle_rate.as_ref()),
+                insufficient_capacity: self.globs(&faults.ec2.insufficient_capacity),
+                ..Ec2Faults::default()
+            },
+            sqs: SqsFaults {
+                duplicate_rate: self.rate("faults.sqs.duplicateRate", faults.sqs.duplicate_rate.as_ref()),
+                ..SqsFaults::default()
+            },
+        }
+    }
+
+    fn rate(&mut self, field: &str, rate: Option<&Spanned<f64>>) -> f64 {
+        let Some(rate) = rate else { return 0.0 };
+        if (0.0..=1.0).contains(&rate.value) {
+            return rate.value;
+        }
+        self.mistake(field, rate, format!("{} is no share", rate.value), "0 to 1");
+        0.0
+    }
+
+    fn globs(&mut self, globs: &[Spanned<String>]) -> Vec<String> {
+        for glob in globs {
+            if glob.value.split('/').count() != 3 {
+                let what = format!("{:?} is no type/zone/capacityType", glob.value);
+                self.mistake("faults.ec2.insufficientCapacity", glob, what, "three globs, such as m5.*/us-east-1a/spot");
+            }
+        }
+        globs.iter().map(|glob| glob.value.clone()).collect()
+    }
+
+    fn steps(&mut self, steps: &[Step], until: Duration, catalogue: Option<&Catalogue>) -> Vec<(Duration, Action)> {
+        let mut before = Duration::ZERO;
+        let mut checked = Vec::new();
+        for (index, step) in steps.iter().enumerate() {
+            let field = format!("steps[{index}]");
+            if let Some(at) = self.keep(duration(self.path, &format!("{field}.at"), &step.at)) {
+                if at < before {
+                    let what = format!("{} is in the past: the step before is at {}s", step.at.value, before.as_secs_f64());
+                    self.mistake(format!("{field}.at"), &step.at, what, "steps in the order of their times");
+                } else if at > until {
+                    let what = format!("{} comes after the end of the run", step.at.value);
+                    self.mistake(format!("{field}.at"), &step.at, what, "a time before `until`");
+                }
+                before = before.max(at);
+                checked.extend(self.action(&field, step, catalogue).map(|action| (at, action)));
+            }
+        }
+        checked
+    }
+
+    fn action(&mut self, field: &str, step: &Step, catalogue: Option<&Catalogue>) -> Option<Action> {
+        let mut found = Vec::new();
+        if let Some(scale) = &step.scale {
+            self.kind(field, "scale", &scale.kind, &["Deployment", "ReplicaSet", "StatefulSet"]);
+            found.push(Action::Scale {
+                kind: scale.kind.value.clone(),
+                namespace: scale.namespace.clone(),
+                name: scale.name.clone(),
+                replicas: scale.replicas,
+            });
+        }
+        if let Some(target) = &step.delete {
+            self.kind(field, "delete", &target.kind, crate::world::DELETABLE);
+            found.push(Action::Delete {
+                kind: target.kind.value.clone(),
+                namespace: target.namespace.clone(),
+                name: target.name.clone(),
+            });
+        }
+        if let Some(files) = &step.apply {
+            let files = files.iter().filter_map(|file| self.file(&format!("{field}.apply"), file)).collect();
+            found.push(Action::Apply { files });
+        }
+        if let Some(which) = &step.interrupt {
+            found.extend(self.interrupt(field, step, which));
+        }
+        if let Some(outage) = &step.kill {
+            let (replica, duration) = self.outage(field, &outage.replica, outage.duration.as_ref())?;
+            found.push(Action::Kill { replica, duration });
+        }
+        if let Some(outage) = &step.pause {
+            let (replica, duration) = self.outage(field, &outage.replica, outage.duration.as_ref())?;
+            found.push(Action::Pause { replica, duration });
+        }
+        if let Some(cut) = &step.partition {
+            found.push(self.partition(field, cut)?);
+        }
+        if let Some(down) = &step.zone_down {
+            if let Some(catalogue) = catalogue {
+                self.zone(&format!("{field}.zoneDown.zone"), &down.zone, catalogue);
+            }
+            let duration = down.duration.as_ref().map(|text| duration(self.path, &format!("{field}.zoneDown.for"), text));
+            let duration = duration.and_then(|result| self.keep(result));
+            found.push(Action::ZoneDown { zone: down.zone.value.clone(), duration });
+        }
+        if found.len() != 1 {
+            let what = format!("{} things to do in one step", found.len());
+            let allowed = "exactly one of scale, delete, apply, interrupt, kill, pause, partition, zoneDown";
+            self.mistake(field, &step.at, what, allowed);
+            return None;
+        }
+        found.pop()
+    }
+
+    fn kind(&mut self, field: &str, verb: &str, kind: &Spanned<String>, allowed: &[&str]) {
+        if !allowed.contains(&kind.value.as_str()) {
+            let what = format!("cannot {verb} a {:?}", kind.value);
+            self.mistake(format!("{field}.{verb}.kind"), kind, what, allowed.join(", "));
+        }
+    }
+
+    fn interrupt(&mut self, field: &str, step: &Step, which: &scenario::Interrupt) -> Option<Action> {
+        match (&which.spot, &which.node) {
+            (Some(share), None) => {
+                let number = share.value.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+                let Some(share_of_all) = number.filter(|number| (0.0..=100.0).contains(number)) else {
+                    let what = format!("{:?} is no percentage", share.value);
+                    self.mistake(format!("{field}.interrupt.spot"), share, what, "0% to 100%");
+                    return None;
+                };
+                Some(Action::InterruptSpot { share: share_of_all / 100.0 })
+            }
+            (None, Some(node)) => Some(Action::InterruptNode { node: node.clone() }),
+            _ => {
+                self.mistake(format!("{field}.interrupt"), &step.at, "says not which", "either spot: 25% or node: NAME");
+                None
+            }
+        }
+    }
+
+    fn outage(&mut self, field: &str, replica: &Spanned<String>, time: Option<&Spanned<String>>) -> Option<(ReplicaRef, Option<Duration>)> {
+        let which = match replica.value.as_str() {
+            "leader" => ReplicaRef::Leader,
+            text => match text.parse() {
+                Ok(number) => ReplicaRef::Number(number),
+                Err(_) => {
+                    let what = format!("unknown replica {text:?}");
+                    self.mistake(format!("{field}.replica"), replica, what, "a number from 0, or leader");
+                    return None;
+                }
+            },
+        };
+        let time = match time {
+            Some(text) => Some(self.keep(duration(self.path, &format!("{field}.for"), text))?),
+            None => None,
+        };
+        Some((which, time))
+    }
+
+    fn partition(&mut self, field: &str, cut: &scenario::Partition) -> Option<Action> {
+        let (replica, duration) = self.outage(field, &cut.replica, cut.duration.as_ref())?;
+        let mut from = Vec::new();
+        for name in &cut.from {
+            match name.value.as_str() {
+                "apiServer" => from.push(Service::ApiServer),
+                "ec2" => from.push(Service::Ec2),
+                "sqs" => from.push(Service::Sqs),
+                other => {
+                    self.mistake(format!("{field}.partition.from"), name, format!("unknown service {other:?}"), "apiServer, ec2, sqs");
+                }
+            }
+        }
+        if cut.from.is_empty() {
+            from = vec![Service::ApiServer, Service::Ec2, Service::Sqs];
+        }
+        let direction = match cut.direction.as_ref().map(|text| (text, text.value.as_str())) {
+            None | Some((_, "both")) => Direction::Both,
+            Some((_, "in")) => Direction::In,
+            Some((_, "out")) => Direction::Out,
+            Some((text, other)) => {
+                self.mistake(format!("{field}.partition.direction"), text, format!("unknown direction {other:?}"), "in, out, both");
+                Direction::Both
+            }
+        };
+        Some(Action::Partition { replica, from, direction, duration })
+    }
+}
+
+/// A few types that share a family or a beginning with what was written.
+fn nearest(name: &str, catalogue: &Catalogue) -> String {
+    let family = name.split('.').next().unwrap_or(name);
+    let names = catalogue.types.iter().map(|known| known.name.as_str());
+    let mut near: Vec<&str> = names.clone().filter(|known| known.split('.').next() == Some(family)).take(8).collect();
+    if near.is_empty() {
+        near = names.filter(|known| known.starts_with(family.get(..1).unwrap_or("m"))).take(8).collect();
+    }
+    format!("an EC2 type of the region, such as {}", near.join(", "))
+}

@@ -1,0 +1,148 @@
+//! A replica's cage: everything that it runs is one LocalSet. To kill it is to drop it, to pause it is not to poll it.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use tokio::task::LocalSet;
+
+/// A LocalSet that can be paused and killed from outside. Clones hold the same one.
+#[derive(Clone, Default)]
+pub struct Cage(Rc<RefCell<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    set: Option<Pin<Box<LocalSet>>>,
+    /// Raised at every start and every kill, so that a driver knows whether its set is still wanted.
+    life: u64,
+    paused: bool,
+    waker: Option<Waker>,
+}
+
+impl Cage {
+    /// Runs what `start` spawns until it is killed. What ran before ends first.
+    pub fn run(&self, start: impl Future<Output = ()> + 'static) {
+        self.kill();
+        let set = LocalSet::new();
+        set.spawn_local(start);
+        let life = {
+            let mut inner = self.0.borrow_mut();
+            inner.set = Some(Box::pin(set));
+            inner.paused = false;
+            inner.life
+        };
+        tokio::task::spawn_local(Driver { cage: self.clone(), life });
+    }
+
+    /// Ends everything in it at once, wherever it stands.
+    pub fn kill(&self) {
+        // Dropped outside of the borrow: what ends may look at us.
+        let set = {
+            let mut inner = self.0.borrow_mut();
+            inner.life += 1;
+            inner.set.take()
+        };
+        drop(set);
+        self.wake();
+    }
+
+    /// Nothing in it goes on until [`Cage::resume`]; time does.
+    pub fn pause(&self) {
+        self.0.borrow_mut().paused = true;
+    }
+
+    /// It goes on where it stood.
+    pub fn resume(&self) {
+        self.0.borrow_mut().paused = false;
+        self.wake();
+    }
+
+    /// Whether something runs in it (paused or not).
+    pub fn alive(&self) -> bool {
+        self.0.borrow().set.is_some()
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.0.borrow_mut().waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Polls the set as a task of the world's.
+struct Driver {
+    cage: Cage,
+    life: u64,
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut inner = self.cage.0.borrow_mut();
+        if inner.life != self.life {
+            return Poll::Ready(());
+        }
+        inner.waker = Some(context.waker().clone());
+        if inner.paused {
+            return Poll::Pending;
+        }
+        let Some(mut set) = inner.set.take() else { return Poll::Ready(()) };
+        // Not borrowed while it runs: what runs in it may pause or kill its own replica.
+        drop(inner);
+        if set.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        let mut inner = self.cage.0.borrow_mut();
+        if inner.life != self.life {
+            drop(inner);
+            return Poll::Ready(());
+        }
+        inner.set = Some(set);
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    fn counter(count: Rc<Cell<u32>>) -> impl Future<Output = ()> {
+        async move {
+            tokio::task::spawn_local(async move {
+                loop {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    count.set(count.get() + 1);
+                }
+            });
+            std::future::pending::<()>().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_paused_stands_still_and_what_is_killed_ends() {
+        LocalSet::new()
+            .run_until(async {
+                let (cage, count) = (Cage::default(), Rc::new(Cell::new(0)));
+                cage.run(counter(count.clone()));
+                tokio::time::sleep(Duration::from_millis(2500)).await;
+                assert_eq!(count.get(), 2);
+                cage.pause();
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                assert_eq!(count.get(), 2);
+                cage.resume();
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                assert!(count.get() >= 3);
+                cage.kill();
+                let at_death = count.get();
+                assert!(!cage.alive());
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                assert_eq!(count.get(), at_death);
+                assert_eq!(Rc::strong_count(&count), 1, "what ran in it has been dropped");
+            })
+            .await;
+    }
+}

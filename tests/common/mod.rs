@@ -1,0 +1,72 @@
+//! What tests of the binary from outside share.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A file beside the repository that tests may read, or `None` (and a note) where it is not there.
+pub fn shared(path: &str) -> Option<PathBuf> {
+    let found = root().parent()?.join("shared").join(path);
+    if !found.exists() {
+        eprintln!("skipped: {} is not there", found.display());
+        return None;
+    }
+    Some(found)
+}
+
+/// Runs the binary.
+pub fn dovetail(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_dovetail"))
+        .args(args)
+        .current_dir(root())
+        .env_remove("CLUSTER_NAME")
+        .env_remove("AWS_REGION")
+        .output()
+        .expect("the binary starts")
+}
+
+/// Its standard output as text.
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+/// Its standard error as text.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+/// Its standard output as JSON, after an exit with the status expected.
+pub fn json(output: &Output, status: i32) -> serde_json::Value {
+    assert_eq!(output.status.code(), Some(status), "stderr: {}", stderr(output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// A file of a test's own under target/.
+pub fn scratch(name: &str) -> PathBuf {
+    let folder = root().join("target/test-scratch");
+    std::fs::create_dir_all(&folder).expect("target/ is writable");
+    folder.join(name)
+}
+
+/// Writes a file of a test's own.
+pub fn write(name: &str, text: &str) -> String {
+    let path = scratch(name);
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("target/ is writable");
+    std::fs::write(&path, text).expect("target/ is writable");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+/// Runs one of the Python checkers; its output is shown when it finds something.
+pub fn python(args: &[&str]) -> Output {
+    Command::new("python3").args(args).current_dir(root()).output().expect("python3 starts")
+}
+
+/// The path as an argument.
+pub fn arg(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}

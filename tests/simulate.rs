@@ -1,0 +1,132 @@
+//! `simulate` on the posts' stories: the report by the contract, checked against the events by an audit that does not
+//! know the engine.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+use common::{arg, dovetail, json, python, root, scratch, shared, stderr, stdout};
+use serde_json::Value;
+
+/// The report of a scenario, after the audit has agreed with it.
+fn simulate(name: &str, status: i32, more: &[&str]) -> Option<Value> {
+    shared("seeds")?;
+    let scenario = root().join(format!("tests/simulation/scenarios/{name}.yaml"));
+    let events = scratch(&format!("{name}{}.jsonl", more.join("")));
+    let mut args = vec!["simulate", arg(&scenario), "--json", "--events", arg(&events)];
+    args.extend(more);
+    let output = dovetail(&args);
+    let report = json(&output, status);
+    let saved = scratch(&format!("{name}{}.report.json", more.join("")));
+    std::fs::write(&saved, &output.stdout).unwrap();
+    let audit = python(&["tests/simulation/audit.py", arg(&events), arg(&saved)]);
+    assert!(audit.status.success(), "{name}: {}{}", stdout(&audit), stderr(&audit));
+    Some(report)
+}
+
+fn violations(report: &Value) -> usize {
+    report["invariants"]["violations"].as_array().unwrap().len()
+}
+
+fn first<'a>(report: &'a Value, event: &str) -> &'a Value {
+    let timeline = report["timeline"].as_array().unwrap();
+    timeline.iter().find(|line| line["event"] == event).unwrap_or_else(|| panic!("no {event} in the timeline"))
+}
+
+#[test]
+fn the_three_workloads_of_100_vcpus_are_bound() {
+    for (name, pods) in [("003-inflate-400", 400), ("003-inflate-100", 100), ("003-inflate-10", 10)] {
+        let Some(report) = simulate(name, 0, &[]) else { return };
+        assert_eq!(report["pods"]["total"], pods, "{name}");
+        assert_eq!(report["pods"]["bound"], pods, "{name}");
+        assert_eq!(violations(&report), 0, "{name}");
+        let nodes = report["nodes"].as_array().unwrap();
+        assert_eq!(nodes.len(), usize::try_from(report["launched"].as_u64().unwrap()).unwrap(), "{name}");
+        assert!(nodes.iter().all(|node| node["capacityType"] == "spot" && node["beforehand"] == false), "{name}");
+    }
+}
+
+#[test]
+fn the_story_is_the_posts() {
+    let Some(report) = simulate("003-inflate-400", 0, &[]) else { return };
+    let order = ["batched", "packed", "nodeclaim-created", "launched", "registered", "initialized", "bound"];
+    let times: Vec<f64> = order.iter().map(|event| first(&report, event)["t"].as_f64().unwrap()).collect();
+    assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{order:?} at {times:?}");
+    let launched = first(&report, "launched");
+    for field in ["instanceId", "instanceType", "zone", "capacityType", "hostname"] {
+        assert!(launched[field].is_string(), "{field} of {launched}");
+    }
+}
+
+#[test]
+fn a_node_that_is_there_is_filled_first() {
+    let Some(report) = simulate("000-existing-node-first", 0, &[]) else { return };
+    assert_eq!(report["pods"]["bound"], 10);
+    let nodes = report["nodes"].as_array().unwrap();
+    let old = nodes.iter().find(|node| node["beforehand"] == true).unwrap();
+    assert_eq!(old["pods"], 1, "an m5.large holds one pod of one CPU beside what the kubelet keeps");
+    for node in nodes.iter().filter(|node| node["beforehand"] == false) {
+        assert!(["m5.large", "m5.2xlarge"].contains(&node["instanceType"].as_str().unwrap()));
+    }
+}
+
+#[test]
+fn a_constrained_pool_keeps_its_word() {
+    let Some(report) = simulate("003-constrained", 0, &[]) else { return };
+    assert_eq!(report["pods"]["bound"], 6);
+    for node in report["nodes"].as_array().unwrap() {
+        assert!(["m5.large", "m5.2xlarge"].contains(&node["instanceType"].as_str().unwrap()));
+        assert!(["us-west-2a", "us-west-2b"].contains(&node["zone"].as_str().unwrap()));
+        assert_eq!(node["labels"]["billing-team"], "my-team");
+    }
+}
+
+#[test]
+fn the_pod_that_fits_neither_pool_is_named_with_its_reason() {
+    let Some(report) = simulate("003-two-pools", 1, &[]) else { return };
+    assert_eq!(report["pods"]["bound"], 2);
+    let reason = report["pods"]["pending"]["default/web-on-spot"].as_str().expect("the third pod is pending");
+    assert!(reason.contains("on-demand-only") && reason.contains("spot-only"), "{reason}");
+}
+
+#[test]
+fn faults_delay_but_nothing_is_lost_or_launched_twice() {
+    for seed in ["7", "8", "9", "10", "11"] {
+        let Some(report) = simulate("faults", 0, &["--seed", seed]) else { return };
+        assert_eq!(report["pods"]["bound"], 400, "seed {seed}");
+        assert_eq!(violations(&report), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn one_seed_in_two_processes_gives_the_same_events_byte_for_byte() {
+    if shared("seeds").is_none() {
+        return;
+    }
+    let logs = ["a", "b"].map(|run| {
+        let events = scratch(&format!("twice-{run}.jsonl"));
+        let output =
+            dovetail(&["simulate", "tests/simulation/scenarios/faults.yaml", "--json", "--events", arg(&events)]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        (std::fs::read(events).unwrap(), output.stdout)
+    });
+    assert!(logs[0].0.len() > 10_000, "the log has something in it");
+    assert!(logs[0] == logs[1], "two runs of one seed differ");
+}
+
+#[test]
+fn a_report_that_lies_is_caught() {
+    let Some(report) = simulate("003-inflate-10", 0, &[]) else { return };
+    let events = scratch("003-inflate-10.jsonl");
+    let lies: [(&str, fn(&mut Value)); 4] = [
+        ("bound", |report| report["pods"]["bound"] = 9.into()),
+        ("launched", |report| report["launched"] = 99.into()),
+        ("cost", |report| report["costTotal"] = 0.into()),
+        ("node", |report| report["nodes"][0]["zone"] = "eu-west-1z".into()),
+    ];
+    for (name, lie) in lies {
+        let mut lying = report.clone();
+        lie(&mut lying);
+        let path = common::write(&format!("lie-{name}.json"), &lying.to_string());
+        let audit = python(&["tests/simulation/audit.py", arg(&events), &path]);
+        assert_eq!(audit.status.code(), Some(1), "{name}: {}", stdout(&audit));
+    }
+}
