@@ -65,8 +65,12 @@ pub(crate) fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
             instances.node("item", |xml| launched_xml(&pools[*index], ids, xml));
         }
     }
-    xml.node("errorSet", |xml| drop(xml.append(&errors)));
-    xml.node("fleetInstanceSet", |xml| drop(xml.append(&instances)));
+    xml.node("errorSet", |xml| {
+        xml.append(&errors);
+    });
+    xml.node("fleetInstanceSet", |xml| {
+        xml.append(&instances);
+    });
     cx.notes.push(("fleet", Value::from(&*fleet)));
     cx.state.tags.insert(fleet.clone(), tags::specified(form, "fleet"));
     cx.remember("CreateFleet", form, &xml);
