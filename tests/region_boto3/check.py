@@ -385,7 +385,7 @@ def the_cluster_and_the_caller_are_known():
     refused("ResourceNotFoundException", EKS.describe_cluster, name="absent")
     assert STS.get_caller_identity()["Account"] == cluster["arn"].split(":")[4]
     role = f"arn:aws:iam::111122223333:role/{CLUSTER}"
-    assumed = STS.assume_role_with_web_identity(RoleArn=role, RoleSessionName="s", WebIdentityToken="t" * 20)
+    assumed = STS.assume_role_with_web_identity(RoleArn=role, RoleSessionName="session", WebIdentityToken="t" * 20)
     assert assumed["Credentials"]["Expiration"] > datetime.now(timezone.utc)
 
 

@@ -13,7 +13,7 @@ use serde_json::json;
 
 fn fleet(subnet: &str, types: &[&str], more: &str) -> String {
     let mut body = format!(
-        "Action=CreateFleet&Type=instant&LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName=lt\
+        "Action=CreateFleet&Type=instant&LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName=nodes\
          &LaunchTemplateConfigs.1.LaunchTemplateSpecification.Version=%24Latest\
          &TargetCapacitySpecification.TotalTargetCapacity=1{more}"
     );
@@ -96,7 +96,6 @@ async fn a_fleet_that_cannot_reach_its_minimum_launches_nothing() {
 async fn addresses_leave_the_subnet_with_the_launch_and_come_back_with_the_end() {
     let region = region(1);
     let subnet = prepare(&region, "us-east-1a").await;
-    let free = || async { text(&ec2(&region, "Action=DescribeSubnets").await.1, "availableIpAddressCount").to_owned() };
     let (_, xml) = ec2(&region, &format!("Action=DescribeSubnets&SubnetId.1={subnet}")).await;
     assert_eq!(text(&xml, "availableIpAddressCount"), "8187");
     let ids = launched(&region, &fleet(&subnet, &["m5.large"], "")).await;
@@ -105,7 +104,6 @@ async fn addresses_leave_the_subnet_with_the_launch_and_come_back_with_the_end()
     ec2(&region, &format!("Action=TerminateInstances&InstanceId.1={}", ids[0])).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(text(&ec2(&region, &one).await.1, "availableIpAddressCount"), "8187");
-    assert!(!free().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! boto3 against the region, over HTTP: see `tests/region_boto3/README.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::disallowed_methods, reason = "a test on real time, beside a real process")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,14 +44,18 @@ async fn boto3_reads_from_the_region_what_it_reads_from_aws() {
     let region = Region::new(RegionConfig::new("us-east-1", "demo"), clock.clone(), EventLog::new(clock), faults);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let mut check = tokio::process::Command::new(python);
-    check.arg(root().join("tests/region_boto3/check.py")).args([&endpoint, "demo"]).kill_on_drop(true);
+    let mut check = Command::new(python);
+    check.arg(root().join("tests/region_boto3/check.py")).args([&endpoint, "demo"]);
+    // The region is served by this thread, so the script is waited for on another.
+    let (done, mut finished) = tokio::sync::oneshot::channel();
+    let waiter = std::thread::spawn(move || drop(done.send(check.output().unwrap())));
     let output = tokio::select! {
         biased;
         never = serve(region.clone(), listener) => panic!("the listener failed: {never:?}"),
         () = region.run() => unreachable!("the agenda is worked off for ever"),
-        output = check.output() => output.unwrap(),
+        output = &mut finished => output.unwrap(),
     };
+    waiter.join().unwrap();
     let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}\n{wrong}");
     println!("{said}");

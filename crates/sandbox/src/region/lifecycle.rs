@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::config::ACCOUNT;
@@ -90,16 +91,25 @@ impl Region {
 }
 
 impl Cx<'_> {
-    /// Lets happen what is due.
+    /// Lets happen what is due, each at its own time: what follows from it is planned from then on.
     pub fn settle(&mut self) {
-        while let Some((_, due)) = self.state.next_due(self.now) {
-            match due {
-                Due::Runs(id) => self.come_up(&id),
-                Due::Terminates(id) => self.terminated(&id),
-                Due::Forgotten(id) => drop(self.state.instances.remove(&id)),
-                Due::Reclaimed(id) => self.reclaim(&id),
-                Due::Tagged(resource, key, value) => self.apply_tag(&resource, &key, value),
-            }
+        let (now, wall) = (self.now, self.wall);
+        while let Some((at, due)) = self.state.next_due(now) {
+            let ago = SignedDuration::try_from(now.saturating_sub(at)).unwrap_or(SignedDuration::ZERO);
+            self.now = at;
+            self.wall = wall.saturating_sub(ago).unwrap_or(wall);
+            self.happen(due);
+        }
+        (self.now, self.wall) = (now, wall);
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Runs(id) => self.come_up(&id),
+            Due::Terminates(id) => self.terminated(&id),
+            Due::Forgotten(id) => drop(self.state.instances.remove(&id)),
+            Due::Reclaimed(id) => self.reclaim(&id),
+            Due::Tagged(resource, key, value) => self.apply_tag(&resource, &key, value),
         }
     }
 

@@ -59,13 +59,13 @@ pub fn text<'a>(xml: &'a str, name: &str) -> &'a str {
     texts(xml, name).first().copied().unwrap_or_else(|| panic!("no <{name}> in {xml}"))
 }
 
-/// Creates the launch template `lt` with an image of the architecture, and gives the subnet of a zone.
+/// Creates the launch template `nodes` with an image of the architecture, and gives the subnet of a zone.
 pub async fn prepare(region: &Region, zone: &str) -> String {
     let path = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id";
     let image = region.parameter(path).unwrap();
     let (status, body) = ec2(
         region,
-        &format!("Action=CreateLaunchTemplate&LaunchTemplateName=lt&LaunchTemplateData.ImageId={image}&LaunchTemplateData.IamInstanceProfile.Name=KarpenterNodeInstanceProfile-demo"),
+        &format!("Action=CreateLaunchTemplate&LaunchTemplateName=nodes&LaunchTemplateData.ImageId={image}&LaunchTemplateData.IamInstanceProfile.Name=KarpenterNodeInstanceProfile-demo"),
     )
     .await;
     assert_eq!(status, 200, "{body}");
