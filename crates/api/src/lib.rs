@@ -1,6 +1,8 @@
 //! Kubernetes types of karpenter.sh and karpenter.k8s.aws, their CRDs, conversions and the reading of manifests.
 
+pub mod convert;
 pub mod crds;
+pub mod manifest;
 pub mod names;
 pub mod quantity;
 pub mod schema;

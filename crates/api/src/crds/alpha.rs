@@ -8,6 +8,7 @@ use super::{
     parts::{self, object, rule, with},
     root,
 };
+use crate::names::labels;
 
 /// The operators of the alpha versions.
 const OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
@@ -20,7 +21,7 @@ pub fn provisioner() -> Value {
         "labels": parts::template_labels(),
         "taints": parts::taints(),
         "startupTaints": parts::taints(),
-        "requirements": parts::requirements(&OPERATORS, true, false),
+        "requirements": parts::requirements(&OPERATORS, true, false, &[labels::INSTANCE_PODS, labels::INSTANCE_AMI_ID]),
         "kubeletConfiguration": kubelet(true),
         "provider": provider(),
         "providerRef": object(

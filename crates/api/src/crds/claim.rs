@@ -11,7 +11,7 @@ use super::{
 pub fn schema() -> Value {
     let spec = object(
         json!({
-            "requirements": parts::requirements(&pool::OPERATORS, false, true),
+            "requirements": parts::requirements(&pool::OPERATORS, false, true, &[]),
             "resources": object(json!({"requests": parts::resource_list()}), &[]),
             "taints": parts::taints(),
             "startupTaints": parts::taints(),

@@ -74,8 +74,8 @@ pub fn taints() -> Value {
 }
 
 /// Which keys a pool or a claim may not write: `value` is the CEL name of the key.
-fn restricted(value: &str, pool: bool) -> Vec<Value> {
-    let aws: Vec<String> = labels::AWS_WELL_KNOWN.iter().map(|key| format!("{key:?}")).collect();
+fn restricted(value: &str, pool: bool, older: &[&str]) -> Vec<Value> {
+    let aws: Vec<String> = labels::AWS_WELL_KNOWN.iter().chain(older).map(|key| format!("{key:?}")).collect();
     let mut rules = vec![
         rule(
             &format!(
@@ -100,7 +100,7 @@ fn restricted(value: &str, pool: bool) -> Vec<Value> {
 
 /// Labels of a template.
 pub fn template_labels() -> Value {
-    let rules: Vec<Value> = restricted("x", true)
+    let rules: Vec<Value> = restricted("x", true, &[])
         .into_iter()
         .map(|mut rule| {
             let written = rule["rule"].as_str().unwrap_or_default().to_string();
@@ -116,18 +116,13 @@ pub fn template_labels() -> Value {
     })
 }
 
-/// Requirements of a pool (`pool`) or a claim, with the operators of that version.
-pub fn requirements(operators: &[&str], pool: bool, min_values: bool) -> Value {
+/// Requirements of a pool (`pool`) or a claim, with the operators of that version and the labels that only it knows.
+pub fn requirements(operators: &[&str], pool: bool, min_values: bool, older: &[&str]) -> Value {
     let mut properties = json!({
-        "key": {"type": "string", "maxLength": 316, "pattern": KEY, "x-kubernetes-validations": restricted("self", pool)},
+        "key": {"type": "string", "maxLength": 316, "pattern": KEY, "x-kubernetes-validations": restricted("self", pool, older)},
         "operator": {"type": "string", "enum": operators},
-        "values": {"type": "array", "items": {"type": "string"}, "maxLength": 63, "pattern": LABEL_VALUE, "x-kubernetes-list-type": "atomic"},
+        "values": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
     });
-    if let Some(values) = properties["values"].as_object_mut() {
-        // Length and pattern of a list say nothing; Karpenter's CRD has them there by mistake, ours leaves them out.
-        values.remove("maxLength");
-        values.remove("pattern");
-    }
     let mut rules = vec![
         rule(
             "self.operator != 'In' || (has(self.values) && self.values.size() != 0)",

@@ -49,7 +49,7 @@ fn template_spec() -> Value {
     );
     object(
         json!({
-            "requirements": parts::requirements(&OPERATORS, true, true),
+            "requirements": parts::requirements(&OPERATORS, true, true, &[]),
             "taints": parts::taints(),
             "startupTaints": parts::taints(),
             "nodeClassRef": node_class_ref,

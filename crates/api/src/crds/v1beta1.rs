@@ -61,7 +61,7 @@ pub fn pool() -> Value {
 
 fn template_spec() -> Value {
     json!({
-        "requirements": parts::requirements(&OPERATORS, true, true),
+        "requirements": parts::requirements(&OPERATORS, true, true, &[]),
         "taints": parts::taints(),
         "startupTaints": parts::taints(),
         "kubelet": kubelet(false),
@@ -75,7 +75,7 @@ fn template_spec() -> Value {
 /// NodeClaim.
 pub fn claim() -> Value {
     let mut spec = template_spec();
-    spec["requirements"] = parts::requirements(&OPERATORS, false, true);
+    spec["requirements"] = parts::requirements(&OPERATORS, false, true, &[]);
     spec["resources"] = object(json!({"requests": parts::resource_list()}), &[]);
     root("NodeClaim of v1beta1", object(spec, &["nodeClassRef", "requirements"]), claim::status())
 }

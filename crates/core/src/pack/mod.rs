@@ -1,7 +1,36 @@
 //! Packing: which nodes to launch for the pods that wait, and why some get none.
+//!
+//! The problem is compiled once ([`context`]): requirements become sets of instance types and of offerings, equal
+//! pods become classes, amounts become ranks. [`solve`] then fills existing nodes, plans new ones pool by pool
+//! ([`cost`] or [`fewest`]) and explains what is left.
 
+mod alternatives;
+mod bits;
+mod classes;
+mod columns;
+mod context;
+mod cost;
+mod daemons;
+mod draft;
+mod existing;
+mod explain;
+mod fewest;
+mod finish;
+mod item;
+mod joint;
+mod limits;
+mod offers;
+mod options;
 mod plan;
+mod pools;
+mod ranks;
 mod reason;
+mod solve;
+mod taints;
+mod topology;
+mod warnings;
 
 pub use plan::{LaunchOption, Options, Packing, PlannedClaim};
 pub use reason::{PoolReason, Reason, Removed, Rule};
+pub use solve::solve;
+pub use warnings::warnings;

@@ -1,0 +1,134 @@
+//! Provisioner to NodePool, with the class that an inline provider means (aws spec 10.1, 10.3).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Context, ConvertError, Converted, kubelet, metadata, template};
+use crate::{
+    names::{alias, annotations, labels},
+    v1::{
+        Budget, ConsolidationPolicy, Disruption, DurationOrNever, NodeClaimTemplate, NodeClaimTemplateSpec,
+        NodeClassRef, NodePool, NodePoolSpec, NodeSelectorRequirement, Operator, TemplateMetadata,
+    },
+    v1alpha5::{Provisioner, ProvisionerSpec},
+    v1beta1,
+};
+
+/// Converts a Provisioner. What alpha's webhook added when it was absent is added here: os linux, arch amd64, capacity type
+/// on-demand, and categories c, m, r above generation 2 unless type, family, category or generation is named.
+///
+/// # Errors
+/// Its provider names a launch template, which v1 does not know.
+pub fn provisioner(old: &Provisioner, context: &Context) -> Result<Converted, ConvertError> {
+    let spec = &old.spec;
+    let mut warnings = Vec::new();
+    let mut pool_metadata = metadata(old);
+    let notes = pool_metadata.annotations.get_or_insert_default();
+    if let Some(ttl) = spec.ttl_seconds_after_empty {
+        notes.insert(annotations::TTL_SECONDS_AFTER_EMPTY.into(), ttl.to_string());
+    }
+    let kubelet = spec.kubelet_configuration.clone().map(|written| kubelet::without_runtime(written, &mut warnings));
+    let (node_class_ref, node_class) = if let Some(reference) = &spec.provider_ref {
+        if let Some(kubelet) = &kubelet {
+            kubelet::note(notes, kubelet);
+        }
+        (class_ref(reference), None)
+    } else {
+        let aws = spec.provider.clone().unwrap_or_default();
+        let mut class = template::inline(&aws, metadata(old), context, &mut warnings)?;
+        class.spec.kubelet = kubelet;
+        (NodeClassRef::ec2(old.metadata.name.clone().unwrap_or_default()), Some(class))
+    };
+    let template = NodeClaimTemplate {
+        metadata: TemplateMetadata { labels: spec.labels.clone(), annotations: renamed(&spec.annotations) },
+        spec: NodeClaimTemplateSpec {
+            requirements: requirements(spec, &mut warnings),
+            taints: spec.taints.clone(),
+            startup_taints: spec.startup_taints.clone(),
+            node_class_ref,
+            termination_grace_period: None,
+            expire_after: spec.ttl_seconds_until_expired.map_or(DurationOrNever::Never, DurationOrNever::from_secs),
+        },
+    };
+    let limits = spec.limits.clone().map(|limits| limits.resources);
+    let pool = NodePoolSpec { template, disruption: disruption(spec), limits, weight: spec.weight, replicas: None };
+    let node_pool = NodePool { metadata: pool_metadata, spec: pool, status: None };
+    Ok(Converted { node_pool: Some(node_pool), node_class, node_claim: None, warnings })
+}
+
+/// The class that an older reference means: without a group ours, AWSNodeTemplate its successor.
+pub(super) fn class_ref(old: &v1beta1::NodeClassRef) -> NodeClassRef {
+    let group =
+        old.api_version.as_deref().and_then(|version| version.split('/').next()).filter(|group| !group.is_empty());
+    let kind = old.kind.as_deref().filter(|kind| !kind.is_empty() && *kind != "AWSNodeTemplate");
+    NodeClassRef {
+        group: group.unwrap_or(crate::names::AWS_GROUP).into(),
+        kind: kind.unwrap_or("EC2NodeClass").into(),
+        name: old.name.clone(),
+    }
+}
+
+/// Annotations under their names of today.
+fn renamed(old: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    old.iter()
+        .map(|(key, value)| match key.as_str() {
+            annotations::DO_NOT_CONSOLIDATE | annotations::DO_NOT_EVICT => {
+                (annotations::DO_NOT_DISRUPT.into(), value.clone())
+            }
+            _ => (key.clone(), value.clone()),
+        })
+        .collect()
+}
+
+fn requirements(spec: &ProvisionerSpec, warnings: &mut Vec<String>) -> Vec<NodeSelectorRequirement> {
+    let mut all = Vec::new();
+    for written in &spec.requirements {
+        if matches!(written.key.as_str(), labels::INSTANCE_PODS | labels::INSTANCE_AMI_ID) {
+            warnings.push(format!("label {} is gone; the requirement is left out", written.key));
+            continue;
+        }
+        all.push(NodeSelectorRequirement { key: alias::normalize(&written.key).into(), ..written.clone() });
+    }
+    let named: BTreeSet<String> = all
+        .iter()
+        .map(|written| written.key.clone())
+        .chain(spec.labels.keys().map(|key| alias::normalize(key).into()))
+        .collect();
+    let absent = |keys: &[&str]| keys.iter().all(|key| !named.contains(*key));
+    for (key, value) in [(labels::OS, "linux"), (labels::ARCH, "amd64"), (labels::CAPACITY_TYPE, labels::ON_DEMAND)] {
+        if absent(&[key]) {
+            all.push(NodeSelectorRequirement::new(key, Operator::In, [value]));
+        }
+    }
+    let kinds =
+        [labels::INSTANCE_TYPE, labels::INSTANCE_FAMILY, labels::INSTANCE_CATEGORY, labels::INSTANCE_GENERATION];
+    if absent(&kinds) {
+        all.push(NodeSelectorRequirement::new(labels::INSTANCE_CATEGORY, Operator::In, ["c", "m", "r"]));
+        all.push(NodeSelectorRequirement::new(labels::INSTANCE_GENERATION, Operator::Gt, ["2"]));
+    }
+    all
+}
+
+/// When nodes go. A TTL is exact and knows no budget, so empty nodes have none; the annotation on the pool says so besides.
+fn disruption(spec: &ProvisionerSpec) -> Disruption {
+    let consolidates = spec.consolidation.and_then(|consolidation| consolidation.enabled) == Some(true);
+    match spec.ttl_seconds_after_empty {
+        Some(ttl) => Disruption {
+            consolidate_after: DurationOrNever::from_secs(ttl),
+            consolidation_policy: ConsolidationPolicy::WhenEmpty,
+            budgets: vec![
+                Budget { nodes: "100%".into(), reasons: vec!["Empty".into()], ..Budget::default() },
+                Budget { reasons: vec!["Drifted".into(), "Underutilized".into()], ..Budget::default() },
+            ],
+        },
+        None if consolidates => Disruption {
+            consolidate_after: DurationOrNever::from_secs(0),
+            consolidation_policy: ConsolidationPolicy::WhenEmptyOrUnderutilized,
+            ..Disruption::default()
+        },
+        None => Disruption {
+            consolidate_after: DurationOrNever::Never,
+            consolidation_policy: ConsolidationPolicy::WhenEmpty,
+            ..Disruption::default()
+        },
+    }
+}

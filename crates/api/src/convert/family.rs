@@ -1,0 +1,75 @@
+//! The image family of a converted class.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::Context;
+use crate::{
+    names::annotations,
+    v1::{AmiSelectorTerm, BlockDevice, BlockDeviceMapping, EC2NodeClassSpec},
+};
+
+/// The first minor version of Kubernetes without AL2 images.
+const WITHOUT_AL2: u32 = 33;
+
+/// Sets family and image terms of `class` from what the older version said. AL2 is what the alpha kinds meant when no
+/// family was named; where it has no images any more, AL2023 takes its place.
+pub(super) fn settle(
+    class: &mut EC2NodeClassSpec,
+    said: Option<&str>,
+    notes: &mut BTreeMap<String, String>,
+    context: &Context,
+    warnings: &mut Vec<String>,
+) {
+    let family = said.unwrap_or("AL2");
+    let al2_ends = context.kubernetes_minor.is_none_or(|minor| minor >= WITHOUT_AL2);
+    if family == "Ubuntu" {
+        return ubuntu(class, notes, warnings);
+    }
+    if !class.ami_selector_terms.is_empty() || family == "Custom" {
+        class.ami_family = Some(family.into());
+        return;
+    }
+    let family = match (said, family) {
+        (None, "AL2") if al2_ends => {
+            warnings
+                .push("no amiFamily is named; AL2023 is used, since AL2 has no images from Kubernetes 1.33 on".into());
+            "AL2023"
+        }
+        (Some("AL2"), _) if al2_ends => {
+            warnings.push("amiFamily AL2 has no images from Kubernetes 1.33 on; name AL2023 or Bottlerocket".into());
+            "AL2"
+        }
+        (_, other) => other,
+    };
+    let version = notes.get(annotations::ALIAS_VERSION).map_or("latest", String::as_str);
+    let alias = format!("{}@{version}", family.to_ascii_lowercase());
+    class.ami_selector_terms = vec![AmiSelectorTerm { alias: Some(alias), ..Default::default() }];
+}
+
+/// Ubuntu has no family of its own any more: AL2's user data on Ubuntu's disk, the image by the user's own terms.
+fn ubuntu(class: &mut EC2NodeClassSpec, notes: &mut BTreeMap<String, String>, warnings: &mut Vec<String>) {
+    let incompatible = class.ami_selector_terms.is_empty();
+    let mut fields = vec!["amiFamily"];
+    class.ami_family = Some("AL2".into());
+    if class.block_device_mappings.is_empty() {
+        fields.push("blockDeviceMappings");
+        class.block_device_mappings = vec![BlockDeviceMapping {
+            device_name: Some("/dev/sda1".into()),
+            root_volume: Some(true),
+            ebs: Some(BlockDevice {
+                encrypted: Some(true),
+                volume_type: Some("gp3".into()),
+                volume_size: Some(k8s_openapi::apimachinery::pkg::api::resource::Quantity("20Gi".into())),
+                ..Default::default()
+            }),
+        }];
+    }
+    if incompatible {
+        fields.push("incompatible");
+        class.ami_selector_terms = vec![AmiSelectorTerm { id: Some("ami-placeholder".into()), ..Default::default() }];
+        warnings.push("amiFamily Ubuntu is no longer known; name the images in amiSelectorTerms".into());
+    }
+    notes.insert(annotations::V1BETA1_UBUNTU.into(), json!(fields.join(",")).as_str().unwrap_or_default().into());
+}

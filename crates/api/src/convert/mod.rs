@@ -1,0 +1,170 @@
+//! Older versions to v1 (aws spec 10.1 to 10.5). A conversion writes every value out that the older version meant, so that
+//! v1's defaults never change the meaning.
+//!
+//! ```
+//! use dovetail_api::{convert, v1::ConsolidationPolicy, v1alpha5::{Provisioner, ProvisionerSpec}};
+//! let old = Provisioner::new("default", ProvisionerSpec { ttl_seconds_after_empty: Some(30), ..Default::default() });
+//! let converted = convert::provisioner(&old, &convert::Context::new("demo"))?;
+//! let pool = converted.node_pool.ok_or("a pool")?;
+//! assert_eq!(pool.spec.disruption.consolidation_policy, ConsolidationPolicy::WhenEmpty);
+//! assert_eq!(converted.node_class.ok_or("a class")?.spec.role.as_deref(), Some("KarpenterNodeRole-demo"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod alpha;
+mod beta;
+mod family;
+mod kubelet;
+mod selector;
+mod template;
+#[cfg(test)]
+mod tests;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use thiserror::Error;
+
+pub use alpha::provisioner;
+pub use beta::{node_claim, node_class, node_pool};
+pub use kubelet::settle_kubelets;
+pub use template::node_template;
+
+use crate::{
+    names::{annotations, tags},
+    schema::Path,
+    v1,
+};
+
+/// What a conversion has to know of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Context {
+    /// Name of the cluster: what discovery tags and the node role are called by.
+    pub cluster_name: String,
+    /// Minor version of Kubernetes 1.x; AL2 images end at 1.32. `None` when not known.
+    pub kubernetes_minor: Option<u32>,
+}
+
+impl Context {
+    /// A context without a known version of Kubernetes.
+    pub fn new(cluster_name: impl Into<String>) -> Self {
+        Self { cluster_name: cluster_name.into(), kubernetes_minor: None }
+    }
+
+    /// The role of nodes when none is named.
+    pub fn node_role(&self) -> String {
+        format!("KarpenterNodeRole-{}", self.cluster_name)
+    }
+
+    /// The tags by which the cluster's subnets and security groups are found when no selector is named.
+    fn discovery(&self) -> std::collections::BTreeMap<String, String> {
+        [(tags::DISCOVERY.to_string(), self.cluster_name.clone())].into()
+    }
+}
+
+/// What an older object means.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Converted {
+    /// The pool, of a Provisioner or an older NodePool.
+    pub node_pool: Option<v1::NodePool>,
+    /// The class: of an AWSNodeTemplate or an older EC2NodeClass, or of a Provisioner that references none.
+    pub node_class: Option<v1::EC2NodeClass>,
+    /// The claim, of an older NodeClaim.
+    pub node_claim: Option<v1::NodeClaim>,
+    /// What the user should know: fields that mean nothing any more, choices made for them.
+    pub warnings: Vec<String>,
+}
+
+/// Why an object cannot be converted.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{path}: {what} (allowed: {allowed})")]
+pub struct ConvertError {
+    /// The field.
+    pub path: Path,
+    /// What is wrong.
+    pub what: String,
+    /// What would be right.
+    pub allowed: String,
+}
+
+impl ConvertError {
+    fn new(path: &[&str], what: impl Into<String>, allowed: impl Into<String>) -> Self {
+        Self { path: Path::of(path), what: what.into(), allowed: allowed.into() }
+    }
+}
+
+/// Converts any object of Karpenter's groups, of whichever version; one of v1 is only read. `None` when the object is of
+/// another kind.
+///
+/// # Errors
+/// The object is not what its schema says, or something in it has no meaning in v1 (`launchTemplate`).
+pub fn to_v1(object: &Value, context: &Context) -> Option<Result<Converted, ConvertError>> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let converted = match (text("apiVersion"), text("kind")) {
+        ("karpenter.sh/v1alpha5", "Provisioner") => read(object).and_then(|old| provisioner(&old, context)),
+        ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate") => read(object).and_then(|old| node_template(&old, context)),
+        ("karpenter.sh/v1beta1", "NodePool") => read(object).and_then(|old| node_pool(&old)),
+        ("karpenter.sh/v1beta1", "NodeClaim") => read(object).map(|old| node_claim(&old)),
+        ("karpenter.k8s.aws/v1beta1", "EC2NodeClass") => read(object).map(|old| node_class(&old, context)),
+        ("karpenter.sh/v1", "NodePool") => {
+            read(object).map(|pool| Converted { node_pool: Some(pool), ..Converted::default() })
+        }
+        ("karpenter.sh/v1", "NodeClaim") => {
+            read(object).map(|claim| Converted { node_claim: Some(claim), ..Converted::default() })
+        }
+        ("karpenter.k8s.aws/v1", "EC2NodeClass") => {
+            read(object).map(|class| Converted { node_class: Some(class), ..Converted::default() })
+        }
+        _ => return None,
+    };
+    Some(converted)
+}
+
+/// Reads the typed form; null fields count as not given.
+fn read<T: DeserializeOwned>(object: &Value) -> Result<T, ConvertError> {
+    let mut object = object.clone();
+    drop_nulls(&mut object);
+    serde_json::from_value(object).map_err(|error| ConvertError {
+        path: Path::root(),
+        what: error.to_string(),
+        allowed: "what the schema of the kind says".into(),
+    })
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            object.retain(|_, inner| !inner.is_null());
+            object.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+/// Metadata of a converted object: name, labels and annotations stay, what belongs to the older one goes, and where it came
+/// from is written down.
+fn metadata<T: Resource<DynamicType = ()>>(old: &T) -> ObjectMeta {
+    let meta = old.meta();
+    let mut kept = meta.annotations.clone().unwrap_or_default();
+    for gone in [
+        "kubectl.kubernetes.io/last-applied-configuration",
+        annotations::PROVISIONER_HASH,
+        annotations::NODE_TEMPLATE_HASH,
+        annotations::NODE_POOL_HASH,
+        annotations::NODE_POOL_HASH_VERSION,
+        annotations::NODE_CLASS_HASH,
+        annotations::NODE_CLASS_HASH_VERSION,
+    ] {
+        kept.remove(gone);
+    }
+    let name = meta.name.clone().unwrap_or_default();
+    kept.insert(annotations::CONVERTED_FROM.into(), format!("{}/{}/{name}", T::api_version(&()), T::kind(&())));
+    ObjectMeta {
+        name: meta.name.clone(),
+        labels: meta.labels.clone(),
+        annotations: Some(kept),
+        ..ObjectMeta::default()
+    }
+}

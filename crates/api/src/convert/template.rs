@@ -1,0 +1,116 @@
+//! AWSNodeTemplate, and a Provisioner's inline provider, to EC2NodeClass (aws spec 10.2, 10.3).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::{Context, ConvertError, Converted, family, metadata, selector};
+use crate::{
+    names::{labels, tags},
+    v1::{EC2NodeClass, EC2NodeClassSpec, MetadataOptions, SecurityGroupSelectorTerm, SubnetSelectorTerm},
+    v1alpha1::{AWSNodeTemplate, AlphaMetadataOptions, Aws},
+};
+
+/// Converts an AWSNodeTemplate.
+///
+/// # Errors
+/// It names a launch template, which v1 does not know.
+pub fn node_template(old: &AWSNodeTemplate, context: &Context) -> Result<Converted, ConvertError> {
+    let mut warnings = Vec::new();
+    let mut class = class_of(&old.spec.aws, &["spec"], context, &mut warnings)?;
+    class.user_data.clone_from(&old.spec.user_data);
+    class.detailed_monitoring = old.spec.detailed_monitoring;
+    class.ami_selector_terms =
+        if old.spec.ami_selector.is_empty() { vec![] } else { selector::images(&old.spec.ami_selector) };
+    let node_class = finish(class, metadata(old), old.spec.aws.ami_family.as_deref(), context, &mut warnings);
+    Ok(Converted { node_class: Some(node_class), warnings, ..Converted::default() })
+}
+
+/// The class of a Provisioner that references none.
+pub(super) fn inline(
+    aws: &Aws,
+    metadata: ObjectMeta,
+    context: &Context,
+    warnings: &mut Vec<String>,
+) -> Result<EC2NodeClass, ConvertError> {
+    let class = class_of(aws, &["spec", "provider"], context, warnings)?;
+    Ok(finish(class, metadata, aws.ami_family.as_deref(), context, warnings))
+}
+
+fn finish(
+    mut class: EC2NodeClassSpec,
+    mut metadata: ObjectMeta,
+    said: Option<&str>,
+    context: &Context,
+    warnings: &mut Vec<String>,
+) -> EC2NodeClass {
+    let notes = metadata.annotations.get_or_insert_default();
+    family::settle(&mut class, said, notes, context, warnings);
+    EC2NodeClass { metadata, spec: class, status: None }
+}
+
+/// What both forms say, images apart.
+fn class_of(
+    aws: &Aws,
+    at: &[&str],
+    context: &Context,
+    warnings: &mut Vec<String>,
+) -> Result<EC2NodeClassSpec, ConvertError> {
+    if aws.launch_template.is_some() {
+        let path: Vec<&str> = at.iter().copied().chain(["launchTemplate"]).collect();
+        return Err(ConvertError::new(
+            &path,
+            "launch templates of one's own are no longer supported",
+            "userData, blockDeviceMappings, amiSelector, instanceProfile and securityGroupSelector instead",
+        ));
+    }
+    Ok(EC2NodeClassSpec {
+        subnet_selector_terms: if aws.subnet_selector.is_empty() {
+            vec![SubnetSelectorTerm { tags: context.discovery(), ..Default::default() }]
+        } else {
+            selector::subnets(&aws.subnet_selector)
+        },
+        security_group_selector_terms: if aws.security_group_selector.is_empty() {
+            vec![SecurityGroupSelectorTerm { tags: context.discovery(), ..Default::default() }]
+        } else {
+            selector::security_groups(&aws.security_group_selector)
+        },
+        role: aws.instance_profile.is_none().then(|| context.node_role()),
+        instance_profile: aws.instance_profile.clone(),
+        tags: own_tags(&aws.tags, warnings),
+        context: aws.context.clone(),
+        metadata_options: metadata_options(aws.metadata_options.as_ref()),
+        block_device_mappings: aws.block_device_mappings.clone(),
+        ..EC2NodeClassSpec::default()
+    })
+}
+
+/// Tags without those that Karpenter itself writes or wrote.
+fn own_tags(written: &BTreeMap<String, String>, warnings: &mut Vec<String>) -> BTreeMap<String, String> {
+    let ours = |key: &str| {
+        key.starts_with("kubernetes.io/cluster")
+            || matches!(
+                key,
+                tags::MANAGED_BY | tags::CLUSTER_NAME | tags::NODE_POOL | tags::NODE_CLAIM | tags::NODE_CLASS
+            )
+            || key == labels::PROVISIONER_NAME
+    };
+    let (dropped, kept): (BTreeMap<_, _>, BTreeMap<_, _>) = written.clone().into_iter().partition(|(key, _)| ours(key));
+    warnings
+        .extend(dropped.keys().map(|key| format!("tag {key} is written by the control plane itself; it is left out")));
+    kept
+}
+
+/// An unset object meant hop limit 2 and tokens required; a partially filled one fell to EC2's defaults.
+fn metadata_options(written: Option<&AlphaMetadataOptions>) -> MetadataOptions {
+    let Some(written) = written else {
+        return MetadataOptions { http_put_response_hop_limit: 2, ..Default::default() };
+    };
+    let text = |value: &Option<String>, default: &str| value.clone().unwrap_or_else(|| default.into());
+    MetadataOptions {
+        http_endpoint: text(&written.http_endpoint, "enabled"),
+        http_protocol_ipv6: text(&written.http_protocol_ipv6, "disabled"),
+        http_put_response_hop_limit: written.http_put_response_hop_limit.unwrap_or(1),
+        http_tokens: text(&written.http_tokens, "optional"),
+    }
+}

@@ -1,0 +1,119 @@
+//! The seam to a cloud: what the actors ask of it. EC2 is behind it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dovetail_api::v1::EC2NodeClass;
+use futures::future::BoxFuture;
+
+use crate::error::CloudError;
+use crate::info::InstanceTypeInfo;
+use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
+use crate::node_class::NodeClassResolution;
+
+/// The answer of a cloud, some time later.
+pub type CloudFuture<'a, T> = BoxFuture<'a, Result<T, CloudError>>;
+
+/// What Dovetail asks of a cloud. Calls may run side by side; none waits for another's lock.
+pub trait Cloud: Send + Sync + 'static {
+    /// The region, `us-east-1`.
+    fn region(&self) -> &str;
+
+    /// All instance types that can be nodes (DescribeInstanceTypes), by name.
+    fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>>;
+
+    /// By type the zones that offer it (DescribeInstanceTypeOfferings).
+    fn offerings(&self) -> CloudFuture<'_, BTreeMap<String, BTreeSet<String>>>;
+
+    /// On-demand price by type, $/h (Pricing GetProducts).
+    fn on_demand_prices(&self) -> CloudFuture<'_, BTreeMap<String, f64>>;
+
+    /// Spot price by (type, zone), $/h (DescribeSpotPriceHistory).
+    fn spot_prices(&self) -> CloudFuture<'_, BTreeMap<(String, String), f64>>;
+
+    /// Resolves subnets, security groups, images and instance profile, and what is to be said of each.
+    fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution>;
+
+    /// Removes what was made for a node class: launch templates and instance profiles.
+    fn remove_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, ()>;
+
+    /// Launches one instance.
+    fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>>;
+
+    /// This cluster's instances that Dovetail or Karpenter launched and that are not yet gone.
+    fn instances(&self) -> CloudFuture<'_, Vec<Instance>>;
+
+    /// One instance; `None` when EC2 does not know it (any more, or not yet).
+    fn instance<'a>(&'a self, id: &'a str) -> CloudFuture<'a, Option<Instance>>;
+
+    /// Instances whose launch carried this token, terminated ones too.
+    fn instances_with_token<'a>(&'a self, token: &'a str) -> CloudFuture<'a, Vec<Instance>>;
+
+    /// Ends an instance. One that is ending or gone already is no error.
+    fn terminate<'a>(&'a self, id: &'a str) -> CloudFuture<'a, ()>;
+
+    /// Puts tags on an instance.
+    fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()>;
+}
+
+/// An instance as the cloud shows it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Instance {
+    /// `i-…`.
+    pub id: String,
+    /// `pending`, `running`, `shutting-down`, `terminated`, `stopping`, `stopped`.
+    pub state: String,
+    /// Instance type.
+    pub instance_type: String,
+    /// Zone name.
+    pub zone: String,
+    /// `spot`, `on-demand` or `reserved`.
+    pub capacity_type: String,
+    /// `ami-…`.
+    pub image_id: String,
+    /// `subnet-…`.
+    pub subnet_id: String,
+    /// Ids of its security groups.
+    pub security_group_ids: Vec<String>,
+    /// Name in the VPC's DNS, which becomes the node's.
+    pub private_dns_name: String,
+    /// When it was launched.
+    pub launched_at: Option<jiff::Timestamp>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+impl Instance {
+    /// `aws:///us-east-1a/i-…`.
+    pub fn provider_id(&self) -> String {
+        provider_id(&self.zone, &self.id)
+    }
+
+    /// Ending or gone.
+    pub fn is_terminating(&self) -> bool {
+        matches!(self.state.as_str(), "shutting-down" | "terminated")
+    }
+}
+
+/// `aws:///<zone>/<instance id>`.
+pub fn provider_id(zone: &str, id: &str) -> String {
+    format!("aws:///{zone}/{id}")
+}
+
+/// The instance id in a provider id; `None` when it is none of EC2's.
+pub fn instance_id(provider_id: &str) -> Option<&str> {
+    let (_, path) = provider_id.split_once(":///")?;
+    let (_, id) = path.split_once('/')?;
+    id.starts_with("i-").then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{instance_id, provider_id};
+
+    #[test]
+    fn the_provider_id_carries_zone_and_instance() {
+        assert_eq!(instance_id(&provider_id("us-east-1a", "i-0abc")), Some("i-0abc"));
+        assert_eq!(instance_id("kind:///node-1"), None);
+        assert_eq!(instance_id("aws:///us-east-1a"), None);
+    }
+}

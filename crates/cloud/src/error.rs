@@ -1,0 +1,98 @@
+//! Why a call to a cloud failed, told apart by what may be done next.
+
+/// A call that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CloudError {
+    /// Nothing was changed; the same call may succeed later (throttling, a fault of the service, no connection).
+    #[error("{call} failed for now ({code}): {message}")]
+    Retryable {
+        /// The call, `DescribeSubnets`.
+        call: &'static str,
+        /// The service's code, or ours for what went wrong on the way.
+        code: String,
+        /// What the service said.
+        message: String,
+    },
+    /// Nothing was changed, and the same call will fail again.
+    #[error("{call} failed ({code}): {message}")]
+    Final {
+        /// The call.
+        call: &'static str,
+        /// The service's code, or ours.
+        code: String,
+        /// What the service said.
+        message: String,
+    },
+    /// The answer did not arrive: it may have been done or not.
+    #[error("{call} may have happened ({code}): {message}")]
+    MayHaveHappened {
+        /// The call.
+        call: &'static str,
+        /// Ours: `TimedOut`, `ConnectionLost`, or the service's `InternalError`.
+        code: String,
+        /// What is known.
+        message: String,
+    },
+}
+
+/// Codes by which AWS says that something is not there (karpenter-aws 3.6).
+const NOT_FOUND: [&str; 9] = [
+    "InvalidCapacityReservationId.NotFound",
+    "InvalidInstanceID.NotFound",
+    "InvalidLaunchTemplateName.NotFoundException",
+    "InvalidLaunchTemplateId.NotFound",
+    "InvalidLaunchTemplateId.NotFoundException",
+    "QueueDoesNotExist",
+    "NoSuchEntity",
+    "ParameterNotFound",
+    "ResourceNotFoundException",
+];
+
+impl CloudError {
+    /// An error of our own making that no repetition helps.
+    pub fn invalid(call: &'static str, code: &str, message: impl Into<String>) -> Self {
+        Self::Final { call, code: code.to_owned(), message: message.into() }
+    }
+
+    /// The call that failed.
+    pub fn call(&self) -> &'static str {
+        match self {
+            Self::Retryable { call, .. } | Self::Final { call, .. } | Self::MayHaveHappened { call, .. } => call,
+        }
+    }
+
+    /// The service's code.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Retryable { code, .. } | Self::Final { code, .. } | Self::MayHaveHappened { code, .. } => code,
+        }
+    }
+
+    /// What the service said.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Retryable { message, .. } | Self::Final { message, .. } | Self::MayHaveHappened { message, .. } => {
+                message
+            }
+        }
+    }
+
+    /// What was asked for is not there.
+    pub fn is_not_found(&self) -> bool {
+        NOT_FOUND.contains(&self.code())
+    }
+
+    /// The same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        !matches!(self, Self::Final { .. })
+    }
+
+    /// Value of a metric's label: few, and stable.
+    pub fn metric_label(&self) -> &'static str {
+        match self {
+            Self::Retryable { .. } => "retryable",
+            Self::Final { .. } => "final",
+            Self::MayHaveHappened { .. } => "may_have_happened",
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Launching one instance: what is asked, what comes of it, and the pure steps between.
+
+pub mod filters;
+pub mod images;
+pub mod plan;
+pub mod readiness;
+pub mod reason;
+pub mod refusal;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dovetail_api::v1::EC2NodeClass;
+use dovetail_core::{InstanceType, NodeSelectorRequirement, Resources};
+use k8s_openapi::api::core::v1::Taint;
+
+pub use reason::{LaunchError, LaunchErrorKind};
+pub use refusal::Refusal;
+
+/// One instance to be launched for a NodeClaim.
+#[derive(Debug, Clone)]
+pub struct LaunchRequest {
+    /// Sent as ClientToken and as the tag `dovetail.dev/launch-token`: the same token is the same launch.
+    pub token: String,
+    /// Name of the NodePool.
+    pub node_pool: String,
+    /// The node class with its status: subnets, security groups, images and profile are taken from there.
+    pub node_class: Arc<EC2NodeClass>,
+    /// The claim's complete requirements.
+    pub requirements: Vec<NodeSelectorRequirement>,
+    /// What the claim's pods and daemons ask for.
+    pub requests: Resources,
+    /// The types that it may be, with their offerings, cheapest first.
+    pub candidates: Vec<Arc<InstanceType>>,
+    /// Labels of the node; they are in the user data, so none may belong to one claim alone.
+    pub labels: BTreeMap<String, String>,
+    /// Taints of the node.
+    pub taints: Vec<Taint>,
+    /// Taints of the node until someone takes them away.
+    pub startup_taints: Vec<Taint>,
+}
+
+impl LaunchRequest {
+    /// A launch for a pool and a class, with nothing yet to choose from.
+    pub fn new(token: impl Into<String>, node_pool: impl Into<String>, node_class: Arc<EC2NodeClass>) -> Self {
+        Self {
+            token: token.into(),
+            node_pool: node_pool.into(),
+            node_class,
+            requirements: Vec::new(),
+            requests: Resources::new(),
+            candidates: Vec::new(),
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+            startup_taints: Vec::new(),
+        }
+    }
+}
+
+/// An instance that was launched.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LaunchedInstance {
+    /// `i-…`.
+    pub id: String,
+    /// Instance type.
+    pub instance_type: String,
+    /// Zone name.
+    pub zone: String,
+    /// `spot` or `on-demand`.
+    pub capacity_type: String,
+    /// $/h of the offering that was taken, as the catalogue had it.
+    pub price: f64,
+    /// `ami-…`.
+    pub image_id: String,
+    /// `subnet-…`.
+    pub subnet_id: String,
+    /// `fleet-…`.
+    pub fleet_id: String,
+    /// What EC2 refused before it gave this one.
+    pub refusals: Vec<Refusal>,
+}
+
+impl LaunchedInstance {
+    /// `aws:///us-east-1a/i-…`.
+    pub fn provider_id(&self) -> String {
+        crate::cloud::provider_id(&self.zone, &self.id)
+    }
+}

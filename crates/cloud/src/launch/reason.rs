@@ -1,0 +1,166 @@
+//! Why a launch failed: the reasons that a NodeClaim's condition shows (karpenter-aws 3.6), and what may be done next.
+
+use super::Refusal;
+use crate::error::CloudError;
+
+/// A launch that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {message}")]
+pub struct LaunchError {
+    /// What may be done next.
+    pub kind: LaunchErrorKind,
+    /// Reason of the claim's `Launched` condition.
+    pub reason: &'static str,
+    /// For a person.
+    pub message: String,
+    /// Every offering that EC2 refused.
+    pub refusals: Vec<Refusal>,
+}
+
+/// What a failed launch means for its claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LaunchErrorKind {
+    /// None of the offerings can be had: the claim is given up and its pods are packed anew.
+    InsufficientCapacity,
+    /// The node class cannot be used now: the claim is given up.
+    NodeClassNotReady,
+    /// Nothing was launched; the same request may succeed later.
+    Retryable,
+    /// Nothing was launched, and the same request will fail again.
+    Final,
+    /// An instance may have been launched: look for the token before anything else is tried.
+    MayHaveHappened,
+}
+
+impl LaunchErrorKind {
+    /// Value of a metric's label.
+    pub fn metric_label(self) -> &'static str {
+        match self {
+            Self::InsufficientCapacity => "insufficient_capacity",
+            Self::NodeClassNotReady => "node_class_not_ready",
+            Self::Retryable => "retryable",
+            Self::Final => "final",
+            Self::MayHaveHappened => "may_have_happened",
+        }
+    }
+}
+
+/// Reason by what a code or a message contains; the first that fits counts.
+const REASONS: [(&str, &str); 21] = [
+    ("ServiceLinkedRoleCreationNotPermitted", "SpotSLRCreationFailed"),
+    ("not authorized for images", "AMIAuthorizationFailure"),
+    ("UnauthorizedOperation", "Unauthorized"),
+    ("not authorized to perform", "Unauthorized"),
+    ("AuthFailure", "Unauthorized"),
+    ("belong to different networks", "SecurityGroupSubnetVPCMismatch"),
+    ("iamInstanceProfile.name is invalid", "InstanceProfileNameInvalid"),
+    ("Invalid IAM Instance Profile", "InstanceProfileNameInvalid"),
+    ("InvalidLaunchTemplate", "LaunchTemplateNotFound"),
+    ("User data is limited", "UserDataSizeLimitExceeded"),
+    ("InvalidAMIID.NotFound", "AMINotFound"),
+    ("InvalidAMIID", "InvalidAMIID"),
+    ("RequestLimitExceeded", "RequestLimitExceeded"),
+    ("InternalError", "InternalError"),
+    ("not eligible for Free Tier", "FreeTierIneligible"),
+    ("MaxFleetCountExceeded", "FleetQuotaExceeded"),
+    ("PendingVerification", "AccountPendingVerification"),
+    ("MaxSpotInstanceCountExceeded", "SpotQuotaExceeded"),
+    ("VcpuLimitExceeded", "VCPULimitExceeded"),
+    ("InsufficientFreeAddressesInSubnet", "InsufficientFreeAddressesInSubnet"),
+    ("InsufficientInstanceCapacity", "InsufficientCapacity"),
+];
+
+/// The reason that a code and a message stand for.
+pub fn reason_of(code: &str, message: &str) -> &'static str {
+    REASONS
+        .iter()
+        .find(|(sign, _)| code.contains(sign) || message.contains(sign))
+        .map_or("LaunchFailed", |(_, reason)| reason)
+}
+
+impl LaunchError {
+    /// No offering is left to be tried.
+    pub fn insufficient_capacity(message: impl Into<String>, refusals: Vec<Refusal>) -> Self {
+        let kind = LaunchErrorKind::InsufficientCapacity;
+        Self { kind, reason: "InsufficientCapacity", message: message.into(), refusals }
+    }
+
+    /// The node class is not ready.
+    pub fn node_class_not_ready(message: impl Into<String>) -> Self {
+        let kind = LaunchErrorKind::NodeClassNotReady;
+        Self { kind, reason: "NodeClassNotReady", message: message.into(), refusals: Vec::new() }
+    }
+
+    /// The request itself cannot be carried out.
+    pub fn invalid(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { kind: LaunchErrorKind::Final, reason, message: message.into(), refusals: Vec::new() }
+    }
+
+    /// EC2 answered without an instance: for want of capacity when every refusal says so.
+    pub fn from_refusals(refusals: Vec<Refusal>) -> Self {
+        let words = |r: &Refusal| format!("{} {} {}: {}", r.capacity_type, r.instance_type, r.zone, r.code);
+        let message = match refusals.as_slice() {
+            [] => "EC2 launched nothing and gave no reason".to_owned(),
+            [only] => words(only),
+            [first, rest @ ..] => format!("{} and {} more refusals", words(first), rest.len()),
+        };
+        if refusals.iter().all(Refusal::is_capacity) {
+            return Self::insufficient_capacity(message, refusals);
+        }
+        let worst = refusals.iter().find(|r| !r.is_capacity());
+        let reason = worst.map_or("LaunchFailed", |r| reason_of(&r.code, &r.message));
+        Self { kind: LaunchErrorKind::Final, reason, message, refusals }
+    }
+
+    /// The reason with kind: a launch that failed before or while EC2 was asked.
+    pub fn from_call(error: &CloudError) -> Self {
+        let kind = match error {
+            CloudError::Retryable { .. } => LaunchErrorKind::Retryable,
+            CloudError::Final { .. } => LaunchErrorKind::Final,
+            CloudError::MayHaveHappened { .. } => LaunchErrorKind::MayHaveHappened,
+        };
+        let reason = reason_of(error.code(), error.message());
+        Self { kind, reason, message: error.to_string(), refusals: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(code: &str) -> Refusal {
+        Refusal { code: code.into(), instance_type: "m5.large".into(), zone: "us-east-1a".into(), ..Refusal::default() }
+    }
+
+    #[test]
+    fn only_capacity_refusals_make_an_insufficient_capacity() {
+        let all = LaunchError::from_refusals(vec![
+            refusal("InsufficientInstanceCapacity"),
+            refusal("MaxSpotInstanceCountExceeded"),
+        ]);
+        assert_eq!((all.kind, all.refusals.len()), (LaunchErrorKind::InsufficientCapacity, 2));
+        let mixed = LaunchError::from_refusals(vec![
+            refusal("InsufficientInstanceCapacity"),
+            refusal("InvalidAMIID.Malformed"),
+        ]);
+        assert_eq!((mixed.kind, mixed.reason), (LaunchErrorKind::Final, "InvalidAMIID"));
+    }
+
+    #[test]
+    fn an_answer_with_neither_instance_nor_error_is_a_want_of_capacity() {
+        assert_eq!(LaunchError::from_refusals(vec![]).kind, LaunchErrorKind::InsufficientCapacity);
+    }
+
+    #[test]
+    fn reasons_are_those_of_the_specification() {
+        assert_eq!(reason_of("UnauthorizedOperation", "You are not authorized"), "Unauthorized");
+        assert_eq!(reason_of("AuthFailure.ServiceLinkedRoleCreationNotPermitted", ""), "SpotSLRCreationFailed");
+        assert_eq!(reason_of("InvalidLaunchTemplateName.NotFoundException", ""), "LaunchTemplateNotFound");
+        assert_eq!(reason_of("InvalidAMIID.NotFound", ""), "AMINotFound");
+        assert_eq!(
+            reason_of("InvalidParameterValue", "Value (x) for parameter iamInstanceProfile.name is invalid"),
+            "InstanceProfileNameInvalid"
+        );
+        assert_eq!(reason_of("Whatever", ""), "LaunchFailed");
+    }
+}

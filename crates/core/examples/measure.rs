@@ -1,0 +1,47 @@
+//! Packs workload files and prints what came out: `cargo run --release -p dovetail-core --example measure -- FILE…`.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use std::io::Read;
+use std::time::Instant;
+
+use dovetail_core::Problem;
+use dovetail_core::pack::{Options, solve};
+
+fn main() {
+    println!(
+        "{:28} {:>8} {:>8} {:>7} {:>7} {:>10} {:>10}",
+        "file", "load ms", "solve ms", "nodes", "left", "$/h", "mean $/h"
+    );
+    for path in std::env::args().skip(1) {
+        let start = Instant::now();
+        let mut bytes = std::fs::read(&path).unwrap();
+        if path.ends_with(".gz") {
+            let mut plain = Vec::new();
+            flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).unwrap();
+            bytes = plain;
+        }
+        let problem: Problem = serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let load = start.elapsed();
+        let mut best = f64::INFINITY;
+        let mut packing = None;
+        for _ in 0..3 {
+            let start = Instant::now();
+            packing = Some(solve(&problem, &Options::default()));
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        let packing = packing.unwrap();
+        println!(
+            "{:28} {:8.1} {:8.2} {:7} {:7} {:10.3} {:10.3}",
+            problem.name,
+            load.as_secs_f64() * 1e3,
+            best * 1e3,
+            packing.claims.len(),
+            packing.unscheduled.len(),
+            packing.total_price,
+            packing.expected_price
+        );
+        if let Some((_, reason)) = packing.unscheduled.first() {
+            println!("    {reason}");
+        }
+    }
+}

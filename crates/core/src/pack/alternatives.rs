@@ -1,0 +1,158 @@
+//! A pod's node affinity as a list of alternatives, tried in order: what relaxing would do, decided once.
+
+use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
+
+use crate::pod::Pod;
+use crate::problem::PreferencePolicy;
+use crate::requirements::{NodeSelectorRequirement, Requirements};
+
+/// One way to satisfy a pod's node selector and node affinity.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Alternative {
+    pub requirements: Requirements,
+    /// Whether taints that only prefer are tolerated.
+    pub forgiving: bool,
+}
+
+/// The alternatives of a pod in the order of relaxation (spec core 3.6): required terms one after the other with
+/// the heaviest preference, then fewer preferences, then each required term without any, at last with
+/// `PreferNoSchedule` taints tolerated. The terms without preferences come again because a pod that Kubernetes
+/// could place must not be lost to a preference.
+///
+/// # Errors
+/// What is wrong with the pod, as a sentence.
+pub(crate) fn alternatives(
+    pod: &Pod,
+    policy: PreferencePolicy,
+    forgiveness_helps: bool,
+) -> Result<Vec<Alternative>, String> {
+    let affinity = pod.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let selector = Requirements::from_labels(&pod.node_selector);
+    let required = required_terms(affinity)?;
+    let preferred = match policy {
+        PreferencePolicy::Respect => preferred_terms(affinity),
+        PreferencePolicy::Ignore => vec![],
+    };
+    let mut found: Vec<Requirements> = Vec::new();
+    let mut push = |parts: &[Option<&Requirements>]| {
+        let mut all = selector.clone();
+        parts.iter().flatten().for_each(|part| all.intersect(part));
+        if !found.contains(&all) {
+            found.push(all);
+        }
+    };
+    let terms: Vec<Option<&Requirements>> =
+        if required.is_empty() { vec![None] } else { required.iter().map(Some).collect() };
+    if let Some(heaviest) = preferred.first() {
+        terms.iter().for_each(|term| push(&[*term, Some(heaviest)]));
+    }
+    for lighter in preferred.iter().skip(1) {
+        push(&[terms[terms.len() - 1], Some(lighter)]);
+    }
+    terms.iter().for_each(|term| push(&[*term]));
+    let forgiven = forgiveness_helps.then(|| found[found.len() - terms.len().min(found.len())..].to_vec());
+    let with = |forgiving| move |requirements| Alternative { requirements, forgiving };
+    let mut all: Vec<Alternative> = found.into_iter().map(with(false)).collect();
+    all.extend(forgiven.into_iter().flatten().map(with(true)));
+    Ok(all)
+}
+
+fn required_terms(affinity: Option<&NodeAffinity>) -> Result<Vec<Requirements>, String> {
+    let Some(selector) =
+        affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref())
+    else {
+        return Ok(vec![]);
+    };
+    let mut terms = Vec::new();
+    for term in &selector.node_selector_terms {
+        if term.match_fields.as_ref().is_some_and(|fields| !fields.is_empty()) {
+            return Err("required node affinity by matchFields cannot be met by a node that is not there yet".into());
+        }
+        // A term that says nothing matches nothing.
+        if term.match_expressions.as_ref().is_some_and(|expressions| !expressions.is_empty()) {
+            terms.push(read(term)?);
+        }
+    }
+    if terms.is_empty() {
+        return Err("required node affinity has no term that a node could match".into());
+    }
+    Ok(terms)
+}
+
+/// The preferred terms, heaviest first; one that makes no sense is no preference.
+fn preferred_terms(affinity: Option<&NodeAffinity>) -> Vec<Requirements> {
+    let mut terms: Vec<_> = affinity
+        .and_then(|affinity| affinity.preferred_during_scheduling_ignored_during_execution.as_ref())
+        .into_iter()
+        .flatten()
+        .filter(|term| term.preference.match_expressions.as_ref().is_some_and(|list| !list.is_empty()))
+        .filter_map(|term| Some((term.weight, read(&term.preference).ok()?)))
+        .collect();
+    terms.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+    terms.into_iter().map(|(_, term)| term).collect()
+}
+
+fn read(term: &NodeSelectorTerm) -> Result<Requirements, String> {
+    let written: Result<Vec<_>, _> =
+        term.match_expressions.iter().flatten().map(NodeSelectorRequirement::from_kube).collect();
+    let written = written.map_err(|error| format!("node affinity: {error}"))?;
+    Requirements::from_written(&written).map_err(|error| format!("node affinity: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn pod(affinity: serde_json::Value) -> Pod {
+        Pod { affinity: serde_json::from_value(affinity).unwrap(), ..Pod::default() }
+    }
+
+    fn told(pod: &Pod, policy: PreferencePolicy, forgiveness: bool) -> Vec<String> {
+        let all = alternatives(pod, policy, forgiveness).unwrap();
+        all.iter().map(|one| format!("{}{}", one.requirements, if one.forgiving { " forgiving" } else { "" })).collect()
+    }
+
+    fn in_(key: &str, value: &str) -> serde_json::Value {
+        serde_json::json!({"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]})
+    }
+
+    #[test]
+    fn terms_come_first_with_the_heaviest_preference_and_then_without() {
+        let pod = pod(serde_json::json!({"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [in_("z", "a"), in_("z", "b")]},
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 1, "preference": in_("p", "light")}, {"weight": 9, "preference": in_("p", "heavy")}],
+        }}));
+        let told = told(&pod, PreferencePolicy::Respect, true);
+        assert_eq!(
+            told,
+            [
+                "p In [heavy], z In [a]",
+                "p In [heavy], z In [b]",
+                "p In [light], z In [b]",
+                "z In [a]",
+                "z In [b]",
+                "z In [a] forgiving",
+                "z In [b] forgiving",
+            ]
+        );
+    }
+
+    #[test]
+    fn ignored_preferences_leave_the_required_terms() {
+        let pod = pod(serde_json::json!({"nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": in_("p", "x")}],
+        }}));
+        assert_eq!(told(&pod, PreferencePolicy::Ignore, false), [""]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let term = serde_json::json!({"matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]});
+        let bad = pod(serde_json::json!({"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}));
+        let error = alternatives(&bad, PreferencePolicy::Respect, false).unwrap_err();
+        assert!(error.contains("Near") && error.contains("allowed"), "{error}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Sets of instance types as bits.
+
+use smallvec::SmallVec;
+
+/// A set of instance types, by index in the problem.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Bits(SmallVec<[u64; 20]>);
+
+impl Bits {
+    /// No type of `len`.
+    pub fn empty(len: usize) -> Self {
+        Self(SmallVec::from_elem(0, len.div_ceil(64)))
+    }
+
+    /// Every type of `len`.
+    pub fn full(len: usize) -> Self {
+        let mut bits = Self(SmallVec::from_elem(!0, len.div_ceil(64)));
+        if !len.is_multiple_of(64)
+            && let Some(last) = bits.0.last_mut()
+        {
+            *last = (1 << (len % 64)) - 1;
+        }
+        bits
+    }
+
+    pub fn insert(&mut self, at: usize) {
+        self.0[at / 64] |= 1 << (at % 64);
+    }
+
+    pub fn remove(&mut self, at: usize) {
+        self.0[at / 64] &= !(1 << (at % 64));
+    }
+
+    pub fn has(&self, at: usize) -> bool {
+        self.0[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    pub fn and(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a &= b);
+    }
+
+    pub fn or(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a |= b);
+    }
+
+    pub fn without(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a &= !b);
+    }
+
+    pub fn clear(&mut self) {
+        self.0.iter_mut().for_each(|word| *word = 0);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The members in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + Clone + '_ {
+        self.0.iter().enumerate().flat_map(|(at, word)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                (left != 0).then(|| {
+                    let bit = left.trailing_zeros() as usize;
+                    left &= left - 1;
+                    at * 64 + bit
+                })
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_come_in_order_and_the_full_set_has_no_more_than_there_are() {
+        let mut bits = Bits::empty(130);
+        for at in [129, 0, 64, 63] {
+            bits.insert(at);
+        }
+        assert_eq!(bits.iter().collect::<Vec<_>>(), [0, 63, 64, 129]);
+        assert_eq!(Bits::full(130).count(), 130);
+        assert_eq!(Bits::full(128).count(), 128);
+    }
+}

@@ -1,0 +1,190 @@
+//! Pods compiled once: equal pods are one class with a count, so that work grows with classes and not with pods.
+
+use std::hash::{Hash, Hasher};
+use std::io;
+
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
+use smallvec::SmallVec;
+
+use super::alternatives::alternatives;
+use super::topology;
+use crate::pod::Pod;
+use crate::problem::Problem;
+use crate::requirements::Requirements;
+use crate::resources::{CPU, MEMORY, PODS, Resources};
+
+/// Amounts of the resources that anything asks for, in the order of [`ResourceNames`].
+pub(crate) type Amounts = SmallVec<[i64; 4]>;
+
+/// The resources that count: cpu, memory, pods and whatever else a pod requests.
+#[derive(Debug)]
+pub(crate) struct ResourceNames(pub Vec<String>);
+
+impl ResourceNames {
+    /// Collects them.
+    pub fn of(problem: &Problem) -> Self {
+        let mut names = vec![CPU.to_owned(), MEMORY.to_owned(), PODS.to_owned()];
+        let mut others = std::collections::BTreeSet::new();
+        for pod in problem.pods.iter().chain(&problem.daemon_pods) {
+            for (name, amount) in pod.requests.iter() {
+                if amount > 0 && !matches!(name, CPU | MEMORY | PODS) && !others.contains(name) {
+                    others.insert(name.to_owned());
+                }
+            }
+        }
+        names.extend(others);
+        Self(names)
+    }
+
+    pub fn amounts(&self, resources: &Resources) -> Amounts {
+        self.0.iter().map(|name| resources.get(name)).collect()
+    }
+
+    /// What a pod takes of a node.
+    pub fn of_pod(&self, pod: &Pod) -> Amounts {
+        let mut amounts = self.amounts(&pod.requests);
+        amounts[2] = 1;
+        amounts
+    }
+
+    pub fn resources(&self, amounts: &[i64]) -> Resources {
+        let named = self.0.iter().zip(amounts).filter(|(_, amount)| **amount != 0);
+        named.map(|(name, amount)| (name.clone(), *amount)).collect()
+    }
+}
+
+/// Pods that are equal as far as scheduling can see.
+#[derive(Debug)]
+pub(crate) struct Class {
+    /// Their indices in the problem, by age, then uid, then name.
+    pub pods: Vec<u32>,
+    pub requests: Amounts,
+    /// Indices of requirement sets, with whether preferring taints are tolerated; tried in order.
+    pub alternatives: Vec<(u32, bool)>,
+    /// Why they can never be placed.
+    pub refused: Option<Refusal>,
+}
+
+/// Why a class is not packed at all.
+#[derive(Debug, Clone)]
+pub(crate) enum Refusal {
+    Invalid(String),
+    Unsupported(String),
+}
+
+impl Class {
+    /// The pod that stands for all.
+    pub fn example<'a>(&self, problem: &'a Problem) -> &'a Pod {
+        &problem.pods[self.pods[0] as usize]
+    }
+}
+
+/// The distinct requirement sets of all classes.
+pub(crate) type RequirementSets = IndexSet<Requirements, FxBuildHasher>;
+
+/// Compiles the pods. Classes come in an order that does not depend on the order of the pods: more cpu first, then
+/// more memory (spec core 3.3), then more of anything else, then by the first pod.
+pub(crate) fn compile(problem: &Problem, names: &ResourceNames, sets: &mut RequirementSets) -> Vec<Class> {
+    let forgiveness = problem.node_pools.iter().any(|pool| super::taints::any_preferring(&pool.taints))
+        || problem.existing_nodes.iter().any(|node| super::taints::any_preferring(&node.taints));
+    let labels_matter = topology::labels_matter(problem);
+    let mut classes: Vec<Class> = grouped(problem, labels_matter)
+        .into_iter()
+        .map(|mut pods| {
+            pods.sort_unstable_by(|a, b| by_age(problem, *a, *b));
+            let example = &problem.pods[pods[0] as usize];
+            let mut class = Class {
+                pods,
+                requests: names.of_pod(example),
+                alternatives: vec![],
+                refused: topology::unsupported(example).map(Refusal::Unsupported),
+            };
+            match alternatives(example, problem.preference_policy, forgiveness) {
+                Ok(found) => {
+                    class.alternatives = found
+                        .into_iter()
+                        .map(|one| (sets.insert_full(one.requirements).0 as u32, one.forgiving))
+                        .collect();
+                }
+                Err(wrong) => class.refused = Some(Refusal::Invalid(wrong)),
+            }
+            class
+        })
+        .collect();
+    classes.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| by_age(problem, a.pods[0], b.pods[0])));
+    classes
+}
+
+fn by_age(problem: &Problem, a: u32, b: u32) -> std::cmp::Ordering {
+    let (a, b) = (&problem.pods[a as usize], &problem.pods[b as usize]);
+    (a.created, &a.uid, &a.namespace, &a.name).cmp(&(b.created, &b.uid, &b.namespace, &b.name))
+}
+
+/// The pods in groups of equals, in order of first appearance.
+fn grouped(problem: &Problem, labels_matter: bool) -> Vec<Vec<u32>> {
+    let mut groups: Vec<Vec<u32>> = Vec::new();
+    let mut by_hash: FxHashMap<u64, SmallVec<[u32; 1]>> = FxHashMap::default();
+    for (at, pod) in problem.pods.iter().enumerate() {
+        let candidates = by_hash.entry(hash(pod, labels_matter)).or_default();
+        let known = candidates.iter().copied().find(|group| {
+            let example = &problem.pods[groups[*group as usize][0] as usize];
+            equal(pod, example, labels_matter)
+        });
+        match known {
+            Some(group) => groups[group as usize].push(at as u32),
+            None => {
+                candidates.push(groups.len() as u32);
+                groups.push(vec![at as u32]);
+            }
+        }
+    }
+    groups
+}
+
+fn equal(a: &Pod, b: &Pod, labels_matter: bool) -> bool {
+    a.requests == b.requests
+        && a.priority == b.priority
+        && a.node_selector == b.node_selector
+        && a.tolerations == b.tolerations
+        && a.host_ports == b.host_ports
+        && a.affinity == b.affinity
+        && a.topology_spread_constraints == b.topology_spread_constraints
+        && (!labels_matter || (a.namespace == b.namespace && a.labels == b.labels))
+}
+
+fn hash(pod: &Pod, labels_matter: bool) -> u64 {
+    let mut hasher = FxHasher::default();
+    pod.requests.hash(&mut hasher);
+    pod.priority.hash(&mut hasher);
+    pod.node_selector.hash(&mut hasher);
+    pod.host_ports.hash(&mut hasher);
+    if labels_matter {
+        pod.namespace.hash(&mut hasher);
+        pod.labels.hash(&mut hasher);
+    }
+    // The API's own types have no hash: their JSON has. Writing into a hasher cannot fail.
+    if let Some(affinity) = &pod.affinity {
+        let _ = serde_json::to_writer(Hashing(&mut hasher), affinity);
+    }
+    for spread in &pod.topology_spread_constraints {
+        let _ = serde_json::to_writer(Hashing(&mut hasher), spread);
+    }
+    for toleration in &pod.tolerations {
+        (&toleration.key, &toleration.operator, &toleration.value, &toleration.effect).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+struct Hashing<'a>(&'a mut FxHasher);
+
+impl io::Write for Hashing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

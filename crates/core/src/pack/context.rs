@@ -1,0 +1,166 @@
+//! The problem compiled for packing: everything that is decided once and looked up afterwards.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use super::bits::Bits;
+use super::classes::{self, Amounts, Class, RequirementSets, ResourceNames};
+use super::columns::Column;
+use super::joint::{JointId, Joints};
+use super::offers::{Bought, Mask, Offers};
+use super::plan::Options;
+use super::pools::{self, PoolView};
+use crate::labels;
+use crate::problem::Problem;
+use crate::requirements::Requirements;
+
+/// The compiled problem.
+pub(crate) struct Context<'a> {
+    pub problem: &'a Problem,
+    pub options: &'a Options,
+    pub names: ResourceNames,
+    pub columns: Columns<'a>,
+    pub offers: Offers,
+    /// In the order in which they are tried: weight descending, then name descending.
+    pub pools: Vec<PoolView>,
+    pub classes: Vec<Class>,
+    pub sets: RequirementSets,
+    /// Keys that a pod may ask for although a pool does not define them.
+    pub allowed_undefined: BTreeSet<String>,
+    joints: RefCell<Joints>,
+    selections: Vec<OnceCell<Option<Selection>>>,
+}
+
+/// What a requirement set leaves of a pool.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Selection {
+    pub types: Bits,
+    pub cells: Mask,
+    pub joint: JointId,
+}
+
+impl<'a> Context<'a> {
+    pub fn new(problem: &'a Problem, options: &'a Options) -> Self {
+        let names = ResourceNames::of(problem);
+        let columns = Columns::new(problem);
+        let mut pools = pools::read(problem, &columns);
+        let mut universe = Bits::empty(problem.instance_types.len());
+        pools.iter().for_each(|pool| universe.or(&pool.types));
+        let offers = Offers::read(problem, &universe);
+        let mut allowed_undefined: BTreeSet<String> = labels::WELL_KNOWN.into_iter().map(str::to_owned).collect();
+        allowed_undefined.extend(problem.well_known_labels.iter().cloned());
+        allowed_undefined.retain(|key| offers.keys.contains(key) || columns.get(key).is_some());
+        for pool in &mut pools {
+            pool.finish(problem, &names, &columns, &offers);
+        }
+        let mut sets = RequirementSets::default();
+        let classes = classes::compile(problem, &names, &mut sets);
+        let selections = std::iter::repeat_with(OnceCell::new).take(sets.len() * pools.len()).collect();
+        let joints = RefCell::new(Joints::new(problem.instance_types.len()));
+        Self { problem, options, names, columns, offers, pools, classes, sets, allowed_undefined, joints, selections }
+    }
+
+    /// What requirement set `set` leaves of pool `pool`, resources and limits apart; `None` if nothing.
+    pub fn selection(&self, set: u32, pool: usize) -> Option<&Selection> {
+        let slot = &self.selections[set as usize * self.pools.len() + pool];
+        slot.get_or_init(|| self.select(&self.sets[set as usize], &self.pools[pool])).as_ref()
+    }
+
+    fn select(&self, wanted: &Requirements, pool: &PoolView) -> Option<Selection> {
+        if pool.types.is_empty() || pool.requirements.compatible(wanted, &self.allowed_undefined).is_err() {
+            return None;
+        }
+        let cells = pool.cells & self.offers.select(wanted);
+        let mut types = pool.types.clone();
+        let mut together = Requirements::new();
+        for (key, requirement) in wanted.iter() {
+            if self.offers.keys.contains(key) || pool.labels.contains(key) {
+                continue;
+            }
+            let own = pool.requirements.get(key);
+            let both = own.map_or_else(|| requirement.clone(), |own| own.intersect(requirement));
+            match self.columns.get(key) {
+                Some(column) => {
+                    types.and(&column.select(&both));
+                    if column.open {
+                        together.add(key, both);
+                    }
+                }
+                None if own.is_some_and(|own| own.single().is_none()) => together.add(key, both),
+                None => {}
+            }
+        }
+        types.and(&self.bought(cells).types);
+        let joint = self.joints.borrow_mut().of(together, &self.columns);
+        types.and(self.joints.borrow().types(joint));
+        (!types.is_empty()).then_some(Selection { types, cells, joint })
+    }
+
+    /// Both together on one node; `None` when they exclude each other.
+    pub fn meet(&self, a: JointId, b: JointId) -> Option<JointId> {
+        if a == b || b == JointId::NONE {
+            return Some(a);
+        }
+        if a == JointId::NONE {
+            return Some(b);
+        }
+        self.joints.borrow_mut().meet(a, b, &self.columns)
+    }
+
+    /// Keeps the types that satisfy a joint requirement.
+    pub fn keep_joint(&self, joint: JointId, types: &mut Bits) {
+        if joint != JointId::NONE {
+            types.and(self.joints.borrow().types(joint));
+        }
+    }
+
+    /// What a set of cells comes to.
+    pub fn bought(&self, mask: Mask) -> Rc<Bought> {
+        self.offers.bought(mask, self.problem)
+    }
+
+    /// The cells of spot capacity.
+    pub fn spot_cells(&self) -> Mask {
+        self.offers.with(|cell| cell.capacity_type == labels::SPOT)
+    }
+
+    /// The types of a pool that hold so much beside the pool's daemons.
+    pub fn fitting(&self, pool: usize, requests: &[i64], types: &mut Bits) {
+        self.pools[pool].fit.keep(requests, types);
+    }
+
+    /// What a pool's node of a type has for pods.
+    pub fn room(&self, pool: usize, at: usize) -> &[i64] {
+        self.pools[pool].fit.room(at)
+    }
+
+    /// Nothing requested of any resource.
+    pub fn nothing(&self) -> Amounts {
+        Amounts::from_elem(0, self.names.0.len())
+    }
+}
+
+/// Columns by key, read when first asked for.
+pub(crate) struct Columns<'a> {
+    problem: &'a Problem,
+    by_key: RefCell<FxHashMap<String, Option<Rc<Column>>>>,
+}
+
+impl<'a> Columns<'a> {
+    fn new(problem: &'a Problem) -> Self {
+        Self { problem, by_key: RefCell::default() }
+    }
+
+    /// The column of a key; `None` when no instance type defines it.
+    pub fn get(&self, key: &str) -> Option<Rc<Column>> {
+        if let Some(known) = self.by_key.borrow().get(key) {
+            return known.clone();
+        }
+        let column = Column::read(&self.problem.instance_types, key).map(Rc::new);
+        self.by_key.borrow_mut().insert(key.to_owned(), column.clone());
+        column
+    }
+}

@@ -1,0 +1,87 @@
+//! Instance types worth filling: none that another one beats in room and price for the same shapes.
+
+use rustc_hash::FxHashMap;
+
+use super::super::bits::Bits;
+use super::super::context::Context;
+use super::super::offers::Mask;
+use super::shapes::Shapes;
+
+/// A type bought in one of some cells that all shapes see alike.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub at: usize,
+    /// Dollars an hour, the price of a node more included.
+    pub cost: f64,
+    /// The shapes that it may carry.
+    pub shapes: Vec<u32>,
+}
+
+#[derive(Debug)]
+pub(super) struct Candidates {
+    pub all: Vec<Candidate>,
+}
+
+impl Candidates {
+    pub fn of(context: &Context<'_>, pool: usize, shapes: &Shapes) -> Self {
+        let mut open = Bits::empty(context.problem.instance_types.len());
+        shapes.all.iter().for_each(|shape| open.or(&shape.types));
+        let sets = distinct_sets(shapes);
+        let mut all: Vec<Candidate> = Vec::new();
+        for cells in cell_groups(context, pool, shapes) {
+            let bought = context.bought(cells);
+            // By what sets a type is in: the candidates kept, cheapest first, so that the first to have room wins.
+            let mut kept: FxHashMap<Vec<bool>, Vec<usize>> = FxHashMap::default();
+            for at in bought.order.iter().map(|at| *at as usize).filter(|at| open.has(*at)) {
+                let signature: Vec<bool> = sets.iter().map(|set| set.has(at)).collect();
+                let room = context.room(pool, at);
+                let same = kept.entry(signature).or_default();
+                let beaten = same.iter().any(|other| {
+                    let other = context.room(pool, all[*other].at);
+                    other.iter().zip(room).all(|(other, own)| other >= own)
+                });
+                if beaten {
+                    continue;
+                }
+                let carried: Vec<u32> = (0..shapes.all.len() as u32)
+                    .filter(|shape| {
+                        let shape = &shapes.all[*shape as usize];
+                        shape.cells & cells != 0
+                            && shape.types.has(at)
+                            && shape.requests.iter().zip(room).all(|(asked, have)| asked <= have)
+                    })
+                    .collect();
+                if !carried.is_empty() {
+                    same.push(all.len());
+                    let cost = bought.price[at] + context.options.price_per_node;
+                    all.push(Candidate { at, cost, shapes: carried });
+                }
+            }
+        }
+        Self { all }
+    }
+}
+
+/// The distinct type sets of the shapes.
+fn distinct_sets(shapes: &Shapes) -> Vec<&Bits> {
+    let mut sets: Vec<&Bits> = Vec::new();
+    for shape in &shapes.all {
+        if !sets.contains(&&shape.types) {
+            sets.push(&shape.types);
+        }
+    }
+    sets
+}
+
+/// Cells that every shape allows or forbids together.
+fn cell_groups(context: &Context<'_>, pool: usize, shapes: &Shapes) -> Vec<Mask> {
+    let mut masks: Vec<Mask> = shapes.all.iter().map(|shape| shape.cells).collect();
+    masks.sort_unstable();
+    masks.dedup();
+    let mut groups = vec![context.pools[pool].cells];
+    for mask in masks {
+        groups = groups.iter().flat_map(|group| [group & mask, group & !mask]).filter(|group| *group != 0).collect();
+    }
+    groups.sort_unstable();
+    groups
+}

@@ -1,0 +1,52 @@
+//! Whether a pattern leaves a node that may be spot enough instance types to choose from.
+
+use rustc_hash::FxHashMap;
+
+use super::super::context::Context;
+use super::Pattern;
+use super::shapes::Shapes;
+
+/// Decides it, and remembers.
+pub(super) struct Variety<'c, 'a> {
+    context: &'c Context<'a>,
+    shapes: &'c Shapes,
+    pool: usize,
+    known: FxHashMap<Pattern, bool>,
+}
+
+impl<'c, 'a> Variety<'c, 'a> {
+    pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes) -> Self {
+        Self { context, shapes, pool, known: FxHashMap::default() }
+    }
+
+    /// Whether the pattern's node keeps enough types in enough families, or cannot be spot. One pod alone always
+    /// does: its node cannot be any smaller.
+    pub fn enough(&mut self, pattern: &Pattern) -> bool {
+        if matches!(pattern.as_slice(), [] | [(_, 1)]) {
+            return true;
+        }
+        if let Some(known) = self.known.get(pattern) {
+            return *known;
+        }
+        let answer = self.decide(pattern);
+        self.known.insert(pattern.clone(), answer);
+        answer
+    }
+
+    fn decide(&self, pattern: &Pattern) -> bool {
+        let context = self.context;
+        let mut total = context.nothing();
+        let mut cells = context.pools[self.pool].cells;
+        let mut types = context.pools[self.pool].types.clone();
+        for (shape, count) in pattern {
+            let one = &self.shapes.all[*shape as usize];
+            cells &= one.cells;
+            types.and(&one.types);
+            for (sum, asked) in total.iter_mut().zip(&one.requests) {
+                *sum = sum.saturating_add(asked.saturating_mul(i64::from(*count)));
+            }
+        }
+        context.fitting(self.pool, &total, &mut types);
+        super::super::options::varied_enough(context, &types, cells)
+    }
+}

@@ -1,0 +1,91 @@
+//! Nodes that are there are filled first: initialized ones, then by name (spec core 3.4).
+
+use std::collections::BTreeMap;
+
+use super::context::Context;
+use super::taints;
+use crate::labels;
+use crate::problem::ExistingNode;
+use crate::requirements::{Requirement, Requirements};
+
+/// A node with what is free on it.
+struct Free<'a> {
+    index: usize,
+    node: &'a ExistingNode,
+    labels: Requirements,
+    room: Vec<i64>,
+}
+
+/// How many pods of each class each node takes: (node, class, count), nodes in the order they are filled.
+pub(crate) fn fill(context: &Context<'_>, left: &mut [u32]) -> Vec<(usize, u32, u32)> {
+    let mut nodes = free_nodes(context);
+    let mut placed = Vec::new();
+    if nodes.is_empty() {
+        return placed;
+    }
+    for (at, class) in context.classes.iter().enumerate() {
+        if class.refused.is_some() {
+            continue;
+        }
+        let tolerations = &class.example(context.problem).tolerations;
+        for (set, forgiving) in &class.alternatives {
+            let wanted = &context.sets[*set as usize];
+            for free in &mut nodes {
+                if left[at] == 0 {
+                    break;
+                }
+                let count = holds(&free.room, &class.requests).min(i64::from(left[at])) as u32;
+                if count == 0
+                    || taints::untolerated(&free.node.taints, tolerations, *forgiving).is_some()
+                    || !satisfies(&free.labels, wanted)
+                {
+                    continue;
+                }
+                for (room, amount) in free.room.iter_mut().zip(&class.requests) {
+                    *room -= amount * i64::from(count);
+                }
+                left[at] -= count;
+                placed.push((free.index, at as u32, count));
+            }
+        }
+    }
+    placed
+}
+
+/// Whether a node with these labels is what is wanted: every key there, or allowed to be absent.
+fn satisfies(labels: &Requirements, wanted: &Requirements) -> bool {
+    wanted.iter().all(|(key, requirement)| match labels.get(key).and_then(Requirement::single) {
+        Some(value) => requirement.has(value),
+        None => requirement.allows_absence(),
+    })
+}
+
+/// How many more pods fit.
+fn holds(room: &[i64], requests: &[i64]) -> i64 {
+    if room.iter().any(|amount| *amount < 0) {
+        return 0;
+    }
+    let each = room.iter().zip(requests).filter(|(_, amount)| **amount > 0).map(|(room, amount)| room / amount);
+    each.min().unwrap_or(0)
+}
+
+fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
+    let problem = context.problem;
+    let mut order: Vec<usize> = (0..problem.existing_nodes.len()).collect();
+    order.sort_by_key(|at| {
+        let node = &problem.existing_nodes[*at];
+        (!node.initialized, node.name.as_str())
+    });
+    let mut nodes = Vec::with_capacity(order.len());
+    for index in order {
+        let node = &problem.existing_nodes[index];
+        let mut labels: BTreeMap<String, String> = node.labels.clone();
+        labels.entry(labels::HOSTNAME.to_owned()).or_insert_with(|| node.name.clone());
+        let mut room = context.names.amounts(&node.allocatable).to_vec();
+        for taken in [&node.used, &node.daemon_requests] {
+            room.iter_mut().zip(context.names.amounts(taken)).for_each(|(room, amount)| *room -= amount);
+        }
+        nodes.push(Free { index, node, labels: Requirements::from_labels(&labels), room });
+    }
+    nodes
+}

@@ -1,0 +1,210 @@
+//! Why a class of pods is left over: each pool's rules one after the other, with what each removes.
+
+use super::bits::Bits;
+use super::classes::{Class, Refusal};
+use super::context::Context;
+use super::limits::Limits;
+use super::pools::PoolView;
+use super::reason::{PoolReason, Reason, Removed, Rule};
+use super::taints;
+use crate::requirements::{Incompatible, Requirements, describe};
+use crate::resources::format_amount;
+
+/// The reason of a class, by its least demanding alternative.
+pub(crate) fn reason(context: &Context<'_>, class: &Class, limits: &[Limits]) -> Reason {
+    match &class.refused {
+        Some(Refusal::Invalid(problem)) => return Reason::Invalid { problem: problem.clone() },
+        Some(Refusal::Unsupported(rule)) => return Reason::Unsupported { rule: rule.clone() },
+        None => {}
+    }
+    if context.pools.is_empty() {
+        return Reason::NoNodePool;
+    }
+    let pools = context.pools.iter().enumerate().map(|(at, _)| why_not(context, class, at, &limits[at])).collect();
+    Reason::NoPoolFits { pools }
+}
+
+/// The trial of one pool: rules remove instance types until none is left.
+struct Trial<'c, 'a> {
+    context: &'c Context<'a>,
+    view: &'c PoolView,
+    types: Bits,
+    removed: Vec<Removed>,
+}
+
+impl Trial<'_, '_> {
+    /// Applies a rule; says whether anything is left.
+    fn keep(&mut self, rule: Rule, types: Bits) -> bool {
+        let lost = self.types.count() - types.count();
+        if lost > 0 {
+            self.removed.push(Removed { rule, instance_types: lost });
+        }
+        self.types = types;
+        !self.types.is_empty()
+    }
+
+    fn end(self, rule: Rule, detail: String) -> PoolReason {
+        let pool = self.context.problem.node_pools[self.view.index].name.clone();
+        PoolReason { pool, rule, detail, instance_types: self.view.types.count(), removed: self.removed }
+    }
+}
+
+fn why_not(context: &Context<'_>, class: &Class, pool: usize, limits: &Limits) -> PoolReason {
+    let view = &context.pools[pool];
+    let mut trial = Trial { context, view, types: view.types.clone(), removed: vec![] };
+    if let Some(broken) = &view.broken {
+        return trial.end(Rule::Pool, broken.clone());
+    }
+    if trial.types.is_empty() {
+        return trial.end(Rule::Pool, format!("no instance type is what it requires ({})", view.requirements));
+    }
+    let example = class.example(context.problem);
+    let taints = &context.problem.node_pools[view.index].taints;
+    let forgiving = class.alternatives.iter().any(|(_, forgiving)| *forgiving);
+    let named: Vec<String> = taints
+        .iter()
+        .filter(|taint| taints::untolerated(std::slice::from_ref(taint), &example.tolerations, forgiving).is_some())
+        .map(taints::describe)
+        .collect();
+    if !named.is_empty() {
+        let noun = if named.len() == 1 { "taint" } else { "taints" };
+        return trial.end(Rule::Taints, format!("{noun} {} not tolerated", named.join(", ")));
+    }
+    let Some((set, _)) = class.alternatives.last() else {
+        return trial.end(Rule::Requirements, "no alternative".to_owned());
+    };
+    let wanted = &context.sets[*set as usize];
+    if let Err(conflict) = view.requirements.compatible(wanted, &context.allowed_undefined) {
+        return refused_label(trial, conflict);
+    }
+    if let Err((rule, detail)) = types_left(&mut trial, wanted) {
+        return trial.end(rule, detail);
+    }
+    let mut fitting = trial.types.clone();
+    context.fitting(pool, &class.requests, &mut fitting);
+    let before = trial.types.clone();
+    if !trial.keep(Rule::Resources, fitting) {
+        let detail = too_large(context, class, pool, &before);
+        return trial.end(Rule::Resources, detail);
+    }
+    let before = trial.types.clone();
+    let mut allowed = before.clone();
+    limits.keep(context.problem, &mut allowed);
+    if !trial.keep(Rule::Limits, allowed) {
+        let of = &context.problem.node_pools[view.index];
+        let detail = limits.describe(context.problem, &before, of);
+        return trial.end(Rule::Limits, detail);
+    }
+    let demands: Vec<String> = view.min_values.iter().map(|(key, least)| format!("{least} of {key}")).collect();
+    let count = trial.types.count();
+    let detail = format!("the {count} instance types left do not offer minValues {}", demands.join(", "));
+    trial.end(Rule::MinValues, detail)
+}
+
+fn refused_label(trial: Trial<'_, '_>, conflict: Incompatible) -> PoolReason {
+    match conflict {
+        Incompatible::Undefined { .. } => trial.end(Rule::UndefinedLabel, conflict.to_string()),
+        Incompatible::Conflict { wanted, offered, .. } => trial.end(
+            Rule::Requirements,
+            format!("node selector {wanted} conflicts with the pool's {}", strip_key(&offered)),
+        ),
+    }
+}
+
+/// `In [on-demand]` of `karpenter.sh/capacity-type In [on-demand]`.
+fn strip_key(described: &str) -> &str {
+    described.split_once(' ').map_or(described, |(_, rest)| rest)
+}
+
+/// Applies the pod's keys one after the other, then the offerings.
+fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (Rule, String)> {
+    let (context, view) = (trial.context, trial.view);
+    for (key, requirement) in wanted.iter() {
+        if context.offers.keys.contains(key) || view.labels.contains(key) {
+            continue;
+        }
+        let Some(column) = context.columns.get(key) else { continue };
+        let mut types = trial.types.clone();
+        types.and(&column.select(requirement));
+        if !trial.keep(Rule::InstanceTypes, types) {
+            let told = describe(key, requirement);
+            return Err((Rule::InstanceTypes, format!("no instance type of the pool that is left has {told}")));
+        }
+    }
+    let cells = view.cells & context.offers.select(wanted);
+    let mut types = trial.types.clone();
+    types.and(&context.bought(cells).types);
+    if !trial.keep(Rule::Offerings, types) {
+        let keys = context.offers.keys.iter();
+        let asked: Vec<String> = keys
+            .filter_map(|key| {
+                let own = view.requirements.get(key);
+                let both = match (own, wanted.get(key)) {
+                    (Some(own), Some(wanted)) => own.intersect(wanted),
+                    (one, other) => one.or(other)?.clone(),
+                };
+                Some(describe(key, &both))
+            })
+            .collect();
+        let told = if asked.is_empty() { "anywhere".to_owned() } else { format!("with {}", asked.join(", ")) };
+        return Err((Rule::Offerings, format!("nothing is available {told}")));
+    }
+    Ok(())
+}
+
+/// The resource that is short everywhere, or all of them together.
+fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) -> String {
+    let count = types.count();
+    let noun = if count == 1 { "instance type" } else { "instance types" };
+    for (resource, name) in context.names.0.iter().enumerate() {
+        let asked = class.requests[resource];
+        let most = types.iter().map(|at| context.room(pool, at)[resource]).max().unwrap_or(0).max(0);
+        if asked > most {
+            let (asked, most) = (person(name, asked), person(name, most));
+            return format!("needs {asked}, the largest of {} {noun} allows {most}", grouped(count));
+        }
+    }
+    let asked: Vec<String> =
+        context.names.0.iter().zip(&class.requests).filter(|(_, a)| **a > 0).map(|(n, a)| person(n, *a)).collect();
+    format!("needs {} at once, none of {} {noun} has all of it free", asked.join(" and "), grouped(count))
+}
+
+/// An amount as a person says it: `400 CPU`, `3Gi of memory`.
+fn person(name: &str, amount: i64) -> String {
+    match name {
+        crate::resources::CPU => {
+            let text = format!("{}.{:03}", amount / 1000, amount % 1000);
+            format!("{} CPU", text.trim_end_matches('0').trim_end_matches('.'))
+        }
+        crate::resources::MEMORY | crate::resources::EPHEMERAL_STORAGE => {
+            format!("{} of {name}", rounded_binary(amount))
+        }
+        _ => format!("{} {name}", format_amount(name, amount)),
+    }
+}
+
+/// Bytes in the largest unit that leaves at least ten, rounded down.
+fn rounded_binary(bytes: i64) -> String {
+    let mut shown = (bytes, "");
+    for suffix in ["Ki", "Mi", "Gi", "Ti", "Pi"] {
+        let exact = shown.0 % 1024 == 0 && shown.0 > 0;
+        if shown.0 < 10 * 1024 && !exact {
+            break;
+        }
+        shown = (shown.0 / 1024, suffix);
+    }
+    format!("{}{}", shown.0, shown.1)
+}
+
+/// `1,190`.
+fn grouped(count: usize) -> String {
+    let digits = count.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

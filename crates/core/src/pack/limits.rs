@@ -1,0 +1,86 @@
+//! A pool's limits while packing: what is left, and which instance types that still allows (spec core 3.11).
+
+use super::bits::Bits;
+use crate::problem::{Pool, Problem};
+use crate::resources::{NODES, Resources};
+
+/// What is left of a pool's limits.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    left: Resources,
+    nodes: Option<i64>,
+    /// The most that any type of the pool has of each limited resource.
+    largest: Resources,
+}
+
+impl Limits {
+    /// The limits less what the pool's nodes have.
+    pub fn new(pool: &Pool) -> Self {
+        let mut left = Resources::new();
+        for (name, amount) in pool.limits.iter().filter(|(name, _)| *name != NODES) {
+            left.set(name, amount.saturating_sub(pool.usage.get(name)));
+        }
+        let nodes = pool.limits.find(NODES).map(|most| most.saturating_sub(pool.usage.get(NODES)));
+        Self { left, nodes, largest: Resources::new() }
+    }
+
+    /// Learns how large the pool's types are.
+    pub fn know_types(&mut self, problem: &Problem, types: &Bits) {
+        for (name, _) in self.left.iter() {
+            let most = types.iter().map(|at| problem.instance_types[at].capacity.get(name)).max();
+            self.largest.set(name, most.unwrap_or(0));
+        }
+    }
+
+    /// Whether no type is too large for what is left.
+    pub fn are_far(&self) -> bool {
+        self.nodes.is_none_or(|nodes| nodes > 0) && self.left.iter().all(|(name, left)| self.largest.get(name) <= left)
+    }
+
+    /// Removes the types that are too large for what is left.
+    pub fn keep(&self, problem: &Problem, types: &mut Bits) {
+        if self.are_far() {
+            return;
+        }
+        let allowed = self.nodes.is_none_or(|nodes| nodes > 0);
+        for at in types.clone().iter() {
+            let capacity = &problem.instance_types[at].capacity;
+            if !allowed || self.left.iter().any(|(name, left)| capacity.get(name) > left) {
+                types.remove(at);
+            }
+        }
+    }
+
+    /// Takes a planned node off: the most that any of its types has of each limited resource.
+    pub fn take(&mut self, problem: &Problem, types: impl Iterator<Item = usize> + Clone) {
+        if let Some(nodes) = &mut self.nodes {
+            *nodes -= 1;
+        }
+        let names: Vec<String> = self.left.iter().map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            let most = types.clone().map(|at| problem.instance_types[at].capacity.get(&name)).max().unwrap_or(0);
+            let left = self.left.get(&name);
+            self.left.set(name, left.saturating_sub(most));
+        }
+    }
+
+    /// What is left, in words; the first limit that the smallest of these types exceeds.
+    pub fn describe(&self, problem: &Problem, types: &Bits, pool: &Pool) -> String {
+        if self.nodes.is_some_and(|nodes| nodes <= 0) {
+            return format!("limit of {} nodes reached", pool.limits.get(NODES));
+        }
+        for (name, left) in self.left.iter() {
+            let least = types.iter().map(|at| problem.instance_types[at].capacity.get(name)).min();
+            if least.is_some_and(|least| least > left) {
+                let shown = |amount: i64| crate::resources::format_amount(name, amount);
+                return format!(
+                    "limit of {} {name} reached: {} left, the smallest instance type that would do has {}",
+                    shown(pool.limits.get(name)),
+                    shown(left.max(0)),
+                    shown(least.unwrap_or(0)),
+                );
+            }
+        }
+        "its limits leave no instance type that would do".to_owned()
+    }
+}

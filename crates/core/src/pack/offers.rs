@@ -1,0 +1,184 @@
+//! Offerings as cells: every distinct (zone, capacity type, further labels) is one bit of a mask.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use super::bits::Bits;
+use crate::labels;
+use crate::problem::Problem;
+use crate::requirements::{NodeSelectorRequirement, Requirement, Requirements};
+
+/// A set of cells.
+pub(crate) type Mask = u128;
+
+/// More distinct cells than this are not looked at; AWS has no region with half as many.
+pub(crate) const MOST_CELLS: usize = 128;
+
+/// One way of buying: what it makes of a node's labels.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub zone: String,
+    pub capacity_type: String,
+    extra: Vec<NodeSelectorRequirement>,
+    labels: Requirements,
+}
+
+/// All ways of buying, and what each type costs in each.
+#[derive(Debug)]
+pub(crate) struct Offers {
+    pub cells: Vec<Cell>,
+    /// Label keys that depend on the cell.
+    pub keys: BTreeSet<String>,
+    available: Vec<Mask>,
+    price: Vec<f64>,
+    by_mask: RefCell<FxHashMap<Mask, Rc<Bought>>>,
+}
+
+/// What a set of cells comes to.
+#[derive(Debug)]
+pub(crate) struct Bought {
+    /// Types that are available in any of the cells.
+    pub types: Bits,
+    /// For each type its lowest price in them.
+    pub price: Vec<f64>,
+    /// The types by price, then by name.
+    pub order: Vec<u32>,
+}
+
+impl Offers {
+    /// Reads the offerings of the types in `universe`.
+    pub fn read(problem: &Problem, universe: &Bits) -> Self {
+        let mut offers = Self {
+            cells: vec![],
+            keys: BTreeSet::from([labels::ZONE.to_owned(), labels::CAPACITY_TYPE.to_owned()]),
+            available: vec![0; problem.instance_types.len()],
+            price: vec![],
+            by_mask: RefCell::default(),
+        };
+        let mut found = Vec::new();
+        let mut last = 0;
+        for at in universe.iter() {
+            for offering in problem.instance_types[at].offerings.iter().filter(|one| one.available) {
+                if !(offering.price.is_finite() && offering.price >= 0.0) {
+                    continue;
+                }
+                let Some(cell) = offers.cell(offering, last) else { continue };
+                last = cell;
+                found.push((at, cell, offering.price));
+                offers.available[at] |= 1 << cell;
+            }
+        }
+        let width = offers.cells.len();
+        offers.price = vec![f64::INFINITY; width * problem.instance_types.len()];
+        for (at, cell, price) in found {
+            let slot = &mut offers.price[at * width + cell];
+            *slot = slot.min(price);
+        }
+        offers
+    }
+
+    /// The cell of an offering, starting the search after the one found last.
+    fn cell(&mut self, offering: &crate::Offering, last: usize) -> Option<usize> {
+        let repeats = |written: &&NodeSelectorRequirement| {
+            (written.key == labels::ZONE && written.values.first() == Some(&offering.zone))
+                || (written.key == labels::CAPACITY_TYPE && written.values.first() == Some(&offering.capacity_type))
+        };
+        let extra = || offering.requirements.iter().filter(|written| !repeats(written));
+        let same = |cell: &Cell| {
+            cell.capacity_type == offering.capacity_type && cell.zone == offering.zone && cell.extra.iter().eq(extra())
+        };
+        let count = self.cells.len();
+        if let Some(at) = (0..count).map(|step| (last + 1 + step) % count).find(|at| same(&self.cells[*at])) {
+            return Some(at);
+        }
+        if count == MOST_CELLS {
+            return None;
+        }
+        let mut read = Requirements::new();
+        read.add(labels::ZONE, Requirement::one_of([offering.zone.as_str()]));
+        read.add(labels::CAPACITY_TYPE, Requirement::one_of([offering.capacity_type.as_str()]));
+        for written in extra() {
+            let requirement = Requirement::from_written(written).unwrap_or_else(|_| Requirement::does_not_exist());
+            read.add(&written.key, requirement);
+            self.keys.insert(labels::stable(&written.key).to_owned());
+        }
+        self.cells.push(Cell {
+            zone: offering.zone.clone(),
+            capacity_type: offering.capacity_type.clone(),
+            extra: extra().cloned().collect(),
+            labels: read,
+        });
+        Some(count)
+    }
+
+    /// Every cell.
+    pub fn all(&self) -> Mask {
+        if self.cells.len() == MOST_CELLS { !0 } else { (1 << self.cells.len()) - 1 }
+    }
+
+    /// The cells that satisfy requirements, as far as these speak of what depends on the cell.
+    pub fn select(&self, wanted: &Requirements) -> Mask {
+        let mut mask = self.all();
+        for key in &self.keys {
+            let Some(requirement) = wanted.get(key) else { continue };
+            for (at, cell) in self.cells.iter().enumerate() {
+                let good = match cell.labels.get(key) {
+                    Some(own) => own.intersects(requirement),
+                    None => requirement.allows_absence(),
+                };
+                if !good {
+                    mask &= !(1 << at);
+                }
+            }
+        }
+        mask
+    }
+
+    /// The cells whose capacity type or zone is the one named.
+    pub fn with(&self, test: impl Fn(&Cell) -> bool) -> Mask {
+        self.cells.iter().enumerate().filter(|(_, cell)| test(cell)).fold(0, |mask, (at, _)| mask | 1 << at)
+    }
+
+    /// The cells in which a type is available.
+    pub fn available(&self, at: usize) -> Mask {
+        self.available[at]
+    }
+
+    /// A type's lowest price within a mask and its cell, the first of equals.
+    pub fn cheapest(&self, at: usize, mask: Mask) -> (f64, usize) {
+        let width = self.cells.len();
+        let mut left = self.available[at] & mask;
+        let mut best = (f64::INFINITY, 0);
+        while left != 0 {
+            let cell = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let price = self.price[at * width + cell];
+            if price < best.0 {
+                best = (price, cell);
+            }
+        }
+        best
+    }
+
+    /// What a set of cells comes to; computed once for each set.
+    pub fn bought(&self, mask: Mask, problem: &Problem) -> Rc<Bought> {
+        if let Some(known) = self.by_mask.borrow().get(&mask) {
+            return Rc::clone(known);
+        }
+        let count = self.available.len();
+        let price: Vec<f64> = (0..count).map(|at| self.cheapest(at, mask).0).collect();
+        let mut order: Vec<u32> = (0..count as u32).filter(|at| self.available[*at as usize] & mask != 0).collect();
+        let name = |at: u32| problem.instance_types[at as usize].name.as_str();
+        order.sort_unstable_by(|a, b| {
+            price[*a as usize].total_cmp(&price[*b as usize]).then_with(|| name(*a).cmp(name(*b)))
+        });
+        let mut types = Bits::empty(count);
+        order.iter().for_each(|at| types.insert(*at as usize));
+        let bought = Rc::new(Bought { types, price, order });
+        self.by_mask.borrow_mut().insert(mask, Rc::clone(&bought));
+        bought
+    }
+}

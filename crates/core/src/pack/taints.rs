@@ -1,0 +1,79 @@
+//! Taints and tolerations.
+
+use k8s_openapi::api::core::v1::{Taint, Toleration};
+
+const PREFER: &str = "PreferNoSchedule";
+
+/// Whether a toleration covers a taint, as the Kubernetes documentation has it.
+pub(crate) fn covers(toleration: &Toleration, taint: &Taint) -> bool {
+    let effect = toleration.effect.as_deref().unwrap_or("");
+    if !effect.is_empty() && effect != taint.effect {
+        return false;
+    }
+    let key = toleration.key.as_deref().unwrap_or("");
+    let exists = toleration.operator.as_deref() == Some("Exists");
+    if key.is_empty() {
+        return exists;
+    }
+    key == taint.key && (exists || toleration.value.as_deref().unwrap_or("") == taint.value.as_deref().unwrap_or(""))
+}
+
+/// The first taint that keeps a pod away; those that only prefer do so unless `forgiving`.
+pub(crate) fn untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration], forgiving: bool) -> Option<&'a Taint> {
+    taints
+        .iter()
+        .filter(|taint| !(forgiving && taint.effect == PREFER))
+        .find(|taint| !tolerations.iter().any(|toleration| covers(toleration, taint)))
+}
+
+/// Whether any taint only prefers.
+pub(crate) fn any_preferring(taints: &[Taint]) -> bool {
+    taints.iter().any(|taint| taint.effect == PREFER)
+}
+
+/// `key=value:Effect`.
+pub(crate) fn describe(taint: &Taint) -> String {
+    match taint.value.as_deref() {
+        Some(value) if !value.is_empty() => format!("{}={value}:{}", taint.key, taint.effect),
+        _ => format!("{}:{}", taint.key, taint.effect),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taint(key: &str, value: &str, effect: &str) -> Taint {
+        Taint { key: key.into(), value: Some(value.into()), effect: effect.into(), time_added: None }
+    }
+
+    fn toleration(key: &str, operator: &str, value: &str, effect: &str) -> Toleration {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Toleration {
+            key: some(key),
+            operator: some(operator),
+            value: some(value),
+            effect: some(effect),
+            toleration_seconds: None,
+        }
+    }
+
+    #[test]
+    fn a_toleration_covers_by_key_value_and_effect_and_what_it_leaves_out_it_does_not_ask() {
+        let gpu = taint("gpu", "yes", "NoSchedule");
+        assert!(covers(&toleration("gpu", "", "yes", ""), &gpu));
+        assert!(covers(&toleration("gpu", "Equal", "yes", "NoSchedule"), &gpu));
+        assert!(covers(&toleration("gpu", "Exists", "", ""), &gpu));
+        assert!(covers(&toleration("", "Exists", "", ""), &gpu));
+        assert!(!covers(&toleration("gpu", "", "no", ""), &gpu));
+        assert!(!covers(&toleration("gpu", "", "yes", "NoExecute"), &gpu));
+        assert!(!covers(&toleration("", "", "", ""), &gpu));
+    }
+
+    #[test]
+    fn a_preference_is_kept_until_it_is_forgiven() {
+        let taints = [taint("slow", "", "PreferNoSchedule")];
+        assert!(untolerated(&taints, &[], false).is_some());
+        assert!(untolerated(&taints, &[], true).is_none());
+    }
+}

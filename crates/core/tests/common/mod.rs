@@ -1,0 +1,155 @@
+//! A naive check of a packing against its problem: every rule, for every pod, on every node that a claim could become.
+#![allow(dead_code)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dovetail_core::pack::{Packing, PlannedClaim};
+use dovetail_core::{InstanceType, NodeSelectorRequirement, Offering, Operator, Pod, Problem, Resources};
+
+/// Everything that is wrong with a packing.
+pub fn violations(problem: &Problem, packing: &Packing) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut seen = vec![0; problem.pods.len()];
+    let planned = packing.claims.iter().flat_map(|claim| &claim.pods);
+    let placed = packing.on_existing.iter().flat_map(|(_, pods)| pods);
+    for pod in planned.chain(placed).chain(packing.unscheduled.iter().map(|(pod, _)| pod)) {
+        seen[*pod] += 1;
+    }
+    wrong.extend(
+        seen.iter().enumerate().filter(|(_, n)| **n != 1).map(|(at, n)| format!("pod {at} answered {n} times")),
+    );
+    for (at, claim) in packing.claims.iter().enumerate() {
+        check_claim(problem, claim, &mut |what| wrong.push(format!("claim {at}: {what}")));
+    }
+    check_existing(problem, packing, &mut wrong);
+    wrong
+}
+
+fn check_claim(problem: &Problem, claim: &PlannedClaim, wrong: &mut dyn FnMut(String)) {
+    if claim.pods.is_empty() || claim.options.is_empty() {
+        return wrong("nothing on it, or nothing it can be".into());
+    }
+    let pool = &problem.node_pools[claim.pool];
+    let mut requested = Resources::new();
+    for pod in &claim.pods {
+        requested.add(&problem.pods[*pod].requests);
+    }
+    requested.set("pods", claim.pods.len() as i64);
+    let mut cheapest = f64::INFINITY;
+    for option in &claim.options {
+        let one = &problem.instance_types[option.instance_type];
+        let allocatable = one.allocatable();
+        if !requested.fits_in(&allocatable) {
+            wrong(format!("{requested} do not fit on {}", one.name));
+        }
+        let mut least = f64::INFINITY;
+        for offering in one.offerings.iter().filter(|offering| offering.available) {
+            let Some(node) = node(claim, one, offering, pool) else { continue };
+            least = least.min(offering.price);
+            let mut pods: Vec<&Pod> = claim.pods.iter().map(|pod| &problem.pods[*pod]).collect();
+            pods.dedup_by(|a, b| a.node_selector == b.node_selector && a.affinity == b.affinity);
+            for pod in pods {
+                if !wants(pod, &node) {
+                    wrong(format!("pod {} cannot be on {} in {}", pod.name, one.name, offering.zone));
+                }
+            }
+        }
+        if least != option.price {
+            wrong(format!("{} costs {least}, not {}", one.name, option.price));
+        }
+        cheapest = cheapest.min(least);
+    }
+    if cheapest != claim.price {
+        wrong(format!("costs {cheapest}, not {}", claim.price));
+    }
+}
+
+/// The values each label of the node may have, if the claim allows such a node at all.
+type Labels = BTreeMap<String, BTreeSet<String>>;
+
+fn node(claim: &PlannedClaim, one: &InstanceType, offering: &Offering, pool: &dovetail_core::Pool) -> Option<Labels> {
+    let mut labels = Labels::new();
+    let mut narrow = |key: &str, values: BTreeSet<String>| {
+        let slot = labels.entry(key.to_owned()).or_insert_with(|| values.clone());
+        *slot = slot.intersection(&values).cloned().collect();
+        !slot.is_empty()
+    };
+    let set = |values: &[String]| values.iter().cloned().collect::<BTreeSet<_>>();
+    let mut good = narrow("topology.kubernetes.io/zone", BTreeSet::from([offering.zone.clone()]));
+    good &= narrow("karpenter.sh/capacity-type", BTreeSet::from([offering.capacity_type.clone()]));
+    let listed = one.requirements.iter().chain(&offering.requirements);
+    for said in listed.filter(|said| said.operator == Operator::In) {
+        good &= narrow(&said.key, set(&said.values));
+    }
+    for (key, value) in &pool.labels {
+        good &= narrow(key, BTreeSet::from([value.clone()]));
+    }
+    for said in &claim.requirements {
+        match (said.operator, labels.get_mut(&said.key)) {
+            (Operator::In, None) => {
+                labels.insert(said.key.clone(), set(&said.values));
+            }
+            (_, Some(values)) => {
+                values.retain(|value| meets(said, Some(value)));
+                good &= !values.is_empty();
+            }
+            _ => {}
+        }
+    }
+    good.then_some(labels)
+}
+
+fn wants(pod: &Pod, labels: &Labels) -> bool {
+    let every = |said: &NodeSelectorRequirement| match labels.get(&said.key) {
+        Some(values) => values.iter().all(|value| meets(said, Some(value))),
+        None => meets(said, None),
+    };
+    let selector = pod.node_selector.iter();
+    let selected = selector.map(|(key, value)| NodeSelectorRequirement::one_of(key, [value])).all(|said| every(&said));
+    let affinity = pod.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+    selected
+        && required.is_none_or(|required| {
+            required.node_selector_terms.iter().any(|term| {
+                let said = term.match_expressions.iter().flatten();
+                said.map(|said| NodeSelectorRequirement::from_kube(said).unwrap()).all(|said| every(&said))
+            })
+        })
+}
+
+fn meets(said: &NodeSelectorRequirement, value: Option<&String>) -> bool {
+    let number = |text: &String| text.parse::<i64>().ok();
+    let bound = said.values.first().and_then(number);
+    let compare =
+        |holds: fn(i64, i64) -> bool| matches!((value.and_then(number), bound), (Some(a), Some(b)) if holds(a, b));
+    match said.operator {
+        Operator::In => value.is_some_and(|value| said.values.contains(value)),
+        Operator::NotIn => value.is_none_or(|value| !said.values.contains(value)),
+        Operator::Exists => value.is_some(),
+        Operator::DoesNotExist => value.is_none(),
+        Operator::Gt => compare(|a, b| a > b),
+        Operator::Lt => compare(|a, b| a < b),
+        Operator::Gte => compare(|a, b| a >= b),
+        Operator::Lte => compare(|a, b| a <= b),
+    }
+}
+
+fn check_existing(problem: &Problem, packing: &Packing, wrong: &mut Vec<String>) {
+    for (at, pods) in &packing.on_existing {
+        let node = &problem.existing_nodes[*at];
+        let mut used = node.used.clone();
+        used.add(&node.daemon_requests);
+        let labels: Labels =
+            node.labels.iter().map(|(key, value)| (key.clone(), BTreeSet::from([value.clone()]))).collect();
+        for pod in pods {
+            used.add(&problem.pods[*pod].requests);
+            used.set("pods", used.get("pods") + 1);
+            if !wants(&problem.pods[*pod], &labels) {
+                wrong.push(format!("pod {pod} does not want node {}", node.name));
+            }
+        }
+        if !used.fits_in(&node.allocatable) {
+            wrong.push(format!("node {} is overfull: {used}", node.name));
+        }
+    }
+}

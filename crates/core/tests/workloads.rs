@@ -1,0 +1,83 @@
+//! The shared workloads: everything placed, valid, the same with the pods shuffled, at a price within sight of the
+//! linear-programming bound. Files that are not there are skipped with a message.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::io::Read;
+use std::path::Path;
+
+use dovetail_core::Problem;
+use dovetail_core::pack::{Options, Packing, solve};
+
+fn load(name: &str) -> Option<Problem> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../../shared/workloads/{name}.json.gz"));
+    let Ok(bytes) = std::fs::read(&path) else {
+        eprintln!("skipped: {} is not there", path.display());
+        return None;
+    };
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).unwrap();
+    Some(serde_json::from_slice(&plain).unwrap())
+}
+
+/// The answer in names, as a user sees it.
+fn told(problem: &Problem, packing: &Packing) -> String {
+    let mut out = String::new();
+    for claim in &packing.claims {
+        let names: Vec<&str> = claim.pods.iter().map(|pod| problem.pods[*pod].name.as_str()).collect();
+        out += &format!("{names:?} {:?} {:?} {} {}\n", claim.requirements, claim.options, claim.requests, claim.price);
+    }
+    out
+}
+
+/// The same pods in another order, always the same other order.
+fn shuffled(problem: &Problem) -> Problem {
+    let mut other = problem.clone();
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    for at in (1..other.pods.len()).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        other.pods.swap(at, (state >> 33) as usize % (at + 1));
+    }
+    other
+}
+
+fn packs(name: &str, at_most: f64) {
+    let Some(problem) = load(name) else { return };
+    let packing = solve(&problem, &Options::default());
+    println!("{name}: {} nodes, {:.3} $/h (at most {at_most})", packing.claims.len(), packing.total_price);
+    assert_eq!(common::violations(&problem, &packing), [""; 0]);
+    assert!(packing.unscheduled.is_empty(), "{} left: {}", packing.unscheduled.len(), packing.unscheduled[0].1);
+    assert!(packing.total_price <= at_most, "{} is more than {at_most}", packing.total_price);
+    for claim in &packing.claims {
+        let spot = claim.requirements.iter().any(|said| said.values.iter().any(|value| value == "spot"));
+        assert!(!spot || claim.pods.len() == 1 || claim.options.len() >= 15, "{} options", claim.options.len());
+    }
+    let other = shuffled(&problem);
+    assert_eq!(told(&problem, &packing), told(&other, &solve(&other, &Options::default())));
+}
+
+#[test]
+fn seeds_400_costs_little_more_than_the_bound() {
+    packs("seeds-400-1", 1.301 * 1.04);
+}
+
+#[test]
+fn seeds_100_costs_little_more_than_the_bound() {
+    packs("seeds-100-1", 1.298 * 1.06);
+}
+
+#[test]
+fn seeds_10_costs_less_than_the_peers() {
+    packs("seeds-10-1", 1.773);
+}
+
+#[test]
+fn batch_costs_a_tenth_more_than_the_bound_at_most() {
+    packs("batch-1-5000", 260.46 * 1.10);
+}
+
+#[test]
+fn shapes_cost_a_twentieth_more_than_the_bound_at_most() {
+    packs("shapes-40000", 10_426.17 * 1.05);
+}

@@ -1,0 +1,146 @@
+//! `dovetail simulate`: the control plane, a cluster and a region in one process, on virtual time.
+
+mod check;
+mod downtime;
+mod invariants;
+mod report;
+pub mod scenario;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_api::manifest::Manifest;
+use dovetail_sandbox::log::Caller;
+use serde_json::json;
+use tokio::task::LocalSet;
+
+use crate::cli::SimulateArgs;
+use crate::input::{Failure, Mistake, environment};
+use crate::story;
+use crate::world::{World, WorldConfig, read_manifests, virtual_clock};
+use check::Checked;
+use report::Report;
+use scenario::Scenario;
+
+/// Runs the command. [`Failure::Outcome`] when pods stay pending or an invariant is violated.
+pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
+    let mut scenario = scenario::read(&args.scenario)?;
+    if let Some(seed) = args.seed {
+        scenario.seed = seed;
+    }
+    let checked = check::check(&args.scenario, &scenario)?;
+    let mut env = environment(&args.environment.env, &args.environment.env_file)?;
+    env.extend(scenario.env.clone());
+    let reader = Reader { env, scenario: &scenario };
+    let first = reader.read(&checked.apply)?;
+    let events = args.events.as_deref().map(create).transpose()?;
+
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
+    let run = Run { args, scenario: &scenario, checked: &checked, reader: &reader, first: &first };
+    let report = LocalSet::new().block_on(&runtime, run.play(events))?;
+
+    if args.json {
+        let mut text = serde_json::to_string_pretty(&report).map_err(|why| Failure::System(why.to_string()))?;
+        text.push('\n');
+        print(&text)?;
+    } else {
+        print(&report.to_string())?;
+    }
+    if report.came_out_well() { Ok(()) } else { Err(Failure::Outcome) }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::System(why.to_string())),
+        _ => Ok(()),
+    }
+}
+
+fn create(path: &str) -> Result<File, Failure> {
+    File::create(path).map_err(|why| Failure::System(format!("{path}: {}", crate::input::describe(&why))))
+}
+
+/// Reads manifests with the scenario's variables.
+struct Reader<'a> {
+    env: BTreeMap<String, String>,
+    scenario: &'a Scenario,
+}
+
+impl Reader<'_> {
+    fn read(&self, files: &[String]) -> Result<Vec<Manifest>, Vec<Mistake>> {
+        read_manifests(files, &self.env, &self.scenario.cluster_name, &self.scenario.region.value)
+    }
+}
+
+struct Run<'a> {
+    args: &'a SimulateArgs,
+    scenario: &'a Scenario,
+    checked: &'a Checked,
+    reader: &'a Reader<'a>,
+    first: &'a [Manifest],
+}
+
+impl Run<'_> {
+    async fn play(&self, events: Option<File>) -> Result<Report, Failure> {
+        // Manifests of later steps are read before anything starts: bad input is said at once.
+        for (_, action) in &self.checked.steps {
+            if let crate::world::Action::Apply { files } = action {
+                self.reader.read(files)?;
+            }
+        }
+        let world = Rc::new(self.world()?);
+        if let Some(file) = events {
+            world.log.write_to(Box::new(BufWriter::new(file)), true);
+        }
+        self.note_start(&world);
+        world.add_nodes(&self.checked.nodes)?;
+        world.apply(self.first)?;
+        world.start_replicas()?;
+        let started = tokio::time::Instant::now();
+        for (at, action) in &self.checked.steps {
+            tokio::time::sleep_until(started + *at).await;
+            world.act(action, &|files| self.reader.read(files))?;
+        }
+        tokio::time::sleep_until(started + self.checked.until).await;
+        let report = report::of(&world);
+        world.log.append("end", &Caller::named("simulation"), [("violations", json!(report.violations()))]);
+        world.log.flush().map_err(|why| Failure::System(format!("--events: {why}")))?;
+        Ok(report)
+    }
+
+    fn world(&self) -> Result<World, Failure> {
+        let config = WorldConfig {
+            region: self.scenario.region.value.clone(),
+            cluster_name: self.scenario.cluster_name.clone(),
+            seed: self.scenario.seed,
+            replicas: self.checked.replicas,
+            settings: self.checked.settings.clone(),
+            faults: self.checked.faults.clone(),
+            endpoint: None,
+        };
+        let watcher: Option<crate::world::Watcher> =
+            (!self.args.json).then(|| Arc::new(|line: &crate::world::Line| story::print_plain(line)) as _);
+        World::new(config, virtual_clock(), watcher)
+    }
+
+    fn note_start(&self, world: &World) {
+        let fields = [
+            ("scenario", json!(self.args.scenario)),
+            ("seed", json!(self.scenario.seed)),
+            ("region", json!(self.scenario.region.value)),
+            ("clusterName", json!(self.scenario.cluster_name)),
+            ("replicas", json!(self.checked.replicas)),
+        ];
+        world.log.append("start", &Caller::named("simulation"), fields);
+    }
+}
+
+/// A duration in seconds, as the report has it.
+fn seconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e6
+}

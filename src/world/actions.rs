@@ -1,0 +1,240 @@
+//! What a scenario's steps do to the world.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use dovetail_sandbox::apiserver::{DeleteOptions, Gvr};
+use dovetail_sandbox::faults::{Direction, Service};
+use dovetail_sandbox::log::Caller;
+use dovetail_sandbox::region::{CapacityType, InstanceState};
+use serde_json::json;
+
+use super::replica::Replica;
+use super::{World, objects};
+use crate::input::{Failure, Mistake};
+
+/// Something that happens to the world.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// A workload gets another number of replicas.
+    Scale {
+        /// Deployment, ReplicaSet or StatefulSet.
+        kind: String,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// How many.
+        replicas: u32,
+    },
+    /// An object is deleted, as `kubectl delete` does.
+    Delete {
+        /// One of [`DELETABLE`].
+        kind: String,
+        /// Its namespace, where it has one.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// Manifests are applied.
+    Apply {
+        /// The files.
+        files: Vec<String>,
+    },
+    /// A share of the running spot instances gets its warning.
+    InterruptSpot {
+        /// 0 to 1, rounded up.
+        share: f64,
+    },
+    /// A node's spot instance gets its warning.
+    InterruptNode {
+        /// The node.
+        node: String,
+    },
+    /// A replica is killed.
+    Kill {
+        /// Which.
+        replica: ReplicaRef,
+        /// Restarted after that, or never.
+        duration: Option<Duration>,
+    },
+    /// A replica stands still.
+    Pause {
+        /// Which.
+        replica: ReplicaRef,
+        /// For how long, or for ever.
+        duration: Option<Duration>,
+    },
+    /// A replica is cut off.
+    Partition {
+        /// Which.
+        replica: ReplicaRef,
+        /// From what.
+        from: Vec<Service>,
+        /// Which way.
+        direction: Direction,
+        /// For how long, or for ever.
+        duration: Option<Duration>,
+    },
+    /// A zone goes down.
+    ZoneDown {
+        /// Which.
+        zone: String,
+        /// For how long, or for ever.
+        duration: Option<Duration>,
+    },
+}
+
+/// Which replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaRef {
+    /// By number, from 0.
+    Number(u32),
+    /// Whoever leads then, or else the next to.
+    Leader,
+}
+
+/// Kinds that a step may delete, by name; the API version follows from the kind.
+pub const DELETABLE: &[&str] = &[
+    "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "Pod", "Node", "NodeClaim", "NodePool", "EC2NodeClass",
+    "PersistentVolumeClaim", "PodDisruptionBudget", "Service", "Lease",
+];
+
+/// The resource of a kind that steps may name.
+fn resource(kind: &str) -> Gvr {
+    match kind {
+        "Deployment" => Gvr::new("apps", "v1", "deployments"),
+        "ReplicaSet" => Gvr::new("apps", "v1", "replicasets"),
+        "StatefulSet" => Gvr::new("apps", "v1", "statefulsets"),
+        "DaemonSet" => Gvr::new("apps", "v1", "daemonsets"),
+        "Job" => Gvr::new("batch", "v1", "jobs"),
+        "Node" => Gvr::new("", "v1", "nodes"),
+        "NodeClaim" => Gvr::new("karpenter.sh", "v1", "nodeclaims"),
+        "NodePool" => Gvr::new("karpenter.sh", "v1", "nodepools"),
+        "EC2NodeClass" => Gvr::new("karpenter.k8s.aws", "v1", "ec2nodeclasses"),
+        "PersistentVolumeClaim" => Gvr::new("", "v1", "persistentvolumeclaims"),
+        "PodDisruptionBudget" => Gvr::new("policy", "v1", "poddisruptionbudgets"),
+        "Service" => Gvr::new("", "v1", "services"),
+        "Lease" => Gvr::new("coordination.k8s.io", "v1", "leases"),
+        _ => Gvr::new("", "v1", "pods"),
+    }
+}
+
+const CLUSTER_WIDE: &[&str] = &["Node", "NodeClaim", "NodePool", "EC2NodeClass"];
+
+impl World {
+    /// Does it. What the world itself refuses (an object that is not there) comes back as a line for the operator.
+    pub fn act(self: &Rc<Self>, action: &Action, read: &dyn Fn(&[String]) -> Result<Vec<dovetail_api::manifest::Manifest>, Vec<Mistake>>) -> Result<(), Failure> {
+        self.log.append("step", &Caller::named("operator"), [("what", json!(format!("{action:?}")))]);
+        match action {
+            Action::Scale { kind, namespace, name, replicas } => {
+                let patch = json!({"spec": {"replicas": replicas}});
+                self.told(self.api.patch(&resource(kind), namespace, name, &patch).map(drop), kind, name)
+            }
+            Action::Delete { kind, namespace, name } => {
+                let namespace = if CLUSTER_WIDE.contains(&kind.as_str()) { "" } else { namespace };
+                let deleted = self.api.delete(&resource(kind), namespace, name, &DeleteOptions::default());
+                self.told(deleted.map(drop), kind, name)
+            }
+            Action::Apply { files } => Ok(objects::apply(&self.api, &read(files)?)?),
+            Action::InterruptSpot { share } => self.interrupt_share(*share),
+            Action::InterruptNode { node } => self.interrupt_node(node),
+            Action::Kill { replica, duration } => self.kill(*replica, *duration),
+            Action::Pause { replica, duration } => self.pause(*replica, *duration),
+            Action::Partition { replica, from, direction, duration } => {
+                self.partition(*replica, from, *direction, *duration)
+            }
+            Action::ZoneDown { zone, duration } => {
+                self.region.set_zone_down(zone, true);
+                let (region, zone) = (self.region.clone(), zone.clone());
+                later(*duration, move || region.set_zone_down(&zone, false));
+                Ok(())
+            }
+        }
+    }
+
+    /// Applies manifests.
+    pub fn apply(&self, manifests: &[dovetail_api::manifest::Manifest]) -> Result<(), Vec<Mistake>> {
+        objects::apply(&self.api, manifests)
+    }
+
+    fn told(&self, result: Result<(), dovetail_sandbox::apiserver::ApiError>, kind: &str, name: &str) -> Result<(), Failure> {
+        result.map_err(|why| Failure::System(format!("{kind} {name}: {why}")))
+    }
+
+    fn interrupt_share(&self, share: f64) -> Result<(), Failure> {
+        let spot: Vec<String> = self
+            .region
+            .instances()
+            .into_iter()
+            .filter(|one| one.capacity_type == CapacityType::Spot && one.state == InstanceState::Running)
+            .map(|one| one.id)
+            .collect();
+        let count = (spot.len() as f64 * share).ceil() as usize;
+        spot.iter().take(count).try_for_each(|id| self.interrupt(id))
+    }
+
+    fn interrupt_node(&self, node: &str) -> Result<(), Failure> {
+        let found = self.region.instances().into_iter().find(|one| one.hostname == node && one.state.is_alive());
+        let Some(instance) = found else { return Err(Failure::System(format!("no instance is behind node {node}"))) };
+        self.interrupt(&instance.id)
+    }
+
+    fn interrupt(&self, id: &str) -> Result<(), Failure> {
+        self.region.interrupt(id).map_err(|why| Failure::System(why.to_string()))
+    }
+
+    fn kill(self: &Rc<Self>, which: ReplicaRef, duration: Option<Duration>) -> Result<(), Failure> {
+        let replica = self.find(which)?;
+        replica.cage().kill();
+        let world = self.clone();
+        later(duration, move || {
+            // The same settings have started it before.
+            let _ = world.start_replica(&replica);
+        });
+        Ok(())
+    }
+
+    fn pause(&self, which: ReplicaRef, duration: Option<Duration>) -> Result<(), Failure> {
+        let replica = self.find(which)?;
+        replica.cage().pause();
+        later(duration, move || replica.cage().resume());
+        Ok(())
+    }
+
+    fn partition(&self, which: ReplicaRef, from: &[Service], direction: Direction, duration: Option<Duration>) -> Result<(), Failure> {
+        let number = self.find(which)?.number();
+        self.faults.partition(number, from, direction);
+        let (faults, from) = (self.faults.clone(), from.to_vec());
+        later(duration, move || faults.heal(number, &from));
+        Ok(())
+    }
+
+    fn find(&self, which: ReplicaRef) -> Result<Rc<Replica>, Failure> {
+        let number = match which {
+            ReplicaRef::Number(number) => number,
+            ReplicaRef::Leader => self.leader(),
+        };
+        let found = self.replicas.iter().find(|replica| replica.number() == number);
+        found.cloned().ok_or_else(|| Failure::System(format!("there is no replica {number}")))
+    }
+
+    /// Who holds the Lease now, or else the first that lives.
+    fn leader(&self) -> u32 {
+        let lease = self.api.get(&resource("Lease"), "kube-system", "karpenter-leader-election");
+        let holder = lease.as_ref().and_then(|lease| lease["spec"]["holderIdentity"].as_str());
+        let by_lease = self.replicas.iter().find(|replica| holder.is_some_and(|holder| holder.starts_with(&replica.identity())));
+        let alive = || self.replicas.iter().find(|replica| replica.cage().alive());
+        by_lease.or_else(alive).map_or(0, |replica| replica.number())
+    }
+}
+
+/// Does something after a time, or never.
+fn later(duration: Option<Duration>, then: impl FnOnce() + 'static) {
+    if let Some(duration) = duration {
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(duration).await;
+            then();
+        });
+    }
+}

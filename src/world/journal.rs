@@ -1,0 +1,91 @@
+//! The control plane's own story: every replica's entries, in order, for the report, the event log and the terminal.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dovetail_actors::journal::{Entry, Journal};
+use dovetail_sandbox::log::{Caller, EventLog};
+use serde_json::{Map, Value};
+
+/// One line of the story.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// Which replica says so.
+    pub replica: u32,
+    /// Which of its actors.
+    pub actor: &'static str,
+    /// What happened, a stable name.
+    pub event: &'static str,
+    /// The same as a sentence.
+    pub text: String,
+    /// The particulars.
+    pub fields: Map<String, Value>,
+}
+
+/// Hears every line as it is said.
+pub type Watcher = Arc<dyn Fn(&Line) + Send + Sync>;
+
+/// All lines so far. Clones share them.
+#[derive(Clone)]
+pub struct Timeline {
+    lines: Arc<Mutex<Vec<Line>>>,
+    log: EventLog,
+    watcher: Option<Watcher>,
+}
+
+impl Timeline {
+    /// An empty one that also writes into the event log.
+    pub fn new(log: EventLog, watcher: Option<Watcher>) -> Self {
+        Self { lines: Arc::default(), log, watcher }
+    }
+
+    /// The journal of one replica.
+    pub fn journal(&self, replica: u32) -> Arc<dyn Journal> {
+        Arc::new(OfReplica { timeline: self.clone(), replica })
+    }
+
+    /// What was said so far.
+    pub fn lines(&self) -> Vec<Line> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn add(&self, line: Line) {
+        let mut fields: Vec<(String, Value)> =
+            vec![("actor".to_owned(), line.actor.into()), ("event".to_owned(), line.event.into())];
+        fields.extend(line.fields.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let who = Caller::replica(line.replica, format!("dovetail-{}", line.replica));
+        self.log.append("story", &who, fields);
+        if let Some(watcher) = &self.watcher {
+            watcher(&line);
+        }
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+}
+
+struct OfReplica {
+    timeline: Timeline,
+    replica: u32,
+}
+
+impl Journal for OfReplica {
+    fn record(&self, entry: &Entry) {
+        let fields = match serde_json::to_value(&entry.story) {
+            Ok(Value::Object(mut fields)) => {
+                // Said apart from the particulars.
+                fields.remove("event");
+                fields
+            }
+            _ => Map::new(),
+        };
+        self.timeline.add(Line {
+            // Microseconds, as everywhere in the event log.
+            seconds: (self.timeline.log.seconds() * 1e6).round() / 1e6,
+            replica: self.replica,
+            actor: entry.actor,
+            event: entry.story.event(),
+            text: entry.story.to_string(),
+            fields,
+        });
+    }
+}

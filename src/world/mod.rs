@@ -1,0 +1,115 @@
+//! The world that `simulate` and `sandbox` share: a cluster, a region, and replicas of the control plane in it.
+
+mod actions;
+mod cage;
+mod journal;
+mod objects;
+mod replica;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use dovetail_core::clock::Clock;
+use dovetail_sandbox::apiserver::{self, ApiServer};
+use dovetail_sandbox::clock::VirtualClock;
+use dovetail_sandbox::cluster::{Cluster, ClusterSettings};
+use dovetail_sandbox::faults::{FaultSettings, Faults};
+use dovetail_sandbox::log::EventLog;
+use dovetail_sandbox::region::{Region, RegionConfig};
+
+pub use actions::{Action, DELETABLE, ReplicaRef};
+pub use journal::{Line, Timeline};
+pub use objects::read_manifests;
+use replica::Replica;
+
+use crate::input::Failure;
+
+/// What a world is made from.
+#[derive(Clone, Debug)]
+pub struct WorldConfig {
+    /// The region.
+    pub region: String,
+    /// The cluster's name.
+    pub cluster_name: String,
+    /// The seed of all chance.
+    pub seed: u64,
+    /// Replicas of the control plane.
+    pub replicas: u32,
+    /// Their settings by environment name.
+    pub settings: BTreeMap<String, String>,
+    /// What goes wrong from the start.
+    pub faults: FaultSettings,
+    /// The Kubernetes API's address as seen from outside, where it is served.
+    pub endpoint: Option<String>,
+}
+
+/// A cluster in a region, with a control plane. To be used inside a LocalSet.
+pub struct World {
+    config: WorldConfig,
+    /// The API server.
+    pub api: ApiServer,
+    /// The region.
+    pub region: Region,
+    /// All that happens.
+    pub log: EventLog,
+    /// The control plane's own story.
+    pub timeline: Timeline,
+    cluster: Cluster,
+    faults: Faults,
+    clock: Arc<dyn Clock>,
+    replicas: Vec<Rc<Replica>>,
+}
+
+/// Kubernetes version of the sandbox's cluster.
+const KUBERNETES_VERSION: &str = "1.33";
+
+impl World {
+    /// API server, region and cluster, with our CRDs; no replicas yet. Spawns what runs by itself on the current LocalSet.
+    pub fn new(config: WorldConfig, clock: Arc<dyn Clock>, watch: Option<journal::Watcher>) -> Result<Self, Failure> {
+        // Libraries that draw (retries' jitter, request ids) use this thread's generator.
+        fastrand::seed(config.seed);
+        let log = EventLog::new(clock.clone());
+        let faults = Faults::new(config.seed);
+        faults.set(config.faults.clone());
+        let settings = apiserver::Settings {
+            seed: config.seed,
+            faults: Some(faults.clone()),
+            log: Some(log.clone()),
+            ..apiserver::Settings::default()
+        };
+        let api = ApiServer::with(clock.clone(), settings);
+        let mut of_region = RegionConfig::new(&config.region, &config.cluster_name);
+        of_region.seed = config.seed;
+        of_region.kubernetes_version = KUBERNETES_VERSION.to_owned();
+        of_region.endpoint = config.endpoint.clone();
+        let region = Region::new(of_region, clock.clone(), log.clone(), faults.clone());
+        tokio::task::spawn_local(region.run());
+        let timeline = Timeline::new(log.clone(), watch);
+        objects::install_crds(&api)?;
+        let cluster = Cluster::new(api.clone(), region.clone(), clock.clone(), log.clone(), ClusterSettings::seeded(config.seed));
+        cluster.start();
+        let replicas = (0..config.replicas).map(|number| Rc::new(Replica::new(number))).collect();
+        Ok(Self { config, api, region, log, timeline, cluster, faults, clock, replicas })
+    }
+
+    /// Starts every replica.
+    pub fn start_replicas(&self) -> Result<(), Failure> {
+        self.replicas.iter().try_for_each(|replica| self.start_replica(replica))
+    }
+
+    fn start_replica(&self, replica: &Replica) -> Result<(), Failure> {
+        replica.start(&replica::Surroundings {
+            config: &self.config,
+            api: &self.api,
+            region: &self.region,
+            clock: &self.clock,
+            timeline: &self.timeline,
+        })
+    }
+}
+
+/// The clock of a simulation: tokio's, paused.
+pub fn virtual_clock() -> Arc<dyn Clock> {
+    Arc::new(VirtualClock::new(dovetail_sandbox::clock::DEFAULT_START))
+}

@@ -1,0 +1,103 @@
+//! Manifests on their way into the sandbox's API server.
+
+use std::collections::BTreeMap;
+
+use dovetail_api::manifest::{self, Manifest, ReadOptions};
+use dovetail_sandbox::apiserver::{ApiServer, Gvr};
+use serde_json::{Value, json};
+
+use crate::input::{Failure, Mistake, read_text};
+
+/// Kinds that others need to be there first, in this order; the rest follows as written.
+const FIRST: &[&str] = &["CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "EC2NodeClass", "NodePool"];
+
+/// Reads manifest files; every mistake of every file comes back together.
+pub fn read_manifests(
+    files: &[String],
+    env: &BTreeMap<String, String>,
+    cluster_name: &str,
+    region: &str,
+) -> Result<Vec<Manifest>, Vec<Mistake>> {
+    let mut texts = Vec::new();
+    let mut mistakes = Vec::new();
+    for file in files {
+        match read_file(file) {
+            Ok(text) => texts.push((file.clone(), text)),
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    let options = ReadOptions { env: env.clone(), cluster_name: cluster_name.to_owned(), region: region.to_owned() };
+    match manifest::read(&texts, &options) {
+        Ok(manifests) if mistakes.is_empty() => Ok(manifests),
+        Ok(_) => Err(mistakes),
+        Err(errors) => {
+            mistakes.extend(errors.into_iter().map(Mistake::from));
+            Err(mistakes)
+        }
+    }
+}
+
+fn read_file(file: &str) -> Result<String, Mistake> {
+    if file != "-" {
+        return read_text(file);
+    }
+    std::io::read_to_string(std::io::stdin()).map_err(|why| Mistake::of_file("-", why.to_string()))
+}
+
+/// Creates our CRDs.
+pub fn install_crds(api: &ApiServer) -> Result<(), Failure> {
+    let gvr = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    for crd in dovetail_api::crds::crds() {
+        let mut value = serde_json::to_value(&crd).map_err(|why| Failure::System(why.to_string()))?;
+        typed(&mut value, "apiextensions.k8s.io/v1", "CustomResourceDefinition");
+        api.create(&gvr, "", value).map_err(|why| Failure::System(format!("the sandbox refuses our own CRD: {why}")))?;
+    }
+    Ok(())
+}
+
+fn typed(value: &mut Value, api_version: &str, kind: &str) {
+    value["apiVersion"] = json!(api_version);
+    value["kind"] = json!(kind);
+}
+
+/// Creates or updates what manifests say, alpha and beta kinds as what they mean in v1.
+pub fn apply(api: &ApiServer, manifests: &[Manifest]) -> Result<(), Vec<Mistake>> {
+    let mut objects: Vec<(usize, &Manifest, Value)> = Vec::new();
+    for manifest in manifests {
+        for object in manifest.stored() {
+            let kind = object["kind"].as_str().unwrap_or_default();
+            let rank = FIRST.iter().position(|first| *first == kind).unwrap_or(FIRST.len());
+            objects.push((rank, manifest, object));
+        }
+    }
+    objects.sort_by_key(|(rank, ..)| *rank);
+    let mut mistakes = Vec::new();
+    for (_, manifest, object) in objects {
+        if let Err(what) = apply_one(api, object) {
+            mistakes.push(Mistake {
+                file: manifest.file.clone(),
+                line: manifest.line,
+                field: format!("{}/{}", manifest.kind, manifest.name),
+                what,
+                allowed: String::new(),
+            });
+        }
+    }
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+fn apply_one(api: &ApiServer, object: Value) -> Result<(), String> {
+    let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+    let (gvr, namespaced) = api.resource_of(&text("apiVersion"), &text("kind")).map_err(|why| why.to_string())?;
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let namespace = match (namespaced, object["metadata"]["namespace"].as_str()) {
+        (false, _) => String::new(),
+        (true, given) => given.unwrap_or("default").to_owned(),
+    };
+    let done = if api.get(&gvr, &namespace, &name).is_some() {
+        api.patch(&gvr, &namespace, &name, &object)
+    } else {
+        api.create(&gvr, &namespace, object)
+    };
+    done.map(drop).map_err(|why| why.to_string())
+}

@@ -1,0 +1,97 @@
+//! A replica of the control plane in its cage, with the sandbox in place of the outside world.
+
+use std::sync::Arc;
+
+use dovetail_actors::replica::{self, ReplicaParts};
+use dovetail_actors::settings::Settings;
+use dovetail_actors::solver::InlineSolver;
+use dovetail_cloud::ec2::Ec2Cloud;
+use dovetail_core::clock::Clock;
+use dovetail_sandbox::apiserver::ApiServer;
+use dovetail_sandbox::log::Caller;
+use dovetail_sandbox::region::Region;
+
+use super::WorldConfig;
+use super::cage::Cage;
+use super::journal::Timeline;
+use crate::input::{Failure, Mistake};
+
+/// What a replica is started in.
+pub struct Surroundings<'a> {
+    /// The world's configuration.
+    pub config: &'a WorldConfig,
+    /// Its API server.
+    pub api: &'a ApiServer,
+    /// Its region.
+    pub region: &'a Region,
+    /// Its clock.
+    pub clock: &'a Arc<dyn Clock>,
+    /// Where the story goes.
+    pub timeline: &'a Timeline,
+}
+
+/// One replica.
+pub struct Replica {
+    number: u32,
+    cage: Cage,
+    /// How often it was started, so that a restart draws other numbers.
+    starts: std::cell::Cell<u64>,
+}
+
+impl Replica {
+    /// A replica that does not run yet.
+    pub fn new(number: u32) -> Self {
+        Self { number, cage: Cage::default(), starts: std::cell::Cell::new(0) }
+    }
+
+    /// Its identity in the Lease.
+    pub fn identity(&self) -> String {
+        format!("dovetail-{}", self.number)
+    }
+
+    /// Its cage, to be paused or killed.
+    pub fn cage(&self) -> &Cage {
+        &self.cage
+    }
+
+    /// Its number, from 0.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Starts it, or starts it anew.
+    pub fn start(&self, around: &Surroundings<'_>) -> Result<(), Failure> {
+        let parts = self.parts(around)?;
+        self.cage.run(async move {
+            let handle = replica::start(parts);
+            std::future::pending::<()>().await;
+            drop(handle);
+        });
+        Ok(())
+    }
+
+    fn parts(&self, around: &Surroundings<'_>) -> Result<ReplicaParts, Failure> {
+        let mut settings = around.config.settings.clone();
+        settings.entry("CLUSTER_NAME".to_owned()).or_insert_with(|| around.config.cluster_name.clone());
+        settings.entry("SYSTEM_NAMESPACE".to_owned()).or_insert_with(|| "kube-system".to_owned());
+        let settings = Settings::from_map(&settings).map_err(|errors| {
+            let told = errors.into_iter().map(|error| Mistake::of_file(error.name, error.what).allowing(error.allowed));
+            Failure::Input(told.collect())
+        })?;
+        self.starts.set(self.starts.get() + 1);
+        let caller = Caller::replica(self.number, self.identity());
+        let rng_seed = around.config.seed.wrapping_mul(1009) ^ u64::from(self.number) ^ (self.starts.get() << 32);
+        let cloud = Ec2Cloud::sandboxed(around.region.http_client(caller.clone()), &around.config.region, &around.config.cluster_name, around.clock.clone(), rng_seed);
+        Ok(ReplicaParts {
+            identity: self.identity(),
+            kube: around.api.client(caller.clone()),
+            lease_kube: around.api.client(caller),
+            cloud: Arc::new(cloud),
+            clock: around.clock.clone(),
+            rng_seed,
+            settings,
+            solver: Arc::new(InlineSolver),
+            journal: around.timeline.journal(self.number),
+        })
+    }
+}

@@ -1,0 +1,284 @@
+"""Verifies the answer of `plan --workload FILE --json` against the workload file, from the Kubernetes rules alone.
+
+    result = check(workload, plan)      # both as parsed JSON
+    result.violations                   # [(rule, what it concerns, what is wrong)]
+
+PL-1  a pod stands in more than one place          PL-15 a pod's node selector or affinity fails on a possible node
+PL-2  a pod stands nowhere                         PL-16 a taint is not tolerated
+PL-3  a pod that the workload does not have        PL-17 a pool's limit is passed with the largest options
+PL-4  counts disagree                              PL-18 fewer distinct values than minValues
+PL-5  the answer's shape                           PL-19 the price of a claim
+PL-6  an unknown pool                              PL-20 the cheapest type, zone or capacity type
+PL-7  options unknown, doubled or none             PL-21 expectedHourlyPrice
+PL-8  options not cheapest first                   PL-22 totalCheapestHourlyPrice
+PL-9  requirements incomplete or outside the pool  PL-23 topology spread
+PL-10 a requirement that means nothing             PL-24 pod affinity
+PL-11 an option against the requirements           PL-25 pod anti-affinity
+PL-12 an option without an available offering      PL-26 a rule holds only for some of an open claim's nodes
+PL-13 an option too small                          PL-27 a pod left over that a fresh node would hold
+PL-14 the claim's requests                         PL-28 a claim without pods
+PL-30, PL-31, PL-32 (policy cost): 15 types, 5 families, 1.25 times the cheapest
+"""
+
+import policy
+from catalogue import HOST, Catalogue, largest
+from pods import PodClass, group, matching_types
+from requirements import add, quantity, requirement_set
+from shape import Shapes, close
+from topology import Placed, Topology
+
+
+class Report:
+    """What was found, and how much was looked at."""
+
+    def __init__(self):
+        self.violations, self.checks = [], 0
+
+    def add(self, rule, subject, what):
+        self.violations.append((rule, str(subject), what))
+
+    def checked(self, times=1):
+        self.checks += times
+
+    def expect(self, holds, rule, subject, what):
+        self.checks += 1
+        if not holds:
+            self.add(rule, subject, what() if callable(what) else what)
+        return holds
+
+
+def check(workload, plan, policy_cost=False, order=False, stem=None):
+    """The report on a plan. `order`: spread need only hold in some order of binding. `stem`: the file's name."""
+    return Check(workload, plan, policy_cost, order, stem).run()
+
+
+class Claim:
+    """One entry of nodeClaims, resolved as far as it can be."""
+
+    def __init__(self, index, raw):
+        self.index, self.raw, self.name = index, raw, f"nodeClaims[{index}]"
+        self.pool, self.reqs, self.shape, self.counts = None, {}, None, {}
+        self.needs = {}
+
+
+class Check:
+    """One run over one plan."""
+
+    TOP = {"workload": str, "pods": int, "solveMs": (int, float), "loadMs": (int, float), "wallMs": (int, float),
+           "scheduledPods": int, "unscheduled": dict, "numNodeClaims": int, "totalCheapestHourlyPrice": (int, float),
+           "expectedHourlyPrice": (int, float), "peakRssKiB": (int, float), "nodeClaims": list}
+    CLAIM = {"nodePool": str, "podNames": list, "requests": dict, "requirements": list, "instanceTypeOptions": list,
+             "cheapestType": str, "cheapestZone": str, "cheapestCapacityType": str, "price": (int, float)}
+
+    def __init__(self, workload, plan, policy_cost, order, stem):
+        self.workload, self.plan, self.policy_cost, self.order, self.stem = workload, plan, policy_cost, order, stem
+        self.report = Report()
+        self.catalogue = Catalogue(workload)
+        self.classes, self.class_of = group(workload)
+        self.shapes, self._daemons = Shapes(self.catalogue), {}
+        daemons = workload.get("daemonSets") or workload.get("daemons") or ()
+        self.daemons = [PodClass(i, d) for i, d in enumerate(daemons)]
+
+    def run(self):
+        if not self._shape():
+            return self.report
+        claims = [Claim(i, raw) for i, raw in enumerate(self.plan["nodeClaims"])]
+        self._pods(claims)
+        for claim in claims:
+            self._claim(claim)
+        known = [c for c in claims if c.shape]
+        self._totals(claims)
+        self._limits(known)
+        placed = [Placed(c.index, c.name, c.shape, c.counts) for c in known]
+        topology = Topology(self.report, self.catalogue, self.workload, self.classes, placed, self.order)
+        topology.check()
+        self._left_over(topology)
+        if self.policy_cost:
+            policy.check(self.report, self.catalogue, known, self)
+        return self.report
+
+    # The answer as a whole
+
+    def _shape(self):
+        fine = self._fields(self.plan, self.TOP, "plan")
+        for i, raw in enumerate(self.plan.get("nodeClaims") or ()):
+            fine = self._fields(raw, self.CLAIM, f"nodeClaims[{i}]") and fine
+        return fine
+
+    def _fields(self, raw, table, name):
+        fine = True
+        if not self.report.expect(isinstance(raw, dict), "PL-5", name, "not an object"):
+            return False
+        for field, kind in table.items():
+            value = raw.get(field)
+            good = isinstance(value, kind) and not isinstance(value, bool)
+            fine = self.report.expect(good, "PL-5", name, f"{field}: missing or of the wrong type") and fine
+        return fine
+
+    def _pods(self, claims):
+        seen = {}
+        for claim in claims:
+            self.report.expect(claim.raw["podNames"], "PL-28", claim.name, "no pods")
+            for name in claim.raw["podNames"]:
+                cls = self.class_of.get(name)
+                if not self.report.expect(cls, "PL-3", name, f"in {claim.name}, not in the workload"):
+                    continue
+                self.report.expect(name not in seen, "PL-1", name, lambda: f"in {seen[name]} and in {claim.name}")
+                seen[name] = claim.name
+                claim.counts[cls] = claim.counts.get(cls, 0) + 1
+        for name, reason in self.plan["unscheduled"].items():
+            if self.report.expect(name in self.class_of, "PL-3", name, "unscheduled, not in the workload"):
+                self.report.expect(name not in seen, "PL-1", name, lambda: f"in {seen[name]} and unscheduled")
+                self.report.expect(bool(reason), "PL-5", name, "unscheduled without a reason")
+        for name in self.class_of:
+            self.report.expect(name in seen or name in self.plan["unscheduled"], "PL-2", name, "nowhere in the plan")
+
+    def _totals(self, claims):
+        plan, expect = self.plan, self.report.expect
+        names = {self.workload.get("name"), self.stem} - {None}
+        expect(not names or plan["workload"] in names, "PL-5", "workload", f"{plan['workload']!r}, not one of {sorted(names)}")
+        placed = sum(len(c.raw["podNames"]) for c in claims)
+        for field, value in (("pods", len(self.workload["pods"])), ("scheduledPods", placed), ("numNodeClaims", len(claims))):
+            expect(plan[field] == value, "PL-4", field, f"{plan[field]}, counted {value}")
+        total = sum(c.raw["price"] for c in claims)
+        expect(close(plan["totalCheapestHourlyPrice"], total), "PL-22", "totalCheapestHourlyPrice",
+               f"{plan['totalCheapestHourlyPrice']}, the claims' prices sum to {total}")
+        mean = sum(c.shape.mean for c in claims if c.shape)
+        expect(close(plan["expectedHourlyPrice"], mean), "PL-21", "expectedHourlyPrice",
+               f"{plan['expectedHourlyPrice']}, the mean of the options' cheapest sums to {mean}")
+
+    # One claim
+
+    def _claim(self, claim):
+        claim.pool = self.catalogue.pools.get(claim.raw["nodePool"])
+        if not self.report.expect(claim.pool, "PL-6", claim.name, f"pool {claim.raw['nodePool']!r} does not exist"):
+            return
+        self._requirements(claim)
+        claim.shape = self.shapes.of(claim.pool, claim.reqs, tuple(claim.raw["instanceTypeOptions"]))
+        for cls, count in claim.counts.items():
+            add(claim.needs, cls.requests, count)
+        self.report.checked(4 * len(claim.shape.names))
+        for rule, what in claim.shape.wrong:
+            self.report.add(rule, claim.name, what)
+        self._fits(claim)
+        self._requests(claim)
+        self._prices(claim)
+        self._pod_rules(claim)
+        self._min_values(claim)
+
+    def _requirements(self, claim):
+        expect, pool = self.report.expect, claim.pool
+        for raw in claim.raw["requirements"]:
+            try:
+                for key, req in requirement_set([raw]).items():
+                    claim.reqs[key] = claim.reqs[key].meet(req) if key in claim.reqs else req
+            except (ValueError, KeyError, TypeError) as error:
+                self.report.add("PL-10", claim.name, f"requirement {raw}: {error}")
+        for key, req in pool.reqs.items():
+            if expect(key in claim.reqs, "PL-9", claim.name, f"the pool's requirement on {key} is missing"):
+                expect(claim.reqs[key].within(req), "PL-9", claim.name, lambda: f"{key} {claim.reqs[key]}, the pool has {req}")
+        for key, req in pool.given.items():
+            if key in claim.reqs:
+                expect(req.within(claim.reqs[key]), "PL-9", claim.name, lambda: f"{key} {claim.reqs[key]}, the pool's label is {req}")
+        for key, req in claim.reqs.items():
+            known = key in pool.reqs or key in pool.given or key in self.catalogue.well_known or key in self.catalogue.described
+            expect(known or key == HOST or req.absent_ok(), "PL-10", claim.name, f"no pool or type gives a node the label {key}")
+
+    def _fits(self, claim):
+        floor = self.shapes.floor(claim.shape, self.room)
+        self.report.checked(len(claim.shape.kinds) * len(claim.needs))
+        if all(need <= floor.get(r, 0) for r, need in claim.needs.items()):
+            return
+        for kind in claim.shape.kinds:
+            short = self.too_small(claim.pool, kind, claim.needs)
+            if short:
+                self.report.add("PL-13", claim.name, f"{kind.name} holds {short[1]} {short[0]}, its pods need {short[2]}")
+
+    def room(self, pool, kind):
+        """Allocatable of a type less the pool's daemons."""
+        if not self.daemons:
+            return kind.allocatable
+        if (pool.name, kind.name) not in self._daemons:
+            out, view = dict(kind.allocatable), self.catalogue.view(pool, {})
+            for daemon in self.daemons:
+                if not daemon.tolerates(pool.taints) and any(daemon.filter.holds(view, o) for o in view.nodes(kind)):
+                    add(out, daemon.requests, -1)
+            self._daemons[pool.name, kind.name] = out
+        return self._daemons[pool.name, kind.name]
+
+    def too_small(self, pool, kind, needs):
+        """(resource, room, need) of the first resource that a type lacks, or None."""
+        room = self.room(pool, kind)
+        return next(((r, room.get(r, 0), n) for r, n in needs.items() if n > room.get(r, 0) and n > 0), None)
+
+    def _requests(self, claim):
+        for resource, need in claim.needs.items():
+            told = claim.raw["requests"].get(resource)
+            if told is None:
+                self.report.expect(resource == "pods" or need == 0, "PL-14", claim.name, f"{resource} is missing, pods need {need}")
+                continue
+            try:
+                value = quantity(told) if isinstance(told, str) else None
+            except ValueError:
+                value = None
+            good = value is not None and (value == need or (self.daemons and value >= need))
+            self.report.expect(good, "PL-14", claim.name, f"{resource} {told!r}, its pods need {need}")
+
+    def _prices(self, claim):
+        shape, raw, expect = claim.shape, claim.raw, self.report.expect
+        if shape.least is None:
+            return
+        expect(close(raw["price"], shape.least), "PL-19", claim.name, f"price {raw['price']}, the cheapest that agrees is {shape.least}")
+        said = (raw["cheapestType"], raw["cheapestZone"], raw["cheapestCapacityType"])
+        expect(said in shape.cheapest, "PL-20", claim.name, lambda: f"cheapest {said}, it is {sorted(shape.cheapest, key=str)[:3]}")
+
+    def _pod_rules(self, claim):
+        for cls, count in claim.counts.items():
+            taint = cls.tolerates(claim.pool.taints)
+            self.report.expect(taint is None, "PL-16", claim.name, f"{count} pods do not tolerate {taint}")
+            self.report.checked(len(claim.shape.kinds))
+            if not claim.shape.admits(cls.filter)[0]:
+                bad = min(claim.shape.kind_names - matching_types(cls.filter, claim.shape.view))
+                self.report.add("PL-15", claim.name, f"{bad}: the node selection {cls.filter.key} of {count} pods does not hold for "
+                                "every node it could become")
+
+    def _min_values(self, claim):
+        if self.workload.get("minValuesPolicy") == "BestEffort":
+            return
+        for key, least in claim.pool.min_values:
+            found = claim.shape.values(key)
+            self.report.expect(len(found) >= least, "PL-18", claim.name, lambda: f"{len(found)} values of {key}, minValues {least}")
+
+    # Pools and pods left over
+
+    def _limits(self, claims):
+        self.used = {name: {} for name in self.catalogue.pools}
+        for claim in claims:
+            add(self.used[claim.pool.name], claim.shape.largest)
+        for name, pool in self.catalogue.pools.items():
+            for resource, limit in pool.limits.items():
+                used = self.used[name].get(resource, 0)
+                self.report.expect(used <= limit, "PL-17", name, f"{resource} {used} with the largest options, the limit is {limit}")
+
+    def _left_over(self, topology):
+        """A pod without rules that bind it to others is left over only if no pool can open a node for it."""
+        seen = set()
+        for name in self.plan["unscheduled"]:
+            cls = self.class_of.get(name)
+            if cls is None or cls in seen or topology.bound_to_others(cls):
+                continue
+            seen.add(cls)
+            self.report.checked()
+            for pool in self.catalogue.pools.values():
+                kinds = [] if cls.tolerates(pool.taints) else self._fresh(cls, pool)
+                if kinds and not pool.min_values:
+                    self.report.add("PL-27", name, f"left over, yet pool {pool.name} could open {kinds[0].name} for it")
+                    break
+
+    def _fresh(self, cls, pool):
+        view, used = self.catalogue.view(pool, {}), self.used[pool.name]
+        return [k for k in self.catalogue.types.values()
+                if view.nodes(k) and not self.too_small(pool, k, cls.requests)
+                and all(used.get(r, 0) + largest([k]).get(r, 0) <= limit for r, limit in pool.limits.items())
+                and any(cls.filter.holds(view, o) for o in view.nodes(k))]
+

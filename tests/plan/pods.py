@@ -1,0 +1,111 @@
+"""Pods grouped by what scheduling can see of them, and the rules that concern one pod and one node."""
+
+import json
+
+from requirements import norm, possibly, resources, surely
+
+
+class PodClass:
+    """Pods that are equal in namespace, labels, requests and every constraint."""
+
+    def __init__(self, index, raw):
+        self.index = index
+        self.namespace = raw.get("namespace") or "default"
+        self.labels = raw.get("labels") or {}
+        self.requests = dict(resources(raw.get("requests")), pods=1)
+        self.tolerations = raw.get("tolerations") or []
+        affinity = raw.get("affinity") or {}
+        self.filter = NodeFilter(raw.get("nodeSelector"), affinity.get("nodeAffinity"))
+        self.spread = [c for c in raw.get("topologySpreadConstraints") or ()
+                       if c.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"]
+        self.affinity = _required(affinity.get("podAffinity"))
+        self.anti = _required(affinity.get("podAntiAffinity"))
+
+    def tolerates(self, taints):
+        """The first taint that keeps the pod off a node, or None."""
+        return next((t for t in taints if t.get("effect") in ("NoSchedule", "NoExecute")
+                     and not any(tolerated(t, o) for o in self.tolerations)), None)
+
+
+class NodeFilter:
+    """nodeSelector and required node affinity: terms are alternatives, expressions of a term hold together."""
+
+    def __init__(self, selector, affinity):
+        base = [(norm(k), "In", [v]) for k, v in sorted((selector or {}).items())]
+        required = (affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+        if required is None:
+            self.terms = [base]
+        else:
+            self.terms = [base + t for t in map(_expressions, required.get("nodeSelectorTerms") or ()) if t]
+        self.key = json.dumps(self.terms)
+
+    def holds(self, view, offering, test=surely):
+        """Whether a pod may run on every node (`surely`) or on some node (`possibly`) this offering can become."""
+        return any(all(test(op, values, view.state(key, offering.labels)) for key, op, values in term) for term in self.terms)
+
+
+def matching_types(node_filter, view, test=surely):
+    """The names of the types of a view all of whose offerings (`surely`), or any of them (`possibly`), pass a node filter."""
+    memo = view.memo
+    if (node_filter.key, test) not in memo:
+        every = all if test is surely else any
+        memo[node_filter.key, test] = frozenset(
+            k.name for k in view.catalogue.types.values()
+            if view.nodes(k) and every(node_filter.holds(view, o, test) for o in view.nodes(k)))
+    return memo[node_filter.key, test]
+
+
+def tolerated(taint, toleration):
+    """The Kubernetes rule: effect empty matches every effect, key empty with Exists every taint."""
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    if toleration.get("key") and toleration["key"] != taint.get("key"):
+        return False
+    operator = toleration.get("operator") or "Equal"
+    if operator == "Exists":
+        return True
+    return bool(toleration.get("key")) and operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def selects(selector, labels):
+    """Whether a label selector matches: nil matches nothing, the empty one everything."""
+    if selector is None:
+        return False
+    if any(labels.get(k) != v for k, v in (selector.get("matchLabels") or {}).items()):
+        return False
+    for e in selector.get("matchExpressions") or ():
+        value, op = labels.get(e["key"]), e["operator"]
+        known = value in (e.get("values") or ())
+        if not {"In": known, "NotIn": value is None or not known, "Exists": value is not None, "DoesNotExist": value is None}[op]:
+            return False
+    return True
+
+
+def with_label_keys(selector, match, mismatch, labels):
+    """A selector with matchLabelKeys and mismatchLabelKeys filled from the pod's own labels."""
+    extra = [{"key": k, "operator": op, "values": [labels[k]]}
+             for keys, op in ((match, "In"), (mismatch, "NotIn")) for k in keys or () if k in labels]
+    if selector is None or not extra:
+        return selector
+    return dict(selector, matchExpressions=(selector.get("matchExpressions") or []) + extra)
+
+
+def group(workload):
+    """(classes, {pod name: class})."""
+    classes, by_key, of = [], {}, {}
+    for raw in workload["pods"]:
+        key = json.dumps({k: v for k, v in raw.items() if k not in ("name", "uid")}, sort_keys=True)
+        if key not in by_key:
+            by_key[key] = PodClass(len(classes), raw)
+            classes.append(by_key[key])
+        of[raw["name"]] = by_key[key]
+    return classes, of
+
+
+def _required(affinity):
+    return (affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or []
+
+
+def _expressions(term):
+    fields = [("metadata.name", e["operator"], e.get("values") or []) for e in term.get("matchFields") or ()]
+    return fields + [(norm(e["key"]), e["operator"], e.get("values") or []) for e in term.get("matchExpressions") or ()]

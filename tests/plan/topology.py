@@ -1,0 +1,303 @@
+"""The rules between pods: topology spread, pod affinity, pod anti-affinity, and zones that have to be pinned.
+
+A claim's domain for a key is the set of values its nodes may have over every option and offering. A rule that holds for
+all of them holds; one that breaks only because the claim is open is PL-26, one that breaks anyhow PL-23, PL-24 or PL-25.
+"""
+
+import json
+
+from catalogue import HOST
+from pods import selects, with_label_keys
+from requirements import Req, norm, possibly, surely
+
+
+class Placed:
+    """One claim as the rules between pods see it."""
+
+    def __init__(self, index, name, shape, counts):
+        self.index, self.name, self.shape, self.counts = index, name, shape, counts
+
+    def domains(self, key):
+        """Every value the key may have; None stands for a node without it."""
+        if key == HOST:
+            return frozenset([self.index])
+        values = self.shape.domains(key)
+        return (values - {None}) | {("any", self.index)} if "*" in values else values
+
+    def count(self, classes):
+        """How many of its pods are of these classes."""
+        return sum(n for c, n in self.counts.items() if c in classes)
+
+
+class Topology:
+    """Checks the rules between pods for one plan; `order` accepts spread that some order of binding satisfies."""
+
+    def __init__(self, report, catalogue, workload, classes, placed, order=False):
+        self.report, self.catalogue, self.classes, self.placed, self.order = report, catalogue, classes, placed, order
+        self.namespaces = {c.namespace: {"kubernetes.io/metadata.name": c.namespace} for c in classes}
+        for raw in workload.get("namespaces") or ():
+            self.namespaces.setdefault(raw["name"], {"kubernetes.io/metadata.name": raw["name"]}).update(raw.get("labels") or {})
+        self._universe, self._chosen = {}, {}
+
+    def check(self):
+        for group in self._spread_groups():
+            self._spread(*group)
+        self._affinity()
+        for group in self._anti_groups():
+            self._anti(*group)
+
+    def bound_to_others(self, cls):
+        """Whether a fresh node may not do for a pod of this class, because of other pods."""
+        mine = [r["topologyKey"] for r in (*cls.spread, *cls.anti)]
+        away = (self._term(raw, other) for other in self.classes for raw in other.anti if norm(raw["topologyKey"]) != HOST)
+        return bool(cls.affinity) or any(norm(k) != HOST for k in mine) or any(self._term_selects(t, cls) for t in away)
+
+    # Topology spread
+
+    def _spread_groups(self):
+        groups = {}
+        for cls in self.classes:
+            for raw in cls.spread:
+                selector = with_label_keys(raw.get("labelSelector"), raw.get("matchLabelKeys"), None, cls.labels)
+                honor = raw.get("nodeAffinityPolicy", "Honor") == "Honor"
+                taints = cls.tolerations if raw.get("nodeTaintsPolicy", "Ignore") == "Honor" else None
+                key = json.dumps([cls.namespace, norm(raw["topologyKey"]), raw["maxSkew"], raw.get("minDomains"), selector,
+                                  honor, cls.filter.key, taints], sort_keys=True)
+                groups.setdefault(key, (raw, selector, honor, taints is not None, []))[4].append(cls)
+        return list(groups.values())
+
+    def _spread(self, raw, selector, honor, honor_taints, owners):
+        key, skew = norm(raw["topologyKey"]), raw["maxSkew"]
+        matching = {c for c in self.classes if c.namespace == owners[0].namespace and selects(selector, c.labels)}
+        mine = set(owners)
+        held = mine & matching if self.order else matching
+        if key == HOST:
+            for claim in self.placed:
+                self.report.checked()
+                if claim.count(mine) and claim.count(held) > skew:
+                    self.report.add("PL-23", claim.name, f"{claim.count(held)} pods that {_text(selector)} selects on one "
+                                    f"node, maxSkew {skew} over {key}")
+            return
+        low, high, total, hosts, open_claims = {}, {}, {}, set(), set()
+        domains = set().union(*(self._reachable(c, key) for c in owners))
+        for claim in self.placed:
+            sure, maybe = self._eligible(claim, owners[0], honor, honor_taints)
+            values = claim.domains(key)
+            if not maybe or values == {None}:
+                continue
+            count, held_count = claim.count(matching), claim.count(held)
+            owned = claim.count(mine)
+            if owned and None in values:
+                self.report.add("PL-23", claim.name, f"a node may lack {key}, over which its pods are spread")
+            values = values - {None}
+            pinned = len(values) == 1 and sure
+            if (count or owned) and not pinned:
+                open_claims.add(claim.name)
+            for value in values:
+                if pinned:
+                    low[value] = low.get(value, 0) + held_count
+                    total[value] = total.get(value, 0) + count
+                high[value] = high.get(value, 0) + held_count
+                if owned:
+                    hosts.add(value)
+            if pinned:
+                domains |= values
+        few = raw.get("minDomains") and len(domains) < raw["minDomains"]
+        least = 0 if few else min((total.get(d, 0) for d in domains), default=0)
+        for value in sorted(hosts, key=str):
+            self.report.checked()
+            text = f"maxSkew {skew} over {key} for pods {_text(selector)}: {value} against a least of {least}"
+            if low.get(value, 0) - least > skew and not open_claims:
+                self.report.add("PL-23", value, f"{low[value]} {text}" + (" (fewer domains than minDomains)" if few else ""))
+            elif high.get(value, 0) - least > skew:
+                rule = "PL-26" if open_claims else "PL-23"
+                self.report.add(rule, _some(open_claims), f"open {key}: up to {high[value]}, {text}")
+
+    @staticmethod
+    def _eligible(claim, owner, honor, honor_taints):
+        """(surely, possibly): whether the nodes of a claim take part in the spread of an owner's class."""
+        if honor_taints and owner.tolerates(claim.shape.view.pool.taints):
+            return False, False
+        return claim.shape.admits(owner.filter) if honor else (True, True)
+
+    def _reachable(self, cls, key):
+        """The domains in which some pool could make a node for a pod of this class."""
+        memo = (cls.filter.key, json.dumps(cls.tolerations), key)
+        if memo not in self._universe:
+            out = set()
+            for pool in self.catalogue.pools.values():
+                if cls.tolerates(pool.taints):
+                    continue
+                view = self.catalogue.view(pool, {})
+                for kind in self.catalogue.types.values():
+                    for offering in view.nodes(kind):
+                        state = view.state(key, offering.labels)
+                        if state is None or state.comp or state.vals <= out or not cls.filter.holds(view, offering, possibly):
+                            continue
+                        out |= {v for v in state.vals if _allows(cls.filter, key, v)}
+            self._universe[memo] = frozenset(out)
+        return self._universe[memo]
+
+    # Pod affinity: least fixed point of "may be bound now", with one bootstrap a group as kube-scheduler has it
+
+    def _affinity(self):
+        groups, free = self._affinity_groups()
+        if not groups:
+            return
+        stuck_sure = self._unplaced(groups, free, certain=True)
+        stuck_maybe = {(cls.index, claim.index) for _, cls, claim in self._unplaced(groups, free, certain=False)}
+        for keys, cls, claim in stuck_sure:
+            if (cls.index, claim.index) in stuck_maybe:
+                self.report.add("PL-24", claim.name, f"no pod that its required pod affinity asks for over {', '.join(keys)}")
+            else:
+                self.report.add("PL-26", claim.name, f"open {', '.join(keys)}: pod affinity holds only for some of its nodes")
+
+    def _affinity_groups(self):
+        groups, free = {}, []
+        for cls in self.classes:
+            items = [(cls, p) for p in self.placed if p.counts.get(cls)]
+            self.report.checked(len(items) if cls.affinity else 0)
+            if not cls.affinity:
+                free += items
+                continue
+            terms = [self._term(t, cls) for t in cls.affinity]
+            matching = frozenset.intersection(*map(self._selected, terms))
+            keys = tuple(sorted({t[0] for t in terms}))
+            groups.setdefault((keys, matching), []).extend(items)
+        return groups, free
+
+    def _unplaced(self, groups, free, certain):
+        seeds = {g: {k: set() for k in g[0]} for g in groups}
+        watching = {}
+        for g in groups:
+            for cls in g[1]:
+                watching.setdefault(cls, []).append(g)
+
+        def place(cls, claim):
+            for g in watching.get(cls, ()):
+                for key in g[0]:
+                    seeds[g][key] |= _tokens(claim, key, certain)
+
+        for cls, claim in free:
+            place(cls, claim)
+        waiting = {g: list(items) for g, items in groups.items()}
+        while True:
+            moved = False
+            for g, items in waiting.items():
+                rest = []
+                for cls, claim in items:
+                    if all(seeds[g][k] & _tokens(claim, k, certain) for k in g[0]):
+                        place(cls, claim)
+                        moved = True
+                    else:
+                        rest.append((cls, claim))
+                waiting[g] = rest
+            if moved:
+                continue
+            for g, items in waiting.items():
+                if not any(seeds[g].values()):
+                    first = _best_bootstrap(g, items, certain)
+                    if first:
+                        place(*first)
+                        moved = True
+                        break
+            if not moved:
+                return [(g[0], cls, claim) for g, items in waiting.items() for cls, claim in items]
+
+    # Pod anti-affinity, which kube-scheduler holds in both directions
+
+    def _anti_groups(self):
+        groups = {}
+        for cls in self.classes:
+            for raw in cls.anti:
+                term = self._term(raw, cls)
+                groups.setdefault(json.dumps([term[0], sorted(term[1]), term[2]], sort_keys=True), (term, set()))[1].add(cls)
+        return list(groups.values())
+
+    def _anti(self, term, owners):
+        key = term[0]
+        matching = self._selected(term)
+        both = owners & matching
+        rows = []
+        for claim in self.placed:
+            row = (claim.count(owners), claim.count(matching), claim.count(both))
+            if not (row[0] or row[1]):
+                continue
+            self.report.checked()
+            values = claim.domains(key) - {None}
+            if values:
+                rows.append((claim, row, values))
+            if values and row[0] * row[1] > row[2]:
+                self.report.add("PL-25", claim.name, f"{row[0]} pods with required anti-affinity over {key} and {row[1]} "
+                                f"pods it keeps away on one node")
+        if key == HOST:
+            return
+        by_value = {}
+        for claim, row, values in rows:
+            for value in values:
+                by_value.setdefault(value, []).append((claim, row, len(values) == 1))
+        for value, found in sorted(by_value.items(), key=lambda kv: str(kv[0])):
+            for rule, members in (("PL-25", [f for f in found if f[2]]), ("PL-26", found)):
+                sums = [sum(f[1][i] for f in members) for i in range(3)]
+                inside = sum(f[1][0] * f[1][1] - f[1][2] for f in members)
+                if sums[0] * sums[1] - sums[2] > inside:
+                    names = _some({f[0].name for f in members})
+                    self.report.add(rule, names, f"required anti-affinity over {key}: {sums[0]} pods and {sums[1]} they keep "
+                                    f"away " + (f"in {value}" if rule == "PL-25" else f"may meet in {value}: not pinned apart"))
+                    break
+
+    def _term(self, raw, cls):
+        """(key, namespaces, selector) of an affinity term, for a pod of this class."""
+        selector = with_label_keys(raw.get("labelSelector"), raw.get("matchLabelKeys"), raw.get("mismatchLabelKeys"), cls.labels)
+        listed, chosen = set(raw.get("namespaces") or ()), raw.get("namespaceSelector")
+        if chosen is not None:
+            listed |= {n for n, labels in self.namespaces.items() if selects(chosen, labels)}
+        elif not listed:
+            listed = {cls.namespace}
+        return norm(raw["topologyKey"]), frozenset(listed), selector
+
+    def _selected(self, term):
+        """The classes a term selects."""
+        key = (term[1], _text(term[2]))
+        if key not in self._chosen:
+            self._chosen[key] = frozenset(c for c in self.classes if self._term_selects(term, c))
+        return self._chosen[key]
+
+    @staticmethod
+    def _term_selects(term, cls):
+        return cls.namespace in term[1] and selects(term[2], cls.labels)
+
+
+def _tokens(claim, key, certain):
+    """What a claim shares with others over a key: itself, and its domain if that is sure (or may be, if not `certain`)."""
+    values = claim.domains(key)
+    if None in values and (certain or len(values) == 1):
+        return set()
+    own = {("claim", claim.index)}
+    if certain and len(values) != 1:
+        return own
+    return own | {("value", v) for v in values}
+
+
+def _best_bootstrap(group, items, certain):
+    """The waiting item of a class that selects itself whose domain holds the most of the group's pods."""
+    weight = {}
+    for cls, claim in items:
+        for token in set().union(*(_tokens(claim, k, certain) for k in group[0])):
+            weight[token] = weight.get(token, 0) + claim.counts[cls]
+    able = [(cls, claim) for cls, claim in items if cls in group[1] and all(_tokens(claim, k, certain) for k in group[0])]
+    return max(able, key=lambda i: max(weight[t] for k in group[0] for t in _tokens(i[1], k, certain)), default=None)
+
+
+def _allows(node_filter, key, value):
+    one = Req(False, [value])
+    return any(all(surely(op, values, one) for k, op, values in term if k == key) for term in node_filter.terms)
+
+
+def _text(selector):
+    return json.dumps(selector, sort_keys=True)
+
+
+def _some(names):
+    names = sorted(names)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

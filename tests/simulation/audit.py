@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Recomputes the report of `simulate --json` from its event log alone: `audit.py EVENTS.jsonl REPORT.json`.
+
+Exit 0 and `ok`, or 1 and one line a difference. What is compared is the table `COMPARED`; the invariants are checked anew:
+
+INV-1 one instance a claim and a launch token at the end; no two claims with one providerID
+INV-2 CreateFleet only under a term, and never after a newer term acted
+INV-3 no instance without a claim at the end, those that were there beforehand excepted
+INV-4 no pod is bound twice
+INV-5 events stand in the order of t
+
+The log does not carry nodes' allocatable, so that pods fit their nodes is not checked here.
+"""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from replay import World  # noqa: E402
+
+INVARIANTS = ("INV-1", "INV-2", "INV-3", "INV-4", "INV-5")
+
+
+def audit(lines, report):
+    """All differences between a log and a report, as lines of text."""
+    world = World().read(lines)
+    out = [f"log: {fault}" for fault in world.faults]
+    for compare in COMPARED:
+        try:
+            out += compare(world, report)
+        except (KeyError, TypeError, AttributeError) as error:
+            out.append(f"report: {compare.__name__}: missing or of the wrong type: {error!r}")
+    return out
+
+
+def times(world, report):
+    return _same("virtualSeconds", report["virtualSeconds"], world.end)
+
+
+def pods(world, report):
+    told = report["pods"]
+    bound = sum(p.bound for p in world.pods.values())
+    pending = {p.key for p in world.pods.values() if p.pending}
+    done = sum(p.succeeded and not p.gone for p in world.pods.values())
+    out = _same("pods.bound", told["bound"], bound)
+    if told["total"] not in (bound + len(pending), bound + len(pending) + done):
+        out += _same("pods.total", told["total"], bound + len(pending))
+    out += [f"pods.pending: {name} is told, the events do not have it pending" for name in sorted(told["pending"].keys() - pending)]
+    out += [f"pods.pending: {name} is missing" for name in sorted(pending - told["pending"].keys())]
+    return out + [f"pods.pending: {name} has no reason" for name, reason in sorted(told["pending"].items()) if not reason]
+
+
+def nodes(world, report):
+    here, told, out = world.present(), {}, []
+    for node in report["nodes"]:
+        out += [f"nodes: {node['name']} stands twice"] if node["name"] in told else []
+        told[node["name"]] = node
+    out += [f"nodes: {n} is told, the events do not have it at the end" for n in sorted(told.keys() - here.keys())]
+    out += [f"nodes: {n} is missing" for n in sorted(here.keys() - told.keys())]
+    load = Counter(p.node for p in world.pods.values() if p.bound)
+    for name in sorted(told.keys() & here.keys()):
+        instance = world.instances.get(here[name]["instance"])
+        if instance is None:
+            out.append(f"nodes: {name}: the events do not tell its instance {here[name]['instance']}")
+            continue
+        facts = instance.facts
+        truth = {f: facts.get(f) for f in ("instanceType", "zone", "capacityType", "pricePerHour")}
+        truth |= {"pods": load[name], "labels": here[name]["labels"], "beforehand": bool(facts.get("beforehand"))}
+        for field, value in truth.items():
+            out += _same(f"nodes: {name}.{field}", told[name][field], value)
+    return out
+
+
+def costs(world, report):
+    prices = [world.instances[n["instance"]].facts["pricePerHour"] for n in world.present().values() if n["instance"] in world.instances]
+    paid = sum(i.facts["pricePerHour"] * i.seconds(world.end) / 3600 for i in world.instances.values())
+    out = _same("costPerHour", report["costPerHour"], sum(prices))
+    out += _same("costPerHour against its own nodes", report["costPerHour"], sum(n["pricePerHour"] for n in report["nodes"]))
+    return out + _same("costTotal", report["costTotal"], paid)
+
+
+def counts(world, report):
+    ours = [i for i in world.instances.values() if not i.facts.get("beforehand")]
+    return _same("launched", report["launched"], len(ours)) + _same("terminated", report["terminated"], sum(i.ended is not None for i in ours))
+
+
+def downtime(world, report):
+    told = report["downtime"]
+    return _same("downtime.podSeconds", told["podSeconds"], world.down_seconds) + _same("downtime.evicted", told["evicted"], len(world.evicted))
+
+
+def timeline(world, report):
+    told = report["timeline"]
+    out = _same("timeline, length", len(told), len(world.story))
+    for i, (line, event) in enumerate(zip(told, world.story)):
+        truth = {k: v for k, v in event.items() if k != "kind" and (k != "term" or "term" in line)}
+        line = {k: v for k, v in line.items() if k != "kind"}
+        if line != truth:
+            return [*out, f"timeline[{i}]: {json.dumps(line, sort_keys=True)}, the event is {json.dumps(truth, sort_keys=True)}"]
+    return out
+
+
+def invariants(world, report):
+    told = report["invariants"]
+    out = [] if "checked" in told else ["invariants.checked is missing"]
+    said = Counter(v["id"] for v in told["violations"])
+    found = Counter(v[0] for v in world.violations)
+    for rule in INVARIANTS:
+        if said[rule] != found[rule]:
+            first = next((f", e.g. at {t}: {what}" for r, t, what in world.violations if r == rule), "")
+            out.append(f"invariants: {rule} told {said[rule]} times, found {found[rule]} times{first}")
+    return out
+
+
+COMPARED = (times, pods, nodes, costs, counts, downtime, timeline, invariants)
+
+
+def _same(field, told, truth):
+    number = all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in (told, truth))
+    equal = abs(told - truth) <= 1e-6 * max(abs(told), abs(truth), 1e-3) if number else told == truth and type(told) is type(truth)
+    return [] if equal else [f"{field}: told {json.dumps(told, sort_keys=True)}, the events give {json.dumps(truth, sort_keys=True)}"]
+
+
+def main(args):
+    if len(args) != 2:
+        print("usage: audit.py EVENTS.jsonl REPORT.json", file=sys.stderr)
+        return 2
+    try:
+        lines = Path(args[0]).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        report = json.loads(Path(args[1]).read_text(encoding="utf-8"))
+        if not isinstance(report, dict):
+            raise ValueError("the report is not an object")
+    except (OSError, ValueError) as error:
+        print(f"bad input: {error}", file=sys.stderr)
+        return 2
+    differences = audit(lines, report)
+    print(*differences or ["ok"], sep="\n")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,237 @@
+"""Reads an event log and replays it: pods, nodes, instances, claims, downtime and cost, from the events alone."""
+
+import json
+from collections import defaultdict, deque
+
+
+class Pod:
+    """A pod's life as the log tells it."""
+
+    def __init__(self, event, line):
+        self.namespace, self.name, self.owner = event.get("namespace"), event["name"], event.get("owner")
+        self.created, self.node, self.ready, self.gone, self.succeeded, self.down = line, None, False, False, False, False
+
+    @property
+    def key(self):
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def bound(self):
+        return self.node is not None and not self.gone and not self.succeeded
+
+    @property
+    def pending(self):
+        return self.node is None and not self.gone and not self.succeeded
+
+
+class Instance:
+    """An instance; paid from its first event to `ended`."""
+
+    def __init__(self, event):
+        self.id, self.started, self.ended, self.facts = event["id"], event["t"], None, {}
+
+    def seconds(self, end):
+        return max(0.0, (end if self.ended is None else self.ended) - self.started)
+
+
+class Claim:
+    """A NodeClaim after its last write."""
+
+    def __init__(self, uid, name):
+        self.uid, self.name, self.token, self.provider_id, self.gone = uid, name, None, None, False
+        self.tokens = set()
+
+
+class World:
+    """All that a log tells. Invariant violations are (id, t, what); `faults` are mistakes of the log itself."""
+
+    def __init__(self):
+        self.pods, self.nodes, self.instances, self.claims = {}, {}, {}, {}
+        self.story, self.violations, self.faults = [], [], []
+        self.end, self.term, self.evicted, self.down_seconds = 0.0, None, set(), 0.0
+        self._down, self._drained, self._line, self._last = defaultdict(deque), set(), 0, None
+        self._sharers, self._shared = defaultdict(set), set()
+
+    # Reading
+
+    def read(self, lines):
+        """Replays the lines of a log."""
+        kinds = []
+        for self._line, text in enumerate(lines, 1):
+            event = self._parse(text)
+            if event is None:
+                continue
+            kinds.append(event["kind"])
+            if self._last is not None and event["t"] < self._last:
+                self.violate("INV-5", event["t"], f"line {self._line}: t goes back from {self._last}")
+            self._last = event["t"]
+            self.end = event["t"]
+            handler = getattr(self, f"_on_{event['kind']}", None)
+            if handler:
+                try:
+                    handler(event)
+                except (KeyError, TypeError, AttributeError) as error:
+                    self.fault(f"{event['kind']} event without what it needs: {error!r}")
+        if not kinds or kinds[0] != "start":
+            self.faults.append("line 1: the log does not begin with a start event")
+        if not kinds or kinds[-1] != "end" or kinds.count("end") > 1:
+            self.faults.append(f"line {self._line}: the log does not end with its one end event")
+        self._close()
+        return self
+
+    def _parse(self, text):
+        try:
+            event = json.loads(text)
+        except json.JSONDecodeError as error:
+            return self.fault(f"not JSON: {error.msg}")
+        if not isinstance(event, dict):
+            return self.fault("not an object")
+        for field, kinds in (("t", (int, float)), ("kind", str), ("replica", (int, type(None))), ("term", (int, type(None)))):
+            if field not in event or not isinstance(event[field], kinds) or isinstance(event[field], bool):
+                return self.fault(f"{field} is missing or of the wrong type")
+        if event["t"] < 0 or abs(round(event["t"], 6) - event["t"]) > 1e-9:
+            return self.fault(f"t {event['t']} is negative or has more than 6 decimals")
+        return event
+
+    def fault(self, what):
+        self.faults.append(f"line {self._line}: {what}")
+
+    def violate(self, rule, t, what):
+        self.violations.append((rule, t, what))
+
+    # What happened
+
+    def _on_story(self, event):
+        self.story.append(event)
+
+    def _on_pod(self, event):
+        change, uid = event["change"], event["uid"]
+        if change == "created":
+            self.pods[uid] = Pod(event, self._line)
+            return
+        pod = self.pods.get(uid)
+        if pod is None:
+            return self.fault(f"pod {event.get('name')} {change} before it was created")
+        if change == "bound":
+            self._bind(pod, event)
+        elif change == "ready" and not pod.ready:
+            pod.ready = True
+            self._replaced(pod, event["t"])
+        elif change == "evicted":
+            self.evicted.add(uid)
+            self._goes_down(pod, event["t"])
+        elif change == "deleting" and (event["replica"] is not None or uid in self._drained):
+            self._goes_down(pod, event["t"])
+        elif change == "lost":
+            self._goes_down(pod, event["t"])
+            pod.gone = True
+        elif change == "deleted":
+            pod.gone = True
+        elif change == "succeeded":
+            pod.succeeded = True
+
+    def _bind(self, pod, event):
+        if pod.node is not None:
+            self.violate("INV-4", event["t"], f"{pod.key} bound to {event['node']}, was on {pod.node}")
+        if not self.nodes.get(event["node"], {}).get("here"):
+            self.fault(f"{pod.key} bound to {event['node']}, which is not there")
+        pod.node = event["node"]
+
+    def _goes_down(self, pod, t):
+        if pod.ready and not pod.down and not pod.gone and not pod.succeeded:
+            pod.down = True
+            owner = (pod.namespace, pod.owner) if pod.owner else ("", pod.key, pod.created)
+            self._down[owner].append((self._line, t))
+
+    def _replaced(self, pod, t):
+        waiting = self._down.get((pod.namespace, pod.owner))
+        if waiting and waiting[0][0] < pod.created:
+            self.down_seconds += t - waiting.popleft()[1]
+
+    def _on_node(self, event):
+        node = self.nodes.setdefault(event["name"], {"labels": {}, "instance": None, "here": False})
+        if event["change"] == "joined":
+            node.update(here=True, labels={}, instance=event.get("instance"))
+        elif event["change"] == "deleted":
+            node["here"] = False
+        if event.get("labels") is not None:
+            node["labels"] = event["labels"]
+
+    def _on_instance(self, event):
+        instance = self.instances.setdefault(event["id"], Instance(event))
+        for field in ("instanceType", "zone", "capacityType", "pricePerHour", "beforehand", "token"):
+            if event.get(field) is not None:
+                instance.facts[field] = event[field]
+        if event["change"] in ("shutting-down", "terminated") and instance.ended is None:
+            instance.ended = event["t"]
+
+    def _on_api(self, event):
+        done = event.get("code", 0) < 300
+        if event.get("resource") == "pods" and event["replica"] is not None and done:
+            if event.get("subresource") == "eviction" or event["verb"] == "delete":
+                self._drained.add(event.get("uid"))
+        if event.get("resource") == "nodeclaims" and done:
+            self._claim(event)
+        if event.get("resource") != "leases":
+            self._acted(event)
+
+    def _claim(self, event):
+        uid = event.get("uid") or event["name"]
+        told = event.get("claim")
+        claim = self.claims.setdefault(uid, Claim(uid, event["name"]))
+        if told is None:
+            claim.gone = claim.gone or event["verb"] == "delete" or "claim" in event
+            return
+        claim.gone = bool(event.get("gone"))
+        claim.token, claim.provider_id = told.get("token"), told.get("providerID")
+        claim.tokens |= {claim.token} - {None}
+        if claim.provider_id:
+            sharers = self._sharers[claim.provider_id]
+            sharers.add(uid)
+            pair = sorted(c.name for c in map(self.claims.get, sharers) if c.provider_id == claim.provider_id and not c.gone)
+            if len(pair) > 1 and (claim.provider_id, len(pair)) not in self._shared:
+                self._shared.add((claim.provider_id, len(pair)))
+                self.violate("INV-1", event["t"], f"claims {', '.join(pair)} share {claim.provider_id}")
+
+    def _on_aws(self, event):
+        if event.get("action") == "CreateFleet":
+            if event["term"] is None:
+                self.violate("INV-2", event["t"], f"CreateFleet by replica {event['replica']} without a term")
+            elif self.term is not None and event["term"] < self.term:
+                self.violate("INV-2", event["t"], f"CreateFleet under term {event['term']} after term {self.term} acted")
+        self._acted(event)
+
+    def _acted(self, event):
+        if event["replica"] is not None and event["term"] is not None:
+            self.term = max(self.term or 0, event["term"])
+
+    # The end
+
+    def _close(self):
+        self.down_seconds += sum(self.end - t for queue in self._down.values() for _, t in queue)
+        live = [i for i in self.instances.values() if i.ended is None and not i.facts.get("beforehand")]
+        claims = [c for c in self.claims.values() if not c.gone]
+        for tokens, uids in _families(self.claims.values(), {i.facts.get("token") for i in live} - {None}):
+            held = sorted(i.id for i in live if i.facts.get("token") in tokens)
+            if len(held) > max(1, len(uids)):
+                self.violate("INV-1", self.end, f"{len(held)} instances for {max(1, len(uids))} claim(s) of token {min(tokens)}: {', '.join(held)}")
+        for instance in sorted(live, key=lambda i: i.id):
+            owned = any((c.provider_id or "").endswith("/" + instance.id) or c.provider_id == instance.id for c in claims)
+            on_the_way = any(c.provider_id is None and c.token and c.token == instance.facts.get("token") for c in claims)
+            if not owned and not on_the_way:
+                self.violate("INV-3", self.end, f"instance {instance.id} has no claim")
+
+    def present(self):
+        """{name: node} at the end."""
+        return {name: node for name, node in self.nodes.items() if node["here"]}
+
+
+def _families(claims, tokens):
+    """Tokens that belong together, because a claim had several of them or several claims one, with those claims."""
+    groups = [({t}, set()) for t in tokens]
+    for claim in claims:
+        joined = [g for g in groups if g[0] & claim.tokens]
+        if joined:
+            rest = [g for g in groups if not g[0] & claim.tokens]
+            groups = [*rest, (claim.tokens.union(*(g[0] for g in joined)), {claim.uid}.union(*(g[1] for g in joined)))]
+    return groups
