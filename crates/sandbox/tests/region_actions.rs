@@ -27,7 +27,11 @@ fn fleet(subnet: &str, types: &[&str], more: &str) -> String {
 async fn launched(region: &Region, body: &str) -> Vec<String> {
     let (status, xml) = ec2(region, body).await;
     assert_eq!(status, 200, "{xml}");
-    texts(text(&xml, "fleetInstanceSet"), "instanceIds").iter().flat_map(|ids| texts(ids, "item")).map(str::to_owned).collect()
+    texts(text(&xml, "fleetInstanceSet"), "instanceIds")
+        .iter()
+        .flat_map(|ids| texts(ids, "item"))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn spot_node() -> Placement {
@@ -128,7 +132,8 @@ async fn a_type_is_not_launched_in_a_zone_that_does_not_offer_it() {
     let region = region(1);
     let catalogue = region.catalogue().clone();
     let in_zone = |name: &str| catalogue.offered[name].contains("us-east-1a");
-    let missing = catalogue.types.iter().find(|i| i.can_be_a_node() && i.kube_arch() == Some("amd64") && !in_zone(&i.name));
+    let missing =
+        catalogue.types.iter().find(|i| i.can_be_a_node() && i.kube_arch() == Some("amd64") && !in_zone(&i.name));
     let subnet = prepare(&region, "us-east-1a").await;
     let (_, xml) = ec2(&region, &fleet(&subnet, &[&missing.unwrap().name], "")).await;
     assert_eq!(text(&xml, "errorCode"), "Unsupported");
@@ -206,7 +211,9 @@ async fn an_interruption_says_everything_in_order() {
         .unwrap()
         .iter()
         .map(|message| serde_json::from_str::<serde_json::Value>(message["Body"].as_str().unwrap()).unwrap())
-        .map(|body| format!("{} {}", body["detail-type"].as_str().unwrap(), body["detail"]["state"].as_str().unwrap_or("")))
+        .map(|body| {
+            format!("{} {}", body["detail-type"].as_str().unwrap(), body["detail"]["state"].as_str().unwrap_or(""))
+        })
         .collect();
     assert_eq!(
         said,
@@ -295,7 +302,8 @@ async fn an_empty_long_poll_lasts_as_long_as_asked() {
         json(&region, "AmazonSQS.ReceiveMessage", json!({"QueueUrl": url, "WaitTimeSeconds": 20})).await;
     assert_eq!((status, answer), (200, json!({})));
     assert!((20..21).contains(&started.elapsed().as_secs()));
-    let (status, answer) = json(&region, "AmazonSQS.ReceiveMessage", json!({"QueueUrl": url, "WaitTimeSeconds": 21})).await;
+    let (status, answer) =
+        json(&region, "AmazonSQS.ReceiveMessage", json!({"QueueUrl": url, "WaitTimeSeconds": 21})).await;
     assert_eq!((status, answer["__type"].as_str()), (400, Some("com.amazonaws.sqs#InvalidParameterValue")));
 }
 
@@ -323,7 +331,8 @@ async fn dry_runs_of_a_fleet_see_a_missing_template_first() {
 #[tokio::test(start_paused = true)]
 async fn user_data_above_16_kib_and_second_templates_of_a_name_are_refused() {
     let region = region(1);
-    let create = |data: &str| format!("Action=CreateLaunchTemplate&LaunchTemplateName=big&LaunchTemplateData.UserData={data}");
+    let create =
+        |data: &str| format!("Action=CreateLaunchTemplate&LaunchTemplateName=big&LaunchTemplateData.UserData={data}");
     let (_, xml) = ec2(&region, &create(&"QUFB".repeat(5_462))).await;
     assert_eq!(text(&xml, "Code"), "InvalidParameterValue");
     assert_eq!(text(&ec2(&region, &create("!!")).await.1, "Code"), "InvalidUserData.Malformed");

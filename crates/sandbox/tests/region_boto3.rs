@@ -24,7 +24,9 @@ fn python() -> PathBuf {
     let wanted = std::fs::read_to_string(&pins).unwrap();
     if std::fs::read_to_string(&made_from).ok().as_ref() != Some(&wanted) {
         run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]).arg(&pins));
+        run(Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"])
+            .arg(&pins));
         std::fs::write(&made_from, wanted).unwrap();
     }
     python

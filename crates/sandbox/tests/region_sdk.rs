@@ -101,9 +101,7 @@ async fn fleet(ec2: &aws_sdk_ec2::Client, name: &str, types: &[&str], spot: bool
                 .allocation_strategy(t::SpotAllocationStrategy::PriceCapacityOptimized)
                 .build(),
         )
-        .tag_specifications(
-            t::TagSpecification::builder().resource_type(t::ResourceType::Instance).tags(tag).build(),
-        )
+        .tag_specifications(t::TagSpecification::builder().resource_type(t::ResourceType::Instance).tags(tag).build())
 }
 
 #[tokio::test(start_paused = true)]

@@ -140,9 +140,7 @@ fn query(request: &http::Request<Bytes>, scope: Option<Api>) -> Option<Call> {
 /// Long texts are cut: what a message says is in the event that sent it.
 fn shorten(value: &Value) -> Value {
     match value {
-        Value::String(text) if text.len() > 120 => {
-            Value::from(text.chars().take(120).chain(['…']).collect::<String>())
-        }
+        Value::String(text) if text.len() > 120 => Value::from(text.chars().take(120).chain(['…']).collect::<String>()),
         Value::Array(items) => Value::Array(items.iter().map(shorten).collect()),
         other => other.clone(),
     }
@@ -185,7 +183,8 @@ mod tests {
 
     #[test]
     fn the_signature_s_scope_names_the_service() {
-        let scope = "AWS4-HMAC-SHA256 Credential=AKID/20260101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=0";
+        let scope =
+            "AWS4-HMAC-SHA256 Credential=AKID/20260101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=0";
         let call = Call::read(&request("/", &[("authorization", scope)], "Action=GetRole&RoleName=x")).unwrap();
         assert_eq!((call.api, call.action.as_str()), (Api::Iam, "GetRole"));
     }

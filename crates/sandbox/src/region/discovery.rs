@@ -2,6 +2,7 @@
 
 use dovetail_cloud::catalogue::Zone;
 
+use super::Cx;
 use super::config::ACCOUNT;
 use super::error::AwsError;
 use super::filters::{Filterable, Filters, Tags, one};
@@ -10,7 +11,6 @@ use super::images::Image;
 use super::network::{SecurityGroup, Subnet};
 use super::paging::Page;
 use super::xml::Xml;
-use super::Cx;
 
 struct ZoneView<'a> {
     zone: &'a Zone,

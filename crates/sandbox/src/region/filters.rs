@@ -88,13 +88,18 @@ mod tests {
     fn names_are_joined_by_and_and_values_by_or() {
         assert!(pass("Filter.1.Name=colour&Filter.1.Value.1=blue&Filter.1.Value.2=gr*").unwrap());
         assert!(!pass("Filter.1.Name=colour&Filter.1.Value.1=red&Filter.2.Name=tag:team&Filter.2.Value.1=b").unwrap());
-        assert!(pass("Filter.1.Name=tag-key&Filter.1.Value.1=team&Filter.2.Name=tag:team&Filter.2.Value.1=a*").unwrap());
+        assert!(
+            pass("Filter.1.Name=tag-key&Filter.1.Value.1=team&Filter.2.Name=tag:team&Filter.2.Value.1=a*").unwrap()
+        );
         assert!(!pass("Filter.1.Name=tag:absent&Filter.1.Value.1=*").unwrap());
     }
 
     #[test]
     fn an_unknown_filter_is_refused_by_name() {
         let error = pass("Filter.1.Name=size&Filter.1.Value.1=x").unwrap_err();
-        assert_eq!((error.code.as_str(), error.message.as_str()), ("InvalidParameterValue", "The filter 'size' is invalid"));
+        assert_eq!(
+            (error.code.as_str(), error.message.as_str()),
+            ("InvalidParameterValue", "The filter 'size' is invalid")
+        );
     }
 }

@@ -93,7 +93,9 @@ impl Wanted {
             }
             // EC2's default is `maintain`.
             None => return Err(AwsError::new("UnsupportedOperation", "fleets of type maintain are not simulated")),
-            Some(other) => return Err(AwsError::invalid(format_args!("Value ({other}) for parameter Type is invalid"))),
+            Some(other) => {
+                return Err(AwsError::invalid(format_args!("Value ({other}) for parameter Type is invalid")));
+            }
         }
         let target = form.get("TargetCapacitySpecification");
         let number = |name: &str| -> Result<Option<usize>, AwsError> {
@@ -183,7 +185,9 @@ impl Strategy {
             }
             (CapacityType::Spot, Some("diversified")) => Self::AsListed,
             (_, Some(other)) => {
-                return Err(AwsError::invalid(format_args!("Value ({other}) for parameter AllocationStrategy is invalid")));
+                return Err(AwsError::invalid(format_args!(
+                    "Value ({other}) for parameter AllocationStrategy is invalid"
+                )));
             }
         })
     }

@@ -228,7 +228,8 @@ fn create_service_linked_role(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsEr
         other => format!("AWSServiceRoleFor{other}"),
     };
     if cx.state.iam.roles.contains_key(&name) {
-        let message = format!("Service role name {name} has been taken in this account, please try a different suffix.");
+        let message =
+            format!("Service role name {name} has been taken in this account, please try a different suffix.");
         return Err(AwsError::new("InvalidInput", message));
     }
     let role = Role {

@@ -204,11 +204,8 @@ fn windows(version: &str, minor: u32, &(date, created, ..): &Release, latest: bo
     years
         .map(|(year, _)| {
             let stem = format!("Windows_Server-{year}-English-Core-EKS_Optimized-{version}");
-            let parameters = if latest {
-                vec![format!("/aws/service/ami-windows-latest/{stem}/image_id")]
-            } else {
-                Vec::new()
-            };
+            let parameters =
+                if latest { vec![format!("/aws/service/ami-windows-latest/{stem}/image_id")] } else { Vec::new() };
             let description = format!("Microsoft Windows Server {year} Core, EKS optimized (k8s: {version})");
             let name = format!("{stem}-{date}");
             let mut image = image(name, description, "x86_64", WINDOWS, created, &[("/dev/sda1", 50)]);

@@ -2,13 +2,13 @@
 
 use dovetail_cloud::info::InstanceTypeInfo;
 
+use super::Cx;
 use super::error::AwsError;
 use super::filters::{Filterable, Filters, maybe, one};
 use super::form::Form;
 use super::paging::Page;
 use super::type_xml;
 use super::xml::Xml;
-use super::Cx;
 
 struct TypeView<'a>(&'a InstanceTypeInfo);
 

@@ -284,7 +284,9 @@ fn status_xml(cx: &Cx<'_>, view: &StatusView<'_>, xml: &mut Xml) {
                     "ok" => "passed",
                     other => other,
                 };
-                xml.text("name", "reachability").text("status", detail).opt("impairedSince", since.map(|at| stamp(*at)));
+                xml.text("name", "reachability")
+                    .text("status", detail)
+                    .opt("impairedSince", since.map(|at| stamp(*at)));
             });
         });
     }

@@ -64,8 +64,7 @@ impl Spec {
                 .or_else(|| interface.and_then(|i| i.text("SubnetId")))
                 .or_else(|| base.text("SubnetId"))
                 .map(str::to_owned),
-            zone: text("AvailabilityZone")
-                .or_else(|| pick("Placement").text("AvailabilityZone").map(str::to_owned)),
+            zone: text("AvailabilityZone").or_else(|| pick("Placement").text("AvailabilityZone").map(str::to_owned)),
             image_id: text("ImageId"),
             security_groups: if groups.is_empty() { own_groups } else { groups },
             profile: profile.text("Name").map(str::to_owned).or_else(|| profile.text("Arn").map(of_arn)),
@@ -77,10 +76,16 @@ impl Spec {
                 .children()
                 .filter_map(|(_, device)| device.text("DeviceName").map(str::to_owned))
                 .collect(),
-            metadata: ["HttpTokens", "HttpPutResponseHopLimit", "HttpEndpoint", "HttpProtocolIpv6", "InstanceMetadataTags"]
-                .iter()
-                .filter_map(|name| Some(((*name).to_owned(), pick("MetadataOptions").text(name)?.to_owned())))
-                .collect(),
+            metadata: [
+                "HttpTokens",
+                "HttpPutResponseHopLimit",
+                "HttpEndpoint",
+                "HttpProtocolIpv6",
+                "InstanceMetadataTags",
+            ]
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), pick("MetadataOptions").text(name)?.to_owned())))
+            .collect(),
             detailed_monitoring: pick("Monitoring").flag("Enabled"),
         })
     }
@@ -110,7 +115,10 @@ impl Cx<'_> {
         let name = &spec.instance_type;
         let catalogue = self.catalogue;
         let info = catalogue.instance_type(name).ok_or_else(|| {
-            AwsError::new("InvalidInstanceType", format_args!("The following supplied instance types do not exist: [{name}]"))
+            AwsError::new(
+                "InvalidInstanceType",
+                format_args!("The following supplied instance types do not exist: [{name}]"),
+            )
         })?;
         let image_id = self.image_of(spec)?;
         let image = self.state.images.get(&image_id).ok_or_else(|| {
@@ -143,7 +151,10 @@ impl Cx<'_> {
         if self.state.network.subnets.get(&ready.subnet_id).is_none_or(|subnet| subnet.free() == 0) {
             return Err(AwsError::new(
                 "InsufficientFreeAddressesInSubnet",
-                format_args!("There are not enough free addresses in subnet '{}' to satisfy the requested number of instances.", ready.subnet_id),
+                format_args!(
+                    "There are not enough free addresses in subnet '{}' to satisfy the requested number of instances.",
+                    ready.subnet_id
+                ),
             ));
         }
         Ok(Ready { price, ..ready })
@@ -153,9 +164,11 @@ impl Cx<'_> {
         let asked = spec.image_id.as_deref().ok_or_else(|| AwsError::missing("ImageId"))?;
         match asked.strip_prefix("resolve:ssm:") {
             None => Ok(asked.to_owned()),
-            Some(path) => self.state.images.parameter(path).ok_or_else(|| {
-                AwsError::invalid(format_args!("The SSM parameter '{path}' could not be resolved"))
-            }),
+            Some(path) => self
+                .state
+                .images
+                .parameter(path)
+                .ok_or_else(|| AwsError::invalid(format_args!("The SSM parameter '{path}' could not be resolved"))),
         }
     }
 
@@ -178,7 +191,9 @@ impl Cx<'_> {
     fn groups_of(&self, spec: &Spec) -> Result<Vec<String>, AwsError> {
         let groups = &self.state.network.groups;
         match spec.security_groups.iter().find(|id| !groups.contains_key(*id)) {
-            Some(id) => Err(AwsError::new("InvalidGroup.NotFound", format_args!("The security group '{id}' does not exist"))),
+            Some(id) => {
+                Err(AwsError::new("InvalidGroup.NotFound", format_args!("The security group '{id}' does not exist")))
+            }
             None if spec.security_groups.is_empty() => Ok(groups.keys().take(1).cloned().collect()),
             None => Ok(spec.security_groups.clone()),
         }
@@ -192,7 +207,9 @@ impl Cx<'_> {
         let Some(price) = price.filter(|_| offered) else {
             return Err(AwsError::new(
                 "Unsupported",
-                format_args!("Your requested instance type ({name}) is not supported in your requested Availability Zone ({zone})."),
+                format_args!(
+                    "Your requested instance type ({name}) is not supported in your requested Availability Zone ({zone})."
+                ),
             ));
         };
         if !self.faults.sold_out(name, zone, spec.capacity.name()) {
@@ -231,8 +248,7 @@ impl Cx<'_> {
         } else {
             spec.devices.clone()
         };
-        let hostname =
-            format!("ip-{}.{}", private_ip.to_string().replace('.', "-"), self.config.host_domain());
+        let hostname = format!("ip-{}.{}", private_ip.to_string().replace('.', "-"), self.config.host_domain());
         Some(Instance {
             instance_type: spec.instance_type.clone(),
             zone: ready.zone.clone(),
@@ -297,8 +313,9 @@ impl Cx<'_> {
         let arm = catalogue.instance_type(name).ok_or_else(unknown)?.kube_arch() == Some("arm64");
         let architecture = if arm { "arm64" } else { "x86_64" };
         let version = &self.config.kubernetes_version;
-        let path =
-            format!("/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/standard/recommended/image_id");
+        let path = format!(
+            "/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/standard/recommended/image_id"
+        );
         let no_subnet = || AwsError::new("InvalidSubnet", "the zone has no subnet");
         let subnet = self.state.network.subnet_in(&placement.zone).ok_or_else(no_subnet)?.clone();
         let no_price = || AwsError::new("Unsupported", "the type is not offered there");

@@ -18,7 +18,8 @@ const SHUTDOWN: (Duration, Duration) = (Duration::from_secs(20), Duration::from_
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// Why instances end, as EC2 words it: code and message.
-pub(crate) const BY_USER: (&str, &str) = ("Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown");
+pub(crate) const BY_USER: (&str, &str) =
+    ("Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown");
 pub(crate) const BY_SPOT: (&str, &str) =
     ("Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Spot instance termination");
 

@@ -21,10 +21,9 @@ impl Page {
         let after = token.map(read_token).transpose()?;
         let size = match asked {
             None => most,
-            Some(number) => usize::try_from(number)
-                .ok()
-                .filter(|size| *size > 0)
-                .ok_or_else(|| AwsError::invalid(format_args!("Value ( {number} ) for parameter maxResults is invalid")))?,
+            Some(number) => usize::try_from(number).ok().filter(|size| *size > 0).ok_or_else(|| {
+                AwsError::invalid(format_args!("Value ( {number} ) for parameter maxResults is invalid"))
+            })?,
         };
         Ok(Self { after, size: size.min(most) })
     }

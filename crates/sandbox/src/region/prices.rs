@@ -62,8 +62,7 @@ pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError
         if !products.is_empty() && !products.iter().any(|p| LINUX.contains(&p.as_str())) {
             continue;
         }
-        let view =
-            SpotView { instance_type, zone: in_zone, zone_id: &zone.id, product, price: *price, since };
+        let view = SpotView { instance_type, zone: in_zone, zone_id: &zone.id, product, price: *price, since };
         if filters.pass(&view, None)? {
             chosen.push((format!("{instance_type}/{in_zone}"), view));
         }

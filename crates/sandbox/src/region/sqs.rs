@@ -195,7 +195,8 @@ fn number(body: &Value, name: &str, default: u64, allowed: std::ops::RangeInclus
     value.filter(|value| allowed.contains(value)).ok_or_else(|| {
         let (least, most) = (allowed.start(), allowed.end());
         let value = body.get(name).unwrap_or(&Value::Null);
-        let message = format!("Value {value} for parameter {name} is invalid. Reason: Must be between {least} and {most}.");
+        let message =
+            format!("Value {value} for parameter {name} is invalid. Reason: Must be between {least} and {most}.");
         AwsError::new("InvalidParameterValue", message)
     })
 }

@@ -39,10 +39,8 @@ fn assume(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
             .text("Expiration", stamp(until));
     });
     xml.node("AssumedRoleUser", |xml| {
-        xml.text("AssumedRoleId", format_args!("AROAEXAMPLE:{session}")).text(
-            "Arn",
-            format_args!("arn:{}:sts::{ACCOUNT}:assumed-role/{name}/{session}", cx.config.partition()),
-        );
+        xml.text("AssumedRoleId", format_args!("AROAEXAMPLE:{session}"))
+            .text("Arn", format_args!("arn:{}:sts::{ACCOUNT}:assumed-role/{name}/{session}", cx.config.partition()));
     });
     xml.text("SubjectFromWebIdentityToken", "system:serviceaccount:kube-system:dovetail");
     Ok(xml)

@@ -1,11 +1,11 @@
 //! CreateTags and DeleteTags.
 
+use super::Cx;
 use super::error::AwsError;
 use super::filters::Tags;
 use super::form::Form;
 use super::state::Due;
 use super::xml::Xml;
-use super::Cx;
 
 /// EC2's limit of tags of one resource.
 const MOST: usize = 50;
@@ -39,7 +39,10 @@ pub(crate) fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
         let has = cx.tags_of(resource);
         let new = tags.iter().filter(|(key, _)| has.is_none_or(|has| !has.contains_key(key))).count();
         if has.map_or(0, |has| has.keys().filter(|key| !key.starts_with("aws:")).count()) + new > MOST {
-            return Err(AwsError::new("TagLimitExceeded", "The maximum number of Tags for a resource has been reached."));
+            return Err(AwsError::new(
+                "TagLimitExceeded",
+                "The maximum number of Tags for a resource has been reached.",
+            ));
         }
     }
     if form.flag("DryRun") {

@@ -54,7 +54,10 @@ impl State {
             "1" | "$Latest" | "$Default" => Ok(template),
             other => Err(AwsError::new(
                 "InvalidLaunchTemplateId.VersionNotFound",
-                format_args!("Could not find the specified version {other} for the launch template with ID {}", template.id),
+                format_args!(
+                    "Could not find the specified version {other} for the launch template with ID {}",
+                    template.id
+                ),
             )),
         }
     }

@@ -1,6 +1,8 @@
 //! An instance type as DescribeInstanceTypes writes it.
 
-use dovetail_cloud::info::{Accelerator, Ebs, Gpu, InstanceStorage, InstanceTypeInfo, Network, NetworkCard, NeuronDevice};
+use dovetail_cloud::info::{
+    Accelerator, Ebs, Gpu, InstanceStorage, InstanceTypeInfo, Network, NetworkCard, NeuronDevice,
+};
 
 use super::xml::Xml;
 
