@@ -49,6 +49,7 @@ impl fmt::Display for Mistake {
     }
 }
 
+
 impl From<dovetail_api::manifest::InputError> for Mistake {
     fn from(error: dovetail_api::manifest::InputError) -> Self {
         Self { file: error.file, line: error.line, field: error.field, what: error.what, allowed: error.allowed }
