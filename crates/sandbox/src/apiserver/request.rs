@@ -134,7 +134,9 @@ impl Query {
             "timeoutSeconds" => self.timeout_seconds = number(key, &value)?,
             "dryRun" if value == "All" => self.dry_run = true,
             "dryRun" => {
-                return Err(ApiError::bad_request(format!("Invalid value: {value:?}: dryRun: only \"All\" is allowed")));
+                return Err(ApiError::bad_request(format!(
+                    "Invalid value: {value:?}: dryRun: only \"All\" is allowed"
+                )));
             }
             "fieldManager" => self.manager = (!value.is_empty()).then_some(value),
             "force" => self.force = yes,
