@@ -95,8 +95,13 @@ impl Cluster {
             ("eks:nodegroup-name".to_owned(), node_group.clone()),
             ("Name".to_owned(), format!("{node_group}-Node")),
         ]);
-        let placement =
-            Placement { instance_type: group.instance_type.clone(), zone, capacity_type, tags, user_data: String::new() };
+        let placement = Placement {
+            instance_type: group.instance_type.clone(),
+            zone,
+            capacity_type,
+            tags,
+            user_data: String::new(),
+        };
         let instance = self.region.place(&placement)?;
         let spot = capacity_type == CapacityType::Spot;
         let mut labels = group.labels.clone();

@@ -64,7 +64,10 @@ impl Cache {
 
     /// The pods that an owner controls, by name.
     pub(crate) fn pods_of(&self, owner_uid: &str) -> Vec<Rc<PodView>> {
-        self.owned_by(owner_uid).filter(|(kind, _)| *kind == Kind::Pod).filter_map(|(_, k)| self.pods.get(k).cloned()).collect()
+        self.owned_by(owner_uid)
+            .filter(|(kind, _)| *kind == Kind::Pod)
+            .filter_map(|(_, k)| self.pods.get(k).cloned())
+            .collect()
     }
 
     /// What an owner controls.

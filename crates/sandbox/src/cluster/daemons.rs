@@ -24,7 +24,10 @@ pub(crate) fn furnish(ctx: &mut Context) {
         let _ = ctx.kube.create(Kind::Service, service);
     }
     if ctx.settings.system_daemons {
-        for set in [daemon_set("aws-node", &[("aws-node", "25m"), ("aws-eks-nodeagent", "25m")]), daemon_set("kube-proxy", &[("kube-proxy", "100m")])] {
+        for set in [
+            daemon_set("aws-node", &[("aws-node", "25m"), ("aws-eks-nodeagent", "25m")]),
+            daemon_set("kube-proxy", &[("kube-proxy", "100m")]),
+        ] {
             let _ = ctx.kube.create(Kind::DaemonSet, set);
         }
     }

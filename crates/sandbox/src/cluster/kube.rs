@@ -72,7 +72,8 @@ impl Kube {
 
     /// Asks for a pod's deletion if it is still the one with this uid.
     pub(crate) fn delete_pod(&self, key: &Key, uid: &str, grace: i64) {
-        let options = DeleteOptions { grace_period_seconds: Some(grace), uid: Some(uid.to_owned()), ..DeleteOptions::default() };
+        let options =
+            DeleteOptions { grace_period_seconds: Some(grace), uid: Some(uid.to_owned()), ..DeleteOptions::default() };
         note(Kind::Pod, key, self.api.delete(Kind::Pod.gvr(), &key.namespace, &key.name, &options));
     }
 

@@ -55,7 +55,11 @@ impl PodView {
             ready_since: ready.and_then(|c| time(&c["lastTransitionTime"])),
             terminating: meta["deletionTimestamp"].is_string(),
             created: time(&meta["creationTimestamp"]),
-            owner: controller(pod).map(|o| Owner { kind: string(&o["kind"]), name: string(&o["name"]), uid: string(&o["uid"]) }),
+            owner: controller(pod).map(|o| Owner {
+                kind: string(&o["kind"]),
+                name: string(&o["name"]),
+                uid: string(&o["uid"]),
+            }),
             deletion_cost: meta["annotations"]["controller.kubernetes.io/pod-deletion-cost"]
                 .as_str()
                 .and_then(|c| c.parse().ok())
@@ -92,7 +96,14 @@ pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> 
 
 /// Sets a condition of an object; the time of its last transition moves only with its status. Says whether anything
 /// changed.
-pub(crate) fn set_condition(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: &str) -> bool {
+pub(crate) fn set_condition(
+    object: &mut Value,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: &str,
+) -> bool {
     let mut new = serde_json::json!({"type": kind, "status": status, "lastTransitionTime": now});
     for (field, text) in [("reason", reason), ("message", message)] {
         if !text.is_empty() {

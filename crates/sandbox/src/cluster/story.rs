@@ -41,7 +41,11 @@ impl Story {
             None => "its user data names no cluster".to_owned(),
         };
         tracing::warn!(instance, why, "instance does not join");
-        self.log.append("node", &self.who, [("event", json!("neverJoins")), ("instance", json!(instance)), ("reason", json!(why))]);
+        self.log.append(
+            "node",
+            &self.who,
+            [("event", json!("neverJoins")), ("instance", json!(instance)), ("reason", json!(why))],
+        );
     }
 
     fn tell_pod(&self, change: &Change) {
@@ -108,7 +112,8 @@ impl Story {
         if let Some(node) = node(pod) {
             fields.push(("node", json!(node)));
         }
-        if let (true, Some(owner)) = (matches!(event, "created" | "lost" | "terminating" | "deleted"), controller(pod)) {
+        if let (true, Some(owner)) = (matches!(event, "created" | "lost" | "terminating" | "deleted"), controller(pod))
+        {
             fields.push(("owner", json!({"kind": owner["kind"], "name": owner["name"], "uid": owner["uid"]})));
         }
         fields.extend(more.iter().cloned());

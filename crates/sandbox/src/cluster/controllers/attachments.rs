@@ -99,8 +99,7 @@ fn detach_unused(ctx: &mut Context, node: &str) {
         return;
     }
     let pods = ctx.cache.pods_on(node);
-    let in_use: Vec<String> =
-        pods.iter().filter(|p| !p.finished()).flat_map(|p| volumes_of(ctx, &p.key)).collect();
+    let in_use: Vec<String> = pods.iter().filter(|p| !p.finished()).flat_map(|p| volumes_of(ctx, &p.key)).collect();
     let unused: Vec<String> = ctx
         .cache
         .all(Kind::VolumeAttachment)

@@ -96,7 +96,8 @@ fn create(ctx: &mut Context, key: &Key, set: &Value, node: &str, revision: &str)
     let mut pod = pod(Kind::DaemonSet, set);
     pod["metadata"]["generateName"] = json!(format!("{}-", key.name));
     pod["metadata"]["labels"][REVISION] = json!(revision);
-    pod["metadata"]["labels"]["pod-template-generation"] = json!(set["metadata"]["generation"].as_i64().unwrap_or(1).to_string());
+    pod["metadata"]["labels"]["pod-template-generation"] =
+        json!(set["metadata"]["generation"].as_i64().unwrap_or(1).to_string());
     pin(&mut pod, node);
     let tolerations = Placement::of(set).spec.tolerations;
     pod["spec"]["tolerations"] = serde_json::to_value(tolerations).unwrap_or_default();
@@ -132,8 +133,14 @@ impl Placement {
     /// Reads the template, with the tolerations that the controller adds.
     pub(crate) fn of(set: &Value) -> Self {
         let mut spec = PodSpec::read(&set["spec"]["template"]);
-        let added = [("not-ready", "NoExecute"), ("unreachable", "NoExecute"), ("disk-pressure", "NoSchedule"),
-            ("memory-pressure", "NoSchedule"), ("pid-pressure", "NoSchedule"), ("unschedulable", "NoSchedule")];
+        let added = [
+            ("not-ready", "NoExecute"),
+            ("unreachable", "NoExecute"),
+            ("disk-pressure", "NoSchedule"),
+            ("memory-pressure", "NoSchedule"),
+            ("pid-pressure", "NoSchedule"),
+            ("unschedulable", "NoSchedule"),
+        ];
         let network = spec.host_network.then_some(("network-unavailable", "NoSchedule"));
         for (name, effect) in added.into_iter().chain(network) {
             spec.tolerations.push(Toleration {
@@ -183,7 +190,14 @@ fn replace_one(ctx: &mut Context, set: &Value, pods: &[Rc<PodView>], revision: &
     }
 }
 
-fn report(ctx: &mut Context, key: &Key, set: &Value, pods: &[Rc<PodView>], verdicts: &[(String, Verdict)], revision: &str) {
+fn report(
+    ctx: &mut Context,
+    key: &Key,
+    set: &Value,
+    pods: &[Rc<PodView>],
+    verdicts: &[(String, Verdict)],
+    revision: &str,
+) {
     let live: Vec<Rc<PodView>> = pods.iter().filter(|p| p.active()).cloned().collect();
     let counts = count(ctx, Kind::DaemonSet, key, set, &live);
     let wanted = to_i64(verdicts.iter().filter(|(_, v)| *v == Verdict::Run).count());
@@ -192,9 +206,9 @@ fn report(ctx: &mut Context, key: &Key, set: &Value, pods: &[Rc<PodView>], verdi
         verdict.is_some_and(|(_, v)| *v == Verdict::Run)
     };
     let current = to_i64(live.iter().filter(on_wanted).count());
-    let updated = live.iter().filter(|p| {
-        ctx.cache.get(Kind::Pod, &p.key).is_some_and(|o| o["metadata"]["labels"][REVISION] == revision)
-    });
+    let updated = live
+        .iter()
+        .filter(|p| ctx.cache.get(Kind::Pod, &p.key).is_some_and(|o| o["metadata"]["labels"][REVISION] == revision));
     let fields = [
         ("desiredNumberScheduled", json!(wanted)),
         ("currentNumberScheduled", json!(current)),

@@ -106,7 +106,8 @@ fn scale(ctx: &mut Context, set: &Key, count: i64) {
 /// Deletes empty old sets beyond the history's limit, oldest first.
 fn clean_up(ctx: &mut Context, deployment: &Value, old: &[(Key, Object)]) {
     let limit = deployment["spec"]["revisionHistoryLimit"].as_u64().unwrap_or(10);
-    let mut empty: Vec<&(Key, Object)> = old.iter().filter(|(_, set)| replicas(set) == 0 && of(set, "replicas") == 0).collect();
+    let mut empty: Vec<&(Key, Object)> =
+        old.iter().filter(|(_, set)| replicas(set) == 0 && of(set, "replicas") == 0).collect();
     empty.sort_by_key(|(_, set)| revision(set));
     let surplus = empty.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
     for (key, _) in empty.into_iter().take(surplus) {
@@ -140,7 +141,11 @@ fn report(ctx: &mut Context, key: &Key, deployment: &Value, new: &Value, old: &[
         } else {
             ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
         };
-        let (why, what) = if done { ("NewReplicaSetAvailable", "has successfully progressed.") } else { ("ReplicaSetUpdated", "is progressing.") };
+        let (why, what) = if done {
+            ("NewReplicaSetAvailable", "has successfully progressed.")
+        } else {
+            ("ReplicaSetUpdated", "is progressing.")
+        };
         let name = new["metadata"]["name"].as_str().unwrap_or_default();
         let progress = format!("ReplicaSet \"{name}\" {what}");
         set_condition(d, "Available", status, reason, message, &now)

@@ -73,7 +73,9 @@ fn disrupted(ctx: &mut Context, key: &Key, budget: &Value, pods: &[Rc<PodView>])
     for (name, time) in budget["status"]["disruptedPods"].as_object().into_iter().flatten() {
         let there = pods.iter().any(|p| p.key.name == *name && !p.terminating);
         let since = time.as_str().and_then(|t| t.parse::<Timestamp>().ok());
-        let Some(left) = since.map(|s| FORGET_AFTER.as_secs() as i64 - (now.as_second() - s.as_second())) else { continue };
+        let Some(left) = since.map(|s| FORGET_AFTER.as_secs() as i64 - (now.as_second() - s.as_second())) else {
+            continue;
+        };
         if there && left > 0 {
             kept.insert(name.clone(), time.as_str().unwrap_or_default().to_owned());
             let again = Duration::from_secs(left.unsigned_abs() + 1);
@@ -105,7 +107,9 @@ fn expected(ctx: &Context, pods: &[Rc<PodView>]) -> i64 {
         let Some(owner) = &pod.owner else { continue };
         let at = |name: &str| Key::new(&pod.key.namespace, name);
         let (uid, count) = match owner.kind.as_str() {
-            "StatefulSet" => (owner.uid.clone(), ctx.cache.get(Kind::StatefulSet, &at(&owner.name)).map(|s| replicas(s))),
+            "StatefulSet" => {
+                (owner.uid.clone(), ctx.cache.get(Kind::StatefulSet, &at(&owner.name)).map(|s| replicas(s)))
+            }
             "ReplicaSet" => match ctx.cache.get(Kind::ReplicaSet, &at(&owner.name)) {
                 Some(set) => behind(ctx, &pod.key, set),
                 None => continue,
@@ -147,7 +151,8 @@ fn write(budget: &mut Value, figures: Figures, disrupted: &BTreeMap<String, Stri
         }
         _ => status["disruptedPods"] = json!(disrupted),
     }
-    let (state, reason) = if figures.allowed() > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+    let (state, reason) =
+        if figures.allowed() > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
     set_condition(budget, "DisruptionAllowed", state, reason, "", now);
     budget["status"] != before
 }

@@ -52,7 +52,17 @@ pub(crate) fn sync(ctx: &mut Context, key: &Key) {
         create(ctx, key, &job, indexes.as_ref().and_then(|free| free.get(at).copied()));
     }
     let ready = to_i64(active.iter().filter(|p| p.ready).count());
-    report(ctx, key, &job, &[("active", to_i64(active.len() + missing)), ("ready", ready), ("succeeded", to_i64(succeeded)), ("failed", to_i64(failed))]);
+    report(
+        ctx,
+        key,
+        &job,
+        &[
+            ("active", to_i64(active.len() + missing)),
+            ("ready", ready),
+            ("succeeded", to_i64(succeeded)),
+            ("failed", to_i64(failed)),
+        ],
+    );
 }
 
 fn count(job: &Value, field: &str) -> Option<usize> {
@@ -112,8 +122,22 @@ fn finish(ctx: &mut Context, key: &Key, succeeded: usize, failed: usize, done: b
         job["status"]["failed"] = json!(failed);
         if done {
             job["status"]["completionTime"] = json!(now);
-            set_condition(job, "SuccessCriteriaMet", "True", "CompletionsReached", "Reached expected number of succeeded pods", &now);
-            set_condition(job, "Complete", "True", "CompletionsReached", "Reached expected number of succeeded pods", &now);
+            set_condition(
+                job,
+                "SuccessCriteriaMet",
+                "True",
+                "CompletionsReached",
+                "Reached expected number of succeeded pods",
+                &now,
+            );
+            set_condition(
+                job,
+                "Complete",
+                "True",
+                "CompletionsReached",
+                "Reached expected number of succeeded pods",
+                &now,
+            );
         } else {
             let message = "Job has reached the specified backoff limit";
             set_condition(job, "FailureTarget", "True", "BackoffLimitExceeded", message, &now);

@@ -55,7 +55,9 @@ pub(crate) fn observe(ctx: &mut Context, change: &Change) {
 /// Whether more than the status (and the bookkeeping of versions) differs.
 fn spec_changed(change: &Change) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
-    ["generation", "deletionTimestamp", "labels", "annotations"].iter().any(|f| old["metadata"][f] != new["metadata"][f])
+    ["generation", "deletionTimestamp", "labels", "annotations"]
+        .iter()
+        .any(|f| old["metadata"][f] != new["metadata"][f])
         || old["spec"] != new["spec"]
 }
 

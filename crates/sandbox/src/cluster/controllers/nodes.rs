@@ -88,7 +88,8 @@ pub(crate) fn silent(ctx: &mut Context, name: &str) {
     });
     taint(ctx, name, &[(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]);
     for pod in ctx.cache.pods_on(name).iter().filter(|p| p.ready) {
-        ctx.kube.modify_status(Kind::Pod, &pod.key, |pod| set_condition(pod, "Ready", "False", "NodeNotReady", "", &now));
+        ctx.kube
+            .modify_status(Kind::Pod, &pod.key, |pod| set_condition(pod, "Ready", "False", "NodeNotReady", "", &now));
     }
     ctx.queue.push_after(ctx.settings.node_monitor_period, Work::CheckInstance(name.to_owned()));
 }

@@ -66,7 +66,9 @@ fn neighbours(ctx: &Context, set: &Value) -> BTreeMap<String, usize> {
     let sets: Vec<String> = match controller_uid(set) {
         Some(owner) => {
             let sets = ctx.cache.owned_by(owner).filter(|(kind, _)| *kind == Kind::ReplicaSet);
-            let uid = |k: &Key| ctx.cache.get(Kind::ReplicaSet, k).and_then(|s| s["metadata"]["uid"].as_str()).map(str::to_owned);
+            let uid = |k: &Key| {
+                ctx.cache.get(Kind::ReplicaSet, k).and_then(|s| s["metadata"]["uid"].as_str()).map(str::to_owned)
+            };
             sets.filter_map(|(_, key)| uid(key)).collect()
         }
         None => vec![own.to_owned()],
@@ -83,7 +85,8 @@ fn neighbours(ctx: &Context, set: &Value) -> BTreeMap<String, usize> {
 /// Kubernetes' order of deletion (`ActivePodsWithRanks`): unassigned, pending, not ready, cheaper to delete, on a node
 /// with more of the same, ready for a shorter time, younger. Times are compared by their order of magnitude.
 fn precedence(a: &PodView, b: &PodView, crowd_a: usize, crowd_b: usize, now: Timestamp) -> Ordering {
-    a.node.is_some()
+    a.node
+        .is_some()
         .cmp(&b.node.is_some())
         .then(a.phase.cmp(&b.phase))
         .then(a.ready.cmp(&b.ready))

@@ -113,7 +113,9 @@ mod tests {
     }
 
     fn set(replicas: i64, available: i64) -> Object {
-        Arc::new(json!({"spec": {"replicas": replicas}, "status": {"replicas": replicas, "availableReplicas": available}}))
+        Arc::new(
+            json!({"spec": {"replicas": replicas}, "status": {"replicas": replicas, "availableReplicas": available}}),
+        )
     }
 
     #[test]

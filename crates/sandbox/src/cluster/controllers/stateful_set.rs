@@ -135,7 +135,8 @@ fn create_claims(ctx: &mut Context, key: &Key, set: &Value, ordinal: i64) {
         if ctx.cache.get(Kind::PersistentVolumeClaim, &Key::new(&key.namespace, &name)).is_some() {
             continue;
         }
-        let mut metadata = json!({"name": name, "namespace": key.namespace, "labels": set["spec"]["selector"]["matchLabels"]});
+        let mut metadata =
+            json!({"name": name, "namespace": key.namespace, "labels": set["spec"]["selector"]["matchLabels"]});
         if template["metadata"]["annotations"].is_object() {
             metadata["annotations"] = template["metadata"]["annotations"].clone();
         }

@@ -117,9 +117,11 @@ impl Kubelets {
         }
         let now = ctx.now();
         ctx.kube.modify_status(Kind::Node, &Key::new("", name), |node| {
-            let pressures = [("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+            let pressures = [
+                ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
                 ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-                ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available")];
+                ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            ];
             let changed = pressures.iter().fold(false, |changed, (kind, reason, message)| {
                 set_condition(node, kind, "False", reason, message, &now) | changed
             });
@@ -178,7 +180,8 @@ impl Kubelets {
 
     /// Whether the instance of a Node no longer exists.
     pub(crate) fn instance_gone(&self, ctx: &Context, node: &str) -> bool {
-        let provider = ctx.cache.named(Kind::Node, node).and_then(|n| n["spec"]["providerID"].as_str().map(str::to_owned));
+        let provider =
+            ctx.cache.named(Kind::Node, node).and_then(|n| n["spec"]["providerID"].as_str().map(str::to_owned));
         let id = provider.as_deref().and_then(|p| p.rsplit('/').next()).unwrap_or_default();
         self.region.instance(id).is_none_or(|i| i.state == InstanceState::Terminated)
     }

@@ -119,8 +119,12 @@ fn conditions(now: &str) -> Value {
         condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
         condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
         condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-        condition("Ready", "False", "KubeletNotReady",
-            "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"),
+        condition(
+            "Ready",
+            "False",
+            "KubeletNotReady",
+            "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"
+        ),
     ])
 }
 

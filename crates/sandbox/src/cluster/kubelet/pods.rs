@@ -137,7 +137,11 @@ fn run(pod: &mut Value, ip: &str, host: &str, now: &str) -> bool {
         .iter()
         .map(|c| match c["restartPolicy"] == "Always" {
             true => container(c, json!({"running": {"startedAt": now}}), true),
-            false => container(c, json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}}), true),
+            false => container(
+                c,
+                json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}}),
+                true,
+            ),
         })
         .collect();
     if !pod["status"].is_object() {
@@ -170,7 +174,8 @@ fn succeed(pod: &mut Value, now: &str) -> bool {
         let started = status["state"]["running"]["startedAt"].clone();
         status["ready"] = json!(false);
         status["started"] = json!(false);
-        status["state"] = json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": started, "finishedAt": now}});
+        status["state"] =
+            json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": started, "finishedAt": now}});
     }
     for kind in ["Ready", "ContainersReady"] {
         set_condition(pod, kind, "False", "PodCompleted", "", now);

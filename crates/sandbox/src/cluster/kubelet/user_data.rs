@@ -232,7 +232,8 @@ mod tests {
         let part = |text: &str| format!("--BOUNDARY\nContent-Type: application/node.eks.aws\n\n{text}\n");
         let text = format!(
             "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"BOUNDARY\"\n\n{}{}--BOUNDARY--\n",
-            part(own), part(generated)
+            part(own),
+            part(generated)
         );
         let config = NodeConfig::read(&text);
         check(&config, AmiFamily::Al2023);

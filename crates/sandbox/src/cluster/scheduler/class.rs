@@ -86,16 +86,14 @@ impl Class {
         let (with, against) =
             (affinity.pod_affinity.unwrap_or_default(), affinity.pod_anti_affinity.unwrap_or_default());
         let term = |t: &PodAffinityTerm| PodTerm::new(t, &around);
-        let terms =
-            |list: Option<Vec<PodAffinityTerm>>| list.unwrap_or_default().iter().map(&term).collect::<Vec<_>>();
+        let terms = |list: Option<Vec<PodAffinityTerm>>| list.unwrap_or_default().iter().map(&term).collect::<Vec<_>>();
         let mut preferred_pods = Vec::new();
         for (sign, list) in [
             (1, with.preferred_during_scheduling_ignored_during_execution),
             (-1, against.preferred_during_scheduling_ignored_during_execution),
         ] {
-            preferred_pods.extend(
-                list.iter().flatten().map(|t| (sign * i64::from(t.weight), term(&t.pod_affinity_term))),
-            );
+            preferred_pods
+                .extend(list.iter().flatten().map(|t| (sign * i64::from(t.weight), term(&t.pod_affinity_term))));
         }
         let (hard_spread, soft_spread, default_spread) = spreads(spec, &around);
         Self {

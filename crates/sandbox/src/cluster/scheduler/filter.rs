@@ -105,7 +105,8 @@ pub(crate) fn judge(class: &Class, node: &Node) -> Static {
     } else {
         (!selected).then_some(Reason::NodeAffinity)
     };
-    let preferred = class.preferred_nodes.iter().filter(|(_, t)| t.matches(&node.name, &node.labels)).map(|(w, _)| w).sum();
+    let preferred =
+        class.preferred_nodes.iter().filter(|(_, t)| t.matches(&node.name, &node.labels)).map(|(w, _)| w).sum();
     let prefer = node.taints.iter().filter(|t| t.effect == "PreferNoSchedule");
     let disliked = prefer.filter(|t| !super::node::tolerates(&class.tolerations, t)).count();
     Static { refused, selected, tolerated: taint.is_none(), preferred, disliked: i64::try_from(disliked).unwrap_or(0) }
@@ -167,9 +168,8 @@ impl Plan {
                 _ => Reason::Insufficient(state.names.name(column).into()),
             });
         }
-        let refusal = || {
-            self.volumes.judge(node).or_else(|| self.spread.judge(node)).or_else(|| self.affinity.judge(node))
-        };
+        let refusal =
+            || self.volumes.judge(node).or_else(|| self.spread.judge(node)).or_else(|| self.affinity.judge(node));
         match fits.then(refusal) {
             None => false,
             Some(None) => true,

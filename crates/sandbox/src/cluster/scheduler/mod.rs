@@ -232,7 +232,9 @@ fn select_node(ctx: &mut Context, claim: &Key, node: &Node, candidate: Option<&s
 
 fn tell_unschedulable(ctx: &mut Context, key: &Key, message: &str) {
     let now = ctx.now();
-    ctx.kube.modify_status(Kind::Pod, key, |pod| set_condition(pod, "PodScheduled", "False", "Unschedulable", message, &now));
+    ctx.kube.modify_status(Kind::Pod, key, |pod| {
+        set_condition(pod, "PodScheduled", "False", "Unschedulable", message, &now)
+    });
 }
 
 /// The selector by which pods without constraints of their own are spread: that of their Services and controller.

@@ -87,10 +87,12 @@ impl Node {
 
     /// Takes over the object's present form and says whether anything that scheduling sees has changed.
     pub(crate) fn update(&mut self, object: NodeObject, version: u64, names: &mut ResourceNames) -> bool {
-        let written = if object.status.allocatable.is_empty() { &object.status.capacity } else { &object.status.allocatable };
+        let written =
+            if object.status.allocatable.is_empty() { &object.status.capacity } else { &object.status.allocatable };
         let allocatable = names.read(written);
         let (labels, Spec { taints, unschedulable }) = (object.metadata.labels, object.spec);
-        let same = self.version > 0 && labels == self.labels && taints == self.taints && unschedulable == self.unschedulable;
+        let same =
+            self.version > 0 && labels == self.labels && taints == self.taints && unschedulable == self.unschedulable;
         if !same {
             (self.labels, self.taints, self.unschedulable, self.version) = (labels, taints, unschedulable, version);
         }

@@ -40,7 +40,8 @@ impl Scheduler {
 
     fn pod_changed(&mut self, ctx: &mut Context, change: &Change) {
         let key = &change.key;
-        let Some(pod) = change.new.as_deref().filter(|pod| !matches!(phase(pod), Phase::Succeeded | Phase::Failed)) else {
+        let Some(pod) = change.new.as_deref().filter(|pod| !matches!(phase(pod), Phase::Succeeded | Phase::Failed))
+        else {
             return self.pod_gone(key);
         };
         let node = pod["spec"]["nodeName"].as_str().filter(|n| !n.is_empty());

@@ -58,7 +58,8 @@ impl SchedulingQueue {
         }
         self.arrivals += 1;
         let arrival = self.arrivals;
-        let pod = Pending { uid: uid.to_owned(), class, priority, arrival, attempts: 0, tried: None, place: Place::Active };
+        let pod =
+            Pending { uid: uid.to_owned(), class, priority, arrival, attempts: 0, tried: None, place: Place::Active };
         self.pods.insert(key.clone(), pod);
         self.active.insert((Reverse(priority), arrival, key.clone()));
     }
@@ -138,7 +139,8 @@ impl SchedulingQueue {
     pub(crate) fn flush(&mut self, now: Instant) -> Option<Instant> {
         let waiting = self.unschedulable.values().flatten().map(|(_, key)| key.clone());
         let since = |key: Key| self.pods.get(&key).and_then(|p| p.tried).map(|tried| (tried, key));
-        let (over, rest): (Vec<_>, Vec<_>) = waiting.filter_map(since).partition(|(tried, _)| *tried + FLUSH_AFTER <= now);
+        let (over, rest): (Vec<_>, Vec<_>) =
+            waiting.filter_map(since).partition(|(tried, _)| *tried + FLUSH_AFTER <= now);
         over.iter().for_each(|(_, key)| self.activate(key));
         rest.iter().map(|(tried, _)| *tried + FLUSH_AFTER).min()
     }

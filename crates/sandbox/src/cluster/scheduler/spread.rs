@@ -26,7 +26,8 @@ impl SpreadPlan {
         let counted = count(state, id, class, &class.hard_spread, true);
         let rules = class.hard_spread.iter().zip(counted).map(|(spread, (key, counts))| {
             let domains = counts.iter().flatten().count();
-            let least = if domains < spread.min_domains { 0 } else { counts.iter().flatten().min().copied().unwrap_or(0) };
+            let least =
+                if domains < spread.min_domains { 0 } else { counts.iter().flatten().min().copied().unwrap_or(0) };
             let own = i64::from(spread.selector.matches(&class.labels));
             Rule { key, max_skew: spread.max_skew, own, counts, least }
         });

@@ -135,7 +135,10 @@ fn allowed(class: &Object) -> Vec<Term> {
             operator: "In".to_owned(),
             values: Vec::<String>::deserialize(&e["values"]).ok(),
         };
-        Term::new(&NodeSelectorTerm { match_expressions: Some(expressions.map(requirement).collect()), match_fields: None })
+        Term::new(&NodeSelectorTerm {
+            match_expressions: Some(expressions.map(requirement).collect()),
+            match_fields: None,
+        })
     };
     class["allowedTopologies"].as_array().into_iter().flatten().map(term).collect()
 }

@@ -87,7 +87,9 @@ impl Rig {
         if spec["containers"].is_null() {
             spec["containers"] = json!([container("1")]);
         }
-        self.create(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}));
+        self.create(
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}),
+        );
     }
 
     fn deployment(&self, name: &str, replicas: u32, cpu: &str) {

@@ -25,7 +25,11 @@ fn an_instance_joins_20_to_60_seconds_after_its_launch_as_an_eks_node() {
         let joined = rig.told("node", "joined");
         assert!(joined.len() == 1 && (20.0..=60.1).contains(&joined[0].0), "{joined:?}");
         let node = rig.get(&api::NODES, &instance.hostname);
-        assert!(instance.hostname.starts_with("ip-") && instance.hostname.ends_with(".ec2.internal"), "{}", instance.hostname);
+        assert!(
+            instance.hostname.starts_with("ip-") && instance.hostname.ends_with(".ec2.internal"),
+            "{}",
+            instance.hostname
+        );
         let labels = &node["metadata"]["labels"];
         for (label, value) in [
             ("beta.kubernetes.io/instance-type", "m5.large"),
@@ -40,9 +44,13 @@ fn an_instance_joins_20_to_60_seconds_after_its_launch_as_an_eks_node() {
             assert_eq!(labels[label], value, "{label}");
         }
         assert_eq!(node["spec"]["providerID"], json!(instance.provider_id()));
-        assert_eq!((&node["status"]["capacity"]["pods"], &node["status"]["allocatable"]["cpu"]), (&json!("29"), &json!("1930m")));
+        assert_eq!(
+            (&node["status"]["capacity"]["pods"], &node["status"]["allocatable"]["cpu"]),
+            (&json!("29"), &json!("1930m"))
+        );
         assert_eq!(status(&node, "Ready"), "True");
-        let taints: Vec<&str> = node["spec"]["taints"].as_array().unwrap().iter().map(|t| t["key"].as_str().unwrap()).collect();
+        let taints: Vec<&str> =
+            node["spec"]["taints"].as_array().unwrap().iter().map(|t| t["key"].as_str().unwrap()).collect();
         assert_eq!(taints, ["karpenter.sh/unregistered"]);
     });
 }
@@ -77,7 +85,8 @@ fn pods_of_an_instance_that_ends_are_lost_and_come_back_elsewhere() {
         rig.after(5.0).await;
         let node = rig.places().values().next().unwrap().clone();
         let lost = rig.places().values().filter(|n| **n == node).count();
-        let id = rig.get(&api::NODES, &node)["spec"]["providerID"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        let id =
+            rig.get(&api::NODES, &node)["spec"]["providerID"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
         rig.region.terminate(&id).unwrap();
         rig.after(1.0).await;
         assert_eq!(rig.told("pod", "lost").len(), lost);
@@ -98,7 +107,11 @@ fn a_no_execute_taint_drives_out_what_does_not_tolerate_it() {
         rig.pod("plain", json!({}), json!({"containers": [container("100m")]}));
         let patient = json!([{"key": "fire", "operator": "Exists", "tolerationSeconds": 20}]);
         rig.pod("patient", json!({}), json!({"containers": [container("100m")], "tolerations": patient}));
-        rig.pod("stoic", json!({}), json!({"containers": [container("100m")], "tolerations": [{"operator": "Exists"}]}));
+        rig.pod(
+            "stoic",
+            json!({}),
+            json!({"containers": [container("100m")], "tolerations": [{"operator": "Exists"}]}),
+        );
         rig.after(5.0).await;
         let node = rig.place("plain");
         let taint = json!({"spec": {"taints": [{"key": "fire", "effect": "NoExecute"}]}});

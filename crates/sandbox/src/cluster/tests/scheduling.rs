@@ -57,7 +57,9 @@ fn a_new_node_wakes_the_pods_that_it_can_take_and_a_pod_s_end_those_that_waited_
         rig.node("n", "a", "1");
         rig.after(1.0).await;
         assert_eq!((rig.place("p").as_str(), rig.place("q").as_str()), ("n", ""));
-        rig.api.delete(&api::PODS, "default", "p", &DeleteOptions { grace_period_seconds: Some(0), ..Default::default() }).unwrap();
+        rig.api
+            .delete(&api::PODS, "default", "p", &DeleteOptions { grace_period_seconds: Some(0), ..Default::default() })
+            .unwrap();
         rig.after(11.0).await;
         assert_eq!(rig.place("q"), "n");
     });
@@ -98,7 +100,10 @@ fn a_host_port_is_taken_once_a_node() {
         }
         rig.after(1.0).await;
         assert_eq!(rig.bound(), 1);
-        assert_eq!(rig.why("q"), "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.");
+        assert_eq!(
+            rig.why("q"),
+            "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
+        );
     });
 }
 

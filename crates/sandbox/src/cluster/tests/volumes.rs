@@ -31,7 +31,8 @@ fn a_stateful_set_s_volumes_are_made_where_its_pods_go_and_attached_before_they_
                 assert_eq!(claim["status"]["phase"], "Bound");
                 let volume = rig.get(&api::PERSISTENT_VOLUMES, claim["spec"]["volumeName"].as_str().unwrap());
                 let node = rig.get(&api::NODES, &rig.place(&format!("db-{n}")));
-                let zone = &volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"][0];
+                let zone = &volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"]
+                    [0];
                 assert_eq!(*zone, node["metadata"]["labels"]["topology.kubernetes.io/zone"]);
             }
             let attached = rig.api.list(&api::VOLUME_ATTACHMENTS);

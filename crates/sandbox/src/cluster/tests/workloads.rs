@@ -10,7 +10,10 @@ fn a_deployment_of_400_is_bound_and_ready_on_nodes_that_are_there() {
         assert_eq!((rig.bound(), rig.ready()), (400, 400));
         let deployment = rig.get(&api::DEPLOYMENTS, "web");
         assert_eq!(deployment["status"]["availableReplicas"], 400);
-        assert_eq!((status(&deployment, "Available").as_str(), status(&deployment, "Progressing").as_str()), ("True", "True"));
+        assert_eq!(
+            (status(&deployment, "Available").as_str(), status(&deployment, "Progressing").as_str()),
+            ("True", "True")
+        );
         let pod = &rig.pods()[0];
         let set = pod["metadata"]["ownerReferences"][0]["name"].as_str().unwrap();
         assert!(set.starts_with("web-") && pod["metadata"]["name"].as_str().unwrap().starts_with(&format!("{set}-")));
@@ -67,7 +70,14 @@ fn a_deleted_pod_is_replaced_after_its_grace_was_honoured() {
         rig.deployment("web", 1, "100m");
         rig.after(5.0).await;
         let name = rig.places().keys().next().unwrap().clone();
-        rig.api.delete(&api::PODS, "default", &name, &DeleteOptions { grace_period_seconds: Some(30), ..Default::default() }).unwrap();
+        rig.api
+            .delete(
+                &api::PODS,
+                "default",
+                &name,
+                &DeleteOptions { grace_period_seconds: Some(30), ..Default::default() },
+            )
+            .unwrap();
         rig.after(5.0).await;
         assert!(!rig.places().contains_key(&name));
         assert_eq!(rig.ready(), 1);
