@@ -1,1 +1,43 @@
-//! The life of a pod from pending to bound, one actor a file.
+//! The life of a pod from pending to bound, one actor a file, in the order in which data flows:
+//! [`pod_watcher`], [`cluster_watcher`], [`catalogue`], [`batcher`], [`packer`], [`launcher`], [`registrar`]; around them
+//! [`node_class`], [`recorder`], [`leader`], [`control_plane`]. Who sends to whom is in [`wiring`].
+
+pub mod batcher;
+pub mod catalogue;
+pub mod cluster_watcher;
+pub mod launcher;
+pub mod packer;
+pub mod pod_watcher;
+pub mod registrar;
+
+pub mod node_class;
+pub mod recorder;
+
+pub mod control_plane;
+pub mod leader;
+
+pub mod messages;
+pub mod wiring;
+
+pub mod journal;
+pub mod replica;
+pub mod settings;
+pub mod solver;
+pub mod story;
+
+mod backoff;
+mod calls;
+mod claims;
+mod desk;
+mod launch;
+mod nodes;
+mod plan;
+mod pools;
+mod tenure;
+mod watch;
+
+pub use journal::{Entry, Journal, LogJournal, MemoryJournal};
+pub use replica::{ReplicaHandle, ReplicaParts, start};
+pub use settings::{SettingError, Settings};
+pub use solver::{InlineSolver, Solver};
+pub use story::Story;

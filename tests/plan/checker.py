@@ -21,9 +21,10 @@ PL-30, PL-31, PL-32 (policy cost): 15 types, 5 families, 1.25 times the cheapest
 """
 
 import policy
-from catalogue import HOST, TYPE, Catalogue, largest
-from pods import PodClass, group
+from catalogue import HOST, Catalogue, largest
+from pods import PodClass, group, matching_types
 from requirements import add, quantity, requirement_set
+from shape import Shapes, close
 from topology import Placed, Topology
 
 
@@ -56,7 +57,7 @@ class Claim:
 
     def __init__(self, index, raw):
         self.index, self.raw, self.name = index, raw, f"nodeClaims[{index}]"
-        self.pool, self.reqs, self.view, self.kinds, self.counts = None, {}, None, [], {}
+        self.pool, self.reqs, self.shape, self.counts = None, {}, None, {}
         self.needs = {}
 
 
@@ -74,7 +75,7 @@ class Check:
         self.report = Report()
         self.catalogue = Catalogue(workload)
         self.classes, self.class_of = group(workload)
-        self._floors, self._daemons = {}, {}
+        self.shapes, self._daemons = Shapes(self.catalogue), {}
         daemons = workload.get("daemonSets") or workload.get("daemons") or ()
         self.daemons = [PodClass(i, d) for i, d in enumerate(daemons)]
 
@@ -85,10 +86,10 @@ class Check:
         self._pods(claims)
         for claim in claims:
             self._claim(claim)
-        known = [c for c in claims if c.view]
+        known = [c for c in claims if c.shape]
         self._totals(claims)
         self._limits(known)
-        placed = [Placed(c.index, c.name, c.view, c.kinds, c.counts) for c in known]
+        placed = [Placed(c.index, c.name, c.shape, c.counts) for c in known]
         topology = Topology(self.report, self.catalogue, self.workload, self.classes, placed, self.order)
         topology.check()
         self._left_over(topology)
@@ -142,14 +143,9 @@ class Check:
         total = sum(c.raw["price"] for c in claims)
         expect(close(plan["totalCheapestHourlyPrice"], total), "PL-22", "totalCheapestHourlyPrice",
                f"{plan['totalCheapestHourlyPrice']}, the claims' prices sum to {total}")
-        means = [m for m in map(self._mean, claims) if m is not None]
-        expect(close(plan["expectedHourlyPrice"], sum(means)), "PL-21", "expectedHourlyPrice",
-               f"{plan['expectedHourlyPrice']}, the mean of the options' cheapest sums to {sum(means)}")
-
-    @staticmethod
-    def _mean(claim):
-        prices = [p for p in map(claim.view.price, claim.kinds) if p is not None] if claim.view else []
-        return sum(prices) / len(prices) if prices else None
+        mean = sum(c.shape.mean for c in claims if c.shape)
+        expect(close(plan["expectedHourlyPrice"], mean), "PL-21", "expectedHourlyPrice",
+               f"{plan['expectedHourlyPrice']}, the mean of the options' cheapest sums to {mean}")
 
     # One claim
 
@@ -158,10 +154,13 @@ class Check:
         if not self.report.expect(claim.pool, "PL-6", claim.name, f"pool {claim.raw['nodePool']!r} does not exist"):
             return
         self._requirements(claim)
-        claim.view = self.catalogue.view(claim.pool, claim.reqs)
+        claim.shape = self.shapes.of(claim.pool, claim.reqs, tuple(claim.raw["instanceTypeOptions"]))
         for cls, count in claim.counts.items():
             add(claim.needs, cls.requests, count)
-        self._options(claim)
+        self.report.checked(4 * len(claim.shape.names))
+        for rule, what in claim.shape.wrong:
+            self.report.add(rule, claim.name, what)
+        self._fits(claim)
         self._requests(claim)
         self._prices(claim)
         self._pod_rules(claim)
@@ -185,42 +184,15 @@ class Check:
             known = key in pool.reqs or key in pool.given or key in self.catalogue.well_known or key in self.catalogue.described
             expect(known or key == HOST or req.absent_ok(), "PL-10", claim.name, f"no pool or type gives a node the label {key}")
 
-    def _options(self, claim):
-        expect, names = self.report.expect, claim.raw["instanceTypeOptions"]
-        expect(names, "PL-7", claim.name, "no options")
-        expect(len(set(names)) == len(names), "PL-7", claim.name, "an option stands twice")
-        listed = claim.reqs.get(TYPE)
-        for name in names:
-            kind = self.catalogue.types.get(name)
-            if not expect(kind, "PL-7", claim.name, f"type {name!r} is not in the catalogue"):
-                continue
-            if not expect((listed is None or listed.has(name)) and (claim.view.nodes(kind) or claim.view.compatible(kind)),
-                          "PL-11", claim.name, f"{name} is against the claim's requirements"):
-                continue
-            if expect(claim.view.nodes(kind), "PL-12", claim.name, f"{name} has no available offering that agrees"):
-                claim.kinds.append(kind)
-        prices = [claim.view.price(k) for k in claim.kinds]
-        for left, right, kind in zip(prices, prices[1:], claim.kinds[1:]):
-            expect(left <= right or close(left, right), "PL-8", claim.name, f"{kind.name} at {right} stands after {left}")
-        self._fits(claim, names)
-
-    def _fits(self, claim, names):
-        floor = self._floor(tuple(names), claim.pool)
-        self.report.checked(len(claim.kinds) * len(claim.needs))
+    def _fits(self, claim):
+        floor = self.shapes.floor(claim.shape, self.room)
+        self.report.checked(len(claim.shape.kinds) * len(claim.needs))
         if all(need <= floor.get(r, 0) for r, need in claim.needs.items()):
             return
-        for kind in claim.kinds:
+        for kind in claim.shape.kinds:
             short = self.too_small(claim.pool, kind, claim.needs)
             if short:
                 self.report.add("PL-13", claim.name, f"{kind.name} holds {short[1]} {short[0]}, its pods need {short[2]}")
-
-    def _floor(self, names, pool):
-        """The least of every resource over all options that exist, memoised: most claims share their options."""
-        if (names, pool.name) not in self._floors:
-            rooms = [self.room(pool, self.catalogue.types[n]) for n in names if n in self.catalogue.types]
-            keys = set.intersection(*(set(r) for r in rooms)) if rooms else set()
-            self._floors[names, pool.name] = {k: min(r[k] for r in rooms) for k in keys}
-        return self._floors[names, pool.name]
 
     def room(self, pool, kind):
         """Allocatable of a type less the pool's daemons."""
@@ -253,41 +225,36 @@ class Check:
             self.report.expect(good, "PL-14", claim.name, f"{resource} {told!r}, its pods need {need}")
 
     def _prices(self, claim):
-        offers = [(o.price, k.name, o) for k in claim.kinds for o in claim.view.nodes(k)]
-        if not offers:
+        shape, raw, expect = claim.shape, claim.raw, self.report.expect
+        if shape.least is None:
             return
-        least, raw, expect = min(o[0] for o in offers), claim.raw, self.report.expect
-        expect(close(raw["price"], least), "PL-19", claim.name, f"price {raw['price']}, the cheapest that agrees is {least}")
+        expect(close(raw["price"], shape.least), "PL-19", claim.name, f"price {raw['price']}, the cheapest that agrees is {shape.least}")
         said = (raw["cheapestType"], raw["cheapestZone"], raw["cheapestCapacityType"])
-        best = {(n, o.zone, o.capacity_type) for p, n, o in offers if close(p, least)}
-        expect(said in best, "PL-20", claim.name, f"cheapest {said}, it is {sorted(best, key=str)[:3]}")
+        expect(said in shape.cheapest, "PL-20", claim.name, lambda: f"cheapest {said}, it is {sorted(shape.cheapest, key=str)[:3]}")
 
     def _pod_rules(self, claim):
         for cls, count in claim.counts.items():
             taint = cls.tolerates(claim.pool.taints)
             self.report.expect(taint is None, "PL-16", claim.name, f"{count} pods do not tolerate {taint}")
-            self.report.checked(len(claim.kinds))
-            bad = next((k for k in claim.kinds if not cls.filter.types(claim.view, k)), None)
-            if bad:
-                self.report.add("PL-15", claim.name, f"{bad.name}: the node selection {cls.filter.key} of {count} pods does not "
-                                "hold for every node it could become")
+            self.report.checked(len(claim.shape.kinds))
+            if not claim.shape.admits(cls.filter)[0]:
+                bad = min(claim.shape.kind_names - matching_types(cls.filter, claim.shape.view))
+                self.report.add("PL-15", claim.name, f"{bad}: the node selection {cls.filter.key} of {count} pods does not hold for "
+                                "every node it could become")
 
     def _min_values(self, claim):
         if self.workload.get("minValuesPolicy") == "BestEffort":
             return
         for key, least in claim.pool.min_values:
-            found = set()
-            for kind in claim.kinds:
-                req = kind.labels.get(key) or claim.pool.given.get(key)
-                found |= req.vals if req is not None and not req.comp else set()
-            self.report.expect(len(found) >= least, "PL-18", claim.name, f"{len(found)} values of {key}, minValues {least}")
+            found = claim.shape.values(key)
+            self.report.expect(len(found) >= least, "PL-18", claim.name, lambda: f"{len(found)} values of {key}, minValues {least}")
 
     # Pools and pods left over
 
     def _limits(self, claims):
         self.used = {name: {} for name in self.catalogue.pools}
         for claim in claims:
-            add(self.used[claim.pool.name], largest(claim.kinds))
+            add(self.used[claim.pool.name], claim.shape.largest)
         for name, pool in self.catalogue.pools.items():
             for resource, limit in pool.limits.items():
                 used = self.used[name].get(resource, 0)
@@ -315,7 +282,3 @@ class Check:
                 and all(used.get(r, 0) + largest([k]).get(r, 0) <= limit for r, limit in pool.limits.items())
                 and any(cls.filter.holds(view, o) for o in view.nodes(k))]
 
-
-def close(a, b):
-    """Equal prices up to rounding."""
-    return abs(a - b) <= 1e-6 * max(1.0, abs(a), abs(b))

@@ -43,13 +43,16 @@ class NodeFilter:
         """Whether a pod may run on every node (`surely`) or on some node (`possibly`) this offering can become."""
         return any(all(test(op, values, view.state(key, offering.labels)) for key, op, values in term) for term in self.terms)
 
-    def types(self, view, kind, test=surely):
-        """The same for all offerings of a type that the view leaves: all of them (`surely`), any of them (`possibly`)."""
-        memo = view.memo.setdefault((self.key, test), {})
-        if kind.name not in memo:
-            each = (self.holds(view, o, test) for o in view.nodes(kind))
-            memo[kind.name] = all(each) if test is surely else any(each)
-        return memo[kind.name]
+
+def matching_types(node_filter, view, test=surely):
+    """The names of the types of a view all of whose offerings (`surely`), or any of them (`possibly`), pass a node filter."""
+    memo = view.memo
+    if (node_filter.key, test) not in memo:
+        every = all if test is surely else any
+        memo[node_filter.key, test] = frozenset(
+            k.name for k in view.catalogue.types.values()
+            if view.nodes(k) and every(node_filter.holds(view, o, test) for o in view.nodes(k)))
+    return memo[node_filter.key, test]
 
 
 def tolerated(taint, toleration):

@@ -4,7 +4,9 @@ They bind wherever the catalogue has such types for the claim's pods: compatible
 pins, large enough, with an available spot offering, and within the pool's limits.
 """
 
-from catalogue import TYPE, largest
+from catalogue import CAPACITY_TYPE, TYPE, ZONE
+from pods import matching_types
+from requirements import possibly
 
 TYPES, FAMILIES, FACTOR, EPSILON = 15, 5, 1.25, 1e-9
 
@@ -12,17 +14,17 @@ TYPES, FAMILIES, FACTOR, EPSILON = 15, 5, 1.25, 1e-9
 def check(report, catalogue, claims, run):
     """Adds what the claims of pools with policy `cost` break."""
     for claim in claims:
-        if claim.pool.policy == "cost" and claim.kinds:
+        if claim.pool.policy == "cost" and claim.shape.kinds:
             _claim(report, catalogue, claim, run)
 
 
 def _claim(report, catalogue, claim, run):
-    view = claim.view
-    spot = [k for k in claim.kinds if _spot(view, k)]
+    view = claim.shape.view
+    spot = [k for k in claim.shape.kinds if _spot(view, k)]
     if not spot:
         return
     exist = list(_possible(catalogue, claim, run))
-    families = {k.family for k in exist}
+    families = {k.family for k, _ in exist}
     kept = {k.family for k in spot}
     if len(exist) >= TYPES:
         report.expect(len(spot) >= TYPES, "PL-30", claim.name, f"{len(spot)} types may be spot, the catalogue has {len(exist)} for its pods")
@@ -36,37 +38,36 @@ def _spot(view, kind):
 
 
 def _possible(catalogue, claim, run):
-    """Every type that could stand in the claim."""
-    pool, view = claim.pool, claim.view
-    used, now = run.used[pool.name], largest(claim.kinds)
+    """Every type that could stand in the claim: of its own requirements only the pins of zone and capacity type bind here."""
+    pool, used, now = claim.pool, run.used[claim.pool.name], claim.shape.largest
+    view = catalogue.view(pool, {k: r for k, r in claim.reqs.items() if k in (ZONE, CAPACITY_TYPE)})
     asked = pool.reqs.get(TYPE)
-    for kind in catalogue.types.values():
-        if asked is not None and not asked.has(kind.name):
+    names = {k.name for k in catalogue.types.values() if _spot(view, k) and (asked is None or asked.has(k.name))}
+    for cls in claim.counts:
+        names &= matching_types(cls.filter, view, possibly)
+    for kind in map(catalogue.types.get, sorted(names)):
+        if run.too_small(pool, kind, claim.needs):
             continue
-        if not _spot(view, kind) or run.too_small(pool, kind, claim.needs):
-            continue
-        if not all(cls.filter.types(view, kind) for cls in claim.counts):
-            continue
-        if all(used.get(r, 0) - now.get(r, 0) + max(now.get(r, 0), kind.capacity.get(r, 0)) <= limit for r, limit in pool.limits.items()):
-            yield kind
+        if all(used.get(r, 0) + max(0, kind.capacity.get(r, 0) - now.get(r, 0)) <= limit for r, limit in pool.limits.items()):
+            yield kind, view.price(kind)
 
 
 def _factor(report, claim, exist):
     """An option above 1.25 times the cheapest is kept only where 15 types of 5 families need it, and the next cheapest first."""
-    view = claim.view
-    cap = FACTOR * min(view.price(k) for k in claim.kinds) * (1 + EPSILON)
-    kept = {k.name for k in claim.kinds}
-    skipped = sorted((view.price(k), k.family) for k in exist if k.name not in kept)
-    before = []
-    for kind in sorted(claim.kinds, key=view.price):
+    view = claim.shape.view
+    least = claim.shape.least
+    kept = {k.name for k in claim.shape.kinds}
+    skipped = sorted(((p, k.family) for k, p in exist if k.name not in kept), reverse=True)
+    families, passed, bad = set(), set(), []
+    report.checked(len(kept))
+    for count, kind in enumerate(sorted(claim.shape.kinds, key=view.price)):
         price = view.price(kind)
-        report.checked()
-        if price > cap:
-            families = {k.family for k in before}
-            passed = [f for p, f in skipped if p < price * (1 - EPSILON)]
-            by_count = len(before) < TYPES and not passed
-            by_family = len(families) < FAMILIES and kind.family not in families and not any(f not in families for f in passed)
-            if not (by_count or by_family):
-                report.add("PL-32", claim.name, f"{kind.name} at {price:.6g} is above 1.25 times the cheapest ({cap / FACTOR:.6g}) "
-                           + ("and cheaper types were passed over" if passed else "and 15 types of 5 families stand without it"))
-        before.append(kind)
+        while skipped and skipped[-1][0] < price * (1 - EPSILON):
+            passed.add(skipped.pop()[1])
+        by_count = count < TYPES and not passed
+        by_family = len(families) < FAMILIES and kind.family not in families and passed <= families
+        if price > FACTOR * least * (1 + EPSILON) and not (by_count or by_family):
+            bad.append(f"{kind.name} at {price:.6g}" + (" where cheaper types were passed over" if passed else ""))
+        families.add(kind.family)
+    if bad:
+        report.add("PL-32", claim.name, f"{len(bad)} options above 1.25 times the cheapest ({least:.6g}) that 15 types of 5 families do not need: {bad[0]}")

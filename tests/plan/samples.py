@@ -206,9 +206,14 @@ class Packer:
         return bill(self.sample, out)
 
     def claim(self, node):
-        reqs = [_in(k, v) for k, v in sorted(node.labels.items()) if k not in (HOST, GPU)]
+        arch = any(ARCH in p.get("nodeSelector", {}) for p in node.pods)
+        cpu = 3 if any(p["labels"]["app"] == "either" for p in node.pods) else 1
+        node.types = [t for t in self.sample["instanceTypes"] if (not arch or _label(t, ARCH) == node.labels[ARCH]) and int(_label(t, CPU)) > cpu
+                      and bool(_label(t, GPU)) == (GPU in node.labels) and _offer(t, node)]
+        reqs = [_in(k, v) for k, v in sorted(node.labels.items()) if k not in (HOST, GPU) and (k != ARCH or arch)]
         reqs += [{k: v for k, v in r.items() if k != "minValues"} for r in node.pool["requirements"] if r["key"] in (CPU, FAMILY)]
-        reqs.append({"key": CPU, "operator": "Gte", "values": ["4"]})
+        if cpu > 1:
+            reqs.append({"key": CPU, "operator": "Gte", "values": [str(cpu + 1)]})
         if GPU in node.labels:
             reqs.append(_in(GPU, "1"))
         return {"nodePool": node.pool["name"], "podNames": [p["name"] for p in node.pods], "requirements": reqs,

@@ -14,22 +14,15 @@ from requirements import Req, norm, possibly, surely
 class Placed:
     """One claim as the rules between pods see it."""
 
-    def __init__(self, index, name, view, kinds, counts):
-        self.index, self.name, self.view, self.kinds, self.counts = index, name, view, kinds, counts
-        self._domains = {}
+    def __init__(self, index, name, shape, counts):
+        self.index, self.name, self.shape, self.counts = index, name, shape, counts
 
     def domains(self, key):
         """Every value the key may have; None stands for a node without it."""
         if key == HOST:
             return frozenset([self.index])
-        if key not in self._domains:
-            out = set()
-            for kind in self.kinds:
-                out |= self.view.domains(kind, key)
-            if "*" in out:
-                out = {v for v in out if v is not None} | {("any", self.index)}
-            self._domains[key] = frozenset(out)
-        return self._domains[key]
+        values = self.shape.domains(key)
+        return (values - {None}) | {("any", self.index)} if "*" in values else values
 
     def count(self, classes):
         """How many of its pods are of these classes."""
@@ -44,7 +37,7 @@ class Topology:
         self.namespaces = {c.namespace: {"kubernetes.io/metadata.name": c.namespace} for c in classes}
         for raw in workload.get("namespaces") or ():
             self.namespaces.setdefault(raw["name"], {"kubernetes.io/metadata.name": raw["name"]}).update(raw.get("labels") or {})
-        self._universe = {}
+        self._universe, self._chosen = {}, {}
 
     def check(self):
         for group in self._spread_groups():
@@ -120,15 +113,12 @@ class Topology:
                 rule = "PL-26" if open_claims else "PL-23"
                 self.report.add(rule, _some(open_claims), f"open {key}: up to {high[value]}, {text}")
 
-    def _eligible(self, claim, owner, honor, honor_taints):
+    @staticmethod
+    def _eligible(claim, owner, honor, honor_taints):
         """(surely, possibly): whether the nodes of a claim take part in the spread of an owner's class."""
-        if honor_taints and owner.tolerates(claim.view.pool.taints):
+        if honor_taints and owner.tolerates(claim.shape.view.pool.taints):
             return False, False
-        if not honor:
-            return True, True
-        filter_ = owner.filter
-        sure = all(filter_.types(claim.view, k) for k in claim.kinds)
-        return sure, sure or any(filter_.types(claim.view, k, possibly) for k in claim.kinds)
+        return claim.shape.admits(owner.filter) if honor else (True, True)
 
     def _reachable(self, cls, key):
         """The domains in which some pool could make a node for a pod of this class."""
@@ -171,7 +161,7 @@ class Topology:
                 free += items
                 continue
             terms = [self._term(t, cls) for t in cls.affinity]
-            matching = frozenset(c for c in self.classes if all(self._term_selects(t, c) for t in terms))
+            matching = frozenset.intersection(*map(self._selected, terms))
             keys = tuple(sorted({t[0] for t in terms}))
             groups.setdefault((keys, matching), []).extend(items)
         return groups, free
@@ -226,7 +216,7 @@ class Topology:
 
     def _anti(self, term, owners):
         key = term[0]
-        matching = {c for c in self.classes if self._term_selects(term, c)}
+        matching = self._selected(term)
         both = owners & matching
         rows = []
         for claim in self.placed:
@@ -265,6 +255,13 @@ class Topology:
         elif not listed:
             listed = {cls.namespace}
         return norm(raw["topologyKey"]), frozenset(listed), selector
+
+    def _selected(self, term):
+        """The classes a term selects."""
+        key = (term[1], _text(term[2]))
+        if key not in self._chosen:
+            self._chosen[key] = frozenset(c for c in self.classes if self._term_selects(term, c))
+        return self._chosen[key]
 
     @staticmethod
     def _term_selects(term, cls):

@@ -2,6 +2,7 @@
 
 pub mod convert;
 pub mod crds;
+pub mod manifest;
 pub mod names;
 pub mod quantity;
 pub mod schema;

@@ -1,14 +1,19 @@
 //! Every decision of Dovetail, pure: requirements, packing, batching, election, disruption.
 
 pub mod clock;
+pub mod cluster_state;
+pub mod faults;
 pub mod instance_type;
 pub mod labels;
+pub mod lease;
+pub mod lifecycle;
 pub mod pack;
 pub mod pod;
 pub mod problem;
 pub mod quantity;
 pub mod requirements;
 pub mod resources;
+pub mod window;
 
 pub use instance_type::{InstanceType, Offering, Overhead};
 pub use pod::Pod;

@@ -1,1 +1,144 @@
-//! The Kubernetes API server.
+//! The Kubernetes API server: a store on one lock, and around it what `kube`'s clients and controllers expect.
+//!
+//! A request goes `service` (faults, event log) -> `handler` (path and verb) -> `write`, `delete`, `list`, `watch` (what
+//! each means) -> `store` (versions, history). The sandbox's own controllers use [`ApiServer`]'s methods (`direct`)
+//! and skip the first two.
+pub mod admission;
+mod apply;
+mod audit;
+mod builtin;
+mod crd;
+mod defaults;
+mod delete;
+mod direct;
+mod discovery;
+mod error;
+mod evict;
+mod fields;
+mod gc;
+mod gvr;
+mod handler;
+mod list;
+mod managed;
+mod meta;
+mod patch;
+mod pod_defaults;
+mod registry;
+mod request;
+mod scale;
+mod schema;
+mod select;
+mod serve;
+mod service;
+mod shape;
+mod store;
+mod strategic;
+mod subresource;
+mod validate;
+mod view;
+mod watch;
+mod write;
+
+pub use delete::{DeleteOptions, Deleted, Propagation};
+pub use error::{ApiError, Cause, Result};
+pub use gvr::*;
+pub use select::Selector;
+pub use serve::Listener;
+pub use service::{Body, KubeService};
+pub use store::{ChangeKind, Happened};
+
+#[cfg(test)]
+mod tests;
+
+use crate::faults::Faults;
+use crate::log::EventLog;
+use dovetail_core::clock::Clock;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use store::State;
+
+/// How a server is made.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Seed of uids and name suffixes.
+    pub seed: u64,
+    /// Changes that a resource remembers for watches; older ones answer 410.
+    pub history: usize,
+    /// What goes wrong; none for nothing.
+    pub faults: Option<Faults>,
+    /// Where writes are noted; none for nowhere.
+    pub log: Option<EventLog>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { seed: 0, history: 4096, faults: None, log: None }
+    }
+}
+
+/// The server. Clones are the same one. Handlers are synchronous; the lock is never held over an await.
+#[derive(Clone)]
+pub struct ApiServer {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    settings: Settings,
+    state: Mutex<State>,
+    /// Draws for faults, apart from uids so that faults do not change names.
+    chance: Mutex<fastrand::Rng>,
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiServer").field("settings", &self.shared.settings).finish_non_exhaustive()
+    }
+}
+
+impl ApiServer {
+    /// An empty cluster without faults or log: the four namespaces and the two system priority classes.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        ApiServer::with(clock, Settings::default())
+    }
+
+    /// An empty cluster.
+    pub fn with(clock: Arc<dyn Clock>, settings: Settings) -> Self {
+        let state = Mutex::new(State::new(settings.seed, settings.history));
+        let chance = Mutex::new(fastrand::Rng::with_seed(settings.seed ^ 0x6661_756c_7473));
+        let server = ApiServer { shared: Arc::new(Shared { clock, settings, state, chance }) };
+        server.furnish();
+        server
+    }
+
+    /// What every cluster has from the start.
+    fn furnish(&self) {
+        for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+            // A new store refuses none of these.
+            let _ = self.create(&NAMESPACES, "", serde_json::json!({"metadata": {"name": name}}));
+            let _ = self.create(&SERVICE_ACCOUNTS, name, serde_json::json!({"metadata": {"name": "default"}}));
+        }
+        for (name, value) in [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)] {
+            let _ = self.create(&PRIORITY_CLASSES, "", serde_json::json!({"metadata": {"name": name}, "value": value}));
+        }
+    }
+
+    /// Adds a hook that sees every create and update before it is stored.
+    pub fn add_admission(&self, hook: Box<dyn admission::Admission>) {
+        self.lock().admission.push(hook);
+    }
+
+    /// The server's settings.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.now = self.shared.clock.wall();
+        state
+    }
+
+    fn chance<T>(&self, draw: impl FnOnce(&mut fastrand::Rng) -> T) -> T {
+        draw(&mut self.shared.chance.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

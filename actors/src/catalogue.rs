@@ -1,0 +1,228 @@
+//! What the cloud offers, on every replica: instance types, zones, prices, and what it refused lately; resolved for a
+//! node class into what packing chooses from.
+//!
+//! At the mailbox's bound: refusals are few a launch; queries come one at a time from `packer` and a few from
+//! `launcher`, which waits for the answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::v1::EC2NodeClass;
+use dovetail_cloud::catalogue::{Catalogue as Offers, Zone};
+use dovetail_cloud::node_class::subnet_views;
+use dovetail_cloud::resolve::{self, NodeClassView};
+use dovetail_cloud::unavailable::UnavailableOfferings;
+use dovetail_cloud::{Cloud, CloudError};
+use dovetail_core::InstanceType;
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::backoff::Backoff;
+use crate::desk::Desk;
+use crate::messages::{CatalogueAttach, Detach, InstanceTypesFor, Observe, Refused, WorldChanged};
+use crate::story::Story;
+
+/// Types and prices are read again this often (aws spec 6).
+const REFRESH: Duration = Duration::from_secs(12 * 3600);
+/// What is unavailable is looked through this often (aws spec 3.6).
+const SWEEP: Duration = Duration::from_secs(10);
+
+type Types = Arc<Vec<Arc<InstanceType>>>;
+
+/// See the module.
+pub struct Catalogue {
+    desk: Desk,
+    cloud: Arc<dyn Cloud>,
+    offers: Option<Arc<Offers>>,
+    reads: u64,
+    unavailable: UnavailableOfferings,
+    /// By class name: what it was resolved from, and the result.
+    resolved: BTreeMap<String, (String, Types)>,
+    leader: Option<Recipient<WorldChanged>>,
+}
+
+impl Catalogue {
+    /// A catalogue that has not been read.
+    pub fn new(desk: &Desk, cloud: Arc<dyn Cloud>) -> Self {
+        Self {
+            desk: desk.of("catalogue"),
+            cloud,
+            offers: None,
+            reads: 0,
+            unavailable: UnavailableOfferings::default(),
+            resolved: BTreeMap::new(),
+            leader: None,
+        }
+    }
+}
+
+impl Actor for Catalogue {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.read(ctx);
+        ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read(ctx));
+        ctx.run_interval(SWEEP, |catalogue, _| {
+            if catalogue.unavailable.sweep(catalogue.desk.now()) {
+                catalogue.world_changed();
+            }
+        });
+    }
+}
+
+impl Handler<InstanceTypesFor> for Catalogue {
+    type Result = MessageResult<InstanceTypesFor>;
+
+    fn handle(&mut self, query: InstanceTypesFor, _: &mut Self::Context) -> Self::Result {
+        let Some(offers) = self.offers.clone() else { return MessageResult(None) };
+        let types = query.classes.iter().map(|class| (class.name_any(), self.types(&offers, class))).collect();
+        MessageResult(Some(types))
+    }
+}
+
+impl Handler<Refused> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, refused: Refused, _: &mut Self::Context) {
+        let now = self.desk.now();
+        for refusal in refused.refusals.iter().filter(|refusal| refusal.is_capacity()) {
+            let known = self.unavailable.at(now);
+            let news = !known.refused(&refusal.instance_type, &refusal.zone, &refusal.capacity_type);
+            self.unavailable.note(now, refusal);
+            if news {
+                let story = Story::OfferingRefused {
+                    instance_type: refusal.instance_type.clone(),
+                    zone: refusal.zone.clone(),
+                    capacity_type: refusal.capacity_type.clone(),
+                    code: refusal.code.clone(),
+                };
+                self.desk.tell_in(story, refused.trace);
+            }
+        }
+    }
+}
+
+impl Handler<CatalogueAttach> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, leader: CatalogueAttach, _: &mut Self::Context) {
+        self.leader = Some(leader.0);
+    }
+}
+
+impl Handler<Detach> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, _: Detach, _: &mut Self::Context) {
+        self.leader = None;
+    }
+}
+
+impl Handler<Observe> for Catalogue {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let types = self.offers.as_ref().map_or(0, |offers| offers.types.len());
+        MessageResult(json!({"instanceTypes": types, "reads": self.reads, "unavailable": self.unavailable.len()}))
+    }
+}
+
+impl Catalogue {
+    fn world_changed(&self) {
+        if let Some(leader) = &self.leader {
+            leader.do_send(WorldChanged);
+        }
+    }
+
+    fn read(&mut self, ctx: &mut Context<Self>) {
+        let reading = read(self.cloud.clone(), self.desk.clone()).into_actor(self);
+        ctx.spawn(reading.map(|offers, catalogue, _| {
+            let offerings = offers.offered.values().map(BTreeSet::len).sum();
+            catalogue.desk.tell(Story::CatalogueRead { instance_types: offers.types.len(), offerings });
+            catalogue.reads += 1;
+            catalogue.offers = Some(Arc::new(offers));
+            catalogue.world_changed();
+        }));
+    }
+
+    /// A class's instance types, kept as long as nothing that they depend on changes.
+    fn types(&mut self, offers: &Offers, class: &EC2NodeClass) -> Types {
+        let Some(status) = &class.status else { return Types::default() };
+        self.unavailable.sweep(self.desk.now());
+        let from = format!(
+            "{}/{}/{}/{:?}/{:?}",
+            class.metadata.uid.as_deref().unwrap_or_default(),
+            self.reads,
+            self.unavailable.version(),
+            class.metadata.generation,
+            status.subnets
+        );
+        if let Some((known, types)) = self.resolved.get(&class.name_any())
+            && *known == from
+        {
+            return types.clone();
+        }
+        let types = self.resolve(offers, class, status);
+        self.resolved.insert(class.name_any(), (from, types.clone()));
+        types
+    }
+
+    fn resolve(&self, offers: &Offers, class: &EC2NodeClass, status: &dovetail_api::v1::EC2NodeClassStatus) -> Types {
+        let settings = resolve::Settings {
+            vm_memory_overhead_percent: self.desk.settings.vm_memory_overhead,
+            reserved_enis: self.desk.settings.reserved_enis,
+            ..resolve::Settings::default()
+        };
+        let unavailable = self.unavailable.at(self.desk.now());
+        match NodeClassView::of(&class.spec, subnet_views(status)) {
+            Ok(view) => {
+                let types = resolve::instance_types_without(offers, &view, &settings, &unavailable);
+                Arc::new(types.into_iter().map(Arc::new).collect())
+            }
+            Err(error) => {
+                let why = error.to_string();
+                self.desk.tell(Story::NodeClass { node_class: class.name_any(), ready: false, why });
+                Types::default()
+            }
+        }
+    }
+}
+
+/// Reads everything, however long it takes.
+async fn read(cloud: Arc<dyn Cloud>, desk: Desk) -> Offers {
+    let types = patiently(&desk, || cloud.instance_types()).await;
+    let offered = patiently(&desk, || cloud.offerings()).await;
+    let on_demand = patiently(&desk, || cloud.on_demand_prices()).await;
+    let spot = patiently(&desk, || cloud.spot_prices()).await;
+    let zones: BTreeSet<_> = offered.values().flatten().cloned().collect();
+    Offers {
+        region: cloud.region().to_owned(),
+        zones: zones.into_iter().map(|name| Zone { name, id: String::new() }).collect(),
+        types: types.into_iter().map(Arc::new).collect(),
+        offered,
+        on_demand,
+        spot,
+    }
+}
+
+/// Repeats a read until it succeeds; said once.
+async fn patiently<T, F>(desk: &Desk, mut call: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, CloudError>>,
+{
+    let mut backoff = Backoff::cloud(desk.rng("read"));
+    loop {
+        match call().await {
+            Ok(answer) => return answer,
+            Err(error) => {
+                let pause = backoff.pause();
+                if backoff.failures() == 1 {
+                    desk.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
+                }
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+}

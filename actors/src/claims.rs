@@ -1,0 +1,128 @@
+//! Writes to NodeClaims: each rests on the version read, and is made anew on what is there when that has changed.
+
+use dovetail_api::names::{TERMINATION_FINALIZER, annotations};
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::lifecycle::patch;
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::{Api, ResourceExt};
+
+use crate::calls::{CallError, Calls};
+
+/// NodeClaims at the API server.
+#[derive(Clone)]
+pub struct Claims {
+    calls: Calls,
+    api: Api<NodeClaim>,
+}
+
+impl Claims {
+    /// By these calls.
+    pub fn new(calls: Calls) -> Self {
+        let api = Api::all(calls.client.clone());
+        Self { calls, api }
+    }
+
+    /// The claim as it stands.
+    pub async fn get(&self, name: &str) -> Result<NodeClaim, CallError> {
+        self.calls.run(&format!("get nodeclaim {name}"), || self.api.get(name)).await
+    }
+
+    /// Creates a claim. One of that name which is ours already (the answer to an earlier attempt was lost) is the same.
+    pub async fn create(&self, claim: &NodeClaim) -> Result<NodeClaim, CallError> {
+        let name = claim.name_any();
+        let what = format!("create nodeclaim {name}");
+        let params = PostParams::default();
+        match self.calls.run(&what, || self.api.create(&params, claim)).await {
+            Err(CallError::Exists(message)) => {
+                let there = self.get(&name).await?;
+                let written = |claim: &NodeClaim, key: &str| claim.annotations().get(key).cloned();
+                let same = [annotations::TRACEPARENT, annotations::TERM]
+                    .iter()
+                    .all(|key| written(&there, key) == written(claim, key));
+                if same { Ok(there) } else { Err(CallError::Exists(message)) }
+            }
+            other => other,
+        }
+    }
+
+    /// Changes labels, annotations or finalizers.
+    pub async fn change_metadata(
+        &self,
+        mut claim: NodeClaim,
+        change: impl Fn(&mut NodeClaim),
+    ) -> Result<NodeClaim, CallError> {
+        let name = claim.name_any();
+        loop {
+            let mut wanted = claim.clone();
+            change(&mut wanted);
+            if wanted.metadata == claim.metadata {
+                return Ok(claim);
+            }
+            match self.calls.merge(&self.api, &name, patch::claim_metadata(&wanted)).await {
+                Err(CallError::Conflict(_)) => claim = self.same(&claim).await?,
+                other => return other,
+            }
+        }
+    }
+
+    /// Changes the status.
+    pub async fn change_status(
+        &self,
+        mut claim: NodeClaim,
+        change: impl Fn(&NodeClaim) -> NodeClaim,
+    ) -> Result<NodeClaim, CallError> {
+        let name = claim.name_any();
+        loop {
+            let wanted = change(&claim);
+            if wanted.status == claim.status {
+                return Ok(claim);
+            }
+            match self.calls.merge_status(&self.api, &name, patch::claim_status(&wanted)).await {
+                Err(CallError::Conflict(_)) => claim = self.same(&claim).await?,
+                other => return other,
+            }
+        }
+    }
+
+    /// Writes the status once, resting on the version that `claim` was read with.
+    ///
+    /// # Errors
+    /// [`CallError::Conflict`] when the claim has changed since.
+    pub async fn write_status(&self, claim: &NodeClaim) -> Result<NodeClaim, CallError> {
+        let name = claim.name_any();
+        self.calls.merge_status(&self.api, &name, patch::claim_status(claim)).await
+    }
+
+    /// Deletes a claim as it was read.
+    pub async fn delete(&self, claim: &NodeClaim) -> Result<(), CallError> {
+        let name = claim.name_any();
+        let only = Preconditions { uid: claim.uid(), resource_version: None };
+        let params = DeleteParams::default().preconditions(only);
+        let deleted = self.calls.run(&format!("delete nodeclaim {name}"), || self.api.delete(&name, &params)).await;
+        match deleted {
+            Ok(_) | Err(CallError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes a claim of which it is certain that no instance belongs to it, finalizer and all.
+    pub async fn delete_without_instance(&self, claim: &NodeClaim) -> Result<(), CallError> {
+        self.delete(claim).await?;
+        let there = match self.same(claim).await {
+            Ok(there) => there,
+            Err(CallError::NotFound(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let free = |claim: &mut NodeClaim| claim.finalizers_mut().retain(|one| one != TERMINATION_FINALIZER);
+        match self.change_metadata(there, free).await {
+            Ok(_) | Err(CallError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same claim as it stands; another of its name is another.
+    async fn same(&self, claim: &NodeClaim) -> Result<NodeClaim, CallError> {
+        let there = self.get(&claim.name_any()).await?;
+        if there.uid() == claim.uid() { Ok(there) } else { Err(CallError::NotFound(claim.name_any())) }
+    }
+}

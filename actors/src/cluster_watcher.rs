@@ -1,0 +1,348 @@
+//! Keeps the cluster state on every replica: watches Nodes, NodeClaims, NodePools, EC2NodeClasses and DaemonSets, hears
+//! of Pods from `pod_watcher` and of our own writes from whoever made them, hands out snapshots, and tells the leader's
+//! actors what has changed.
+//!
+//! At the mailbox's bound: nothing here waits, so the mailbox is empty whenever the replica is idle; facts are never
+//! dropped.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix::prelude::*;
+use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use dovetail_core::cluster_state::{ClusterState, Kind, Snapshot};
+use dovetail_core::lifecycle;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{Api, Client, ResourceExt};
+use kube_runtime::watcher::Event;
+use serde_json::json;
+
+use crate::desk::Desk;
+use crate::messages::{
+    Attach, ClaimChanged, ClaimGone, ClassChanged, Detach, Expect, Forget, NodeChanged, NodeGone, Observe, Plan,
+    PodSeen, PoolChanged, TakeSnapshot, WorldChanged, Wrote,
+};
+use crate::story::Story;
+use crate::watch::watch;
+
+/// See the module.
+pub struct ClusterWatcher {
+    desk: Desk,
+    client: Client,
+    state: ClusterState,
+    /// Nodes whole, for the registrar.
+    nodes: BTreeMap<String, Arc<Node>>,
+    leader: Option<Attach>,
+    synced: bool,
+}
+
+impl ClusterWatcher {
+    /// A watcher that knows nothing yet.
+    pub fn new(desk: &Desk, client: Client) -> Self {
+        let desk = desk.of("cluster_watcher");
+        Self { desk, client, state: ClusterState::new(), nodes: BTreeMap::new(), leader: None, synced: false }
+    }
+}
+
+/// What a watch has said.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Seen<K: 'static>(Event<K>);
+
+macro_rules! watches {
+    ($self:ident, $ctx:ident, $($kind:ty => $name:literal),* $(,)?) => {$(
+        let (this, api) = ($ctx.address(), Api::<$kind>::all($self.client.clone()));
+        let on = move |event| this.do_send(Seen(event));
+        $ctx.spawn(watch(api, $self.desk.clone(), $name, on).into_actor($self));
+    )*};
+}
+
+impl Actor for ClusterWatcher {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        watches!(self, ctx, Node => "nodes", NodeClaim => "nodeclaims", NodePool => "nodepools",
+            EC2NodeClass => "ec2nodeclasses", DaemonSet => "daemonsets");
+    }
+}
+
+impl Handler<PodSeen> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, PodSeen(event): PodSeen, _: &mut Self::Context) {
+        match event {
+            Event::Init => self.state.list_begins(Kind::Pod),
+            Event::InitApply(pod) | Event::Apply(pod) => self.apply_pod(&pod),
+            Event::Delete(pod) => self.state.delete_pod(&pod.metadata.uid.unwrap_or_default()),
+            Event::InitDone => self.listed(Kind::Pod),
+        }
+    }
+}
+
+impl Handler<Seen<Node>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<Node>, _: &mut Self::Context) {
+        match event {
+            Event::Init => self.state.list_begins(Kind::Node),
+            Event::InitApply(node) | Event::Apply(node) => self.apply_node(Arc::new(node)),
+            Event::Delete(node) => self.node_gone(&node.name_any(), node.metadata.uid.as_deref()),
+            Event::InitDone => {
+                self.listed(Kind::Node);
+                let known = self.state.snapshot().nodes;
+                let gone: Vec<_> = self.nodes.keys().filter(|name| !known.contains_key(*name)).cloned().collect();
+                gone.iter().for_each(|name| self.node_gone(name, None));
+            }
+        }
+    }
+}
+
+impl Handler<Seen<NodeClaim>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<NodeClaim>, _: &mut Self::Context) {
+        match event {
+            Event::Init => self.state.list_begins(Kind::NodeClaim),
+            Event::InitApply(claim) | Event::Apply(claim) => self.apply_claim(Arc::new(claim)),
+            Event::Delete(claim) => self.claim_gone(&claim.name_any(), claim.metadata.uid.as_deref()),
+            Event::InitDone => {
+                let before = self.state.snapshot().claims;
+                self.listed(Kind::NodeClaim);
+                let after = self.state.snapshot().claims;
+                let gone: Vec<_> = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
+                gone.iter().for_each(|name| self.claim_gone(name, None));
+            }
+        }
+    }
+}
+
+impl Handler<Seen<NodePool>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<NodePool>, _: &mut Self::Context) {
+        match event {
+            Event::Init => self.state.list_begins(Kind::NodePool),
+            Event::InitApply(pool) | Event::Apply(pool) => self.apply_pool(pool),
+            Event::Delete(pool) => {
+                self.state.delete_pool(&pool.name_any());
+                self.tell(|leader| leader.pools.do_send(PoolChanged { name: pool.name_any(), pool: None }));
+            }
+            Event::InitDone => self.listed(Kind::NodePool),
+        }
+    }
+}
+
+impl Handler<Seen<EC2NodeClass>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<EC2NodeClass>, _: &mut Self::Context) {
+        match event {
+            Event::Init => self.state.list_begins(Kind::NodeClass),
+            Event::InitApply(class) | Event::Apply(class) => self.apply_class(class),
+            Event::Delete(class) => {
+                self.state.delete_class(&class.name_any());
+                self.tell(|leader| leader.classes.do_send(ClassChanged { name: class.name_any(), class: None }));
+            }
+            Event::InitDone => self.listed(Kind::NodeClass),
+        }
+    }
+}
+
+impl Handler<Seen<DaemonSet>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<DaemonSet>, _: &mut Self::Context) {
+        match event {
+            Event::Init => self.state.list_begins(Kind::DaemonSet),
+            Event::InitApply(set) | Event::Apply(set) => self.state.apply_daemon_set(set),
+            Event::Delete(set) => self.state.delete_daemon_set(&set),
+            Event::InitDone => self.listed(Kind::DaemonSet),
+        }
+    }
+}
+
+impl Handler<Wrote> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, wrote: Wrote, _: &mut Self::Context) {
+        match wrote {
+            Wrote::Claim(claim) => self.apply_claim(claim),
+            Wrote::Node(node) => self.apply_node(node),
+            Wrote::ClaimGone(name) => self.claim_gone(&name, None),
+            Wrote::Pool(pool) => self.apply_pool(*pool),
+            Wrote::Class(class) => self.apply_class(*class),
+        }
+    }
+}
+
+impl Handler<Plan> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, plan: Plan, _: &mut Self::Context) {
+        for (claim, capacity) in plan.claims {
+            self.state.plan_claim(claim, capacity);
+        }
+        let settings = &self.desk.settings;
+        let until = self.desk.now() + (settings.batch_max * 2).max(std::time::Duration::from_secs(10));
+        for (pods, target) in plan.expected {
+            self.state.nominate(pods.iter().map(String::as_str), &target, until);
+        }
+    }
+}
+
+impl Handler<Expect> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, expect: Expect, _: &mut Self::Context) {
+        self.state.expect_until(&expect.claim, expect.until);
+    }
+}
+
+impl Handler<Forget> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, _: Forget, _: &mut Self::Context) {
+        self.state.forget_plans();
+    }
+}
+
+impl Handler<TakeSnapshot> for ClusterWatcher {
+    type Result = Option<Snapshot>;
+
+    fn handle(&mut self, _: TakeSnapshot, _: &mut Self::Context) -> Self::Result {
+        self.synced.then(|| self.state.snapshot())
+    }
+}
+
+impl Handler<Attach> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, leader: Attach, _: &mut Self::Context) {
+        let now = self.state.snapshot();
+        for class in now.classes.values() {
+            let (name, class) = (class.name_any(), Some(class.clone()));
+            leader.classes.do_send(ClassChanged { name, class });
+        }
+        for pool in now.pools.values() {
+            leader.pools.do_send(PoolChanged { name: pool.name_any(), pool: Some(pool.clone()) });
+        }
+        for node in self.nodes.values() {
+            leader.nodes.do_send(NodeChanged(node.clone()));
+        }
+        for entry in now.claims.values().filter(|entry| !entry.is_planned()) {
+            leader.claims.iter().for_each(|to| to.do_send(ClaimChanged(entry.claim.clone())));
+        }
+        self.leader = Some(leader);
+    }
+}
+
+impl Handler<Detach> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, _: Detach, _: &mut Self::Context) {
+        self.leader = None;
+    }
+}
+
+impl Handler<Observe> for ClusterWatcher {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let now = self.state.snapshot();
+        MessageResult(json!({
+            "synced": self.synced, "pods": now.pods.len(), "nodes": now.nodes.len(), "nodeClaims": now.claims.len(),
+            "nodePools": now.pools.len(), "nodeClasses": now.classes.len(), "expected": now.nominations.len(),
+        }))
+    }
+}
+
+impl ClusterWatcher {
+    fn tell(&self, say: impl Fn(&Attach)) {
+        if let Some(leader) = &self.leader {
+            say(leader);
+        }
+    }
+
+    fn world_changed(&self) {
+        self.tell(|leader| leader.world.do_send(WorldChanged));
+    }
+
+    fn listed(&mut self, kind: Kind) {
+        self.state.list_ends(kind);
+        if self.state.synced() && !self.synced {
+            self.synced = true;
+            let now = self.state.snapshot();
+            let (pods, nodes, node_claims) = (now.pods.len(), now.nodes.len(), now.claims.len());
+            self.desk.tell(Story::Synced { pods, nodes, node_claims });
+        }
+        self.world_changed();
+    }
+
+    fn apply_pod(&mut self, pod: &Pod) {
+        if let Err(error) = self.state.apply_pod(pod) {
+            let pod = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+            self.desk.tell(Story::Unschedulable { pod, error: error.to_string() });
+        }
+    }
+
+    fn apply_node(&mut self, mut node: Arc<Node>) {
+        let slim = Arc::make_mut(&mut node);
+        slim.metadata.managed_fields = None;
+        if let Some(status) = &mut slim.status {
+            status.images = None;
+        }
+        self.state.apply_node(&node);
+        self.nodes.insert(node.name_any(), node.clone());
+        self.tell(|leader| leader.nodes.do_send(NodeChanged(node.clone())));
+    }
+
+    fn node_gone(&mut self, name: &str, uid: Option<&str>) {
+        self.state.delete_node(name, uid);
+        if !self.state.snapshot().nodes.contains_key(name) && self.nodes.remove(name).is_some() {
+            self.tell(|leader| leader.nodes_gone.do_send(NodeGone { name: name.to_owned() }));
+            self.world_changed();
+        }
+    }
+
+    fn apply_claim(&mut self, mut claim: Arc<NodeClaim>) {
+        if claim.metadata.managed_fields.is_some() {
+            Arc::make_mut(&mut claim).metadata.managed_fields = None;
+        }
+        if !self.state.apply_claim(claim.clone()) {
+            return;
+        }
+        self.tell(|leader| leader.claims.iter().for_each(|to| to.do_send(ClaimChanged(claim.clone()))));
+        if lifecycle::is_leaving(&claim) {
+            self.world_changed();
+        }
+    }
+
+    fn claim_gone(&mut self, name: &str, uid: Option<&str>) {
+        self.state.delete_claim(name, uid);
+        self.tell(|leader| {
+            leader.claims_gone.iter().for_each(|to| to.do_send(ClaimGone { name: name.to_owned() }));
+        });
+        self.world_changed();
+    }
+
+    fn apply_pool(&mut self, mut pool: NodePool) {
+        pool.metadata.managed_fields = None;
+        let name = pool.name_any();
+        let told = Arc::new(pool.clone());
+        if self.state.apply_pool(pool) {
+            self.world_changed();
+        }
+        self.tell(|leader| leader.pools.do_send(PoolChanged { name: name.clone(), pool: Some(told.clone()) }));
+    }
+
+    fn apply_class(&mut self, mut class: EC2NodeClass) {
+        class.metadata.managed_fields = None;
+        let name = class.name_any();
+        let told = Arc::new(class.clone());
+        if self.state.apply_class(class) {
+            self.world_changed();
+        }
+        self.tell(|leader| leader.classes.do_send(ClassChanged { name: name.clone(), class: Some(told.clone()) }));
+    }
+}

@@ -1,0 +1,162 @@
+//! Starts the leader's actors when this replica is elected and ends them when it is deposed, wherever they stand; starts
+//! them again, all together, when one of them dies, with back-off, and gives the replica up when that happens too often.
+//! The leader's actors live in a LocalSet of their own: to end them is to drop it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use actix::prelude::*;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, LocalSet};
+
+use crate::backoff::Backoff;
+use crate::desk::Desk;
+use crate::messages::{Deposed, Elected, Observe};
+use crate::story::Story;
+use crate::tenure::Tenure;
+use crate::wiring::{self, Leading, Means, Warm};
+
+/// Whether all are alive is looked at this often.
+const LOOK: Duration = Duration::from_secs(1);
+/// So many restarts within [`BUDGET_TIME`] end the replica.
+const BUDGET: usize = 5;
+/// See [`BUDGET`].
+const BUDGET_TIME: Duration = Duration::from_secs(600);
+
+/// See the module.
+pub struct ControlPlane {
+    desk: Desk,
+    means: Means,
+    warm: Warm,
+    running: Option<Running>,
+    tenure: Option<Tenure>,
+    backoff: Backoff,
+    /// When the leader's actors were started again, of late.
+    restarts: VecDeque<Duration>,
+    exit: watch::Sender<Option<String>>,
+}
+
+/// The leader's actors and the task that drives them.
+struct Running {
+    leading: Leading,
+    driver: JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl ControlPlane {
+    /// A control plane that does not lead; `exit` is told why when the replica has to end.
+    pub fn new(desk: &Desk, means: Means, warm: Warm, exit: watch::Sender<Option<String>>) -> Self {
+        let desk = desk.of("control_plane");
+        let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30), desk.rng("restart"));
+        Self { desk, means, warm, running: None, tenure: None, backoff, restarts: VecDeque::new(), exit }
+    }
+}
+
+impl Actor for ControlPlane {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(LOOK, |plane, ctx| plane.look(ctx));
+    }
+}
+
+impl Handler<Elected> for ControlPlane {
+    type Result = ();
+
+    fn handle(&mut self, elected: Elected, _: &mut Self::Context) {
+        self.stop();
+        self.tenure = Some(elected.tenure);
+        self.start();
+    }
+}
+
+impl Handler<Deposed> for ControlPlane {
+    type Result = ();
+
+    fn handle(&mut self, _: Deposed, _: &mut Self::Context) {
+        self.tenure = None;
+        self.stop();
+    }
+}
+
+impl Handler<Observe> for ControlPlane {
+    type Result = ResponseFuture<serde_json::Value>;
+
+    /// The states of all actors that run, by name.
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let mut asked = self.warm.observed();
+        asked.extend(self.running.iter().flat_map(|running| running.leading.observed()));
+        let own = json!({"leads": self.running.is_some(), "restarts": self.restarts.len()});
+        Box::pin(async move {
+            let mut all = serde_json::Map::from_iter([("control_plane".to_owned(), own)]);
+            for (name, actor) in asked {
+                if let Ok(state) = actor.send(Observe).await {
+                    all.insert(name.to_owned(), state);
+                }
+            }
+            all.into()
+        })
+    }
+}
+
+impl ControlPlane {
+    fn start(&mut self) {
+        let Some(tenure) = self.tenure.clone() else { return };
+        let set = LocalSet::new();
+        let leading = {
+            let _inside = set.enter();
+            wiring::start_leading(&self.desk, &self.means, &self.warm, &tenure)
+        };
+        let driver = tokio::task::spawn_local(async move {
+            set.await;
+        });
+        self.running = Some(Running { leading, driver });
+    }
+
+    fn stop(&mut self) {
+        if self.running.take().is_some() {
+            wiring::detach(&self.warm);
+        }
+    }
+
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        if let Some((name, _)) = self.warm.observed().into_iter().find(|(_, actor)| !actor.connected()) {
+            return self.give_up(format!("{name} has died"));
+        }
+        let Some(running) = &self.running else { return };
+        let Some((name, _)) = running.leading.observed().into_iter().find(|(_, actor)| !actor.connected()) else {
+            return;
+        };
+        self.stop();
+        let now = self.desk.now();
+        self.restarts.retain(|when| now.saturating_sub(*when) < BUDGET_TIME);
+        if self.restarts.len() >= BUDGET {
+            return self.give_up(format!("{name} has died, after {BUDGET} restarts in {BUDGET_TIME:?}"));
+        }
+        if self.restarts.is_empty() {
+            self.backoff.reset();
+        }
+        self.restarts.push_back(now);
+        let pause = self.backoff.pause();
+        self.desk.tell(Story::Restarting { why: format!("{name} has died"), seconds: pause.as_secs_f64() });
+        ctx.run_later(pause, |plane, _| {
+            if plane.running.is_none() {
+                plane.start();
+            }
+        });
+    }
+
+    fn give_up(&mut self, why: String) {
+        self.stop();
+        if self.exit.borrow().is_none() {
+            self.desk.tell(Story::Exiting { why: why.clone() });
+            self.exit.send_replace(Some(why));
+        }
+    }
+}

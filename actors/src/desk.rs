@@ -1,0 +1,88 @@
+//! What every actor has at hand: its name, the journal, the time, the settings, its share of the seed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_core::clock::Clock;
+
+use crate::journal::{Entry, Journal};
+use crate::messages::{Term, TraceContext};
+use crate::settings::Settings;
+use crate::story::Story;
+
+/// An actor's equipment.
+#[derive(Clone)]
+pub struct Desk {
+    /// The actor.
+    pub actor: &'static str,
+    /// This replica.
+    pub identity: Arc<str>,
+    /// The settings.
+    pub settings: Arc<Settings>,
+    /// The term it works in; 0 where there is none.
+    pub term: Term,
+    clock: Arc<dyn Clock>,
+    journal: Arc<dyn Journal>,
+    seed: u64,
+}
+
+impl Desk {
+    /// The replica's own.
+    pub fn new(
+        identity: &str,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        journal: Arc<dyn Journal>,
+        seed: u64,
+    ) -> Self {
+        let settings = Arc::new(settings);
+        Self { actor: "replica", identity: identity.into(), settings, term: Term(0), clock, journal, seed }
+    }
+
+    /// The same for an actor.
+    pub fn of(&self, actor: &'static str) -> Self {
+        Self { actor, ..self.clone() }
+    }
+
+    /// The same in a term.
+    pub fn in_term(&self, term: Term) -> Self {
+        Self { term, ..self.clone() }
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+
+    /// Monotonic time.
+    pub fn now(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    /// Wall time.
+    pub fn wall(&self) -> jiff::Timestamp {
+        self.clock.wall()
+    }
+
+    /// Randomness that depends on the replica's seed, the actor, the term and the purpose, and on nothing else.
+    pub fn rng(&self, purpose: &str) -> fastrand::Rng {
+        let mut seed = self.seed ^ 0xcbf2_9ce4_8422_2325;
+        let term = self.term.0.to_be_bytes();
+        let parts = [self.identity.as_bytes(), self.actor.as_bytes(), purpose.as_bytes(), &term];
+        for byte in parts.into_iter().flatten() {
+            seed = (seed ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        fastrand::Rng::with_seed(seed)
+    }
+
+    /// Tells a happening.
+    pub fn tell(&self, story: Story) {
+        self.tell_in(story, None);
+    }
+
+    /// Tells a happening of a trace.
+    pub fn tell_in(&self, story: Story, trace: impl Into<Option<TraceContext>>) {
+        let trace_id = trace.into().map(|trace| trace.trace_id()).unwrap_or_default();
+        self.journal.record(&Entry { actor: self.actor, story, trace_id, term: self.term.0 });
+    }
+}

@@ -1,0 +1,420 @@
+//! One launch, step by step: the claim is created; the token is written on it; then the cloud is called with the token;
+//! then the instance is written on the claim. Each step can be found half done by a successor and be finished without a
+//! second instance (design, "Safety" 3).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_api::names::{annotations, labels};
+use dovetail_api::v1::{EC2NodeClass, NodeClaim};
+use dovetail_cloud::{Instance, LaunchErrorKind, LaunchRequest, LaunchedInstance};
+use dovetail_core::InstanceType;
+use dovetail_core::lifecycle::claim::{from_quantities, read, to_quantities};
+use dovetail_core::lifecycle::{self, launch::LaunchedInstance as Facts, token};
+use kube::ResourceExt;
+
+use crate::backoff::Backoff;
+use crate::calls::CallError;
+use crate::claims::Claims;
+use crate::desk::Desk;
+use crate::launcher::LauncherLinks;
+use crate::messages::{InstanceTypesFor, LaunchOrder, Record, Refused, TakeSnapshot, TraceContext, Wrote};
+use crate::recorder::object;
+use crate::story::{Names, Story};
+
+/// EC2's describes are consistent after this long.
+const CONSISTENT: Duration = Duration::from_secs(60);
+/// How long an own call without an answer is looked for before it is repeated with the same token and parameters.
+const OWN_LOOK: Duration = Duration::from_secs(10);
+/// Pause between two looks.
+const LOOK: Duration = Duration::from_secs(2);
+/// Longest wait for CreateFleet's answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How many instance types the story of a claim names (core spec 8).
+const NAMED: usize = 5;
+
+/// What one launch has at hand.
+#[derive(Clone)]
+pub struct Launching {
+    /// The launcher's.
+    pub desk: Desk,
+    /// The launcher's.
+    pub links: LauncherLinks,
+    /// The batch's.
+    pub trace: TraceContext,
+}
+
+/// How a launch ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The claim has its instance.
+    Launched {
+        /// The claim's uid.
+        uid: String,
+    },
+    /// There is no claim (any more): its pods are free.
+    Lost,
+    /// The term ended first.
+    Deposed,
+}
+
+impl End {
+    /// For counting.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Launched { .. } => "launched",
+            Self::Lost => "lost",
+            Self::Deposed => "deposed",
+        }
+    }
+}
+
+impl From<CallError> for End {
+    fn from(error: CallError) -> Self {
+        if error == CallError::Deposed { Self::Deposed } else { Self::Lost }
+    }
+}
+
+/// Launches a claim, from creation to the instance written on it.
+pub async fn run(launching: Launching, order: LaunchOrder) -> End {
+    match launching.bring_up(order).await {
+        Ok(end) | Err(end) => end,
+    }
+}
+
+/// What an attempt came to.
+enum Attempt {
+    Launched(LaunchedInstance),
+    Found(Instance),
+    GivenUp(&'static str),
+    Again,
+}
+
+impl Launching {
+    fn claims(&self) -> Claims {
+        Claims::new(self.links.calls.clone())
+    }
+
+    async fn bring_up(&self, order: LaunchOrder) -> Result<End, End> {
+        let fresh = order.claim.metadata.uid.is_none();
+        let mut claim = if fresh { self.create(order).await? } else { self.reread(&order.claim).await? };
+        if lifecycle::is_leaving(&claim) {
+            return Ok(End::Lost);
+        }
+        if lifecycle::stage(&claim).is_some() {
+            return Ok(launched(&claim));
+        }
+        let mut attempt = 1;
+        // Somebody's earlier call may have made an instance: it is looked for, never repeated.
+        if let Some(token) = claim.annotations().get(annotations::LAUNCH_TOKEN).cloned() {
+            if let Some(instance) = self.find(&token, CONSISTENT).await {
+                return self.finish(claim, Attempt::Found(instance)).await;
+            }
+            attempt = token::attempt_of(&token).unwrap_or(0) + 1;
+        }
+        let mut backoff = Backoff::cloud(self.desk.rng(&claim.name_any()));
+        loop {
+            claim = self.write_token(claim, attempt).await?;
+            match self.attempt(&mut claim, attempt).await? {
+                Attempt::Again => {
+                    attempt += 1;
+                    tokio::time::sleep(backoff.pause()).await;
+                }
+                outcome => return self.finish(claim, outcome).await,
+            }
+        }
+    }
+
+    async fn create(&self, order: LaunchOrder) -> Result<NodeClaim, End> {
+        let claim = match self.claims().create(&order.claim).await {
+            Ok(claim) => claim,
+            Err(CallError::Deposed) => return Err(End::Deposed),
+            Err(error) => {
+                let (node_claim, error) = (order.claim.name_any(), error.to_string());
+                let story = Story::LaunchFailed { node_claim, error, reason: "CreateFailed".into(), retry: false };
+                self.desk.tell_in(story, self.trace);
+                return Err(End::Lost);
+            }
+        };
+        self.wrote(&claim);
+        let types = claim.spec.requirements.iter().find(|one| one.key == labels::INSTANCE_TYPE);
+        let story = Story::ClaimCreated {
+            node_claim: claim.name_any(),
+            node_pool: pool_of(&claim),
+            pods: order.pods,
+            requests: from_quantities(&claim.spec.resources.requests).to_string(),
+            instance_types: Names::first(NAMED, types.map(|types| types.values.clone()).unwrap_or_default()),
+        };
+        self.desk.tell_in(story, self.trace);
+        Ok(claim)
+    }
+
+    async fn reread(&self, claim: &NodeClaim) -> Result<NodeClaim, End> {
+        let claim = self.claims().get(&claim.name_any()).await?;
+        self.wrote(&claim);
+        Ok(claim)
+    }
+
+    /// Writes the attempt's token, and the leader's term, on the claim before the cloud is called.
+    async fn write_token(&self, claim: NodeClaim, attempt: u32) -> Result<NodeClaim, End> {
+        let uid = claim.uid().unwrap_or_default();
+        let token = token::launch_token([uid.as_str()], attempt);
+        let term = self.desk.term.0.to_string();
+        let written = |claim: &mut NodeClaim| {
+            let own = claim.annotations_mut();
+            own.insert(annotations::LAUNCH_TOKEN.into(), token.clone());
+            own.insert(annotations::TERM.into(), term.clone());
+        };
+        let claim = self.claims().change_metadata(claim, written).await?;
+        self.wrote(&claim);
+        if lifecycle::is_leaving(&claim) { Err(End::Lost) } else { Ok(claim) }
+    }
+
+    /// Calls the cloud, and again with the same parameters while nothing else is known to have happened.
+    async fn attempt(&self, claim: &mut NodeClaim, attempt: u32) -> Result<Attempt, End> {
+        let token = token::launch_token([claim.uid().unwrap_or_default().as_str()], attempt);
+        let Some(request) = self.request(claim, &token).await? else {
+            self.tell_failure(claim, "NodeClassNotReady", "its EC2NodeClass is not there or not resolved", false);
+            return Ok(Attempt::GivenUp("nodeclass_not_ready"));
+        };
+        let mut backoff = Backoff::cloud(self.desk.rng(&token));
+        loop {
+            if !self.links.calls.may_act() {
+                return Err(End::Deposed);
+            }
+            let call = self.links.cloud.launch(request.clone());
+            let error = match tokio::time::timeout(PATIENCE, call).await {
+                Ok(Ok(instance)) => {
+                    self.refused(instance.refusals.clone());
+                    return Ok(Attempt::Launched(instance));
+                }
+                Ok(Err(error)) => error,
+                Err(_) => {
+                    if let Some(instance) = self.find(&token, OWN_LOOK).await {
+                        return Ok(Attempt::Found(instance));
+                    }
+                    continue;
+                }
+            };
+            self.refused(error.refusals.clone());
+            match error.kind {
+                LaunchErrorKind::InsufficientCapacity => {
+                    let event = Record::warning(object::claim(claim), "InsufficientCapacityError", &*error.message);
+                    self.links.recorder.do_send(event);
+                    self.tell_failure(claim, error.reason, &error.message, false);
+                    return Ok(Attempt::GivenUp("insufficient_capacity"));
+                }
+                LaunchErrorKind::NodeClassNotReady => {
+                    self.tell_failure(claim, error.reason, &error.message, false);
+                    return Ok(Attempt::GivenUp("nodeclass_not_ready"));
+                }
+                LaunchErrorKind::Retryable => {
+                    let pause = backoff.pause();
+                    if backoff.failures() == 1 {
+                        let what = format!("launching {}", claim.name_any());
+                        self.desk.tell_in(Story::Retrying { what, error: error.to_string() }, self.trace);
+                    }
+                    tokio::time::sleep(pause).await;
+                }
+                LaunchErrorKind::Final => {
+                    self.tell_failure(claim, error.reason, &error.message, true);
+                    let now = self.desk.wall();
+                    let failed =
+                        |claim: &NodeClaim| lifecycle::launch::launch_failed(claim, error.reason, &error.message, now);
+                    *claim = self.claims().change_status(claim.clone(), failed).await?;
+                    self.wrote(claim);
+                    return Ok(Attempt::Again);
+                }
+                LaunchErrorKind::MayHaveHappened => {
+                    if let Some(instance) = self.find(&token, OWN_LOOK).await {
+                        return Ok(Attempt::Found(instance));
+                    }
+                }
+            }
+            if !self.still_wanted(claim).await? {
+                return Err(End::Lost);
+            }
+        }
+    }
+
+    /// Between two calls: whether the claim is still to be launched.
+    async fn still_wanted(&self, claim: &NodeClaim) -> Result<bool, End> {
+        Ok(!lifecycle::is_leaving(&self.claims().get(&claim.name_any()).await?))
+    }
+
+    /// Looks for a living instance with the token until `within` has passed; the oldest id of several.
+    async fn find(&self, token: &str, within: Duration) -> Option<Instance> {
+        let begin = self.desk.now();
+        loop {
+            if let Ok(mut found) = self.links.cloud.instances_with_token(token).await {
+                found.retain(|instance| !instance.is_terminating());
+                found.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
+                if !found.is_empty() {
+                    return Some(found.remove(0));
+                }
+            }
+            if self.desk.now().saturating_sub(begin) >= within || !self.links.calls.may_act() {
+                return None;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn finish(&self, claim: NodeClaim, outcome: Attempt) -> Result<End, End> {
+        let (instance, hostname) = match outcome {
+            Attempt::Launched(instance) => {
+                let known = self.links.cloud.instance(&instance.id).await.ok().flatten();
+                (instance, known.map(|known| known.private_dns_name).unwrap_or_default())
+            }
+            Attempt::Found(found) => {
+                let (node_claim, instance) = (claim.name_any(), found.id.clone());
+                self.desk.tell_in(Story::Adopted { node_claim, instance }, self.trace);
+                (as_launched(&found), found.private_dns_name)
+            }
+            Attempt::GivenUp(reason) => return self.discard(&claim, reason).await,
+            Attempt::Again => return Err(End::Lost),
+        };
+        let types = self.types(&claim).await?.unwrap_or_default();
+        let facts = facts(&instance, types.iter().find(|one| one.name == instance.instance_type));
+        match self.write_instance(claim, &facts).await {
+            Ok(claim) => {
+                self.tell_launched(&claim, &instance, hostname, &facts);
+                Ok(launched(&claim))
+            }
+            Err(CallError::Deposed) => Err(End::Deposed),
+            Err(_) => {
+                // Nobody waits for the instance any more; it is known to be ours, so it need not wait for the janitor.
+                let _ = self.links.cloud.terminate(&instance.id).await;
+                Err(End::Lost)
+            }
+        }
+    }
+
+    async fn write_instance(&self, claim: NodeClaim, facts: &Facts) -> Result<NodeClaim, CallError> {
+        let now = self.desk.wall();
+        let done = |claim: &NodeClaim| lifecycle::launch::launched(claim, facts, now);
+        let claim = self.claims().change_metadata(claim, |claim| claim.metadata = done(claim).metadata).await?;
+        let claim = self.claims().change_status(claim, done).await?;
+        self.wrote(&claim);
+        Ok(claim)
+    }
+
+    /// Deletes a claim that has no instance.
+    async fn discard(&self, claim: &NodeClaim, reason: &'static str) -> Result<End, End> {
+        self.claims().delete_without_instance(claim).await?;
+        let (node_claim, reason) = (claim.name_any(), reason.to_owned());
+        self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
+        Ok(End::Lost)
+    }
+
+    async fn class_and_types(&self, claim: &NodeClaim) -> Result<Option<(Arc<EC2NodeClass>, Types)>, End> {
+        let snapshot = self.links.cluster.send(TakeSnapshot).await.map_err(|_| End::Deposed)?;
+        let class = snapshot.and_then(|now| now.classes.get(&claim.spec.node_class_ref.name).cloned());
+        let Some(class) = class else { return Ok(None) };
+        let query = InstanceTypesFor { classes: vec![class.clone()] };
+        let types = self.links.catalogue.send(query).await.map_err(|_| End::Deposed)?;
+        let types = types.and_then(|mut all| all.remove(&class.name_any())).unwrap_or_default();
+        Ok(Some((class, types)))
+    }
+
+    async fn types(&self, claim: &NodeClaim) -> Result<Option<Types>, End> {
+        Ok(self.class_and_types(claim).await?.map(|(_, types)| types))
+    }
+
+    async fn request(&self, claim: &NodeClaim, token: &str) -> Result<Option<LaunchRequest>, End> {
+        let Some((class, types)) = self.class_and_types(claim).await? else { return Ok(None) };
+        let mut request = LaunchRequest::new(token, pool_of(claim), class);
+        request.requirements = claim.spec.requirements.iter().map(read).collect();
+        request.requests = from_quantities(&claim.spec.resources.requests);
+        let named = claim.spec.requirements.iter().find(|one| one.key == labels::INSTANCE_TYPE);
+        request.candidates = match named {
+            Some(named) => {
+                named.values.iter().filter_map(|name| types.iter().find(|one| one.name == *name)).cloned().collect()
+            }
+            None => types.to_vec(),
+        };
+        request.labels = claim.labels().clone();
+        request.taints = claim.spec.taints.clone();
+        request.startup_taints = claim.spec.startup_taints.clone();
+        Ok(Some(request))
+    }
+
+    fn refused(&self, refusals: Vec<dovetail_cloud::launch::Refusal>) {
+        if !refusals.is_empty() {
+            self.links.catalogue.do_send(Refused { refusals, trace: self.trace });
+        }
+    }
+
+    fn wrote(&self, claim: &NodeClaim) {
+        self.links.cluster.do_send(Wrote::Claim(Arc::new(claim.clone())));
+    }
+
+    fn tell_failure(&self, claim: &NodeClaim, reason: &str, error: &str, retry: bool) {
+        let (node_claim, error, reason) = (claim.name_any(), error.to_owned(), reason.to_owned());
+        self.desk.tell_in(Story::LaunchFailed { node_claim, error, reason, retry }, self.trace);
+    }
+
+    fn tell_launched(&self, claim: &NodeClaim, instance: &LaunchedInstance, hostname: String, facts: &Facts) {
+        let story = Story::Launched {
+            node_claim: claim.name_any(),
+            instance: instance.id.clone(),
+            provider_id: facts.provider_id.clone(),
+            instance_type: instance.instance_type.clone(),
+            zone: instance.zone.clone(),
+            capacity_type: instance.capacity_type.clone(),
+            hostname,
+            allocatable: from_quantities(&facts.allocatable).to_string(),
+        };
+        self.desk.tell_in(story, self.trace);
+    }
+}
+
+type Types = Arc<Vec<Arc<InstanceType>>>;
+
+fn launched(claim: &NodeClaim) -> End {
+    End::Launched { uid: claim.uid().unwrap_or_default() }
+}
+
+fn pool_of(claim: &NodeClaim) -> String {
+    claim.labels().get(labels::NODE_POOL).cloned().unwrap_or_default()
+}
+
+fn as_launched(instance: &Instance) -> LaunchedInstance {
+    LaunchedInstance {
+        id: instance.id.clone(),
+        instance_type: instance.instance_type.clone(),
+        zone: instance.zone.clone(),
+        capacity_type: instance.capacity_type.clone(),
+        image_id: instance.image_id.clone(),
+        subnet_id: instance.subnet_id.clone(),
+        ..LaunchedInstance::default()
+    }
+}
+
+/// What the claim is told of its instance: the labels that its type and offering define, capacity, allocatable.
+fn facts(instance: &LaunchedInstance, kind: Option<&Arc<InstanceType>>) -> Facts {
+    let mut own = std::collections::BTreeMap::new();
+    let offering = kind.and_then(|kind| {
+        let same = |offering: &&dovetail_core::Offering| {
+            offering.zone == instance.zone && offering.capacity_type == instance.capacity_type
+        };
+        kind.offerings.iter().find(same)
+    });
+    let written = kind.iter().flat_map(|kind| &kind.requirements);
+    for one in written.chain(offering.iter().flat_map(|offering| &offering.requirements)) {
+        if let (dovetail_core::Operator::In, [only]) = (one.operator, one.values.as_slice()) {
+            own.insert(one.key.clone(), only.clone());
+        }
+    }
+    own.insert(labels::INSTANCE_TYPE.into(), instance.instance_type.clone());
+    own.insert(labels::ZONE.into(), instance.zone.clone());
+    own.insert(labels::CAPACITY_TYPE.into(), instance.capacity_type.clone());
+    Facts {
+        provider_id: instance.provider_id(),
+        image_id: instance.image_id.clone(),
+        labels: own,
+        annotations: std::collections::BTreeMap::new(),
+        capacity: kind.map(|kind| to_quantities(&kind.capacity)).unwrap_or_default(),
+        allocatable: kind.map(|kind| to_quantities(&kind.allocatable())).unwrap_or_default(),
+    }
+}

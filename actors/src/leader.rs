@@ -1,0 +1,279 @@
+//! Takes part in the election on every replica: looks at the Lease, takes it, renews it, and ends the term at its
+//! deadline with nobody's help. What to do is decided by `dovetail_core::lease`; here it is done.
+//!
+//! At the mailbox's bound: one look at a time; the deadline's alarm does not wait for it.
+
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::names::annotations;
+use dovetail_core::lease::{Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::PostParams;
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use crate::cluster_watcher::ClusterWatcher;
+use crate::control_plane::ControlPlane;
+use crate::desk::Desk;
+use crate::messages::{Deposed, Elected, Observe, Release, TakeSnapshot, Term};
+use crate::story::Story;
+use crate::tenure::Tenure;
+
+/// Longest wait for one answer: two of them and a pause fit into the deadline.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// See the module.
+pub struct Leader {
+    desk: Desk,
+    api: Api<Lease>,
+    cluster: Addr<ClusterWatcher>,
+    control_plane: Addr<ControlPlane>,
+    settings: LeaseSettings,
+    election: Election,
+    tenure: Option<Tenure>,
+    told_holder: Option<String>,
+    released: bool,
+}
+
+impl Leader {
+    /// A standby.
+    pub fn new(desk: &Desk, client: Client, cluster: Addr<ClusterWatcher>, control_plane: Addr<ControlPlane>) -> Self {
+        let desk = desk.of("leader");
+        let settings = LeaseSettings::default();
+        Self {
+            api: Api::namespaced(client, &desk.settings.lease_namespace),
+            election: Election::new(&*desk.identity, settings),
+            settings,
+            cluster,
+            control_plane,
+            tenure: None,
+            told_holder: None,
+            released: false,
+            desk,
+        }
+    }
+}
+
+impl Actor for Leader {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        if self.desk.settings.disable_leader_election {
+            self.lead(Tenure::new(Term(1), Duration::MAX, self.desk.clock()));
+        } else {
+            self.look(ctx);
+        }
+    }
+}
+
+impl Handler<Release> for Leader {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: Release, _: &mut Self::Context) -> Self::Result {
+        self.released = true;
+        if let Some(tenure) = self.tenure.take() {
+            tenure.end();
+            self.control_plane.do_send(Deposed { why: "shutting down".into() });
+        }
+        let Some((term, _)) = self.election.leads() else { return Box::pin(async {}) };
+        let (api, name, identity) =
+            (self.api.clone(), self.desk.settings.lease_name.clone(), self.desk.identity.clone());
+        Box::pin(async move {
+            let give_back = give_back(&api, &name, &identity, term);
+            let _ = tokio::time::timeout(PATIENCE, give_back).await;
+        })
+    }
+}
+
+impl Handler<Observe> for Leader {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let term = self.election.leads().map(|(term, _)| term);
+        MessageResult(json!({"leads": term.is_some(), "term": term, "holder": self.election.holder()}))
+    }
+}
+
+impl Leader {
+    /// Reads the Lease and goes on from there.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        if self.released {
+            return;
+        }
+        let reading = read(self.api.clone(), self.desk.settings.lease_name.clone()).into_actor(self);
+        ctx.spawn(
+            reading
+                .then(|read, leader, _| {
+                    // A Lease that is gone starts above every term that is known: that of claims is asked for.
+                    let cluster = leader.cluster.clone();
+                    let missing = matches!(read, LeaseInput::Read(None));
+                    async move { (read, if missing { highest_term(&cluster).await } else { Some(0) }) }
+                        .into_actor(leader)
+                })
+                .map(|(read, highest), leader, ctx| {
+                    let read = match highest {
+                        Some(term) => {
+                            leader.election.saw_term(term);
+                            read
+                        }
+                        None => LeaseInput::Failed,
+                    };
+                    leader.step(read, ctx);
+                }),
+        );
+    }
+
+    fn step(&mut self, input: LeaseInput, ctx: &mut Context<Self>) {
+        if self.released {
+            return;
+        }
+        match self.election.step(input, self.desk.now()) {
+            LeaseOutput::Write(write) => self.write(write, ctx),
+            LeaseOutput::Wait => {
+                self.extend(ctx);
+                self.look_later(ctx);
+            }
+            LeaseOutput::Elected { term } => {
+                let until = self.election.leads().map_or(Duration::ZERO, |(_, until)| until);
+                self.lead(Tenure::new(Term(term), until, self.desk.clock()));
+                self.watch_deadline(ctx);
+                self.look_later(ctx);
+            }
+            LeaseOutput::Deposed { term, why } => {
+                self.depose(term, &format!("{why:?}"));
+                self.look_later(ctx);
+            }
+        }
+        self.tell_holder();
+    }
+
+    fn lead(&mut self, tenure: Tenure) {
+        let desk = self.desk.in_term(tenure.term());
+        desk.tell(Story::Elected { lease: self.desk.settings.lease_name.clone() });
+        self.tenure = Some(tenure.clone());
+        self.told_holder = None;
+        self.control_plane.do_send(Elected { tenure });
+    }
+
+    fn depose(&mut self, term: u64, why: &str) {
+        if let Some(tenure) = self.tenure.take() {
+            tenure.end();
+        }
+        self.desk.in_term(Term(term)).tell(Story::Deposed { why: why.to_owned() });
+        self.control_plane.do_send(Deposed { why: why.to_owned() });
+    }
+
+    fn extend(&mut self, ctx: &mut Context<Self>) {
+        if let (Some(tenure), Some((_, until))) = (&self.tenure, self.election.leads()) {
+            tenure.extend(until);
+            self.watch_deadline(ctx);
+        }
+    }
+
+    /// Sets an alarm at the deadline, whatever the calls under way come to.
+    fn watch_deadline(&mut self, ctx: &mut Context<Self>) {
+        let Some((_, until)) = self.election.leads() else { return };
+        let left = until.saturating_sub(self.desk.now()).max(Duration::from_millis(1));
+        ctx.run_later(left, |leader, _| {
+            if let LeaseOutput::Deposed { term, why } = leader.election.step(LeaseInput::Time, leader.desk.now()) {
+                leader.depose(term, &format!("{why:?}"));
+            }
+        });
+    }
+
+    fn look_later(&mut self, ctx: &mut Context<Self>) {
+        ctx.run_later(self.settings.retry, |leader, ctx| leader.look(ctx));
+    }
+
+    fn write(&mut self, order: LeaseWrite, ctx: &mut Context<Self>) {
+        let asked = self.desk.now();
+        let writing = write(self.api.clone(), self.desk.clone(), self.settings, order).into_actor(self);
+        ctx.spawn(writing.map(move |written, leader, ctx| {
+            let input = match written {
+                Some(lease) => LeaseInput::Wrote { lease, asked },
+                None => LeaseInput::Failed,
+            };
+            leader.step(input, ctx);
+        }));
+    }
+
+    /// Standbys say once who leads.
+    fn tell_holder(&mut self) {
+        let holder = self.election.holder().to_owned();
+        if self.tenure.is_none() && !holder.is_empty() && self.told_holder.as_ref() != Some(&holder) {
+            self.desk.tell(Story::Standby { holder: holder.clone() });
+            self.told_holder = Some(holder);
+        }
+    }
+}
+
+async fn read(api: Api<Lease>, name: String) -> LeaseInput {
+    match tokio::time::timeout(PATIENCE, api.get_opt(&name)).await {
+        Ok(Ok(lease)) => LeaseInput::Read(lease.as_ref().map(view)),
+        Ok(Err(_)) | Err(_) => LeaseInput::Failed,
+    }
+}
+
+async fn write(api: Api<Lease>, desk: Desk, settings: LeaseSettings, order: LeaseWrite) -> Option<LeaseView> {
+    let name = desk.settings.lease_name.clone();
+    let now = Some(MicroTime(desk.wall()));
+    let spec = LeaseSpec {
+        holder_identity: Some(desk.identity.to_string()),
+        lease_transitions: i32::try_from(order.term).ok(),
+        lease_duration_seconds: i32::try_from(settings.duration.as_secs()).ok(),
+        renew_time: now.clone(),
+        acquire_time: now,
+        ..LeaseSpec::default()
+    };
+    let meta =
+        ObjectMeta { name: Some(name.clone()), resource_version: order.resource_version, ..ObjectMeta::default() };
+    let mut lease = Lease { metadata: meta, spec: Some(spec) };
+    let params = PostParams::default();
+    let writing = async {
+        if lease.metadata.resource_version.is_none() {
+            return api.create(&params, &lease).await;
+        }
+        if !order.acquires {
+            // The time of acquisition stays; the version makes sure that it is still the same Lease.
+            let there = api.get(&name).await?;
+            if let Some(spec) = &mut lease.spec {
+                spec.acquire_time = there.spec.and_then(|spec| spec.acquire_time);
+            }
+        }
+        api.replace(&name, &params, &lease).await
+    };
+    tokio::time::timeout(PATIENCE, writing).await.ok()?.ok().as_ref().map(view)
+}
+
+async fn give_back(api: &Api<Lease>, name: &str, identity: &str, term: u64) -> kube::Result<()> {
+    let mut lease = api.get(name).await?;
+    let own = view(&lease);
+    if own.holder == identity && own.term == term {
+        if let Some(spec) = &mut lease.spec {
+            spec.holder_identity = Some(String::new());
+        }
+        api.replace(name, &PostParams::default(), &lease).await?;
+    }
+    Ok(())
+}
+
+fn view(lease: &Lease) -> LeaseView {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let whole = |number: Option<i32>| u64::try_from(number.unwrap_or(0)).unwrap_or(0);
+    LeaseView {
+        holder: spec.holder_identity.unwrap_or_default(),
+        term: whole(spec.lease_transitions),
+        duration: Duration::from_secs(whole(spec.lease_duration_seconds).max(1)),
+        resource_version: lease.resource_version().unwrap_or_default(),
+    }
+}
+
+/// The highest term on any claim; `None` while claims are not known.
+async fn highest_term(cluster: &Addr<ClusterWatcher>) -> Option<u64> {
+    let snapshot = cluster.send(TakeSnapshot).await.ok()??;
+    let terms =
+        snapshot.claims.values().filter_map(|entry| entry.claim.annotations().get(annotations::TERM)?.parse().ok());
+    Some(terms.max().unwrap_or(0))
+}

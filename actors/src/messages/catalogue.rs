@@ -1,0 +1,38 @@
+//! What `catalogue` hears.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix::{Message, Recipient};
+use dovetail_api::v1::EC2NodeClass;
+use dovetail_cloud::launch::Refusal;
+use dovetail_core::InstanceType;
+
+use super::{TraceContext, WorldChanged};
+
+/// Asks for the instance types of classes, by class name; a class that is not resolved has none. No answer until the
+/// catalogue has been read once. Query.
+#[derive(Clone, Debug)]
+pub struct InstanceTypesFor {
+    /// The classes.
+    pub classes: Vec<Arc<EC2NodeClass>>,
+}
+
+impl Message for InstanceTypesFor {
+    type Result = Option<BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>>;
+}
+
+/// The cloud refused offerings. Fact, from `launcher`.
+#[derive(Clone, Debug, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct Refused {
+    /// What it refused.
+    pub refusals: Vec<Refusal>,
+    /// Trace of the launch.
+    pub trace: TraceContext,
+}
+
+/// Who hears on the leader that packing may come out differently. Order.
+#[derive(Clone, Message)]
+#[rtype(result = "()")]
+pub struct CatalogueAttach(pub Recipient<WorldChanged>);

@@ -1,0 +1,140 @@
+//! What `cluster_watcher` hears and says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Message, Recipient};
+use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use dovetail_core::Resources;
+use dovetail_core::cluster_state::{Snapshot, Target};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube_runtime::watcher::Event;
+
+use super::{Term, WorldChanged};
+
+/// What the watch on pods says, passed on whole. Fact, from `pod_watcher`.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct PodSeen(pub Event<Pod>);
+
+/// Answer to one of our own writes, so that the state has it before the watch does. Fact.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub enum Wrote {
+    /// A claim, as the API server answered.
+    Claim(Arc<NodeClaim>),
+    /// A Node, as the API server answered.
+    Node(Arc<Node>),
+    /// A claim that is gone, or that was planned and never made.
+    ClaimGone(String),
+    /// A pool, as the API server answered.
+    Pool(Box<NodePool>),
+    /// A class, as the API server answered.
+    Class(Box<EC2NodeClass>),
+}
+
+/// Claims are planned and pods expected on them. Order, from `packer`, before anything is created.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Plan {
+    /// The leader's term.
+    pub term: Term,
+    /// Planned claims with the most that their instances may have.
+    pub claims: Vec<(NodeClaim, Resources)>,
+    /// Pods, by uid, and where they are expected.
+    pub expected: Vec<(Vec<String>, Target)>,
+}
+
+/// A claim's node is ready: pods are expected there until then, and may be packed again afterwards. Order.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Expect {
+    /// The claim.
+    pub claim: String,
+    /// Monotonic time.
+    pub until: Duration,
+}
+
+/// The term is over: plans are void. Order.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Forget;
+
+/// Asks for the cluster as it is known; none until everything has been listed once.
+#[derive(Clone, Copy, Debug)]
+pub struct TakeSnapshot;
+
+impl Message for TakeSnapshot {
+    type Result = Option<Snapshot>;
+}
+
+/// A claim is there or has changed. Fact, to `launcher` and `registrar`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct ClaimChanged(pub Arc<NodeClaim>);
+
+/// A claim is gone. Fact.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct ClaimGone {
+    /// Its name.
+    pub name: String,
+}
+
+/// A Node is there or has changed. Fact, to `registrar`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct NodeChanged(pub Arc<Node>);
+
+/// A Node is gone. Fact, to `registrar`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct NodeGone {
+    /// Its name.
+    pub name: String,
+}
+
+/// A NodePool is there, has changed, or (`None`) is gone. Fact, to `node_class`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct PoolChanged {
+    /// Its name.
+    pub name: String,
+    /// The pool.
+    pub pool: Option<Arc<NodePool>>,
+}
+
+/// An EC2NodeClass is there, has changed, or (`None`) is gone. Fact, to `node_class`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct ClassChanged {
+    /// Its name.
+    pub name: String,
+    /// The class.
+    pub class: Option<Arc<EC2NodeClass>>,
+}
+
+/// The leader's actors that want to hear of the cluster; what is there is said to them at once. Order.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Attach {
+    /// Who hears of claims.
+    pub claims: Vec<Recipient<ClaimChanged>>,
+    /// Who hears of claims that are gone.
+    pub claims_gone: Vec<Recipient<ClaimGone>>,
+    /// Who hears of Nodes.
+    pub nodes: Recipient<NodeChanged>,
+    /// Who hears of Nodes that are gone.
+    pub nodes_gone: Recipient<NodeGone>,
+    /// Who hears of pools.
+    pub pools: Recipient<PoolChanged>,
+    /// Who hears of classes.
+    pub classes: Recipient<ClassChanged>,
+    /// Who hears that packing may come out differently now.
+    pub world: Recipient<WorldChanged>,
+}
+
+/// Nobody leads here any more. Order, to the watchers.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Detach;

@@ -1,0 +1,39 @@
+//! To `recorder`.
+
+use std::time::Duration;
+
+use actix::Message;
+use k8s_openapi::api::core::v1::ObjectReference;
+
+/// Write a Kubernetes event, unless the same was written lately. Order.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Record {
+    /// Whose event.
+    pub object: ObjectReference,
+    /// Whether it is a Warning.
+    pub warning: bool,
+    /// Reason, as in core spec 7.2.
+    pub reason: &'static str,
+    /// What to say.
+    pub message: String,
+    /// How long the same is not said again.
+    pub quiet: Duration,
+}
+
+impl Record {
+    /// A Normal event that is not repeated for two minutes.
+    pub fn normal(object: ObjectReference, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { object, warning: false, reason, message: message.into(), quiet: Duration::from_secs(120) }
+    }
+
+    /// A Warning that is not repeated for two minutes.
+    pub fn warning(object: ObjectReference, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { warning: true, ..Self::normal(object, reason, message) }
+    }
+
+    /// The same with another quiet time.
+    pub fn quiet_for(self, quiet: Duration) -> Self {
+        Self { quiet, ..self }
+    }
+}

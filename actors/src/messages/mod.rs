@@ -1,0 +1,38 @@
+//! What actors say to one another. Facts are nouns, orders are imperatives. A message that starts or continues work
+//! carries its trace and, where a leader says it, the term; one of an older term is dropped.
+
+mod catalogue;
+mod cluster;
+mod events;
+mod launch;
+mod leadership;
+mod packing;
+mod pods;
+mod trace;
+
+pub use catalogue::{CatalogueAttach, InstanceTypesFor, Refused};
+pub use cluster::{
+    Attach, ClaimChanged, ClaimGone, ClassChanged, Detach, Expect, Forget, NodeChanged, NodeGone, Plan, PodSeen,
+    PoolChanged, TakeSnapshot, Wrote,
+};
+pub use events::Record;
+pub use launch::{Launch, LaunchOrder};
+pub use leadership::{Deposed, Elected, Release};
+pub use packing::{Batch, PackNow, Planned, WorldChanged};
+pub use pods::{AttachPods, PodBound, PodGone, PodPending};
+pub use trace::TraceContext;
+
+use actix::Message;
+use serde::Serialize;
+
+/// The leader's term: `leaseTransitions` of the Lease. 0 is no term.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Term(pub u64);
+
+/// Asks an actor for its state, as tests, `/debug/actors` and the console see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Observe;
+
+impl Message for Observe {
+    type Result = serde_json::Value;
+}

@@ -1,0 +1,48 @@
+//! What leads to a packing.
+
+use std::time::Duration;
+
+use actix::Message;
+
+use super::{Term, TraceContext};
+
+/// A window has closed on pods. Fact, from `batcher` to `packer`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Batch {
+    /// The leader's term.
+    pub term: Term,
+    /// Uids.
+    pub pods: Vec<String>,
+    /// How long the window was open.
+    pub waited: Duration,
+    /// Trace of the first pod.
+    pub trace: TraceContext,
+}
+
+/// Pods have lost the node that was planned for them: pack again, without a window. Order, to `packer`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct PackNow {
+    /// The leader's term.
+    pub term: Term,
+    /// Trace of what was lost.
+    pub trace: TraceContext,
+}
+
+/// A pool, a class, a node or the catalogue has changed: what was left over may fit now. Fact, to `packer`.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct WorldChanged;
+
+/// Pods are expected somewhere. Fact, from `packer` to `registrar`, which tells when the last of them is bound.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Planned {
+    /// Where.
+    pub target: dovetail_core::cluster_state::Target,
+    /// Uids.
+    pub pods: Vec<String>,
+    /// Trace of the batch.
+    pub trace: TraceContext,
+}

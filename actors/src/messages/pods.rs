@@ -1,0 +1,45 @@
+//! What `pod_watcher` says.
+
+use actix::{Message, Recipient};
+
+use super::TraceContext;
+
+/// A pod waits for a node that does not exist. Fact, to `batcher`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct PodPending {
+    /// Its uid.
+    pub uid: String,
+    /// Trace that starts with it.
+    pub trace: TraceContext,
+}
+
+/// A pod no longer waits, or is gone. Fact, to `batcher` and `registrar`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct PodGone {
+    /// Its uid.
+    pub uid: String,
+}
+
+/// A pod has been bound. Fact, to `batcher` and `registrar`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct PodBound {
+    /// Its uid.
+    pub uid: String,
+    /// Where.
+    pub node: String,
+}
+
+/// The leader's actors that want to hear of pods; what waits already is said again. Order, to `pod_watcher`.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct AttachPods {
+    /// Who hears of pending pods.
+    pub pending: Recipient<PodPending>,
+    /// Who hears of bound pods.
+    pub bound: Vec<Recipient<PodBound>>,
+    /// Who hears of pods that are gone.
+    pub gone: Vec<Recipient<PodGone>>,
+}

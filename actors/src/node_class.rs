@@ -1,0 +1,279 @@
+//! Keeps EC2NodeClasses resolved and says of each what is found, and keeps NodePools' readiness: a pool is ready when its
+//! spec makes sense and its class is ready (core spec 1.1, aws spec 1.3).
+//!
+//! At the mailbox's bound: one effect a class and one a pool at a time; what changes meanwhile is looked at afterwards.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::names::conditions::{FALSE, READY, TRUE, UNKNOWN};
+use dovetail_api::names::{NODE_CLASS_FINALIZER, annotations};
+use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true, set_condition};
+use dovetail_cloud::Cloud;
+use dovetail_cloud::node_class::NodeClassResolution;
+use dovetail_core::lifecycle::{hash, readiness};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use crate::backoff::Backoff;
+use crate::calls::{CallError, Calls};
+use crate::cluster_watcher::ClusterWatcher;
+use crate::desk::Desk;
+use crate::messages::{ClassChanged, Observe, PoolChanged, Wrote};
+use crate::pools;
+use crate::story::Story;
+
+/// A class is resolved again this often (aws spec 6).
+const REFRESH: Duration = Duration::from_secs(60);
+
+/// See the module.
+pub struct NodeClassActor {
+    desk: Desk,
+    cloud: Arc<dyn Cloud>,
+    calls: Calls,
+    cluster: Addr<ClusterWatcher>,
+    classes: BTreeMap<String, Arc<EC2NodeClass>>,
+    pools: BTreeMap<String, Arc<NodePool>>,
+    /// Generation and monotonic time at which a class was last resolved.
+    resolved: BTreeMap<String, (Option<i64>, Duration)>,
+    busy: BTreeSet<String>,
+    told: BTreeMap<String, (bool, String)>,
+}
+
+impl NodeClassActor {
+    /// An actor that knows no class.
+    pub fn new(desk: &Desk, cloud: Arc<dyn Cloud>, calls: Calls, cluster: Addr<ClusterWatcher>) -> Self {
+        Self {
+            desk: desk.of("node_class"),
+            cloud,
+            calls,
+            cluster,
+            classes: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            resolved: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            told: BTreeMap::new(),
+        }
+    }
+}
+
+impl Actor for NodeClassActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(REFRESH / 4, |actor, ctx| {
+            let names: Vec<_> = actor.classes.keys().cloned().collect();
+            names.iter().for_each(|name| actor.look_at_class(name, ctx));
+        });
+    }
+}
+
+impl Handler<ClassChanged> for NodeClassActor {
+    type Result = ();
+
+    fn handle(&mut self, changed: ClassChanged, ctx: &mut Self::Context) {
+        match changed.class {
+            Some(class) => {
+                self.classes.insert(changed.name.clone(), class);
+                self.look_at_class(&changed.name, ctx);
+            }
+            None => {
+                self.classes.remove(&changed.name);
+                self.resolved.remove(&changed.name);
+            }
+        }
+        self.look_at_pools_of(&changed.name, ctx);
+    }
+}
+
+impl Handler<PoolChanged> for NodeClassActor {
+    type Result = ();
+
+    fn handle(&mut self, changed: PoolChanged, ctx: &mut Self::Context) {
+        match changed.pool {
+            Some(pool) => {
+                self.pools.insert(changed.name.clone(), pool);
+                self.look_at_pool(&changed.name, ctx);
+            }
+            None => {
+                self.pools.remove(&changed.name);
+            }
+        }
+    }
+}
+
+impl Handler<Observe> for NodeClassActor {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let ready = |name: &String| self.told.get(name).is_some_and(|(ready, _)| *ready);
+        let classes: BTreeMap<_, _> = self.classes.keys().map(|name| (name, ready(&format!("class/{name}")))).collect();
+        let pools: BTreeMap<_, _> = self.pools.keys().map(|name| (name, ready(&format!("pool/{name}")))).collect();
+        MessageResult(json!({"classesReady": classes, "poolsReady": pools}))
+    }
+}
+
+impl NodeClassActor {
+    fn look_at_class(&mut self, name: &str, ctx: &mut Context<Self>) {
+        let Some(class) = self.classes.get(name).cloned() else { return };
+        let key = format!("class/{name}");
+        let now = self.desk.now();
+        let fresh = self.resolved.get(name).is_some_and(|(generation, when)| {
+            *generation == class.metadata.generation && now.saturating_sub(*when) < REFRESH
+        });
+        if fresh || class.metadata.deletion_timestamp.is_some() || !self.busy.insert(key.clone()) {
+            return;
+        }
+        let resolving = resolve(self.cloud.clone(), self.calls.clone(), self.desk.clone(), class.clone());
+        let name = name.to_owned();
+        ctx.spawn(resolving.into_actor(self).map(move |written, actor, ctx| {
+            actor.busy.remove(&key);
+            match written {
+                Ok(written) => {
+                    actor.resolved.insert(name.clone(), (written.metadata.generation, actor.desk.now()));
+                    actor.tell_class(&written);
+                    actor.classes.insert(name.clone(), Arc::new(written.clone()));
+                    actor.cluster.do_send(Wrote::Class(Box::new(written)));
+                    actor.look_at_class(&name, ctx);
+                    actor.look_at_pools_of(&name, ctx);
+                }
+                Err(CallError::Deposed | CallError::NotFound(_)) => {}
+                // Somebody wrote the class meanwhile: the watch says what.
+                Err(_) => {
+                    drop(ctx.run_later(Duration::from_secs(1), move |actor, ctx| actor.look_at_class(&name, ctx)))
+                }
+            }
+        }));
+    }
+
+    fn look_at_pools_of(&mut self, class: &str, ctx: &mut Context<Self>) {
+        let of_class = |pool: &NodePool| pool.spec.template.spec.node_class_ref.name == class;
+        let names: Vec<_> =
+            self.pools.iter().filter(|(_, pool)| of_class(pool)).map(|(name, _)| name.clone()).collect();
+        names.iter().for_each(|name| self.look_at_pool(name, ctx));
+    }
+
+    fn look_at_pool(&mut self, name: &str, ctx: &mut Context<Self>) {
+        let Some(pool) = self.pools.get(name).cloned() else { return };
+        let class = self.classes.get(&pool.spec.template.spec.node_class_ref.name);
+        let wanted = pools::judged(&pool, class.map(AsRef::as_ref), self.desk.wall());
+        self.tell_pool(&wanted);
+        let key = format!("pool/{name}");
+        if wanted == *pool || pool.metadata.deletion_timestamp.is_some() || !self.busy.insert(key.clone()) {
+            return;
+        }
+        let writing = pools::write(self.calls.clone(), pool, wanted).into_actor(self);
+        let name = name.to_owned();
+        ctx.spawn(writing.map(move |written, actor, ctx| {
+            actor.busy.remove(&key);
+            match written {
+                Ok(written) => {
+                    actor.pools.insert(name.clone(), Arc::new(written.clone()));
+                    actor.cluster.do_send(Wrote::Pool(Box::new(written)));
+                    actor.look_at_pool(&name, ctx);
+                }
+                Err(CallError::Deposed | CallError::NotFound(_)) => {}
+                Err(_) => drop(ctx.run_later(Duration::from_secs(1), move |actor, ctx| actor.look_at_pool(&name, ctx))),
+            }
+        }));
+    }
+
+    fn tell_class(&mut self, class: &EC2NodeClass) {
+        let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let (ready, node_class) = (is_true(conditions, READY), class.name_any());
+        let wrong = conditions.iter().filter(|one| one.type_ != READY && one.status != TRUE);
+        let each: Vec<_> = wrong.map(|one| format!("{} ({})", one.reason, one.message)).collect();
+        let why = each.join(", ");
+        let news = (ready, why.clone());
+        if self.told.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
+            self.desk.tell(Story::NodeClass { node_class, ready, why });
+        }
+    }
+
+    fn tell_pool(&mut self, pool: &NodePool) {
+        let conditions = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let (ready, node_pool) = (is_true(conditions, READY), pool.name_any());
+        let why = condition(conditions, READY).map(|ready| ready.message.clone()).unwrap_or_default();
+        let news = (ready, why.clone());
+        if self.told.insert(format!("pool/{node_pool}"), news.clone()) != Some(news) {
+            self.desk.tell(Story::NodePool { node_pool, ready, why });
+        }
+    }
+}
+
+/// Resolves a class, as often as it takes, and writes what is found.
+async fn resolve(
+    cloud: Arc<dyn Cloud>,
+    calls: Calls,
+    desk: Desk,
+    class: Arc<EC2NodeClass>,
+) -> Result<EC2NodeClass, CallError> {
+    let mut backoff = Backoff::cloud(desk.rng(&class.name_any()));
+    let found = loop {
+        match cloud.resolve_node_class(&class).await {
+            Ok(found) => break found,
+            Err(error) => {
+                let pause = backoff.pause();
+                if backoff.failures() == 1 {
+                    desk.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
+                }
+                if !calls.may_act() {
+                    return Err(CallError::Deposed);
+                }
+                tokio::time::sleep(pause).await;
+            }
+        }
+    };
+    write_class(&calls, &class, judged(&class, &found, desk.wall())).await
+}
+
+/// The class with what was found written on it.
+fn judged(class: &EC2NodeClass, found: &NodeClassResolution, now: jiff::Timestamp) -> EC2NodeClass {
+    let mut class = class.clone();
+    let hash = hash::of(&json!(class.spec));
+    let own = class.annotations_mut();
+    own.insert(annotations::NODE_CLASS_HASH.into(), hash);
+    own.insert(annotations::NODE_CLASS_HASH_VERSION.into(), hash::VERSION.into());
+    if !class.finalizers().iter().any(|one| one == NODE_CLASS_FINALIZER) {
+        class.finalizers_mut().push(NODE_CLASS_FINALIZER.into());
+    }
+    let generation = class.metadata.generation;
+    let status = class.status.get_or_insert_default();
+    found.write_to(status);
+    for finding in &found.conditions {
+        let says = match finding.status {
+            Some(true) => TRUE,
+            Some(false) => FALSE,
+            None => UNKNOWN,
+        };
+        let written = (finding.condition, says, finding.reason.as_str(), finding.message.as_str());
+        set_condition(&mut status.conditions, written, generation, now);
+    }
+    let dependents: Vec<&str> = found.conditions.iter().map(|finding| finding.condition).collect();
+    readiness::set_root_of(&mut status.conditions, &dependents, generation, now);
+    class
+}
+
+async fn write_class(calls: &Calls, there: &EC2NodeClass, wanted: EC2NodeClass) -> Result<EC2NodeClass, CallError> {
+    let (api, name) = (Api::<EC2NodeClass>::all(calls.client.clone()), wanted.name_any());
+    let mut written = there.clone();
+    if written.metadata.annotations != wanted.metadata.annotations
+        || written.metadata.finalizers != wanted.metadata.finalizers
+    {
+        let patch = json!({"metadata": {
+            "resourceVersion": written.metadata.resource_version,
+            "annotations": wanted.metadata.annotations,
+            "finalizers": wanted.metadata.finalizers,
+        }});
+        written = calls.merge(&api, &name, patch).await?;
+    }
+    if written.status != wanted.status {
+        let patch = json!({
+            "metadata": {"resourceVersion": written.metadata.resource_version}, "status": wanted.status,
+        });
+        written = calls.merge_status(&api, &name, patch).await?;
+    }
+    Ok(written)
+}

@@ -1,0 +1,368 @@
+//! Decides which nodes to launch: takes a snapshot and the catalogue, has the solver compute, plans claims and hands
+//! them to the launcher. One packing at a time, off the mailbox; what is asked for meanwhile is merged into the next.
+//! The cluster state hears of a plan before anything is created and before the next snapshot is taken: nothing is
+//! planned twice.
+//!
+//! At the mailbox's bound: requests merge, so that at most one waits however many come.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_core::cluster_state::{Planning, PlanningInput, Snapshot, Target};
+use dovetail_core::pack::{Options, Packing};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::catalogue::Catalogue;
+use crate::cluster_watcher::ClusterWatcher;
+use crate::desk::Desk;
+use crate::launcher::Launcher;
+use crate::messages::{
+    Batch, InstanceTypesFor, Launch, Observe, PackNow, Plan, Planned, Record, TakeSnapshot, TraceContext, WorldChanged,
+};
+use crate::plan::{self, Plans};
+use crate::recorder::{Recorder, object};
+use crate::registrar::Registrar;
+use crate::solver::Solver;
+use crate::story::{Names, Story};
+
+/// What waits for kube-scheduler longer than it should is looked at this often (core spec 0.2).
+const LOOK: Duration = Duration::from_secs(10);
+/// Changes of the world are waited for this long, as they come in swarms.
+const SETTLE: Duration = Duration::from_millis(200);
+/// How long a packing waits for pools whose readiness nobody has found out.
+const LONGEST_UNSETTLED: u32 = 25;
+/// How many names a story gives.
+const NAMED: usize = 20;
+/// FailedScheduling is said of a pod this often (core spec 7.2).
+const FAILED_QUIET: Duration = Duration::from_secs(300);
+
+/// Whom the packer speaks to.
+#[derive(Clone)]
+pub struct PackerLinks {
+    /// For snapshots and plans.
+    pub cluster: Addr<ClusterWatcher>,
+    /// For instance types.
+    pub catalogue: Addr<Catalogue>,
+    /// For claims.
+    pub launcher: Addr<Launcher>,
+    /// For pods expected.
+    pub registrar: Addr<Registrar>,
+    /// For events.
+    pub recorder: Addr<Recorder>,
+}
+
+/// See the module.
+pub struct Packer {
+    desk: Desk,
+    links: PackerLinks,
+    solver: Arc<dyn Solver>,
+    rng: fastrand::Rng,
+    solving: bool,
+    queued: Option<Request>,
+    settling: bool,
+    /// Pods whose window has closed and that are not bound yet.
+    handled: BTreeSet<String>,
+    /// Pods left over by the last packing, and what was said of each.
+    left_over: BTreeMap<String, String>,
+    skipped: BTreeMap<String, String>,
+    packings: u64,
+}
+
+/// What a packing is asked for.
+#[derive(Clone, Debug)]
+struct Request {
+    /// The batch, if one has closed.
+    batch: Option<(BTreeSet<String>, Duration)>,
+    trace: TraceContext,
+}
+
+impl Request {
+    fn merge(&mut self, other: Self) {
+        match (&mut self.batch, other.batch) {
+            (Some((pods, waited)), Some((more, longer))) => {
+                pods.extend(more);
+                *waited = (*waited).max(longer);
+            }
+            (own @ None, Some(batch)) => *own = Some(batch),
+            (_, None) => {}
+        }
+    }
+}
+
+/// What a computation came to.
+struct Solved {
+    snapshot: Snapshot,
+    planning: Planning,
+    packing: Packing,
+}
+
+impl Packer {
+    /// A packer that has packed nothing.
+    pub fn new(desk: &Desk, links: PackerLinks, solver: Arc<dyn Solver>) -> Self {
+        let desk = desk.of("packer");
+        let rng = desk.rng("names");
+        Self {
+            desk,
+            links,
+            solver,
+            rng,
+            solving: false,
+            queued: None,
+            settling: false,
+            handled: BTreeSet::new(),
+            left_over: BTreeMap::new(),
+            skipped: BTreeMap::new(),
+            packings: 0,
+        }
+    }
+}
+
+impl Actor for Packer {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.desk.tell(Story::Waiting {});
+        ctx.run_interval(LOOK, |packer, ctx| {
+            if !packer.handled.is_empty() {
+                packer.look_again(ctx);
+            }
+        });
+    }
+}
+
+impl Handler<Batch> for Packer {
+    type Result = ();
+
+    fn handle(&mut self, batch: Batch, ctx: &mut Self::Context) {
+        if batch.term < self.desk.term {
+            return;
+        }
+        self.handled.extend(batch.pods.iter().cloned());
+        let pods = batch.pods.into_iter().collect();
+        self.ask(Request { batch: Some((pods, batch.waited)), trace: batch.trace }, ctx);
+    }
+}
+
+impl Handler<PackNow> for Packer {
+    type Result = ();
+
+    fn handle(&mut self, now: PackNow, ctx: &mut Self::Context) {
+        if now.term >= self.desk.term {
+            self.ask(Request { batch: None, trace: now.trace }, ctx);
+        }
+    }
+}
+
+impl Handler<WorldChanged> for Packer {
+    type Result = ();
+
+    fn handle(&mut self, _: WorldChanged, ctx: &mut Self::Context) {
+        if self.left_over.is_empty() || self.settling {
+            return;
+        }
+        self.settling = true;
+        ctx.run_later(SETTLE, |packer, ctx| {
+            packer.settling = false;
+            packer.look_again(ctx);
+        });
+    }
+}
+
+impl Handler<Observe> for Packer {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(json!({
+            "solving": self.solving, "queued": self.queued.is_some(), "handled": self.handled.len(),
+            "leftOver": self.left_over, "packings": self.packings,
+        }))
+    }
+}
+
+impl Packer {
+    fn look_again(&mut self, ctx: &mut Context<Self>) {
+        let trace = TraceContext::root(&mut self.rng);
+        self.ask(Request { batch: None, trace }, ctx);
+    }
+
+    fn ask(&mut self, request: Request, ctx: &mut Context<Self>) {
+        if self.solving {
+            match &mut self.queued {
+                Some(queued) => queued.merge(request),
+                None => self.queued = Some(request),
+            }
+            return;
+        }
+        self.solving = true;
+        let (links, solver) = (self.links.clone(), self.solver.clone());
+        let input = PlanningInput {
+            preferences: self.desk.settings.preferences,
+            policy: self.desk.settings.policy,
+            only: Some(self.handled.clone()),
+            ..PlanningInput::default()
+        };
+        let computing = compute(links, solver, input, self.desk.clone()).into_actor(self);
+        ctx.spawn(computing.map(move |solved, packer, ctx| {
+            packer.solving = false;
+            if let Some(solved) = solved {
+                packer.act_on(solved, request);
+            }
+            if let Some(next) = packer.queued.take() {
+                packer.ask(next, ctx);
+            }
+        }));
+    }
+
+    fn act_on(&mut self, solved: Solved, request: Request) {
+        let Solved { snapshot, planning, packing } = solved;
+        let waiting = |uid: &String| snapshot.pods.get(uid).is_none_or(|entry| entry.provisionable);
+        self.handled.retain(waiting);
+        self.tell_batch(&planning, &request);
+        self.tell_skipped(&planning, &request);
+        if planning.problem.pods.is_empty() {
+            self.left_over.clear();
+            return;
+        }
+        self.packings += 1;
+        let traceparent = request.trace.child(&mut self.rng).to_string();
+        let plans = Plans { snapshot: &snapshot, planning: &planning, term: self.desk.term };
+        let mut orders = Vec::new();
+        let (mut planned, mut expected) = (Vec::new(), Vec::new());
+        for claim in &packing.claims {
+            let Some(order) = plans.order(claim, &traceparent, &mut self.rng) else { continue };
+            let pods = plans.uids(&claim.pods);
+            expected.push((pods, Target::Claim(order.claim.name_any())));
+            planned.push((order.claim.clone(), plans.most_capacity(claim)));
+            orders.push(order);
+        }
+        for (node, pods) in &packing.on_existing {
+            expected.push((plans.uids(pods), plan::target(&planning.existing[*node])));
+        }
+        self.tell_packing(&planning, &packing, &request);
+        self.tell_nominations(&planning, &packing, &orders);
+        // The order of these sends is what keeps a pod from being planned twice: see the module.
+        for (pods, target) in &expected {
+            self.links.registrar.do_send(Planned { target: target.clone(), pods: pods.clone(), trace: request.trace });
+        }
+        self.links.cluster.do_send(Plan { term: self.desk.term, claims: planned, expected });
+        if !orders.is_empty() {
+            self.links.launcher.do_send(Launch { term: self.desk.term, orders, trace: request.trace });
+        }
+        self.tell_left_over(&planning, &packing, &request);
+    }
+
+    fn tell_batch(&self, planning: &Planning, request: &Request) {
+        let Some((batch, waited)) = &request.batch else { return };
+        let pods = planning.problem.pods.iter().filter(|pod| batch.contains(&pod.uid));
+        let names: Vec<_> = pods.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+        if !names.is_empty() {
+            let (pods, seconds) = (names.len(), waited.as_secs_f64());
+            self.desk.tell_in(Story::Batched { pods, names: Names::first(5, names), seconds }, request.trace);
+        }
+    }
+
+    fn tell_skipped(&mut self, planning: &Planning, request: &Request) {
+        let skipped: BTreeMap<_, _> =
+            planning.skipped.iter().map(|skipped| (skipped.pool.clone(), skipped.why.clone())).collect();
+        for (pool, why) in &skipped {
+            if self.skipped.get(pool) != Some(why) {
+                let story = Story::PoolSkipped { node_pool: pool.clone(), why: why.clone() };
+                self.desk.tell_in(story, request.trace);
+            }
+        }
+        self.skipped = skipped;
+    }
+
+    /// One story for all claims of a pool with the same options.
+    fn tell_packing(&self, planning: &Planning, packing: &Packing, request: &Request) {
+        let mut alike: BTreeMap<(usize, Vec<usize>), (usize, usize, f64)> = BTreeMap::new();
+        for claim in &packing.claims {
+            let options = claim.options.iter().map(|option| option.instance_type).collect();
+            let sum = alike.entry((claim.pool, options)).or_default();
+            *sum = (sum.0 + 1, sum.1 + claim.pods.len(), sum.2 + claim.price);
+        }
+        for ((pool, options), (nodes, pods, price)) in alike {
+            let types = options.iter().map(|index| planning.problem.instance_types[*index].name.clone());
+            let instance_types = Names::first(NAMED, types);
+            let node_pool = planning.pools[pool].name_any();
+            self.desk.tell_in(Story::PackingComputed { nodes, pods, node_pool, price, instance_types }, request.trace);
+        }
+        let fitting: usize = packing.on_existing.iter().map(|(_, pods)| pods.len()).sum();
+        if fitting > 0 {
+            let nodes = packing.on_existing.iter().map(|(node, _)| planning.existing[*node].name.clone());
+            let story = Story::FitsExisting { pods: fitting, nodes: Names::first(NAMED, nodes) };
+            self.desk.tell_in(story, request.trace);
+        }
+    }
+
+    fn tell_nominations(&self, planning: &Planning, packing: &Packing, orders: &[crate::messages::LaunchOrder]) {
+        let nominate = |pods: &[usize], on: String| {
+            for pod in pods.iter().map(|pod| &planning.problem.pods[*pod]) {
+                let message = format!("Pod should schedule on: {on}");
+                self.links.recorder.do_send(Record::normal(object::pod(pod), "Nominated", message));
+            }
+        };
+        for (claim, order) in packing.claims.iter().zip(orders) {
+            nominate(&claim.pods, format!("nodeclaim/{}", order.claim.name_any()));
+        }
+        for (node, pods) in &packing.on_existing {
+            let node = &planning.existing[*node];
+            let kind = if node.node_name().is_some() { "node" } else { "nodeclaim" };
+            nominate(pods, format!("{kind}/{}", node.name));
+        }
+    }
+
+    fn tell_left_over(&mut self, planning: &Planning, packing: &Packing, request: &Request) {
+        let mut left_over = BTreeMap::new();
+        for (pod, reason) in &packing.unscheduled {
+            let pod = &planning.problem.pods[*pod];
+            let error = reason.to_string();
+            if self.left_over.get(&pod.uid) != Some(&error) {
+                let story =
+                    Story::Unschedulable { pod: format!("{}/{}", pod.namespace, pod.name), error: error.clone() };
+                self.desk.tell_in(story, request.trace);
+                let message = format!("Failed to schedule pod, {error}");
+                let event = Record::warning(object::pod(pod), "FailedScheduling", message).quiet_for(FAILED_QUIET);
+                self.links.recorder.do_send(event);
+            }
+            left_over.insert(pod.uid.clone(), error);
+        }
+        self.left_over = left_over;
+    }
+}
+
+/// Waits until the cluster and the catalogue are known and pools have had time to become ready, then packs.
+async fn compute(links: PackerLinks, solver: Arc<dyn Solver>, mut input: PlanningInput, desk: Desk) -> Option<Solved> {
+    let mut unsettled = 0;
+    loop {
+        let Some(snapshot) = links.cluster.send(TakeSnapshot).await.ok()? else {
+            tokio::time::sleep(SETTLE).await;
+            continue;
+        };
+        let in_use = snapshot.classes_in_use();
+        let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+        let Some(types) = links.catalogue.send(InstanceTypesFor { classes }).await.ok()? else {
+            tokio::time::sleep(SETTLE).await;
+            continue;
+        };
+        input.instance_types = types;
+        input.now = desk.now();
+        let mut planning = snapshot.planning(&input);
+        if planning.unsettled && unsettled < LONGEST_UNSETTLED && !planning.problem.pods.is_empty() {
+            unsettled += 1;
+            tokio::time::sleep(SETTLE).await;
+            continue;
+        }
+        let problem = std::mem::take(&mut planning.problem);
+        let packing = if problem.pods.is_empty() {
+            Packing::default()
+        } else {
+            solver.solve(problem.clone(), Options::default()).await
+        };
+        planning.problem = problem;
+        return Some(Solved { snapshot, planning, packing });
+    }
+}

@@ -1,0 +1,90 @@
+//! A packing turned into claims: names, types, requests. Pure but for the seeded names.
+
+use std::collections::BTreeSet;
+
+use dovetail_api::names::annotations;
+use dovetail_core::Resources;
+use dovetail_core::cluster_state::{JoinedNode, Planning, Snapshot, Target};
+use dovetail_core::lifecycle::claim::{ClaimPlan, node_claim};
+use dovetail_core::pack::PlannedClaim;
+use dovetail_core::resources::NODES;
+use kube::ResourceExt;
+
+use crate::messages::{LaunchOrder, Term};
+
+/// Letters of Kubernetes' generated names: no vowels, nothing that looks like something else.
+const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// How many of them follow the pool's name.
+const SUFFIX: usize = 5;
+
+/// What a packing's indices mean.
+pub struct Plans<'a> {
+    /// The cluster that it was computed for.
+    pub snapshot: &'a Snapshot,
+    /// The problem.
+    pub planning: &'a Planning,
+    /// The leader's term.
+    pub term: Term,
+}
+
+impl Plans<'_> {
+    /// The claim of a planned node, under a name that no claim has. `None` for a pool that is not there.
+    pub fn order(&self, planned: &PlannedClaim, traceparent: &str, rng: &mut fastrand::Rng) -> Option<LaunchOrder> {
+        let pool = self.planning.pools.get(planned.pool)?;
+        let name = self.free_name(&pool.name_any(), rng);
+        let class = self.snapshot.classes.get(&pool.spec.template.spec.node_class_ref.name);
+        let class_hash = class.and_then(|class| class.annotations().get(annotations::NODE_CLASS_HASH));
+        let claim = node_claim(ClaimPlan {
+            name: &name,
+            pool,
+            requirements: &planned.requirements,
+            instance_types: planned
+                .options
+                .iter()
+                .map(|option| self.planning.problem.instance_types[option.instance_type].name.clone())
+                .collect(),
+            requests: &planned.requests,
+            term: self.term.0,
+            traceparent,
+            class_hash: class_hash.map(String::as_str),
+        });
+        Some(LaunchOrder { claim, pods: planned.pods.len() })
+    }
+
+    /// Uids of pods of the problem.
+    pub fn uids(&self, pods: &[usize]) -> Vec<String> {
+        pods.iter().map(|pod| self.planning.problem.pods[*pod].uid.clone()).collect()
+    }
+
+    /// The most that the instance may have: what counts against the pool's limits until the cloud has answered.
+    pub fn most_capacity(&self, planned: &PlannedClaim) -> Resources {
+        let mut most = Resources::new();
+        for option in &planned.options {
+            most.max(&self.planning.problem.instance_types[option.instance_type].capacity);
+        }
+        most.set(NODES, 1);
+        most
+    }
+
+    fn free_name(&self, pool: &str, rng: &mut fastrand::Rng) -> String {
+        let taken: BTreeSet<&String> = self.snapshot.claims.keys().collect();
+        loop {
+            let suffix: String = (0..SUFFIX).map(|_| LETTERS[rng.usize(..LETTERS.len())] as char).collect();
+            let name = format!("{pool}-{suffix}");
+            if !taken.contains(&name) {
+                return name;
+            }
+        }
+    }
+}
+
+/// Where pods planned on an existing node are expected: at its claim until it is ready for pods, which may take longer
+/// than kube-scheduler is given for a ready node.
+pub fn target(node: &JoinedNode) -> Target {
+    match (node.claim_name(), node.node_name()) {
+        (Some(claim), _) if !node.initialized => Target::Claim(claim.to_owned()),
+        (_, Some(name)) => Target::Node(name.to_owned()),
+        (Some(claim), None) => Target::Claim(claim.to_owned()),
+        (None, None) => Target::Node(node.name.clone()),
+    }
+}

@@ -1,0 +1,143 @@
+//! Watches Pods on every replica: passes each on to the cluster state, and on the leader says which have begun to wait
+//! for a node, which are bound and which are gone. On a standby it keeps its list and says nothing.
+//!
+//! At the mailbox's bound: the watch is the only sender of many messages, and it is read no faster than the handler
+//! runs, as both share this actor's turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use actix::prelude::*;
+use dovetail_core::cluster_state::is_provisionable;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client};
+use kube_runtime::watcher::Event;
+use serde_json::json;
+
+use crate::cluster_watcher::ClusterWatcher;
+use crate::desk::Desk;
+use crate::messages::{AttachPods, Detach, Observe, PodBound, PodGone, PodPending, PodSeen, TraceContext};
+use crate::watch::watch;
+
+/// See the module.
+pub struct PodWatcher {
+    desk: Desk,
+    client: Client,
+    cluster: Addr<ClusterWatcher>,
+    rng: fastrand::Rng,
+    /// Pods that wait for a node, by uid, with the trace that each began.
+    waiting: BTreeMap<String, TraceContext>,
+    /// While a list starts over: what it has shown.
+    listing: Option<BTreeSet<String>>,
+    leader: Option<AttachPods>,
+}
+
+impl PodWatcher {
+    /// A watcher that passes pods on to `cluster`.
+    pub fn new(desk: &Desk, client: Client, cluster: Addr<ClusterWatcher>) -> Self {
+        let desk = desk.of("pod_watcher");
+        let rng = desk.rng("trace");
+        Self { desk, client, cluster, rng, waiting: BTreeMap::new(), listing: None, leader: None }
+    }
+}
+
+impl Actor for PodWatcher {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let this = ctx.address();
+        let pods = Api::<Pod>::all(self.client.clone());
+        ctx.spawn(watch(pods, self.desk.clone(), "pods", move |event| this.do_send(Seen(event))).into_actor(self));
+    }
+}
+
+/// The watch has said something.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Seen(Event<Pod>);
+
+impl Handler<Seen> for PodWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(mut event): Seen, _: &mut Self::Context) {
+        if let Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod) = &mut event {
+            pod.metadata.managed_fields = None;
+        }
+        // First the state, then the news: who packs because of the news finds the pod in the state.
+        self.cluster.do_send(PodSeen(event.clone()));
+        match event {
+            Event::Init => self.listing = Some(BTreeSet::new()),
+            Event::InitApply(pod) | Event::Apply(pod) => self.seen(&pod),
+            Event::Delete(pod) => self.gone(&pod.metadata.uid.unwrap_or_default()),
+            Event::InitDone => {
+                let seen = self.listing.take().unwrap_or_default();
+                let missed: Vec<_> = self.waiting.keys().filter(|uid| !seen.contains(*uid)).cloned().collect();
+                missed.iter().for_each(|uid| self.gone(uid));
+            }
+        }
+    }
+}
+
+impl Handler<AttachPods> for PodWatcher {
+    type Result = ();
+
+    fn handle(&mut self, leader: AttachPods, _: &mut Self::Context) {
+        for (uid, trace) in &self.waiting {
+            leader.pending.do_send(PodPending { uid: uid.clone(), trace: *trace });
+        }
+        self.leader = Some(leader);
+    }
+}
+
+impl Handler<Detach> for PodWatcher {
+    type Result = ();
+
+    fn handle(&mut self, _: Detach, _: &mut Self::Context) {
+        self.leader = None;
+    }
+}
+
+impl Handler<Observe> for PodWatcher {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(json!({"waiting": self.waiting.len(), "speaks": self.leader.is_some()}))
+    }
+}
+
+impl PodWatcher {
+    fn seen(&mut self, pod: &Pod) {
+        let Some(uid) = pod.metadata.uid.clone() else { return };
+        if let Some(listing) = &mut self.listing {
+            listing.insert(uid.clone());
+        }
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        if is_provisionable(pod) {
+            self.waits(uid);
+        } else if node.is_empty() {
+            self.gone(&uid);
+        } else if self.waiting.remove(&uid).is_some()
+            && let Some(leader) = &self.leader
+        {
+            leader.bound.iter().for_each(|to| to.do_send(PodBound { uid: uid.clone(), node: node.clone() }));
+        }
+    }
+
+    fn waits(&mut self, uid: String) {
+        if self.waiting.contains_key(&uid) {
+            return;
+        }
+        let trace = TraceContext::root(&mut self.rng);
+        self.waiting.insert(uid.clone(), trace);
+        if let Some(leader) = &self.leader {
+            leader.pending.do_send(PodPending { uid, trace });
+        }
+    }
+
+    fn gone(&mut self, uid: &str) {
+        if self.waiting.remove(uid).is_some()
+            && let Some(leader) = &self.leader
+        {
+            leader.gone.iter().for_each(|to| to.do_send(PodGone { uid: uid.to_owned() }));
+        }
+    }
+}

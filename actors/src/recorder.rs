@@ -1,0 +1,188 @@
+//! Writes Kubernetes events, each once in its quiet time, one after the other (core spec 7.2). Events are for people: one
+//! that cannot be written soon is dropped and counted.
+//!
+//! At the mailbox's bound: beyond [`MOST_WAITING`] events waiting the newest is dropped.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use actix::prelude::*;
+use k8s_openapi::api::core::v1::{Event, EventSource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+
+use crate::desk::Desk;
+use crate::messages::{Observe, Record};
+
+/// Events that may wait.
+const MOST_WAITING: usize = 1000;
+/// Quiet times remembered; above that those that are over are forgotten.
+const MOST_QUIET: usize = 20_000;
+/// Nominated is said at most this often a second, after a burst of twice as many (core spec 7.2).
+const NOMINATED_RATE: f64 = 5.0;
+/// How long one write may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// See the module.
+pub struct Recorder {
+    desk: Desk,
+    client: Client,
+    rng: fastrand::Rng,
+    waiting: VecDeque<Event>,
+    writing: bool,
+    /// Until when an event is not said again, by object, reason and message.
+    quiet: BTreeMap<(String, &'static str, String), Duration>,
+    /// Tokens of the bucket for Nominated, and when it was last filled.
+    nominated: (f64, Duration),
+    written: u64,
+    dropped: u64,
+}
+
+impl Recorder {
+    /// A recorder that has said nothing.
+    pub fn new(desk: &Desk, client: Client) -> Self {
+        let desk = desk.of("recorder");
+        let (rng, now) = (desk.rng("names"), desk.now());
+        Self {
+            desk,
+            client,
+            rng,
+            waiting: VecDeque::new(),
+            writing: false,
+            quiet: BTreeMap::new(),
+            nominated: (2.0 * NOMINATED_RATE, now),
+            written: 0,
+            dropped: 0,
+        }
+    }
+}
+
+impl Actor for Recorder {
+    type Context = Context<Self>;
+}
+
+impl Handler<Record> for Recorder {
+    type Result = ();
+
+    fn handle(&mut self, record: Record, ctx: &mut Self::Context) {
+        if self.is_quiet(&record) || !self.within_rate(record.reason) {
+            return;
+        }
+        if self.waiting.len() >= MOST_WAITING {
+            self.dropped += 1;
+            return;
+        }
+        let event = self.event(record);
+        self.waiting.push_back(event);
+        self.write(ctx);
+    }
+}
+
+impl Handler<Observe> for Recorder {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(json!({"waiting": self.waiting.len(), "written": self.written, "dropped": self.dropped}))
+    }
+}
+
+impl Recorder {
+    fn is_quiet(&mut self, record: &Record) -> bool {
+        let now = self.desk.now();
+        if self.quiet.len() >= MOST_QUIET {
+            self.quiet.retain(|_, until| *until > now);
+        }
+        let key = (record.object.uid.clone().unwrap_or_default(), record.reason, record.message.clone());
+        if self.quiet.get(&key).is_some_and(|until| *until > now) {
+            return true;
+        }
+        self.quiet.insert(key, now + record.quiet);
+        false
+    }
+
+    fn within_rate(&mut self, reason: &str) -> bool {
+        if reason != "Nominated" {
+            return true;
+        }
+        let now = self.desk.now();
+        let (tokens, filled) = self.nominated;
+        let refilled = now.saturating_sub(filled).as_secs_f64() * NOMINATED_RATE;
+        let tokens = (tokens + refilled).min(2.0 * NOMINATED_RATE);
+        let within = tokens >= 1.0;
+        self.nominated = (if within { tokens - 1.0 } else { tokens }, now);
+        within
+    }
+
+    fn event(&mut self, record: Record) -> Event {
+        let namespace = record.object.namespace.clone().unwrap_or_else(|| "default".into());
+        let name = format!("{}.{:016x}", record.object.name.as_deref().unwrap_or_default(), self.rng.u64(..));
+        let now = Some(Time(self.desk.wall()));
+        Event {
+            metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..ObjectMeta::default() },
+            involved_object: record.object,
+            type_: Some(if record.warning { "Warning" } else { "Normal" }.into()),
+            reason: Some(record.reason.into()),
+            message: Some(record.message),
+            source: Some(EventSource { component: Some("karpenter".into()), host: None }),
+            reporting_component: Some("karpenter".into()),
+            reporting_instance: Some(self.desk.identity.to_string()),
+            first_timestamp: now.clone(),
+            last_timestamp: now,
+            count: Some(1),
+            ..Event::default()
+        }
+    }
+
+    fn write(&mut self, ctx: &mut Context<Self>) {
+        if self.writing {
+            return;
+        }
+        let Some(event) = self.waiting.pop_front() else { return };
+        self.writing = true;
+        let namespace = event.metadata.namespace.clone().unwrap_or_default();
+        let api = Api::<Event>::namespaced(self.client.clone(), &namespace);
+        let writing = async move {
+            let create = api.create(&PostParams::default(), &event).await;
+            create.is_ok()
+        };
+        let writing = async move { tokio::time::timeout(PATIENCE, writing).await.unwrap_or(false) };
+        ctx.spawn(writing.into_actor(self).map(|written, recorder, ctx| {
+            recorder.writing = false;
+            *(if written { &mut recorder.written } else { &mut recorder.dropped }) += 1;
+            recorder.write(ctx);
+        }));
+    }
+}
+
+/// References to objects, as events carry them.
+pub mod object {
+    use dovetail_api::v1::NodeClaim;
+    use dovetail_core::Pod;
+    use k8s_openapi::api::core::v1::ObjectReference;
+    use kube::ResourceExt;
+
+    /// A pod.
+    pub fn pod(pod: &Pod) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Pod".into()),
+            name: Some(pod.name.clone()),
+            namespace: Some(pod.namespace.clone()),
+            uid: Some(pod.uid.clone()),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// A NodeClaim.
+    pub fn claim(claim: &NodeClaim) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("karpenter.sh/v1".into()),
+            kind: Some("NodeClaim".into()),
+            name: Some(claim.name_any()),
+            uid: claim.uid(),
+            ..ObjectReference::default()
+        }
+    }
+}

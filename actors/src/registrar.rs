@@ -1,0 +1,399 @@
+//! Takes claims from Launched to Registered to Initialized as their Nodes appear, gives up those that take too long, and
+//! tells when the last pod of a plan is bound. What to do is decided by `dovetail_core::lifecycle`; here it is done.
+//!
+//! At the mailbox's bound: a claim is worked on by one effect at a time; what changes meanwhile is looked at afterwards.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::v1::NodeClaim;
+use dovetail_cloud::Cloud;
+use dovetail_core::cluster_state::Target;
+use dovetail_core::lifecycle::claim::from_quantities;
+use dovetail_core::lifecycle::{self, Decision, Stage, Timeout, Writes};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::backoff::Backoff;
+use crate::calls::{CallError, Calls};
+use crate::claims::Claims;
+use crate::cluster_watcher::ClusterWatcher;
+use crate::desk::Desk;
+use crate::messages::{
+    ClaimChanged, ClaimGone, Expect, NodeChanged, NodeGone, Observe, PackNow, Planned, PodBound, PodGone, Record,
+    TraceContext, Wrote,
+};
+use crate::nodes::Nodes;
+use crate::packer::Packer;
+use crate::recorder::{Recorder, object};
+use crate::story::Story;
+
+/// Time-outs are looked for this often.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Whom the registrar speaks to.
+#[derive(Clone)]
+pub struct RegistrarLinks {
+    /// For read-your-writes.
+    pub cluster: Addr<ClusterWatcher>,
+    /// For pods whose claim is given up.
+    pub packer: Addr<Packer>,
+    /// For events.
+    pub recorder: Addr<Recorder>,
+    /// For instances of claims given up.
+    pub cloud: Arc<dyn Cloud>,
+    /// For claims and Nodes.
+    pub calls: Calls,
+}
+
+/// See the module.
+pub struct Registrar {
+    desk: Desk,
+    links: RegistrarLinks,
+    claims: BTreeMap<String, Arc<NodeClaim>>,
+    nodes: BTreeMap<String, Arc<Node>>,
+    /// Names of Nodes by provider id.
+    by_provider: BTreeMap<String, BTreeSet<String>>,
+    /// Names of claims by provider id.
+    claim_of: BTreeMap<String, String>,
+    busy: BTreeSet<String>,
+    /// Claims that changed while they were worked on.
+    again: BTreeSet<String>,
+    /// Pods that each target waits for, how many it got, and the plan's trace.
+    plans: BTreeMap<Target, PlanState>,
+    passed: BTreeMap<&'static str, u64>,
+}
+
+/// A plan whose pods are not all bound.
+struct PlanState {
+    waiting: BTreeSet<String>,
+    bound: usize,
+    node: String,
+    trace: TraceContext,
+}
+
+impl Registrar {
+    /// A registrar that knows no claim.
+    pub fn new(desk: &Desk, links: RegistrarLinks) -> Self {
+        Self {
+            desk: desk.of("registrar"),
+            links,
+            claims: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            by_provider: BTreeMap::new(),
+            claim_of: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            again: BTreeSet::new(),
+            plans: BTreeMap::new(),
+            passed: BTreeMap::new(),
+        }
+    }
+}
+
+impl Actor for Registrar {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(LOOK, |registrar, ctx| {
+            let unfinished = |claim: &NodeClaim| lifecycle::stage(claim) != Some(Stage::Initialized);
+            let names: Vec<_> =
+                registrar.claims.iter().filter(|(_, claim)| unfinished(claim)).map(|(name, _)| name.clone()).collect();
+            names.iter().for_each(|name| registrar.look(name, ctx));
+        });
+    }
+}
+
+impl Handler<ClaimChanged> for Registrar {
+    type Result = ();
+
+    fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
+        let name = claim.name_any();
+        if let Some(status) = claim.status.as_ref().filter(|status| !status.provider_id.is_empty()) {
+            self.claim_of.insert(status.provider_id.clone(), name.clone());
+        }
+        self.claims.insert(name.clone(), claim);
+        self.look(&name, ctx);
+    }
+}
+
+impl Handler<ClaimGone> for Registrar {
+    type Result = ();
+
+    fn handle(&mut self, gone: ClaimGone, _: &mut Self::Context) {
+        if let Some(claim) = self.claims.remove(&gone.name) {
+            let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
+            self.claim_of.remove(provider_id);
+        }
+        self.plans.remove(&Target::Claim(gone.name));
+    }
+}
+
+impl Handler<NodeChanged> for Registrar {
+    type Result = ();
+
+    fn handle(&mut self, NodeChanged(node): NodeChanged, ctx: &mut Self::Context) {
+        let (name, provider_id) = (node.name_any(), provider_id(&node));
+        self.nodes.insert(name.clone(), node);
+        if provider_id.is_empty() {
+            return;
+        }
+        self.by_provider.entry(provider_id.clone()).or_default().insert(name);
+        if let Some(claim) = self.claim_of.get(&provider_id).cloned() {
+            self.look(&claim, ctx);
+        }
+    }
+}
+
+impl Handler<NodeGone> for Registrar {
+    type Result = ();
+
+    fn handle(&mut self, gone: NodeGone, _: &mut Self::Context) {
+        let Some(node) = self.nodes.remove(&gone.name) else { return };
+        let provider_id = provider_id(&node);
+        if let Some(names) = self.by_provider.get_mut(&provider_id) {
+            names.remove(&gone.name);
+            if names.is_empty() {
+                self.by_provider.remove(&provider_id);
+            }
+        }
+        self.plans.remove(&Target::Node(gone.name));
+    }
+}
+
+impl Handler<Planned> for Registrar {
+    type Result = ();
+
+    fn handle(&mut self, planned: Planned, _: &mut Self::Context) {
+        for plan in self.plans.values_mut() {
+            plan.waiting.retain(|uid| !planned.pods.contains(uid));
+        }
+        self.plans.retain(|_, plan| !plan.waiting.is_empty());
+        let plan = self.plans.entry(planned.target).or_insert_with(|| PlanState {
+            waiting: BTreeSet::new(),
+            bound: 0,
+            node: String::new(),
+            trace: planned.trace,
+        });
+        plan.waiting.extend(planned.pods);
+    }
+}
+
+impl Handler<PodBound> for Registrar {
+    type Result = ();
+
+    fn handle(&mut self, pod: PodBound, _: &mut Self::Context) {
+        self.settle(&pod.uid, Some(&pod.node));
+    }
+}
+
+impl Handler<PodGone> for Registrar {
+    type Result = ();
+
+    fn handle(&mut self, pod: PodGone, _: &mut Self::Context) {
+        self.settle(&pod.uid, None);
+    }
+}
+
+impl Handler<Observe> for Registrar {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(json!({
+            "claims": self.claims.len(), "nodes": self.nodes.len(), "busy": self.busy.len(),
+            "plans": self.plans.len(), "passed": self.passed,
+        }))
+    }
+}
+
+impl Registrar {
+    /// A pod of a plan is bound or gone; the last bound one is told of.
+    fn settle(&mut self, uid: &str, node: Option<&str>) {
+        let Some((target, plan)) = self.plans.iter_mut().find(|(_, plan)| plan.waiting.contains(uid)) else { return };
+        plan.waiting.remove(uid);
+        if let Some(node) = node {
+            plan.bound += 1;
+            node.clone_into(&mut plan.node);
+        }
+        if !plan.waiting.is_empty() {
+            return;
+        }
+        let target = target.clone();
+        let Some(plan) = self.plans.remove(&target).filter(|plan| plan.bound > 0) else { return };
+        let node_claim = match &target {
+            Target::Claim(name) => name.clone(),
+            Target::Node(name) => self.claim_on(name).unwrap_or_default(),
+        };
+        self.desk.tell_in(Story::Bound { pods: plan.bound, node: plan.node, node_claim }, plan.trace);
+    }
+
+    fn claim_on(&self, node: &str) -> Option<String> {
+        self.claim_of.get(&provider_id(self.nodes.get(node)?)).cloned()
+    }
+
+    /// Decides a claim's next step and does it.
+    fn look(&mut self, name: &str, ctx: &mut Context<Self>) {
+        if self.busy.contains(name) {
+            self.again.insert(name.to_owned());
+            return;
+        }
+        let Some(claim) = self.claims.get(name).cloned() else { return };
+        let nodes = self.nodes_of(&claim);
+        let refs: Vec<&Node> = nodes.iter().map(AsRef::as_ref).collect();
+        match lifecycle::next(&claim, &refs, self.desk.wall()) {
+            Decision::Write(writes) => self.write(name, *writes, ctx),
+            Decision::GiveUp(timeout) => self.give_up(&claim, timeout, ctx),
+            Decision::Wait(_) | Decision::Leaving | Decision::Settled => {}
+        }
+    }
+
+    fn nodes_of(&self, claim: &NodeClaim) -> Vec<Arc<Node>> {
+        let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
+        let names = self.by_provider.get(provider_id).filter(|_| !provider_id.is_empty());
+        names.into_iter().flatten().filter_map(|name| self.nodes.get(name).cloned()).collect()
+    }
+
+    fn write(&mut self, name: &str, writes: Writes, ctx: &mut Context<Self>) {
+        self.busy.insert(name.to_owned());
+        let name = name.to_owned();
+        let writing = write(self.links.clone(), writes.clone()).into_actor(self);
+        ctx.spawn(writing.map(move |written, registrar, ctx| {
+            registrar.busy.remove(&name);
+            match written {
+                Ok((node, claim)) => registrar.written(node, claim, &writes),
+                // What is there now is read by the effect and comes as a change; nothing is lost by waiting for it.
+                Err(CallError::Deposed) => return,
+                Err(_) => {}
+            }
+            registrar.again.remove(&name);
+            registrar.look(&name, ctx);
+        }));
+    }
+
+    fn written(&mut self, node: Option<Arc<Node>>, claim: Arc<NodeClaim>, writes: &Writes) {
+        if let Some(node) = node {
+            self.nodes.insert(node.name_any(), node);
+        }
+        self.claims.insert(claim.name_any(), claim.clone());
+        self.tell(&claim, writes);
+    }
+
+    fn tell(&mut self, claim: &NodeClaim, writes: &Writes) {
+        let written = claim.annotations().get(dovetail_api::names::annotations::TRACEPARENT);
+        let trace = written.and_then(|text| TraceContext::parse(text));
+        let (node_claim, status) = (claim.name_any(), claim.status.clone().unwrap_or_default());
+        let node = status.node_name.clone();
+        if writes.guard_missing {
+            let message = format!("Node {node} joined without the taint karpenter.sh/unregistered:NoExecute");
+            self.links.recorder.do_send(Record::warning(object::claim(claim), "UnregisteredTaintMissing", message));
+            self.desk.tell_in(Story::GuardMissing { node_claim: node_claim.clone(), node: node.clone() }, trace);
+        }
+        match writes.passes {
+            Some(Stage::Registered) => {
+                *self.passed.entry("registered").or_default() += 1;
+                let provider_id = status.provider_id;
+                self.desk.tell_in(Story::Registered { node_claim, node, provider_id }, trace);
+            }
+            Some(Stage::Initialized) => {
+                *self.passed.entry("initialized").or_default() += 1;
+                let settings = &self.desk.settings;
+                let until = self.desk.now() + (settings.batch_max * 2).max(Duration::from_secs(10));
+                self.links.cluster.do_send(Expect { claim: node_claim.clone(), until });
+                let allocatable = from_quantities(&status.allocatable).to_string();
+                self.desk.tell_in(Story::Initialized { node_claim, node, allocatable }, trace);
+            }
+            Some(Stage::Launched) | None => {}
+        }
+    }
+
+    fn give_up(&mut self, claim: &Arc<NodeClaim>, timeout: Timeout, ctx: &mut Context<Self>) {
+        let name = claim.name_any();
+        self.busy.insert(name.clone());
+        let (node_claim, reason) = (name.clone(), timeout.reason().to_owned());
+        self.desk.tell(Story::GaveUp { node_claim, reason });
+        let ending = give_up(self.links.clone(), self.desk.clone(), claim.clone()).into_actor(self);
+        ctx.spawn(ending.map(move |ended, registrar, _| {
+            registrar.busy.remove(&name);
+            if ended.is_ok() {
+                registrar.links.cluster.do_send(Wrote::ClaimGone(name));
+                let trace = TraceContext::root(&mut registrar.desk.rng("give up"));
+                registrar.links.packer.do_send(PackNow { term: registrar.desk.term, trace });
+            }
+        }));
+    }
+}
+
+fn provider_id(node: &Node) -> String {
+    node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default()
+}
+
+/// Writes Node and claim, in this order: a claim is never said to be further than its Node.
+async fn write(links: RegistrarLinks, writes: Writes) -> Result<(Option<Arc<Node>>, Arc<NodeClaim>), CallError> {
+    let node = match &writes.node {
+        Some(wanted) => match Nodes::new(links.calls.clone()).write(wanted).await {
+            Ok(node) => {
+                let node = Arc::new(node);
+                links.cluster.do_send(Wrote::Node(node.clone()));
+                Some(node)
+            }
+            Err(CallError::Conflict(message)) => {
+                if let Ok(there) = Nodes::new(links.calls.clone()).get(&wanted.name_any()).await {
+                    links.cluster.do_send(Wrote::Node(Arc::new(there)));
+                }
+                return Err(CallError::Conflict(message));
+            }
+            Err(error) => return Err(error),
+        },
+        None => None,
+    };
+    let wanted = &writes.claim;
+    let claims = Claims::new(links.calls.clone());
+    match claims.write_status(wanted).await {
+        Ok(claim) => {
+            let claim = Arc::new(claim);
+            links.cluster.do_send(Wrote::Claim(claim.clone()));
+            Ok((node, claim))
+        }
+        Err(CallError::Conflict(message)) => {
+            if let Ok(there) = claims.get(&wanted.name_any()).await {
+                links.cluster.do_send(Wrote::Claim(Arc::new(there)));
+            }
+            Err(CallError::Conflict(message))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Ends whatever instance the claim has or may have, then the claim.
+async fn give_up(links: RegistrarLinks, desk: Desk, claim: Arc<NodeClaim>) -> Result<(), CallError> {
+    let mut backoff = Backoff::cloud(desk.rng(&claim.name_any()));
+    while !end_instances(&*links.cloud, &claim).await {
+        if !links.calls.may_act() {
+            return Err(CallError::Deposed);
+        }
+        tokio::time::sleep(backoff.pause()).await;
+    }
+    Claims::new(links.calls.clone()).delete_without_instance(&claim).await
+}
+
+/// Whether the claim has no instance that goes on.
+async fn end_instances(cloud: &dyn Cloud, claim: &NodeClaim) -> bool {
+    let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
+    let mut ids: Vec<String> = dovetail_api::names::instance_id(provider_id).map(str::to_owned).into_iter().collect();
+    if let Some(token) = claim.annotations().get(dovetail_api::names::annotations::LAUNCH_TOKEN) {
+        match cloud.instances_with_token(token).await {
+            Ok(found) => ids.extend(found.into_iter().filter(|one| !one.is_terminating()).map(|one| one.id)),
+            Err(_) => return false,
+        }
+    }
+    ids.sort();
+    ids.dedup();
+    for id in &ids {
+        if cloud.terminate(id).await.is_err_and(|error| !error.is_not_found()) {
+            return false;
+        }
+    }
+    true
+}

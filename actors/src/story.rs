@@ -1,0 +1,178 @@
+//! Happenings, typed: a stable name, fields, and the line that a person reads (core spec 8, and the posts' log).
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// How loud a happening is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// For who looks for it.
+    Debug,
+    /// The story itself.
+    Info,
+    /// Somebody has to do something.
+    Error,
+}
+
+/// Names, at most some of them, and how many more there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Names {
+    /// The first.
+    pub named: Vec<String>,
+    /// How many are not named.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub others: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+impl Names {
+    /// At most `most` of the names.
+    pub fn first<S: Into<String>>(most: usize, names: impl IntoIterator<Item = S>) -> Self {
+        let mut names = names.into_iter();
+        let named = names.by_ref().take(most).map(Into::into).collect();
+        Self { named, others: names.count() }
+    }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.named.join(", "))?;
+        if self.others > 0 { write!(f, " and {} other(s)", self.others) } else { Ok(()) }
+    }
+}
+
+macro_rules! stories {
+    ($($(#[$doc:meta])* $name:ident $event:literal $level:ident { $($field:ident: $type:ty),* $(,)? } => $line:expr;)*) => {
+        /// A happening.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(tag = "event")]
+        #[allow(missing_docs)] // a field's name and its place in the line say what it is
+        pub enum Story {
+            $($(#[$doc])* #[serde(rename = $event)] $name { $($field: $type),* },)*
+        }
+
+        impl Story {
+            /// The happening's stable name.
+            pub fn event(&self) -> &'static str {
+                match self { $(Self::$name { .. } => $event,)* }
+            }
+
+            /// How loud it is.
+            pub fn level(&self) -> Level {
+                match self { $(Self::$name { .. } => Level::$level,)* }
+            }
+
+            /// Every name that there is.
+            pub const EVENTS: &'static [&'static str] = &[$($event),*];
+        }
+
+        impl fmt::Display for Story {
+            #[allow(unused_variables)]
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self { $(Self::$name { $($field),* } => f.write_str(&$line),)* }
+            }
+        }
+    };
+}
+
+stories! {
+    /// A replica has started.
+    Starting "starting" Info { identity: String, cluster: String } => format!("starting {identity} for cluster {cluster}");
+    /// Another replica leads.
+    Standby "standby" Info { holder: String } => if holder.is_empty() { String::from("standing by") } else { format!("standing by, {holder} leads") };
+    /// This replica leads.
+    Elected "elected" Info { lease: String } => format!("elected by lease {lease}");
+    /// It no longer does.
+    Deposed "deposed" Info { why: String } => format!("deposed: {why}");
+    /// Everything has been listed once.
+    Synced "synced" Debug { pods: usize, nodes: usize, node_claims: usize } => format!("cluster state synced: {pods} pods, {nodes} nodes, {node_claims} nodeclaims");
+    /// Ready for pods.
+    Waiting "waiting" Info {} => String::from("waiting for unschedulable pods");
+    /// A window has closed.
+    Batched "batched" Info { pods: usize, names: Names, seconds: f64 } => format!("batched {pods} pods in {seconds:.1}s");
+    /// A packing has been computed.
+    PackingComputed "packing_computed" Info { nodes: usize, pods: usize, node_pool: String, price: f64, instance_types: Names } =>
+        format!("computed packing of {nodes} node(s) for {pods} pod(s) with instance type option(s) {instance_types}");
+    /// Pods fit on nodes that are there or on their way.
+    FitsExisting "fits_existing" Info { pods: usize, nodes: Names } => format!("{pods} pod(s) fit on {nodes}");
+    /// A pod gets no node.
+    Unschedulable "unschedulable" Error { pod: String, error: String } => format!("could not schedule pod {pod}: {error}");
+    /// A pool takes no part.
+    PoolSkipped "pool_skipped" Error { node_pool: String, why: String } => format!("nodepool {node_pool} is left out: {why}");
+    /// A claim has been created.
+    ClaimCreated "nodeclaim_created" Info { node_claim: String, node_pool: String, pods: usize, requests: String, instance_types: Names } =>
+        format!("created nodeclaim {node_claim} of nodepool {node_pool} requesting {requests}, instance types {instance_types}");
+    /// The cloud has made its instance.
+    Launched "launched" Info { node_claim: String, instance: String, provider_id: String, instance_type: String, zone: String, capacity_type: String, hostname: String, allocatable: String } =>
+        format!("launched instance {instance}, type {instance_type}, zone {zone}, capacityType {capacity_type}, hostname {hostname}");
+    /// An instance of an earlier call has been found and given to its claim.
+    Adopted "adopted" Info { node_claim: String, instance: String } => format!("found instance {instance} of nodeclaim {node_claim} by its launch token");
+    /// A launch failed.
+    LaunchFailed "launch_failed" Error { node_claim: String, error: String, reason: String, retry: bool } =>
+        format!("could not launch nodeclaim {node_claim}: {error}{}", if *retry { ", will try again" } else { "" });
+    /// The cloud has no such offering now.
+    OfferingRefused "offering_refused" Info { instance_type: String, zone: String, capacity_type: String, code: String } =>
+        format!("{instance_type} {capacity_type} in {zone} is unavailable for a while: {code}");
+    /// A Node has registered.
+    Registered "registered" Info { node_claim: String, node: String, provider_id: String } => format!("registered node {node} of nodeclaim {node_claim}");
+    /// It came without its guard taint.
+    GuardMissing "guard_missing" Error { node_claim: String, node: String } => format!("node {node} joined without the taint karpenter.sh/unregistered");
+    /// A Node is ready for pods.
+    Initialized "initialized" Info { node_claim: String, node: String, allocatable: String } => format!("initialized node {node} of nodeclaim {node_claim}");
+    /// The last pod of a plan is bound.
+    Bound "bound" Info { pods: usize, node: String, node_claim: String } => format!("bound {pods} pod(s) to node {node}");
+    /// A claim has had its time.
+    GaveUp "gave_up" Error { node_claim: String, reason: String } => format!("deleting nodeclaim {node_claim}: {reason}");
+    /// A claim has been deleted.
+    ClaimDeleted "nodeclaim_deleted" Info { node_claim: String, reason: String } => format!("deleted nodeclaim {node_claim}: {reason}");
+    /// A node class has become usable or ceased to be.
+    NodeClass "node_class" Info { node_class: String, ready: bool, why: String } =>
+        if *ready { format!("node class {node_class} is ready") } else { format!("node class {node_class} is not ready: {why}") };
+    /// A pool has become usable or ceased to be.
+    NodePool "node_pool" Info { node_pool: String, ready: bool, why: String } =>
+        if *ready { format!("nodepool {node_pool} is ready") } else { format!("nodepool {node_pool} is not ready: {why}") };
+    /// What the region offers has been read.
+    CatalogueRead "catalogue_read" Debug { instance_types: usize, offerings: usize } => format!("read {instance_types} instance types with {offerings} offerings");
+    /// Something failed and is tried again; said once until it succeeds.
+    Retrying "retrying" Info { what: String, error: String } => format!("{what} failed and is tried again: {error}");
+    /// It succeeded in the end.
+    Recovered "recovered" Info { what: String, attempts: u32 } => format!("{what} succeeded at attempt {attempts}");
+    /// The leader's actors are started again.
+    Restarting "restarting" Error { why: String, seconds: f64 } => format!("{why}; starting again in {seconds:.1}s");
+    /// The replica ends.
+    Exiting "exiting" Error { why: String } => format!("exiting: {why}");
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn twenty_types_are_named_and_the_rest_counted() {
+        let names = Names::first(20, (0..35).map(|n| format!("t{n}")));
+        assert_eq!((names.named.len(), names.others), (20, 15));
+        assert!(names.to_string().ends_with("t19 and 15 other(s)"));
+        assert_eq!(Names::first(2, ["a"]).to_string(), "a");
+    }
+
+    #[test]
+    fn a_story_is_told_in_words_and_in_fields() {
+        let story = Story::Batched { pods: 218, names: Names::first(1, ["a", "b"]), seconds: 10.02 };
+        assert_eq!(story.to_string(), "batched 218 pods in 10.0s");
+        let fields = serde_json::to_value(&story).unwrap();
+        assert_eq!((fields["event"].as_str(), fields["pods"].as_u64()), (Some("batched"), Some(218)));
+    }
+
+    #[test]
+    fn event_names_are_unique() {
+        let mut names = Story::EVENTS.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Story::EVENTS.len());
+    }
+}

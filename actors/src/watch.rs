@@ -1,0 +1,52 @@
+//! A kind listed and watched for ever, with our own back-off: no randomness but the replica's.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::{Api, Resource};
+use kube_runtime::watcher::{Config, Event, watcher};
+use serde::de::DeserializeOwned;
+
+use crate::backoff::Backoff;
+use crate::desk::Desk;
+use crate::story::Story;
+
+/// Longest pause between two attempts: a cluster that is back should not wait long for us.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Failures in a row after which it is told, once.
+const WORTH_TELLING: u32 = 3;
+
+/// Hands every event to `on`. Ends never; the actor that spawned it ends it.
+pub async fn watch<K>(api: Api<K>, desk: Desk, kind: &'static str, mut on: impl FnMut(Event<K>))
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let mut backoff = Backoff::new(Duration::from_millis(200), LONGEST_PAUSE, desk.rng(kind));
+    loop {
+        let mut events = std::pin::pin!(watcher(api.clone(), Config::default()));
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => {
+                    if backoff.failures() >= WORTH_TELLING {
+                        let what = format!("watching {kind}");
+                        desk.tell(Story::Recovered { what, attempts: backoff.failures() + 1 });
+                    }
+                    // Init is said before the list is asked for: only what follows proves that the server answers.
+                    if !matches!(event, Event::Init) {
+                        backoff.reset();
+                    }
+                    on(event);
+                }
+                Err(error) => {
+                    let pause = backoff.pause();
+                    if backoff.failures() == WORTH_TELLING {
+                        desk.tell(Story::Retrying { what: format!("watching {kind}"), error: error.to_string() });
+                    }
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        }
+        tokio::time::sleep(backoff.pause()).await;
+    }
+}

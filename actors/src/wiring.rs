@@ -1,0 +1,203 @@
+//! Who sends to whom.
+//!
+//! | from | message | to |
+//! |---|---|---|
+//! | `pod_watcher` | `PodSeen` | `cluster_watcher` |
+//! | `pod_watcher` | `PodPending` | `batcher` |
+//! | `pod_watcher` | `PodBound`, `PodGone` | `batcher`, `registrar` |
+//! | `cluster_watcher` | `ClaimChanged`, `ClaimGone` | `launcher`, `registrar` |
+//! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar` |
+//! | `cluster_watcher` | `PoolChanged`, `ClassChanged` | `node_class` |
+//! | `cluster_watcher`, `catalogue` | `WorldChanged` | `packer` |
+//! | `batcher` | `Batch` | `packer` |
+//! | `packer` | `TakeSnapshot`, `Plan` | `cluster_watcher` |
+//! | `packer` | `InstanceTypesFor` | `catalogue` |
+//! | `packer` | `Launch` | `launcher` |
+//! | `packer` | `Planned` | `registrar` |
+//! | `launcher` | `InstanceTypesFor`, `Refused` | `catalogue` |
+//! | `launcher`, `registrar` | `PackNow` | `packer` |
+//! | `launcher`, `registrar`, `node_class` | `Wrote` (and `Expect`) | `cluster_watcher` |
+//! | `packer`, `launcher`, `registrar` | `Record` | `recorder` |
+//! | `leader` | `Elected`, `Deposed` | `control_plane` |
+//! | `control_plane` | `Attach`, `AttachPods`, `CatalogueAttach`, `Detach`, `Forget` | the watchers, `catalogue` |
+//!
+//! To come with the issue on deprovisioning: `interruption` (`Interrupted` to `terminator`, `PackNow` to `packer`),
+//! `disruptor` (`Replace` to `launcher`, `Remove` to `terminator`), `terminator` (hears deletions), `janitor`; with the
+//! issue on old APIs: `translator`.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use dovetail_cloud::Cloud;
+use kube::Client;
+
+use crate::batcher::Batcher;
+use crate::calls::Calls;
+use crate::catalogue::Catalogue;
+use crate::cluster_watcher::ClusterWatcher;
+use crate::desk::Desk;
+use crate::launcher::{Launcher, LauncherLinks};
+use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget, Observe};
+use crate::node_class::NodeClassActor;
+use crate::packer::{Packer, PackerLinks};
+use crate::pod_watcher::PodWatcher;
+use crate::recorder::Recorder;
+use crate::registrar::{Registrar, RegistrarLinks};
+use crate::solver::Solver;
+use crate::tenure::Tenure;
+
+/// Messages that a mailbox takes before a sender has to wait. Senders here never wait (`do_send`): what an actor does
+/// when too much comes is said in its own file.
+const MAILBOX: usize = 1024;
+
+/// What actors are made of, beside their desk.
+#[derive(Clone)]
+pub struct Means {
+    /// The API server.
+    pub kube: Client,
+    /// The cloud.
+    pub cloud: Arc<dyn Cloud>,
+    /// The packing.
+    pub solver: Arc<dyn Solver>,
+}
+
+/// Actors of every replica.
+#[derive(Clone)]
+pub struct Warm {
+    /// See its module.
+    pub pod_watcher: Addr<PodWatcher>,
+    /// See its module.
+    pub cluster_watcher: Addr<ClusterWatcher>,
+    /// See its module.
+    pub catalogue: Addr<Catalogue>,
+    /// See its module.
+    pub recorder: Addr<Recorder>,
+}
+
+/// Actors of the leader.
+#[derive(Clone)]
+pub struct Leading {
+    /// See its module.
+    pub batcher: Addr<Batcher>,
+    /// See its module.
+    pub packer: Addr<Packer>,
+    /// See its module.
+    pub launcher: Addr<Launcher>,
+    /// See its module.
+    pub registrar: Addr<Registrar>,
+    /// See its module.
+    pub node_class: Addr<NodeClassActor>,
+}
+
+fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A) -> Addr<A> {
+    A::create(|ctx| {
+        ctx.set_mailbox_capacity(MAILBOX);
+        make(ctx)
+    })
+}
+
+/// Starts what every replica runs.
+pub fn start_warm(desk: &Desk, means: &Means) -> Warm {
+    let cluster_watcher = begin(|_| ClusterWatcher::new(desk, means.kube.clone()));
+    Warm {
+        pod_watcher: begin(|_| PodWatcher::new(desk, means.kube.clone(), cluster_watcher.clone())),
+        catalogue: begin(|_| Catalogue::new(desk, means.cloud.clone())),
+        recorder: begin(|_| Recorder::new(desk, means.kube.clone())),
+        cluster_watcher,
+    }
+}
+
+/// Starts what the leader runs, within the tenure, and lets the watchers speak to it.
+pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -> Leading {
+    let desk = &desk.in_term(tenure.term());
+    let calls = |actor| Calls::new(means.kube.clone(), desk.of(actor), Some(tenure.clone()));
+    let (launcher_ctx, registrar_ctx) = (Context::<Launcher>::new(), Context::<Registrar>::new());
+    let packer = begin(|_| {
+        let links = PackerLinks {
+            cluster: warm.cluster_watcher.clone(),
+            catalogue: warm.catalogue.clone(),
+            launcher: launcher_ctx.address(),
+            registrar: registrar_ctx.address(),
+            recorder: warm.recorder.clone(),
+        };
+        Packer::new(desk, links, means.solver.clone())
+    });
+    let launcher = LauncherLinks {
+        cluster: warm.cluster_watcher.clone(),
+        catalogue: warm.catalogue.clone(),
+        packer: packer.clone(),
+        recorder: warm.recorder.clone(),
+        cloud: means.cloud.clone(),
+        calls: calls("launcher"),
+    };
+    let registrar = RegistrarLinks {
+        cluster: warm.cluster_watcher.clone(),
+        packer: packer.clone(),
+        recorder: warm.recorder.clone(),
+        cloud: means.cloud.clone(),
+        calls: calls("registrar"),
+    };
+    let leading = Leading {
+        batcher: begin(|_| Batcher::new(desk, packer.clone().recipient())),
+        launcher: launcher_ctx.run(Launcher::new(desk, launcher)),
+        registrar: registrar_ctx.run(Registrar::new(desk, registrar)),
+        node_class: begin(|_| {
+            NodeClassActor::new(desk, means.cloud.clone(), calls("node_class"), warm.cluster_watcher.clone())
+        }),
+        packer,
+    };
+    attach(warm, &leading);
+    leading
+}
+
+fn attach(warm: &Warm, leading: &Leading) {
+    let Leading { batcher, packer, launcher, registrar, node_class } = leading.clone();
+    warm.catalogue.do_send(CatalogueAttach(packer.clone().recipient()));
+    warm.cluster_watcher.do_send(Attach {
+        claims: vec![launcher.clone().recipient(), registrar.clone().recipient()],
+        claims_gone: vec![launcher.recipient(), registrar.clone().recipient()],
+        nodes: registrar.clone().recipient(),
+        nodes_gone: registrar.clone().recipient(),
+        pools: node_class.clone().recipient(),
+        classes: node_class.recipient(),
+        world: packer.recipient(),
+    });
+    warm.pod_watcher.do_send(AttachPods {
+        pending: batcher.clone().recipient(),
+        bound: vec![batcher.clone().recipient(), registrar.clone().recipient()],
+        gone: vec![batcher.recipient(), registrar.recipient()],
+    });
+}
+
+/// The term is over: the watchers fall silent, plans are void.
+pub fn detach(warm: &Warm) {
+    warm.pod_watcher.do_send(Detach);
+    warm.cluster_watcher.do_send(Detach);
+    warm.cluster_watcher.do_send(Forget);
+    warm.catalogue.do_send(Detach);
+}
+
+impl Warm {
+    /// Who may be asked for its state, by name.
+    pub fn observed(&self) -> Vec<(&'static str, Recipient<Observe>)> {
+        vec![
+            ("pod_watcher", self.pod_watcher.clone().recipient()),
+            ("cluster_watcher", self.cluster_watcher.clone().recipient()),
+            ("catalogue", self.catalogue.clone().recipient()),
+            ("recorder", self.recorder.clone().recipient()),
+        ]
+    }
+}
+
+impl Leading {
+    /// Who may be asked for its state, by name.
+    pub fn observed(&self) -> Vec<(&'static str, Recipient<Observe>)> {
+        vec![
+            ("batcher", self.batcher.clone().recipient()),
+            ("packer", self.packer.clone().recipient()),
+            ("launcher", self.launcher.clone().recipient()),
+            ("registrar", self.registrar.clone().recipient()),
+            ("node_class", self.node_class.clone().recipient()),
+        ]
+    }
+}

@@ -1,0 +1,38 @@
+//! Names of roles and profiles: a stray quote makes valid YAML and a name that IAM does not have.
+
+use serde_json::Value;
+
+use super::{Findings, at, names, text};
+use crate::schema::Path;
+
+const IAM: &str = "letters, digits and + = , . @ _ -";
+
+/// Checks an EC2NodeClass or an AWSNodeTemplate.
+pub fn check(object: &Value, findings: &mut Findings) {
+    names_in(object, &["spec"], findings);
+}
+
+/// Checks a Provisioner's inline provider.
+pub fn check_provider(object: &Value, findings: &mut Findings) {
+    names_in(object, &["spec", "provider"], findings);
+}
+
+fn names_in(object: &Value, at_path: &[&str], findings: &mut Findings) {
+    let Some(spec) = at(object, at_path) else { return };
+    // A role may be given with its path; what IAM's API is told is the last part.
+    let role = text(spec, "role");
+    if !role.is_empty() && !role.rsplit('/').next().is_some_and(|name| names::is_iam_name(name, 64)) {
+        let what = format!("{} is no role's name", names::shown(role));
+        findings.add(Path::of(at_path).key("role"), what, format!("{IAM}, 64 at most"));
+    }
+    let profile = text(spec, "instanceProfile");
+    if !profile.is_empty() && !names::is_iam_name(profile, 128) {
+        let what = format!("{} is no instance profile's name", names::shown(profile));
+        findings.add(Path::of(at_path).key("instanceProfile"), what, format!("{IAM}, 128 at most"));
+    }
+    for (field, key) in [("tags", ""), ("tags", " ")] {
+        if spec.get(field).and_then(|tags| tags.get(key)).is_some() {
+            findings.add(Path::of(at_path).key(field), "a tag has no key", "a key for every tag");
+        }
+    }
+}

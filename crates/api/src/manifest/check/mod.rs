@@ -1,0 +1,82 @@
+//! What is checked of one object: first its schema, then what no schema can say, then its CEL rules. A mistake is told once:
+//! what a later step says of a place where an earlier one found something is its echo, and left out.
+
+mod class;
+mod identity;
+mod names;
+mod pods;
+mod pool;
+
+use serde_json::Value;
+
+use super::tree::Node;
+use crate::schema::{ErrorKind, Path, SchemaError, UnknownFields, schema_for};
+
+pub(super) use identity::{Identity, identify};
+
+/// The mistakes of one object.
+#[derive(Debug, Default)]
+pub(super) struct Findings(pub Vec<SchemaError>);
+
+impl Findings {
+    /// Adds a mistake, whatever there is already.
+    pub fn push(&mut self, path: Path, what: impl Into<String>, allowed: impl Into<String>) {
+        self.0.push(SchemaError::new(path, ErrorKind::Invalid, what, allowed));
+    }
+
+    /// Adds a mistake unless one is known on the way to it or below it.
+    pub fn add(&mut self, path: Path, what: impl Into<String>, allowed: impl Into<String>) {
+        if !self.0.iter().any(|known| known.path.is_related(&path)) {
+            self.push(path, what, allowed);
+        }
+    }
+}
+
+/// All mistakes of an object of a known kind.
+pub(super) fn object(node: &Node, object: &Value, identity: &Identity) -> Findings {
+    let mut findings = Findings::default();
+    let misplaced = identity::metadata(node, object, identity, &mut findings);
+    let Some(schema) = schema_for(&identity.api_version, &identity.kind) else { return findings };
+    for error in schema.validate(object, UnknownFields::Refuse) {
+        let told = matches!(error.path.0.as_slice(), [step] if misplaced.iter().any(|key| Path::root().key(key).0[0] == *step));
+        if !told && !findings.0.iter().any(|known| known.path == error.path) {
+            findings.0.push(error);
+        }
+    }
+    match identity.kind.as_str() {
+        "NodePool" | "NodeClaim" | "Provisioner" => pool::check(object, &identity.kind, &mut findings),
+        "EC2NodeClass" | "AWSNodeTemplate" => class::check(object, &mut findings),
+        _ => pods::check(object, identity, &mut findings),
+    }
+    if identity.kind == "Provisioner" {
+        class::check_provider(object, &mut findings);
+    }
+    let clean = findings.0.is_empty();
+    for error in schema.check_rules(object, None) {
+        if clean || !error.what.starts_with("rule ") {
+            findings.add(error.path, error.what, error.allowed);
+        }
+    }
+    findings
+}
+
+/// Values of a list at a path of fields.
+fn list<'a>(object: &'a Value, path: &[&str]) -> &'a [Value] {
+    at(object, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Text entries of a map at a path of fields.
+fn texts<'a>(object: &'a Value, path: &[&str]) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let map = at(object, path).and_then(Value::as_object);
+    map.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+}
+
+/// The value at a path of fields.
+fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(object, |value, field| value.get(field))
+}
+
+/// Text in a field.
+fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object.get(field).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,186 @@
+//! What kube-apiserver checks of workloads beyond their schemas, as far as scheduling sees it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{Findings, Identity, at, identity, list, names, text, texts};
+use crate::{names::taints, schema::Path};
+
+const LABEL_OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
+const NODE_OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
+
+/// Checks a Pod or a controller of Pods; other kinds have nothing to check here.
+pub fn check(object: &Value, identity: &Identity, findings: &mut Findings) {
+    let template: &[&str] = match identity.kind.as_str() {
+        "Pod" => &[],
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Job" | "ReplicationController" => {
+            &["spec", "template"]
+        }
+        "CronJob" => &["spec", "jobTemplate", "spec", "template"],
+        _ => return,
+    };
+    if !template.is_empty() {
+        let metadata: Vec<&str> = template.iter().copied().chain(["metadata"]).collect();
+        identity::labels(object, &metadata, findings);
+    }
+    if matches!(identity.kind.as_str(), "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") {
+        selector(object, findings);
+    }
+    for field in ["replicas", "parallelism", "completions"] {
+        if at(object, &["spec", field]).and_then(Value::as_i64).is_some_and(|count| count < 0) {
+            findings.add(Path::of(&["spec", field]), "is negative", "0 or more");
+        }
+    }
+    let spec: Vec<&str> = template.iter().copied().chain(["spec"]).collect();
+    if let Some(pod) = at(object, &spec) {
+        pod_spec(pod, &Path::of(&spec), findings);
+    }
+}
+
+/// A controller's selector has to select its own pods.
+fn selector(object: &Value, findings: &mut Findings) {
+    let labels = at(object, &["spec", "template", "metadata", "labels"]);
+    let mut wanted = texts(object, &["spec", "selector", "matchLabels"]);
+    let missing =
+        wanted.find(|(key, value)| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str) != Some(value));
+    if let Some((key, value)) = missing {
+        let what = format!("has no {key}: {value}, which the selector asks for");
+        findings.add(Path::of(&["spec", "template", "metadata", "labels"]), what, "the labels of spec.selector");
+    }
+}
+
+fn pod_spec(pod: &Value, path: &Path, findings: &mut Findings) {
+    if at(pod, &["containers"]).is_some_and(|containers| containers.as_array().is_some_and(Vec::is_empty)) {
+        findings.add(path.key("containers"), "is empty", "one container or more");
+    }
+    let mut seen = BTreeSet::new();
+    for field in ["initContainers", "containers"] {
+        for (index, container) in list(pod, &[field]).iter().enumerate() {
+            let (name, path) = (text(container, "name"), path.key(field).index(index));
+            if !name.is_empty() && !seen.insert(name) {
+                findings.add(path.key("name"), format!("a container {name:?} is there already"), "each name once");
+            } else if !name.is_empty() && !names::is_label(name) {
+                findings.add(
+                    path.key("name"),
+                    format!("{} is no container's name", names::shown(name)),
+                    "lower-case letters, digits and '-'",
+                );
+            }
+            for kind in ["requests", "limits"] {
+                for (resource, quantity) in texts(container, &["resources", kind]) {
+                    if quantity.starts_with('-') {
+                        findings.add(
+                            path.key("resources").key(kind).key(resource),
+                            format!("{quantity:?} is negative"),
+                            "0 or more",
+                        );
+                    }
+                }
+            }
+        }
+    }
+    for (key, value) in texts(pod, &["nodeSelector"]) {
+        let path = path.key("nodeSelector").key(key);
+        if !names::is_key(key) {
+            findings.add(path, format!("{} is no label's key", names::shown(key)), names::KEY);
+        } else if !names::is_label_value(value) {
+            findings.add(path, format!("{} is no label's value", names::shown(value)), names::LABEL_VALUE);
+        }
+    }
+    for (index, toleration) in list(pod, &["tolerations"]).iter().enumerate() {
+        tolerates(toleration, &path.key("tolerations").index(index), findings);
+    }
+    for (index, spread) in list(pod, &["topologySpreadConstraints"]).iter().enumerate() {
+        let path = path.key("topologySpreadConstraints").index(index);
+        one_of(spread, "whenUnsatisfiable", &["DoNotSchedule", "ScheduleAnyway"], &path, findings);
+        if at(spread, &["maxSkew"]).and_then(Value::as_i64).is_some_and(|skew| skew < 1) {
+            findings.add(path.key("maxSkew"), "is less than 1", "1 or more");
+        }
+        selects(spread, &path, findings);
+    }
+    if let Some(affinity) = pod.get("affinity") {
+        node_affinity(affinity, &path.key("affinity").key("nodeAffinity"), findings);
+        pod_affinity(affinity, &path.key("affinity"), findings);
+    }
+}
+
+fn tolerates(toleration: &Value, path: &Path, findings: &mut Findings) {
+    one_of(toleration, "operator", &["Equal", "Exists"], path, findings);
+    one_of(toleration, "effect", &taints::EFFECTS, path, findings);
+    let exists = text(toleration, "operator") == "Exists";
+    if exists && !text(toleration, "value").is_empty() {
+        findings.add(path.key("value"), "operator Exists has a value", "no value");
+    } else if !exists && text(toleration, "key").is_empty() {
+        findings.add(path.key("operator"), "a toleration without key has to have operator Exists", "Exists");
+    }
+}
+
+/// A field whose value, if given and not empty, is one of a few.
+fn one_of(object: &Value, field: &str, allowed: &[&str], path: &Path, findings: &mut Findings) {
+    let value = text(object, field);
+    if !value.is_empty() && !allowed.contains(&value) {
+        findings.add(path.key(field), format!("{value:?} is not supported"), allowed.join(", "));
+    }
+}
+
+fn node_affinity(affinity: &Value, path: &Path, findings: &mut Findings) {
+    let required = path.key("requiredDuringSchedulingIgnoredDuringExecution").key("nodeSelectorTerms");
+    let preferred = path.key("preferredDuringSchedulingIgnoredDuringExecution");
+    let terms =
+        list(affinity, &["nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"]);
+    for (index, term) in terms.iter().enumerate() {
+        expressions(term, &NODE_OPERATORS, &required.index(index), findings);
+    }
+    for (index, term) in
+        list(affinity, &["nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution"]).iter().enumerate()
+    {
+        let path = preferred.index(index).key("preference");
+        expressions(term.get("preference").unwrap_or(&Value::Null), &NODE_OPERATORS, &path, findings);
+    }
+}
+
+fn pod_affinity(affinity: &Value, path: &Path, findings: &mut Findings) {
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        for (index, term) in list(affinity, &[kind, required]).iter().enumerate() {
+            selects(term, &path.key(kind).key(required).index(index), findings);
+        }
+        let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+        for (index, term) in list(affinity, &[kind, preferred]).iter().enumerate() {
+            let path = path.key(kind).key(preferred).index(index).key("podAffinityTerm");
+            selects(term.get("podAffinityTerm").unwrap_or(&Value::Null), &path, findings);
+        }
+    }
+}
+
+fn selects(term: &Value, path: &Path, findings: &mut Findings) {
+    if let Some(selector) = term.get("labelSelector") {
+        expressions(selector, &LABEL_OPERATORS, &path.key("labelSelector"), findings);
+    }
+}
+
+fn expressions(term: &Value, operators: &[&str], path: &Path, findings: &mut Findings) {
+    for (index, expression) in list(term, &["matchExpressions"]).iter().enumerate() {
+        let path = path.key("matchExpressions").index(index);
+        let (key, operator) = (text(expression, "key"), text(expression, "operator"));
+        let values = list(expression, &["values"]);
+        if !names::is_key(key) {
+            findings.add(path.key("key"), format!("{} is no label's key", names::shown(key)), names::KEY);
+        }
+        one_of(expression, "operator", operators, &path, findings);
+        let wrong = match operator {
+            "In" | "NotIn" if values.is_empty() => Some("one value or more"),
+            "Exists" | "DoesNotExist" if !values.is_empty() => Some("no values"),
+            "Gt" | "Lt"
+                if values.len() != 1 || values[0].as_str().is_none_or(|value| value.parse::<i64>().is_err()) =>
+            {
+                Some("one integer")
+            }
+            _ => None,
+        };
+        if let Some(allowed) = wrong {
+            findings.add(path.key("values"), format!("does not fit operator {operator}"), allowed);
+        }
+    }
+}

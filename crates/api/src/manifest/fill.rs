@@ -1,0 +1,120 @@
+//! Filling `${NAME}` from the environment that the user gives.
+//!
+//! Before the YAML is parsed each `${NAME}` becomes a mark that is harmless in any scalar, and the mark becomes the value
+//! when the scalar is read. So comments need no value, a value cannot break the YAML, and a plain `${COUNT}` is a number.
+//! `$${NAME}` is the text `${NAME}` itself; other forms (`$NAME`, `${NAME:-x}`) are left as they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+const OPEN: char = '\u{E000}';
+const CLOSE: char = '\u{E001}';
+
+/// A variable where it is used.
+#[derive(Debug)]
+struct Use {
+    name: String,
+    line: usize,
+    literal: bool,
+}
+
+/// The marks of one file.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    uses: Vec<Use>,
+    /// Uses of variables that are not set, by name, found while scalars are read.
+    unset: BTreeMap<String, BTreeSet<usize>>,
+}
+
+/// Puts marks in place of variables.
+pub(super) fn mark(text: &str) -> (String, Marks) {
+    let mut marked = String::with_capacity(text.len());
+    let mut marks = Marks::default();
+    let mut rest = text;
+    let mut line = 1;
+    while let Some(at) = rest.find("${") {
+        let (before, after) = rest.split_at(at);
+        line += before.matches('\n').count();
+        let name_end =
+            after[2..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(after.len(), |end| end + 2);
+        let name = &after[2..name_end];
+        let closed =
+            after[name_end..].starts_with('}') && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if !closed {
+            marked.push_str(before);
+            marked.push_str("${");
+            rest = &after[2..];
+            continue;
+        }
+        let literal = before.ends_with('$');
+        marked.push_str(if literal { &before[..before.len() - 1] } else { before });
+        marked.push(OPEN);
+        marked.push_str(&marks.uses.len().to_string());
+        marked.push(CLOSE);
+        marks.uses.push(Use { name: name.into(), line, literal });
+        rest = &after[name_end + 1..];
+    }
+    marked.push_str(rest);
+    (marked, marks)
+}
+
+impl Marks {
+    /// Puts values in place of marks. A variable that is not set stays as it was written and is remembered.
+    pub fn fill(&mut self, text: &str, env: &BTreeMap<String, String>) -> String {
+        if self.uses.is_empty() || !text.contains(OPEN) {
+            return text.into();
+        }
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once(OPEN) {
+            filled.push_str(before);
+            let used = after
+                .split_once(CLOSE)
+                .and_then(|(index, tail)| Some((self.uses.get(index.parse::<usize>().ok()?)?, tail)));
+            let Some((used, tail)) = used else {
+                filled.push(OPEN);
+                rest = after;
+                continue;
+            };
+            match env.get(&used.name) {
+                Some(value) if !used.literal => filled.push_str(value),
+                _ => {
+                    if !used.literal {
+                        self.unset.entry(used.name.clone()).or_default().insert(used.line);
+                    }
+                    filled.push_str(&format!("${{{}}}", used.name));
+                }
+            }
+            rest = tail;
+        }
+        filled.push_str(rest);
+        filled
+    }
+
+    /// Variables that are used and not set, with the lines of their uses.
+    pub fn unset(&self) -> &BTreeMap<String, BTreeSet<usize>> {
+        &self.unset
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(text: &str) -> (String, Vec<String>) {
+        let env = [("A".to_string(), "x".to_string())].into();
+        let (marked, mut marks) = mark(text);
+        let filled = marks.fill(&marked, &env);
+        (filled, marks.unset().iter().map(|(name, lines)| format!("{name}{lines:?}")).collect())
+    }
+
+    #[test]
+    fn names_in_braces_are_filled_and_nothing_else() {
+        assert_eq!(filled("${A}-$A-${A:-y}-${}-${1}-$${A}-${A"), ("x-$A-${A:-y}-${}-${1}-${A}-${A".into(), vec![]));
+        assert_eq!(filled("\u{E000}9\u{E001}${A}"), ("\u{E000}9\u{E001}x".into(), vec![]));
+    }
+
+    #[test]
+    fn an_unset_variable_is_known_by_its_lines() {
+        assert_eq!(filled("${B}\n${A} ${B}").1, ["B{1, 2}"]);
+    }
+}

@@ -1,0 +1,50 @@
+//! Manifests sorted by what they are for.
+
+use super::Manifest;
+use crate::{
+    convert::settle_kubelets,
+    v1::{EC2NodeClass, NodeClaim, NodePool},
+};
+
+/// What a set of files holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Objects {
+    /// Pools, older ones converted.
+    pub node_pools: Vec<NodePool>,
+    /// Classes, older ones and those of inline providers converted; kubelet blocks of older pools are in them.
+    pub node_classes: Vec<EC2NodeClass>,
+    /// Claims.
+    pub node_claims: Vec<NodeClaim>,
+    /// Pods, and what makes pods.
+    pub workloads: Vec<Manifest>,
+    /// Everything else, in the order of the files.
+    pub others: Vec<Manifest>,
+    /// What the user should know, with file and line.
+    pub warnings: Vec<String>,
+}
+
+/// Kinds that are pods or make them.
+const WORKLOADS: [&str; 8] =
+    ["Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicationController"];
+
+impl Objects {
+    /// Sorts manifests; the order of the files is kept.
+    pub fn from_manifests(manifests: &[Manifest]) -> Self {
+        let mut objects = Self::default();
+        for manifest in manifests {
+            if let Some(v1) = &manifest.v1 {
+                objects.node_pools.extend(v1.node_pool.clone());
+                objects.node_classes.extend(v1.node_class.clone());
+                objects.node_claims.extend(v1.node_claim.clone());
+                let told = |warning| format!("{}:{}: {}: {warning}", manifest.file, manifest.line, manifest.name);
+                objects.warnings.extend(v1.warnings.iter().map(told));
+            } else if WORKLOADS.contains(&manifest.kind.as_str()) {
+                objects.workloads.push(manifest.clone());
+            } else {
+                objects.others.push(manifest.clone());
+            }
+        }
+        settle_kubelets(&mut objects.node_pools, &mut objects.node_classes);
+        objects
+    }
+}

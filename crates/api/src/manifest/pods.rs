@@ -1,0 +1,189 @@
+//! The pods that a workload's controllers would make, with names that are the same every time.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::StatefulSet,
+        core::v1::{Container, PersistentVolumeClaimVolumeSource, Pod, PodStatus, PodTemplateSpec, Volume},
+    },
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+use serde_json::Value;
+
+use super::Manifest;
+
+/// Kubernetes' alphabet of generated names: no vowels, nothing that looks like another.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// More pods than this are not unfolded.
+const MAX_PODS: i64 = 1_000_000;
+
+/// The pods of a Pod, Deployment, ReplicaSet, ReplicationController, StatefulSet or Job as their controllers would name them;
+/// one pod as the pattern of a DaemonSet (its owner says so); none of anything else. A StatefulSet's claims for volumes
+/// are volumes of its pods.
+pub fn workload_pods(manifest: &Manifest) -> Vec<Pod> {
+    let namespace = manifest.namespace.clone().unwrap_or_else(|| "default".into());
+    if manifest.kind == "Pod" {
+        let pod: Option<Pod> = serde_json::from_value(manifest.object.clone()).ok();
+        return pod.map(|pod| finish(pod, &manifest.name, &namespace)).into_iter().collect();
+    }
+    let Some(template) = template(manifest) else { return Vec::new() };
+    let count = |field: &str, default: i64| {
+        manifest.object["spec"].get(field).and_then(Value::as_i64).unwrap_or(default).clamp(0, MAX_PODS)
+    };
+    let suffixed = |prefix: String, count: i64| -> Vec<String> {
+        (0..count).map(|index| format!("{prefix}-{}", suffix(&format!("{namespace}/{prefix}/{index}"), 5))).collect()
+    };
+    let name = &manifest.name;
+    let hash = suffix(&manifest.object["spec"]["template"].to_string(), 10);
+    let (owner, names) = match manifest.kind.as_str() {
+        "Deployment" => {
+            let set = format!("{name}-{hash}");
+            (("ReplicaSet", set.clone()), suffixed(set, count("replicas", 1)))
+        }
+        "ReplicaSet" | "ReplicationController" => {
+            ((manifest.kind.as_str(), name.clone()), suffixed(name.clone(), count("replicas", 1)))
+        }
+        "StatefulSet" => {
+            let first = manifest.object["spec"]["ordinals"].get("start").and_then(Value::as_i64).unwrap_or(0);
+            let names = (0..count("replicas", 1)).map(|index| format!("{name}-{}", first.saturating_add(index)));
+            (("StatefulSet", name.clone()), names.collect())
+        }
+        "DaemonSet" => (("DaemonSet", name.clone()), suffixed(name.clone(), 1)),
+        "Job" => {
+            (("Job", name.clone()), suffixed(name.clone(), count("parallelism", 1).min(count("completions", MAX_PODS))))
+        }
+        _ => return Vec::new(),
+    };
+    let mut names: Vec<String> = names;
+    unique(&mut names);
+    let claims = claims(manifest);
+    let pods = names.iter().map(|pod| {
+        let mut made = from_template(&template, manifest, owner.clone(), &hash);
+        claims.iter().for_each(|claim| mount(&mut made, claim, pod));
+        finish(made, pod, &namespace)
+    });
+    pods.collect()
+}
+
+fn template(manifest: &Manifest) -> Option<PodTemplateSpec> {
+    serde_json::from_value(manifest.object.get("spec")?.get("template")?.clone()).ok()
+}
+
+fn from_template(template: &PodTemplateSpec, manifest: &Manifest, (kind, name): (&str, String), hash: &str) -> Pod {
+    let metadata = template.metadata.clone().unwrap_or_default();
+    let mut labels = metadata.labels.unwrap_or_default();
+    if manifest.kind == "Deployment" {
+        labels.insert("pod-template-hash".into(), hash.into());
+    }
+    let api_version = if kind == "ReplicaSet" { "apps/v1" } else { &manifest.api_version };
+    let owner = OwnerReference {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        uid: uid(&format!("{kind}/{}/{name}", manifest.namespace.as_deref().unwrap_or_default())),
+        name,
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    };
+    Pod {
+        metadata: ObjectMeta {
+            labels: (!labels.is_empty()).then_some(labels),
+            annotations: metadata.annotations,
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: template.spec.clone(),
+        status: None,
+    }
+}
+
+/// Names of a StatefulSet's claims for volumes.
+fn claims(manifest: &Manifest) -> Vec<String> {
+    if manifest.kind != "StatefulSet" {
+        return Vec::new();
+    }
+    let set: Option<StatefulSet> = serde_json::from_value(manifest.object.clone()).ok();
+    let templates = set.and_then(|set| set.spec).and_then(|spec| spec.volume_claim_templates).unwrap_or_default();
+    templates.into_iter().filter_map(|template| template.metadata.name).collect()
+}
+
+/// Gives the pod its own claim, in place of a volume of that name.
+fn mount(pod: &mut Pod, claim: &str, name: &str) {
+    let Some(spec) = &mut pod.spec else { return };
+    let volumes = spec.volumes.get_or_insert_default();
+    volumes.retain(|volume| volume.name != claim);
+    volumes.push(Volume {
+        name: claim.into(),
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name: format!("{claim}-{name}"),
+            read_only: None,
+        }),
+        ..Volume::default()
+    });
+}
+
+/// Name, namespace, uid and status, and requests where only limits are given, as kube-apiserver defaults them.
+fn finish(mut pod: Pod, name: &str, namespace: &str) -> Pod {
+    pod.metadata.name = Some(name.into());
+    pod.metadata.namespace = Some(namespace.into());
+    pod.metadata.uid = Some(uid(&format!("Pod/{namespace}/{name}")));
+    pod.status = Some(PodStatus { phase: Some("Pending".into()), ..PodStatus::default() });
+    if let Some(spec) = &mut pod.spec {
+        spec.containers.iter_mut().for_each(default_requests);
+        spec.init_containers.iter_mut().flatten().for_each(default_requests);
+    }
+    pod
+}
+
+fn default_requests(container: &mut Container) {
+    let Some(resources) = &mut container.resources else { return };
+    for (name, limit) in resources.limits.iter().flatten() {
+        resources.requests.get_or_insert_default().entry(name.clone()).or_insert_with(|| limit.clone());
+    }
+}
+
+/// Five letters can meet; the later name gets more.
+fn unique(names: &mut [String]) {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for name in names {
+        let again = seen.entry(name.clone()).or_default();
+        *again += 1;
+        if *again > 1 {
+            name.push_str(&suffix(&again.to_string(), 4));
+        }
+    }
+}
+
+/// FNV-1a, 64 bits.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// So many letters of Kubernetes' alphabet, the same for the same text.
+fn suffix(text: &str, letters: usize) -> String {
+    let mut left = hash(text);
+    left ^= left >> 29;
+    left = left.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    left ^= left >> 32;
+    let letter = |left: u64| char::from(ALPHABET[(left % ALPHABET.len() as u64) as usize]);
+    (0..letters)
+        .map(|_| {
+            let letter = letter(left);
+            left /= ALPHABET.len() as u64;
+            letter
+        })
+        .collect()
+}
+
+/// A UID, the same for the same text.
+fn uid(text: &str) -> String {
+    let (a, b) = (hash(text), hash(&format!("{text}#")));
+    format!(
+        "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
+        a >> 32,
+        (a >> 16) & 0xffff,
+        a & 0xfff,
+        b >> 52,
+        b & 0xffff_ffff_ffff
+    )
+}

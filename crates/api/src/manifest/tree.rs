@@ -1,0 +1,97 @@
+//! YAML as a tree that knows its lines, built from the parser's events.
+
+use serde_json::{Map, Value};
+
+use crate::schema::{Path, Step};
+
+/// A value with the line that it starts on.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub line: usize,
+    pub content: Content,
+}
+
+/// What a value is.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    /// Text, number, boolean or null.
+    Scalar(Value),
+    /// A list.
+    List(Vec<Node>),
+    /// A mapping, as written: keys may stand twice.
+    Mapping(Vec<Entry>),
+}
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub key: String,
+    pub line: usize,
+    pub value: Node,
+}
+
+impl Node {
+    /// The value without lines; of a key that stands twice the last counts.
+    pub fn to_value(&self) -> Value {
+        match &self.content {
+            Content::Scalar(value) => value.clone(),
+            Content::List(items) => Value::Array(items.iter().map(Self::to_value).collect()),
+            Content::Mapping(entries) => Value::Object(
+                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_value())).collect::<Map<_, _>>(),
+            ),
+        }
+    }
+
+    /// The entries of a mapping, none of anything else.
+    pub fn entries(&self) -> &[Entry] {
+        match &self.content {
+            Content::Mapping(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// The items of a list, none of anything else.
+    pub fn items(&self) -> &[Node] {
+        match &self.content {
+            Content::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// The entry of a key.
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries().iter().rev().find(|entry| entry.key == key)
+    }
+
+    /// Whether it is null.
+    pub fn is_null(&self) -> bool {
+        matches!(self.content, Content::Scalar(Value::Null))
+    }
+
+    /// The line of a path, or of what is there on the way to it.
+    pub fn line_of(&self, path: &Path) -> usize {
+        let mut node = self;
+        let mut line = self.line;
+        for step in &path.0 {
+            let next = match step {
+                Step::Key(key) => node.entry(key).map(|entry| (entry.line, &entry.value)),
+                Step::Index(index) => node.items().get(*index).map(|item| (item.line, item)),
+            };
+            let Some((at, inner)) = next else { break };
+            (line, node) = (at, inner);
+        }
+        line
+    }
+
+    /// How many values it holds, itself included.
+    pub fn size(&self) -> usize {
+        let mut count = 0;
+        let mut open = vec![self];
+        while let Some(node) = open.pop() {
+            count += 1;
+            open.extend(node.items());
+            open.extend(node.entries().iter().map(|entry| &entry.value));
+        }
+        count
+    }
+}

@@ -1,0 +1,200 @@
+//! Nodes and claims joined by provider id: one entry a machine, whether it is there or on its way (core spec 0.4).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dovetail_api::names::{labels, taints};
+use k8s_openapi::api::core::v1::Taint;
+
+use super::{ClaimEntry, NodeEntry, Snapshot};
+use crate::lifecycle;
+use crate::lifecycle::claim::{from_quantities, read};
+use crate::requirements::Operator;
+use crate::resources::{NODES, Resources};
+
+/// What a joined node is known by.
+#[derive(Clone, Debug)]
+pub enum NodeSource {
+    /// A Node that no NodePool made, or whose claim is gone.
+    Node(Arc<NodeEntry>),
+    /// A claim whose Node is not there yet.
+    Claim(Arc<ClaimEntry>),
+    /// Both.
+    Both(Arc<NodeEntry>, Arc<ClaimEntry>),
+}
+
+/// A machine, there or on its way.
+#[derive(Clone, Debug)]
+pub struct JoinedNode {
+    /// What it is known by.
+    pub source: NodeSource,
+    /// The Node's name, or the claim's while there is none.
+    pub name: String,
+    /// The pool that it is of, empty when of none.
+    pub pool: String,
+    /// Labels: the claim's until it is registered, then the Node's.
+    pub labels: BTreeMap<String, String>,
+    /// Taints; until it is initialized without those that pass by themselves.
+    pub taints: Vec<Taint>,
+    /// What the machine has; `nodes: 1` included.
+    pub capacity: Resources,
+    /// What of it pods may use.
+    pub allocatable: Resources,
+    /// Whether it is ready for pods.
+    pub initialized: bool,
+    /// Whether it is not to be planned on.
+    pub leaving: bool,
+}
+
+impl JoinedNode {
+    /// The claim's name, if there is a claim.
+    #[must_use]
+    pub fn claim_name(&self) -> Option<&str> {
+        match &self.source {
+            NodeSource::Node(_) => None,
+            NodeSource::Claim(entry) | NodeSource::Both(_, entry) => entry.claim.metadata.name.as_deref(),
+        }
+    }
+
+    /// The Node's name, if there is a Node.
+    #[must_use]
+    pub fn node_name(&self) -> Option<&str> {
+        match &self.source {
+            NodeSource::Claim(_) => None,
+            NodeSource::Node(node) | NodeSource::Both(node, _) => Some(&node.name),
+        }
+    }
+}
+
+impl Snapshot {
+    /// All machines, Nodes by name first, then claims without a Node by name.
+    #[must_use]
+    pub fn joined(&self) -> Vec<JoinedNode> {
+        let mut by_provider: BTreeMap<&str, &Arc<ClaimEntry>> = BTreeMap::new();
+        for entry in self.claims.values() {
+            let provider_id = entry.claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
+            if !provider_id.is_empty() {
+                by_provider.insert(provider_id, entry);
+            }
+        }
+        let mut all = Vec::with_capacity(self.nodes.len() + self.claims.len());
+        for node in self.nodes.values() {
+            match by_provider.remove(node.provider_id.as_str()).filter(|_| !node.provider_id.is_empty()) {
+                Some(claim) => all.push(both(node, claim)),
+                None if counts_alone(node) => all.push(node_alone(node)),
+                None => {}
+            }
+        }
+        let without_node = |entry: &Arc<ClaimEntry>| {
+            let provider_id = entry.claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
+            provider_id.is_empty() || by_provider.contains_key(provider_id)
+        };
+        all.extend(self.claims.values().filter(|entry| without_node(entry)).map(claim_alone));
+        all
+    }
+}
+
+/// A managed Node is ignored until the cloud has said which machine it is.
+fn counts_alone(node: &NodeEntry) -> bool {
+    !node.managed()
+        || (!node.provider_id.is_empty()
+            && (node.labels.contains_key(labels::INSTANCE_TYPE) || node.is_labelled(labels::INITIALIZED)))
+}
+
+fn node_alone(node: &Arc<NodeEntry>) -> JoinedNode {
+    JoinedNode {
+        name: node.name.clone(),
+        pool: node.labels.get(labels::NODE_POOL).cloned().unwrap_or_default(),
+        labels: node.labels.clone(),
+        taints: node.taints.clone(),
+        capacity: counted(node.capacity.clone()),
+        allocatable: node.allocatable.clone(),
+        initialized: !node.managed() || node.is_labelled(labels::INITIALIZED),
+        leaving: node.deleting,
+        source: NodeSource::Node(node.clone()),
+    }
+}
+
+fn claim_alone(entry: &Arc<ClaimEntry>) -> JoinedNode {
+    let claim = &entry.claim;
+    let name = claim.metadata.name.clone().unwrap_or_default();
+    let (capacity, allocatable) = promised(entry);
+    JoinedNode {
+        pool: pool_of(entry),
+        labels: claim_labels(entry),
+        taints: claim.spec.taints.clone(),
+        capacity: counted(capacity),
+        allocatable,
+        initialized: false,
+        leaving: lifecycle::is_leaving(claim),
+        source: NodeSource::Claim(entry.clone()),
+        name,
+    }
+}
+
+fn both(node: &Arc<NodeEntry>, entry: &Arc<ClaimEntry>) -> JoinedNode {
+    let registered = node.is_labelled(labels::REGISTERED);
+    let initialized = registered && node.is_labelled(labels::INITIALIZED);
+    let (mut capacity, mut allocatable) = (node.capacity.clone(), node.allocatable.clone());
+    if !initialized {
+        let promised = promised(entry);
+        fill(&mut capacity, &promised.0);
+        fill(&mut allocatable, &promised.1);
+    }
+    let node_taints = if registered { &node.taints } else { &entry.claim.spec.taints };
+    let passes = |taint: &Taint| {
+        taints::is_ephemeral(&taint.key, &taint.effect)
+            || entry.claim.spec.startup_taints.iter().any(|own| own.key == taint.key && own.effect == taint.effect)
+    };
+    JoinedNode {
+        name: node.name.clone(),
+        pool: pool_of(entry),
+        labels: if registered { node.labels.clone() } else { claim_labels(entry) },
+        taints: node_taints.iter().filter(|taint| initialized || !passes(taint)).cloned().collect(),
+        capacity: counted(capacity),
+        allocatable,
+        initialized,
+        leaving: node.deleting || lifecycle::is_leaving(&entry.claim),
+        source: NodeSource::Both(node.clone(), entry.clone()),
+    }
+}
+
+/// What a claim's node will have: what the cloud said, or else what is expected (at most) and what was asked for.
+fn promised(entry: &ClaimEntry) -> (Resources, Resources) {
+    let requested = from_quantities(&entry.claim.spec.resources.requests);
+    match entry.claim.status.as_ref().filter(|status| !status.allocatable.is_empty()) {
+        Some(status) => (from_quantities(&status.capacity), from_quantities(&status.allocatable)),
+        None if entry.expected_capacity.is_empty() => (requested.clone(), requested),
+        None => (entry.expected_capacity.clone(), requested),
+    }
+}
+
+/// A claim's labels, with those that its requirements leave no choice about.
+fn claim_labels(entry: &ClaimEntry) -> BTreeMap<String, String> {
+    let mut all: BTreeMap<String, String> = BTreeMap::new();
+    for requirement in entry.claim.spec.requirements.iter().map(read) {
+        if let (Operator::In, [only]) = (requirement.operator, requirement.values.as_slice()) {
+            all.insert(requirement.key, only.clone());
+        }
+    }
+    all.extend(entry.claim.metadata.labels.clone().unwrap_or_default());
+    all
+}
+
+fn pool_of(entry: &ClaimEntry) -> String {
+    let labels = entry.claim.metadata.labels.as_ref();
+    labels.and_then(|all| all.get(labels::NODE_POOL)).cloned().unwrap_or_default()
+}
+
+fn counted(mut capacity: Resources) -> Resources {
+    capacity.set(NODES, 1);
+    capacity
+}
+
+fn fill(values: &mut Resources, from: &Resources) {
+    for (name, amount) in from.iter() {
+        if values.get(name) == 0 {
+            values.set(name, amount);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! What is known of the cluster, kept by events and read by snapshots (core spec 0.4).
+//!
+//! The index is synchronous: `apply` and `delete` for each kind, and for a list that starts over `list_begins` and
+//! `list_ends`, between which everything seen is kept and after which the rest is forgotten. Our own writes are applied
+//! as soon as the API server has answered (read your writes), and a claim is there from the moment it is planned: a
+//! watch that lags can neither hide nor revive one. A snapshot costs a few reference counts; the maps behind it are
+//! copied when the next event changes them.
+
+mod daemon;
+mod joined;
+mod node;
+mod nominations;
+mod pod;
+mod problem;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Pod as KubePod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+pub use joined::{JoinedNode, NodeSource};
+pub use node::NodeEntry;
+pub use nominations::{Nomination, Target};
+pub use pod::{PodEntry, is_provisionable};
+pub use problem::{Planning, PlanningInput, SkippedPool};
+
+use crate::resources::{PODS, Resources};
+
+/// A kind that is listed and watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Pods.
+    Pod,
+    /// Nodes.
+    Node,
+    /// NodeClaims.
+    NodeClaim,
+    /// NodePools.
+    NodePool,
+    /// EC2NodeClasses.
+    NodeClass,
+    /// DaemonSets.
+    DaemonSet,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Pod, Self::Node, Self::NodeClaim, Self::NodePool, Self::NodeClass, Self::DaemonSet];
+}
+
+type Table<V> = Arc<BTreeMap<String, Arc<V>>>;
+
+/// A claim, planned or known to the API server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimEntry {
+    /// The claim; without a uid while it is only planned.
+    pub claim: Arc<NodeClaim>,
+    /// What its instance will have at most, while the cloud has not said what it has.
+    pub expected_capacity: Resources,
+}
+
+impl ClaimEntry {
+    /// Whether the API server does not know it yet.
+    #[must_use]
+    pub fn is_planned(&self) -> bool {
+        self.claim.metadata.uid.is_none()
+    }
+}
+
+/// The pods on one node, and what they request together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Load {
+    /// By uid.
+    pub pods: BTreeMap<String, Arc<PodEntry>>,
+    /// Their requests, `pods` included.
+    pub requests: Resources,
+}
+
+/// An immutable view of the cluster; cloning it is cheap.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Pods by uid.
+    pub pods: Table<PodEntry>,
+    /// Nodes by name.
+    pub nodes: Table<NodeEntry>,
+    /// NodeClaims by name.
+    pub claims: Table<ClaimEntry>,
+    /// NodePools by name.
+    pub pools: Table<NodePool>,
+    /// EC2NodeClasses by name.
+    pub classes: Table<EC2NodeClass>,
+    /// DaemonSets by `namespace/name`.
+    pub daemon_sets: Table<DaemonSet>,
+    /// What is bound to each node, by its name.
+    pub loads: Table<Load>,
+    /// Where pending pods are expected, by pod uid.
+    pub nominations: Arc<BTreeMap<String, Nomination>>,
+}
+
+/// The index.
+#[derive(Debug, Default)]
+pub struct ClusterState {
+    now: Snapshot,
+    listing: BTreeMap<Kind, BTreeSet<String>>,
+    listed: BTreeSet<Kind>,
+    buried: VecDeque<String>,
+}
+
+/// How many uids of deleted claims are remembered, so that a late answer does not revive one.
+const MOST_BURIED: usize = 4096;
+
+impl ClusterState {
+    /// Nothing known, nothing listed.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The cluster as it is known now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.now.clone()
+    }
+
+    /// Whether every kind has been listed once.
+    #[must_use]
+    pub fn synced(&self) -> bool {
+        self.listed.len() == Kind::ALL.len()
+    }
+
+    /// A list of that kind starts.
+    pub fn list_begins(&mut self, kind: Kind) {
+        self.listing.insert(kind, BTreeSet::new());
+    }
+
+    /// It is complete: what was not in it, nor written since it began, is gone.
+    pub fn list_ends(&mut self, kind: Kind) {
+        self.listed.insert(kind);
+        let Some(seen) = self.listing.remove(&kind) else { return };
+        match kind {
+            Kind::Pod => {
+                for uid in missing(&self.now.pods, &seen) {
+                    self.delete_pod(&uid);
+                }
+            }
+            Kind::Node => retain(&mut self.now.nodes, |name, _| seen.contains(name)),
+            Kind::NodeClaim => retain(&mut self.now.claims, |name, entry| entry.is_planned() || seen.contains(name)),
+            Kind::NodePool => retain(&mut self.now.pools, |name, _| seen.contains(name)),
+            Kind::NodeClass => retain(&mut self.now.classes, |name, _| seen.contains(name)),
+            Kind::DaemonSet => retain(&mut self.now.daemon_sets, |name, _| seen.contains(name)),
+        }
+    }
+
+    fn saw(&mut self, kind: Kind, key: &str) {
+        if let Some(seen) = self.listing.get_mut(&kind) {
+            seen.insert(key.to_owned());
+        }
+    }
+
+    /// A pod is there or has changed. Answers what is kept of it.
+    ///
+    /// # Errors
+    /// A pod whose quantities make no sense is not kept.
+    pub fn apply_pod(&mut self, pod: &KubePod) -> Result<Arc<PodEntry>, crate::pod::PodError> {
+        let entry = Arc::new(PodEntry::from_kube(pod)?);
+        let uid = entry.pod.uid.clone();
+        self.saw(Kind::Pod, &uid);
+        if let Some(known) = self.now.pods.get(&uid) {
+            if older(entry.resource_version, known.resource_version) {
+                return Ok(known.clone());
+            }
+            let known = known.clone();
+            self.unload(&known);
+        }
+        self.load(&entry);
+        if !entry.node_name.is_empty() {
+            Arc::make_mut(&mut self.now.nominations).remove(&uid);
+        }
+        Arc::make_mut(&mut self.now.pods).insert(uid, entry.clone());
+        Ok(entry)
+    }
+
+    /// A pod is gone.
+    pub fn delete_pod(&mut self, uid: &str) {
+        Arc::make_mut(&mut self.now.nominations).remove(uid);
+        if let Some(entry) = Arc::make_mut(&mut self.now.pods).remove(uid) {
+            self.unload(&entry);
+        }
+    }
+
+    fn load(&mut self, entry: &Arc<PodEntry>) {
+        if !entry.takes_room() {
+            return;
+        }
+        let load = Arc::make_mut(&mut self.now.loads).entry(entry.node_name.clone()).or_default();
+        let load = Arc::make_mut(load);
+        load.requests.add(&with_itself(&entry.pod.requests));
+        load.pods.insert(entry.pod.uid.clone(), entry.clone());
+    }
+
+    fn unload(&mut self, entry: &PodEntry) {
+        if !entry.takes_room() {
+            return;
+        }
+        let loads = Arc::make_mut(&mut self.now.loads);
+        let Some(load) = loads.get_mut(&entry.node_name) else { return };
+        let load = Arc::make_mut(load);
+        if load.pods.remove(&entry.pod.uid).is_some() {
+            load.requests.sub(&with_itself(&entry.pod.requests));
+        }
+        if load.pods.is_empty() {
+            loads.remove(&entry.node_name);
+        }
+    }
+
+    /// A Node is there or has changed.
+    pub fn apply_node(&mut self, node: &Node) {
+        let entry = NodeEntry::from_kube(node);
+        self.saw(Kind::Node, &entry.name);
+        let known = self.now.nodes.get(&entry.name);
+        if known.is_some_and(|known| known.uid == entry.uid && older(entry.resource_version, known.resource_version)) {
+            return;
+        }
+        Arc::make_mut(&mut self.now.nodes).insert(entry.name.clone(), Arc::new(entry));
+    }
+
+    /// A Node is gone.
+    pub fn delete_node(&mut self, name: &str, uid: Option<&str>) {
+        let same = |known: &Arc<NodeEntry>| uid.is_none_or(|uid| known.uid == uid);
+        if self.now.nodes.get(name).is_some_and(same) {
+            Arc::make_mut(&mut self.now.nodes).remove(name);
+            self.forget_target(|target| matches!(target, Target::Node(node) if node == name));
+        }
+    }
+
+    /// A claim is there or has changed, by the watch or by an answer to our own write. Answers whether it is news.
+    pub fn apply_claim(&mut self, claim: Arc<NodeClaim>) -> bool {
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        if claim.metadata.uid.as_ref().is_some_and(|uid| self.buried.contains(uid)) {
+            return false;
+        }
+        self.saw(Kind::NodeClaim, &name);
+        let known = self.now.claims.get(&name);
+        if known.is_some_and(|known| {
+            known.claim.metadata.uid == claim.metadata.uid && stale(&claim.metadata, &known.claim.metadata)
+        }) {
+            return false;
+        }
+        let expected_capacity = known.map(|known| known.expected_capacity.clone()).unwrap_or_default();
+        let entry = ClaimEntry { claim, expected_capacity };
+        Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
+        true
+    }
+
+    /// A claim is gone, or was never made: the pods planned on it are free again.
+    pub fn delete_claim(&mut self, name: &str, uid: Option<&str>) {
+        if let Some(uid) = uid {
+            self.buried.push_back(uid.to_owned());
+            if self.buried.len() > MOST_BURIED {
+                self.buried.pop_front();
+            }
+        }
+        let same =
+            |known: &Arc<ClaimEntry>| uid.is_none() || known.is_planned() || known.claim.metadata.uid.as_deref() == uid;
+        if self.now.claims.get(name).is_some_and(same) {
+            Arc::make_mut(&mut self.now.claims).remove(name);
+            self.forget_target(|target| matches!(target, Target::Claim(claim) if claim == name));
+        }
+    }
+
+    /// A NodePool is there or has changed. Answers whether what scheduling sees of it has.
+    pub fn apply_pool(&mut self, pool: NodePool) -> bool {
+        let name = pool.metadata.name.clone().unwrap_or_default();
+        self.saw(Kind::NodePool, &name);
+        let news = self.now.pools.get(&name).is_none_or(|known| {
+            known.spec != pool.spec
+                || problem::is_ready(known) != problem::is_ready(&pool)
+                || known.metadata.annotations != pool.metadata.annotations
+                || known.metadata.deletion_timestamp != pool.metadata.deletion_timestamp
+        });
+        Arc::make_mut(&mut self.now.pools).insert(name, Arc::new(pool));
+        news
+    }
+
+    /// A NodePool is gone.
+    pub fn delete_pool(&mut self, name: &str) {
+        Arc::make_mut(&mut self.now.pools).remove(name);
+    }
+
+    /// A node class is there or has changed. Answers whether spec or status has.
+    pub fn apply_class(&mut self, class: EC2NodeClass) -> bool {
+        let name = class.metadata.name.clone().unwrap_or_default();
+        self.saw(Kind::NodeClass, &name);
+        let news =
+            self.now.classes.get(&name).is_none_or(|known| known.spec != class.spec || known.status != class.status);
+        Arc::make_mut(&mut self.now.classes).insert(name, Arc::new(class));
+        news
+    }
+
+    /// A node class is gone.
+    pub fn delete_class(&mut self, name: &str) {
+        Arc::make_mut(&mut self.now.classes).remove(name);
+    }
+
+    /// A DaemonSet is there or has changed.
+    pub fn apply_daemon_set(&mut self, set: DaemonSet) {
+        let key = namespaced(&set.metadata);
+        self.saw(Kind::DaemonSet, &key);
+        Arc::make_mut(&mut self.now.daemon_sets).insert(key, Arc::new(set));
+    }
+
+    /// A DaemonSet is gone.
+    pub fn delete_daemon_set(&mut self, set: &DaemonSet) {
+        Arc::make_mut(&mut self.now.daemon_sets).remove(&namespaced(&set.metadata));
+    }
+}
+
+/// A pod's requests and the place that it takes itself.
+fn with_itself(requests: &Resources) -> Resources {
+    let mut all = requests.clone();
+    all.set(PODS, all.get(PODS).max(1));
+    all
+}
+
+fn namespaced(meta: &ObjectMeta) -> String {
+    format!("{}/{}", meta.namespace.as_deref().unwrap_or("default"), meta.name.as_deref().unwrap_or_default())
+}
+
+fn stale(new: &ObjectMeta, known: &ObjectMeta) -> bool {
+    let version = |meta: &ObjectMeta| meta.resource_version.as_ref().and_then(|version| version.parse().ok());
+    older(version(new), version(known))
+}
+
+/// Whether a version is known to be before another; versions that are no numbers are taken in the order they come.
+fn older(new: Option<u64>, known: Option<u64>) -> bool {
+    matches!((new, known), (Some(new), Some(known)) if new < known)
+}
+
+fn missing<V>(table: &Table<V>, seen: &BTreeSet<String>) -> Vec<String> {
+    table.keys().filter(|key| !seen.contains(*key)).cloned().collect()
+}
+
+fn retain<V>(table: &mut Table<V>, keep: impl Fn(&str, &V) -> bool) {
+    if table.iter().any(|(key, value)| !keep(key, value)) {
+        Arc::make_mut(table).retain(|key, value| keep(key, value));
+    }
+}

@@ -1,0 +1,91 @@
+//! Which node a pending pod is expected on. kube-scheduler binds; until it has, the pod is not packed again while its
+//! node is on its way, nor for a while after.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_api::v1::NodeClaim;
+
+use super::{ClaimEntry, ClusterState, Snapshot};
+use crate::lifecycle::{self, Stage};
+use crate::resources::Resources;
+
+/// Where a pod is expected.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// On the node of a claim that is on its way.
+    Claim(String),
+    /// On a node that is there.
+    Node(String),
+}
+
+/// An expectation, and until when it is held against packing the pod again once its node is ready. Monotonic time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nomination {
+    /// Where.
+    pub target: Target,
+    /// Until when; counted anew from the moment the node becomes ready.
+    pub until: Duration,
+}
+
+impl ClusterState {
+    /// Claims are planned: from now on they are capacity on its way, and pods are expected on them.
+    pub fn plan_claim(&mut self, claim: NodeClaim, expected_capacity: Resources) {
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let entry = ClaimEntry { claim: Arc::new(claim), expected_capacity };
+        Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
+    }
+
+    /// Pods are expected somewhere, at least until then.
+    pub fn nominate<'a>(&mut self, pods: impl IntoIterator<Item = &'a str>, target: &Target, until: Duration) {
+        let nominations = Arc::make_mut(&mut self.now.nominations);
+        for uid in pods {
+            nominations.insert(uid.to_owned(), Nomination { target: target.clone(), until });
+        }
+    }
+
+    /// A claim's node has become ready for pods: kube-scheduler has until then to bind those expected.
+    pub fn expect_until(&mut self, claim: &str, until: Duration) {
+        let named = |nomination: &Nomination| matches!(&nomination.target, Target::Claim(name) if name == claim);
+        if !self.now.nominations.values().any(named) {
+            return;
+        }
+        for nomination in Arc::make_mut(&mut self.now.nominations).values_mut().filter(|nomination| named(nomination)) {
+            nomination.until = until;
+        }
+    }
+
+    /// The leader's plans are void (its term is over): only what the API server knows remains.
+    pub fn forget_plans(&mut self) {
+        self.now.nominations = Arc::default();
+        let planned: Vec<_> =
+            self.now.claims.iter().filter(|(_, entry)| entry.is_planned()).map(|(name, _)| name.clone()).collect();
+        for name in planned {
+            Arc::make_mut(&mut self.now.claims).remove(&name);
+        }
+    }
+
+    /// Pods expected at such a target are free again.
+    pub(super) fn forget_target(&mut self, gone: impl Fn(&Target) -> bool) {
+        if self.now.nominations.values().any(|nomination| gone(&nomination.target)) {
+            Arc::make_mut(&mut self.now.nominations).retain(|_, nomination| !gone(&nomination.target));
+        }
+    }
+}
+
+impl Snapshot {
+    /// Where a pod is expected, while that counts: a claim on its way always does, a ready node for its time.
+    #[must_use]
+    pub fn expected_on(&self, uid: &str, now: Duration) -> Option<&Target> {
+        let nomination = self.nominations.get(uid)?;
+        let holds = match &nomination.target {
+            Target::Claim(name) => {
+                let entry = self.claims.get(name)?;
+                !lifecycle::is_leaving(&entry.claim)
+                    && (lifecycle::stage(&entry.claim) != Some(Stage::Initialized) || now < nomination.until)
+            }
+            Target::Node(name) => self.nodes.get(name).is_some_and(|node| !node.deleting) && now < nomination.until,
+        };
+        holds.then_some(&nomination.target)
+    }
+}

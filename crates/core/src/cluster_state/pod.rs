@@ -1,0 +1,129 @@
+//! A pod as the cluster state keeps it: what scheduling sees, where it is, and whether it waits for a node of ours.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod as KubePod;
+
+use crate::pod::Pod;
+
+/// A pod and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodEntry {
+    /// What scheduling sees of it.
+    pub pod: Arc<Pod>,
+    /// The node it is bound to, empty while it is not.
+    pub node_name: String,
+    /// Whether it waits for a node that does not exist (core spec 3.1).
+    pub provisionable: bool,
+    /// Whether it belongs to a DaemonSet.
+    pub daemon: bool,
+    /// Whether it has ended.
+    pub terminal: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its resourceVersion.
+    pub resource_version: Option<u64>,
+}
+
+impl PodEntry {
+    /// Reads a pod of the API. One whose quantities make no sense cannot be scheduled by anyone: it is told as text.
+    ///
+    /// # Errors
+    /// What is wrong with its requests.
+    pub fn from_kube(pod: &KubePod) -> Result<Self, crate::pod::PodError> {
+        let node_name = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        Ok(Self {
+            pod: Arc::new(Pod::from_kube(pod)?),
+            provisionable: node_name.is_empty() && is_provisionable(pod),
+            node_name,
+            daemon: owned_by(pod, "apps/v1", "DaemonSet"),
+            terminal: is_terminal(pod),
+            deleting: pod.metadata.deletion_timestamp.is_some(),
+            resource_version: pod.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
+        })
+    }
+
+    /// Whether topology rules count it: scheduled, neither ended nor ending (core spec 3.7).
+    #[must_use]
+    pub fn counts_for_topology(&self) -> bool {
+        !self.node_name.is_empty() && !self.terminal && !self.deleting
+    }
+
+    /// Whether it takes room on its node.
+    #[must_use]
+    pub fn takes_room(&self) -> bool {
+        !self.node_name.is_empty() && !self.terminal
+    }
+}
+
+/// Whether a pod waits for a node that does not exist (core spec 3.1): kube-scheduler found none, it is nominated to
+/// none, and no DaemonSet or kubelet made it.
+#[must_use]
+pub fn is_provisionable(pod: &KubePod) -> bool {
+    let Some(status) = &pod.status else { return false };
+    let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|name| !name.is_empty());
+    let nominated = status.nominated_node_name.as_deref().is_some_and(|name| !name.is_empty());
+    let unschedulable = status
+        .conditions
+        .iter()
+        .flatten()
+        .any(|condition| condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable"));
+    unschedulable
+        && !bound
+        && !nominated
+        && pod.metadata.deletion_timestamp.is_none()
+        && !is_terminal(pod)
+        && !owned_by(pod, "apps/v1", "DaemonSet")
+        && !owned_by(pod, "v1", "Node")
+}
+
+fn is_terminal(pod: &KubePod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+fn owned_by(pod: &KubePod, api_version: &str, kind: &str) -> bool {
+    let owners = pod.metadata.owner_references.iter().flatten();
+    owners.into_iter().any(|owner| owner.api_version == api_version && owner.kind == kind)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(change: impl FnOnce(&mut Value)) -> KubePod {
+        let mut pod = json!({
+            "metadata": {"name": "a", "uid": "u"}, "spec": {"containers": []},
+            "status": {"phase": "Pending", "conditions": [
+                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
+        });
+        change(&mut pod);
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn a_pod_the_scheduler_found_no_node_for_is_provisionable() {
+        assert!(is_provisionable(&pod(|_| ())));
+    }
+
+    #[test]
+    fn gated_bound_nominated_daemon_mirror_ended_and_leaving_pods_are_not() {
+        let owner = |api: &'static str, kind: &'static str| {
+            move |pod: &mut Value| {
+                pod["metadata"]["ownerReferences"] =
+                    json!([{"apiVersion": api, "kind": kind, "name": "x", "uid": "o"}]);
+            }
+        };
+        assert!(!is_provisionable(&pod(|pod| pod["status"]["conditions"][0]["reason"] = json!("SchedulingGated"))));
+        assert!(!is_provisionable(&pod(|pod| pod["spec"]["nodeName"] = json!("n"))));
+        assert!(!is_provisionable(&pod(|pod| pod["status"]["nominatedNodeName"] = json!("n"))));
+        assert!(!is_provisionable(&pod(|pod| pod["status"]["phase"] = json!("Failed"))));
+        assert!(!is_provisionable(&pod(|pod| pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"))));
+        assert!(!is_provisionable(&pod(owner("apps/v1", "DaemonSet"))));
+        assert!(!is_provisionable(&pod(owner("v1", "Node"))));
+        assert!(is_provisionable(&pod(owner("apps/v1", "ReplicaSet"))));
+    }
+}

@@ -1,0 +1,249 @@
+//! A snapshot as a packing problem: which pods wait, which nodes are there or on their way, which pools may make more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_api::names::{annotations, conditions, labels};
+use dovetail_api::v1::{NodePool, condition_status, is_true};
+use serde::Serialize;
+
+use super::{JoinedNode, PodEntry, Snapshot, daemon, with_itself};
+use crate::instance_type::InstanceType;
+use crate::lifecycle::claim::{from_quantities, read};
+use crate::pod::Pod;
+use crate::problem::{ExistingNode, Policy, Pool, PreferencePolicy, Problem};
+use crate::resources::Resources;
+
+/// What a problem is made from, beside the snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct PlanningInput {
+    /// Instance types of each EC2NodeClass that is resolved, by its name.
+    pub instance_types: BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>,
+    /// The setting `PREFERENCE_POLICY`.
+    pub preferences: PreferencePolicy,
+    /// The setting `PACKING_POLICY`, for pools that do not say.
+    pub policy: Policy,
+    /// Monotonic time.
+    pub now: Duration,
+    /// Pods, by uid, that are to be packed; all that wait when `None`.
+    pub only: Option<BTreeSet<String>>,
+}
+
+/// A problem, and what its indices mean.
+#[derive(Clone, Debug, Default)]
+pub struct Planning {
+    /// The problem.
+    pub problem: Arc<Problem>,
+    /// Its pools.
+    pub pools: Vec<Arc<NodePool>>,
+    /// Its existing nodes.
+    pub existing: Vec<JoinedNode>,
+    /// Pools that are left out.
+    pub skipped: Vec<SkippedPool>,
+    /// Whether a pool is left out whose readiness nobody has found out yet: a little later it may take part.
+    pub unsettled: bool,
+}
+
+/// A pool that packing may not use now.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct SkippedPool {
+    /// Its name.
+    pub pool: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Snapshot {
+    /// The pods that wait for a node and are expected on none, in the order of their names.
+    #[must_use]
+    pub fn pending(&self, now: Duration) -> Vec<&Arc<PodEntry>> {
+        let waits = |entry: &&Arc<PodEntry>| entry.provisionable && self.expected_on(&entry.pod.uid, now).is_none();
+        let mut all: Vec<_> = self.pods.values().filter(waits).collect();
+        all.sort_by(|a, b| {
+            (&a.pod.namespace, &a.pod.name, &a.pod.uid).cmp(&(&b.pod.namespace, &b.pod.name, &b.pod.uid))
+        });
+        all
+    }
+
+    /// The packing problem of this moment.
+    #[must_use]
+    pub fn planning(&self, input: &PlanningInput) -> Planning {
+        let daemon_pods: Vec<Pod> = self.daemon_sets.values().filter_map(|set| daemon::pod_of(set)).collect();
+        let joined = self.joined();
+        let mut problem = Problem {
+            preference_policy: input.preferences,
+            well_known_labels: labels::well_known().map(str::to_owned).collect(),
+            pods: self
+                .pending(input.now)
+                .into_iter()
+                .filter(|entry| input.only.as_ref().is_none_or(|only| only.contains(&entry.pod.uid)))
+                .map(|entry| Pod::clone(&entry.pod))
+                .collect(),
+            ..Problem::default()
+        };
+        let (pools, skipped) = self.pools(input, &joined, &mut problem);
+        let existing: Vec<_> = joined.into_iter().filter(|node| !node.leaving).collect();
+        let expected = self.expected(input.now);
+        problem.existing_nodes = existing.iter().map(|node| self.existing(node, &daemon_pods, &expected)).collect();
+        problem.daemon_pods = daemon_pods;
+        let unsettled = self.pools.values().any(|pool| is_unsettled(pool));
+        Planning { problem: Arc::new(problem), pools, existing, skipped, unsettled }
+    }
+
+    /// Writes the usable pools and their instance types into the problem.
+    fn pools(
+        &self,
+        input: &PlanningInput,
+        joined: &[JoinedNode],
+        problem: &mut Problem,
+    ) -> (Vec<Arc<NodePool>>, Vec<SkippedPool>) {
+        let (mut pools, mut skipped) = (Vec::new(), Vec::new());
+        let mut ranges: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (name, pool) in self.pools.iter() {
+            let class = pool.spec.template.spec.node_class_ref.name.as_str();
+            let types = input.instance_types.get(class).filter(|types| !types.is_empty());
+            let why = match (unusable(pool), types) {
+                (Some(why), _) => why,
+                (None, None) => format!("no instance types for its EC2NodeClass {class}"),
+                (None, Some(types)) => {
+                    let indices = ranges.entry(class).or_insert_with(|| {
+                        let first = problem.instance_types.len();
+                        problem.instance_types.extend(types.iter().cloned());
+                        (first..problem.instance_types.len()).collect()
+                    });
+                    problem.node_pools.push(as_pool(name, pool, usage(name, joined), indices.clone(), input.policy));
+                    pools.push(pool.clone());
+                    continue;
+                }
+            };
+            skipped.push(SkippedPool { pool: name.clone(), why });
+        }
+        if ranges.len() == 1 {
+            problem.node_pools.iter_mut().for_each(|pool| pool.instance_types = None);
+        }
+        (pools, skipped)
+    }
+
+    /// Pods expected on a node or claim though not bound, by its name.
+    fn expected(&self, now: Duration) -> BTreeMap<&super::Target, Vec<&Arc<PodEntry>>> {
+        let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for uid in self.nominations.keys() {
+            if let (Some(target), Some(entry)) = (self.expected_on(uid, now), self.pods.get(uid))
+                && entry.node_name.is_empty()
+            {
+                all.entry(target).or_default().push(entry);
+            }
+        }
+        all
+    }
+
+    fn existing(
+        &self,
+        node: &JoinedNode,
+        daemons: &[Pod],
+        expected: &BTreeMap<&super::Target, Vec<&Arc<PodEntry>>>,
+    ) -> ExistingNode {
+        let load = node.node_name().and_then(|name| self.loads.get(name));
+        let mut used = load.map(|load| load.requests.clone()).unwrap_or_default();
+        let mut pods: Vec<Pod> = load
+            .iter()
+            .flat_map(|load| load.pods.values())
+            .filter(|entry| entry.counts_for_topology())
+            .map(|entry| Pod::clone(&entry.pod))
+            .collect();
+        let targets = [
+            node.node_name().map(|name| super::Target::Node(name.to_owned())),
+            node.claim_name().map(|name| super::Target::Claim(name.to_owned())),
+        ];
+        for entry in targets.iter().flatten().filter_map(|target| expected.get(target)).flatten() {
+            used.add(&with_itself(&entry.pod.requests));
+            pods.push(Pod::clone(&entry.pod));
+        }
+        let daemon_requests = daemons_to_come(node, daemons, load.map(AsRef::as_ref));
+        ExistingNode {
+            name: node.name.clone(),
+            labels: node.labels.clone(),
+            taints: node.taints.clone(),
+            allocatable: node.allocatable.clone(),
+            used,
+            initialized: node.initialized,
+            pods,
+            daemon_requests,
+        }
+    }
+}
+
+/// What DaemonSets will still request of a node: all that land on it, less what is there, not below zero.
+fn daemons_to_come(node: &JoinedNode, daemons: &[Pod], load: Option<&super::Load>) -> Resources {
+    let mut expected = Resources::new();
+    for pod in daemons.iter().filter(|pod| daemon::lands_on(pod, &node.labels, &node.taints)) {
+        expected.add(&with_itself(&pod.requests));
+    }
+    for entry in load.iter().flat_map(|load| load.pods.values()).filter(|entry| entry.daemon) {
+        expected.sub(&with_itself(&entry.pod.requests));
+    }
+    expected.iter().filter(|(_, amount)| *amount > 0).map(|(name, amount)| (name.to_owned(), amount)).collect()
+}
+
+/// Why a pool may not be used now.
+fn unusable(pool: &NodePool) -> Option<String> {
+    if pool.metadata.deletion_timestamp.is_some() {
+        Some("it is being deleted".into())
+    } else if pool.spec.replicas.is_some() {
+        Some("it is static".into())
+    } else if !is_ready(pool) {
+        Some("it is not Ready".into())
+    } else {
+        None
+    }
+}
+
+/// Whether a pool's Ready is True.
+pub(super) fn is_ready(pool: &NodePool) -> bool {
+    pool.status.as_ref().is_some_and(|status| is_true(&status.conditions, conditions::READY))
+}
+
+fn is_unsettled(pool: &NodePool) -> bool {
+    let known = pool.status.as_ref().map(|status| condition_status(&status.conditions, conditions::READY));
+    pool.metadata.deletion_timestamp.is_none() && known.is_none_or(|status| status == conditions::UNKNOWN)
+}
+
+/// What a pool's machines have together: those that stay.
+fn usage(pool: &str, joined: &[JoinedNode]) -> Resources {
+    let mut sum = Resources::new();
+    for node in joined.iter().filter(|node| node.pool == pool && !node.leaving) {
+        sum.add(&node.capacity);
+    }
+    sum
+}
+
+fn as_pool(name: &str, pool: &NodePool, usage: Resources, instance_types: Vec<usize>, policy: Policy) -> Pool {
+    let template = &pool.spec.template;
+    let class = &template.spec.node_class_ref;
+    let mut own_labels = template.metadata.labels.clone();
+    own_labels.insert(class.label(), class.name.clone());
+    let written = pool.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PACKING_POLICY));
+    Pool {
+        name: name.to_owned(),
+        weight: pool.spec.weight.unwrap_or(0),
+        labels: own_labels,
+        requirements: template.spec.requirements.iter().map(read).collect(),
+        taints: template.spec.taints.clone(),
+        startup_taints: template.spec.startup_taints.clone(),
+        limits: pool.spec.limits.as_ref().map(from_quantities).unwrap_or_default(),
+        usage,
+        policy: written.and_then(|name| Policy::named(name)).unwrap_or(policy),
+        instance_types: Some(instance_types),
+        node_class: Some(class.name.clone()),
+    }
+}
+
+/// The classes that usable pools refer to.
+impl Snapshot {
+    /// Names of the EC2NodeClasses that pools refer to.
+    #[must_use]
+    pub fn classes_in_use(&self) -> BTreeSet<String> {
+        self.pools.values().map(|pool| pool.spec.template.spec.node_class_ref.name.clone()).collect()
+    }
+}

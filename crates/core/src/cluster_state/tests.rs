@@ -1,0 +1,269 @@
+//! The index by events, without a cluster.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::lifecycle::launch::{LaunchedInstance, launched};
+use std::time::Duration;
+
+fn at(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn kube_pod(name: &str, node: &str, cpu: &str) -> KubePod {
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "resourceVersion": "5"},
+        "spec": {"nodeName": if node.is_empty() { Value::Null } else { json!(node) },
+                 "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
+        "status": {"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
+    }))
+    .unwrap()
+}
+
+fn kube_node(name: &str, provider_id: &str, labels: Value) -> Node {
+    let amounts = json!({"cpu": "2", "memory": "4Gi", "pods": "29"});
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "uid": format!("uid-{name}"), "labels": labels, "resourceVersion": "5"},
+        "spec": {"providerID": provider_id},
+        "status": {"capacity": amounts, "allocatable": amounts,
+                   "conditions": [{"type": "Ready", "status": "True"}]},
+    }))
+    .unwrap()
+}
+
+fn kube_claim(name: &str, uid: Option<&str>, version: &str) -> NodeClaim {
+    serde_json::from_value(json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": name, "uid": uid, "resourceVersion": version, "labels": {"karpenter.sh/nodepool": "default"}},
+        "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                 "requirements": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}],
+                 "resources": {"requests": {"cpu": "1", "pods": "2"}}},
+    }))
+    .unwrap()
+}
+
+fn pool(name: &str, ready: bool) -> NodePool {
+    serde_json::from_value(json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+        "spec": {"limits": {"cpu": "100"}, "template": {"spec": {"requirements": [],
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}}},
+        "status": {"conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" },
+            "reason": "x", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+    }))
+    .unwrap()
+}
+
+fn input(now: u64) -> PlanningInput {
+    let one: crate::InstanceType = serde_json::from_value(json!({
+        "name": "m5.large", "capacity": {"cpu": "2"}, "offerings": [], "requirements": [],
+    }))
+    .unwrap();
+    PlanningInput {
+        instance_types: [("default".to_owned(), Arc::new(vec![Arc::new(one)]))].into(),
+        now: at(now),
+        ..PlanningInput::default()
+    }
+}
+
+fn pending(state: &ClusterState, now: u64) -> Vec<String> {
+    state.snapshot().pending(at(now)).iter().map(|entry| entry.pod.name.clone()).collect()
+}
+
+fn launched_with(claim: &NodeClaim, provider_id: &str) -> NodeClaim {
+    let amounts = serde_json::from_value::<dovetail_api::v1::ResourceList>(json!({"cpu": "2", "pods": "29"})).unwrap();
+    let instance = LaunchedInstance {
+        provider_id: provider_id.into(),
+        image_id: "ami".into(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        capacity: amounts.clone(),
+        allocatable: amounts,
+    };
+    launched(claim, &instance, jiff::Timestamp::UNIX_EPOCH)
+}
+
+#[test]
+fn a_snapshot_does_not_change_when_the_state_does() {
+    let mut state = ClusterState::new();
+    state.apply_pod(&kube_pod("a", "", "1")).unwrap();
+    let before = state.snapshot();
+    state.delete_pod("uid-a");
+    assert_eq!((before.pods.len(), state.snapshot().pods.len()), (1, 0));
+}
+
+#[test]
+fn a_bound_pod_loads_its_node_once_and_leaves_it_when_it_goes() {
+    let mut state = ClusterState::new();
+    state.apply_pod(&kube_pod("a", "n", "500m")).unwrap();
+    state.apply_pod(&kube_pod("a", "n", "500m")).unwrap();
+    state.apply_pod(&kube_pod("b", "n", "250m")).unwrap();
+    let requests = state.snapshot().loads["n"].requests.clone();
+    assert_eq!((requests.get("cpu"), requests.get("pods")), (750, 2));
+    state.delete_pod("uid-a");
+    state.delete_pod("uid-b");
+    assert!(state.snapshot().loads.is_empty());
+}
+
+#[test]
+fn a_list_forgets_what_is_not_in_it_and_keeps_what_was_written_since_it_began() {
+    let mut state = ClusterState::new();
+    state.apply_claim(Arc::new(kube_claim("gone", Some("1"), "1")));
+    state.list_begins(Kind::NodeClaim);
+    state.apply_claim(Arc::new(kube_claim("listed", Some("2"), "2")));
+    state.apply_claim(Arc::new(kube_claim("ours", Some("3"), "9")));
+    state.plan_claim(kube_claim("planned", None, "0"), Resources::new());
+    state.list_ends(Kind::NodeClaim);
+    let names: Vec<_> = state.snapshot().claims.keys().cloned().collect();
+    assert_eq!(names, ["listed", "ours", "planned"]);
+}
+
+#[test]
+fn a_late_event_neither_undoes_nor_revives_a_claim() {
+    let mut state = ClusterState::new();
+    assert!(state.apply_claim(Arc::new(launched_with(&kube_claim("a", Some("1"), "10"), "p"))));
+    assert!(!state.apply_claim(Arc::new(kube_claim("a", Some("1"), "9"))));
+    assert_eq!(state.snapshot().claims["a"].claim.status.as_ref().unwrap().provider_id, "p");
+    state.delete_claim("a", Some("1"));
+    assert!(!state.apply_claim(Arc::new(kube_claim("a", Some("1"), "11"))));
+    assert!(state.snapshot().claims.is_empty());
+    assert!(state.apply_claim(Arc::new(kube_claim("a", Some("2"), "12"))), "another claim of that name is another");
+}
+
+#[test]
+fn pods_planned_on_a_claim_are_not_pending_while_it_lives() {
+    let mut state = ClusterState::new();
+    for name in ["a", "b"] {
+        state.apply_pod(&kube_pod(name, "", "1")).unwrap();
+    }
+    state.plan_claim(kube_claim("c", None, "0"), Resources::new());
+    state.nominate(["uid-a"], &Target::Claim("c".into()), at(20));
+    assert_eq!(pending(&state, 9999), ["b"]);
+    state.apply_claim(Arc::new(kube_claim("c", Some("1"), "1")));
+    assert_eq!(pending(&state, 9999), ["b"]);
+    state.delete_claim("c", Some("1"));
+    assert_eq!(pending(&state, 0), ["a", "b"]);
+}
+
+#[test]
+fn a_pod_expected_on_a_node_that_is_ready_is_pending_again_when_its_time_is_over() {
+    let mut state = ClusterState::new();
+    state.apply_pod(&kube_pod("a", "", "1")).unwrap();
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state.nominate(["uid-a"], &Target::Node("n".into()), at(20));
+    assert!(pending(&state, 19).is_empty());
+    assert_eq!(pending(&state, 20), ["a"]);
+    state.delete_node("n", Some("uid-n"));
+    assert_eq!(pending(&state, 0), ["a"]);
+}
+
+#[test]
+fn a_new_leader_counts_claims_on_their_way_as_room() {
+    let mut state = ClusterState::new();
+    state.apply_claim(Arc::new(kube_claim("unlaunched", Some("1"), "1")));
+    state.apply_claim(Arc::new(launched_with(&kube_claim("launched", Some("2"), "1"), "p")));
+    let problem = state.snapshot().planning(&input(0)).problem;
+    let rooms: Vec<_> =
+        problem.existing_nodes.iter().map(|node| (node.name.as_str(), node.allocatable.get("cpu"))).collect();
+    assert_eq!(rooms, [("launched", 2000), ("unlaunched", 1000)]);
+    assert_eq!(problem.existing_nodes[0].labels["topology.kubernetes.io/zone"], "a");
+}
+
+#[test]
+fn a_planned_claim_is_full_with_the_pods_planned_on_it() {
+    let mut state = ClusterState::new();
+    state.apply_pod(&kube_pod("a", "", "1")).unwrap();
+    state.plan_claim(kube_claim("c", None, "0"), Resources::new());
+    state.nominate(["uid-a"], &Target::Claim("c".into()), at(20));
+    let problem = state.snapshot().planning(&input(1)).problem;
+    assert_eq!((problem.existing_nodes[0].used.get("cpu"), problem.existing_nodes[0].used.get("pods")), (1000, 1));
+}
+
+#[test]
+fn a_claim_that_is_being_deleted_is_not_planned_on_and_frees_its_pods_and_its_share_of_the_limit() {
+    let mut state = ClusterState::new();
+    state.apply_pool(pool("default", true));
+    state.apply_pod(&kube_pod("a", "", "1")).unwrap();
+    let mut claim = launched_with(&kube_claim("c", Some("1"), "1"), "p");
+    state.apply_claim(Arc::new(claim.clone()));
+    state.nominate(["uid-a"], &Target::Claim("c".into()), at(20));
+    let usage = |state: &ClusterState| state.snapshot().planning(&input(1)).problem.node_pools[0].usage.get("cpu");
+    assert_eq!(usage(&state), 2000);
+    claim.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+    claim.metadata.resource_version = Some("2".into());
+    state.apply_claim(Arc::new(claim));
+    let planning = state.snapshot().planning(&input(1));
+    assert!(planning.existing.is_empty());
+    assert_eq!((planning.problem.pods.len(), usage(&state)), (1, 0));
+}
+
+#[test]
+fn a_node_and_its_claim_are_one_machine_seen_through_the_claim_until_it_registers() {
+    let mut state = ClusterState::new();
+    state.apply_claim(Arc::new(launched_with(&kube_claim("c", Some("1"), "1"), "p")));
+    let mut node = kube_node("n", "p", json!({"own": "label"}));
+    node.spec.as_mut().unwrap().taints = Some(vec![dovetail_api::names::taints::unregistered()]);
+    state.apply_node(&node);
+    let joined = state.snapshot().joined();
+    assert_eq!(joined.len(), 1);
+    assert_eq!((joined[0].node_name(), joined[0].claim_name()), (Some("n"), Some("c")));
+    assert!(joined[0].taints.is_empty() && !joined[0].initialized && !joined[0].labels.contains_key("own"));
+
+    let labels = json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true", "own": "label"});
+    state.apply_node(&kube_node("n", "p", labels));
+    let joined = state.snapshot().joined();
+    assert!(joined[0].initialized && joined[0].labels.contains_key("own"));
+}
+
+#[test]
+fn a_pool_that_is_not_ready_is_left_out_and_said_so() {
+    let mut state = ClusterState::new();
+    state.apply_pool(pool("good", true));
+    state.apply_pool(pool("bad", false));
+    let planning = state.snapshot().planning(&input(0));
+    assert_eq!(planning.problem.node_pools.len(), 1);
+    assert_eq!(planning.skipped[0].pool, "bad");
+    let none = state.snapshot().planning(&PlanningInput::default());
+    assert!(none.skipped.iter().any(|skipped| skipped.pool == "good" && skipped.why.contains("no instance types")));
+}
+
+#[test]
+fn daemons_still_to_land_are_kept_room_for_and_those_there_are_not_counted_twice() {
+    let mut state = ClusterState::new();
+    let set = |name: &str, selector: Value| -> DaemonSet {
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "kube-system", "uid": name},
+            "spec": {"selector": {}, "template": {"spec": {"nodeSelector": selector,
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}]}}},
+        }))
+        .unwrap()
+    };
+    state.apply_daemon_set(set("everywhere", json!({})));
+    state.apply_daemon_set(set("elsewhere", json!({"os": "other"})));
+    state.apply_node(&kube_node("n", "p", json!({})));
+    let daemon_cpu = |state: &ClusterState| {
+        state.snapshot().planning(&input(0)).problem.existing_nodes[0].daemon_requests.get("cpu")
+    };
+    assert_eq!(daemon_cpu(&state), 100);
+    let mut pod = kube_pod("d", "n", "100m");
+    pod.metadata.owner_references = Some(vec![
+        serde_json::from_value(
+            json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "everywhere", "uid": "everywhere"}),
+        )
+        .unwrap(),
+    ]);
+    state.apply_pod(&pod).unwrap();
+    assert_eq!(daemon_cpu(&state), 0);
+}
+
+#[test]
+fn the_state_is_synced_when_every_kind_has_been_listed() {
+    let mut state = ClusterState::new();
+    for kind in Kind::ALL {
+        assert!(!state.synced());
+        state.list_begins(kind);
+        state.list_ends(kind);
+    }
+    assert!(state.synced());
+}

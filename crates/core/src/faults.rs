@@ -1,0 +1,108 @@
+//! What in a problem makes no sense though it can be read: found before anything is packed.
+
+use std::collections::BTreeSet;
+
+use crate::problem::Problem;
+
+/// Something that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The field, as a path into the workload file.
+    pub field: String,
+    /// What is wrong.
+    pub what: String,
+    /// What is allowed.
+    pub allowed: String,
+}
+
+/// All faults of a problem, in the file's order.
+#[must_use]
+pub fn of(problem: &Problem) -> Vec<Fault> {
+    let mut found = Finder::default();
+    found.pools(problem);
+    found.instance_types(problem);
+    found.pods(problem);
+    found.0
+}
+
+#[derive(Default)]
+struct Finder(Vec<Fault>);
+
+impl Finder {
+    fn expect(&mut self, holds: bool, field: impl FnOnce() -> String, what: impl Into<String>, allowed: &str) {
+        if !holds {
+            self.0.push(Fault { field: field(), what: what.into(), allowed: allowed.to_owned() });
+        }
+    }
+
+    fn pools(&mut self, problem: &Problem) {
+        let mut names = BTreeSet::new();
+        for (index, pool) in problem.node_pools.iter().enumerate() {
+            let field = |rest: &str| format!("nodePools[{index}].{rest}");
+            self.expect(!pool.name.is_empty(), || field("name"), "is empty", "the pool's name");
+            let first = names.insert(&pool.name);
+            self.expect(first, || field("name"), format!("{:?} stands twice", pool.name), "each name once");
+            self.expect(
+                (0..=100).contains(&pool.weight),
+                || field("weight"),
+                format!("is {}", pool.weight),
+                "1 to 100, or 0 for none",
+            );
+            let known = pool.instance_types.iter().flatten().all(|at| *at < problem.instance_types.len());
+            self.expect(
+                known,
+                || field("instanceTypes"),
+                "names an instance type that is not there",
+                "indices into instanceTypes",
+            );
+        }
+    }
+
+    fn instance_types(&mut self, problem: &Problem) {
+        for (index, one) in problem.instance_types.iter().enumerate() {
+            let field = |rest: &str| format!("instanceTypes[{index}].{rest}");
+            self.expect(!one.name.is_empty(), || field("name"), "is empty", "the type's name");
+            let negative = one.capacity.iter().find(|(_, amount)| *amount < 0).map(|(name, _)| name.to_owned());
+            let name = negative.clone().unwrap_or_default();
+            self.expect(negative.is_none(), || field(&format!("capacity.{name}")), "is negative", "zero or more");
+            for (at, offering) in one.offerings.iter().enumerate() {
+                let sane = offering.price.is_finite() && offering.price >= 0.0;
+                let what = format!("is {}", offering.price);
+                self.expect(sane, || field(&format!("offerings[{at}].price")), what, "dollars an hour, zero or more");
+            }
+        }
+    }
+
+    fn pods(&mut self, problem: &Problem) {
+        let mut names = BTreeSet::new();
+        for (index, pod) in problem.pods.iter().enumerate() {
+            let field = |rest: &str| format!("pods[{index}].{rest}");
+            self.expect(!pod.name.is_empty(), || field("name"), "is empty", "the pod's name");
+            let first = names.insert((&pod.namespace, &pod.name));
+            self.expect(first, || field("name"), format!("{:?} stands twice", pod.name), "each name once");
+            let negative = pod.requests.iter().find(|(_, amount)| *amount < 0).map(|(name, _)| name.to_owned());
+            let name = negative.clone().unwrap_or_default();
+            self.expect(negative.is_none(), || field(&format!("requests.{name}")), "is negative", "zero or more");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn each_fault_is_named_by_its_field() {
+        let text = r#"{"nodePools": [{"name": "a"}, {"name": "a", "weight": -1}],
+            "instanceTypes": [{"name": "t", "capacity": {"cpu": "1"}, "offerings": [{"zone": "z", "capacityType": "spot", "price": -1.0, "available": true}]}],
+            "pods": [{"name": "p"}, {"name": "p"}]}"#;
+        let problem: Problem = serde_json::from_str(text).unwrap();
+        let fields: Vec<String> = of(&problem).into_iter().map(|fault| fault.field).collect();
+        assert_eq!(
+            fields,
+            ["nodePools[1].name", "nodePools[1].weight", "instanceTypes[0].offerings[0].price", "pods[1].name"]
+        );
+        assert!(of(&Problem::default()).is_empty());
+    }
+}

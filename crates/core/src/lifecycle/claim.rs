@@ -1,0 +1,210 @@
+//! A planned node as a NodeClaim (core spec 3.10, 1.2).
+
+use std::collections::BTreeMap;
+
+use dovetail_api::names::annotations as keys;
+use dovetail_api::names::{TERMINATION_FINALIZER, labels};
+use dovetail_api::v1::{self, NodeClaim, NodeClaimResources, NodeClaimSpec, NodePool, ResourceList};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use super::hash;
+use crate::requirements::{NodeSelectorRequirement, Operator};
+use crate::resources::{Resources, format_amount, parse_amount};
+
+/// Most instance types that a claim names, the cheapest (core spec 3.10).
+pub const MOST_TYPES: usize = 600;
+
+/// What a claim is made of.
+#[derive(Debug)]
+pub struct ClaimPlan<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The pool it is of.
+    pub pool: &'a NodePool,
+    /// Its complete requirements.
+    pub requirements: &'a [NodeSelectorRequirement],
+    /// The instance types that will do, cheapest first.
+    pub instance_types: Vec<String>,
+    /// What pods and daemons request.
+    pub requests: &'a Resources,
+    /// The leader's term.
+    pub term: u64,
+    /// Trace context of the batch.
+    pub traceparent: &'a str,
+    /// The class's hash annotation, as the class carries it.
+    pub class_hash: Option<&'a str>,
+}
+
+/// The claim to be created.
+#[must_use]
+pub fn node_claim(plan: ClaimPlan<'_>) -> NodeClaim {
+    let template = &plan.pool.spec.template;
+    let requirements = requirements(&plan);
+    let spec = NodeClaimSpec {
+        resources: NodeClaimResources { requests: to_quantities(plan.requests) },
+        taints: template.spec.taints.clone(),
+        startup_taints: template.spec.startup_taints.clone(),
+        node_class_ref: template.spec.node_class_ref.clone(),
+        termination_grace_period: template.spec.termination_grace_period.clone(),
+        expire_after: template.spec.expire_after.clone(),
+        requirements: requirements.iter().map(written).collect(),
+    };
+    let mut claim = NodeClaim::new(plan.name, spec);
+    claim.metadata.labels = Some(claim_labels(plan.pool, &requirements));
+    claim.metadata.annotations = Some(claim_annotations(&plan));
+    claim.metadata.finalizers = Some(vec![TERMINATION_FINALIZER.into()]);
+    claim.metadata.owner_references = Some(vec![owner(plan.pool)]);
+    claim
+}
+
+/// The plan's requirements, the types named, host name out; a custom label with a choice gets its first value.
+fn requirements(plan: &ClaimPlan<'_>) -> Vec<NodeSelectorRequirement> {
+    let open = |key: &str| key != labels::HOSTNAME && key != labels::INSTANCE_TYPE;
+    let min_values =
+        plan.requirements.iter().find(|one| one.key == labels::INSTANCE_TYPE).and_then(|one| one.min_values);
+    let mut types =
+        NodeSelectorRequirement::one_of(labels::INSTANCE_TYPE, plan.instance_types.iter().take(MOST_TYPES).cloned());
+    types.min_values = min_values;
+    let mut all: Vec<_> = plan.requirements.iter().filter(|one| open(&one.key)).cloned().map(resolved).collect();
+    all.push(types);
+    all.sort();
+    all
+}
+
+fn resolved(mut requirement: NodeSelectorRequirement) -> NodeSelectorRequirement {
+    if requirement.operator == Operator::In && !labels::is_well_known(&requirement.key) {
+        requirement.values.truncate(1);
+    }
+    requirement
+}
+
+fn claim_labels(pool: &NodePool, requirements: &[NodeSelectorRequirement]) -> BTreeMap<String, String> {
+    let class = &pool.spec.template.spec.node_class_ref;
+    let custom = requirements.iter().filter(|one| one.operator == Operator::In && !labels::is_well_known(&one.key));
+    let mut all: BTreeMap<_, _> =
+        custom.filter_map(|one| Some((one.key.clone(), one.values.first()?.clone()))).collect();
+    all.extend(pool.spec.template.metadata.labels.clone());
+    all.insert(labels::NODE_POOL.into(), pool.metadata.name.clone().unwrap_or_default());
+    all.insert(class.label(), class.name.clone());
+    all
+}
+
+fn claim_annotations(plan: &ClaimPlan<'_>) -> BTreeMap<String, String> {
+    let mut all = plan.pool.spec.template.metadata.annotations.clone();
+    all.insert(keys::NODE_POOL_HASH.into(), hash::node_pool(plan.pool));
+    all.insert(keys::NODE_POOL_HASH_VERSION.into(), hash::VERSION.into());
+    if let Some(class_hash) = plan.class_hash {
+        all.insert(keys::NODE_CLASS_HASH.into(), class_hash.into());
+        all.insert(keys::NODE_CLASS_HASH_VERSION.into(), hash::VERSION.into());
+    }
+    all.insert(keys::TERM.into(), plan.term.to_string());
+    all.insert(keys::TRACEPARENT.into(), plan.traceparent.into());
+    all
+}
+
+fn owner(pool: &NodePool) -> OwnerReference {
+    OwnerReference {
+        api_version: "karpenter.sh/v1".into(),
+        kind: "NodePool".into(),
+        name: pool.metadata.name.clone().unwrap_or_default(),
+        uid: pool.metadata.uid.clone().unwrap_or_default(),
+        block_owner_deletion: Some(true),
+        controller: None,
+    }
+}
+
+/// A requirement as the API's kinds write it.
+#[must_use]
+pub fn written(requirement: &NodeSelectorRequirement) -> v1::NodeSelectorRequirement {
+    v1::NodeSelectorRequirement {
+        key: requirement.key.clone(),
+        operator: v1::Operator::parse(requirement.operator.name()).unwrap_or(v1::Operator::In),
+        values: requirement.values.clone(),
+        min_values: requirement.min_values.and_then(|count| i32::try_from(count).ok()),
+    }
+}
+
+/// A requirement of the API's kinds as packing reads it.
+#[must_use]
+pub fn read(requirement: &v1::NodeSelectorRequirement) -> NodeSelectorRequirement {
+    let operator = Operator::named(requirement.operator.as_str()).unwrap_or(Operator::In);
+    let mut read = NodeSelectorRequirement::new(requirement.key.clone(), operator, requirement.values.iter().cloned());
+    read.min_values = requirement.min_values.and_then(|count| u32::try_from(count).ok());
+    read
+}
+
+/// Amounts as the API writes them.
+#[must_use]
+pub fn to_quantities(resources: &Resources) -> ResourceList {
+    resources.iter().map(|(name, amount)| (name.to_owned(), Quantity(format_amount(name, amount)))).collect()
+}
+
+/// Amounts as the API writes them, read; what makes no sense counts as nothing.
+#[must_use]
+pub fn from_quantities(list: &ResourceList) -> Resources {
+    list.iter().map(|(name, quantity)| (name.clone(), parse_amount(name, &quantity.0).unwrap_or(0))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn pool() -> NodePool {
+        serde_json::from_value(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default", "uid": "u"},
+            "spec": {"template": {"metadata": {"labels": {"team": "a"}, "annotations": {"note": "x"}}, "spec": {
+                "requirements": [], "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "c"},
+                "taints": [{"key": "t", "effect": "NoSchedule"}],
+            }}},
+        }))
+        .unwrap()
+    }
+
+    fn claim() -> NodeClaim {
+        let requirements = [
+            NodeSelectorRequirement::one_of("color", ["blue", "red"]),
+            NodeSelectorRequirement::one_of(labels::CAPACITY_TYPE, ["spot", "on-demand"]),
+            NodeSelectorRequirement::one_of(labels::HOSTNAME, ["planned-1"]),
+        ];
+        let mut requests = Resources::new();
+        requests.set("cpu", 1500);
+        node_claim(ClaimPlan {
+            name: "default-abcde",
+            pool: &pool(),
+            requirements: &requirements,
+            instance_types: (0..700).map(|n| format!("t{n:03}")).collect(),
+            requests: &requests,
+            term: 3,
+            traceparent: "00-1-2-01",
+            class_hash: None,
+        })
+    }
+
+    #[test]
+    fn a_claim_says_pool_class_term_and_trace() {
+        let claim = claim();
+        let labels = claim.metadata.labels.unwrap();
+        assert_eq!((labels["team"].as_str(), labels["karpenter.sh/nodepool"].as_str()), ("a", "default"));
+        assert_eq!(labels["karpenter.k8s.aws/ec2nodeclass"], "c");
+        let annotations = claim.metadata.annotations.unwrap();
+        assert_eq!((annotations["dovetail.dev/term"].as_str(), annotations["note"].as_str()), ("3", "x"));
+        assert_eq!(claim.metadata.owner_references.unwrap()[0].block_owner_deletion, Some(true));
+        assert_eq!(claim.spec.resources.requests["cpu"].0, "1500m");
+        assert_eq!(claim.spec.taints[0].key, "t");
+    }
+
+    #[test]
+    fn it_names_the_600_cheapest_types_and_settles_custom_labels() {
+        let claim = claim();
+        let find = |key: &str| claim.spec.requirements.iter().find(|one| one.key == key);
+        assert_eq!(find(labels::INSTANCE_TYPE).unwrap().values.len(), MOST_TYPES);
+        assert_eq!(find("color").unwrap().values, ["blue"]);
+        assert_eq!(claim.metadata.labels.as_ref().unwrap()["color"], "blue");
+        assert_eq!(find(labels::CAPACITY_TYPE).unwrap().values.len(), 2);
+        assert!(find(labels::HOSTNAME).is_none());
+    }
+}

@@ -1,0 +1,133 @@
+//! Third stage: the Node is ready for pods.
+
+use dovetail_api::names::conditions::{INITIALIZED, TRUE, UNKNOWN};
+use dovetail_api::names::{labels, taints};
+use dovetail_api::v1::{NodeClaim, set_condition};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Taint};
+
+use super::readiness::set_root;
+use super::{Decision, Stage, Waiting, Writes};
+use crate::resources::parse_amount;
+
+/// Marks claim and Node initialized, or says what is waited for.
+#[must_use]
+pub fn initialize(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Decision {
+    let [node] = nodes else {
+        return waiting(claim, Waiting::Node, ("NodeNotFound", "node not registered with cluster"), now);
+    };
+    if let Some((what, reason, message)) = missing(claim, node) {
+        return waiting(claim, what, (reason, &message), now);
+    }
+    let mut node = (*node).clone();
+    node.metadata.labels.get_or_insert_default().insert(labels::INITIALIZED.into(), "true".into());
+    let claim = with_condition(claim, (TRUE, "", ""), now).0;
+    let writes = Writes { passes: Some(Stage::Initialized), node: Some(node), claim, guard_missing: false };
+    Decision::Write(Box::new(writes))
+}
+
+/// What a Node still lacks: readiness, a taint's removal, a resource; with the condition's reason and message.
+fn missing(claim: &NodeClaim, node: &Node) -> Option<(Waiting, &'static str, String)> {
+    if !is_ready(node) {
+        return Some((Waiting::Ready, "NodeNotReady", "node status is not ready".into()));
+    }
+    let on_node = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    let same = |a: &Taint, b: &Taint| a.key == b.key && a.effect == b.effect;
+    if let Some(taint) = claim.spec.startup_taints.iter().find(|own| on_node.iter().any(|taint| same(own, taint))) {
+        let message = format!("startup taint {}:{} still exists", taint.key, taint.effect);
+        return Some((Waiting::Taint(taint.key.clone()), "StartupTaintsExist", message));
+    }
+    if let Some(taint) = on_node.iter().find(|taint| taints::is_ephemeral(&taint.key, &taint.effect)) {
+        let message = format!("known ephemeral taint {}:{} still exists", taint.key, taint.effect);
+        return Some((Waiting::Taint(taint.key.clone()), "KnownEphemeralTaintsExist", message));
+    }
+    let name = unregistered_resource(claim, node)?;
+    Some((
+        Waiting::Resource(name.clone()),
+        "ResourceNotRegistered",
+        format!("resource {name} was requested but not registered"),
+    ))
+}
+
+/// The first resource that the claim requests and the Node has none of.
+fn unregistered_resource(claim: &NodeClaim, node: &Node) -> Option<String> {
+    let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let amount = |name: &str, text: &str| parse_amount(name, text).unwrap_or(0);
+    let wanted = claim.spec.resources.requests.iter().filter(|(name, quantity)| amount(name, &quantity.0) > 0);
+    wanted
+        .map(|(name, _)| name)
+        .find(|name| allocatable.and_then(|all| all.get(*name)).is_none_or(|quantity| amount(name, &quantity.0) == 0))
+        .cloned()
+}
+
+/// Whether the kubelet says Ready.
+#[must_use]
+pub fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn waiting(claim: &NodeClaim, what: Waiting, (reason, message): (&str, &str), now: Timestamp) -> Decision {
+    match with_condition(claim, (UNKNOWN, reason, message), now) {
+        (claim, true) => Decision::Write(Box::new(Writes { passes: None, node: None, claim, guard_missing: false })),
+        (_, false) => Decision::Wait(what),
+    }
+}
+
+fn with_condition(
+    claim: &NodeClaim,
+    (status, reason, message): (&str, &str, &str),
+    now: Timestamp,
+) -> (NodeClaim, bool) {
+    let mut claim = claim.clone();
+    let generation = claim.metadata.generation;
+    let conditions = &mut claim.status.get_or_insert_default().conditions;
+    let changed = set_condition(conditions, (INITIALIZED, status, reason, message), generation, now);
+    set_root(conditions, generation, now);
+    (claim, changed)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+    use super::*;
+    use crate::lifecycle::fixtures::*;
+    use crate::lifecycle::registration::synced;
+
+    fn reason(claim: &NodeClaim, node: &Node) -> &'static str {
+        missing(claim, node).map_or("", |(_, reason, _)| reason)
+    }
+
+    #[test]
+    fn it_waits_for_ready_taints_and_resources_in_that_order() {
+        let mut claim = launched_claim("a");
+        claim.spec.startup_taints = vec![Taint { key: "cni".into(), effect: "NoSchedule".into(), ..Taint::default() }];
+        claim.spec.resources.requests.insert("nvidia.com/gpu".into(), Quantity("1".into()));
+        let mut node = synced(&node("n"), &claim);
+        node.spec.as_mut().unwrap().taints.as_mut().unwrap().push(Taint {
+            key: taints::NOT_READY.into(),
+            effect: taints::NO_SCHEDULE.into(),
+            ..Taint::default()
+        });
+        assert_eq!(reason(&claim, &node), "NodeNotReady");
+        let mut node = ready(node);
+        assert_eq!(reason(&claim, &node), "StartupTaintsExist");
+        node.spec.as_mut().unwrap().taints.as_mut().unwrap().remove(0);
+        assert_eq!(reason(&claim, &node), "KnownEphemeralTaintsExist");
+        node.spec.as_mut().unwrap().taints = None;
+        assert_eq!(reason(&claim, &node), "ResourceNotRegistered");
+        let allocatable = node.status.as_mut().unwrap().allocatable.as_mut().unwrap();
+        allocatable.insert("nvidia.com/gpu".into(), Quantity("0".into()));
+        assert_eq!(reason(&claim, &node), "ResourceNotRegistered");
+        node.status
+            .as_mut()
+            .unwrap()
+            .allocatable
+            .as_mut()
+            .unwrap()
+            .insert("nvidia.com/gpu".into(), Quantity("1".into()));
+        assert_eq!(reason(&claim, &node), "");
+    }
+}

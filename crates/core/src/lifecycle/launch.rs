@@ -1,0 +1,95 @@
+//! First stage: the cloud's answer is written on the claim.
+
+use std::collections::BTreeMap;
+
+use dovetail_api::names::conditions::{AWAITING_RECONCILIATION, INITIALIZED, LAUNCHED, REGISTERED, TRUE, UNKNOWN};
+use dovetail_api::v1::{NodeClaim, ResourceList, condition, set_condition};
+use jiff::Timestamp;
+
+use super::readiness::set_root;
+
+/// What the cloud says of an instance made for a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LaunchedInstance {
+    /// `aws:///<zone>/<instance id>`.
+    pub provider_id: String,
+    /// AMI.
+    pub image_id: String,
+    /// Labels that the instance defines.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations that the cloud wants on the claim.
+    pub annotations: BTreeMap<String, String>,
+    /// What the instance type has.
+    pub capacity: ResourceList,
+    /// What of it pods may use.
+    pub allocatable: ResourceList,
+}
+
+/// Longest message of a condition that tells of a failed launch (core spec 1.2).
+const LONGEST_MESSAGE: usize = 300;
+
+/// The claim once its instance is there: the claim's labels win over the instance's, the instance's annotations over
+/// the claim's.
+#[must_use]
+pub fn launched(claim: &NodeClaim, instance: &LaunchedInstance, now: Timestamp) -> NodeClaim {
+    let mut claim = claim.clone();
+    let mut labels = instance.labels.clone();
+    labels.extend(claim.metadata.labels.take().unwrap_or_default());
+    claim.metadata.labels = Some(labels);
+    claim.metadata.annotations.get_or_insert_default().extend(instance.annotations.clone());
+
+    let generation = claim.metadata.generation;
+    let status = claim.status.get_or_insert_default();
+    status.provider_id.clone_from(&instance.provider_id);
+    status.image_id.clone_from(&instance.image_id);
+    status.capacity.clone_from(&instance.capacity);
+    status.allocatable.clone_from(&instance.allocatable);
+    set_condition(&mut status.conditions, (LAUNCHED, TRUE, "", ""), generation, now);
+    for later in [REGISTERED, INITIALIZED] {
+        if condition(&status.conditions, later).is_none() {
+            set_condition(&mut status.conditions, (later, UNKNOWN, AWAITING_RECONCILIATION, ""), generation, now);
+        }
+    }
+    set_root(&mut status.conditions, generation, now);
+    claim
+}
+
+/// The claim after a launch that failed and will be tried again.
+#[must_use]
+pub fn launch_failed(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> NodeClaim {
+    let mut claim = claim.clone();
+    let generation = claim.metadata.generation;
+    let status = claim.status.get_or_insert_default();
+    let message: String = message.chars().take(LONGEST_MESSAGE).collect();
+    set_condition(&mut status.conditions, (LAUNCHED, UNKNOWN, reason, &message), generation, now);
+    set_root(&mut status.conditions, generation, now);
+    claim
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+    use crate::lifecycle::fixtures::{at, claim, instance};
+
+    #[test]
+    fn the_claims_labels_win_and_the_clouds_annotations_do() {
+        let mut before = claim("a");
+        before.metadata.labels = Some([("node.kubernetes.io/instance-type".into(), "mine".into())].into());
+        before.metadata.annotations = Some([("cloud".into(), "mine".into())].into());
+        let after = launched(&before, &instance(), at(1));
+        assert_eq!(after.metadata.labels.unwrap()["node.kubernetes.io/instance-type"], "mine");
+        assert_eq!(after.metadata.annotations.unwrap()["cloud"], "says");
+        assert_eq!(after.status.unwrap().provider_id, "aws:///us-east-1a/i-1");
+    }
+
+    #[test]
+    fn a_failure_is_dated_when_it_began_and_cut_at_300_characters() {
+        let once = launch_failed(&claim("a"), "LaunchFailed", &"ä".repeat(400), at(5));
+        let twice = launch_failed(&once, "Unauthorized", "no", at(50));
+        let condition = condition(&once.status.as_ref().unwrap().conditions, LAUNCHED).unwrap().clone();
+        assert_eq!(condition.message.chars().count(), 300);
+        let later = dovetail_api::v1::condition(&twice.status.as_ref().unwrap().conditions, LAUNCHED).unwrap().clone();
+        assert_eq!(later.last_transition_time.0, at(5));
+    }
+}

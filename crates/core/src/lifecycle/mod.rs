@@ -1,0 +1,246 @@
+//! The life of a NodeClaim: launched, registered, initialized, or given up; one stage a file (core spec 4).
+//!
+//! ```text
+//! created ── launch ──► Launched ── registration ──► Registered ── initialization ──► Initialized
+//!    │ 5 m                  │ 15 m                        (no time-out: core spec 9, 15)
+//!    └──── liveness ────────┴──► deleted
+//! ```
+//!
+//! Each stage is pure: a claim, the Nodes with its provider id and the time give what to write, or what is waited for.
+
+pub mod claim;
+pub mod hash;
+pub mod initialization;
+pub mod launch;
+pub mod liveness;
+pub mod patch;
+pub mod readiness;
+pub mod registration;
+pub mod token;
+
+use dovetail_api::{
+    names::conditions,
+    v1::{NodeClaim, condition_status, is_true},
+};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use serde::Serialize;
+
+pub use liveness::Timeout;
+
+/// What the next step of a claim's life is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Write these, the Node first; then decide again.
+    Write(Box<Writes>),
+    /// Nothing to write until something changes.
+    Wait(Waiting),
+    /// Delete the claim: it has had its time.
+    GiveUp(Timeout),
+    /// The claim is on its way out; that is the terminator's.
+    Leaving,
+    /// Initialized: this life has no further stage.
+    Settled,
+}
+
+/// Objects as they are to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Writes {
+    /// The stage that is passed once these are written, if one is.
+    pub passes: Option<Stage>,
+    /// The Node, metadata and taints.
+    pub node: Option<Node>,
+    /// The claim, metadata and status.
+    pub claim: NodeClaim,
+    /// Whether the Node came without the taint that guards it until registration.
+    pub guard_missing: bool,
+}
+
+/// A stage of a claim's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// The cloud has made the instance.
+    Launched,
+    /// Its Node is there and carries what the claim says.
+    Registered,
+    /// Pods can run on it.
+    Initialized,
+}
+
+/// What a claim waits for; the reasons of its conditions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waiting {
+    /// The cloud.
+    Launch,
+    /// A Node with its provider id.
+    Node,
+    /// All Nodes with its provider id but one to go.
+    OneNode,
+    /// The Node to be Ready.
+    Ready,
+    /// A startup taint or an ephemeral one, to be taken away by its owner.
+    Taint(String),
+    /// A requested resource to appear on the Node.
+    Resource(String),
+}
+
+/// The next step for `claim`, given the Nodes that carry its provider id.
+#[must_use]
+pub fn next(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Decision {
+    if claim.metadata.deletion_timestamp.is_some() {
+        return Decision::Leaving;
+    }
+    if let Some(timeout) = liveness::expired(claim, now) {
+        return Decision::GiveUp(timeout);
+    }
+    match stage(claim) {
+        None => Decision::Wait(Waiting::Launch),
+        Some(Stage::Launched) => registration::register(claim, nodes, now),
+        Some(Stage::Registered) => initialization::initialize(claim, nodes, now),
+        Some(Stage::Initialized) => Decision::Settled,
+    }
+}
+
+/// The last stage that the claim has passed.
+#[must_use]
+pub fn stage(claim: &NodeClaim) -> Option<Stage> {
+    let conditions = &claim.status.as_ref()?.conditions;
+    let passed = |type_: &str| is_true(conditions, type_);
+    if !passed(conditions::LAUNCHED) {
+        None
+    } else if !passed(conditions::REGISTERED) {
+        Some(Stage::Launched)
+    } else if !passed(conditions::INITIALIZED) {
+        Some(Stage::Registered)
+    } else {
+        Some(Stage::Initialized)
+    }
+}
+
+/// Whether the claim is not to be planned on: it is being deleted or its instance is.
+#[must_use]
+pub fn is_leaving(claim: &NodeClaim) -> bool {
+    let terminating = |status: &dovetail_api::v1::NodeClaimStatus| {
+        condition_status(&status.conditions, conditions::INSTANCE_TERMINATING) == conditions::TRUE
+    };
+    claim.metadata.deletion_timestamp.is_some() || claim.status.as_ref().is_some_and(terminating)
+}
+
+#[cfg(test)]
+pub(crate) mod fixtures {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use dovetail_api::v1::{NodeClaim, NodeClaimSpec, NodeClassRef};
+    use jiff::{Timestamp, ToSpan};
+    use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus};
+    use k8s_openapi::apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::Time};
+
+    use super::launch::{LaunchedInstance, launched};
+
+    /// The time `seconds` after the claims of these tests were created.
+    pub fn at(seconds: i64) -> Timestamp {
+        "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + seconds.seconds()
+    }
+
+    /// A claim as created.
+    pub fn claim(name: &str) -> NodeClaim {
+        let spec = NodeClaimSpec { node_class_ref: NodeClassRef::ec2("default"), ..NodeClaimSpec::default() };
+        let mut claim = NodeClaim::new(name, spec);
+        claim.metadata.uid = Some(format!("uid-{name}"));
+        claim.metadata.creation_timestamp = Some(Time(at(0)));
+        claim.metadata.resource_version = Some("1".into());
+        claim
+    }
+
+    /// What the cloud answered.
+    pub fn instance() -> LaunchedInstance {
+        let amounts = |list: &[(&str, &str)]| {
+            list.iter().map(|(name, amount)| ((*name).to_owned(), Quantity((*amount).to_owned()))).collect()
+        };
+        LaunchedInstance {
+            provider_id: "aws:///us-east-1a/i-1".into(),
+            image_id: "ami-1".into(),
+            labels: [("node.kubernetes.io/instance-type".to_owned(), "m5.large".to_owned())].into(),
+            annotations: [("cloud".to_owned(), "says".to_owned())].into(),
+            capacity: amounts(&[("cpu", "2"), ("memory", "8Gi")]),
+            allocatable: amounts(&[("cpu", "1930m"), ("memory", "7Gi")]),
+        }
+    }
+
+    /// A claim whose instance is there.
+    pub fn launched_claim(name: &str) -> NodeClaim {
+        launched(&claim(name), &instance(), at(2))
+    }
+
+    /// The Node that the instance registers: tainted, not ready.
+    pub fn node(name: &str) -> Node {
+        let mut node = Node {
+            spec: Some(NodeSpec {
+                provider_id: Some("aws:///us-east-1a/i-1".into()),
+                taints: Some(vec![dovetail_api::names::taints::unregistered()]),
+                ..NodeSpec::default()
+            }),
+            ..Node::default()
+        };
+        node.metadata.name = Some(name.into());
+        node
+    }
+
+    /// The same Node once its kubelet says that it is ready.
+    pub fn ready(mut node: Node) -> Node {
+        let condition = NodeCondition { type_: "Ready".into(), status: "True".into(), ..NodeCondition::default() };
+        let allocatable = instance().allocatable;
+        node.status = Some(NodeStatus {
+            conditions: Some(vec![condition]),
+            capacity: Some(allocatable.clone()),
+            allocatable: Some(allocatable),
+            ..NodeStatus::default()
+        });
+        node
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::{fixtures::*, *};
+
+    fn written(decision: Decision) -> Writes {
+        match decision {
+            Decision::Write(writes) => *writes,
+            other => panic!("nothing to write but {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_claim_goes_through_its_stages_in_order() {
+        let mut claim = claim("a");
+        assert_eq!(next(&claim, &[], at(1)), Decision::Wait(Waiting::Launch));
+        claim = launch::launched(&claim, &instance(), at(2));
+        assert_eq!(stage(&claim), Some(Stage::Launched));
+        assert_eq!(next(&claim, &[], at(3)), Decision::Wait(Waiting::Node));
+
+        let writes = written(next(&claim, &[&node("n")], at(30)));
+        assert_eq!(writes.passes, Some(Stage::Registered));
+        let (claim, node) = (writes.claim, writes.node.unwrap());
+        assert_eq!(claim.status.as_ref().unwrap().node_name, "n");
+
+        let waits = written(next(&claim, &[&node], at(31)));
+        assert_eq!(waits.passes, None);
+        assert_eq!(next(&waits.claim, &[&node], at(32)), Decision::Wait(Waiting::Ready));
+
+        let writes = written(next(&waits.claim, &[&ready(node)], at(40)));
+        assert_eq!(writes.passes, Some(Stage::Initialized));
+        assert!(is_true(&writes.claim.status.as_ref().unwrap().conditions, conditions::READY));
+        assert_eq!(next(&writes.claim, &[], at(9000)), Decision::Settled);
+    }
+
+    #[test]
+    fn a_claim_on_its_way_out_is_left_to_the_terminator() {
+        let mut claim = launched_claim("a");
+        claim.metadata.deletion_timestamp = claim.metadata.creation_timestamp.clone();
+        assert_eq!(next(&claim, &[&node("n")], at(99)), Decision::Leaving);
+        assert!(is_leaving(&claim));
+    }
+}

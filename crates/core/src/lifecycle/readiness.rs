@@ -1,0 +1,68 @@
+//! The root condition of a kind: what its dependents make of it.
+
+use dovetail_api::names::conditions::{
+    FALSE, INITIALIZED, LAUNCHED, NODE_CLASS_READY, READY, RECONCILING_DEPENDENTS, REGISTERED, TRUE,
+    UNHEALTHY_DEPENDENTS, UNKNOWN, VALIDATION_SUCCEEDED,
+};
+use dovetail_api::v1::{condition_status, set_condition};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// What a NodeClaim's Ready rests on.
+pub const OF_CLAIM: [&str; 3] = [LAUNCHED, REGISTERED, INITIALIZED];
+/// What a NodePool's Ready rests on.
+pub const OF_POOL: [&str; 2] = [VALIDATION_SUCCEEDED, NODE_CLASS_READY];
+
+/// Sets a NodeClaim's Ready from its three stages.
+pub fn set_root(conditions: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) -> bool {
+    set_root_of(conditions, &OF_CLAIM, generation, now)
+}
+
+/// Sets Ready from `dependents`: True when all are, False when one is, else Unknown. Answers whether it changed.
+pub fn set_root_of(
+    conditions: &mut Vec<Condition>,
+    dependents: &[&str],
+    generation: Option<i64>,
+    now: Timestamp,
+) -> bool {
+    let with = |status: &str| -> Vec<&str> {
+        dependents.iter().copied().filter(|type_| condition_status(conditions, type_) == status).collect()
+    };
+    let (failed, unknown) = (with(FALSE), with(UNKNOWN));
+    let (status, reason, message) = if !failed.is_empty() {
+        (FALSE, UNHEALTHY_DEPENDENTS, listed(&failed, FALSE))
+    } else if !unknown.is_empty() {
+        (UNKNOWN, RECONCILING_DEPENDENTS, listed(&unknown, UNKNOWN))
+    } else {
+        (TRUE, READY, String::new())
+    };
+    set_condition(conditions, (READY, status, reason, &message), generation, now)
+}
+
+fn listed(types: &[&str], status: &str) -> String {
+    let each: Vec<_> = types.iter().map(|type_| format!("{type_}={status}")).collect();
+    each.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    fn root(launched: &str, registered: &str) -> (String, String) {
+        let mut all = Vec::new();
+        set_condition(&mut all, (LAUNCHED, launched, "x", ""), None, Timestamp::UNIX_EPOCH);
+        set_condition(&mut all, (REGISTERED, registered, "x", ""), None, Timestamp::UNIX_EPOCH);
+        set_condition(&mut all, (INITIALIZED, TRUE, "x", ""), None, Timestamp::UNIX_EPOCH);
+        set_root(&mut all, None, Timestamp::UNIX_EPOCH);
+        let ready = dovetail_api::v1::condition(&all, READY).unwrap();
+        (ready.status.clone(), ready.message.clone())
+    }
+
+    #[test]
+    fn one_false_dependent_makes_the_root_false_and_is_named() {
+        assert_eq!(root(UNKNOWN, FALSE), (FALSE.into(), "Registered=False".into()));
+        assert_eq!(root(UNKNOWN, TRUE), (UNKNOWN.into(), "Launched=Unknown".into()));
+        assert_eq!(root(TRUE, TRUE), (TRUE.into(), String::new()));
+    }
+}

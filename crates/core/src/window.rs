@@ -1,0 +1,235 @@
+//! The batch window: how long pending pods wait for company before they are packed (core spec 3.2).
+//!
+//! ```text
+//!   a      b   a'   c            idle after c
+//! ──┬──────┬───┬────┬────────────┤ close: {a, b, c}
+//!   │ open                       │
+//!   ├────────────────────────────────────────────────────┤ max: closes at the latest here
+//! ```
+//!
+//! `a'` is a pod that the window has already seen: it does not extend it.
+//!
+//! | state | new pod | seen pod | seen pod gone | time before the deadline | time at the deadline |
+//! |---|---|---|---|---|---|
+//! | shut | open, wake | – | – | – | – |
+//! | open | join, idle starts again, wake | – | leave; the last one shuts it | wake | close with all, shut |
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How long a window stays open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowSettings {
+    /// Quiet time after which it closes.
+    pub idle: Duration,
+    /// Time after which it closes though pods still come.
+    pub max: Duration,
+}
+
+/// What happens to a window. Times are monotonic.
+#[derive(Clone, Copy, Debug)]
+pub enum WindowInput<'a> {
+    /// A pod, by uid, waits for a node.
+    Pending(&'a str),
+    /// It no longer does.
+    Gone(&'a str),
+    /// Nothing but time has passed.
+    Time,
+}
+
+/// What to do after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WindowOutput {
+    /// Nothing new.
+    Nothing,
+    /// Say [`WindowInput::Time`] at this time.
+    WakeAt(Duration),
+    /// The window has closed.
+    Close(ClosedWindow),
+}
+
+/// A batch as the window leaves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedWindow {
+    /// The pods, by uid.
+    pub pods: BTreeSet<String>,
+    /// When the first came.
+    pub opened: Duration,
+    /// When it closed.
+    pub closed: Duration,
+}
+
+/// The window.
+#[derive(Clone, Debug)]
+pub struct Window {
+    settings: WindowSettings,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Shut,
+    Open { opened: Duration, last: Duration, pods: BTreeSet<String> },
+}
+
+impl Window {
+    /// A shut window.
+    #[must_use]
+    pub fn new(settings: WindowSettings) -> Self {
+        Self { settings, state: State::Shut }
+    }
+
+    /// How many pods wait in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.state {
+            State::Shut => 0,
+            State::Open { pods, .. } => pods.len(),
+        }
+    }
+
+    /// Whether it is shut.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The one transition function: see the table above.
+    pub fn step(&mut self, input: WindowInput<'_>, now: Duration) -> WindowOutput {
+        match (&mut self.state, input) {
+            (State::Shut, WindowInput::Pending(uid)) => {
+                self.state = State::Open { opened: now, last: now, pods: BTreeSet::from([uid.to_owned()]) };
+                self.close_or_wake(now)
+            }
+            (State::Open { last, pods, .. }, WindowInput::Pending(uid)) => {
+                if !pods.insert(uid.to_owned()) {
+                    return WindowOutput::Nothing;
+                }
+                *last = now;
+                self.close_or_wake(now)
+            }
+            (State::Open { pods, .. }, WindowInput::Gone(uid)) => {
+                if pods.remove(uid) && pods.is_empty() {
+                    self.state = State::Shut;
+                }
+                WindowOutput::Nothing
+            }
+            (State::Open { .. }, WindowInput::Time) => self.close_or_wake(now),
+            (State::Shut, WindowInput::Gone(_) | WindowInput::Time) => WindowOutput::Nothing,
+        }
+    }
+
+    fn close_or_wake(&mut self, now: Duration) -> WindowOutput {
+        let State::Open { opened, last, .. } = &self.state else { return WindowOutput::Nothing };
+        let deadline = (*last + self.settings.idle).min(*opened + self.settings.max);
+        if now < deadline {
+            return WindowOutput::WakeAt(deadline);
+        }
+        match std::mem::replace(&mut self.state, State::Shut) {
+            State::Open { opened, pods, .. } => WindowOutput::Close(ClosedWindow { pods, opened, closed: now }),
+            State::Shut => WindowOutput::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SETTINGS: WindowSettings = WindowSettings { idle: Duration::from_secs(1), max: Duration::from_secs(10) };
+
+    fn at(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn closed(output: WindowOutput) -> ClosedWindow {
+        match output {
+            WindowOutput::Close(closed) => closed,
+            other => panic!("not closed but {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_lone_pod_waits_for_the_idle_time() {
+        let mut window = Window::new(SETTINGS);
+        assert_eq!(window.step(WindowInput::Pending("a"), at(500)), WindowOutput::WakeAt(at(1500)));
+        assert_eq!(window.step(WindowInput::Time, at(1499)), WindowOutput::WakeAt(at(1500)));
+        let batch = closed(window.step(WindowInput::Time, at(1500)));
+        assert_eq!((batch.pods.len(), batch.opened, batch.closed), (1, at(500), at(1500)));
+        assert!(window.is_empty());
+    }
+
+    #[test]
+    fn a_new_pod_extends_the_window_and_a_known_one_does_not() {
+        let mut window = Window::new(SETTINGS);
+        window.step(WindowInput::Pending("a"), at(0));
+        assert_eq!(window.step(WindowInput::Pending("b"), at(900)), WindowOutput::WakeAt(at(1900)));
+        assert_eq!(window.step(WindowInput::Pending("a"), at(1800)), WindowOutput::Nothing);
+        assert_eq!(closed(window.step(WindowInput::Time, at(1900))).pods.len(), 2);
+    }
+
+    #[test]
+    fn a_stream_of_pods_is_cut_at_the_maximum() {
+        let mut window = Window::new(SETTINGS);
+        for n in 0..20_u64 {
+            let output = window.step(WindowInput::Pending(&n.to_string()), at(n * 500));
+            assert!(!matches!(output, WindowOutput::Close(_)), "{n}");
+        }
+        let batch = closed(window.step(WindowInput::Pending("late"), at(10_000)));
+        assert_eq!((batch.pods.len(), batch.closed), (21, at(10_000)));
+    }
+
+    #[test]
+    fn a_window_whose_pods_are_all_gone_closes_without_a_batch() {
+        let mut window = Window::new(SETTINGS);
+        window.step(WindowInput::Pending("a"), at(0));
+        window.step(WindowInput::Gone("b"), at(10));
+        assert_eq!(window.len(), 1);
+        window.step(WindowInput::Gone("a"), at(20));
+        assert_eq!(window.step(WindowInput::Time, at(5000)), WindowOutput::Nothing);
+        assert_eq!(window.step(WindowInput::Pending("c"), at(6000)), WindowOutput::WakeAt(at(7000)));
+    }
+
+    #[test]
+    fn time_that_jumps_past_the_deadline_closes_at_once() {
+        let mut window = Window::new(SETTINGS);
+        window.step(WindowInput::Pending("a"), at(0));
+        assert_eq!(closed(window.step(WindowInput::Time, at(99_000))).closed, at(99_000));
+    }
+
+    proptest! {
+        #[test]
+        fn every_pod_that_comes_and_stays_is_in_exactly_one_batch(gaps in prop::collection::vec(0u64..3000, 1..60)) {
+            let mut window = Window::new(SETTINGS);
+            let (mut now, mut wake, mut seen) = (0u64, None, Vec::new());
+            for (n, gap) in gaps.iter().enumerate() {
+                let next = now + gap;
+                while let Some(due) = wake.filter(|due| *due <= at(next)) {
+                    wake = match window.step(WindowInput::Time, due) {
+                        WindowOutput::WakeAt(later) => Some(later),
+                        WindowOutput::Close(batch) => { seen.extend(batch.pods); None }
+                        WindowOutput::Nothing => None,
+                    };
+                }
+                now = next;
+                match window.step(WindowInput::Pending(&format!("{n:03}")), at(now)) {
+                    WindowOutput::WakeAt(due) => wake = Some(due),
+                    WindowOutput::Close(batch) => {
+                        prop_assert!(batch.closed - batch.opened <= SETTINGS.max);
+                        seen.extend(batch.pods);
+                        wake = None;
+                    }
+                    WindowOutput::Nothing => {}
+                }
+            }
+            if let WindowOutput::Close(batch) = window.step(WindowInput::Time, at(now + 20_000)) {
+                seen.extend(batch.pods);
+            }
+            seen.sort();
+            prop_assert_eq!(seen, (0..gaps.len()).map(|n| format!("{n:03}")).collect::<Vec<_>>());
+        }
+    }
+}

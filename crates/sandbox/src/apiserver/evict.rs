@@ -1,0 +1,97 @@
+//! Eviction: a deletion that a PodDisruptionBudget may refuse.
+use super::delete::DeleteOptions;
+use super::error::{ApiError, Cause, Result};
+use super::gvr::Key;
+use super::handler::{Call, Reply};
+use super::meta;
+use super::registry::Found;
+use super::select::Selector;
+use super::store::{Object, State};
+use super::subresource::{success, there};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Answers the creation of an Eviction.
+///
+/// # Errors
+/// 404; 409 for another uid; 429 when the budget has no disruption left; 500 for a pod with more than one budget.
+pub(super) fn handle(state: &mut State, call: &mut Call<'_>) -> Result<Reply> {
+    let key = call.key()?;
+    let mut options = DeleteOptions::read(&call.body["deleteOptions"])?;
+    options.dry_run |= call.options.dry_run;
+    evict(state, call.found, &key, &options)?;
+    Ok(success(201))
+}
+
+fn evict(state: &mut State, found: &Found, key: &Key, options: &DeleteOptions) -> Result<()> {
+    let pod = there(state, found, key)?.clone();
+    if needs_budget(&pod.value)
+        && let Some(budget) = budget(state, &pod)?
+    {
+        spend(state, &pod, &budget, options.dry_run)?;
+    }
+    state.delete(found, key, options).map(drop)
+}
+
+/// Pods that are over, not yet running, or already on their way out are no disruption.
+fn needs_budget(pod: &Value) -> bool {
+    !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed" | "Pending")) && !meta::deleting(pod)
+}
+
+fn budget(state: &State, pod: &Object) -> Result<Option<Arc<Object>>> {
+    let Some(rid) = state.registry.rid("policy", "poddisruptionbudgets") else { return Ok(None) };
+    let covers = |budget: &&Arc<Object>| {
+        let selector = &budget.value["spec"]["selector"];
+        selector.is_object() && Selector::of_labels(selector).matches(&pod.value)
+    };
+    let mut budgets = state.table(rid).within(Some(&pod.key.namespace)).filter(covers);
+    let first = budgets.next().cloned();
+    if budgets.next().is_some() {
+        return Err(ApiError::new(
+            500,
+            "InternalError",
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+        ));
+    }
+    Ok(first)
+}
+
+/// Takes one disruption from the budget, or refuses.
+fn spend(state: &mut State, pod: &Object, budget: &Object, dry_run: bool) -> Result<()> {
+    let (spec, status) = (&budget.value["spec"], &budget.value["status"]);
+    let ready = pod.value["status"]["conditions"]
+        .as_array()
+        .is_some_and(|list| list.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"));
+    let healthy = |field: &str| status[field].as_i64().unwrap_or_default();
+    let unhealthy_may_go = spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+        || (healthy("currentHealthy") >= healthy("desiredHealthy") && healthy("desiredHealthy") > 0);
+    if !ready && unhealthy_may_go {
+        return Ok(());
+    }
+    if status["observedGeneration"].as_i64().unwrap_or_default() < meta::generation(&budget.value) {
+        let error =
+            ApiError::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", Some(10));
+        let why = format!("The disruption budget {} is still being processed by the server.", budget.key.name);
+        return Err(error.with_causes(vec![Cause::new("DisruptionBudget", "", why)]));
+    }
+    let allowed = healthy("disruptionsAllowed");
+    if allowed <= 0 {
+        let error =
+            ApiError::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", None);
+        let why = format!(
+            "The disruption budget {} needs {} healthy pods and has {} currently",
+            budget.key.name,
+            healthy("desiredHealthy"),
+            healthy("currentHealthy")
+        );
+        return Err(error.with_causes(vec![Cause::new("DisruptionBudget", "", why)]));
+    }
+    if !dry_run && let Some(rid) = state.registry.rid("policy", "poddisruptionbudgets") {
+        let mut spent = Value::clone(&budget.value);
+        let disrupted = state.now.to_string();
+        spent["status"]["disruptionsAllowed"] = json!(allowed - 1);
+        meta::member(&mut spent["status"], "disruptedPods").insert(pod.key.name.clone(), json!(disrupted));
+        state.put(rid, budget.key.clone(), spent);
+    }
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! Sets of fields, as `fieldsV1` writes them, and what differs between two objects.
+use super::shape::{ListType, Shape, item_key};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// A set of fields: a tree of path elements (`f:name`, `k:{…}`, `v:…`; `.` is the item itself) whose leaves are members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields(BTreeMap<String, Fields>);
+
+impl Fields {
+    /// The fields that a value has.
+    pub fn of(value: &Value, shape: Shape<'_>) -> Self {
+        let mut set = Fields::default();
+        match value {
+            Value::Object(map) if !shape.atomic_map() => {
+                for (name, value) in map {
+                    set.0.insert(format!("f:{name}"), Fields::of(value, shape.field(name)));
+                }
+            }
+            Value::Array(items) => match shape.list() {
+                ListType::Atomic => {}
+                ListType::Set => set.0.extend(items.iter().map(|item| (format!("v:{item}"), Fields::default()))),
+                ListType::Map(keys) => {
+                    for item in items {
+                        let mut inner = Fields::of(item, shape.item());
+                        inner.0.insert(".".to_owned(), Fields::default());
+                        set.0.insert(format!("k:{}", item_key(item, &keys)), inner);
+                    }
+                }
+            },
+            _ => {}
+        }
+        set
+    }
+
+    /// Reads `fieldsV1`.
+    pub fn read(value: &Value) -> Self {
+        let members = value.as_object().into_iter().flatten();
+        Fields(members.map(|(name, inner)| (name.clone(), Fields::read(inner))).collect())
+    }
+
+    /// Writes `fieldsV1`.
+    pub fn write(&self) -> Value {
+        Value::Object(self.0.iter().map(|(name, inner)| (name.clone(), inner.write())).collect::<Map<_, _>>())
+    }
+
+    /// Whether it has no member. (A leaf is an empty tree too, but is met only below a name.)
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A part of the set.
+    pub fn get(&self, element: &str) -> Option<&Fields> {
+        self.0.get(element)
+    }
+
+    /// The parts of the set.
+    pub fn parts(&self) -> impl Iterator<Item = (&String, &Fields)> {
+        self.0.iter()
+    }
+
+    /// Takes a part out.
+    pub fn remove(&mut self, element: &str) {
+        self.0.remove(element);
+    }
+
+    /// A part to change, made when it is missing.
+    pub fn part(&mut self, element: &str) -> Option<&mut Fields> {
+        self.0.get_mut(element)
+    }
+
+    /// Members of either.
+    pub fn union(&mut self, other: &Fields) {
+        for (name, inner) in &other.0 {
+            self.0.entry(name.clone()).or_default().union(inner);
+        }
+    }
+
+    /// Members of this that are not in the other.
+    #[must_use]
+    pub fn without(&self, other: &Fields) -> Fields {
+        let mut rest = BTreeMap::new();
+        for (name, inner) in &self.0 {
+            match other.0.get(name) {
+                None => drop(rest.insert(name.clone(), inner.clone())),
+                Some(theirs) if !inner.is_empty() && !theirs.is_empty() => {
+                    let inner = inner.without(theirs);
+                    if !inner.is_empty() {
+                        rest.insert(name.clone(), inner);
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        Fields(rest)
+    }
+
+    /// Members of both.
+    #[must_use]
+    pub fn common(&self, other: &Fields) -> Fields {
+        let mut both = BTreeMap::new();
+        for (name, inner) in &self.0 {
+            match other.0.get(name) {
+                Some(theirs) if !inner.is_empty() && !theirs.is_empty() => {
+                    let inner = inner.common(theirs);
+                    if !inner.is_empty() {
+                        both.insert(name.clone(), inner);
+                    }
+                }
+                Some(theirs) => {
+                    drop(both.insert(name.clone(), if inner.is_empty() { theirs.clone() } else { inner.clone() }))
+                }
+                None => {}
+            }
+        }
+        Fields(both)
+    }
+
+    /// The members' paths, as in a conflict's causes: `.spec.containers[name="a"].image`.
+    pub fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        self.collect(String::new(), &mut paths);
+        paths
+    }
+
+    fn collect(&self, path: String, paths: &mut Vec<String>) {
+        if self.is_empty() {
+            paths.push(path);
+            return;
+        }
+        for (element, inner) in &self.0 {
+            let next = match element.split_once(':') {
+                Some(("f", name)) => format!("{path}.{name}"),
+                Some(("k", key)) => format!(
+                    "{path}[{}]",
+                    key.trim_matches(['{', '}']).replace("\":", "=").replace('"', "").replace('=', "=\"") + "\""
+                ),
+                Some((_, value)) => format!("{path}[={value}]"),
+                None => path.clone(),
+            };
+            inner.collect(next, paths);
+        }
+    }
+}
+
+/// What is new or has another value in `new`, and what of `old` is no longer there.
+pub fn compare(old: &Value, new: &Value, shape: Shape<'_>) -> (Fields, Fields) {
+    let (mut changed, mut removed) = (Fields::default(), Fields::default());
+    match (old, new) {
+        _ if old == new => {}
+        (Value::Object(a), Value::Object(b)) if !shape.atomic_map() => {
+            for (name, before) in a {
+                let element = format!("f:{name}");
+                match b.get(name) {
+                    Some(after) => differ(before, after, shape.field(name), element, &mut changed, &mut removed),
+                    None => drop(removed.0.insert(element, Fields::of(before, shape.field(name)))),
+                }
+            }
+            for (name, after) in b.iter().filter(|(name, _)| !a.contains_key(*name)) {
+                changed.0.insert(format!("f:{name}"), Fields::of(after, shape.field(name)));
+            }
+        }
+        (Value::Array(a), Value::Array(b)) => compare_lists(a, b, shape, &mut changed, &mut removed),
+        _ => {}
+    }
+    (changed, removed)
+}
+
+fn compare_lists(old: &[Value], new: &[Value], shape: Shape<'_>, changed: &mut Fields, removed: &mut Fields) {
+    match shape.list() {
+        ListType::Atomic => {}
+        ListType::Set => {
+            changed.0.extend(new.iter().filter(|v| !old.contains(v)).map(|v| (format!("v:{v}"), Fields::default())));
+            removed.0.extend(old.iter().filter(|v| !new.contains(v)).map(|v| (format!("v:{v}"), Fields::default())));
+        }
+        ListType::Map(keys) => {
+            let find = |list: &[Value], key: &Value| list.iter().find(|item| item_key(item, &keys) == *key).cloned();
+            let whole = |item: &Value| {
+                let mut inner = Fields::of(item, shape.item());
+                inner.0.insert(".".to_owned(), Fields::default());
+                inner
+            };
+            for before in old {
+                let key = item_key(before, &keys);
+                match find(new, &key) {
+                    Some(after) => differ(before, &after, shape.item(), format!("k:{key}"), changed, removed),
+                    None => drop(removed.0.insert(format!("k:{key}"), whole(before))),
+                }
+            }
+            for after in new {
+                let key = item_key(after, &keys);
+                if find(old, &key).is_none() {
+                    changed.0.insert(format!("k:{key}"), whole(after));
+                }
+            }
+        }
+    }
+}
+
+/// Notes the difference of one member of a map or list.
+fn differ(
+    before: &Value,
+    after: &Value,
+    shape: Shape<'_>,
+    element: String,
+    changed: &mut Fields,
+    removed: &mut Fields,
+) {
+    if before == after {
+        return;
+    }
+    let (inner, gone) = compare(before, after, shape);
+    if inner.is_empty() && gone.is_empty() {
+        // No part differs, so the member differs as a whole.
+        changed.0.insert(element, Fields::default());
+        return;
+    }
+    if !inner.is_empty() {
+        changed.0.insert(element.clone(), inner);
+    }
+    if !gone.is_empty() {
+        removed.0.insert(element, gone);
+    }
+}

@@ -1,0 +1,106 @@
+//! Names: of resources (`Gvr`) and of objects within one (`Key`).
+use std::borrow::Cow;
+
+/// A resource by group, version and plural name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Gvr {
+    /// API group; empty for the core group.
+    pub group: Cow<'static, str>,
+    /// Version, as `v1`.
+    pub version: Cow<'static, str>,
+    /// Plural, lower-case name, as `pods`.
+    pub resource: Cow<'static, str>,
+}
+
+impl Gvr {
+    /// A resource known at compile time.
+    pub const fn of(group: &'static str, version: &'static str, resource: &'static str) -> Self {
+        Gvr { group: Cow::Borrowed(group), version: Cow::Borrowed(version), resource: Cow::Borrowed(resource) }
+    }
+
+    /// A resource known at run time.
+    pub fn new(group: &str, version: &str, resource: &str) -> Self {
+        Gvr {
+            group: Cow::Owned(group.to_owned()),
+            version: Cow::Owned(version.to_owned()),
+            resource: Cow::Owned(resource.to_owned()),
+        }
+    }
+}
+
+/// Pods.
+pub const PODS: Gvr = Gvr::of("", "v1", "pods");
+/// Nodes.
+pub const NODES: Gvr = Gvr::of("", "v1", "nodes");
+/// Namespaces.
+pub const NAMESPACES: Gvr = Gvr::of("", "v1", "namespaces");
+/// Services.
+pub const SERVICES: Gvr = Gvr::of("", "v1", "services");
+/// Core events.
+pub const EVENTS: Gvr = Gvr::of("", "v1", "events");
+/// ConfigMaps.
+pub const CONFIG_MAPS: Gvr = Gvr::of("", "v1", "configmaps");
+/// Secrets.
+pub const SECRETS: Gvr = Gvr::of("", "v1", "secrets");
+/// ServiceAccounts.
+pub const SERVICE_ACCOUNTS: Gvr = Gvr::of("", "v1", "serviceaccounts");
+/// ReplicationControllers.
+pub const REPLICATION_CONTROLLERS: Gvr = Gvr::of("", "v1", "replicationcontrollers");
+/// PersistentVolumeClaims.
+pub const PERSISTENT_VOLUME_CLAIMS: Gvr = Gvr::of("", "v1", "persistentvolumeclaims");
+/// PersistentVolumes.
+pub const PERSISTENT_VOLUMES: Gvr = Gvr::of("", "v1", "persistentvolumes");
+/// Deployments.
+pub const DEPLOYMENTS: Gvr = Gvr::of("apps", "v1", "deployments");
+/// ReplicaSets.
+pub const REPLICA_SETS: Gvr = Gvr::of("apps", "v1", "replicasets");
+/// StatefulSets.
+pub const STATEFUL_SETS: Gvr = Gvr::of("apps", "v1", "statefulsets");
+/// DaemonSets.
+pub const DAEMON_SETS: Gvr = Gvr::of("apps", "v1", "daemonsets");
+/// ControllerRevisions.
+pub const CONTROLLER_REVISIONS: Gvr = Gvr::of("apps", "v1", "controllerrevisions");
+/// Jobs.
+pub const JOBS: Gvr = Gvr::of("batch", "v1", "jobs");
+/// PodDisruptionBudgets.
+pub const POD_DISRUPTION_BUDGETS: Gvr = Gvr::of("policy", "v1", "poddisruptionbudgets");
+/// StorageClasses.
+pub const STORAGE_CLASSES: Gvr = Gvr::of("storage.k8s.io", "v1", "storageclasses");
+/// CSINodes.
+pub const CSI_NODES: Gvr = Gvr::of("storage.k8s.io", "v1", "csinodes");
+/// VolumeAttachments.
+pub const VOLUME_ATTACHMENTS: Gvr = Gvr::of("storage.k8s.io", "v1", "volumeattachments");
+/// Leases.
+pub const LEASES: Gvr = Gvr::of("coordination.k8s.io", "v1", "leases");
+/// PriorityClasses.
+pub const PRIORITY_CLASSES: Gvr = Gvr::of("scheduling.k8s.io", "v1", "priorityclasses");
+/// CustomResourceDefinitions.
+pub const CUSTOM_RESOURCE_DEFINITIONS: Gvr = Gvr::of("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+/// NodePools of Karpenter.
+pub const NODE_POOLS: Gvr = Gvr::of("karpenter.sh", "v1", "nodepools");
+/// NodeClaims of Karpenter.
+pub const NODE_CLAIMS: Gvr = Gvr::of("karpenter.sh", "v1", "nodeclaims");
+/// EC2NodeClasses of Karpenter's AWS provider.
+pub const EC2_NODE_CLASSES: Gvr = Gvr::of("karpenter.k8s.aws", "v1", "ec2nodeclasses");
+
+/// An object within a resource. Orders as etcd's keys do: by namespace, then by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Namespace; empty for cluster-wide kinds.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Key {
+    /// A key of its parts.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Key { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.namespace.is_empty() { f.write_str(&self.name) } else { write!(f, "{}/{}", self.namespace, self.name) }
+    }
+}

@@ -1,0 +1,252 @@
+//! From an HTTP request to the store and back.
+use super::delete::DeleteOptions;
+use super::error::{ApiError, Result};
+use super::gvr::Key;
+use super::list;
+use super::patch;
+use super::registry::Found;
+use super::request::{Path, Query};
+use super::store::{Object, State};
+use super::subresource;
+use super::view::{Form, View};
+use super::watch::Watch;
+use super::write::{WriteOptions, Written};
+use super::{ApiServer, meta};
+use bytes::Bytes;
+use http::Method;
+use http::request::Parts;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// An answer.
+#[derive(Debug)]
+pub enum Reply {
+    /// JSON at once, with `Warning` headers.
+    Json(u16, Bytes, Vec<String>),
+    /// Text.
+    Text(&'static str),
+    /// A watch.
+    Watch(Box<Watch>),
+}
+
+/// A request, and what its path stands for.
+pub(super) struct Call<'a> {
+    pub(super) found: &'a Found,
+    pub(super) path: &'a Path,
+    pub(super) query: &'a Query,
+    pub(super) view: View,
+    pub(super) body: Value,
+    pub(super) content_type: String,
+    pub(super) options: WriteOptions,
+}
+
+impl Call<'_> {
+    /// The object that the path names.
+    pub(super) fn key(&self) -> Result<Key> {
+        let name = self.path.name.as_deref().ok_or_else(ApiError::method_not_allowed)?;
+        Ok(Key::new(self.path.namespace.as_deref().unwrap_or_default(), name))
+    }
+}
+
+/// Answers a request by `user`.
+pub fn handle(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Reply {
+    answer(server, user, parts, body).unwrap_or_else(|error| refused(&error))
+}
+
+/// A refusal as an answer.
+pub fn refused(error: &ApiError) -> Reply {
+    Reply::Json(error.code(), Bytes::from(error.status().to_string()), Vec::new())
+}
+
+fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result<Reply> {
+    let Some(path) = Path::parse(parts.uri.path()).filter(|p| !p.resource.is_empty()) else {
+        return super::discovery::answer(server, parts);
+    };
+    let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+    let header = |name| parts.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let mut state = server.lock();
+    let found = state.registry.find(&path.group, &path.version, &path.resource)?;
+    if path.namespace.is_some() && !found.def.namespaced {
+        return Err(ApiError::no_such_path());
+    }
+    let view = View::new(&found, Form::of(header(http::header::ACCEPT)));
+    let content_type = header(http::header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
+    let agent = header(http::header::USER_AGENT).split(['/', ' ']).next().unwrap_or_default();
+    let manager =
+        query.manager.clone().unwrap_or_else(|| if agent.is_empty() { "unknown".to_owned() } else { agent.to_owned() });
+    let options = WriteOptions {
+        dry_run: query.dry_run,
+        manager: Some(manager),
+        validation: query.validation,
+        user: user.to_owned(),
+        subresource: path.subresource.clone(),
+        applied: false,
+    };
+    let body = read(body)?;
+    let mut call = Call { found: &found, path: &path, query: &query, view, body, content_type, options };
+    if !path.subresource.is_empty() {
+        return subresource::handle(&mut state, &mut call, &parts.method);
+    }
+    if parts.method == Method::GET && (query.watch || path.name.is_none()) {
+        return read_many(server, &state, &call);
+    }
+    one(&mut state, &mut call, &parts.method)
+}
+
+fn read(body: &Bytes) -> Result<Value> {
+    if body.is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(body).map_err(|e| ApiError::bad_request(format!("the request body is no JSON: {e}")))
+}
+
+fn read_many(server: &ApiServer, state: &State, call: &Call<'_>) -> Result<Reply> {
+    let namespace = call.path.namespace.as_deref();
+    let named;
+    let query = match &call.path.name {
+        // A watch of one object by its path is a watch with a selector.
+        Some(name) => {
+            let mut query = call.query.clone();
+            query.selector = super::select::Selector::parse(None, Some(&format!("metadata.name={name}")))?;
+            named = query;
+            &named
+        }
+        None => call.query,
+    };
+    if call.query.watch {
+        return Ok(Reply::Watch(Box::new(Watch::open(
+            server,
+            state,
+            call.found,
+            namespace,
+            query,
+            call.view.clone(),
+        )?)));
+    }
+    Ok(Reply::Json(200, list::list(state, call.found, namespace, query, &call.view)?, Vec::new()))
+}
+
+fn one(state: &mut State, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
+    match *method {
+        Method::GET => {
+            let key = call.key()?;
+            let def = &call.found.def;
+            let object = state
+                .get(call.found.rid, &key)
+                .ok_or_else(|| ApiError::not_found(&def.group, &def.plural, &key.name))?;
+            Ok(Reply::Json(200, call.view.json(object), Vec::new()))
+        }
+        Method::POST if call.path.name.is_none() => {
+            let object = written(call)?;
+            let namespace = namespace_for_create(call)?;
+            let done = state.create(call.found, &namespace, object, &call.options)?;
+            Ok(stored(call, &done))
+        }
+        Method::PUT => {
+            let (key, object) = (call.key()?, written(call)?);
+            let done = put(state, call, &key, object)?;
+            Ok(stored(call, &done))
+        }
+        Method::PATCH => {
+            let key = call.key()?;
+            let done = patch::patch(state, call, &key)?;
+            Ok(stored(call, &done))
+        }
+        Method::DELETE if call.path.name.is_none() => delete_many(state, call),
+        Method::DELETE => {
+            let (key, options) = (call.key()?, delete_options(call)?);
+            let done = state.delete(call.found, &key, &options)?;
+            // Pods and namespaces are answered with the object, the others with a status once they are gone.
+            if done.gone && !matches!(call.found.def.kind.as_str(), "Pod" | "Namespace") {
+                return Ok(Reply::Json(200, Bytes::from(success(call, &done.object).to_string()), Vec::new()));
+            }
+            Ok(Reply::Json(200, call.view.json(&done.object), Vec::new()))
+        }
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+/// The object in the body, checked for its kind and brought into its stored form.
+pub(super) fn written(call: &mut Call<'_>) -> Result<Value> {
+    let body = std::mem::take(&mut call.body);
+    let (version, kind) = (&body["apiVersion"], &body["kind"]);
+    let expected = super::registry::api_version(&call.found.group, &call.found.version.name);
+    if kind.as_str().is_some_and(|k| k != call.found.def.kind) || version.as_str().is_some_and(|v| v != expected) {
+        let message = format!(
+            "the object provided is unrecognized: {version}, Kind={kind}; expected {expected}, Kind={}",
+            call.found.def.kind
+        );
+        return Err(ApiError::bad_request(message));
+    }
+    Ok(call.view.to_stored(body))
+}
+
+fn namespace_for_create(call: &Call<'_>) -> Result<String> {
+    match (&call.path.namespace, call.found.def.namespaced) {
+        (Some(namespace), true) => Ok(namespace.clone()),
+        (None, true) => Err(ApiError::method_not_allowed()),
+        _ => Ok(String::new()),
+    }
+}
+
+/// Replaces an object by the one sent.
+pub(super) fn put(state: &mut State, call: &Call<'_>, key: &Key, object: Value) -> Result<Written> {
+    let def = &call.found.def;
+    if def.needs_version
+        && meta::text(&object, "resourceVersion").is_empty()
+        && state.get(call.found.rid, key).is_some()
+    {
+        let cause = super::error::Cause::invalid(
+            "metadata.resourceVersion",
+            "Invalid value: 0: must be specified for an update",
+        );
+        return Err(ApiError::invalid(&def.group, &def.kind, &key.name, vec![cause]));
+    }
+    state.modify(call.found, key, &call.options, |_| Ok(object))
+}
+
+fn delete_options(call: &Call<'_>) -> Result<DeleteOptions> {
+    let mut body = call.body.clone();
+    if !body.is_object() {
+        body = json!({});
+    }
+    if let Some(seconds) = call.query.grace_period_seconds {
+        body["gracePeriodSeconds"] = json!(seconds);
+    }
+    if let Some(policy) = &call.query.propagation {
+        body["propagationPolicy"] = json!(policy);
+    }
+    let mut options = DeleteOptions::read(&body)?;
+    options.dry_run |= call.query.dry_run;
+    Ok(options)
+}
+
+fn delete_many(state: &mut State, call: &Call<'_>) -> Result<Reply> {
+    let options = delete_options(call)?;
+    let objects = list::current(state, call.found, call.path.namespace.as_deref(), call.query);
+    for object in &objects {
+        match state.delete(call.found, &object.key, &options) {
+            // It may have gone with an owner that was deleted a moment ago.
+            Err(error) if error.code() == 404 => {}
+            done => drop(done?),
+        }
+    }
+    let (version, kind) = call.view.list_meta();
+    let items: Vec<Value> = objects.iter().map(|o| call.view.convert(&o.value)).collect();
+    let body = json!({"kind": kind, "apiVersion": version, "metadata": {"resourceVersion": state.rv.to_string()}, "items": items});
+    Ok(Reply::Json(200, Bytes::from(body.to_string()), Vec::new()))
+}
+
+fn success(call: &Call<'_>, object: &Arc<Object>) -> Value {
+    let def = &call.found.def;
+    let mut details = json!({"name": object.key.name, "kind": def.plural, "uid": object.value["metadata"]["uid"]});
+    if !def.group.is_empty() {
+        details["group"] = json!(def.group);
+    }
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+/// A stored object as an answer.
+pub(super) fn stored(call: &Call<'_>, done: &Written) -> Reply {
+    Reply::Json(if done.created { 201 } else { 200 }, call.view.json(&done.object), done.warnings.clone())
+}

@@ -1,0 +1,124 @@
+//! Lists: pages, consistent at one version, and selectors.
+use super::error::{ApiError, Result};
+use super::gvr::Key;
+use super::registry::Found;
+use super::request::{Query, VersionMatch};
+use super::store::{Object, State};
+use super::view::View;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Where a page goes on: the version of the first page, and the last key seen.
+struct Token {
+    version: u64,
+    after: Key,
+}
+
+impl Token {
+    fn read(text: &str) -> Result<Self> {
+        let refuse = || ApiError::bad_request("continue key is not valid");
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| refuse())?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|_| refuse())?;
+        let part = |name: &str| value[name].as_str().ok_or_else(refuse);
+        let version = value["rv"].as_u64().ok_or_else(refuse)?;
+        Ok(Token { version, after: Key::new(part("ns")?, part("name")?) })
+    }
+
+    fn write(&self) -> String {
+        URL_SAFE_NO_PAD
+            .encode(json!({"rv": self.version, "ns": self.after.namespace, "name": self.after.name}).to_string())
+    }
+}
+
+/// The list that a query asks for, as JSON.
+///
+/// # Errors
+/// 400 for a bad token, 410 when the version asked for is no longer known, 504 when it is in the future.
+pub fn list(state: &State, found: &Found, namespace: Option<&str>, query: &Query, view: &View) -> Result<Bytes> {
+    let token = query.token.as_deref().map(Token::read).transpose()?;
+    let exact = match (&token, query.version_match) {
+        (Some(token), _) => Some(token.version),
+        (None, Some(VersionMatch::Exact)) => Some(query.version.filter(|v| *v > 0).ok_or_else(|| {
+            ApiError::bad_request("resourceVersionMatch: Forbidden: resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"")
+        })?),
+        _ => None,
+    };
+    if let Some(wanted) = query.version.filter(|v| *v > state.rv) {
+        return Err(ApiError::new(
+            504,
+            "Timeout",
+            format!("Too large resource version: {wanted}, current: {}", state.rv),
+        ));
+    }
+    let version = exact.unwrap_or(state.rv);
+    let objects = objects(state, found, namespace, exact, query)?;
+    let after = token.map(|token| token.after);
+    let mut rest = objects.into_iter().filter(|o| after.as_ref().is_none_or(|after| o.key > *after)).peekable();
+    let page: Vec<Arc<Object>> = rest.by_ref().take(query.limit.unwrap_or(usize::MAX)).collect();
+    let more = rest.peek().is_some();
+    let mut metadata = json!({"resourceVersion": version.to_string()});
+    if let Some(last) = page.last().filter(|_| more) {
+        metadata["continue"] = json!(Token { version, after: last.key.clone() }.write());
+        if query.selector.is_empty() {
+            metadata["remainingItemCount"] = json!(rest.count());
+        }
+    }
+    Ok(write(view, &metadata, &page))
+}
+
+/// The objects selected, in order of their keys, at a version or now.
+fn objects(
+    state: &State,
+    found: &Found,
+    namespace: Option<&str>,
+    exact: Option<u64>,
+    query: &Query,
+) -> Result<Vec<Arc<Object>>> {
+    let selected = |o: &&Arc<Object>| query.selector.is_empty() || query.selector.matches(&o.value);
+    if let Some(version) = exact.filter(|v| *v != state.rv) {
+        let too_old = || {
+            ApiError::expired(format!(
+                "The provided continue parameter is too old: the version {version} is no longer known. Start a new list without the continue parameter."
+            ))
+        };
+        let then = state.table(found.rid).at(version).ok_or_else(too_old)?;
+        let within = then.values().filter(|o| namespace.is_none_or(|ns| o.key.namespace == ns));
+        return Ok(within.filter(selected).cloned().collect());
+    }
+    Ok(current(state, found, namespace, query))
+}
+
+/// The objects selected as they are now.
+pub fn current(state: &State, found: &Found, namespace: Option<&str>, query: &Query) -> Vec<Arc<Object>> {
+    let selected = |o: &&Arc<Object>| query.selector.is_empty() || query.selector.matches(&o.value);
+    let node = query.selector.wanted("/spec/nodeName").filter(|node| !node.is_empty() && found.def.kind == "Pod");
+    match node {
+        Some(node) => {
+            let within = state.pods_on(node).filter(|o| namespace.is_none_or(|ns| o.key.namespace == ns));
+            within.filter(selected).cloned().collect()
+        }
+        None => state.table(found.rid).within(namespace).filter(selected).cloned().collect(),
+    }
+}
+
+fn write(view: &View, metadata: &Value, page: &[Arc<Object>]) -> Bytes {
+    let (version, kind) = view.list_meta();
+    let items: Vec<Bytes> = page.iter().map(|o| view.json(o)).collect();
+    let size = items.iter().map(|i| i.len() + 1).sum::<usize>() + 256;
+    let mut body = Vec::with_capacity(size);
+    body.extend_from_slice(
+        format!("{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[", json!(kind), json!(version))
+            .as_bytes(),
+    );
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(item);
+    }
+    body.extend_from_slice(b"]}");
+    Bytes::from(body)
+}

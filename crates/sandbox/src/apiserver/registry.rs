@@ -1,0 +1,184 @@
+//! Which resources are served, and how each behaves.
+use super::crd;
+use super::error::{ApiError, Result};
+use dovetail_api::schema::Schema;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Index of a resource's table in the store.
+pub type Rid = usize;
+
+/// Where the replicas of a scalable kind are: JSON pointers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScalePaths {
+    /// The wanted count.
+    pub spec: String,
+    /// The count there is.
+    pub status: String,
+    /// The selector as a string, or (built-in kinds) as a LabelSelector.
+    pub selector: Option<String>,
+}
+
+/// One version of a resource.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// As `v1`.
+    pub name: String,
+    /// Whether clients may use it.
+    pub served: bool,
+    /// Whether `status` is a subresource.
+    pub status: bool,
+    /// The scale subresource.
+    pub scale: Option<ScalePaths>,
+    /// Structural schema of a custom resource (`openAPIV3Schema`), as written.
+    pub openapi: Option<Arc<Value>>,
+    /// The same, ready for use.
+    pub schema: Option<Arc<Schema>>,
+}
+
+/// One resource.
+#[derive(Clone, Debug)]
+pub struct ResourceDef {
+    /// API group.
+    pub group: String,
+    /// Plural name.
+    pub plural: String,
+    /// Singular name.
+    pub singular: String,
+    /// Kind.
+    pub kind: String,
+    /// Kind of its lists.
+    pub list_kind: String,
+    /// Short names for kubectl.
+    pub short_names: Vec<String>,
+    /// Groups of resources for kubectl (`all`).
+    pub categories: Vec<String>,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+    /// Versions, preferred first.
+    pub versions: Vec<Version>,
+    /// Index of the version stored.
+    pub storage: usize,
+    /// Whether `metadata.generation` counts the changes of its spec.
+    pub generation: bool,
+    /// Whether it comes from a CustomResourceDefinition.
+    pub custom: bool,
+    /// Whether a delete that says nothing leaves the dependents (Jobs, ReplicationControllers).
+    pub orphans: bool,
+    /// Whether a PUT has to carry the resourceVersion.
+    pub needs_version: bool,
+}
+
+impl ResourceDef {
+    /// The version stored.
+    pub fn stored(&self) -> &Version {
+        &self.versions[self.storage]
+    }
+
+    /// The `apiVersion` of its stored objects.
+    pub fn api_version(&self) -> String {
+        api_version(&self.group, &self.stored().name)
+    }
+}
+
+/// `apiVersion` of a group and a version.
+pub fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// What a request's path means.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The table.
+    pub rid: Rid,
+    /// The resource.
+    pub def: Arc<ResourceDef>,
+    /// The version asked for.
+    pub version: Version,
+    /// The group asked for (differs from the resource's for `events.k8s.io`, which shows core events).
+    pub group: String,
+}
+
+/// All resources by group and plural name.
+#[derive(Debug, Default)]
+pub struct Registry {
+    defs: Vec<Option<Arc<ResourceDef>>>,
+    names: BTreeMap<(String, String), Rid>,
+    kinds: BTreeMap<(String, String), Rid>,
+}
+
+impl Registry {
+    /// The built-in resources.
+    pub fn builtin() -> Self {
+        let mut registry = Registry::default();
+        for def in super::builtin::resources() {
+            registry.add(def);
+        }
+        if let Some(&events) = registry.names.get(&(String::new(), "events".to_owned())) {
+            registry.names.insert(("events.k8s.io".to_owned(), "events".to_owned()), events);
+            registry.kinds.insert(("events.k8s.io".to_owned(), "Event".to_owned()), events);
+        }
+        registry
+    }
+
+    /// Adds a resource, or replaces what the same name stood for.
+    pub fn add(&mut self, def: ResourceDef) -> Rid {
+        let name = (def.group.clone(), def.plural.clone());
+        let kind = (def.group.clone(), def.kind.clone());
+        let rid = self.names.get(&name).copied().unwrap_or_else(|| {
+            self.defs.push(None);
+            self.defs.len() - 1
+        });
+        self.defs[rid] = Some(Arc::new(def));
+        self.names.insert(name, rid);
+        self.kinds.insert(kind, rid);
+        rid
+    }
+
+    /// Takes a resource out of service. Its table number is not used again.
+    pub fn remove(&mut self, rid: Rid) {
+        self.defs[rid] = None;
+        self.names.retain(|_, r| *r != rid);
+        self.kinds.retain(|_, r| *r != rid);
+    }
+
+    /// Number of tables ever made.
+    pub fn tables(&self) -> usize {
+        self.defs.len()
+    }
+
+    /// A resource by table.
+    pub fn def(&self, rid: Rid) -> Option<&Arc<ResourceDef>> {
+        self.defs.get(rid).and_then(Option::as_ref)
+    }
+
+    /// Table of a group and plural name.
+    pub fn rid(&self, group: &str, plural: &str) -> Option<Rid> {
+        self.names.get(&(group.to_owned(), plural.to_owned())).copied()
+    }
+
+    /// Table of an object reference's kind.
+    pub fn rid_of_kind(&self, api_version: &str, kind: &str) -> Option<Rid> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        self.kinds.get(&(group.to_owned(), kind.to_owned())).copied()
+    }
+
+    /// What a path's group, version and plural name stand for.
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Result<Found> {
+        let rid = self.rid(group, plural).ok_or_else(ApiError::no_such_path)?;
+        let def = self.def(rid).ok_or_else(ApiError::no_such_path)?;
+        let version = def.versions.iter().find(|v| v.served && v.name == version).ok_or_else(ApiError::no_such_path)?;
+        Ok(Found { rid, def: def.clone(), version: version.clone(), group: group.to_owned() })
+    }
+
+    /// Every resource with the group it is shown under, in order of group and name.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &Arc<ResourceDef>)> {
+        self.names.iter().filter_map(|((group, _), rid)| self.def(*rid).map(|def| (group.as_str(), def)))
+    }
+
+    /// Registers what a CustomResourceDefinition describes.
+    pub fn add_custom(&mut self, definition: &Value) -> Result<Rid> {
+        Ok(self.add(crd::resource(definition)?))
+    }
+}

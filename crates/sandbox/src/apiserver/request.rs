@@ -1,0 +1,234 @@
+//! What a request asks for: its path and its query.
+use super::error::{ApiError, Result};
+use super::select::Selector;
+use super::write::FieldValidation;
+
+/// A path below `/api/v1` or `/apis/GROUP/VERSION`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    /// API group, empty for core.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Plural name; empty for the discovery of the group's version.
+    pub resource: String,
+    /// Namespace, when one is named.
+    pub namespace: Option<String>,
+    /// Object, when one is named.
+    pub name: Option<String>,
+    /// Subresource, or empty.
+    pub subresource: String,
+}
+
+impl Path {
+    /// Reads a path; none when it is no path of a resource.
+    pub fn parse(path: &str) -> Option<Self> {
+        let parts: Vec<String> = path.split('/').filter(|p| !p.is_empty()).map(|p| decode(p, false)).collect();
+        let mut rest: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let (group, version) = match *rest.first()? {
+            "api" if rest.len() >= 2 => ("", rest.drain(..2).nth(1)?),
+            "apis" if rest.len() >= 3 => {
+                let head: Vec<&str> = rest.drain(..3).collect();
+                (head[1], head[2])
+            }
+            _ => return None,
+        };
+        let owned = |s: &str| s.to_owned();
+        let base = Path { group: owned(group), version: owned(version), ..Path::default() };
+        let namespace = match rest[..] {
+            // A namespace's own subresources are not resources within it.
+            ["namespaces", space, resource, ..] if !matches!(resource, "status" | "finalize") || rest.len() > 3 => {
+                rest.drain(..2);
+                Some(owned(space))
+            }
+            _ => None,
+        };
+        let base = Path { namespace, ..base };
+        Some(match rest[..] {
+            [] => base,
+            [resource] => Path { resource: owned(resource), ..base },
+            [resource, name] => Path { resource: owned(resource), name: Some(owned(name)), ..base },
+            [resource, name, sub] => {
+                Path { resource: owned(resource), name: Some(owned(name)), subresource: owned(sub), ..base }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Which version a list may have (`resourceVersionMatch`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionMatch {
+    /// At least as new as the one given.
+    NotOlderThan,
+    /// The one given.
+    Exact,
+}
+
+/// The parameters that the API knows.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// Label and field selectors.
+    pub selector: Selector,
+    /// `limit`.
+    pub limit: Option<usize>,
+    /// `continue`.
+    pub token: Option<String>,
+    /// `resourceVersion`; none when unset or empty.
+    pub version: Option<u64>,
+    /// `resourceVersionMatch`.
+    pub version_match: Option<VersionMatch>,
+    /// `watch`.
+    pub watch: bool,
+    /// `allowWatchBookmarks`.
+    pub bookmarks: bool,
+    /// `sendInitialEvents`.
+    pub initial_events: bool,
+    /// `timeoutSeconds`.
+    pub timeout_seconds: Option<u64>,
+    /// `dryRun=All`.
+    pub dry_run: bool,
+    /// `fieldManager`.
+    pub manager: Option<String>,
+    /// `force`.
+    pub force: bool,
+    /// `fieldValidation`.
+    pub validation: FieldValidation,
+    /// `gracePeriodSeconds`, `propagationPolicy`, as in `DeleteOptions`.
+    pub grace_period_seconds: Option<i64>,
+    /// `propagationPolicy`.
+    pub propagation: Option<String>,
+}
+
+impl Query {
+    /// Reads a query string. Parameters that the API does not know are ignored, as kube-apiserver does.
+    ///
+    /// # Errors
+    /// 400 with the parameter that cannot be read.
+    pub fn parse(query: &str) -> Result<Self> {
+        let mut read = Query::default();
+        let (mut labels, mut fields) = (None, None);
+        for pair in query.split('&').filter(|p| !p.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (key, value) = (decode(key, true), decode(value, true));
+            match key.as_str() {
+                "labelSelector" => labels = Some(value),
+                "fieldSelector" => fields = Some(value),
+                _ => read.set(&key, value)?,
+            }
+        }
+        read.selector = Selector::parse(labels.as_deref(), fields.as_deref())?;
+        Ok(read)
+    }
+
+    fn set(&mut self, key: &str, value: String) -> Result<()> {
+        let yes = matches!(value.as_str(), "true" | "1");
+        match key {
+            "limit" => self.limit = number(key, &value)?.filter(|n| *n > 0),
+            "continue" => self.token = (!value.is_empty()).then_some(value),
+            "resourceVersion" => self.version = number(key, &value)?,
+            "resourceVersionMatch" => self.version_match = version_match(&value)?,
+            "watch" => self.watch = yes,
+            "allowWatchBookmarks" => self.bookmarks = yes,
+            "sendInitialEvents" => self.initial_events = yes,
+            "timeoutSeconds" => self.timeout_seconds = number(key, &value)?,
+            "dryRun" if value == "All" => self.dry_run = true,
+            "dryRun" => {
+                return Err(ApiError::bad_request(format!(
+                    "Invalid value: {value:?}: dryRun: only \"All\" is allowed"
+                )));
+            }
+            "fieldManager" => self.manager = (!value.is_empty()).then_some(value),
+            "force" => self.force = yes,
+            "fieldValidation" => self.validation = validation(&value)?,
+            "gracePeriodSeconds" => self.grace_period_seconds = number(key, &value)?,
+            "propagationPolicy" => self.propagation = Some(value),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<Option<T>> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    value
+        .parse()
+        .map(Some)
+        .map_err(|_| ApiError::bad_request(format!("{key}: Invalid value: {value:?}: must be a number")))
+}
+
+fn version_match(value: &str) -> Result<Option<VersionMatch>> {
+    match value {
+        "" => Ok(None),
+        "NotOlderThan" => Ok(Some(VersionMatch::NotOlderThan)),
+        "Exact" => Ok(Some(VersionMatch::Exact)),
+        _ => Err(ApiError::bad_request(format!(
+            "resourceVersionMatch: Unsupported value: {value:?}: supported values: \"Exact\", \"NotOlderThan\""
+        ))),
+    }
+}
+
+fn validation(value: &str) -> Result<FieldValidation> {
+    match value {
+        "" | "Warn" => Ok(FieldValidation::Warn),
+        "Strict" => Ok(FieldValidation::Strict),
+        "Ignore" => Ok(FieldValidation::Ignore),
+        _ => Err(ApiError::bad_request(format!(
+            "fieldValidation: Unsupported value: {value:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
+        ))),
+    }
+}
+
+/// Undoes percent-encoding, and `+` for a space where `plus` says so.
+fn decode(text: &str, plus: bool) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
+        match (bytes[at], hex.and_then(|pair| u8::from_str_radix(pair, 16).ok())) {
+            (b'%', Some(byte)) => {
+                decoded.push(byte);
+                at += 2;
+            }
+            (b'+', _) if plus => decoded.push(b' '),
+            (byte, _) => decoded.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn parts(path: &str) -> (String, String, String, String) {
+        let p = Path::parse(path).unwrap();
+        (p.resource, p.namespace.unwrap_or_default(), p.name.unwrap_or_default(), p.subresource)
+    }
+
+    #[test]
+    fn paths_of_namespaced_and_cluster_wide_objects_are_told_apart() {
+        let s = |a: &str, b: &str, c: &str, d: &str| (a.to_owned(), b.to_owned(), c.to_owned(), d.to_owned());
+        assert_eq!(parts("/api/v1/pods"), s("pods", "", "", ""));
+        assert_eq!(parts("/api/v1/namespaces/a/pods/p/status"), s("pods", "a", "p", "status"));
+        assert_eq!(parts("/api/v1/namespaces/a"), s("namespaces", "", "a", ""));
+        assert_eq!(parts("/api/v1/namespaces/a/status"), s("namespaces", "", "a", "status"));
+        assert_eq!(parts("/apis/karpenter.sh/v1/nodepools/default/scale"), s("nodepools", "", "default", "scale"));
+        assert_eq!(Path::parse("/apis/apps/v1").unwrap().resource, "");
+        assert_eq!(Path::parse("/version"), None);
+    }
+
+    #[test]
+    fn a_query_is_decoded_and_unknown_parameters_are_ignored() {
+        let query =
+            Query::parse("&limit=5&labelSelector=a%3Db%2Cc+in+%28d%29&pretty=1&resourceVersion=7&watch=true").unwrap();
+        assert_eq!((query.limit, query.version, query.watch), (Some(5), Some(7), true));
+        assert_eq!(query.selector, Selector::parse(Some("a=b,c in (d)"), None).unwrap());
+        assert_eq!(Query::parse("limit=many").unwrap_err().code(), 400);
+    }
+}

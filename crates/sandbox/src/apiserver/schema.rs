@@ -1,0 +1,64 @@
+//! What a kind's schema does to an object that is written: pruning, defaults, checks, CEL rules.
+use super::error::{ApiError, Cause, Result};
+use super::registry::{Found, ResourceDef};
+use dovetail_api::schema::{ErrorKind, Path, Schema, SchemaError, UnknownFields, schema_for};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Compiles an `openAPIV3Schema`.
+///
+/// # Errors
+/// What is wrong with the schema, and where.
+pub fn compile(schema: &Value) -> std::result::Result<Arc<Schema>, String> {
+    Schema::compile(schema).map(Arc::new).map_err(|e| e.to_string())
+}
+
+/// Takes out what the kind does not have; returns the paths taken out.
+///
+/// # Errors
+/// 400 when a field of a built-in kind has the wrong type (a custom kind's are checked later, and all are named).
+pub fn prune(found: &Found, object: &mut Value) -> Result<Vec<String>> {
+    let paths = |paths: Vec<Path>| paths.iter().map(Path::to_string).collect();
+    if let Some(schema) = &found.version.schema {
+        return Ok(paths(schema.prune(object)));
+    }
+    let def = &found.def;
+    let Some(schema) = schema_for(&def.api_version(), &def.kind).filter(|_| !def.custom) else { return Ok(Vec::new()) };
+    if let Some(wrong) = schema.validate(object, UnknownFields::Ignore).iter().find(|e| e.kind == ErrorKind::Type) {
+        return Err(undecodable(def, &wrong.to_string()));
+    }
+    Ok(paths(schema.prune(object)))
+}
+
+/// The refusal of a body that is no object of the kind.
+pub fn undecodable(def: &ResourceDef, why: &str) -> ApiError {
+    let version = &def.stored().name;
+    ApiError::bad_request(format!("{} in version \"{version}\" cannot be handled as a {}: {why}", def.kind, def.kind))
+}
+
+/// What a custom kind's schema and rules say about an object; `old` is what it replaces.
+pub fn check(found: &Found, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let Some(schema) = &found.version.schema else { return Vec::new() };
+    let mut errors = schema.validate(object, UnknownFields::Ignore);
+    // Rules may assume that the types are right.
+    if errors.is_empty() {
+        errors = schema.check_rules(object, old);
+    }
+    errors.iter().map(cause).collect()
+}
+
+fn cause(error: &SchemaError) -> Cause {
+    let hint = if error.allowed.is_empty() { String::new() } else { format!(" (allowed: {})", error.allowed) };
+    let head = match error.kind {
+        ErrorKind::Required => "Required value",
+        ErrorKind::NotSupported => "Unsupported value",
+        ErrorKind::Duplicate => "Duplicate value",
+        _ => "Invalid value",
+    };
+    let field = error.path.to_string();
+    Cause::new(
+        error.kind.reason(),
+        if field.is_empty() { "<nil>" } else { &field },
+        format!("{head}: {}{hint}", error.what),
+    )
+}

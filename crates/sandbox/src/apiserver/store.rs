@@ -1,0 +1,317 @@
+//! The store: a table a resource, one counter of versions, and the history that watches replay.
+use super::gvr::{Gvr, Key};
+use super::meta;
+use super::registry::{Registry, ResourceDef, Rid};
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, OnceLock};
+use tokio::sync::{Notify, mpsc};
+
+/// One revision of an object. Never changes; its JSON is made once, when somebody needs it.
+#[derive(Debug)]
+pub struct Object {
+    /// Where it is.
+    pub key: Key,
+    /// Its resourceVersion.
+    pub rv: u64,
+    /// The object.
+    pub value: Arc<Value>,
+    json: OnceLock<Bytes>,
+}
+
+impl Object {
+    fn new(key: Key, rv: u64, mut value: Value) -> Self {
+        meta::set(&mut value, "resourceVersion", Some(json!(rv.to_string())));
+        Object { key, rv, value: Arc::new(value), json: OnceLock::new() }
+    }
+
+    /// A state that is not stored (a dry run): it keeps the version that it has.
+    pub fn loose(key: Key, value: Value) -> Self {
+        let rv = meta::text(&value, "resourceVersion").parse().unwrap_or_default();
+        Object { key, rv, value: Arc::new(value), json: OnceLock::new() }
+    }
+
+    /// The object as JSON, shared by everybody who is sent it.
+    pub fn json(&self) -> Bytes {
+        self.json.get_or_init(|| Bytes::from(self.value.to_string())).clone()
+    }
+}
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It is new.
+    Added,
+    /// It differs.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+impl ChangeKind {
+    /// As in a watch event.
+    pub fn name(self) -> &'static str {
+        match self {
+            ChangeKind::Added => "ADDED",
+            ChangeKind::Modified => "MODIFIED",
+            ChangeKind::Deleted => "DELETED",
+        }
+    }
+}
+
+/// An entry of the history.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Added, modified or deleted.
+    pub kind: ChangeKind,
+    /// The new state; for a deletion the last state, with the version of the deletion.
+    pub object: Arc<Object>,
+    /// The state before.
+    pub old: Option<Arc<Object>>,
+}
+
+/// What a subscriber (a controller of the sandbox) is told.
+#[derive(Clone, Debug)]
+pub struct Happened {
+    /// The resource, in its stored version.
+    pub gvr: Gvr,
+    /// Added, modified or deleted.
+    pub kind: ChangeKind,
+    /// Where.
+    pub key: Key,
+    /// The state before; none for an addition.
+    pub old: Option<Arc<Value>>,
+    /// The new state; for a deletion the last state.
+    pub new: Arc<Value>,
+}
+
+/// Objects and history of one resource.
+#[derive(Debug, Default)]
+pub struct Table {
+    /// The objects as they are now.
+    pub objects: BTreeMap<Key, Arc<Object>>,
+    /// The latest changes, oldest first.
+    pub history: VecDeque<Change>,
+    /// Version of the newest change that is no longer in the history.
+    pub floor: u64,
+    /// Wakes watches.
+    pub wake: Arc<Notify>,
+}
+
+impl Table {
+    /// The objects of a namespace, or all.
+    pub fn within<'a>(&'a self, namespace: Option<&'a str>) -> Box<dyn Iterator<Item = &'a Arc<Object>> + 'a> {
+        match namespace {
+            None => Box::new(self.objects.values()),
+            Some(ns) => {
+                let from = Key::new(ns, "");
+                Box::new(self.objects.range(from..).take_while(move |(key, _)| key.namespace == ns).map(|(_, o)| o))
+            }
+        }
+    }
+
+    /// The table as it was at version `rv`; none when the history does not reach back so far.
+    pub fn at(&self, rv: u64) -> Option<BTreeMap<Key, Arc<Object>>> {
+        if rv < self.floor {
+            return None;
+        }
+        let mut objects = self.objects.clone();
+        for change in self.history.iter().rev().take_while(|c| c.object.rv > rv) {
+            match &change.old {
+                Some(old) => objects.insert(old.key.clone(), old.clone()),
+                None => objects.remove(&change.object.key),
+            };
+        }
+        Some(objects)
+    }
+
+    fn record(&mut self, change: Change, limit: usize) {
+        self.history.push_back(change);
+        while self.history.len() > limit {
+            if let Some(oldest) = self.history.pop_front() {
+                self.floor = oldest.object.rv;
+            }
+        }
+        self.wake.notify_waiters();
+    }
+}
+
+#[derive(Debug)]
+struct Subscriber {
+    rids: BTreeSet<Rid>,
+    to: mpsc::UnboundedSender<Happened>,
+}
+
+/// Everything the server knows. Methods are synchronous and called under one lock.
+#[derive(Debug)]
+pub struct State {
+    /// What is served.
+    pub registry: Registry,
+    /// The latest resourceVersion given.
+    pub rv: u64,
+    /// Seeded: uids and name suffixes.
+    pub rng: fastrand::Rng,
+    /// The wall time of the request being handled.
+    pub now: Timestamp,
+    /// Hooks called before a create or update is stored.
+    pub admission: Vec<Box<dyn super::admission::Admission>>,
+    tables: Vec<Table>,
+    by_node: BTreeMap<String, BTreeSet<Key>>,
+    by_owner: BTreeMap<String, BTreeSet<(Rid, Key)>>,
+    by_uid: BTreeMap<String, (Rid, Key)>,
+    /// Work of the garbage collector: what was removed or is being deleted.
+    pub(super) garbage: VecDeque<super::gc::Garbage>,
+    subscribers: Vec<Subscriber>,
+    history_limit: usize,
+    pods: Option<Rid>,
+}
+
+impl State {
+    /// An empty store with the built-in resources.
+    pub fn new(seed: u64, history_limit: usize) -> Self {
+        let registry = Registry::builtin();
+        let pods = registry.rid("", "pods");
+        let tables = (0..registry.tables()).map(|_| Table::default()).collect();
+        State {
+            registry,
+            rv: 1,
+            rng: fastrand::Rng::with_seed(seed),
+            now: Timestamp::UNIX_EPOCH,
+            admission: Vec::new(),
+            tables,
+            by_node: BTreeMap::new(),
+            by_owner: BTreeMap::new(),
+            by_uid: BTreeMap::new(),
+            garbage: VecDeque::new(),
+            subscribers: Vec::new(),
+            history_limit,
+            pods,
+        }
+    }
+
+    /// Makes room for resources registered since.
+    pub fn grow(&mut self) {
+        while self.tables.len() < self.registry.tables() {
+            // A watch may not resume from before the resource existed under this table.
+            self.tables.push(Table { floor: self.rv, ..Table::default() });
+        }
+    }
+
+    /// A resource's table.
+    pub fn table(&self, rid: Rid) -> &Table {
+        &self.tables[rid]
+    }
+
+    /// One object.
+    pub fn get(&self, rid: Rid, key: &Key) -> Option<&Arc<Object>> {
+        self.tables[rid].objects.get(key)
+    }
+
+    /// The object with a uid.
+    pub fn by_uid(&self, uid: &str) -> Option<&(Rid, Key)> {
+        self.by_uid.get(uid)
+    }
+
+    /// Objects that name `uid` as an owner.
+    pub fn owned_by(&self, uid: &str) -> Vec<(Rid, Key)> {
+        self.by_owner.get(uid).map(|set| set.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// The pods bound to a node.
+    pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        let keys = self.by_node.get(node);
+        let table = self.pods.map(|rid| &self.tables[rid]);
+        keys.into_iter().flatten().filter_map(move |key| table.and_then(|t| t.objects.get(key)))
+    }
+
+    /// Stores a new state of an object and tells everybody.
+    pub fn put(&mut self, rid: Rid, key: Key, value: Value) -> Arc<Object> {
+        self.rv += 1;
+        let object = Arc::new(Object::new(key.clone(), self.rv, value));
+        let old = self.tables[rid].objects.insert(key, object.clone());
+        if let Some(old) = &old {
+            self.unindex(rid, old);
+        }
+        self.index(rid, &object);
+        let kind = if old.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+        self.publish(rid, Change { kind, object: object.clone(), old });
+        object
+    }
+
+    /// Takes an object out and tells everybody; the garbage collector looks at what it owned.
+    pub fn take(&mut self, rid: Rid, key: &Key) -> Option<Arc<Object>> {
+        let old = self.tables[rid].objects.remove(key)?;
+        self.unindex(rid, &old);
+        self.rv += 1;
+        let last = Arc::new(Object::new(key.clone(), self.rv, Value::clone(&old.value)));
+        self.publish(rid, Change { kind: ChangeKind::Deleted, object: last.clone(), old: Some(old) });
+        Some(last)
+    }
+
+    fn publish(&mut self, rid: Rid, change: Change) {
+        if let Some(def) = self.registry.def(rid).cloned() {
+            self.tell(rid, &def, &change);
+        }
+        self.tables[rid].record(change, self.history_limit);
+    }
+
+    fn tell(&mut self, rid: Rid, def: &ResourceDef, change: &Change) {
+        self.subscribers.retain(|subscriber| {
+            if !subscriber.rids.contains(&rid) {
+                return !subscriber.to.is_closed();
+            }
+            let happened = Happened {
+                gvr: Gvr::new(&def.group, &def.stored().name, &def.plural),
+                kind: change.kind,
+                key: change.object.key.clone(),
+                old: change.old.as_ref().map(|o| o.value.clone()),
+                new: change.object.value.clone(),
+            };
+            subscriber.to.send(happened).is_ok()
+        });
+    }
+
+    /// Tells of every later change of these resources, in the order of versions.
+    pub fn subscribe(&mut self, rids: BTreeSet<Rid>) -> mpsc::UnboundedReceiver<Happened> {
+        let (to, from) = mpsc::unbounded_channel();
+        self.subscribers.push(Subscriber { rids, to });
+        from
+    }
+
+    fn index(&mut self, rid: Rid, object: &Object) {
+        let at = (rid, object.key.clone());
+        for owner in meta::owner_uids(&object.value) {
+            self.by_owner.entry(owner.to_owned()).or_default().insert(at.clone());
+        }
+        if Some(rid) == self.pods
+            && let Some(node) = object.value["spec"]["nodeName"].as_str().filter(|n| !n.is_empty())
+        {
+            self.by_node.entry(node.to_owned()).or_default().insert(object.key.clone());
+        }
+        self.by_uid.insert(meta::text(&object.value, "uid").to_owned(), at);
+    }
+
+    fn unindex(&mut self, rid: Rid, object: &Object) {
+        let at = (rid, object.key.clone());
+        for owner in meta::owner_uids(&object.value) {
+            forget(&mut self.by_owner, owner, &at);
+        }
+        if Some(rid) == self.pods
+            && let Some(node) = object.value["spec"]["nodeName"].as_str()
+        {
+            forget(&mut self.by_node, node, &object.key);
+        }
+        self.by_uid.remove(meta::text(&object.value, "uid"));
+    }
+}
+
+fn forget<T: Ord>(index: &mut BTreeMap<String, BTreeSet<T>>, name: &str, entry: &T) {
+    if let Some(set) = index.get_mut(name) {
+        set.remove(entry);
+        if set.is_empty() {
+            index.remove(name);
+        }
+    }
+}

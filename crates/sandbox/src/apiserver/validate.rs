@@ -1,0 +1,177 @@
+//! Checks of the built-in kinds: fields that have to be there, and fields that may not change.
+use super::error::Cause;
+use super::meta;
+use super::registry::ResourceDef;
+use super::select::Selector;
+use serde_json::{Value, json};
+
+/// All that is wrong with an object that is about to be stored.
+pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let mut causes = metadata(def, new, old);
+    if def.custom {
+        return causes;
+    }
+    match def.kind.as_str() {
+        "Pod" => {
+            causes.extend(pod_spec(&new["spec"], "spec"));
+            causes.extend(old.and_then(|old| pod_change(&old["spec"], &new["spec"])));
+        }
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => causes.extend(workload(new, old)),
+        "Job" => causes.extend(pod_spec(&new["spec"]["template"]["spec"], "spec.template.spec")),
+        "Node" => causes.extend(old.and_then(|old| provider_id(old, new))),
+        "PriorityClass" if !new["value"].is_i64() => causes.push(Cause::required("value")),
+        "StorageClass" if new["provisioner"].as_str().is_none_or(str::is_empty) => {
+            causes.push(Cause::required("provisioner"))
+        }
+        _ => {}
+    }
+    causes
+}
+
+fn metadata(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let name = meta::text(new, "name");
+    if old.is_none() && !name_is_good(def, name) {
+        let message = format!(
+            "Invalid value: {name:?}: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character"
+        );
+        causes.push(Cause::invalid("metadata.name", message));
+    }
+    for (key, value) in new["metadata"]["labels"].as_object().into_iter().flatten() {
+        let text = value.as_str();
+        if !label_key_is_good(key) {
+            causes.push(Cause::invalid("metadata.labels", format!("Invalid value: {key:?}: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character")));
+        } else if !text.is_some_and(label_value_is_good) {
+            causes.push(Cause::invalid("metadata.labels", format!("Invalid value: {value}: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character")));
+        }
+    }
+    if let Some(old) = old.filter(|old| meta::deleting(old)) {
+        let before = meta::finalizers(old);
+        let added: Vec<&str> = meta::finalizers(new).into_iter().filter(|f| !before.contains(f)).collect();
+        if !added.is_empty() {
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
+            );
+            causes.push(Cause::forbidden("metadata.finalizers", &why));
+        }
+    }
+    causes
+}
+
+fn name_is_good(def: &ResourceDef, name: &str) -> bool {
+    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    if def.group == "rbac.authorization.k8s.io" {
+        return !name.is_empty() && !name.contains(['/', '%']);
+    }
+    name.len() <= 253
+        && name
+            .split('.')
+            .all(|part| part.starts_with(edge) && part.ends_with(edge) && part.chars().all(|c| edge(c) || c == '-'))
+}
+
+fn label_key_is_good(key: &str) -> bool {
+    let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    !name.is_empty()
+        && label_value_is_good(name)
+        && prefix.is_none_or(|p| !p.is_empty() && p.len() <= 253 && !p.contains('/'))
+}
+
+fn label_value_is_good(text: &str) -> bool {
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    let inner = |c: char| edge(c) || matches!(c, '-' | '_' | '.');
+    text.is_empty() || (text.len() <= 63 && text.starts_with(edge) && text.ends_with(edge) && text.chars().all(inner))
+}
+
+fn pod_spec(spec: &Value, at: &str) -> Vec<Cause> {
+    let containers = spec["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if containers.is_empty() {
+        return vec![Cause::required(&format!("{at}.containers"))];
+    }
+    let mut causes = Vec::new();
+    let mut names = Vec::new();
+    for (list, index, container) in ["initContainers", "containers"].into_iter().flat_map(|list| {
+        spec[list].as_array().into_iter().flatten().enumerate().map(move |(index, c)| (list, index, c))
+    }) {
+        let name = container["name"].as_str().unwrap_or_default();
+        if name.is_empty() {
+            causes.push(Cause::required(&format!("{at}.{list}[{index}].name")));
+        } else if names.contains(&name) {
+            causes.push(Cause::new(
+                "FieldValueDuplicate",
+                &format!("{at}.{list}[{index}].name"),
+                format!("Duplicate value: {name:?}"),
+            ));
+        }
+        names.push(name);
+        if container["image"].as_str().is_none_or(str::is_empty) {
+            causes.push(Cause::required(&format!("{at}.{list}[{index}].image")));
+        }
+    }
+    causes
+}
+
+/// A pod's spec may change in few places only.
+fn pod_change(old: &Value, new: &Value) -> Option<Cause> {
+    let gated = |spec: &Value| spec["schedulingGates"].as_array().is_some_and(|g| !g.is_empty());
+    let blank = |spec: &Value| {
+        let mut spec = spec.clone();
+        for list in ["containers", "initContainers"] {
+            for container in spec[list].as_array_mut().into_iter().flatten() {
+                container["image"] = Value::Null;
+                container["imagePullPolicy"] = Value::Null;
+            }
+        }
+        let mut free = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates", "terminationGracePeriodSeconds"];
+        if gated(old) {
+            free.extend(["nodeSelector", "affinity"]);
+        }
+        for field in free {
+            spec[field] = Value::Null;
+        }
+        spec
+    };
+    let tolerations = |spec: &Value| spec["tolerations"].as_array().cloned().unwrap_or_default();
+    let kept = tolerations(old).iter().all(|t| tolerations(new).contains(t));
+    let gates = |spec: &Value| spec["schedulingGates"].as_array().cloned().unwrap_or_default();
+    let only_fewer_gates = gates(new).iter().all(|g| gates(old).contains(g));
+    let same = old == new || (blank(old) == blank(new) && kept && only_fewer_gates);
+    (!same).then(|| {
+        Cause::forbidden(
+            "spec",
+            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+        )
+    })
+}
+
+fn workload(new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let selector = &new["spec"]["selector"];
+    let mut causes = pod_spec(&new["spec"]["template"]["spec"], "spec.template.spec");
+    if !selector.is_object() {
+        causes.push(Cause::required("spec.selector"));
+    } else if !Selector::of_labels(selector).matches(&new["spec"]["template"]) {
+        let labels = &new["spec"]["template"]["metadata"]["labels"];
+        let message = format!("Invalid value: {labels}: `selector` does not match template `labels`");
+        causes.push(Cause::invalid("spec.template.metadata.labels", message));
+    }
+    if new["spec"]["replicas"].as_i64().is_some_and(|n| n < 0) {
+        causes.push(Cause::invalid(
+            "spec.replicas",
+            format!("Invalid value: {}: must be greater than or equal to 0", new["spec"]["replicas"]),
+        ));
+    }
+    if old.is_some_and(|old| old["spec"]["selector"] != *selector) {
+        causes.push(Cause::invalid("spec.selector", format!("Invalid value: {selector}: field is immutable")));
+    }
+    causes
+}
+
+fn provider_id(old: &Value, new: &Value) -> Option<Cause> {
+    let before = old["spec"]["providerID"].as_str().unwrap_or_default();
+    let changed = !before.is_empty() && new["spec"]["providerID"] != json!(before);
+    changed.then(|| {
+        Cause::forbidden(
+            "spec",
+            "node updates may only change labels, taints, or capacity (or providerID, if previously empty)",
+        )
+    })
+}

@@ -1,0 +1,373 @@
+//! Creating and updating: what every write goes through before it is stored.
+use super::admission::Review;
+use super::error::{ApiError, Cause, Result};
+use super::gvr::Key;
+use super::registry::{Found, ResourceDef};
+use super::store::{Object, State};
+use super::{crd, defaults, managed, meta, schema, validate};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What to do with fields that the schema does not know (`fieldValidation`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Refuse the write.
+    Strict,
+    /// Drop them and say so in a `Warning` header.
+    #[default]
+    Warn,
+    /// Drop them.
+    Ignore,
+}
+
+/// How a write is to be done.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Go through everything, store nothing.
+    pub dry_run: bool,
+    /// The field manager; none for the sandbox's own controllers, whose fields nobody owns.
+    pub manager: Option<String>,
+    /// Unknown fields.
+    pub validation: FieldValidation,
+    /// Who writes.
+    pub user: String,
+    /// `status`, `scale`, … or empty.
+    pub subresource: String,
+    /// Whether `metadata.managedFields` of the new object is already right (server-side apply).
+    pub applied: bool,
+}
+
+/// A write's result.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The object as it is now.
+    pub object: Arc<Object>,
+    /// For the `Warning` headers.
+    pub warnings: Vec<String>,
+    /// Whether it is new.
+    pub created: bool,
+}
+
+impl State {
+    /// Creates an object in `namespace` (empty for cluster-wide kinds).
+    ///
+    /// # Errors
+    /// 400, 403 (namespace going), 404 (no such namespace), 409 (exists) and 422 as the Kubernetes API does.
+    pub fn create(
+        &mut self,
+        found: &Found,
+        namespace: &str,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> Result<Written> {
+        let def = found.def.clone();
+        let warnings = self.name_new(found, namespace, &mut object, options)?;
+        let key = Key::new(namespace, meta::text(&object, "name"));
+        if self.get(found.rid, &key).is_some() {
+            return Err(ApiError::already_exists(&def.group, &def.plural, &key.name));
+        }
+        self.namespace_open(&def, &key)?;
+        self.stamp(found, &mut object);
+        defaults::apply(self, found, &mut object, None)?;
+        self.admit(found, &mut object, None, options)?;
+        check(found, &object, None)?;
+        if def.kind == "CustomResourceDefinition" {
+            object = crd::established(object, &meta::seconds(self.now));
+            crd::resource(&object)?;
+        }
+        if !options.applied {
+            managed::track(found, None, &mut object, options, self.now);
+        }
+        if options.dry_run {
+            return Ok(Written { object: Arc::new(Object::loose(key, object)), warnings, created: true });
+        }
+        let object = self.put(found.rid, key, object);
+        self.registered(&def, &object)?;
+        self.watch_garbage(found.rid, &object);
+        self.collect();
+        Ok(Written { object, warnings, created: true })
+    }
+
+    /// Replaces an object by what `change` makes of it; keeps what a client may not change.
+    ///
+    /// # Errors
+    /// 404, 409 (resourceVersion or uid differ), 422, and whatever `change` refuses.
+    pub fn modify(
+        &mut self,
+        found: &Found,
+        key: &Key,
+        options: &WriteOptions,
+        change: impl FnOnce(&Value) -> Result<Value>,
+    ) -> Result<Written> {
+        let def = found.def.clone();
+        let missing = || ApiError::not_found(&def.group, &def.plural, &key.name);
+        let stored = self.get(found.rid, key).cloned().ok_or_else(missing)?;
+        let old = &stored.value;
+        let mut new = change(old)?;
+        preconditions(&def, key, old, &new)?;
+        let warnings = unknown_fields(found, &mut new, options)?;
+        keep_metadata(&def, options, old, &mut new);
+        isolate(found, options, old, &mut new);
+        defaults::apply(self, found, &mut new, Some(old))?;
+        self.admit(found, &mut new, Some(old), options)?;
+        check(found, &new, Some(old))?;
+        if def.kind == "CustomResourceDefinition" && options.subresource.is_empty() {
+            new = crd::established(new, &meta::seconds(self.now));
+            crd::resource(&new)?;
+        }
+        count_generation(&def, old, &mut new);
+        if !options.applied {
+            managed::track(found, Some(old), &mut new, options, self.now);
+        }
+        if same(old, &new) {
+            return Ok(Written { object: stored, warnings, created: false });
+        }
+        if options.dry_run {
+            return Ok(Written { object: Arc::new(Object::loose(key.clone(), new)), warnings, created: false });
+        }
+        let object = self.put(found.rid, key.clone(), new);
+        self.registered(&def, &object)?;
+        self.finish_if_done(found.rid, key);
+        self.watch_garbage(found.rid, &object);
+        self.collect();
+        Ok(Written { object, warnings, created: false })
+    }
+
+    fn name_new(
+        &mut self,
+        found: &Found,
+        namespace: &str,
+        object: &mut Value,
+        options: &WriteOptions,
+    ) -> Result<Vec<String>> {
+        let def = &found.def;
+        if !object.is_object() {
+            return Err(ApiError::bad_request("the object provided is no JSON object"));
+        }
+        let written = meta::text(object, "namespace");
+        if def.namespaced && !written.is_empty() && written != namespace {
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        if !meta::text(object, "resourceVersion").is_empty() {
+            return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+        }
+        let warnings = unknown_fields(found, object, options)?;
+        let prefix = meta::text(object, "generateName").to_owned();
+        if meta::text(object, "name").is_empty() {
+            if prefix.is_empty() {
+                let cause = Cause::new(
+                    "FieldValueRequired",
+                    "metadata.name",
+                    "Required value: name or generateName is required",
+                );
+                return Err(ApiError::invalid(&def.group, &def.kind, "", vec![cause]));
+            }
+            let name = self.free_name(found, namespace, &prefix);
+            meta::set(object, "name", Some(json!(name)));
+        }
+        meta::set(object, "namespace", def.namespaced.then(|| json!(namespace)));
+        Ok(warnings)
+    }
+
+    fn free_name(&mut self, found: &Found, namespace: &str, prefix: &str) -> String {
+        let prefix: String = prefix.chars().take(58).collect();
+        loop {
+            let name = format!("{prefix}{}", meta::suffix(&mut self.rng));
+            if self.get(found.rid, &Key::new(namespace, &name)).is_none() {
+                return name;
+            }
+        }
+    }
+
+    fn namespace_open(&self, def: &ResourceDef, key: &Key) -> Result<()> {
+        if !def.namespaced {
+            return Ok(());
+        }
+        let spaces = self.registry.rid("", "namespaces").unwrap_or_default();
+        let space = self.get(spaces, &Key::new("", &key.namespace));
+        let space = space.ok_or_else(|| ApiError::not_found("", "namespaces", &key.namespace))?;
+        if meta::deleting(&space.value) {
+            let why =
+                format!("unable to create new content in namespace {} because it is being terminated", key.namespace);
+            let error = ApiError::forbidden(&def.group, &def.plural, &key.name, &why);
+            return Err(error.with_causes(vec![Cause::new("NamespaceTerminating", "metadata.namespace", why)]));
+        }
+        Ok(())
+    }
+
+    /// What the server itself writes into a new object.
+    fn stamp(&mut self, found: &Found, object: &mut Value) {
+        let def = &found.def;
+        object["apiVersion"] = json!(def.api_version());
+        object["kind"] = json!(def.kind);
+        let uid = meta::uid(&mut self.rng);
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
+            meta::set(object, field, None);
+        }
+        meta::set(object, "uid", Some(json!(uid)));
+        meta::set(object, "creationTimestamp", Some(json!(meta::seconds(self.now))));
+        meta::set(object, "generation", def.generation.then(|| json!(1)));
+        // A node's kubelet creates it with its status; for all others the status starts empty.
+        if found.version.status
+            && def.kind != "Node"
+            && let Some(map) = object.as_object_mut()
+        {
+            map.remove("status");
+        }
+    }
+
+    fn admit(&self, found: &Found, object: &mut Value, old: Option<&Value>, options: &WriteOptions) -> Result<()> {
+        let review = Review { def: &found.def, subresource: &options.subresource, old, user: &options.user };
+        self.admission.iter().try_for_each(|hook| hook.admit(&review, object))
+    }
+
+    /// A definition that was written takes effect.
+    fn registered(&mut self, def: &ResourceDef, object: &Object) -> Result<()> {
+        if def.kind == "CustomResourceDefinition" && !meta::deleting(&object.value) {
+            self.registry.add_custom(&object.value)?;
+            self.grow();
+        }
+        Ok(())
+    }
+}
+
+fn preconditions(def: &ResourceDef, key: &Key, old: &Value, new: &Value) -> Result<()> {
+    let version = meta::text(new, "resourceVersion");
+    if !version.is_empty() && version != meta::text(old, "resourceVersion") {
+        return Err(ApiError::modified(&def.group, &def.plural, &key.name));
+    }
+    let uid = meta::text(new, "uid");
+    if !uid.is_empty() && uid != meta::text(old, "uid") {
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta::text(old, "uid"));
+        return Err(ApiError::conflict(&def.group, &def.plural, &key.name, &why));
+    }
+    let name = meta::text(new, "name");
+    if !name.is_empty() && name != key.name {
+        let message = format!("the name of the object ({name}) does not match the name on the URL ({})", key.name);
+        return Err(ApiError::bad_request(message));
+    }
+    let space = meta::text(new, "namespace");
+    if !space.is_empty() && space != key.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}
+
+/// Drops what the schema does not know; warnings or a refusal by `fieldValidation`.
+fn unknown_fields(found: &Found, object: &mut Value, options: &WriteOptions) -> Result<Vec<String>> {
+    if options.manager.is_none() {
+        return Ok(Vec::new());
+    }
+    let unknown = schema::prune(found, object)?;
+    let warnings: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    match options.validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Strict if !warnings.is_empty() => {
+            Err(schema::undecodable(&found.def, &format!("strict decoding error: {}", warnings.join(", "))))
+        }
+        _ => Ok(warnings),
+    }
+}
+
+/// Metadata that only the server writes stays as it is.
+fn keep_metadata(def: &ResourceDef, options: &WriteOptions, old: &Value, new: &mut Value) {
+    if !options.subresource.is_empty() && def.custom {
+        let managed = new["metadata"].get("managedFields").cloned();
+        new["metadata"] = old["metadata"].clone();
+        if options.applied && managed.is_some() {
+            meta::set(new, "managedFields", managed);
+        }
+        return;
+    }
+    const KEPT: [&str; 10] = [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "selfLink",
+        "resourceVersion",
+        "generateName",
+    ];
+    for field in KEPT {
+        meta::set(new, field, old["metadata"].get(field).cloned());
+    }
+    if !options.subresource.is_empty() {
+        for field in ["ownerReferences", "finalizers"] {
+            meta::set(new, field, old["metadata"].get(field).cloned());
+        }
+    }
+    if new["metadata"].get("managedFields").is_none() && !options.applied {
+        meta::set(new, "managedFields", old["metadata"].get("managedFields").cloned());
+    }
+    new["apiVersion"] = old["apiVersion"].clone();
+    new["kind"] = old["kind"].clone();
+}
+
+/// A write of the status changes nothing else; any other write does not change the status.
+fn isolate(found: &Found, options: &WriteOptions, old: &Value, new: &mut Value) {
+    let put = |new: &mut Value, field: &str| match old.get(field) {
+        Some(value) => new[field] = value.clone(),
+        None => {
+            if let Some(map) = new.as_object_mut() {
+                map.remove(field);
+            }
+        }
+    };
+    match options.subresource.as_str() {
+        "status" => {
+            let fields: Vec<String> =
+                old.as_object().into_iter().chain(new.as_object()).flat_map(|m| m.keys().cloned()).collect();
+            for field in fields.iter().filter(|f| *f != "status" && *f != "metadata") {
+                put(new, field);
+            }
+        }
+        _ if found.version.status => put(new, "status"),
+        _ => {}
+    }
+}
+
+fn check(found: &Found, new: &Value, old: Option<&Value>) -> Result<()> {
+    let def = &found.def;
+    let mut causes = validate::object(def, new, old);
+    causes.extend(schema::check(found, new, old));
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::invalid(&def.group, &def.kind, meta::text(new, "name"), causes))
+    }
+}
+
+/// The generation counts changes of everything but metadata and status.
+fn count_generation(def: &ResourceDef, old: &Value, new: &mut Value) {
+    if !def.generation {
+        return;
+    }
+    let rest = |v: &'_ Value| -> Vec<(String, Value)> {
+        let map = v.as_object().into_iter().flatten();
+        map.filter(|(k, _)| *k != "metadata" && *k != "status").map(|(k, v)| (k.clone(), v.clone())).collect()
+    };
+    let changed = match (old.get("spec"), new.get("spec")) {
+        (Some(a), Some(b)) if a != b => true,
+        _ => rest(old) != rest(new),
+    };
+    if changed {
+        meta::set(new, "generation", Some(json!(meta::generation(old) + 1)));
+    }
+}
+
+/// Whether a write changes nothing (then no version is given, as in etcd3 storage). Times of managed fields do not count.
+fn same(old: &Value, new: &Value) -> bool {
+    let (Some(a), Some(b)) = (old.as_object(), new.as_object()) else { return false };
+    let rest = |m: &serde_json::Map<String, Value>| m.iter().filter(|(k, _)| *k != "metadata").count();
+    rest(a) == rest(b)
+        && a.iter().filter(|(k, _)| *k != "metadata").all(|(k, v)| b.get(k) == Some(v))
+        && managed::without_times(&a["metadata"]) == managed::without_times(&b["metadata"])
+}

@@ -1,0 +1,233 @@
+"""Valid plans that the checker must not refuse, and the fine print of the rules: one small catalogue, plans by hand."""
+
+import unittest
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from checker import check  # noqa: E402
+from pods import selects, tolerated  # noqa: E402
+from requirements import Req, possibly, quantity, surely  # noqa: E402
+from samples import ARCH, CT, ZONE, _in  # noqa: E402
+
+HOST = "kubernetes.io/hostname"
+
+
+def offering(zone, price, ct="spot"):
+    return {"zone": zone, "capacityType": ct, "price": price, "available": True, "requirements": [_in(CT, ct), _in(ZONE, zone)]}
+
+
+def world(pods, zones=("a", "b", "c"), **pool):
+    """A workload with one type of 8 CPU in some zones and one pool."""
+    kind = {"name": "m.8", "capacity": {"cpu": "8", "memory": "32Gi", "pods": "30"}, "overhead": {},
+            "requirements": [_in(ARCH, "amd64"), _in("kubernetes.io/os", "linux", "windows"), _in(ZONE, *zones), _in(CT, "spot")],
+            "offerings": [offering(z, 1.0) for z in zones]}
+    pods = [{"name": f"{p['app']}-{i}", "namespace": "default", "uid": str(i), "requests": {"cpu": "100m"}, "labels": {"app": p["app"]},
+             **{k: v for k, v in p.items() if k != "app"}} for i, p in enumerate(pods)]
+    return {"name": "w", "wellKnownLabels": [ARCH, CT, ZONE], "instanceTypes": [kind], "pods": pods,
+            "nodePools": [{"name": "default", "requirements": [], "labels": {}, **pool}]}
+
+
+def plan(workload, *claims, left=()):
+    """A plan: each claim a list of indices of pods, with its zones (None: open) and further requirements."""
+    out = []
+    for indices, zones, *more in claims:
+        names = [workload["pods"][i]["name"] for i in indices]
+        zone = zones[0] if zones else workload["instanceTypes"][0]["offerings"][0]["zone"]
+        out.append({"nodePool": "default", "podNames": names, "requirements": [*([_in(ZONE, *zones)] if zones else []), *more],
+                    "requests": {"cpu": f"{100 * len(names)}m", "pods": str(len(names))}, "instanceTypeOptions": ["m.8"], "cheapestType": "m.8",
+                    "cheapestZone": zone, "cheapestCapacityType": "spot", "price": 1.0})
+    return {"workload": "w", "pods": len(workload["pods"]), "solveMs": 0.1, "loadMs": 0.1, "wallMs": 0.2, "unscheduled": {n: "why" for n in left},
+            "scheduledPods": sum(len(c["podNames"]) for c in out), "numNodeClaims": len(out), "totalCheapestHourlyPrice": float(len(out)),
+            "expectedHourlyPrice": float(len(out)), "peakRssKiB": 1, "nodeClaims": out}
+
+
+def term(app, key, **more):
+    return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key, **more}
+
+
+def needs(kind, *terms):
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}
+
+
+def spread(app, key=ZONE, skew=1, **more):
+    return {"topologySpreadConstraints": [term(app, key, maxSkew=skew, whenUnsatisfiable="DoNotSchedule") | more]}
+
+
+def node_terms(*terms):
+    required = {"nodeSelectorTerms": [{"matchExpressions": [dict(zip(("key", "operator", "values"), e)) for e in t]} for t in terms]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+class CheckerTest(unittest.TestCase):
+    def assert_rules(self, rules, workload, *claims, left=(), **flags):
+        found = check(workload, plan(workload, *claims, left=left), **flags).violations
+        self.assertEqual(sorted({v[0] for v in found}), sorted(rules), found)
+
+    def assert_valid(self, workload, *claims, left=(), **flags):
+        self.assert_rules([], workload, *claims, left=left, **flags)
+
+    # Node selection
+
+    def test_not_in_holds_where_the_label_is_missing(self):
+        self.assert_valid(world([{"app": "a", **node_terms([("disk", "NotIn", ["hdd"]), ("gpu", "DoesNotExist")])}]), ([0], None))
+
+    def test_one_alternative_of_node_affinity_is_enough(self):
+        self.assert_valid(world([{"app": "a", **node_terms([(ZONE, "In", ["z"])], [(ARCH, "In", ["amd64"])])}]), ([0], None))
+
+    def test_an_open_operating_system_has_to_be_pinned(self):
+        pods = [{"app": "a", "nodeSelector": {"kubernetes.io/os": "linux"}}]
+        self.assert_rules(["PL-15"], world(pods), ([0], None))
+        self.assert_valid(world(pods), ([0], None, _in("kubernetes.io/os", "linux")))
+
+    def test_old_spellings_of_labels_are_understood(self):
+        self.assert_valid(world([{"app": "a", "nodeSelector": {"failure-domain.beta.kubernetes.io/zone": "b"}}]), ([0], ["b"]))
+
+    def test_a_custom_label_of_the_pool_reaches_its_nodes(self):
+        pods = [{"app": "a", "nodeSelector": {"team": "red"}}]
+        self.assert_valid(world(pods, labels={"team": "red"}), ([0], None))
+        self.assert_rules(["PL-15"], world(pods, labels={"team": "blue"}), ([0], None))
+
+    def test_a_soft_taint_keeps_nobody_away(self):
+        self.assert_valid(world([{"app": "a"}], taints=[{"key": "x", "effect": "PreferNoSchedule"}]), ([0], None))
+
+    # Topology spread
+
+    def test_equal_zones_are_valid_and_an_empty_one_is_not(self):
+        pods = [{"app": "a", **spread("a")}] * 4
+        self.assert_valid(world(pods), ([0, 1], ["a"]), ([2], ["b"]), ([3], ["c"]))
+        self.assert_rules(["PL-23"], world(pods), ([0, 1], ["a"]), ([2, 3], ["b"]))
+
+    def test_a_zone_that_the_pods_cannot_use_does_not_count(self):
+        pods = [{"app": "a", **spread("a"), **node_terms([(ZONE, "NotIn", ["c"])])}] * 4
+        self.assert_valid(world(pods), ([0, 1], ["a"]), ([2, 3], ["b"]))
+
+    def test_an_open_zone_is_valid_where_it_cannot_matter(self):
+        pods = [{"app": "a", **spread("a", skew=5)}] * 3
+        self.assert_valid(world(pods), ([0, 1, 2], None))
+        self.assert_rules(["PL-26"], world([{"app": "a", **spread("a", skew=2)}] * 3), ([0, 1, 2], None))
+
+    def test_soft_spread_is_not_held_against_a_plan(self):
+        self.assert_valid(world([{"app": "a", **spread("a", whenUnsatisfiable="ScheduleAnyway")}] * 3), ([0, 1, 2], None))
+
+    def test_a_host_may_hold_as_many_as_max_skew(self):
+        pods = [{"app": "a", **spread("a", HOST, 2)}] * 3
+        self.assert_valid(world(pods), ([0, 1], None), ([2], None))
+        self.assert_rules(["PL-23"], world(pods), ([0, 1, 2], None))
+
+    def test_min_domains_counts_only_when_there_are_fewer(self):
+        pods = [{"app": "a", **spread("a", minDomains=3)}] * 6
+        claims = ([0, 1], ["a"]), ([2, 3], ["b"]), ([4, 5], ["c"])
+        self.assert_valid(world(pods), *claims)
+        self.assert_rules(["PL-23"], world([dict(p, **spread("a", minDomains=4)) for p in pods]), *claims)
+
+    def test_spread_over_another_apps_pods_in_the_final_state_and_in_some_order(self):
+        pods = [{"app": "guard", **spread("a")}] + [{"app": "a"}] * 3
+        claims = ([0], ["a"]), ([1, 2, 3], ["a"])
+        self.assert_rules(["PL-23"], world(pods), *claims)
+        self.assert_valid(world(pods), *claims, order=True)
+        self.assert_valid(world(pods), ([0], ["b"]), claims[1])
+
+    def test_own_pods_are_held_to_spread_in_any_order(self):
+        pods = [{"app": "a", **spread("a")}] * 3
+        self.assert_rules(["PL-23"], world(pods), ([0, 1, 2], ["a"]), order=True)
+
+    def test_pods_of_another_namespace_do_not_count_for_spread(self):
+        pods = [{"app": "a", **spread("a")}] + [{"app": "a", "namespace": "other"}] * 3
+        self.assert_valid(world(pods), ([0, 1, 2, 3], ["a"]))
+
+    def test_nodes_of_a_tainted_pool_count_unless_taints_are_honoured(self):
+        taint = {"key": "x", "effect": "NoSchedule"}
+        pods = [{"app": "a", "tolerations": [{"operator": "Exists"}], **spread("a", nodeTaintsPolicy="Honor")}] * 2
+        self.assert_valid(world(pods, zones=("a", "b"), taints=[taint]), ([0], ["a"]), ([1], ["b"]))
+
+    # Affinity
+
+    def test_pods_with_affinity_to_themselves_start_one_domain_only(self):
+        pods = [{"app": "a", **needs("podAffinity", term("a", ZONE))}] * 4
+        self.assert_valid(world(pods), ([0, 1], ["a"]), ([2, 3], ["a"]))
+        self.assert_rules(["PL-24"], world(pods), ([0, 1], ["a"]), ([2, 3], ["b"]))
+
+    def test_a_chain_of_affinity_is_bound_in_its_order(self):
+        pods = [{"app": "c", **needs("podAffinity", term("b", ZONE))}, {"app": "b", **needs("podAffinity", term("a", ZONE))}, {"app": "a"}]
+        self.assert_valid(world(pods), ([0], ["a"]), ([1], ["a"]), ([2], ["a"]))
+
+    def test_a_ring_of_affinity_is_never_bound(self):
+        pods = [{"app": "a", **needs("podAffinity", term("b", ZONE))}, {"app": "b", **needs("podAffinity", term("a", ZONE))}]
+        self.assert_rules(["PL-24"], world(pods), ([0, 1], ["a"]))
+
+    def test_friends_on_one_node_need_no_pinned_zone(self):
+        pods = [{"app": "a"}, {"app": "b", **needs("podAffinity", term("a", ZONE))}]
+        self.assert_valid(world(pods), ([0, 1], None))
+        self.assert_rules(["PL-26"], world(pods), ([0], None), ([1], ["a"]))
+
+    def test_one_pod_alone_may_ask_for_its_own_kind(self):
+        self.assert_valid(world([{"app": "a", **needs("podAffinity", term("a", HOST))}]), ([0], None))
+
+    def test_a_namespace_selector_that_is_empty_selects_all(self):
+        pods = [{"app": "a", "namespace": "other"}, {"app": "b", **needs("podAffinity", term("a", HOST, namespaceSelector={}))}]
+        self.assert_valid(world(pods), ([0, 1], None))
+        self.assert_rules(["PL-24"], world([pods[0], dict(pods[1], **needs("podAffinity", term("a", HOST)))]), ([0, 1], None))
+
+    def test_anti_affinity_over_zones_needs_zones_that_cannot_meet(self):
+        pods = [{"app": "a", **needs("podAntiAffinity", term("a", ZONE))}] * 2
+        self.assert_valid(world(pods), ([0], ["a"]), ([1], ["b", "c"]))
+        self.assert_rules(["PL-26"], world(pods), ([0], ["a"]), ([1], ["a", "b"]))
+        self.assert_rules(["PL-25"], world(pods), ([0], ["a"]), ([1], ["a"]))
+
+    def test_mismatch_label_keys_leave_a_pods_own_kind_alone(self):
+        rule = {"labelSelector": {"matchExpressions": [{"key": "tenant", "operator": "Exists"}]}, "topologyKey": HOST, "mismatchLabelKeys": ["tenant"]}
+        pods = [{"app": "a", "labels": {"tenant": t}, **needs("podAntiAffinity", rule)} for t in "xxy"]
+        self.assert_valid(world(pods), ([0, 1], None), ([2], None))
+        self.assert_rules(["PL-25"], world(pods), ([0, 1, 2], None))
+
+    # Left over
+
+    def test_a_pod_that_fits_nowhere_may_be_left_over(self):
+        pods = [{"app": "a"}, {"app": "big", "requests": {"cpu": "100"}}, {"app": "arm", "nodeSelector": {ARCH: "arm64"}}]
+        self.assert_valid(world(pods), ([0], None), left=["big-1", "arm-2"])
+
+    def test_a_limit_may_leave_pods_over(self):
+        pods = [{"app": "a"}] * 2
+        self.assert_valid(world(pods, limits={"cpu": "8"}), ([0], None), left=["a-1"])
+        self.assert_rules(["PL-27"], world(pods, limits={"cpu": "16"}), ([0], None), left=["a-1"])
+
+
+class RulesTest(unittest.TestCase):
+    def test_quantities_are_exact(self):
+        for text, value in [("100m", "1/10"), ("1.5Gi", 1610612736), ("1e3", 1000), ("2k", 2000), (".5", "1/2"), ("10M", 10**7), ("1E", 10**18)]:
+            self.assertEqual(str(quantity(text)), str(value))
+        for text in ("", "1GB", "m", "1 Gi", "0x10", "ten"):
+            self.assertRaises(ValueError, quantity, text)
+
+    def test_intersections_and_bounds(self):
+        between = Req.of("Gt", ["2"]).meet(Req.of("Lte", ["4"]))
+        self.assertEqual((between.has("2"), between.has("3"), between.has("4"), between.has("5"), between.has("x")), (False, True, True, False, False))
+        self.assertTrue(Req.of("Gt", ["4"]).meet(Req.of("Lt", ["5"])).empty())
+        self.assertTrue(Req.of("In", ["1", "3", "x"]).meet(Req.of("Gte", ["2"])) == Req.of("In", ["3"]))
+        self.assertTrue(Req.of("NotIn", ["a", "b"]).within(Req.of("NotIn", ["a"])))
+        self.assertFalse(Req.of("NotIn", ["a"]).within(Req.of("NotIn", ["a", "b"])))
+        self.assertTrue(between.meet(Req.of("NotIn", ["3", "4"])).empty())
+        for bad in (("Near", ["a"]), ("Gt", ["x"]), ("Gt", []), ("Lt", ["1", "2"])):
+            self.assertRaises(ValueError, Req.of, *bad)
+
+    def test_expressions_on_a_label_that_is_missing(self):
+        held = [op for op in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte") if surely(op, ["1"], None)]
+        self.assertEqual(held, ["NotIn", "DoesNotExist"])
+        self.assertTrue(possibly("In", ["a"], Req.of("In", ["a", "b"])) and not surely("In", ["a"], Req.of("In", ["a", "b"])))
+
+    def test_tolerations(self):
+        taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
+        yes = [{"operator": "Exists"}, {"key": "k", "operator": "Exists"}, {"key": "k", "value": "v"}, {"key": "k", "value": "v", "effect": "NoSchedule"}]
+        no = [{"key": "k"}, {"key": "j", "operator": "Exists"}, {"key": "k", "value": "v", "effect": "NoExecute"}, {"value": "v"}]
+        self.assertEqual([tolerated(taint, t) for t in yes + no], [True] * 4 + [False] * 4)
+
+    def test_selectors(self):
+        self.assertFalse(selects(None, {"a": "1"}))
+        self.assertTrue(selects({}, {}))
+        self.assertTrue(selects({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]}, {}))
+        self.assertFalse(selects({"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "Exists"}]}, {"a": "1"}))
+
+
+if __name__ == "__main__":
+    unittest.main()
