@@ -6,10 +6,7 @@ mod input;
 mod manifests;
 mod plan;
 
-
 mod stopwatch;
-
-
 
 use std::process::ExitCode;
 

@@ -69,8 +69,15 @@ impl<'a> Answer<'a> {
                 .map(|(pod, reason)| (pod_name(problem, *pod), reason.to_string()))
                 .collect(),
             num_node_claims: node_claims.len(),
-            total_cheapest_hourly_price: node_claims.iter().map(|claim| claim.price).fold(0.0, |sum, price| sum + price),
-            expected_hourly_price: packing.claims.iter().map(PlannedClaim::expected_price).fold(0.0, |sum, price| sum + price),
+            total_cheapest_hourly_price: node_claims
+                .iter()
+                .map(|claim| claim.price)
+                .fold(0.0, |sum, price| sum + price),
+            expected_hourly_price: packing
+                .claims
+                .iter()
+                .map(PlannedClaim::expected_price)
+                .fold(0.0, |sum, price| sum + price),
             peak_rss_kib: peak_rss_kib(),
             node_claims,
         }

@@ -17,8 +17,8 @@ use k8s_openapi::jiff::Timestamp;
 use super::Loaded;
 use crate::cli::PlanArgs;
 use crate::input::{Mistake, environment};
-use crate::stopwatch::Stopwatch;
 use crate::manifests::read_manifests;
+use crate::stopwatch::Stopwatch;
 
 /// Zones in which the imagined cluster has subnets.
 const ZONES: usize = 3;
@@ -49,7 +49,9 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     let planning = state.snapshot().planning(&input);
     let mut problem = Arc::unwrap_or_clone(planning.problem);
     problem.name = args.manifests.join(", ");
-    warnings.extend(planning.skipped.iter().map(|skipped| format!("nodepool {} is left out: {}", skipped.pool, skipped.why)));
+    warnings.extend(
+        planning.skipped.iter().map(|skipped| format!("nodepool {} is left out: {}", skipped.pool, skipped.why)),
+    );
     warnings.extend(pack::warnings(&problem));
     Ok(Loaded { problem, load: watch.elapsed(), warnings })
 }
@@ -63,7 +65,11 @@ fn subnets(catalogue: &Catalogue) -> Vec<SubnetView> {
     catalogue.first_zones(ZONES).into_iter().map(|zone| SubnetView { zone, id: String::new() }).collect()
 }
 
-fn instance_types(catalogue: &Catalogue, class: &EC2NodeClass, manifests: &[Manifest]) -> Result<Vec<Arc<InstanceType>>, Vec<Mistake>> {
+fn instance_types(
+    catalogue: &Catalogue,
+    class: &EC2NodeClass,
+    manifests: &[Manifest],
+) -> Result<Vec<Arc<InstanceType>>, Vec<Mistake>> {
     let view = NodeClassView::of(&class.spec, subnets(catalogue)).map_err(|error| {
         let class = name(&class.metadata);
         let source = manifests.iter().find(|manifest| manifest.name == class && manifest.kind == "EC2NodeClass");

@@ -41,7 +41,18 @@ pub fn render(problem: &Problem, packing: &Packing) -> String {
 fn nodes(problem: &Problem, packing: &Packing) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["NODES", "POOL", "CHEAPEST TYPE", "ZONES", "CAPACITY", "PODS", "CPU", "MEMORY", "$/H EACH", "OPTIONS"]);
+    table.set_header([
+        "NODES",
+        "POOL",
+        "CHEAPEST TYPE",
+        "ZONES",
+        "CAPACITY",
+        "PODS",
+        "CPU",
+        "MEMORY",
+        "$/H EACH",
+        "OPTIONS",
+    ]);
     for column in [0, 5, 6, 7, 8] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -86,8 +97,11 @@ fn row(problem: &Problem, claim: &PlannedClaim) -> Vec<String> {
 /// The values that a claim allows for a key, the one of its cheapest offering first.
 fn values(claim: &PlannedClaim, key: &str, cheapest: &str) -> String {
     let allowed = Requirements::from_written(&claim.requirements).ok();
-    let mut names: Vec<String> =
-        allowed.as_ref().and_then(|all| all.get(key)).map(|one| one.values().map(str::to_owned).collect()).unwrap_or_default();
+    let mut names: Vec<String> = allowed
+        .as_ref()
+        .and_then(|all| all.get(key))
+        .map(|one| one.values().map(str::to_owned).collect())
+        .unwrap_or_default();
     names.retain(|name| name != cheapest);
     names.insert(0, cheapest.to_owned());
     names.join(",")
