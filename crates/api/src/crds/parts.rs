@@ -75,7 +75,10 @@ pub fn taints() -> Value {
 
 /// Which keys a pool or a claim may not write: `value` is the CEL name of the key.
 fn restricted(value: &str, pool: bool, older: &[&str]) -> Vec<Value> {
-    let aws: Vec<String> = labels::AWS_WELL_KNOWN.iter().chain(older).map(|key| format!("{key:?}")).collect();
+    // The class's name is no well-known label, but the control plane writes it into every claim.
+    let ours = [labels::EC2_NODE_CLASS];
+    let aws: Vec<String> =
+        labels::AWS_WELL_KNOWN.iter().chain(older).chain(&ours).map(|key| format!("{key:?}")).collect();
     let mut rules = vec![
         rule(
             &format!(
@@ -129,7 +132,7 @@ pub fn requirements(operators: &[&str], pool: bool, min_values: bool, older: &[&
             "requirements with operator 'In' must have a value defined",
         ),
         rule(
-            "!(self.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (has(self.values) && self.values.size() == 1 && self.values[0].matches('^[0-9]{1,18}$'))",
+            "!(self.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (has(self.values) && self.values.size() == 1 && int(self.values[0]) >= 0)",
             "requirements with operator 'Gt', 'Lt', 'Gte' or 'Lte' must have a single value, an integer that is not negative",
         ),
     ];

@@ -1,6 +1,9 @@
 //! Launching one instance: what is asked, what comes of it, and the pure steps between.
 
 pub mod filters;
+pub mod images;
+pub mod plan;
+pub mod readiness;
 pub mod reason;
 pub mod refusal;
 

@@ -2,8 +2,7 @@
 
 use dovetail_api::v1::{Ami, EC2NodeClassStatus, SecurityGroup, Subnet};
 
-use crate::catalogue::Zone;
-use crate::resolve::SubnetView;
+use crate::resolve::{SubnetView, subnet_views_of};
 
 /// The outcome of resolving a node class, ready to become its status.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -67,6 +66,5 @@ impl NodeClassResolution {
 
 /// The subnets of a class's status as instance types depend on them.
 pub fn subnet_views(status: &EC2NodeClassStatus) -> Vec<SubnetView> {
-    let view = |s: &Subnet| SubnetView { zone: Zone { name: s.zone.clone(), id: s.zone_id.clone() }, id: s.id.clone() };
-    status.subnets.iter().map(view).collect()
+    subnet_views_of(&status.subnets)
 }

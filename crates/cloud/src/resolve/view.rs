@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dovetail_api::v1::{EC2NodeClassSpec, NetworkInterface};
+use dovetail_api::v1::{EC2NodeClassSpec, NetworkInterface, Subnet};
 use dovetail_core::Resources;
 use dovetail_core::resources::{EPHEMERAL_STORAGE, MEMORY, parse_amount};
 
@@ -122,6 +122,12 @@ impl NodeClassView {
     pub fn subnets_in<'a>(&'a self, zone: &'a str) -> impl Iterator<Item = &'a str> {
         self.subnets.iter().filter(move |s| s.zone.name == zone).map(|s| s.id.as_str())
     }
+}
+
+/// Resolved subnets (of a class's status) as instance types depend on them.
+pub fn subnet_views_of(subnets: &[Subnet]) -> Vec<SubnetView> {
+    let view = |s: &Subnet| SubnetView { zone: Zone { name: s.zone.clone(), id: s.zone_id.clone() }, id: s.id.clone() };
+    subnets.iter().map(view).collect()
 }
 
 /// The effective family: `amiFamily`, otherwise the alias's, otherwise Custom (karpenter-aws 1.1).

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::offerings::Offered;
 use super::prices::to_micros;
+use crate::hash::fnv;
 use crate::info::InstanceTypeInfo;
 
 static MODEL: &[u8] = include_bytes!("../../data/spot-model.json");
@@ -64,11 +65,6 @@ pub(super) fn prices(
 fn bell(name: &str, zone: &str) -> f64 {
     let mut rng = fastrand::Rng::with_seed(fnv(name) ^ fnv(zone).rotate_left(32));
     (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0
-}
-
-/// FNV-1a: the same on every machine and in every version.
-fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

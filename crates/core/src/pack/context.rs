@@ -8,11 +8,13 @@ use rustc_hash::FxHashMap;
 
 use super::bits::Bits;
 use super::classes::{self, Amounts, Class, RequirementSets, ResourceNames};
-use super::columns::Column;
+use super::columns::{Column, Keys};
 use super::joint::{JointId, Joints};
 use super::offers::{Bought, Mask, Offers};
 use super::plan::Options;
 use super::pools::{self, PoolView};
+use super::topology::Topology;
+use super::topology::node_rules::NodeRules;
 use crate::labels;
 use crate::problem::Problem;
 use crate::requirements::Requirements;
@@ -27,6 +29,7 @@ pub(crate) struct Context<'a> {
     /// In the order in which they are tried: weight descending, then name descending.
     pub pools: Vec<PoolView>,
     pub classes: Vec<Class>,
+    pub topology: Topology,
     pub sets: RequirementSets,
     /// Keys that a pod may ask for although a pool does not define them.
     pub allowed_undefined: BTreeSet<String>,
@@ -57,10 +60,23 @@ impl<'a> Context<'a> {
             pool.finish(problem, &names, &columns, &offers);
         }
         let mut sets = RequirementSets::default();
-        let classes = classes::compile(problem, &names, &mut sets);
+        let (classes, topology) = classes::compile(problem, &names, &mut sets);
         let selections = std::iter::repeat_with(OnceCell::new).take(sets.len() * pools.len()).collect();
         let joints = RefCell::new(Joints::new(problem.instance_types.len()));
-        Self { problem, options, names, columns, offers, pools, classes, sets, allowed_undefined, joints, selections }
+        Self {
+            problem,
+            options,
+            names,
+            columns,
+            offers,
+            pools,
+            classes,
+            topology,
+            sets,
+            allowed_undefined,
+            joints,
+            selections,
+        }
     }
 
     /// What requirement set `set` leaves of pool `pool`, resources and limits apart; `None` if nothing.
@@ -137,6 +153,11 @@ impl<'a> Context<'a> {
         self.pools[pool].fit.room(at)
     }
 
+    /// What a class means for the nodes it is on.
+    pub fn node_rules(&self, class: u32) -> &NodeRules {
+        &self.topology.node_rules[self.topology.of_class[class as usize].node_rules as usize]
+    }
+
     /// Nothing requested of any resource.
     pub fn nothing(&self) -> Amounts {
         Amounts::from_elem(0, self.names.0.len())
@@ -146,12 +167,13 @@ impl<'a> Context<'a> {
 /// Columns by key, read when first asked for.
 pub(crate) struct Columns<'a> {
     problem: &'a Problem,
+    keys: Keys<'a>,
     by_key: RefCell<FxHashMap<String, Option<Rc<Column>>>>,
 }
 
 impl<'a> Columns<'a> {
     fn new(problem: &'a Problem) -> Self {
-        Self { problem, by_key: RefCell::default() }
+        Self { problem, keys: Keys::read(&problem.instance_types), by_key: RefCell::default() }
     }
 
     /// The column of a key; `None` when no instance type defines it.
@@ -159,7 +181,7 @@ impl<'a> Columns<'a> {
         if let Some(known) = self.by_key.borrow().get(key) {
             return known.clone();
         }
-        let column = Column::read(&self.problem.instance_types, key).map(Rc::new);
+        let column = Column::read(&self.problem.instance_types, &self.keys, key).map(Rc::new);
         self.by_key.borrow_mut().insert(key.to_owned(), column.clone());
         column
     }

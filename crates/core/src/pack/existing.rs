@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::classes::Class;
 use super::context::Context;
 use super::taints;
+use super::topology::domains::Domains;
+use super::topology::node_rules::{NodeRules, Tally};
 use crate::labels;
 use crate::problem::ExistingNode;
 use crate::requirements::{Requirement, Requirements};
@@ -14,46 +17,91 @@ struct Free<'a> {
     node: &'a ExistingNode,
     labels: Requirements,
     room: Vec<i64>,
+    tally: Tally,
 }
 
-/// How many pods of each class each node takes: (node, class, count), nodes in the order they are filled.
-pub(crate) fn fill(context: &Context<'_>, left: &mut [u32]) -> Vec<(usize, u32, u32)> {
-    let mut nodes = free_nodes(context);
-    let mut placed = Vec::new();
-    if nodes.is_empty() {
-        return placed;
+impl Free<'_> {
+    fn take(&mut self, requests: &[i64], rules: &NodeRules, count: u32) {
+        for (room, amount) in self.room.iter_mut().zip(requests) {
+            *room -= amount * i64::from(count);
+        }
+        self.tally.add(rules, count);
     }
-    for (at, class) in context.classes.iter().enumerate() {
-        if class.refused.is_some() {
-            continue;
+}
+
+/// The existing nodes in the order in which they are filled.
+pub(crate) struct Existing<'a>(Vec<Free<'a>>);
+
+impl<'a> Existing<'a> {
+    pub fn of(context: &Context<'a>) -> Self {
+        Self(free_nodes(context))
+    }
+
+    /// Places pods of a class, alternative by alternative and node by node: which node takes how many.
+    pub fn fill(
+        &mut self,
+        context: &Context<'_>,
+        class: &Class,
+        rules: &NodeRules,
+        left: &mut u32,
+    ) -> Vec<(usize, u32)> {
+        let mut placed = Vec::new();
+        if self.0.is_empty() {
+            return placed;
         }
         let tolerations = &class.example(context.problem).tolerations;
         for (set, forgiving) in &class.alternatives {
             let wanted = &context.sets[*set as usize];
-            for free in &mut nodes {
-                if left[at] == 0 {
-                    break;
+            for free in &mut self.0 {
+                if *left == 0 {
+                    return placed;
                 }
-                let count = holds(&free.room, &class.requests).min(i64::from(left[at])) as u32;
+                let count = holds(&free.room, &class.requests).min(i64::from(*left)) as u32;
+                let count = free.tally.allows(rules, count);
                 if count == 0
                     || taints::untolerated(&free.node.taints, tolerations, *forgiving).is_some()
                     || !satisfies(&free.labels, wanted)
                 {
                     continue;
                 }
-                for (room, amount) in free.room.iter_mut().zip(&class.requests) {
-                    *room -= amount * i64::from(count);
-                }
-                left[at] -= count;
-                placed.push((free.index, at as u32, count));
+                free.take(&class.requests, rules, count);
+                *left -= count;
+                placed.push((free.index, count));
             }
         }
+        placed
     }
-    placed
+
+    /// Places one pod of a class that rules over zones speak of: the first node that takes it.
+    pub fn take_one(
+        &mut self,
+        context: &Context<'_>,
+        at: usize,
+        class: &Class,
+        domains: &mut Domains<'_, '_>,
+    ) -> Option<usize> {
+        let rules = context.node_rules(at as u32);
+        let tolerations = &class.example(context.problem).tolerations;
+        for (set, forgiving) in &class.alternatives {
+            let wanted = &context.sets[*set as usize];
+            for free in &mut self.0 {
+                if holds(&free.room, &class.requests) > 0
+                    && free.tally.allows(rules, 1) > 0
+                    && taints::untolerated(&free.node.taints, tolerations, *forgiving).is_none()
+                    && satisfies(&free.labels, wanted)
+                    && domains.take(at, domains.of_node(free.node))
+                {
+                    free.take(&class.requests, rules, 1);
+                    return Some(free.index);
+                }
+            }
+        }
+        None
+    }
 }
 
 /// Whether a node with these labels is what is wanted: every key there, or allowed to be absent.
-fn satisfies(labels: &Requirements, wanted: &Requirements) -> bool {
+pub(crate) fn satisfies(labels: &Requirements, wanted: &Requirements) -> bool {
     wanted.iter().all(|(key, requirement)| match labels.get(key).and_then(Requirement::single) {
         Some(value) => requirement.has(value),
         None => requirement.allows_absence(),
@@ -83,9 +131,15 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
         labels.entry(labels::HOSTNAME.to_owned()).or_insert_with(|| node.name.clone());
         let mut room = context.names.amounts(&node.allocatable).to_vec();
         for taken in [&node.used, &node.daemon_requests] {
-            room.iter_mut().zip(context.names.amounts(taken)).for_each(|(room, amount)| *room -= amount);
+            room.iter_mut()
+                .zip(context.names.amounts(taken))
+                .for_each(|(room, amount)| *room = room.saturating_sub(amount));
         }
-        nodes.push(Free { index, node, labels: Requirements::from_labels(&labels), room });
+        let mut tally = Tally::default();
+        for pod in &node.pods {
+            tally.add(&context.topology.of_bound(pod), 1);
+        }
+        nodes.push(Free { index, node, labels: Requirements::from_labels(&labels), room, tally });
     }
     nodes
 }

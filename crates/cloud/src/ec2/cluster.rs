@@ -1,0 +1,53 @@
+//! The cluster as nodes have to know it: from settings, and from EKS for what they leave out.
+
+use aws_sdk_eks::types::IpFamily;
+
+use super::Ec2Cloud;
+use super::classify::{Effect, classify};
+use crate::error::CloudError;
+use crate::user_data::ClusterFacts;
+
+impl Ec2Cloud {
+    pub(super) async fn cluster_facts(&self) -> Result<ClusterFacts, CloudError> {
+        if let Some(facts) = self.memory.cluster.get(self.now(), &()) {
+            return Ok(facts);
+        }
+        let call = self.clients.eks.describe_cluster().name(&self.settings.cluster_name).send();
+        let facts = match call.await {
+            Ok(answer) => self.facts_of(answer.cluster()),
+            Err(error) => match classify("DescribeCluster", Effect::Repeatable, error) {
+                // Not a cluster of EKS, or one that we may not look at: then the settings have to say everything.
+                CloudError::Final { .. } if self.settings.knows_cluster() => self.facts_of(None),
+                error => return Err(error),
+            },
+        };
+        self.memory.cluster.put(self.now(), (), facts.clone());
+        Ok(facts)
+    }
+
+    fn facts_of(&self, cluster: Option<&aws_sdk_eks::types::Cluster>) -> ClusterFacts {
+        let settings = &self.settings;
+        let network = cluster.and_then(|c| c.kubernetes_network_config());
+        let authority = cluster.and_then(|c| c.certificate_authority()).and_then(|a| a.data());
+        let own = |setting: &Option<String>, answer: Option<&str>| {
+            setting.clone().or_else(|| answer.map(str::to_owned)).unwrap_or_default()
+        };
+        ClusterFacts {
+            name: settings.cluster_name.clone(),
+            endpoint: own(&settings.cluster_endpoint, cluster.and_then(|c| c.endpoint())),
+            certificate_authority: own(&settings.cluster_ca_bundle, authority),
+            service_cidr: network
+                .and_then(|n| n.service_ipv4_cidr().or_else(|| n.service_ipv6_cidr()))
+                .map(str::to_owned),
+            dns_ip: settings.cluster_dns.clone(),
+            ipv6: network.and_then(|n| n.ip_family()) == Some(&IpFamily::Ipv6),
+            version: own(&settings.kubernetes_version, cluster.and_then(|c| c.version())),
+        }
+    }
+}
+
+impl super::Ec2Settings {
+    fn knows_cluster(&self) -> bool {
+        self.cluster_endpoint.is_some() && self.kubernetes_version.is_some()
+    }
+}

@@ -1,0 +1,197 @@
+//! Images of a node class: by alias through SSM, or by id, name, tags and owner (karpenter-aws 1.2, 4.7).
+
+use std::collections::BTreeMap;
+
+use aws_sdk_ec2::types::{Filter, Image};
+use dovetail_api::names::labels;
+use dovetail_api::v1::{Ami, AmiSelectorTerm, EC2NodeClassSpec};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::NodeSelectorRequirement;
+
+use super::Ec2Cloud;
+use super::classify::{Effect, classify};
+use super::describe::filter;
+use super::network::tag_filters;
+use crate::error::CloudError;
+use crate::family::AmiFamily;
+use crate::launch::images::{ImageQuery, Variant, alias_queries};
+
+const PAGE: i32 = 1000;
+
+/// An image with what is needed to choose among its like.
+struct Found {
+    created: String,
+    ami: Ami,
+}
+
+impl Ec2Cloud {
+    /// The class's images, newest first; of equals in what they need, the best one only.
+    pub(super) async fn images_of(&self, spec: &EC2NodeClassSpec, version: &str) -> Result<Vec<Ami>, CloudError> {
+        let mut found = Vec::new();
+        for term in &spec.ami_selector_terms {
+            match &term.alias {
+                Some(alias) => found.extend(self.images_of_alias(alias, version).await?),
+                None => found.extend(self.images_of_term(term).await?),
+            }
+        }
+        Ok(newest_of_each(found))
+    }
+
+    async fn images_of_alias(&self, alias: &str, version: &str) -> Result<Vec<Found>, CloudError> {
+        let (name, image_version) = alias.split_once('@').unwrap_or((alias, "latest"));
+        let Some(family) = AmiFamily::parse(name) else {
+            return Err(CloudError::invalid("ResolveAlias", "UnknownFamily", format!("unknown alias {alias:?}")));
+        };
+        let mut variants: BTreeMap<String, Vec<Variant>> = BTreeMap::new();
+        for ImageQuery { path, variants: serves } in alias_queries(family, version, image_version) {
+            if let Some(id) = self.parameter(&path).await? {
+                variants.entry(id).or_default().extend(serves);
+            }
+        }
+        if variants.is_empty() {
+            return Ok(Vec::new());
+        }
+        let images = self.describe_images(vec![filter("image-id", variants.keys().cloned())], None).await?;
+        let entries = images.iter().flat_map(|image| {
+            let serves = image.image_id().and_then(|id| variants.get(id)).cloned().unwrap_or_default();
+            serves.into_iter().filter_map(|variant| found(image, Some(variant), family, self.clock.wall()))
+        });
+        Ok(entries.collect())
+    }
+
+    async fn images_of_term(&self, term: &AmiSelectorTerm) -> Result<Vec<Found>, CloudError> {
+        let mut filters = tag_filters(&term.tags);
+        if let Some(parameter) = &term.ssm_parameter {
+            match self.parameter(parameter).await? {
+                Some(id) if id.starts_with("ami-") => filters.push(filter("image-id", [id])),
+                _ => {
+                    tracing::warn!(parameter, "an SSM parameter names no image; skipped");
+                    return Ok(Vec::new());
+                }
+            }
+        }
+        filters.extend(term.id.as_deref().map(|id| filter("image-id", [id])));
+        filters.extend(term.name.as_deref().map(|name| filter("name", [name])));
+        let owners = match (&term.owner, &term.name) {
+            (Some(owner), _) => Some(vec![owner.clone()]),
+            (None, Some(_)) => Some(vec!["self".to_owned(), "amazon".to_owned()]),
+            (None, None) => None,
+        };
+        let images = self.describe_images(filters, owners).await?;
+        let now = self.clock.wall();
+        Ok(images.iter().filter_map(|image| found(image, None, AmiFamily::Custom, now)).collect())
+    }
+
+    async fn describe_images(
+        &self,
+        mut filters: Vec<Filter>,
+        owners: Option<Vec<String>>,
+    ) -> Result<Vec<Image>, CloudError> {
+        filters.push(filter("state", ["available"]));
+        let call = self.clients.ec2.describe_images().include_deprecated(true).max_results(PAGE);
+        let mut items = call.set_filters(Some(filters)).set_owners(owners).into_paginator().items().send();
+        let mut images = Vec::new();
+        while let Some(item) = items.next().await {
+            images.push(item.map_err(|e| classify("DescribeImages", Effect::Repeatable, e))?);
+        }
+        Ok(images)
+    }
+
+    /// Value of an SSM parameter; `None` when it does not exist.
+    async fn parameter(&self, path: &str) -> Result<Option<String>, CloudError> {
+        let key = path.to_owned();
+        if let Some(value) = self.memory.parameters.get(self.now(), &key) {
+            return Ok(value);
+        }
+        let value = match self.clients.ssm.get_parameter().name(path).send().await {
+            Ok(answer) => answer.parameter.and_then(|p| p.value),
+            Err(error) => match classify("GetParameter", Effect::Repeatable, error) {
+                error if error.is_not_found() => None,
+                error => return Err(error),
+            },
+        };
+        // What is missing may be published any minute; what is there stays.
+        if value.is_some() {
+            self.memory.parameters.put(self.now(), key, value.clone());
+        }
+        Ok(value)
+    }
+}
+
+fn found(image: &Image, variant: Option<Variant>, family: AmiFamily, now: Timestamp) -> Option<Found> {
+    let arch = match image.architecture()?.as_str() {
+        "x86_64" => "amd64",
+        "arm64" => "arm64",
+        _ => return None,
+    };
+    let mut requirements = vec![requirement(labels::ARCH, "In", &[arch])];
+    requirements.extend(variant.into_iter().flat_map(variant_requirements));
+    if let Some(build) = family.windows_build() {
+        requirements.push(requirement(labels::OS, "In", &["windows"]));
+        requirements.push(requirement(labels::WINDOWS_BUILD, "In", &[build]));
+    }
+    requirements.sort_by(|a, b| (a.key.len(), &a.key).cmp(&(b.key.len(), &b.key)));
+    let ami = Ami {
+        id: image.image_id()?.to_owned(),
+        name: image.name().unwrap_or_default().to_owned(),
+        deprecated: image.deprecation_time().and_then(|at| at.parse::<Timestamp>().ok()).is_some_and(|at| at <= now),
+        requirements,
+    };
+    Some(Found { created: image.creation_date().unwrap_or_default().to_owned(), ami })
+}
+
+fn variant_requirements(variant: Variant) -> Vec<NodeSelectorRequirement> {
+    match variant {
+        Variant::Standard => vec![
+            requirement(labels::INSTANCE_GPU_COUNT, "DoesNotExist", &[]),
+            requirement(labels::INSTANCE_ACCELERATOR_COUNT, "DoesNotExist", &[]),
+        ],
+        Variant::Nvidia => vec![requirement(labels::INSTANCE_GPU_COUNT, "Exists", &[])],
+        Variant::Neuron => vec![requirement(labels::INSTANCE_ACCELERATOR_COUNT, "Exists", &[])],
+        Variant::Any => Vec::new(),
+    }
+}
+
+fn requirement(key: &str, operator: &str, values: &[&str]) -> NodeSelectorRequirement {
+    let values = (!values.is_empty()).then(|| values.iter().map(|v| (*v).to_owned()).collect());
+    NodeSelectorRequirement { key: key.to_owned(), operator: operator.to_owned(), values }
+}
+
+/// One image for each set of requirements: not deprecated, then the newest, then the greatest name. Newest first.
+fn newest_of_each(mut all: Vec<Found>) -> Vec<Ami> {
+    all.sort_by(|a, b| {
+        let better = |f: &Found| (!f.ami.deprecated, f.created.clone(), f.ami.name.clone());
+        better(b).cmp(&better(a)).then_with(|| a.ami.id.cmp(&b.ami.id))
+    });
+    let mut kept: Vec<Found> = Vec::new();
+    for one in all {
+        if !kept.iter().any(|k| k.ami.requirements == one.ami.requirements) {
+            kept.push(one);
+        }
+    }
+    kept.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.ami.id.cmp(&b.ami.id)));
+    kept.into_iter().map(|f| f.ami).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(id: &str, created: &str, deprecated: bool, arch: &str) -> Found {
+        let requirements = vec![requirement(labels::ARCH, "In", &[arch])];
+        let ami = Ami { id: id.into(), name: id.into(), deprecated, requirements };
+        Found { created: created.into(), ami }
+    }
+
+    #[test]
+    fn of_images_with_the_same_needs_the_newest_that_is_not_deprecated_stays() {
+        let all = vec![
+            image("ami-old", "2026-01-01", false, "amd64"),
+            image("ami-dead", "2026-03-01", true, "amd64"),
+            image("ami-new", "2026-02-01", false, "amd64"),
+            image("ami-arm", "2026-02-15", false, "arm64"),
+        ];
+        let ids: Vec<String> = newest_of_each(all).into_iter().map(|a| a.id).collect();
+        assert_eq!(ids, ["ami-arm", "ami-new"]);
+    }
+}

@@ -1,0 +1,106 @@
+//! Finding, tagging and ending instances (karpenter-aws 4.6, 4.10).
+
+use std::collections::BTreeMap;
+
+use aws_sdk_ec2::types::{self as sdk, Filter};
+use dovetail_api::names::labels::{ON_DEMAND, SPOT};
+use dovetail_api::names::tags;
+use jiff::Timestamp;
+
+use super::Ec2Cloud;
+use super::classify::{Effect, classify};
+use super::describe::filter;
+use super::template_data::sdk_tags;
+use crate::cloud::Instance;
+use crate::error::CloudError;
+
+const PAGE: i32 = 500;
+const LIVE: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-down"];
+
+impl Ec2Cloud {
+    pub(super) async fn list_instances(&self) -> Result<Vec<Instance>, CloudError> {
+        let ours = vec![
+            filter("tag-key", [tags::NODE_POOL]),
+            filter("tag-key", [tags::NODE_CLASS]),
+            filter(format!("tag:{}", tags::CLUSTER_NAME), [self.settings.cluster_name.as_str()]),
+            filter("instance-state-name", LIVE),
+        ];
+        self.describe_instances(ours).await
+    }
+
+    pub(super) async fn list_with_token(&self, token: &str) -> Result<Vec<Instance>, CloudError> {
+        self.describe_instances(vec![filter(format!("tag:{}", tags::LAUNCH_TOKEN), [token])]).await
+    }
+
+    pub(super) async fn find_instance(&self, id: &str) -> Result<Option<Instance>, CloudError> {
+        match self.clients.ec2.describe_instances().instance_ids(id).send().await {
+            Ok(answer) => Ok(answer.reservations().iter().flat_map(|r| r.instances()).map(instance_of).next()),
+            Err(error) => match classify("DescribeInstances", Effect::Repeatable, error) {
+                error if error.is_not_found() => Ok(None),
+                error => Err(error),
+            },
+        }
+    }
+
+    async fn describe_instances(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, CloudError> {
+        let call = self.clients.ec2.describe_instances().max_results(PAGE).set_filters(Some(filters));
+        let mut pages = call.into_paginator().send();
+        let mut instances = Vec::new();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|e| classify("DescribeInstances", Effect::Repeatable, e))?;
+            let of_page = page.reservations().iter().flat_map(|r| r.instances()).map(instance_of);
+            instances.extend(of_page.filter(|i| !self.is_foreign(i)));
+        }
+        instances.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(instances)
+    }
+
+    /// Of another cluster, whatever its name.
+    fn is_foreign(&self, instance: &Instance) -> bool {
+        let own = &self.settings.cluster_uid;
+        !own.is_empty() && instance.tags.get(tags::CLUSTER_UID).is_some_and(|uid| uid != own)
+    }
+
+    pub(super) async fn terminate_instance(&self, id: &str) -> Result<(), CloudError> {
+        const CALL: &str = "TerminateInstances";
+        let Some(instance) = self.find_instance(id).await? else { return Ok(()) };
+        if instance.is_terminating() {
+            return Ok(());
+        }
+        if self.is_foreign(&instance) {
+            return Err(CloudError::invalid(CALL, "ForeignInstance", format!("{id} belongs to another cluster")));
+        }
+        match self.clients.ec2.terminate_instances().instance_ids(id).send().await {
+            Ok(_) => Ok(()),
+            Err(error) => match classify(CALL, Effect::Repeatable, error) {
+                error if error.is_not_found() => Ok(()),
+                error => Err(error),
+            },
+        }
+    }
+
+    pub(super) async fn tag_instance(&self, id: &str, tags: &BTreeMap<String, String>) -> Result<(), CloudError> {
+        let call = self.clients.ec2.create_tags().resources(id).set_tags(Some(sdk_tags(tags)));
+        call.send().await.map(|_| ()).map_err(|e| classify("CreateTags", Effect::Repeatable, e))
+    }
+}
+
+fn instance_of(i: &sdk::Instance) -> Instance {
+    let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
+    let spot = i.spot_instance_request_id().is_some_and(|id| !id.is_empty())
+        || i.instance_lifecycle() == Some(&sdk::InstanceLifecycleType::Spot);
+    let tag = |t: &sdk::Tag| Some((t.key()?.to_owned(), t.value().unwrap_or_default().to_owned()));
+    Instance {
+        id: text(i.instance_id()),
+        state: i.state().and_then(|s| s.name()).map(|n| n.as_str().to_owned()).unwrap_or_default(),
+        instance_type: i.instance_type().map(|t| t.as_str().to_owned()).unwrap_or_default(),
+        zone: text(i.placement().and_then(|p| p.availability_zone())),
+        capacity_type: if spot { SPOT } else { ON_DEMAND }.to_owned(),
+        image_id: text(i.image_id()),
+        subnet_id: text(i.subnet_id()),
+        security_group_ids: i.security_groups().iter().map(|g| text(g.group_id())).collect(),
+        private_dns_name: text(i.private_dns_name()),
+        launched_at: i.launch_time().and_then(|t| Timestamp::new(t.secs(), t.subsec_nanos().cast_signed()).ok()),
+        tags: i.tags().iter().filter_map(tag).collect(),
+    }
+}

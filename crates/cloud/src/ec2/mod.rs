@@ -1,0 +1,173 @@
+//! EC2 behind [`Cloud`], on the AWS SDK.
+
+pub mod adapt;
+mod cache;
+mod classify;
+mod cluster;
+mod describe;
+mod fleet;
+mod images;
+mod instance_type;
+mod instances;
+mod network;
+mod node_class;
+mod pricing;
+mod profile;
+mod sdk;
+mod template;
+mod template_data;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use dovetail_api::v1::EC2NodeClass;
+use dovetail_core::clock::Clock;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use crate::cloud::{Cloud, CloudFuture, Instance};
+use crate::info::InstanceTypeInfo;
+use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
+use crate::node_class::NodeClassResolution;
+use crate::user_data::ClusterFacts;
+use cache::Cache;
+use network::FreeAddresses;
+use sdk::Clients;
+
+pub use sdk::{NoAws, SdkParts};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Whose cluster this is, and what of it is known without asking EKS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ec2Settings {
+    /// Name of the cluster: tags and instance listings go by it.
+    pub cluster_name: String,
+    /// UID of the namespace kube-system: an instance with another's is never touched.
+    pub cluster_uid: String,
+    /// URL of the API server; from EKS when it is not given.
+    pub cluster_endpoint: Option<String>,
+    /// Certificate of its authority, base64; from EKS when it is not given.
+    pub cluster_ca_bundle: Option<String>,
+    /// Address of the service `kube-dns`.
+    pub cluster_dns: Option<String>,
+    /// `1.33`; from EKS when it is not given.
+    pub kubernetes_version: Option<String>,
+}
+
+/// EC2 in one region, for one cluster. Cheap to clone; calls may run side by side.
+#[derive(Clone)]
+pub struct Ec2Cloud {
+    clients: Clients,
+    region: String,
+    clock: Arc<dyn Clock>,
+    seed: u64,
+    settings: Arc<Ec2Settings>,
+    memory: Arc<Memory>,
+}
+
+/// What was asked before. Every lock is held for a look-up only.
+struct Memory {
+    /// Launch templates known to exist, by name.
+    templates: Cache<String, ()>,
+    /// Values of SSM parameters, by path; `None` for one that does not exist.
+    parameters: Cache<String, Option<String>>,
+    /// Instance profiles known to exist with this role.
+    profiles: Cache<(String, String), ()>,
+    /// The cluster, as EKS describes it.
+    cluster: Cache<(), ClusterFacts>,
+    /// Free addresses by subnet, less what is being launched.
+    addresses: Mutex<FreeAddresses>,
+}
+
+impl Ec2Cloud {
+    /// EC2 reached by these parts.
+    pub fn new(parts: SdkParts, settings: Ec2Settings) -> Self {
+        Self {
+            clients: Clients::new(&parts),
+            region: parts.region,
+            clock: parts.clock,
+            seed: parts.seed,
+            settings: Arc::new(settings),
+            memory: Arc::new(Memory {
+                templates: Cache::new(MINUTE),
+                parameters: Cache::new(24 * 60 * MINUTE),
+                profiles: Cache::new(15 * MINUTE),
+                cluster: Cache::new(5 * MINUTE),
+                addresses: Mutex::default(),
+            }),
+        }
+    }
+
+    /// EC2 as a sandbox serves it in this process; its EKS says what there is to know of the cluster.
+    pub fn sandboxed(
+        http_client: SharedHttpClient,
+        region: &str,
+        cluster_name: &str,
+        clock: Arc<dyn Clock>,
+        seed: u64,
+    ) -> Self {
+        let settings = Ec2Settings { cluster_name: cluster_name.to_owned(), ..Ec2Settings::default() };
+        Self::new(SdkParts { seed, ..SdkParts::in_process(http_client, region, clock) }, settings)
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.monotonic()
+    }
+}
+
+impl Cloud for Ec2Cloud {
+    fn region(&self) -> &str {
+        &self.region
+    }
+
+    fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
+        self.describe_instance_types().boxed()
+    }
+
+    fn offerings(&self) -> CloudFuture<'_, BTreeMap<String, BTreeSet<String>>> {
+        self.describe_offerings().boxed()
+    }
+
+    fn on_demand_prices(&self) -> CloudFuture<'_, BTreeMap<String, f64>> {
+        self.get_on_demand_prices().boxed()
+    }
+
+    fn spot_prices(&self) -> CloudFuture<'_, BTreeMap<(String, String), f64>> {
+        self.describe_spot_prices().boxed()
+    }
+
+    fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution> {
+        self.resolve_class(class).boxed()
+    }
+
+    fn remove_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, ()> {
+        self.remove_class(class).boxed()
+    }
+
+    fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
+        async move { self.launch_one(&request).await }.boxed()
+    }
+
+    fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {
+        self.list_instances().boxed()
+    }
+
+    fn instance<'a>(&'a self, id: &'a str) -> CloudFuture<'a, Option<Instance>> {
+        self.find_instance(id).boxed()
+    }
+
+    fn instances_with_token<'a>(&'a self, token: &'a str) -> CloudFuture<'a, Vec<Instance>> {
+        self.list_with_token(token).boxed()
+    }
+
+    fn terminate<'a>(&'a self, id: &'a str) -> CloudFuture<'a, ()> {
+        self.terminate_instance(id).boxed()
+    }
+
+    fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
+        self.tag_instance(id, tags).boxed()
+    }
+}

@@ -1,0 +1,96 @@
+//! Resolving a node class, with a finding for each of its conditions (karpenter-aws 1.3).
+
+use dovetail_api::names::conditions;
+use dovetail_api::v1::EC2NodeClass;
+
+use super::Ec2Cloud;
+use crate::error::CloudError;
+use crate::family::AmiFamily;
+use crate::node_class::{Finding, NodeClassResolution};
+use crate::resolve::{NodeClassView, subnet_views_of};
+
+impl Ec2Cloud {
+    /// Asks for everything side by side; what cannot be asked is unknown, and does not hide the rest.
+    pub(super) async fn resolve_class(&self, class: &EC2NodeClass) -> Result<NodeClassResolution, CloudError> {
+        let spec = &class.spec;
+        let images = async { self.images_of(spec, &self.cluster_facts().await?.version).await };
+        let (subnets, groups, images, profile) =
+            futures::join!(self.subnets_of(spec), self.security_groups_of(spec), images, self.profile_of(class));
+        let mut resolved = NodeClassResolution::default();
+        resolved.conditions = vec![
+            self.images_finding(class, &images),
+            finding(conditions::SUBNETS_READY, "SubnetsNotFound", "the selector matches no subnet", &subnets),
+            finding(
+                conditions::SECURITY_GROUPS_READY,
+                "SecurityGroupsNotFound",
+                "the selector matches no security group",
+                &groups,
+            ),
+            profile_finding(&profile),
+        ];
+        resolved.subnets = subnets.unwrap_or_default();
+        resolved.security_groups = groups.unwrap_or_default();
+        resolved.amis = images.unwrap_or_default();
+        resolved.instance_profile = profile.unwrap_or_default();
+        let validation = validation(class, &resolved);
+        resolved.conditions.push(validation);
+        Ok(resolved)
+    }
+
+    /// Removes what was made for the class.
+    pub(super) async fn remove_class(&self, class: &EC2NodeClass) -> Result<(), CloudError> {
+        futures::try_join!(self.remove_templates(class), self.remove_profile(class))?;
+        Ok(())
+    }
+
+    fn images_finding<T>(&self, class: &EC2NodeClass, images: &Result<Vec<T>, CloudError>) -> Finding {
+        let version = self.memory.cluster.get(self.now(), &()).map(|f| f.version).unwrap_or_default();
+        match unsupported_alias(class, &version) {
+            Some(why) => Finding::not_ready(conditions::AMIS_READY, "UnsupportedAlias", why),
+            None => finding(conditions::AMIS_READY, "AMINotFound", "the selector matches no image", images),
+        }
+    }
+}
+
+fn finding<T>(condition: &'static str, missing: &str, why: &str, found: &Result<Vec<T>, CloudError>) -> Finding {
+    match found {
+        Ok(all) if all.is_empty() => Finding::not_ready(condition, missing, why),
+        Ok(_) => Finding::ready(condition),
+        Err(error) => Finding::unknown(condition, error.code(), error.to_string()),
+    }
+}
+
+fn profile_finding(profile: &Result<String, CloudError>) -> Finding {
+    let condition = conditions::INSTANCE_PROFILE_READY;
+    match profile {
+        Ok(_) => Finding::ready(condition),
+        Err(error) => Finding::unknown(condition, error.code(), error.to_string()),
+    }
+}
+
+/// What can be said of the class without a launch: fields that instance types depend on can be read.
+fn validation(class: &EC2NodeClass, resolved: &NodeClassResolution) -> Finding {
+    let condition = conditions::VALIDATION_SUCCEEDED;
+    if let Err(error) = NodeClassView::of(&class.spec, subnet_views_of(&resolved.subnets)) {
+        return Finding::not_ready(condition, "InvalidKubeletConfiguration", error.to_string());
+    }
+    match resolved.conditions.iter().find(|f| f.status != Some(true)) {
+        Some(other) if other.status == Some(false) => {
+            Finding::not_ready(condition, "DependenciesNotReady", format!("{} is not ready", other.condition))
+        }
+        Some(other) => Finding::unknown(condition, "DependenciesNotReady", format!("{} is not known", other.condition)),
+        None => Finding::ready(condition),
+    }
+}
+
+/// Amazon Linux 2 ended with Kubernetes 1.32; Windows Server 2025 began with 1.35.
+fn unsupported_alias(class: &EC2NodeClass, version: &str) -> Option<String> {
+    let alias = class.spec.ami_selector_terms.iter().find_map(|t| t.alias.as_deref())?;
+    let minor: u32 = version.split('.').nth(1)?.parse().ok()?;
+    let unsupported = match AmiFamily::parse(alias)? {
+        AmiFamily::Al2 => minor >= 33,
+        AmiFamily::Windows2025 => minor < 35,
+        _ => false,
+    };
+    unsupported.then(|| format!("alias {alias} has no images for Kubernetes {version}"))
+}

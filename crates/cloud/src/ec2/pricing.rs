@@ -1,0 +1,88 @@
+//! On-demand prices of the Pricing API (karpenter-aws 3.5).
+
+use std::collections::BTreeMap;
+
+use aws_sdk_pricing::types::{Filter, FilterType};
+use serde_json::Value;
+
+use super::Ec2Cloud;
+use super::classify::{Effect, classify};
+use crate::error::CloudError;
+
+const PAGE: i32 = 100;
+const CALL: &str = "GetProducts";
+
+impl Ec2Cloud {
+    pub(super) async fn get_on_demand_prices(&self) -> Result<BTreeMap<String, f64>, CloudError> {
+        let shared = self.products("Shared", "Compute Instance");
+        let metal = self.products("Dedicated", "Compute Instance (bare metal)");
+        let (mut prices, metal) = futures::try_join!(shared, metal)?;
+        if prices.is_empty() || metal.is_empty() {
+            return Err(CloudError::Retryable {
+                call: CALL,
+                code: "Empty".into(),
+                message: "the price list came back empty".into(),
+            });
+        }
+        for (name, price) in metal {
+            prices.entry(name).or_insert(price);
+        }
+        Ok(prices)
+    }
+
+    async fn products(&self, tenancy: &str, family: &str) -> Result<BTreeMap<String, f64>, CloudError> {
+        let filters = [
+            ("regionCode", self.region.as_str()),
+            ("serviceCode", "AmazonEC2"),
+            ("preInstalledSw", "NA"),
+            ("operatingSystem", "Linux"),
+            ("capacitystatus", "Used"),
+            ("marketoption", "OnDemand"),
+            ("tenancy", tenancy),
+            ("productFamily", family),
+        ];
+        let mut call = self.clients.pricing.get_products().service_code("AmazonEC2").max_results(PAGE);
+        for (field, value) in filters {
+            let filter = Filter::builder().r#type(FilterType::TermMatch).field(field).value(value).build();
+            call = call.filters(filter.map_err(|e| CloudError::invalid(CALL, "NotSent", e.to_string()))?);
+        }
+        let currency = if self.region.starts_with("cn-") { "CNY" } else { "USD" };
+        let mut items = call.into_paginator().items().send();
+        let mut prices = BTreeMap::new();
+        while let Some(product) = items.next().await {
+            let product = product.map_err(|e| classify(CALL, Effect::Repeatable, e))?;
+            prices.extend(price_of(&product, currency));
+        }
+        Ok(prices)
+    }
+}
+
+/// Type and price of one product; `None` where it has none, or costs nothing.
+fn price_of(product: &str, currency: &str) -> Option<(String, f64)> {
+    let product: Value = serde_json::from_str(product).ok()?;
+    let name = product.pointer("/product/attributes/instanceType")?.as_str()?;
+    let terms = product.pointer("/terms/OnDemand")?.as_object()?;
+    let dimensions = terms.values().filter_map(|term| term.get("priceDimensions")?.as_object());
+    let prices = dimensions.flat_map(|d| d.values()).filter_map(|d| d.get("pricePerUnit")?.get(currency)?.as_str());
+    let price = prices.filter_map(|p| p.parse::<f64>().ok()).find(|p| *p > 0.0)?;
+    Some((name.to_owned(), price))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::price_of;
+
+    #[test]
+    fn a_products_price_is_that_of_its_on_demand_term_and_zero_is_none() {
+        let product = |usd: &str| {
+            format!(
+                r#"{{"product":{{"attributes":{{"instanceType":"m5.large"}}}},"terms":{{"OnDemand":{{"X":{{"priceDimensions":
+                {{"Y":{{"pricePerUnit":{{"USD":"{usd}"}}}}}}}}}}}}}}"#
+            )
+        };
+        assert_eq!(price_of(&product("0.0960000000"), "USD"), Some(("m5.large".into(), 0.096)));
+        assert_eq!(price_of(&product("0.0000000000"), "USD"), None);
+        assert_eq!(price_of(&product("0.096"), "CNY"), None);
+        assert_eq!(price_of("no json", "USD"), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! The instance profile of a node class that names a role (karpenter-aws 4.9).
+
+use aws_sdk_iam::types::{InstanceProfile, Tag};
+use dovetail_api::names::{labels, tags};
+use dovetail_api::v1::EC2NodeClass;
+use kube::ResourceExt;
+
+use super::Ec2Cloud;
+use super::classify::{Effect, classify};
+use crate::error::CloudError;
+use crate::hash::fnv_parts;
+
+impl Ec2Cloud {
+    /// The profile's name: the class's own, or one that is made for its role. Empty when the class names neither.
+    pub(super) async fn profile_of(&self, class: &EC2NodeClass) -> Result<String, CloudError> {
+        if let Some(own) = &class.spec.instance_profile {
+            return Ok(own.clone());
+        }
+        let Some(role) = &class.spec.role else { return Ok(String::new()) };
+        let role = role.rsplit('/').next().unwrap_or(role);
+        let name = self.profile_name(class, role);
+        let key = (name.clone(), role.to_owned());
+        if self.memory.profiles.get(self.now(), &key).is_none() {
+            self.ensure_profile(class, &name, role).await?;
+            self.memory.profiles.put(self.now(), key, ());
+        }
+        Ok(name)
+    }
+
+    /// A name of class and role: another role is another profile, and asking again finds the same one.
+    fn profile_name(&self, class: &EC2NodeClass, role: &str) -> String {
+        let uid = class.uid().unwrap_or_default();
+        let hash = fnv_parts(&[&self.region, &class.name_any(), &uid, role]);
+        format!("{}_{hash}", self.settings.cluster_name)
+    }
+
+    async fn ensure_profile(&self, class: &EC2NodeClass, name: &str, role: &str) -> Result<(), CloudError> {
+        let has_role = match self.find_profile(name).await? {
+            Some(profile) => !profile.roles().is_empty(),
+            None => {
+                self.create_profile(class, name).await?;
+                false
+            }
+        };
+        if has_role {
+            return Ok(());
+        }
+        let add = self.clients.iam.add_role_to_instance_profile().instance_profile_name(name).role_name(role);
+        match add.send().await.map_err(|e| classify("AddRoleToInstanceProfile", Effect::Repeatable, e)) {
+            // One role at most: someone was quicker.
+            Err(error) if error.code() == "LimitExceeded" || error.code() == "EntityAlreadyExists" => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    async fn find_profile(&self, name: &str) -> Result<Option<InstanceProfile>, CloudError> {
+        match self.clients.iam.get_instance_profile().instance_profile_name(name).send().await {
+            Ok(answer) => Ok(answer.instance_profile),
+            Err(error) => match classify("GetInstanceProfile", Effect::Repeatable, error) {
+                error if error.is_not_found() => Ok(None),
+                error => Err(error),
+            },
+        }
+    }
+
+    async fn create_profile(&self, class: &EC2NodeClass, name: &str) -> Result<(), CloudError> {
+        const CALL: &str = "CreateInstanceProfile";
+        let cluster = &self.settings.cluster_name;
+        let path = format!("/karpenter/{}/{cluster}/{}/", self.region, class.uid().unwrap_or_default());
+        let mut all = class.spec.tags.clone();
+        all.insert(tags::owned_by(cluster), tags::OWNED.to_owned());
+        all.insert(tags::CLUSTER_NAME.to_owned(), cluster.clone());
+        all.insert(tags::NODE_CLASS.to_owned(), class.name_any());
+        all.insert(labels::REGION.to_owned(), self.region.clone());
+        let all: Result<Vec<Tag>, _> = all.into_iter().map(|(k, v)| Tag::builder().key(k).value(v).build()).collect();
+        let all = all.map_err(|e| CloudError::invalid(CALL, "NotSent", e.to_string()))?;
+        let call = self.clients.iam.create_instance_profile().instance_profile_name(name).path(path);
+        match call.set_tags(Some(all)).send().await.map_err(|e| classify(CALL, Effect::Repeatable, e)) {
+            Err(error) if error.code() == "EntityAlreadyExists" => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    /// Removes the profile that was made for the class, if one was.
+    pub(super) async fn remove_profile(&self, class: &EC2NodeClass) -> Result<(), CloudError> {
+        let Some(name) = class.status.as_ref().map(|s| s.instance_profile.as_str()) else { return Ok(()) };
+        if class.spec.instance_profile.is_some() || name.is_empty() {
+            return Ok(());
+        }
+        let Some(profile) = self.find_profile(name).await? else { return Ok(()) };
+        for role in profile.roles() {
+            let call = self.clients.iam.remove_role_from_instance_profile();
+            let call = call.instance_profile_name(name).role_name(role.role_name()).send();
+            call.await.map_err(|e| classify("RemoveRoleFromInstanceProfile", Effect::Repeatable, e))?;
+            self.memory.profiles.forget(&(name.to_owned(), role.role_name().to_owned()));
+        }
+        match self.clients.iam.delete_instance_profile().instance_profile_name(name).send().await {
+            Ok(_) => Ok(()),
+            Err(error) => match classify("DeleteInstanceProfile", Effect::Repeatable, error) {
+                error if error.is_not_found() => Ok(()),
+                error => Err(error),
+            },
+        }
+    }
+}

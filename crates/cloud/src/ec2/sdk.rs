@@ -1,0 +1,187 @@
+//! The SDK's clients, made from parts that a simulation can replace: network, time, sleep, randomness.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_sdk_ec2::config::StalledStreamProtectionConfig;
+use aws_sdk_ec2::config::retry::{RetryPartition, TokenBucket};
+use aws_smithy_async::rt::sleep::{SharedAsyncSleep, TokioSleep};
+use aws_smithy_async::time::{SharedTimeSource, TimeSource};
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use aws_smithy_types::retry::RetryConfig;
+use aws_smithy_types::timeout::TimeoutConfig;
+use dovetail_core::clock::Clock;
+
+/// How long one attempt of a call may take.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a CreateFleet may take: EC2 answers an instant fleet only when it is launched.
+const LAUNCH_TIMEOUT: Duration = Duration::from_secs(45);
+/// How long a connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a call is made at most.
+const ATTEMPTS: u32 = 4;
+
+/// What the SDK is made of.
+#[derive(Clone)]
+pub struct SdkParts {
+    /// The network.
+    pub http_client: SharedHttpClient,
+    /// `us-east-1`.
+    pub region: String,
+    /// Who we are.
+    pub credentials: SharedCredentialsProvider,
+    /// One endpoint for every service, instead of AWS's own.
+    pub endpoint_url: Option<String>,
+    /// Wall time for signatures.
+    pub time_source: SharedTimeSource,
+    /// How a retry waits.
+    pub sleep_impl: SharedAsyncSleep,
+    /// How often, and how long between.
+    pub retry: RetryConfig,
+    /// Our own time, for caches.
+    pub clock: Arc<dyn Clock>,
+    /// Spreads the repetitions of one replica away from another's.
+    pub seed: u64,
+}
+
+impl SdkParts {
+    /// Parts that speak to a server in this process, with the clock's time, tokio's sleep and no jitter.
+    pub fn in_process(http_client: SharedHttpClient, region: impl Into<String>, clock: Arc<dyn Clock>) -> Self {
+        let credentials = Credentials::new("in-process", "in-process", None, None, "in-process");
+        Self {
+            http_client,
+            region: region.into(),
+            credentials: SharedCredentialsProvider::new(credentials),
+            endpoint_url: None,
+            time_source: SharedTimeSource::new(ClockTime(Arc::clone(&clock))),
+            sleep_impl: SharedAsyncSleep::new(TokioSleep::new()),
+            retry: RetryConfig::standard().with_max_attempts(ATTEMPTS).with_use_static_exponential_base(true),
+            clock,
+            seed: 0,
+        }
+    }
+
+    /// Parts for AWS: the default chain of credentials and region (environment, profile, IRSA, pod identity, IMDS) and
+    /// HTTPS on rustls with ring. `region` overrides the chain's.
+    ///
+    /// # Errors
+    /// No region or no credentials provider is found.
+    pub async fn from_environment(clock: Arc<dyn Clock>, region: Option<String>) -> Result<Self, NoAws> {
+        let http_client =
+            aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+        let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http_client.clone());
+        if let Some(region) = region {
+            loader = loader.region(Region::new(region));
+        }
+        let config = loader.load().await;
+        Ok(Self {
+            http_client,
+            region: config.region().ok_or(NoAws::Region)?.to_string(),
+            credentials: config.credentials_provider().ok_or(NoAws::Credentials)?,
+            endpoint_url: config.endpoint_url().map(str::to_owned),
+            time_source: SharedTimeSource::new(ClockTime(Arc::clone(&clock))),
+            sleep_impl: SharedAsyncSleep::new(TokioSleep::new()),
+            retry: RetryConfig::standard().with_max_attempts(ATTEMPTS),
+            clock,
+            seed: 0,
+        })
+    }
+
+    fn config(&self, region: &str, retry: RetryConfig, attempt: Duration) -> SdkConfig {
+        let timeouts =
+            TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).operation_attempt_timeout(attempt).build();
+        let mut config = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .http_client(self.http_client.clone())
+            .region(Region::new(region.to_owned()))
+            .credentials_provider(self.credentials.clone())
+            .time_source(self.time_source.clone())
+            .retry_config(retry)
+            .timeout_config(timeouts)
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
+        config.set_sleep_impl(Some(self.sleep_impl.clone()));
+        config.set_endpoint_url(self.endpoint_url.clone());
+        config.build()
+    }
+}
+
+/// The environment does not say how to reach AWS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoAws {
+    /// No region.
+    #[error("no AWS region: set AWS_REGION")]
+    Region,
+    /// No credentials.
+    #[error("no AWS credentials: set a role for the service account, a profile, or keys in the environment")]
+    Credentials,
+}
+
+/// One client a service, each with a retry budget of its own.
+#[derive(Clone)]
+pub(super) struct Clients {
+    pub ec2: aws_sdk_ec2::Client,
+    /// For calls that the SDK must not repeat.
+    pub ec2_once: aws_sdk_ec2::Client,
+    pub ssm: aws_sdk_ssm::Client,
+    pub iam: aws_sdk_iam::Client,
+    pub eks: aws_sdk_eks::Client,
+    pub pricing: aws_sdk_pricing::Client,
+}
+
+macro_rules! client {
+    ($service:ident, $config:expr) => {
+        $service::Client::from_conf($service::config::Builder::from($config).retry_partition(partition()).build())
+    };
+}
+
+impl Clients {
+    pub fn new(parts: &SdkParts) -> Self {
+        let config = parts.config(&parts.region, parts.retry.clone(), ATTEMPT_TIMEOUT);
+        let once = parts.config(&parts.region, RetryConfig::disabled(), LAUNCH_TIMEOUT);
+        let pricing = parts.config(pricing_region(&parts.region), parts.retry.clone(), ATTEMPT_TIMEOUT);
+        Self {
+            ec2: client!(aws_sdk_ec2, &config),
+            ec2_once: client!(aws_sdk_ec2, &once),
+            ssm: client!(aws_sdk_ssm, &config),
+            iam: client!(aws_sdk_iam, &config),
+            eks: client!(aws_sdk_eks, &config),
+            pricing: client!(aws_sdk_pricing, &pricing),
+        }
+    }
+}
+
+/// A retry budget that belongs to one client: by default the SDK shares one over the whole process, also between the
+/// replicas of a simulation.
+fn partition() -> RetryPartition {
+    RetryPartition::custom("dovetail").token_bucket(TokenBucket::default()).build()
+}
+
+/// Where the Pricing API answers for a region (karpenter-aws 3.5).
+fn pricing_region(region: &str) -> &'static str {
+    match region.split('-').next() {
+        Some("ap") => "ap-south-1",
+        Some("cn") => "cn-northwest-1",
+        Some("eu") => "eu-central-1",
+        _ => "us-east-1",
+    }
+}
+
+/// The clock as the SDK asks for it.
+struct ClockTime(Arc<dyn Clock>);
+
+impl fmt::Debug for ClockTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClockTime")
+    }
+}
+
+impl TimeSource for ClockTime {
+    fn now(&self) -> SystemTime {
+        SystemTime::from(self.0.wall())
+    }
+}

@@ -1,0 +1,100 @@
+//! From a selection to launch templates and overrides (karpenter-aws 4.3, 4.4). Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dovetail_api::v1::Ami;
+use dovetail_core::Resources;
+use dovetail_core::resources::PODS;
+
+use super::filters::{Candidate, Selection};
+use super::images::image_for;
+
+/// Elastic Fabric Adapters, as a resource.
+const EFA: &str = "vpc.amazonaws.com/efa";
+
+/// What types have to share so that one launch template serves them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupKey {
+    /// `ami-…`.
+    pub image: String,
+    /// Name of the image.
+    pub image_name: String,
+    /// Pods that the kubelet admits.
+    pub max_pods: i64,
+    /// EFA interfaces; 0 unless the claim asks for them.
+    pub efa: i64,
+}
+
+/// Types under one launch template, cheapest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// What they share.
+    pub key: GroupKey,
+    /// The types.
+    pub members: Vec<Candidate>,
+}
+
+/// A type in a zone, by the subnet that it would be launched in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Override {
+    /// Instance type.
+    pub instance_type: String,
+    /// Zone name.
+    pub zone: String,
+    /// `subnet-…`.
+    pub subnet: String,
+    /// $/h.
+    pub price: f64,
+}
+
+/// The selection by launch template; a type without an image is left out.
+pub fn groups(selection: &Selection, amis: &[Ami], requests: &Resources) -> Vec<Group> {
+    let wants_efa = requests.get(EFA) > 0;
+    let mut groups: BTreeMap<GroupKey, Vec<Candidate>> = BTreeMap::new();
+    for candidate in &selection.candidates {
+        let capacity = &candidate.instance_type.capacity;
+        let Some(ami) = image_for(amis, &candidate.instance_type) else { continue };
+        let key = GroupKey {
+            image: ami.id.clone(),
+            image_name: ami.name.clone(),
+            max_pods: capacity.get(PODS),
+            efa: if wants_efa { capacity.get(EFA) } else { 0 },
+        };
+        groups.entry(key).or_default().push(candidate.clone());
+    }
+    groups.into_iter().map(|(key, members)| Group { key, members }).collect()
+}
+
+impl Group {
+    /// One override for each type and zone that has a subnet.
+    pub fn overrides(&self, subnet_of: &BTreeMap<String, String>) -> Vec<Override> {
+        let mut seen = BTreeSet::new();
+        let offered = self.members.iter().flat_map(|m| m.offerings.iter().map(move |o| (&m.instance_type.name, o)));
+        let mut overrides = Vec::new();
+        for (name, offering) in offered {
+            let Some(subnet) = subnet_of.get(&offering.zone) else { continue };
+            if seen.insert((name.clone(), offering.zone.clone())) {
+                overrides.push(Override {
+                    instance_type: name.clone(),
+                    zone: offering.zone.clone(),
+                    subnet: subnet.clone(),
+                    price: offering.price,
+                });
+            }
+        }
+        overrides
+    }
+}
+
+/// By zone the fewest pods that any candidate there holds: as many addresses a launch takes at least.
+pub fn fewest_pods_by_zone(selection: &Selection) -> BTreeMap<String, i64> {
+    let mut fewest: BTreeMap<String, i64> = BTreeMap::new();
+    for candidate in &selection.candidates {
+        let pods = candidate.instance_type.capacity.get(PODS);
+        for offering in &candidate.offerings {
+            let own = fewest.entry(offering.zone.clone()).or_insert(pods);
+            *own = (*own).min(pods);
+        }
+    }
+    fewest
+}

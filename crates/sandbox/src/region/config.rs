@@ -1,0 +1,79 @@
+//! What a region is made from.
+
+use std::sync::Arc;
+
+use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::shipped;
+
+/// The account that everything belongs to: one that AWS's documentation uses for examples.
+pub const ACCOUNT: &str = "111122223333";
+
+/// What a region is like at the start.
+#[derive(Clone, Debug)]
+pub struct RegionConfig {
+    /// `us-east-1`.
+    pub region: String,
+    /// The EKS cluster, after which subnets, security groups, role, profile and queue are named and tagged.
+    pub cluster_name: String,
+    /// From which ids, delays and spot depths follow.
+    pub seed: u64,
+    /// The cluster's Kubernetes version, such as `1.33`.
+    pub kubernetes_version: String,
+    /// Zones that have subnets; `None`: the region's first three.
+    pub zones: Option<Vec<String>>,
+    /// The API server's address as DescribeCluster gives it; `None`: one in EKS's form.
+    pub endpoint: Option<String>,
+    /// The cluster's certificate authority, base64, as DescribeCluster gives it; `None`: a placeholder.
+    pub certificate_authority: Option<String>,
+    /// Types, offerings and prices; `None`: the shipped catalogue of the region, with synthetic spot prices.
+    pub catalogue: Option<Arc<Catalogue>>,
+}
+
+impl RegionConfig {
+    /// A region with a cluster of that name, seed 1, Kubernetes 1.33, everything else by default.
+    pub fn new(region: impl Into<String>, cluster_name: impl Into<String>) -> Self {
+        Self {
+            region: region.into(),
+            cluster_name: cluster_name.into(),
+            seed: 1,
+            kubernetes_version: "1.33".to_owned(),
+            zones: None,
+            endpoint: None,
+            certificate_authority: None,
+            catalogue: None,
+        }
+    }
+
+    pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
+        self.catalogue.clone().unwrap_or_else(|| Arc::new(shipped::catalogue(&self.region)))
+    }
+
+    /// The name of the nodes' role, as Karpenter's getting-started guide has it.
+    pub fn node_role(&self) -> String {
+        format!("KarpenterNodeRole-{}", self.cluster_name)
+    }
+
+    /// The name of the nodes' instance profile, as Karpenter's guides of the alpha API have it.
+    pub fn node_instance_profile(&self) -> String {
+        format!("KarpenterNodeInstanceProfile-{}", self.cluster_name)
+    }
+
+    /// The interruption queue's name: the cluster's.
+    pub fn queue_name(&self) -> String {
+        self.cluster_name.clone()
+    }
+
+    /// The partition of the region's ARNs.
+    pub(crate) fn partition(&self) -> &'static str {
+        match self.region.split('-').next() {
+            Some("cn") => "aws-cn",
+            Some("us") if self.region.starts_with("us-gov-") => "aws-us-gov",
+            _ => "aws",
+        }
+    }
+
+    /// The domain of the instances' host names.
+    pub(crate) fn host_domain(&self) -> String {
+        if self.region == "us-east-1" { "ec2.internal".to_owned() } else { format!("{}.compute.internal", self.region) }
+    }
+}

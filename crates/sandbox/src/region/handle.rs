@@ -1,0 +1,135 @@
+//! A request's way through the region.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use serde_json::Value;
+
+use super::answer::{self, Answer};
+use super::call::{Api, Call, Parameters};
+use super::error::AwsError;
+use super::form::Form;
+use super::{Cx, Region, ec2, eks, iam, ids, pricing, sqs, ssm, sts};
+use crate::faults::{Direction, Outcome, Service};
+use crate::log::Caller;
+
+/// How long a caller without a time-out of its own waits for what never comes.
+const GIVE_UP: Duration = Duration::from_secs(60);
+
+impl Region {
+    /// Answers one request of an AWS client. It takes as long as such a request takes, and what the faults say befalls
+    /// it; a response marked [`super::ConnectionLost`] stands for a connection that broke.
+    pub async fn handle(&self, who: Caller, request: Request<Bytes>) -> Response<Bytes> {
+        let Some(call) = Call::read(&request) else { return answer::not_understood() };
+        let verdict = self.faults().verdict(service_of(call.api), who.replica);
+        if verdict.outcome == Outcome::Unreachable {
+            self.note(&who, &call, "Unreachable", Vec::new());
+            tokio::time::sleep(GIVE_UP).await;
+            return answer::lost();
+        }
+        let half = (verdict.latency + self.with(|cx| cx.usual_latency(&call))) / 2;
+        tokio::time::sleep(half).await;
+        let (result, notes) = match verdict.outcome {
+            Outcome::Fail => (Err(AwsError::internal(call.api.protocol())), Vec::new()),
+            Outcome::Throttle => (Err(AwsError::throttled(call.api.protocol())), Vec::new()),
+            _ => self.act(&call).await,
+        };
+        let code = result.as_ref().err().map_or("OK", |error| error.code.as_str());
+        self.note(&who, &call, code, notes);
+        tokio::time::sleep(half).await;
+        self.hand_over(&who, &call, &result, verdict.outcome).await
+    }
+
+    /// Gives the answer to the caller, or lets it get lost: also when a partition began while the call was carried out.
+    async fn hand_over(
+        &self,
+        who: &Caller,
+        call: &Call,
+        result: &Result<Answer, AwsError>,
+        outcome: Outcome,
+    ) -> Response<Bytes> {
+        let cut = self.faults().partitioned(who.replica, service_of(call.api));
+        let swallowed = outcome == Outcome::SwallowAnswer || matches!(cut, Some(Direction::In | Direction::Both));
+        if swallowed {
+            self.note(who, call, "AnswerSwallowed", Vec::new());
+            tokio::time::sleep(GIVE_UP).await;
+        }
+        if swallowed || outcome == Outcome::LoseAnswer {
+            self.note(who, call, "AnswerLost", Vec::new());
+            return answer::lost();
+        }
+        let request_id = self.with(|cx| ids::uuid(&mut cx.state.request_ids));
+        answer::render(call, result, &request_id)
+    }
+
+    async fn act(&self, call: &Call) -> (Result<Answer, AwsError>, Vec<(&'static str, Value)>) {
+        match &call.parameters {
+            Parameters::Json(body) if call.api == Api::Sqs && call.action == "ReceiveMessage" => {
+                match sqs::receive(self, body).await {
+                    Ok((answer, notes)) => (Ok(Answer::Json(answer)), notes),
+                    Err(error) => (Err(error), Vec::new()),
+                }
+            }
+            Parameters::Json(body) => {
+                self.with(|cx| (cx.act_json(call, body).map(Answer::Json), std::mem::take(&mut cx.notes)))
+            }
+            Parameters::Form(form) => {
+                self.with(|cx| (cx.act_form(call, form).map(Answer::Xml), std::mem::take(&mut cx.notes)))
+            }
+        }
+    }
+
+    fn note(&self, who: &Caller, call: &Call, result: &str, notes: Vec<(&'static str, Value)>) {
+        let result_of_call: serde_json::Map<String, Value> =
+            notes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let fields = [
+            ("service", Value::from(call.api.name())),
+            ("action", Value::from(&*call.action)),
+            ("parameters", call.brief()),
+            ("code", Value::from(result)),
+            ("result", Value::Object(result_of_call)),
+        ];
+        self.shared.log.append("aws", who, fields);
+    }
+}
+
+impl Cx<'_> {
+    fn act_form(&mut self, call: &Call, form: &Form) -> Result<super::xml::Xml, AwsError> {
+        match call.api {
+            Api::Ec2 => ec2::act(self, &call.action, form),
+            Api::Iam => iam::act(self, &call.action, form),
+            Api::Sts => sts::act(self, &call.action, form),
+            _ => Err(AwsError::unknown_action(&call.action)),
+        }
+    }
+
+    fn act_json(&mut self, call: &Call, body: &Value) -> Result<Value, AwsError> {
+        match call.api {
+            Api::Sqs => sqs::act(self, &call.action, body),
+            Api::Ssm => ssm::act(self, &call.action, body),
+            Api::Pricing => pricing::act(self, &call.action, body),
+            Api::Eks => eks::act(self, &call.action, body),
+            _ => Err(AwsError::unknown_action(&call.action)),
+        }
+    }
+
+    /// What such a request takes as a rule, give or take a quarter: of the order that AWS shows, on the quick side.
+    fn usual_latency(&mut self, call: &Call) -> Duration {
+        let millis = match (call.api, call.action.as_str()) {
+            (Api::Ec2, "CreateFleet" | "RunInstances") => 600,
+            (Api::Ec2, action) if action.starts_with("Describe") => 40,
+            (Api::Ec2, _) => 150,
+            (Api::Iam, _) => 80,
+            (Api::Pricing, _) => 50,
+            (Api::Sqs, _) => 10,
+            (Api::Ssm | Api::Eks | Api::Sts, _) => 20,
+        };
+        let usual = Duration::from_millis(millis);
+        self.state.delay(usual * 3 / 4, usual * 5 / 4)
+    }
+}
+
+fn service_of(api: Api) -> Service {
+    if api == Api::Sqs { Service::Sqs } else { Service::Ec2 }
+}

@@ -1,0 +1,206 @@
+//! What happens to instances by itself, and what is told of it.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::config::ACCOUNT;
+use super::instance::{CapacityType, InstanceEvent, InstanceState};
+use super::state::Due;
+use super::{Cx, Region, RegionError, ec2_itself, interruption};
+
+/// From the launch to `running`.
+const BOOT: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(9));
+/// From `shutting-down` to `terminated`.
+const SHUTDOWN: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(45));
+/// How long EC2 describes the terminated.
+const REMEMBERED: Duration = Duration::from_secs(3600);
+
+/// Why instances end, as EC2 words it: code and message.
+pub(crate) const BY_USER: (&str, &str) =
+    ("Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown");
+pub(crate) const BY_SPOT: (&str, &str) =
+    ("Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Spot instance termination");
+
+impl Region {
+    /// Announces to a spot instance that EC2 takes it back after `notice` (EC2 gives two minutes): the warning goes
+    /// into the queue at once, after a rebalance recommendation if `recommend`; the end comes by itself.
+    ///
+    /// # Errors
+    /// When the instance is not there, already going, or not a spot instance.
+    pub fn interrupt(&self, id: &str, notice: Duration, recommend: bool) -> Result<(), RegionError> {
+        self.with(|cx| {
+            let instance = cx.state.instances.get_mut(id).filter(|i| i.state.is_alive());
+            let instance = instance.ok_or_else(|| RegionError::NoSuchInstance(id.to_owned()))?;
+            if instance.capacity_type != CapacityType::Spot {
+                return Err(RegionError::NotSpot(id.to_owned()));
+            }
+            let at = cx.now + notice;
+            instance.interrupted_at = Some(at);
+            if recommend {
+                interruption::announce(cx, id, interruption::REBALANCE, json!({"instance-id": id}));
+            }
+            let detail = json!({"instance-id": id, "instance-action": "terminate"});
+            interruption::announce(cx, id, interruption::SPOT_WARNING, detail);
+            cx.state.plan(at, Due::Reclaimed(id.to_owned()));
+            cx.log_instance(id, "interrupted", &[("noticeSeconds", Value::from(notice.as_secs_f64()))]);
+            Ok(())
+        })
+    }
+
+    /// Recommends to rebalance a spot instance, without an interruption.
+    ///
+    /// # Errors
+    /// When the instance is not there or already going.
+    pub fn recommend_rebalance(&self, id: &str) -> Result<(), RegionError> {
+        self.with(|cx| {
+            let alive = cx.state.instances.get(id).is_some_and(|i| i.state.is_alive());
+            if alive {
+                interruption::announce(cx, id, interruption::REBALANCE, json!({"instance-id": id}));
+            }
+            alive.then_some(()).ok_or_else(|| RegionError::NoSuchInstance(id.to_owned()))
+        })
+    }
+
+    /// Terminates an instance as somebody at the console would.
+    ///
+    /// # Errors
+    /// When the instance is not there or already going.
+    pub fn terminate(&self, id: &str) -> Result<(), RegionError> {
+        self.with(|cx| {
+            let alive = cx.state.instances.get(id).is_some_and(|i| i.state.is_alive());
+            if alive {
+                cx.shut_down(id, BY_USER);
+            }
+            alive.then_some(()).ok_or_else(|| RegionError::NoSuchInstance(id.to_owned()))
+        })
+    }
+
+    /// Takes a zone down or brings it back, for launches and (through [`crate::faults::Faults::zone_is_down`])
+    /// kubelets.
+    pub fn set_zone_down(&self, zone: &str, down: bool) {
+        self.faults().set_zone_down(zone, down);
+        self.with(|cx| match down {
+            true => drop(cx.state.zones_down_since.insert(zone.to_owned(), cx.wall)),
+            false => drop(cx.state.zones_down_since.remove(zone)),
+        });
+        let state = if down { "down" } else { "up" };
+        let fields = [("zone", Value::from(zone)), ("state", Value::from(state))];
+        self.shared.log.append("zone", &ec2_itself(), fields);
+    }
+}
+
+impl Cx<'_> {
+    /// Lets happen what is due, each at its own time: what follows from it is planned from then on.
+    pub fn settle(&mut self) {
+        let (now, wall) = (self.now, self.wall);
+        while let Some((at, due)) = self.state.next_due(now) {
+            let ago = SignedDuration::try_from(now.saturating_sub(at)).unwrap_or(SignedDuration::ZERO);
+            self.now = at;
+            self.wall = wall.saturating_sub(ago).unwrap_or(wall);
+            self.happen(due);
+        }
+        (self.now, self.wall) = (now, wall);
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Runs(id) => self.come_up(&id),
+            Due::Terminates(id) => self.terminated(&id),
+            Due::Forgotten(id) => {
+                if let Some(instance) = self.state.instances.remove(&id) {
+                    self.state.forgotten.insert(id, instance);
+                }
+            }
+            Due::Reclaimed(id) => self.reclaim(&id),
+            Due::Tagged(resource, key, value) => self.apply_tag(&resource, &key, value),
+        }
+    }
+
+    /// Plans the boot of an instance that was just launched, and tells of it.
+    pub fn launched(&mut self, id: &str) {
+        let boot = self.state.delay(BOOT.0, BOOT.1);
+        self.state.plan(self.now + boot, Due::Runs(id.to_owned()));
+        self.tell_state(id);
+    }
+
+    /// Brings a pending instance up.
+    pub fn come_up(&mut self, id: &str) {
+        if self.state.instances.get(id).is_some_and(|i| i.state == InstanceState::Pending) {
+            self.enter(id, InstanceState::Running);
+        }
+    }
+
+    fn reclaim(&mut self, id: &str) {
+        if self.state.instances.get(id).is_some_and(|i| i.state.is_alive()) {
+            self.shut_down(id, BY_SPOT);
+        }
+    }
+
+    /// Starts an instance's end, for a reason as EC2 words it.
+    pub fn shut_down(&mut self, id: &str, (code, message): (&str, &str)) {
+        if let Some(instance) = self.state.instances.get_mut(id) {
+            instance.state_reason = Some((code.to_owned(), message.to_owned()));
+        }
+        self.enter(id, InstanceState::ShuttingDown);
+        let takes = self.state.delay(SHUTDOWN.0, SHUTDOWN.1);
+        self.state.plan(self.now + takes, Due::Terminates(id.to_owned()));
+    }
+
+    fn terminated(&mut self, id: &str) {
+        self.enter(id, InstanceState::Terminated);
+        let Some(instance) = self.state.instances.get(id) else { return };
+        if let Some(subnet) = self.state.network.subnets.get_mut(&instance.subnet_id) {
+            subnet.give_back(instance.private_ip);
+        }
+        self.state.plan(self.now + REMEMBERED, Due::Forgotten(id.to_owned()));
+    }
+
+    fn enter(&mut self, id: &str, state: InstanceState) {
+        if let Some(instance) = self.state.instances.get_mut(id) {
+            instance.state = state;
+            if !state.is_alive() && instance.ended.is_none() {
+                instance.ended = Some(self.wall);
+            }
+            self.tell_state(id);
+        }
+    }
+
+    /// Tells log, subscribers and the interruption queue of an instance's present state.
+    fn tell_state(&mut self, id: &str) {
+        let Some(instance) = self.state.instances.get(id) else { return };
+        let state = instance.state;
+        self.log_instance(id, state.name(), &[]);
+        self.state.publish(&InstanceEvent { id: id.to_owned(), state });
+        let detail = json!({"instance-id": id, "state": state.name()});
+        interruption::announce(self, id, interruption::STATE_CHANGE, detail);
+    }
+
+    /// Writes a change of an instance into the event log.
+    pub fn log_instance(&self, id: &str, state: &str, more: &[(&'static str, Value)]) {
+        let Some(i) = self.state.instances.get(id) else { return };
+        let mut fields = vec![
+            ("id", Value::from(id)),
+            ("change", Value::from(state)),
+            ("instanceType", Value::from(&*i.instance_type)),
+            ("zone", Value::from(&*i.zone)),
+            ("capacityType", Value::from(i.capacity_type.name())),
+            ("pricePerHour", Value::from(i.price)),
+            ("hostname", Value::from(&*i.hostname)),
+            ("beforehand", Value::from(i.beforehand)),
+            ("synthetic", Value::from(i.capacity_type == CapacityType::Spot)),
+            ("token", i.client_token.clone().map_or(Value::Null, Value::from)),
+        ];
+        if let Some((code, _)) = &i.state_reason {
+            fields.push(("reason", Value::from(&**code)));
+        }
+        fields.extend(more.iter().cloned());
+        self.log.append("instance", &ec2_itself(), fields);
+    }
+
+    /// The ARN of something of EC2's in this account and region.
+    pub fn arn(&self, kind: &str, id: &str) -> String {
+        format!("arn:{}:ec2:{}:{ACCOUNT}:{kind}/{id}", self.config.partition(), self.config.region)
+    }
+}

@@ -1,0 +1,137 @@
+//! The Pricing API's GetProducts: the on-demand price list, for EC2 in this region.
+
+use dovetail_cloud::info::InstanceTypeInfo;
+use serde_json::{Value, json};
+
+use super::Cx;
+use super::error::AwsError;
+use super::ids;
+use super::paging::Page;
+
+/// The offer term code of on-demand and the rate code of an hour, the same in every entry of AWS's list.
+const ON_DEMAND: &str = "JRTCKXETXF";
+const HOURLY: &str = "6YS6EN2CT7";
+/// Dedicated instances of the families that have them cost a tenth more than shared ones, apart from the regional fee.
+const DEDICATED: f64 = 1.1;
+
+/// Carries out an action of the Pricing API.
+pub(crate) fn act(cx: &mut Cx<'_>, action: &str, body: &Value) -> Result<Value, AwsError> {
+    match action {
+        "GetProducts" => get_products(cx, body),
+        _ => Err(AwsError::new("UnknownOperationException", format_args!("unknown operation {action}"))),
+    }
+}
+
+fn get_products(cx: &mut Cx<'_>, body: &Value) -> Result<Value, AwsError> {
+    if body.get("ServiceCode").and_then(Value::as_str) != Some("AmazonEC2") {
+        return Err(AwsError::new("InvalidParameterException", "Invalid service code"));
+    }
+    let filters = read_filters(body)?;
+    let token = body.get("NextToken").and_then(Value::as_str);
+    let page = Page::new(body.get("MaxResults").and_then(Value::as_i64), token, 100)
+        .map_err(|error| AwsError::new("InvalidNextTokenException", error.message))?;
+    let region = cx.config.region.clone();
+    let mut chosen = Vec::new();
+    for info in &cx.catalogue.types {
+        let Some(price) = cx.catalogue.on_demand.get(&info.name) else { continue };
+        for (tenancy, price) in [("Shared", *price), ("Dedicated", price * DEDICATED)] {
+            // Bare metal is a dedicated machine in any case: the list has it under both, at one price.
+            let price = if info.bare_metal { cx.catalogue.on_demand[&info.name] } else { price };
+            let attributes = attributes(info, &region, tenancy);
+            if passes(&filters, &attributes, info) {
+                let key = format!("{}/{tenancy}", info.name);
+                chosen.push((key.clone(), product(info, &key, &region, &attributes, price)));
+            }
+        }
+    }
+    chosen.sort_by(|a, b| a.0.cmp(&b.0));
+    let (list, next) = page.cut(chosen);
+    let mut answer = json!({"FormatVersion": "aws_v1", "PriceList": list});
+    if let Some(next) = next {
+        answer["NextToken"] = Value::from(next);
+    }
+    Ok(answer)
+}
+
+fn read_filters(body: &Value) -> Result<Vec<(String, String)>, AwsError> {
+    let read = |filter: &Value| {
+        let text = |name| filter.get(name).and_then(Value::as_str);
+        match (text("Type"), text("Field"), text("Value")) {
+            (Some("TERM_MATCH" | "EQUALS"), Some(field), Some(value)) => Ok((field.to_owned(), value.to_owned())),
+            _ => Err(AwsError::new("InvalidParameterException", format_args!("filter not supported: {filter}"))),
+        }
+    };
+    body.get("Filters").and_then(Value::as_array).into_iter().flatten().map(read).collect()
+}
+
+fn passes(filters: &[(String, String)], attributes: &Value, info: &InstanceTypeInfo) -> bool {
+    let family = family_of(info);
+    filters.iter().all(|(field, wanted)| match field.as_str() {
+        "productFamily" => family.eq_ignore_ascii_case(wanted),
+        "serviceCode" | "ServiceCode" => wanted == "AmazonEC2",
+        // The list's attribute of which market a price is for; the terms below are on-demand ones.
+        field => attributes.get(field).and_then(Value::as_str).is_some_and(|has| has.eq_ignore_ascii_case(wanted)),
+    })
+}
+
+fn family_of(info: &InstanceTypeInfo) -> &'static str {
+    if info.bare_metal { "Compute Instance (bare metal)" } else { "Compute Instance" }
+}
+
+fn attributes(info: &InstanceTypeInfo, region: &str, tenancy: &str) -> Value {
+    let usage = if tenancy == "Shared" { "BoxUsage" } else { "DedicatedUsage" };
+    json!({
+        "servicecode": "AmazonEC2",
+        "servicename": "Amazon Elastic Compute Cloud",
+        "regionCode": region,
+        "location": region,
+        "locationType": "AWS Region",
+        "instanceType": info.name,
+        "instancesku": format!("{:016X}", ids::fnv(&info.name)),
+        "currentGeneration": if info.current_generation { "Yes" } else { "No" },
+        "vcpu": info.vcpus.to_string(),
+        "memory": format!("{} GiB", info.memory_mib as f64 / 1024.0),
+        "physicalProcessor": info.cpu_manufacturer.as_deref().unwrap_or("NA"),
+        "networkPerformance": info.network.performance,
+        "tenancy": tenancy,
+        "operatingSystem": "Linux",
+        "licenseModel": "No License required",
+        "preInstalledSw": "NA",
+        "capacitystatus": "Used",
+        "marketoption": "OnDemand",
+        "operation": "RunInstances",
+        "usagetype": format!("{usage}:{}", info.name),
+    })
+}
+
+/// An entry of the list: a JSON text within the JSON answer, as AWS has it.
+fn product(info: &InstanceTypeInfo, key: &str, region: &str, attributes: &Value, price: f64) -> String {
+    let sku = format!("{:016X}", ids::fnv(&format!("{region}/{key}")));
+    let term = format!("{sku}.{ON_DEMAND}");
+    let rate = format!("{term}.{HOURLY}");
+    let currency = if region.starts_with("cn-") { "CNY" } else { "USD" };
+    let dimension = json!({
+        "unit": "Hrs",
+        "beginRange": "0",
+        "endRange": "Inf",
+        "rateCode": rate,
+        "description": format!("${price:.6} per On Demand Linux {} Instance Hour", info.name),
+        "appliesTo": [],
+        "pricePerUnit": {currency: format!("{price:.10}")},
+    });
+    let on_demand = json!({
+        "sku": sku,
+        "offerTermCode": ON_DEMAND,
+        "effectiveDate": "2026-07-01T00:00:00Z",
+        "termAttributes": {},
+        "priceDimensions": {rate: dimension},
+    });
+    json!({
+        "product": {"productFamily": family_of(info), "attributes": attributes, "sku": sku},
+        "serviceCode": "AmazonEC2",
+        "terms": {"OnDemand": {term: on_demand}},
+        "version": "20260701000000",
+        "publicationDate": "2026-07-01T00:00:00Z",
+    })
+    .to_string()
+}

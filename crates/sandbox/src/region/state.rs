@@ -1,0 +1,127 @@
+//! What a region knows, and the agenda of what will happen in it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::config::RegionConfig;
+use super::filters::Tags;
+use super::iam::Iam;
+use super::images::Images;
+use super::instance::{Instance, InstanceEvent};
+use super::network::Network;
+use super::queue::Queues;
+use super::templates::Template;
+
+/// Something that happens by itself at its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// A pending instance comes up.
+    Runs(String),
+    /// An instance that shuts down is gone.
+    Terminates(String),
+    /// A terminated instance is no longer described.
+    Forgotten(String),
+    /// EC2 takes a spot instance back.
+    Reclaimed(String),
+    /// Tags that were created or deleted (`None`) become visible.
+    Tagged(String, String, Option<String>),
+}
+
+/// What was answered to a client token, and to which parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct Answered {
+    pub parameters: u64,
+    pub answer: super::xml::Xml,
+}
+
+/// All that changes, behind one mutex.
+pub(crate) struct State {
+    /// What is launched now was there beforehand.
+    pub placing: bool,
+    /// Instances that describes no longer know.
+    pub forgotten: std::collections::BTreeMap<String, super::instance::Instance>,
+    /// For ids.
+    pub ids: Rng,
+    /// For request ids, apart so that a refused request does not change the next instance's id.
+    pub request_ids: Rng,
+    /// For how long things take.
+    pub delays: Rng,
+    pub network: Network,
+    pub images: Images,
+    pub iam: Iam,
+    pub queues: Queues,
+    /// By id.
+    pub templates: BTreeMap<String, Template>,
+    /// By id, the terminated of the last hour among them.
+    pub instances: BTreeMap<String, Instance>,
+    /// Tags of whatever is not an instance, by resource id.
+    pub tags: BTreeMap<String, Tags>,
+    /// Since when zones are down.
+    pub zones_down_since: BTreeMap<String, jiff::Timestamp>,
+    /// By action and client token.
+    pub tokens: BTreeMap<(&'static str, String), Answered>,
+    pub subscribers: Vec<UnboundedSender<InstanceEvent>>,
+    agenda: BTreeMap<(Duration, u64), Due>,
+    planned: u64,
+}
+
+impl State {
+    pub fn new(config: &RegionConfig, zones: &[dovetail_cloud::catalogue::Zone]) -> Self {
+        let mut seeds = Rng::with_seed(config.seed ^ 0x7265_6769_6f6e); // "region"
+        let mut generator = || Rng::with_seed(seeds.u64(..));
+        let mut tags = BTreeMap::new();
+        let network = Network::new(config, zones, &mut tags);
+        Self {
+            placing: false,
+            forgotten: std::collections::BTreeMap::new(),
+            ids: generator(),
+            request_ids: generator(),
+            delays: generator(),
+            network,
+            images: Images::new(config),
+            iam: Iam::new(config),
+            queues: Queues::new(config, generator()),
+            templates: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            tags,
+            zones_down_since: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            subscribers: Vec::new(),
+            agenda: BTreeMap::new(),
+            planned: 0,
+        }
+    }
+
+    /// Puts something on the agenda. What is due at the same time happens in the order in which it was planned.
+    pub fn plan(&mut self, at: Duration, due: Due) {
+        self.planned += 1;
+        self.agenda.insert((at, self.planned), due);
+    }
+
+    /// Takes the first thing that is due.
+    pub fn next_due(&mut self, now: Duration) -> Option<(Duration, Due)> {
+        let first = self.agenda.first_entry()?;
+        (first.key().0 <= now).then(|| {
+            let ((at, _), due) = first.remove_entry();
+            (at, due)
+        })
+    }
+
+    /// When the next thing is due.
+    pub fn next_time(&self) -> Option<Duration> {
+        self.agenda.keys().next().map(|(at, _)| *at)
+    }
+
+    /// A time between the two, drawn.
+    pub fn delay(&mut self, least: Duration, most: Duration) -> Duration {
+        least + (most - least).mul_f64(self.delays.f64())
+    }
+
+    /// Tells those who listen of an instance's state, and forgets those who no longer do.
+    pub fn publish(&mut self, event: &InstanceEvent) {
+        self.subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
+    }
+}
