@@ -2,6 +2,8 @@
 //! mistake, and nothing a file can hold makes it panic or hang.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+// Real time is what "within a second" is about.
+#![allow(clippy::disallowed_methods)]
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -89,6 +91,13 @@ fn a_stray_quote_in_a_role_is_one_mistake_that_names_field_and_value() {
     assert_eq!(errors.len(), 1, "{errors:#?}");
     assert_eq!((errors[0].line, errors[0].field.as_str()), (45, "spec.role"));
     assert!(errors[0].what.contains(r#"KarpenterNodeRole-demo\""#), "{}", errors[0]);
+    // The same without a value for the variable: that is told besides, and hides nothing.
+    let all = seeds();
+    let file = all.iter().find(|(name, _)| name == "002-spot-to-spot-as-printed.yaml").unwrap();
+    let errors = read(std::slice::from_ref(file), &ReadOptions::default()).unwrap_err();
+    let found: Vec<_> = errors.iter().map(|error| (error.line, error.field.as_str())).collect();
+    assert_eq!(found, [(41, ""), (45, "spec.role")], "{errors:#?}");
+    assert!(errors[1].what.contains(r#"KarpenterNodeRole-${CLUSTER_NAME}\""#), "{}", errors[1]);
 }
 
 #[test]
@@ -151,6 +160,26 @@ fn the_beta_manifests_mean_what_they_meant() {
     let objects = self::objects("002-spot-to-spot.yaml");
     assert_eq!(objects.node_pools[0].spec.template.spec.node_class_ref.group, "karpenter.k8s.aws");
     assert_eq!(objects.node_classes[0].spec.ami_selector_terms[0].alias.as_deref(), Some("bottlerocket@latest"));
+}
+
+#[test]
+fn kubelet_blocks_of_older_pools_reach_the_classes_of_the_files() {
+    let pool = |name: &str, kubelet: &str| {
+        format!(
+            "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec: {{template: {{spec: {{requirements: [], nodeClassRef: {{name: c}}, kubelet: {kubelet}}}}}}}\n---\n"
+        )
+    };
+    let class = "apiVersion: karpenter.k8s.aws/v1beta1\nkind: EC2NodeClass\nmetadata: {name: c}\nspec: {role: r, amiFamily: AL2023, subnetSelectorTerms: [{tags: {a: b}}], securityGroupSelectorTerms: [{tags: {a: b}}]}\n";
+    let text = format!("{}{}{class}", pool("a", "{maxPods: 10}"), pool("b", "{maxPods: 20}"));
+    let objects = Objects::from_manifests(&read(&[("f", text)], &options()).unwrap());
+    let found: Vec<_> =
+        objects.node_pools.iter().map(|pool| pool.spec.template.spec.node_class_ref.name.clone()).collect();
+    assert_eq!(found, ["c-a", "c-b"]);
+    let pods = |name: &str| {
+        let class = objects.node_classes.iter().find(|class| class.metadata.name.as_deref() == Some(name)).unwrap();
+        class.spec.kubelet.as_ref().map(|kubelet| kubelet.0["maxPods"].clone())
+    };
+    assert_eq!((pods("c-a"), pods("c-b"), pods("c")), (Some(10.into()), Some(20.into()), None));
 }
 
 #[test]
@@ -235,6 +264,7 @@ fn each_bad_input_gives_its_mistake_and_no_other() {
         ),
         (with("    metadata: {labels: {team: 'a b'}}"), &["10 spec.template.metadata.labels.team"]),
         (with("  limits: {cpu: '${NOPE}'}\n  weight: ${NOPE}"), &["10"]),
+        (with("  limits: {cpu: '${NOPE}Gi', memory: 'x${NOPE}'}"), &["10", "10 spec.limits.memory"]),
         (with("  limits: {cpu: '${NOPE}'}\n  weight: 101"), &["10", "11 spec.weight"]),
         (format!("{pool}---\n{pool}"), &["11 metadata.name"]),
         (pod("  nodeSelector: {'a b': c}"), &["6 spec.nodeSelector[a b]"]),
@@ -246,6 +276,13 @@ fn each_bad_input_gives_its_mistake_and_no_other() {
         ),
         (
             pod("").replace("{name: c}", "{name: c, resources: {requests: {cpu: 1 GHz}}}"),
+            &["5 spec.containers[0].resources.requests.cpu"],
+        ),
+        (
+            pod("").replace(
+                "{name: c}",
+                "{name: c, resources: {requests: {cpu: 2, memory: 1Gi}, limits: {cpu: 1500m, memory: 1024Mi}}}",
+            ),
             &["5 spec.containers[0].resources.requests.cpu"],
         ),
         (pod("").replace("{name: c}", "{name: c}, {name: c}"), &["5 spec.containers[1].name"]),

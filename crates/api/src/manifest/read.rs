@@ -1,9 +1,9 @@
 //! From files to manifests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{
-    InputError, Manifest, ReadOptions, check,
+    InputError, Manifest, ReadOptions, check, objects,
     parse::{self, Documents},
     tree::{Content, Node},
 };
@@ -27,7 +27,9 @@ pub fn read<N: AsRef<str>, T: AsRef<str>>(
     }
     errors.extend(duplicates(&manifests));
     if errors.is_empty() {
-        return Ok(manifests.into_iter().map(|(_, manifest)| manifest).collect());
+        let mut manifests = manifests.into_iter().map(|(_, manifest)| manifest).collect::<Vec<_>>();
+        objects::settle(&mut manifests);
+        return Ok(manifests);
     }
     errors.sort_by(|(a, x), (b, y)| (a, x.line, &x.field).cmp(&(b, y.line, &y.field)));
     Err(errors.into_iter().map(|(_, error)| error).collect())
@@ -54,14 +56,15 @@ impl File<'_> {
         for document in &documents {
             self.document(document);
         }
-        // What an unset variable leaves in its place is no mistake of its own.
-        let unset_lines: BTreeSet<usize> = marks.unset().values().flatten().copied().collect();
-        self.errors.retain(|error| !unset_lines.contains(&error.line));
+        self.errors.retain(|error| !marks.explains(error.line));
+        for error in &mut self.errors {
+            error.what = marks.as_written(&error.what);
+        }
         for (name, lines) in marks.unset() {
             let mut lines = lines.iter();
             let first = lines.next().copied().unwrap_or(1);
             let more: Vec<String> = lines.map(ToString::to_string).collect();
-            let also = if more.is_empty() { String::new() } else { format!(", used on lines {} too", more.join(", ")) };
+            let also = if more.is_empty() { String::new() } else { format!(", used on line {} too", more.join(", ")) };
             self.fail(
                 first,
                 "",

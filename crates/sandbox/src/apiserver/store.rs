@@ -35,6 +35,8 @@ pub struct State {
     by_uid: BTreeMap<String, (Rid, Key)>,
     /// Work of the garbage collector: what was removed or is being deleted.
     pub(super) garbage: VecDeque<super::gc::Garbage>,
+    /// When old events were last looked for.
+    pub(super) swept: Timestamp,
     subscribers: Vec<Subscriber>,
     limits: Limits,
     pods: Option<Rid>,
@@ -57,6 +59,7 @@ impl State {
             by_owner: BTreeMap::new(),
             by_uid: BTreeMap::new(),
             garbage: VecDeque::new(),
+            swept: Timestamp::UNIX_EPOCH,
             subscribers: Vec::new(),
             limits,
             pods,
