@@ -165,7 +165,7 @@ impl Checker<'_> {
         for (name, value) in &scenario.settings {
             let one = BTreeMap::from([(name.clone(), value.value.clone())]);
             for error in Settings::from_map(&one).err().into_iter().flatten() {
-                self.mistake(format!("settings.{name}"), value, error.problem, error.allowed);
+                self.mistake(format!("settings.{name}"), value, error.what, error.allowed);
             }
         }
     }
