@@ -12,12 +12,11 @@ use crate::resources::format_amount;
 
 /// The reason of a class, by its least demanding alternative.
 pub(crate) fn reason(context: &Context<'_>, class: &Class, limits: &[Limits], topology: Option<&str>) -> Reason {
-    match &class.refused {
-        Some(wrong) => match wrong.strip_suffix(" is not supported yet") {
+    if let Some(wrong) = &class.refused {
+        match wrong.strip_suffix(" is not supported yet") {
             Some(rule) => return Reason::Unsupported { rule: rule.to_owned() },
             None => return Reason::Invalid { problem: wrong.clone() },
-        },
-        None => {}
+        }
     }
     if context.pools.is_empty() {
         return Reason::NoNodePool;
