@@ -1,12 +1,11 @@
 //! `dovetail sandbox`: the world of a simulation, live: on real time, its API served on loopback.
 
-use std::rc::Rc;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use dovetail_core::clock::Clock;
+use dovetail_sandbox::apiserver::Listener;
 use dovetail_sandbox::clock::RealClock;
 use dovetail_sandbox::faults::FaultSettings;
-use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 use crate::cli::{LogFormat, SandboxArgs};
@@ -29,18 +28,19 @@ pub fn run(args: &SandboxArgs) -> Result<(), Failure> {
 }
 
 async fn live(args: &SandboxArgs, manifests: &[dovetail_api::manifest::Manifest]) -> Result<(), Failure> {
-    let listener = TcpListener::bind(("127.0.0.1", args.port))
-        .await
-        .map_err(|why| Failure::System(format!("--port {}: {why}", args.port)))?;
-    let address = listener.local_addr().map_err(|why| Failure::System(why.to_string()))?;
-    let endpoint = format!("http://{address}");
-    let kubeconfig = write_kubeconfig(args, &endpoint)?;
+    let world = World::new(config(args), Arc::new(RealClock::new()), Some(watcher(args)), |_| {})?;
+    let asked = SocketAddr::from(([127, 0, 0, 1], args.port));
+    let listener = Listener::bind(world.api.clone(), asked, None).await;
+    let listener = listener.map_err(|why| Failure::System(format!("--port {}: {why}", args.port)))?;
+    let address = listener.address().map_err(|why| Failure::System(why.to_string()))?;
+    let kubeconfig = write_kubeconfig(args, &format!("http://{address}"))?;
     say(args, &format!("kubeconfig: {kubeconfig}   (kubectl --kubeconfig {kubeconfig} get nodes)"));
     say(args, "prices of spot capacity are synthetic: they come from a model, not from AWS");
-
-    let world = Rc::new(World::new(config(args, endpoint), Arc::new(RealClock::new()) as Arc<dyn Clock>, Some(watcher(args)))?);
-    let served = dovetail_sandbox::apiserver::serve(world.api.clone(), listener);
-    tokio::task::spawn_local(served);
+    tokio::task::spawn_local(async move {
+        if let Err(why) = listener.serve().await {
+            eprintln!("dovetail: the Kubernetes API is no longer served: {why}");
+        }
+    });
     world.apply(manifests)?;
     world.start_replicas()?;
     tokio::signal::ctrl_c().await.map_err(|why| Failure::System(format!("Ctrl-C cannot be heard: {why}")))?;
@@ -48,7 +48,7 @@ async fn live(args: &SandboxArgs, manifests: &[dovetail_api::manifest::Manifest]
     Ok(())
 }
 
-fn config(args: &SandboxArgs, endpoint: String) -> WorldConfig {
+fn config(args: &SandboxArgs) -> WorldConfig {
     WorldConfig {
         region: args.region.clone(),
         cluster_name: args.cluster_name.clone(),
@@ -56,7 +56,8 @@ fn config(args: &SandboxArgs, endpoint: String) -> WorldConfig {
         replicas: args.replicas,
         settings: std::collections::BTreeMap::new(),
         faults: FaultSettings::default(),
-        endpoint: Some(endpoint),
+        nodes: Vec::new(),
+        endpoint: None,
     }
 }
 

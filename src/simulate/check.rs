@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use dovetail_actors::Settings;
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_cloud::shipped;
 use dovetail_sandbox::faults::{ApiServerFaults, Direction, Ec2Faults, FaultSettings, Service, SqsFaults};
+use dovetail_sandbox::cluster::NodesBeforehand;
+use k8s_openapi::api::core::v1::Taint;
 use serde_saphyr::Spanned;
 
 use super::scenario::{self, NodeGroup, Scenario, Step, duration, line};
@@ -28,7 +31,7 @@ pub struct Checked {
     /// Settings by name, feature gates folded in.
     pub settings: BTreeMap<String, String>,
     /// Nodes beforehand, zones filled in.
-    pub nodes: Vec<NodeGroup>,
+    pub nodes: Vec<NodesBeforehand>,
 }
 
 /// Looks at everything; all mistakes come together.
@@ -43,13 +46,29 @@ pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
         steps: checker.steps(&scenario.steps, until, catalogue.as_ref()),
         faults: checker.faults(&scenario.faults),
         settings: settings(scenario),
-        nodes: scenario.nodes.clone(),
+        nodes: scenario.nodes.iter().map(beforehand).collect(),
     };
     if let Some(catalogue) = &catalogue {
         checker.nodes(&scenario.nodes, catalogue);
     }
     checker.settings(scenario);
     if checker.mistakes.is_empty() { Ok(checked) } else { Err(checker.mistakes) }
+}
+
+/// Nodes beforehand as the sandbox takes them.
+fn beforehand(group: &NodeGroup) -> NodesBeforehand {
+    NodesBeforehand {
+        instance_type: group.instance_type.value.clone(),
+        zone: group.zone.as_ref().map(|zone| zone.value.clone()),
+        count: group.count,
+        capacity_type: group.capacity_type.as_ref().map_or_else(|| "on-demand".to_owned(), |kind| kind.value.clone()),
+        labels: group.labels.clone(),
+        taints: group.taints.iter().map(taint).collect(),
+    }
+}
+
+fn taint(taint: &scenario::Taint) -> Taint {
+    Taint { key: taint.key.clone(), value: taint.value.clone(), effect: taint.effect.clone(), time_added: None }
 }
 
 /// Settings by name; gates become Karpenter's `Name=true,…`.
@@ -145,7 +164,7 @@ impl Checker<'_> {
     fn settings(&mut self, scenario: &Scenario) {
         for (name, value) in &scenario.settings {
             let one = BTreeMap::from([(name.clone(), value.value.clone())]);
-            for error in dovetail_actors::settings::check(&one) {
+            for error in Settings::from_map(&one).err().into_iter().flatten() {
                 self.mistake(format!("settings.{name}"), value, error.what, error.allowed);
             }
         }

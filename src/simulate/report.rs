@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
-use dovetail_sandbox::region::{Instance, InstanceState};
+use dovetail_sandbox::region::Instance;
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -67,9 +67,9 @@ pub fn of(world: &World) -> Report {
     Report {
         virtual_seconds: seconds(now),
         pods: pods(world),
-        cost_per_hour: nodes.iter().map(|node| node.price_per_hour).sum(),
+        cost_per_hour: nodes.iter().map(|node| node.price_per_hour).fold(0.0, |sum, price| sum + price),
         nodes,
-        cost_total: instances.iter().map(|one| cost(one, now)).sum(),
+        cost_total: instances.iter().map(|one| cost(one, world.wall())).sum(),
         launched: instances.iter().filter(|one| !one.beforehand).count(),
         terminated: instances.iter().filter(|one| !one.beforehand && !one.state.is_alive()).count(),
         timeline: world.timeline.lines().iter().map(timeline_entry).collect(),
@@ -79,13 +79,9 @@ pub fn of(world: &World) -> Report {
 }
 
 /// What an instance has cost until now: paid by the second from its launch until it starts to go.
-fn cost(instance: &Instance, now: Duration) -> f64 {
-    let end = if instance.state == InstanceState::Pending || instance.state == InstanceState::Running {
-        now
-    } else {
-        instance.ended_after.unwrap_or(now)
-    };
-    instance.price * end.saturating_sub(instance.launched_after).as_secs_f64() / 3600.0
+fn cost(instance: &Instance, now: Timestamp) -> f64 {
+    let paid = instance.ended.unwrap_or(now).duration_since(instance.launched);
+    instance.price * paid.as_secs_f64() / 3600.0
 }
 
 fn timeline_entry(line: &Line) -> Map<String, Value> {
@@ -122,9 +118,9 @@ fn pods(world: &World) -> Pods {
 /// The control plane's latest word on each pod that it could not place.
 fn reasons(world: &World) -> BTreeMap<String, String> {
     let lines = world.timeline.lines();
-    let unplaced = lines.iter().filter(|line| line.event == dovetail_actors::story::UNSCHEDULABLE);
+    let unplaced = lines.iter().filter(|line| line.event == "unschedulable");
     unplaced
-        .filter_map(|line| Some((line.fields.get("pod")?.as_str()?.to_owned(), line.fields.get("reason")?.as_str()?.to_owned())))
+        .filter_map(|line| Some((line.fields.get("pod")?.as_str()?.to_owned(), line.fields.get("error")?.as_str()?.to_owned())))
         .collect()
 }
 

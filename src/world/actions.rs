@@ -120,6 +120,9 @@ fn resource(kind: &str) -> Gvr {
     }
 }
 
+/// How long before its end a spot instance is warned.
+const NOTICE: Duration = Duration::from_secs(120);
+
 const CLUSTER_WIDE: &[&str] = &["Node", "NodeClaim", "NodePool", "EC2NodeClass"];
 
 impl World {
@@ -181,7 +184,7 @@ impl World {
     }
 
     fn interrupt(&self, id: &str) -> Result<(), Failure> {
-        self.region.interrupt(id).map_err(|why| Failure::System(why.to_string()))
+        self.region.interrupt(id, NOTICE, false).map_err(|why| Failure::System(why.to_string()))
     }
 
     fn kill(self: &Rc<Self>, which: ReplicaRef, duration: Option<Duration>) -> Result<(), Failure> {

@@ -264,11 +264,11 @@ fn note(cx: &mut Cx<'_>, pools: &[Pool], outcome: &Outcome) {
     let refused = outcome.refused.iter().map(|(index, error)| {
         let spec = &pools[*index].spec;
         let zone = zone_of(cx.state, spec).unwrap_or_default();
-        Value::from(format!("{}/{zone}/{}: {}", spec.instance_type, spec.capacity.name(), error.code))
+        serde_json::json!({"code": error.code, "instanceType": spec.instance_type, "zone": zone, "capacityType": spec.capacity.name()})
     });
     let refused: Vec<Value> = refused.collect();
-    cx.notes.push(("launched", Value::Array(launched)));
-    cx.notes.push(("refused", Value::Array(refused)));
+    cx.notes.push(("instances", Value::Array(launched)));
+    cx.notes.push(("errors", Value::Array(refused)));
 }
 
 fn pool_xml(pool: &Pool, xml: &mut Xml) {

@@ -81,10 +81,16 @@ impl Region {
     }
 
     fn note(&self, who: &Caller, call: &Call, result: &str, notes: Vec<(&'static str, Value)>) {
-        let mut fields = vec![("action", Value::from(&*call.action)), ("params", call.brief())];
-        fields.push(("result", Value::from(result)));
-        fields.extend(notes);
-        self.shared.log.append(call.api.name(), who, fields);
+        let result_of_call: serde_json::Map<String, Value> =
+            notes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let fields = [
+            ("service", Value::from(call.api.name())),
+            ("action", Value::from(&*call.action)),
+            ("parameters", call.brief()),
+            ("code", Value::from(result)),
+            ("result", Value::Object(result_of_call)),
+        ];
+        self.shared.log.append("aws", who, fields);
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
 
 use super::error::AwsError;
 use super::filters::Tags;
@@ -277,6 +276,8 @@ impl Cx<'_> {
             detailed_monitoring: spec.detailed_monitoring,
             visible_from: self.now + self.faults.consistency_lag(),
             interrupted_at: None,
+            beforehand: self.state.placing,
+            ended: None,
             id,
         })
     }
@@ -296,7 +297,9 @@ impl Region {
                 reason: error.to_string(),
             };
             let (spec, ready) = cx.placed(placement).map_err(refuse)?;
+            cx.state.placing = true;
             let ids = cx.launch(&spec, &ready, None, 1);
+            cx.state.placing = false;
             let id = ids.first().cloned().unwrap_or_default();
             cx.come_up_now(&id);
             let no_address = || refuse(AwsError::new("InsufficientFreeAddressesInSubnet", "no address is free"));
@@ -352,6 +355,5 @@ impl Cx<'_> {
             instance.visible_from = self.now;
         }
         self.come_up(id);
-        self.log_instance(id, "placed", &[("beforehand", Value::from(true))]);
     }
 }

@@ -108,7 +108,11 @@ impl Cx<'_> {
         match due {
             Due::Runs(id) => self.come_up(&id),
             Due::Terminates(id) => self.terminated(&id),
-            Due::Forgotten(id) => drop(self.state.instances.remove(&id)),
+            Due::Forgotten(id) => {
+                if let Some(instance) = self.state.instances.remove(&id) {
+                    self.state.forgotten.insert(id, instance);
+                }
+            }
             Due::Reclaimed(id) => self.reclaim(&id),
             Due::Tagged(resource, key, value) => self.apply_tag(&resource, &key, value),
         }
@@ -156,6 +160,9 @@ impl Cx<'_> {
     fn enter(&mut self, id: &str, state: InstanceState) {
         if let Some(instance) = self.state.instances.get_mut(id) {
             instance.state = state;
+            if !state.is_alive() && instance.ended.is_none() {
+                instance.ended = Some(self.wall);
+            }
             self.tell_state(id);
         }
     }
@@ -175,12 +182,14 @@ impl Cx<'_> {
         let Some(i) = self.state.instances.get(id) else { return };
         let mut fields = vec![
             ("id", Value::from(id)),
-            ("state", Value::from(state)),
+            ("change", Value::from(state)),
             ("instanceType", Value::from(&*i.instance_type)),
             ("zone", Value::from(&*i.zone)),
             ("capacityType", Value::from(i.capacity_type.name())),
             ("pricePerHour", Value::from(i.price)),
             ("hostname", Value::from(&*i.hostname)),
+            ("beforehand", Value::from(i.beforehand)),
+            ("synthetic", Value::from(i.capacity_type == CapacityType::Spot)),
             ("token", i.client_token.clone().map_or(Value::Null, Value::from)),
         ];
         if let Some((code, _)) = &i.state_reason {
