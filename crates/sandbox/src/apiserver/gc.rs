@@ -35,8 +35,12 @@ impl State {
         }
     }
 
-    /// Does all that the collector has to do.
+    /// Does all that the collector has to do. What its own deletions add is taken up by the same loop, not by one
+    /// within it: a namespace of thousands must not need as deep a stack.
     pub fn collect(&mut self) {
+        if std::mem::replace(&mut self.collecting, true) {
+            return;
+        }
         while let Some(next) = self.garbage.pop_front() {
             match next {
                 Garbage::Gone(uid) => {
@@ -49,6 +53,7 @@ impl State {
                 Garbage::Content(rid, namespace) => self.check_containers(rid, &namespace),
             }
         }
+        self.collecting = false;
     }
 
     /// Deletes an object whose owners are all gone, or drops the references to those that are.
