@@ -11,14 +11,20 @@ use serde_json::{Value, json};
 /// Fields of an object that the log shows: enough to recompute the report, and no more.
 const SHOWN: [&str; 4] = ["metadata", "spec", "status", "target"];
 
-/// Notes a write. Reads are not noted.
-pub fn note(server: &ApiServer, who: &Caller, parts: &Parts, body: &Bytes, reply: &Reply) {
+/// Notes a write, also one whose answer is lost. Reads and dry runs are not noted.
+pub fn note(server: &ApiServer, who: &Caller, parts: &Parts, body: &Bytes, reply: &Reply, lost: bool) {
     let Some(log) = &server.settings().log else { return };
     let Some(verb) = verb(&parts.method) else { return };
     let Some(path) = Path::parse(parts.uri.path()) else { return };
+    if parts.uri.query().is_some_and(|query| query.contains("dryRun=All")) {
+        return;
+    }
     let Reply::Json(code, answer, _) = reply else { return };
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
-    lease_term(log, who, &path, *code, &answer);
+    // A holder that does not learn of it does not act in the new term.
+    if !lost {
+        lease_term(log, who, &path, *code, &answer);
+    }
     let name = path.name.clone().or_else(|| answer["metadata"]["name"].as_str().map(str::to_owned)).unwrap_or_default();
     let or_null = |text: &str| if text.is_empty() { Value::Null } else { json!(text) };
     let mut fields = vec![
@@ -37,6 +43,9 @@ pub fn note(server: &ApiServer, who: &Caller, parts: &Parts, body: &Bytes, reply
     }
     if path.resource == "nodeclaims" && *code < 300 {
         fields.push(("claim", claim(server, &name)));
+    }
+    if lost {
+        fields.push(("answerLost", json!(true)));
     }
     fields.push(("sent", sent(body)));
     log.append("api", who, fields);

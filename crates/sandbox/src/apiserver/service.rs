@@ -79,15 +79,21 @@ impl KubeService {
                 self.answer(parts, body, Some(&error))
             }
             Outcome::LoseAnswer => {
-                drop(self.answer(parts, body, None)?);
+                self.unanswered(parts, body);
                 Err(io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by peer"))
             }
             Outcome::SwallowAnswer => {
-                drop(self.answer(parts, body, None)?);
+                self.unanswered(parts, body);
                 self.no_answer().await
             }
             Outcome::Unreachable => self.no_answer().await,
         }
+    }
+
+    /// Carries a request out; nobody hears of it.
+    fn unanswered(&self, parts: &Parts, body: &Bytes) {
+        let reply = handler::handle(&self.server, &self.who.name, parts, body);
+        super::audit::note(&self.server, &self.who, parts, body, &reply, true);
     }
 
     async fn no_answer(&self) -> io::Result<Response<Body>> {
@@ -118,7 +124,7 @@ impl KubeService {
         match refuse {
             Some(error) => {
                 let reply = handler::refused(error);
-                super::audit::note(&self.server, &self.who, parts, body, &reply);
+                super::audit::note(&self.server, &self.who, parts, body, &reply, false);
                 self.respond(reply, error.refusal().retry_after, None)
             }
             None => self.answer_until(parts, body, None),
@@ -127,7 +133,7 @@ impl KubeService {
 
     fn answer_until(&self, parts: &Parts, body: &Bytes, cut: Option<Duration>) -> io::Result<Response<Body>> {
         let reply = handler::handle(&self.server, &self.who.name, parts, body);
-        super::audit::note(&self.server, &self.who, parts, body, &reply);
+        super::audit::note(&self.server, &self.who, parts, body, &reply, false);
         self.respond(reply, None, cut)
     }
 

@@ -90,8 +90,21 @@ async fn the_log_has_each_write_and_the_term_of_the_one_who_holds_the_lease() {
     assert_eq!(entries.len(), 3);
     assert_eq!((entries[1].kind.as_str(), entries[1].replica, entries[1].term), ("api", Some(2), Some(7)));
     assert_eq!(
-        (field(1, "verb"), field(1, "resource"), field(1, "object"), field(1, "code")),
-        (json!("create"), json!("pods"), json!("default/a"), json!(201))
+        (field(1, "verb"), field(1, "resource"), field(1, "namespace"), field(1, "name"), field(1, "code")),
+        (json!("create"), json!("pods"), json!("default"), json!("a"), json!(201))
     );
     assert_eq!((field(2, "code"), field(2, "reason")), (json!(409), json!("AlreadyExists")));
+    assert_eq!(field(1, "answerLost"), json!(null));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_tells_a_lost_answer_and_leaves_out_what_was_only_tried() {
+    let (server, faults, log) = faulty();
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    replica(&server, 0).create(&dry, &pod("a")).await.unwrap();
+    assert!(log.is_empty());
+    faults.change(|s| s.api_server.timeout_rate = 1.0);
+    assert!(replica(&server, 0).create(&PostParams::default(), &pod("a")).await.is_err());
+    assert_eq!(log.entries()[0].field("answerLost"), Some(&json!(true)));
+    assert!(server.get(&PODS, "default", "a").is_some());
 }
