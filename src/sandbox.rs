@@ -10,15 +10,17 @@ use tokio::task::LocalSet;
 
 use crate::cli::{LogFormat, SandboxArgs};
 use crate::input::{Failure, Mistake, environment};
-use crate::story;
 use crate::manifests::read_manifests;
+use crate::story;
 use crate::world::{Line, Watcher, World, WorldConfig};
 
 /// Runs until Ctrl-C.
 pub fn run(args: &SandboxArgs) -> Result<(), Failure> {
     if dovetail_cloud::shipped::catalogue(&args.region).types.is_empty() {
         let what = format!("unknown region {:?}", args.region);
-        return Err(Mistake::of_file("--region", what).allowing(dovetail_cloud::shipped::regions().collect::<Vec<_>>().join(", ")).into());
+        return Err(Mistake::of_file("--region", what)
+            .allowing(dovetail_cloud::shipped::regions().collect::<Vec<_>>().join(", "))
+            .into());
     }
     let env = environment(&args.environment.env, &args.environment.env_file)?;
     let manifests = read_manifests(&args.manifests, &env, &args.cluster_name)?;
@@ -87,6 +89,7 @@ fn write_kubeconfig(args: &SandboxArgs, endpoint: &str) -> Result<String, Failur
         "apiVersion: v1\nkind: Config\nclusters:\n- name: {name}\n  cluster: {{server: \"{endpoint}\"}}\ncontexts:\n- name: {name}\n  \
          context: {{cluster: {name}, user: {name}}}\ncurrent-context: {name}\nusers:\n- name: {name}\n  user: {{}}\n"
     );
-    std::fs::write(&path, text).map_err(|why| Failure::System(format!("{}: {}", path.display(), crate::input::describe(&why))))?;
+    std::fs::write(&path, text)
+        .map_err(|why| Failure::System(format!("{}: {}", path.display(), crate::input::describe(&why))))?;
     Ok(path.display().to_string())
 }

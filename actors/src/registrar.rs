@@ -211,7 +211,13 @@ impl Handler<Observe> for Registrar {
 impl Registrar {
     /// A pod of a plan is bound or gone; the last bound one is told of.
     fn settle(&mut self, uid: &str, node: Option<&str>) {
-        let Some((target, plan)) = self.plans.iter_mut().find(|(_, plan)| plan.waiting.contains(uid)) else { return };
+        let planned = self.plans.iter().find(|(_, plan)| plan.waiting.contains(uid)).map(|(target, _)| target.clone());
+        let Some(planned) = planned else { return };
+        let target = node.map_or(planned.clone(), |node| self.plan_of(node, &planned));
+        if target != planned {
+            self.swap(uid, &planned, &target);
+        }
+        let Some(plan) = self.plans.get_mut(&target) else { return };
         plan.waiting.remove(uid);
         if let Some(node) = node {
             plan.bound += 1;
@@ -220,13 +226,30 @@ impl Registrar {
         if !plan.waiting.is_empty() {
             return;
         }
-        let target = target.clone();
         let Some(plan) = self.plans.remove(&target).filter(|plan| plan.bound > 0) else { return };
         let node_claim = match &target {
             Target::Claim(name) => name.clone(),
             Target::Node(name) => self.claim_on(name).unwrap_or_default(),
         };
         self.desk.tell_in(Story::Bound { pods: plan.bound, node: plan.node, node_claim }, plan.trace);
+    }
+
+    /// The plan for a node, or else the pod's own.
+    fn plan_of(&self, node: &str, own: &Target) -> Target {
+        let by_claim = self.claim_on(node).map(Target::Claim);
+        let mut known = by_claim.into_iter().chain([Target::Node(node.to_owned())]);
+        known.find(|target| self.plans.contains_key(target)).unwrap_or_else(|| own.clone())
+    }
+
+    /// kube-scheduler has put a pod of one plan in the place of another plan's: their pods change plans.
+    fn swap(&mut self, uid: &str, from: &Target, to: &Target) {
+        let Some(other) = self.plans.get(to).and_then(|plan| plan.waiting.first().cloned()) else { return };
+        for (target, leaves, comes) in [(from, uid, other.as_str()), (to, other.as_str(), uid)] {
+            if let Some(plan) = self.plans.get_mut(target) {
+                plan.waiting.remove(leaves);
+                plan.waiting.insert(comes.to_owned());
+            }
+        }
     }
 
     fn claim_on(&self, node: &str) -> Option<String> {

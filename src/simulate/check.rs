@@ -6,8 +6,8 @@ use std::time::Duration;
 use dovetail_actors::Settings;
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_cloud::shipped;
-use dovetail_sandbox::faults::{ApiServerFaults, Direction, Ec2Faults, FaultSettings, Service, SqsFaults};
 use dovetail_sandbox::cluster::NodesBeforehand;
+use dovetail_sandbox::faults::{ApiServerFaults, Direction, Ec2Faults, FaultSettings, Service, SqsFaults};
 use k8s_openapi::api::core::v1::Taint;
 use serde_saphyr::Spanned;
 
@@ -92,7 +92,13 @@ impl Checker<'_> {
         result.map_err(|mistake| self.mistakes.push(mistake)).ok()
     }
 
-    fn mistake<T>(&mut self, field: impl Into<String>, at: &Spanned<T>, what: impl Into<String>, allowed: impl Into<String>) {
+    fn mistake<T>(
+        &mut self,
+        field: impl Into<String>,
+        at: &Spanned<T>,
+        what: impl Into<String>,
+        allowed: impl Into<String>,
+    ) {
         self.mistakes.push(Mistake {
             file: self.path.to_owned(),
             line: line(at),
@@ -105,7 +111,12 @@ impl Checker<'_> {
     fn catalogue(&mut self, region: &Spanned<String>) -> Option<Catalogue> {
         let catalogue = shipped::catalogue(&region.value);
         if catalogue.types.is_empty() || catalogue.zones.is_empty() {
-            self.mistake("region", region, format!("unknown region {:?}", region.value), shipped::regions().collect::<Vec<_>>().join(", "));
+            self.mistake(
+                "region",
+                region,
+                format!("unknown region {:?}", region.value),
+                shipped::regions().collect::<Vec<_>>().join(", "),
+            );
             return None;
         }
         Some(catalogue)
@@ -205,7 +216,12 @@ impl Checker<'_> {
         for glob in globs {
             if glob.value.split('/').count() != 3 {
                 let what = format!("{:?} is no type/zone/capacityType", glob.value);
-                self.mistake("faults.ec2.insufficientCapacity", glob, what, "three globs, such as m5.*/us-east-1a/spot");
+                self.mistake(
+                    "faults.ec2.insufficientCapacity",
+                    glob,
+                    what,
+                    "three globs, such as m5.*/us-east-1a/spot",
+                );
             }
         }
         globs.iter().map(|glob| glob.value.clone()).collect()
@@ -218,7 +234,8 @@ impl Checker<'_> {
             let field = format!("steps[{index}]");
             if let Some(at) = self.keep(duration(self.path, &format!("{field}.at"), &step.at)) {
                 if at < before {
-                    let what = format!("{} is in the past: the step before is at {}s", step.at.value, before.as_secs_f64());
+                    let what =
+                        format!("{} is in the past: the step before is at {}s", step.at.value, before.as_secs_f64());
                     self.mistake(format!("{field}.at"), &step.at, what, "steps in the order of their times");
                 } else if at > until {
                     let what = format!("{} comes after the end of the run", step.at.value);
@@ -272,7 +289,8 @@ impl Checker<'_> {
             if let Some(catalogue) = catalogue {
                 self.zone(&format!("{field}.zoneDown.zone"), &down.zone, catalogue);
             }
-            let duration = down.duration.as_ref().map(|text| duration(self.path, &format!("{field}.zoneDown.for"), text));
+            let duration =
+                down.duration.as_ref().map(|text| duration(self.path, &format!("{field}.zoneDown.for"), text));
             let duration = duration.and_then(|result| self.keep(result));
             found.push(Action::ZoneDown { zone: down.zone.value.clone(), duration });
         }
@@ -305,13 +323,23 @@ impl Checker<'_> {
             }
             (None, Some(node)) => Some(Action::InterruptNode { node: node.clone() }),
             _ => {
-                self.mistake(format!("{field}.interrupt"), &step.at, "says not which", "either spot: 25% or node: NAME");
+                self.mistake(
+                    format!("{field}.interrupt"),
+                    &step.at,
+                    "says not which",
+                    "either spot: 25% or node: NAME",
+                );
                 None
             }
         }
     }
 
-    fn outage(&mut self, field: &str, replica: &Spanned<String>, time: Option<&Spanned<String>>) -> Option<(ReplicaRef, Option<Duration>)> {
+    fn outage(
+        &mut self,
+        field: &str,
+        replica: &Spanned<String>,
+        time: Option<&Spanned<String>>,
+    ) -> Option<(ReplicaRef, Option<Duration>)> {
         let which = match replica.value.as_str() {
             "leader" => ReplicaRef::Leader,
             text => match text.parse() {
@@ -339,7 +367,12 @@ impl Checker<'_> {
                 "ec2" => from.push(Service::Ec2),
                 "sqs" => from.push(Service::Sqs),
                 other => {
-                    self.mistake(format!("{field}.partition.from"), name, format!("unknown service {other:?}"), "apiServer, ec2, sqs");
+                    self.mistake(
+                        format!("{field}.partition.from"),
+                        name,
+                        format!("unknown service {other:?}"),
+                        "apiServer, ec2, sqs",
+                    );
                 }
             }
         }
@@ -351,7 +384,12 @@ impl Checker<'_> {
             Some((_, "in")) => Direction::In,
             Some((_, "out")) => Direction::Out,
             Some((text, other)) => {
-                self.mistake(format!("{field}.partition.direction"), text, format!("unknown direction {other:?}"), "in, out, both");
+                self.mistake(
+                    format!("{field}.partition.direction"),
+                    text,
+                    format!("unknown direction {other:?}"),
+                    "in, out, both",
+                );
                 Direction::Both
             }
         };

@@ -20,8 +20,8 @@ use tokio::task::LocalSet;
 
 use crate::cli::SimulateArgs;
 use crate::input::{Failure, Mistake, environment};
-use crate::story;
 use crate::manifests::read_manifests;
+use crate::story;
 use crate::world::{World, WorldConfig, virtual_clock};
 use check::Checked;
 use report::Report;

@@ -120,7 +120,9 @@ fn reasons(world: &World) -> BTreeMap<String, String> {
     let lines = world.timeline.lines();
     let unplaced = lines.iter().filter(|line| line.event == "unschedulable");
     unplaced
-        .filter_map(|line| Some((line.fields.get("pod")?.as_str()?.to_owned(), line.fields.get("error")?.as_str()?.to_owned())))
+        .filter_map(|line| {
+            Some((line.fields.get("pod")?.as_str()?.to_owned(), line.fields.get("error")?.as_str()?.to_owned()))
+        })
         .collect()
 }
 
@@ -146,13 +148,16 @@ fn nodes(world: &World, instances: &[Instance]) -> Vec<Node> {
 
 fn one_node(node: &Value, instances: &BTreeMap<String, &Instance>, pods_on: &BTreeMap<String, usize>) -> Node {
     let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let labels: BTreeMap<String, String> = serde_json::from_value(node["metadata"]["labels"].clone()).unwrap_or_default();
+    let labels: BTreeMap<String, String> =
+        serde_json::from_value(node["metadata"]["labels"].clone()).unwrap_or_default();
     let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
     let instance = node["spec"]["providerID"].as_str().and_then(|id| instances.get(id).copied());
     Node {
-        instance_type: instance.map_or_else(|| label("node.kubernetes.io/instance-type"), |one| one.instance_type.clone()),
+        instance_type: instance
+            .map_or_else(|| label("node.kubernetes.io/instance-type"), |one| one.instance_type.clone()),
         zone: instance.map_or_else(|| label("topology.kubernetes.io/zone"), |one| one.zone.clone()),
-        capacity_type: instance.map_or_else(|| label("karpenter.sh/capacity-type"), |one| one.capacity_type.name().to_owned()),
+        capacity_type: instance
+            .map_or_else(|| label("karpenter.sh/capacity-type"), |one| one.capacity_type.name().to_owned()),
         price_per_hour: instance.map_or(0.0, |one| one.price),
         pods: pods_on.get(&name).copied().unwrap_or(0),
         beforehand: instance.is_none_or(|one| one.beforehand),
@@ -163,7 +168,11 @@ fn one_node(node: &Value, instances: &BTreeMap<String, &Instance>, pods_on: &BTr
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nafter {} s of virtual time: {} of {} pods bound", self.virtual_seconds, self.pods.bound, self.pods.total)?;
+        writeln!(
+            f,
+            "\nafter {} s of virtual time: {} of {} pods bound",
+            self.virtual_seconds, self.pods.bound, self.pods.total
+        )?;
         for (name, reason) in &self.pods.pending {
             writeln!(f, "  pending: {name}: {reason}")?;
         }
@@ -175,7 +184,11 @@ impl fmt::Display for Report {
                 node.name, node.instance_type, node.zone, node.capacity_type, node.price_per_hour, node.pods
             )?;
         }
-        writeln!(f, "${:.4} an hour now, ${:.4} since the start (spot prices are synthetic)", self.cost_per_hour, self.cost_total)?;
+        writeln!(
+            f,
+            "${:.4} an hour now, ${:.4} since the start (spot prices are synthetic)",
+            self.cost_per_hour, self.cost_total
+        )?;
         writeln!(f, "{} instances launched, {} terminated", self.launched, self.terminated)?;
         write!(f, "{} invariants checked", self.invariants.checked)?;
         if self.invariants.violations.is_empty() {

@@ -74,7 +74,10 @@ impl Replica {
         let mut settings = around.config.settings.clone();
         settings.entry("CLUSTER_NAME".to_owned()).or_insert_with(|| around.config.cluster_name.clone());
         let settings = Settings::from_map(&settings).map_err(|errors| {
-            let told = errors.into_iter().map(|error| Mistake::of_file(error.name, format!("{} (given {:?})", error.what, error.value)).allowing(error.allowed));
+            let told = errors.into_iter().map(|error| {
+                Mistake::of_file(error.name, format!("{} (given {:?})", error.what, error.value))
+                    .allowing(error.allowed)
+            });
             Failure::Input(told.collect())
         })?;
         self.starts.set(self.starts.get() + 1);
