@@ -24,7 +24,7 @@ impl Backoff {
 
     /// For calls to the cloud.
     pub fn cloud(rng: fastrand::Rng) -> Self {
-        Self::new(Duration::from_millis(500), Duration::from_secs(20), rng)
+        Self::new(Duration::from_millis(500), Duration::from_secs(10), rng)
     }
 
     /// The next pause.

@@ -14,8 +14,9 @@ use dovetail_cloud::catalogue::{Catalogue as Offers, Zone};
 use dovetail_cloud::node_class::subnet_views;
 use dovetail_cloud::resolve::{self, NodeClassView};
 use dovetail_cloud::unavailable::UnavailableOfferings;
-use dovetail_cloud::{Cloud, CloudError};
+use dovetail_cloud::{Cloud, CloudError, shipped};
 use dovetail_core::InstanceType;
+use futures::future::{join, join3};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -26,6 +27,8 @@ use crate::story::Story;
 
 /// Types and prices are read again this often (aws spec 6).
 const REFRESH: Duration = Duration::from_secs(12 * 3600);
+/// Prices are waited for this long before those shipped are taken for the time being.
+const PRICES_SOON: Duration = Duration::from_secs(10);
 /// What is unavailable is looked through this often (aws spec 3.6).
 const SWEEP: Duration = Duration::from_secs(10);
 
@@ -69,6 +72,23 @@ impl Actor for Catalogue {
                 catalogue.world_changed();
             }
         });
+    }
+}
+
+/// The catalogue has been read.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Read(Offers);
+
+impl Handler<Read> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, Read(offers): Read, _: &mut Self::Context) {
+        let offerings = offers.offered.values().map(BTreeSet::len).sum();
+        self.desk.tell(Story::CatalogueRead { instance_types: offers.types.len(), offerings });
+        self.reads += 1;
+        self.offers = Some(Arc::new(offers));
+        self.world_changed();
     }
 }
 
@@ -137,14 +157,8 @@ impl Catalogue {
     }
 
     fn read(&mut self, ctx: &mut Context<Self>) {
-        let reading = read(self.cloud.clone(), self.desk.clone()).into_actor(self);
-        ctx.spawn(reading.map(|offers, catalogue, _| {
-            let offerings = offers.offered.values().map(BTreeSet::len).sum();
-            catalogue.desk.tell(Story::CatalogueRead { instance_types: offers.types.len(), offerings });
-            catalogue.reads += 1;
-            catalogue.offers = Some(Arc::new(offers));
-            catalogue.world_changed();
-        }));
+        let this = ctx.address();
+        ctx.spawn(read(self.cloud.clone(), self.desk.clone(), this).into_actor(self));
     }
 
     /// A class's instance types, kept as long as nothing that they depend on changes.
@@ -190,21 +204,31 @@ impl Catalogue {
     }
 }
 
-/// Reads everything, however long it takes.
-async fn read(cloud: Arc<dyn Cloud>, desk: Desk) -> Offers {
-    let types = patiently(&desk, || cloud.instance_types()).await;
-    let offered = patiently(&desk, || cloud.offerings()).await;
-    let on_demand = patiently(&desk, || cloud.on_demand_prices()).await;
-    let spot = patiently(&desk, || cloud.spot_prices()).await;
+/// Reads everything, however long it takes. Prices that do not come soon are taken from those shipped until they do.
+async fn read(cloud: Arc<dyn Cloud>, desk: Desk, to: Addr<Catalogue>) {
+    let types = patiently(&desk, || cloud.instance_types());
+    let offered = patiently(&desk, || cloud.offerings());
+    let prices = join(patiently(&desk, || cloud.on_demand_prices()), patiently(&desk, || cloud.spot_prices()));
+    let mut prices = Box::pin(prices);
+    let soon = tokio::time::timeout(PRICES_SOON, &mut prices);
+    let (types, offered, soon) = join3(types, offered, soon).await;
     let zones: BTreeSet<_> = offered.values().flatten().cloned().collect();
-    Offers {
+    let mut offers = Offers {
         region: cloud.region().to_owned(),
         zones: zones.into_iter().map(|name| Zone { name, id: String::new() }).collect(),
         types: types.into_iter().map(Arc::new).collect(),
         offered,
-        on_demand,
-        spot,
+        ..Offers::default()
+    };
+    if let Ok((on_demand, spot)) = soon {
+        (offers.on_demand, offers.spot) = (on_demand, spot);
+        return to.do_send(Read(offers));
     }
+    let shipped = shipped::catalogue(cloud.region());
+    (offers.on_demand, offers.spot) = (shipped.on_demand, shipped.spot);
+    to.do_send(Read(offers.clone()));
+    (offers.on_demand, offers.spot) = prices.await;
+    to.do_send(Read(offers));
 }
 
 /// Repeats a read until it succeeds; said once.

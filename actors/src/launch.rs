@@ -282,10 +282,7 @@ impl Launching {
 
     async fn finish(&self, claim: NodeClaim, outcome: Attempt) -> Result<End, End> {
         let (instance, hostname) = match outcome {
-            Attempt::Launched(instance) => {
-                let known = self.links.cloud.instance(&instance.id).await.ok().flatten();
-                (instance, known.map(|known| known.private_dns_name).unwrap_or_default())
-            }
+            Attempt::Launched(instance) => (instance, String::new()),
             Attempt::Found(found) => {
                 let (node_claim, instance) = (claim.name_any(), found.id.clone());
                 self.desk.tell_in(Story::Adopted { node_claim, instance }, self.trace);
@@ -298,6 +295,7 @@ impl Launching {
         let facts = launch_facts::facts(&instance, &types);
         match self.write_instance(claim, &facts).await {
             Ok(claim) => {
+                let hostname = if hostname.is_empty() { self.hostname(&instance.id).await } else { hostname };
                 self.tell_launched(&claim, &instance, hostname, &facts);
                 Ok(launched(&claim))
             }
@@ -308,6 +306,17 @@ impl Launching {
                 Err(error.into())
             }
         }
+    }
+
+    /// The name that the instance's node will have; empty when the cloud does not say soon.
+    async fn hostname(&self, id: &str) -> String {
+        for _ in 0..3 {
+            match self.links.cloud.instance(id).await {
+                Ok(Some(known)) if !known.private_dns_name.is_empty() => return known.private_dns_name,
+                _ => tokio::time::sleep(LOOK).await,
+            }
+        }
+        String::new()
     }
 
     async fn write_instance(&self, claim: NodeClaim, facts: &Facts) -> Result<NodeClaim, CallError> {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::names::annotations;
-use dovetail_core::lease::{Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite};
+use dovetail_core::lease::{Deposition, Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
@@ -23,6 +23,8 @@ use crate::tenure::Tenure;
 
 /// Longest wait for one answer: two of them and a pause fit into the deadline.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// Pause after a call that failed: a renewal is not to wait for its turn while the deadline comes nearer.
+const AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// Pause between two looks at whether claims are known yet.
 const SOON: Duration = Duration::from_millis(50);
 
@@ -115,21 +117,22 @@ impl Leader {
         if self.released {
             return;
         }
+        let pause = if matches!(input, LeaseInput::Failed) { AFTER_FAILURE } else { self.settings.retry };
         match self.election.step(input, self.desk.now()) {
             LeaseOutput::Write(write) => self.write(write, ctx),
             LeaseOutput::Wait => {
                 self.extend(ctx);
-                self.look_later(ctx);
+                self.look_in(pause, ctx);
             }
             LeaseOutput::Elected { term } => {
                 let until = self.election.leads().map_or(Duration::ZERO, |(_, until)| until);
                 self.lead(Tenure::new(Term(term), until, self.desk.clock()));
                 self.watch_deadline(ctx);
-                self.look_later(ctx);
+                self.look_in(pause, ctx);
             }
             LeaseOutput::Deposed { term, why } => {
-                self.depose(term, &format!("{why:?}"));
-                self.look_later(ctx);
+                self.depose(term, why);
+                self.look_in(pause, ctx);
             }
         }
         self.tell_holder();
@@ -143,7 +146,12 @@ impl Leader {
         self.control_plane.do_send(Elected { tenure });
     }
 
-    fn depose(&mut self, term: u64, why: &str) {
+    fn depose(&mut self, term: u64, why: Deposition) {
+        let why = match why {
+            Deposition::NotRenewed => "the lease could not be renewed in time",
+            Deposition::Taken => "the lease is another's, or of another term",
+            Deposition::Missing => "the lease is gone",
+        };
         if let Some(tenure) = self.tenure.take() {
             tenure.end();
         }
@@ -164,13 +172,13 @@ impl Leader {
         let left = until.saturating_sub(self.desk.now()).max(Duration::from_millis(1));
         ctx.run_later(left, |leader, _| {
             if let LeaseOutput::Deposed { term, why } = leader.election.step(LeaseInput::Time, leader.desk.now()) {
-                leader.depose(term, &format!("{why:?}"));
+                leader.depose(term, why);
             }
         });
     }
 
-    fn look_later(&mut self, ctx: &mut Context<Self>) {
-        ctx.run_later(self.settings.retry, |leader, ctx| leader.look(ctx));
+    fn look_in(&mut self, pause: Duration, ctx: &mut Context<Self>) {
+        ctx.run_later(pause, |leader, ctx| leader.look(ctx));
     }
 
     fn write(&mut self, order: LeaseWrite, ctx: &mut Context<Self>) {
@@ -209,31 +217,24 @@ async fn read(api: Api<Lease>, name: String, cluster: Addr<ClusterWatcher>) -> (
 
 async fn write(api: Api<Lease>, desk: Desk, settings: LeaseSettings, order: LeaseWrite) -> Option<LeaseView> {
     let name = desk.settings.lease_name.clone();
-    let now = Some(MicroTime(desk.wall()));
+    let now = MicroTime(desk.wall());
     let spec = LeaseSpec {
         holder_identity: Some(desk.identity.to_string()),
         lease_transitions: i32::try_from(order.term).ok(),
         lease_duration_seconds: i32::try_from(settings.duration.as_secs()).ok(),
-        renew_time: now.clone(),
-        acquire_time: now,
+        renew_time: Some(now.clone()),
+        // A renewal leaves the time of acquisition as it is.
+        acquire_time: order.acquires.then_some(now),
         ..LeaseSpec::default()
     };
     let meta =
         ObjectMeta { name: Some(name.clone()), resource_version: order.resource_version, ..ObjectMeta::default() };
-    let mut lease = Lease { metadata: meta, spec: Some(spec) };
-    let params = PostParams::default();
+    let lease = Lease { metadata: meta, spec: Some(spec) };
     let writing = async {
         if lease.metadata.resource_version.is_none() {
-            return api.create(&params, &lease).await;
+            return api.create(&PostParams::default(), &lease).await;
         }
-        if !order.acquires {
-            // The time of acquisition stays; the version makes sure that it is still the same Lease.
-            let there = api.get(&name).await?;
-            if let Some(spec) = &mut lease.spec {
-                spec.acquire_time = there.spec.and_then(|spec| spec.acquire_time);
-            }
-        }
-        api.replace(&name, &params, &lease).await
+        api.patch(&name, &PatchParams::default(), &Patch::Merge(&lease)).await
     };
     tokio::time::timeout(PATIENCE, writing).await.ok()?.ok().as_ref().map(view)
 }

@@ -34,6 +34,7 @@ mod launch_facts;
 mod nodes;
 mod plan;
 mod pools;
+mod register;
 mod tenure;
 mod watch;
 

@@ -28,6 +28,9 @@ use crate::story::Story;
 /// A class is resolved again this often (aws spec 6).
 const REFRESH: Duration = Duration::from_secs(60);
 
+/// How often a class is resolved in a row when calls fail.
+const DOUBTS: u32 = 6;
+
 /// See the module.
 pub struct NodeClassActor {
     desk: Desk,
@@ -214,21 +217,39 @@ async fn resolve(
 ) -> Result<EC2NodeClass, CallError> {
     let mut backoff = Backoff::cloud(desk.rng(&class.name_any()));
     let found = loop {
-        match cloud.resolve_node_class(&class).await {
-            Ok(found) => break found,
-            Err(error) => {
-                let pause = backoff.pause();
-                if backoff.failures() == 1 {
-                    desk.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
-                }
-                if !calls.may_act() {
-                    return Err(CallError::Deposed);
-                }
-                tokio::time::sleep(pause).await;
-            }
+        let error = match cloud.resolve_node_class(&class).await {
+            Ok(found) if !is_doubtful(&found) => break found,
+            // What could not be found out is no fact: a class that was ready stays so, and is looked at again.
+            Ok(found) if backoff.failures() >= DOUBTS => match is_ready(&class) {
+                true => return Ok(EC2NodeClass::clone(&class)),
+                false => break found,
+            },
+            Ok(_) => None,
+            Err(error) => Some(error),
+        };
+        let pause = backoff.pause();
+        if let (Some(error), 1) = (error, backoff.failures()) {
+            desk.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
         }
+        if !calls.may_act() {
+            return Err(CallError::Deposed);
+        }
+        tokio::time::sleep(pause).await;
     };
     write_class(&calls, &class, judged(&class, &found, desk.wall())).await
+}
+
+/// Whether a call failed rather than that something is wrong with the class.
+fn is_doubtful(found: &NodeClassResolution) -> bool {
+    let any = |status| found.conditions.iter().any(|finding| finding.status == status);
+    any(None) && !any(Some(false))
+}
+
+/// Whether the class is Ready as it stands.
+fn is_ready(class: &EC2NodeClass) -> bool {
+    let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    condition(conditions, READY)
+        .is_some_and(|ready| ready.status == TRUE && ready.observed_generation == class.metadata.generation)
 }
 
 /// The class with what was found written on it.

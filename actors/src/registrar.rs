@@ -17,18 +17,16 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::backoff::Backoff;
 use crate::calls::{CallError, Calls};
-use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::messages::{
     ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, PackNow, Planned, PodBound, PodGone, Record, TraceContext,
     Wrote,
 };
-use crate::nodes::Nodes;
 use crate::packer::Packer;
 use crate::recorder::{Recorder, object};
+use crate::register;
 use crate::story::Story;
 
 /// Time-outs are looked for this often.
@@ -211,7 +209,13 @@ impl Handler<Observe> for Registrar {
 impl Registrar {
     /// A pod of a plan is bound or gone; the last bound one is told of.
     fn settle(&mut self, uid: &str, node: Option<&str>) {
-        let Some((target, plan)) = self.plans.iter_mut().find(|(_, plan)| plan.waiting.contains(uid)) else { return };
+        let planned = self.plans.iter().find(|(_, plan)| plan.waiting.contains(uid)).map(|(target, _)| target.clone());
+        let Some(planned) = planned else { return };
+        let target = node.map_or(planned.clone(), |node| self.plan_of(node, &planned));
+        if target != planned {
+            self.swap(uid, &planned, &target);
+        }
+        let Some(plan) = self.plans.get_mut(&target) else { return };
         plan.waiting.remove(uid);
         if let Some(node) = node {
             plan.bound += 1;
@@ -220,13 +224,30 @@ impl Registrar {
         if !plan.waiting.is_empty() {
             return;
         }
-        let target = target.clone();
         let Some(plan) = self.plans.remove(&target).filter(|plan| plan.bound > 0) else { return };
         let node_claim = match &target {
             Target::Claim(name) => name.clone(),
             Target::Node(name) => self.claim_on(name).unwrap_or_default(),
         };
         self.desk.tell_in(Story::Bound { pods: plan.bound, node: plan.node, node_claim }, plan.trace);
+    }
+
+    /// The plan for a node, or else the pod's own.
+    fn plan_of(&self, node: &str, own: &Target) -> Target {
+        let by_claim = self.claim_on(node).map(Target::Claim);
+        let mut known = by_claim.into_iter().chain([Target::Node(node.to_owned())]);
+        known.find(|target| self.plans.contains_key(target)).unwrap_or_else(|| own.clone())
+    }
+
+    /// kube-scheduler has put a pod of one plan in the place of another plan's: their pods change plans.
+    fn swap(&mut self, uid: &str, from: &Target, to: &Target) {
+        let Some(other) = self.plans.get(to).and_then(|plan| plan.waiting.first().cloned()) else { return };
+        for (target, leaves, comes) in [(from, uid, other.as_str()), (to, other.as_str(), uid)] {
+            if let Some(plan) = self.plans.get_mut(target) {
+                plan.waiting.remove(leaves);
+                plan.waiting.insert(comes.to_owned());
+            }
+        }
     }
 
     fn claim_on(&self, node: &str) -> Option<String> {
@@ -258,7 +279,7 @@ impl Registrar {
     fn write(&mut self, name: &str, writes: Writes, ctx: &mut Context<Self>) {
         self.busy.insert(name.to_owned());
         let name = name.to_owned();
-        let writing = write(self.links.clone(), writes.clone()).into_actor(self);
+        let writing = register::write(self.links.clone(), writes.clone()).into_actor(self);
         ctx.spawn(writing.map(move |written, registrar, ctx| {
             registrar.busy.remove(&name);
             match written {
@@ -310,7 +331,7 @@ impl Registrar {
         self.busy.insert(name.clone());
         let (node_claim, reason) = (name.clone(), timeout.reason().to_owned());
         self.desk.tell(Story::GaveUp { node_claim, reason });
-        let ending = give_up(self.links.clone(), self.desk.clone(), claim.clone()).into_actor(self);
+        let ending = register::give_up(self.links.clone(), self.desk.clone(), claim.clone()).into_actor(self);
         ctx.spawn(ending.map(move |ended, registrar, _| {
             registrar.busy.remove(&name);
             if ended.is_ok() {
@@ -324,73 +345,4 @@ impl Registrar {
 
 fn provider_id(node: &Node) -> String {
     node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default()
-}
-
-/// Writes Node and claim, in this order: a claim is never said to be further than its Node.
-async fn write(links: RegistrarLinks, writes: Writes) -> Result<(Option<Arc<Node>>, Arc<NodeClaim>), CallError> {
-    let node = match &writes.node {
-        Some(wanted) => match Nodes::new(links.calls.clone()).write(wanted).await {
-            Ok(node) => {
-                let node = Arc::new(node);
-                links.cluster.do_send(Wrote::Node(node.clone()));
-                Some(node)
-            }
-            Err(CallError::Conflict(message)) => {
-                if let Ok(there) = Nodes::new(links.calls.clone()).get(&wanted.name_any()).await {
-                    links.cluster.do_send(Wrote::Node(Arc::new(there)));
-                }
-                return Err(CallError::Conflict(message));
-            }
-            Err(error) => return Err(error),
-        },
-        None => None,
-    };
-    let wanted = &writes.claim;
-    let claims = Claims::new(links.calls.clone());
-    match claims.write_status(wanted).await {
-        Ok(claim) => {
-            let claim = Arc::new(claim);
-            links.cluster.do_send(Wrote::Claim(claim.clone()));
-            Ok((node, claim))
-        }
-        Err(CallError::Conflict(message)) => {
-            if let Ok(there) = claims.get(&wanted.name_any()).await {
-                links.cluster.do_send(Wrote::Claim(Arc::new(there)));
-            }
-            Err(CallError::Conflict(message))
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// Ends whatever instance the claim has or may have, then the claim.
-async fn give_up(links: RegistrarLinks, desk: Desk, claim: Arc<NodeClaim>) -> Result<(), CallError> {
-    let mut backoff = Backoff::cloud(desk.rng(&claim.name_any()));
-    while !end_instances(&*links.cloud, &claim).await {
-        if !links.calls.may_act() {
-            return Err(CallError::Deposed);
-        }
-        tokio::time::sleep(backoff.pause()).await;
-    }
-    Claims::new(links.calls.clone()).delete_without_instance(&claim).await
-}
-
-/// Whether the claim has no instance that goes on.
-async fn end_instances(cloud: &dyn Cloud, claim: &NodeClaim) -> bool {
-    let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
-    let mut ids: Vec<String> = dovetail_api::names::instance_id(provider_id).map(str::to_owned).into_iter().collect();
-    if let Some(token) = claim.annotations().get(dovetail_api::names::annotations::LAUNCH_TOKEN) {
-        match cloud.instances_with_token(token).await {
-            Ok(found) => ids.extend(found.into_iter().filter(|one| !one.is_terminating()).map(|one| one.id)),
-            Err(_) => return false,
-        }
-    }
-    ids.sort();
-    ids.dedup();
-    for id in &ids {
-        if cloud.terminate(id).await.is_err_and(|error| !error.is_not_found()) {
-            return false;
-        }
-    }
-    true
 }

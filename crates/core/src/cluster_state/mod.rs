@@ -180,7 +180,7 @@ impl ClusterState {
         }
         self.load(&entry);
         if !entry.node_name.is_empty() {
-            Arc::make_mut(&mut self.now.nominations).remove(&uid);
+            self.bound(&uid, &entry.pod, &entry.node_name);
         }
         Arc::make_mut(&mut self.now.pods).insert(uid, entry.clone());
         Ok(entry)

@@ -1,6 +1,7 @@
 //! Which node a pending pod is expected on. kube-scheduler binds; until it has, the pod is not packed again while its
 //! node is on its way, nor for a while after.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use dovetail_api::v1::NodeClaim;
 
 use super::{ClaimEntry, ClusterState, Snapshot};
 use crate::lifecycle::{self, Stage};
+use crate::pod::Pod;
 use crate::resources::Resources;
 
 /// Where a pod is expected.
@@ -55,6 +57,30 @@ impl ClusterState {
         }
     }
 
+    /// A pod has been bound. kube-scheduler does not know our plans: when it took the place of a pod like itself, that
+    /// one is now expected where this one was.
+    pub(super) fn bound(&mut self, uid: &str, pod: &Pod, node: &str) {
+        let Some(own) = Arc::make_mut(&mut self.now.nominations).remove(uid) else { return };
+        let here = |target: &Target| match target {
+            Target::Node(name) => name == node,
+            Target::Claim(name) => {
+                let status = self.now.claims.get(name).and_then(|entry| entry.claim.status.as_ref());
+                status.is_some_and(|status| status.node_name == node)
+            }
+        };
+        if here(&own.target) {
+            return;
+        }
+        let targets: BTreeSet<&Target> = self.now.nominations.values().map(|one| &one.target).collect();
+        let Some(target) = targets.into_iter().find(|target| here(target)) else { return };
+        let displaced = self.now.nominations.iter().find(|(other, one)| {
+            one.target == *target && self.now.pods.get(*other).is_some_and(|other| alike(&other.pod, pod))
+        });
+        if let Some(displaced) = displaced.map(|(uid, _)| uid.clone()) {
+            Arc::make_mut(&mut self.now.nominations).insert(displaced, own);
+        }
+    }
+
     /// The leader's plans are void (its term is over): only what the API server knows remains.
     pub fn forget_plans(&mut self) {
         self.now.nominations = Arc::default();
@@ -71,6 +97,18 @@ impl ClusterState {
             Arc::make_mut(&mut self.now.nominations).retain(|_, nomination| !gone(&nomination.target));
         }
     }
+}
+
+/// Whether one of two pods can be where the other was planned.
+fn alike(a: &Pod, b: &Pod) -> bool {
+    a.requests == b.requests
+        && a.node_selector == b.node_selector
+        && a.labels == b.labels
+        && a.namespace == b.namespace
+        && a.tolerations == b.tolerations
+        && a.affinity == b.affinity
+        && a.topology_spread_constraints == b.topology_spread_constraints
+        && a.host_ports == b.host_ports
 }
 
 impl Snapshot {

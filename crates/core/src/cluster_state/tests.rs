@@ -159,6 +159,23 @@ fn a_pod_expected_on_a_node_that_is_ready_is_pending_again_when_its_time_is_over
 }
 
 #[test]
+fn a_pod_that_takes_the_place_of_one_like_it_leaves_it_its_own() {
+    let mut state = ClusterState::new();
+    for (name, cpu) in [("a", "1"), ("b", "2"), ("c", "1")] {
+        state.apply_pod(&kube_pod(name, "", cpu)).unwrap();
+    }
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state.plan_claim(kube_claim("later", None, "0"), Resources::new());
+    state.nominate(["uid-a"], &Target::Claim("later".into()), at(20));
+    state.nominate(["uid-b", "uid-c"], &Target::Node("n".into()), at(20));
+    state.apply_pod(&kube_pod("a", "n", "1")).unwrap();
+    let snapshot = state.snapshot();
+    assert_eq!(snapshot.expected_on("uid-c", at(9999)), Some(&Target::Claim("later".into())));
+    assert_eq!(snapshot.expected_on("uid-b", at(1)), Some(&Target::Node("n".into())), "b is not like a");
+    assert_eq!(snapshot.expected_on("uid-a", at(1)), None);
+}
+
+#[test]
 fn a_new_leader_counts_claims_on_their_way_as_room() {
     let mut state = ClusterState::new();
     state.apply_claim(Arc::new(kube_claim("unlaunched", Some("1"), "1")));
