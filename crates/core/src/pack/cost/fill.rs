@@ -20,17 +20,22 @@ pub(super) struct Filler<'c, 'a> {
     shapes: &'c Shapes<'c>,
     pool: usize,
     order: Vec<(f64, u32)>,
+    whole: Vec<i64>,
     room: Vec<i64>,
     tally: Tally,
 }
 
 impl<'c, 'a> Filler<'c, 'a> {
     pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes<'c>) -> Self {
-        Self { context, shapes, pool, order: vec![], room: vec![], tally: Tally::default() }
+        Self { context, shapes, pool, order: vec![], whole: vec![], room: vec![], tally: Tally::default() }
     }
 
-    /// The most valuable filling of a candidate found, with its value. At most `left` pods of each shape.
-    pub fn fill(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) -> (f64, Pattern) {
+    /// The most valuable filling of so many quarters of a candidate found, with its value. At most `left` pods of each
+    /// shape.
+    pub fn fill(&mut self, candidate: &Candidate, value: &[f64], left: &[u32], quarters: i64) -> (f64, Pattern) {
+        self.whole.clear();
+        let room = self.context.room(self.pool, candidate.at);
+        self.whole.extend(room.iter().map(|have| if quarters == 4 { *have } else { have / 4 * quarters }));
         let mut best = (0.0, Pattern::new());
         for weights in WEIGHTS {
             self.rank(candidate, value, left, weights);
@@ -72,7 +77,7 @@ impl<'c, 'a> Filler<'c, 'a> {
     ) -> Option<(f64, Pattern)> {
         self.room.clear();
         self.tally.clear();
-        self.room.extend_from_slice(self.context.room(self.pool, candidate.at));
+        self.room.extend_from_slice(&self.whole);
         let mut worth = 0.0;
         let mut pattern = Pattern::new();
         let mut joint = JointId::NONE;

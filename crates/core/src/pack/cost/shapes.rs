@@ -10,8 +10,11 @@ use super::super::joint::JointId;
 use super::super::offers::Mask;
 use super::super::topology::node_rules::{NodeRules, Tally};
 
-/// With more shapes than this the linear program is more work than it is worth.
-pub(super) const MANY: usize = 160;
+/// With more shapes than this, telling them apart is more work than it is worth.
+pub(super) const MANY: usize = 1000;
+
+/// So many are told apart by their rules for nodes too.
+const FEW: usize = 200;
 
 /// Pods that ask for the same.
 #[derive(Debug)]
@@ -43,7 +46,7 @@ impl<'c> Shapes<'c> {
     /// whose cap is only a bound; planning again what does not fit as hoped makes up for that.
     pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>]) -> Self {
         let exact = Self::merged(context, open, items, true);
-        if exact.all.len() <= MANY { exact } else { Self::merged(context, open, items, false) }
+        if exact.all.len() <= FEW { exact } else { Self::merged(context, open, items, false) }
     }
 
     fn merged(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], exact: bool) -> Self {
@@ -54,8 +57,9 @@ impl<'c> Shapes<'c> {
             let requests = &context.classes[item.class as usize].requests;
             let selection = item.selection;
             let id = context.topology.of_class[item.class as usize].node_rules;
-            let told = if exact { id } else { id.min(1) };
             let rules = context.node_rules(item.class);
+            // Otherwise: no rule, one that caps, or one that only counts.
+            let told = if exact || id == 0 { id } else { 1 + u32::from(rules.caps.is_empty()) };
             let new = || {
                 let mut types = selection.types.clone();
                 types.and(open);
