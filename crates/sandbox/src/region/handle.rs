@@ -81,10 +81,14 @@ impl Region {
     }
 
     fn note(&self, who: &Caller, call: &Call, result: &str, notes: Vec<(&'static str, Value)>) {
-        let mut fields = vec![("action", Value::from(&*call.action)), ("params", call.brief())];
-        fields.push(("result", Value::from(result)));
+        let mut fields = vec![
+            ("service", Value::from(call.api.name())),
+            ("action", Value::from(&*call.action)),
+            ("params", call.brief()),
+            ("result", Value::from(result)),
+        ];
         fields.extend(notes);
-        self.shared.log.append(call.api.name(), who, fields);
+        self.shared.log.append("aws", who, fields);
     }
 }
 

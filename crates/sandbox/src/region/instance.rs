@@ -104,6 +104,8 @@ pub struct Instance {
     pub client_token: Option<String>,
     /// $/h at the launch; of spot it is synthetic.
     pub price: f64,
+    /// Whether it was there before the sandbox started.
+    pub beforehand: bool,
     /// Tags as they are seen now.
     pub tags: BTreeMap<String, String>,
     pub(crate) reservation: String,

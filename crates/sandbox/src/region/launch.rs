@@ -267,6 +267,7 @@ impl Cx<'_> {
             user_data: spec.user_data.clone(),
             client_token: token.map(str::to_owned),
             price: ready.price,
+            beforehand: false,
             tags: spec.tags.clone(),
             reservation: reservation.to_owned(),
             spot_request: (spec.capacity == CapacityType::Spot).then(|| format!("sir-{}", ids::hex(ids, 8))),
@@ -296,11 +297,13 @@ impl Region {
                 reason: error.to_string(),
             };
             let (spec, ready) = cx.placed(placement).map_err(refuse)?;
-            let ids = cx.launch(&spec, &ready, None, 1);
-            let id = ids.first().cloned().unwrap_or_default();
-            cx.come_up_now(&id);
             let no_address = || refuse(AwsError::new("InsufficientFreeAddressesInSubnet", "no address is free"));
-            cx.state.instances.get(&id).cloned().ok_or_else(no_address)
+            let reservation = ids::resource(&mut cx.state.ids, "r");
+            let mut instance = cx.build(&spec, &ready, None, &reservation).ok_or_else(no_address)?;
+            (instance.state, instance.beforehand, instance.visible_from) = (InstanceState::Running, true, cx.now);
+            cx.state.instances.insert(instance.id.clone(), instance.clone());
+            cx.tell_insiders(&instance.id);
+            Ok(instance)
         })
     }
 }
@@ -345,13 +348,5 @@ impl Cx<'_> {
             security_groups: self.groups_of(&spec)?,
         };
         Ok((spec, ready))
-    }
-
-    fn come_up_now(&mut self, id: &str) {
-        if let Some(instance) = self.state.instances.get_mut(id) {
-            instance.visible_from = self.now;
-        }
-        self.come_up(id);
-        self.log_instance(id, "placed", &[("beforehand", Value::from(true))]);
     }
 }

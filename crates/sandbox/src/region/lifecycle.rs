@@ -121,8 +121,7 @@ impl Cx<'_> {
         self.tell_state(id);
     }
 
-    /// Brings a pending instance up.
-    pub fn come_up(&mut self, id: &str) {
+    fn come_up(&mut self, id: &str) {
         if self.state.instances.get(id).is_some_and(|i| i.state == InstanceState::Pending) {
             self.enter(id, InstanceState::Running);
         }
@@ -162,26 +161,33 @@ impl Cx<'_> {
 
     /// Tells log, subscribers and the interruption queue of an instance's present state.
     fn tell_state(&mut self, id: &str) {
+        self.tell_insiders(id);
+        let Some(instance) = self.state.instances.get(id) else { return };
+        let detail = json!({"instance-id": id, "state": instance.state.name()});
+        interruption::announce(self, id, interruption::STATE_CHANGE, detail);
+    }
+
+    /// Tells log and subscribers, but not the queue: of an instance that was there before anybody listened.
+    pub fn tell_insiders(&mut self, id: &str) {
         let Some(instance) = self.state.instances.get(id) else { return };
         let state = instance.state;
         self.log_instance(id, state.name(), &[]);
         self.state.publish(&InstanceEvent { id: id.to_owned(), state });
-        let detail = json!({"instance-id": id, "state": state.name()});
-        interruption::announce(self, id, interruption::STATE_CHANGE, detail);
     }
 
     /// Writes a change of an instance into the event log.
-    pub fn log_instance(&self, id: &str, state: &str, more: &[(&'static str, Value)]) {
+    pub fn log_instance(&self, id: &str, change: &str, more: &[(&'static str, Value)]) {
         let Some(i) = self.state.instances.get(id) else { return };
         let mut fields = vec![
             ("id", Value::from(id)),
-            ("state", Value::from(state)),
+            ("change", Value::from(change)),
             ("instanceType", Value::from(&*i.instance_type)),
             ("zone", Value::from(&*i.zone)),
             ("capacityType", Value::from(i.capacity_type.name())),
             ("pricePerHour", Value::from(i.price)),
             ("hostname", Value::from(&*i.hostname)),
             ("token", i.client_token.clone().map_or(Value::Null, Value::from)),
+            ("beforehand", Value::from(i.beforehand)),
         ];
         if let Some((code, _)) = &i.state_reason {
             fields.push(("reason", Value::from(&**code)));
