@@ -95,7 +95,10 @@ pub fn describe(why: &std::io::Error) -> String {
 }
 
 /// `--env K=V` and `--env-file`: later ones win, `--env` wins over files.
-pub fn environment(pairs: &[String], files: &[String]) -> Result<std::collections::BTreeMap<String, String>, Vec<Mistake>> {
+pub fn environment(
+    pairs: &[String],
+    files: &[String],
+) -> Result<std::collections::BTreeMap<String, String>, Vec<Mistake>> {
     let mut found = std::collections::BTreeMap::new();
     let mut mistakes = Vec::new();
     for file in files {
@@ -125,7 +128,8 @@ pub fn environment(pairs: &[String], files: &[String]) -> Result<std::collection
 }
 
 fn not_a_pair(place: &str, text: &str) -> Mistake {
-    Mistake::of_file(place, format!("{text:?} is not NAME=VALUE")).allowing("a name of letters, digits and _, then =, then the value")
+    Mistake::of_file(place, format!("{text:?} is not NAME=VALUE"))
+        .allowing("a name of letters, digits and _, then =, then the value")
 }
 
 fn pair(text: &str) -> Option<(String, String)> {

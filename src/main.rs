@@ -1,5 +1,38 @@
-//! The front door of Dovetail.
+//! The front door of Dovetail: reads the command line, calls the command, tells how it ended by the exit status.
 
-fn main() {
-    println!("dovetail {}", env!("CARGO_PKG_VERSION"));
+mod cli;
+mod crds;
+mod input;
+mod manifests;
+mod plan;
+
+mod stopwatch;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use cli::{Cli, Command};
+use input::Failure;
+
+fn main() -> ExitCode {
+    let ended = match Cli::parse().command {
+        Command::Plan(args) => plan::run(&args),
+        Command::Crds => crds::run(),
+        _ => Ok(()),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Outcome) => ExitCode::from(1),
+        Err(Failure::System(why)) => {
+            eprintln!("dovetail: {why}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Input(mistakes)) => {
+            for mistake in mistakes {
+                eprintln!("{mistake}");
+            }
+            ExitCode::from(2)
+        }
+    }
 }

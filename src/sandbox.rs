@@ -12,16 +12,17 @@ use tokio::task::LocalSet;
 use crate::cli::{LogFormat, SandboxArgs};
 use crate::input::{Failure, Mistake, environment};
 use crate::story;
-use crate::world::{Line, Watcher, World, WorldConfig, read_manifests};
+use crate::manifests::read_manifests;
+use crate::world::{Line, Watcher, World, WorldConfig};
 
 /// Runs until Ctrl-C.
 pub fn run(args: &SandboxArgs) -> Result<(), Failure> {
     if dovetail_cloud::shipped::catalogue(&args.region).types.is_empty() {
         let what = format!("unknown region {:?}", args.region);
-        return Err(Mistake::of_file("--region", what).allowing(dovetail_cloud::shipped::REGIONS.join(", ")).into());
+        return Err(Mistake::of_file("--region", what).allowing(dovetail_cloud::shipped::regions().collect::<Vec<_>>().join(", ")).into());
     }
     let env = environment(&args.environment.env, &args.environment.env_file)?;
-    let manifests = read_manifests(&args.manifests, &env, &args.cluster_name, &args.region)?;
+    let manifests = read_manifests(&args.manifests, &env, &args.cluster_name)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
     LocalSet::new().block_on(&runtime, live(args, &manifests))

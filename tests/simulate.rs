@@ -47,11 +47,11 @@ fn the_three_workloads_of_100_vcpus_are_bound() {
 #[test]
 fn the_story_is_the_posts() {
     let Some(report) = simulate("003-inflate-400", 0, &[]) else { return };
-    let order = ["batched", "packed", "nodeclaim-created", "launched", "registered", "initialized", "bound"];
+    let order = ["batched", "packing_computed", "nodeclaim_created", "launched", "registered", "initialized", "bound"];
     let times: Vec<f64> = order.iter().map(|event| first(&report, event)["t"].as_f64().unwrap()).collect();
     assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{order:?} at {times:?}");
     let launched = first(&report, "launched");
-    for field in ["instanceId", "instanceType", "zone", "capacityType", "hostname"] {
+    for field in ["instance", "instance_type", "zone", "capacity_type", "hostname"] {
         assert!(launched[field].is_string(), "{field} of {launched}");
     }
 }

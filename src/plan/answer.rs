@@ -69,8 +69,15 @@ impl<'a> Answer<'a> {
                 .map(|(pod, reason)| (pod_name(problem, *pod), reason.to_string()))
                 .collect(),
             num_node_claims: node_claims.len(),
-            total_cheapest_hourly_price: node_claims.iter().map(|claim| claim.price).sum(),
-            expected_hourly_price: packing.claims.iter().map(mean_price).sum(),
+            total_cheapest_hourly_price: node_claims
+                .iter()
+                .map(|claim| claim.price)
+                .fold(0.0, |sum, price| sum + price),
+            expected_hourly_price: packing
+                .claims
+                .iter()
+                .map(PlannedClaim::expected_price)
+                .fold(0.0, |sum, price| sum + price),
             peak_rss_kib: peak_rss_kib(),
             node_claims,
         }
@@ -91,7 +98,7 @@ impl<'a> Claim<'a> {
                 .iter()
                 .map(|option| &*problem.instance_types[option.instance_type].name)
                 .collect(),
-            cheapest_type: &claim.cheapest_type,
+            cheapest_type: type_name(problem, claim.cheapest_type()),
             cheapest_zone: &claim.cheapest_zone,
             cheapest_capacity_type: &claim.cheapest_capacity_type,
             price: claim.price,
@@ -99,10 +106,9 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// The mean over the options of each one's cheapest agreeing offering, since EC2 chooses among all of them.
-fn mean_price(claim: &PlannedClaim) -> f64 {
-    let sum: f64 = claim.options.iter().map(|option| option.price).sum();
-    if claim.options.is_empty() { 0.0 } else { sum / claim.options.len() as f64 }
+/// An instance type's name, empty where there is none.
+pub fn type_name(problem: &Problem, index: Option<usize>) -> &str {
+    index.and_then(|index| problem.instance_types.get(index)).map_or("", |one| &one.name)
 }
 
 fn milliseconds(time: Duration) -> f64 {

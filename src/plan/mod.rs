@@ -2,6 +2,7 @@
 
 mod answer;
 mod manifests;
+
 mod table;
 mod workload;
 

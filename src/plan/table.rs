@@ -8,7 +8,7 @@ use dovetail_core::pack::{Packing, PlannedClaim};
 use dovetail_core::resources::{CPU, MEMORY};
 use dovetail_core::{Problem, Requirements};
 
-use super::answer::pod_name;
+use super::answer::{pod_name, type_name};
 
 /// How many options a line names; the rest is counted.
 const OPTIONS_NAMED: usize = 5;
@@ -26,7 +26,7 @@ pub fn render(problem: &Problem, packing: &Packing) -> String {
         let _ = writeln!(text, "{on_existing} pods fit on nodes that are there");
     }
     let placed = problem.pods.len() - packing.unscheduled.len();
-    let price: f64 = packing.claims.iter().map(|claim| claim.price).sum();
+    let price: f64 = packing.claims.iter().map(|claim| claim.price).fold(0.0, |sum, price| sum + price);
     let _ = writeln!(
         text,
         "{placed} of {} pods placed on {} new node{}, ${price:.4} an hour",
@@ -40,8 +40,19 @@ pub fn render(problem: &Problem, packing: &Packing) -> String {
 
 fn nodes(problem: &Problem, packing: &Packing) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table.set_header(["NODES", "POOL", "CHEAPEST TYPE", "ZONES", "CAPACITY", "PODS", "CPU", "MEMORY", "$/H EACH", "OPTIONS"]);
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "NODES",
+        "POOL",
+        "CHEAPEST TYPE",
+        "ZONES",
+        "CAPACITY",
+        "PODS",
+        "CPU",
+        "MEMORY",
+        "$/H EACH",
+        "OPTIONS",
+    ]);
     for column in [0, 5, 6, 7, 8] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -72,7 +83,7 @@ fn row(problem: &Problem, claim: &PlannedClaim) -> Vec<String> {
     let requests = &claim.requests;
     vec![
         problem.node_pools[claim.pool].name.clone(),
-        claim.cheapest_type.clone(),
+        type_name(problem, claim.cheapest_type()).to_owned(),
         values(claim, "topology.kubernetes.io/zone", &claim.cheapest_zone),
         values(claim, "karpenter.sh/capacity-type", &claim.cheapest_capacity_type),
         claim.pods.len().to_string(),
@@ -86,8 +97,11 @@ fn row(problem: &Problem, claim: &PlannedClaim) -> Vec<String> {
 /// The values that a claim allows for a key, the one of its cheapest offering first.
 fn values(claim: &PlannedClaim, key: &str, cheapest: &str) -> String {
     let allowed = Requirements::from_written(&claim.requirements).ok();
-    let mut names: Vec<String> =
-        allowed.as_ref().and_then(|all| all.get(key)).map(|one| one.values()).unwrap_or_default();
+    let mut names: Vec<String> = allowed
+        .as_ref()
+        .and_then(|all| all.get(key))
+        .map(|one| one.values().map(str::to_owned).collect())
+        .unwrap_or_default();
     names.retain(|name| name != cheapest);
     names.insert(0, cheapest.to_owned());
     names.join(",")

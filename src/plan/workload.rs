@@ -17,9 +17,9 @@ pub fn load(path: &str) -> Result<Loaded, Vec<Mistake>> {
     let text = read(path).map_err(|mistake| vec![mistake])?;
     let problem: Problem = serde_json::from_slice(&text).map_err(|error| vec![mistake(path, &text, &error)])?;
     let load = watch.elapsed();
-    let faults = problem.faults();
+    let faults = dovetail_core::faults::of(&problem);
     if !faults.is_empty() {
-        let told = |fault: dovetail_core::problem::Fault| Mistake {
+        let told = |fault: dovetail_core::faults::Fault| Mistake {
             file: path.to_owned(),
             line: 0,
             field: fault.field,

@@ -86,7 +86,7 @@ impl Checker<'_> {
     fn catalogue(&mut self, region: &Spanned<String>) -> Option<Catalogue> {
         let catalogue = shipped::catalogue(&region.value);
         if catalogue.types.is_empty() || catalogue.zones.is_empty() {
-            self.mistake("region", region, format!("unknown region {:?}", region.value), shipped::REGIONS.join(", "));
+            self.mistake("region", region, format!("unknown region {:?}", region.value), shipped::regions().collect::<Vec<_>>().join(", "));
             return None;
         }
         Some(catalogue)

@@ -1,7 +1,7 @@
 //! What must hold at the end of every run, whatever went wrong in it. `tests/simulation/audit.py` checks the same from
 //! the events alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_sandbox::region::Instance;
 use serde::Serialize;
@@ -34,8 +34,9 @@ pub fn check(world: &World, instances: &[Instance]) -> Outcome {
     let mut checker = Checker { t: seconds(world.now()), checked: 0, violations: Vec::new() };
     checker.one_instance_a_token(instances);
     checker.one_claim_an_instance(world, instances);
-    checker.no_instance_without_a_claim(world, instances);
     checker.terms_of_launches(world);
+    checker.no_instance_without_a_claim(world, instances);
+    checker.no_pod_bound_twice(world);
     Outcome { checked: checker.checked, violations: checker.violations }
 }
 
@@ -66,7 +67,7 @@ impl Checker {
         }
     }
 
-    /// INV-2: no two claims share an instance.
+    /// INV-1 as well: no two claims share an instance.
     fn one_claim_an_instance(&mut self, world: &World, instances: &[Instance]) {
         for one in instances {
             let provider_id = one.provider_id();
@@ -76,7 +77,7 @@ impl Checker {
                 .filter(|claim| claim["status"]["providerID"].as_str() == Some(&provider_id))
                 .filter_map(|claim| claim["metadata"]["name"].as_str().map(str::to_owned))
                 .collect();
-            self.expect("INV-2", claims.len() <= 1, || format!("instance {} has claims {}", one.id, claims.join(", ")));
+            self.expect("INV-1", claims.len() <= 1, || format!("instance {} has claims {}", one.id, claims.join(", ")));
         }
     }
 
@@ -90,7 +91,7 @@ impl Checker {
         }
     }
 
-    /// INV-4: every launch is made under a term, and none under a term older than one that has launched before.
+    /// INV-2: every launch is made under a term, and none under a term older than one that has launched before.
     fn terms_of_launches(&mut self, world: &World) {
         let launches: Vec<(u64, Option<i64>)> = world.log.with_entries(|entries| {
             let fleets = entries.iter().filter(|entry| {
@@ -101,8 +102,22 @@ impl Checker {
         let mut latest = 0;
         for (micros, term) in launches {
             let t = micros as f64 / 1e6;
-            self.expect("INV-4", term.is_some_and(|term| term >= latest), || format!("a launch at {t} s under term {term:?} after {latest}"));
+            self.expect("INV-2", term.is_some_and(|term| term >= latest), || format!("a launch at {t} s under term {term:?} after {latest}"));
             latest = latest.max(term.unwrap_or(0));
+        }
+    }
+
+    /// INV-4: a pod is bound once in its life.
+    fn no_pod_bound_twice(&mut self, world: &World) {
+        let bindings: Vec<(u64, String)> = world.log.with_entries(|entries| {
+            let pods = entries.iter().filter(|entry| entry.kind == "pod");
+            let bound = pods.filter(|entry| entry.field("change").and_then(|change| change.as_str()) == Some("bound"));
+            bound.filter_map(|entry| Some((entry.micros, entry.field("uid")?.as_str()?.to_owned()))).collect()
+        });
+        let mut seen = BTreeSet::new();
+        for (micros, uid) in bindings {
+            let first = seen.insert(uid.clone());
+            self.expect("INV-4", first, || format!("pod {uid} is bound again at {} s", micros as f64 / 1e6));
         }
     }
 }

@@ -21,7 +21,8 @@ use tokio::task::LocalSet;
 use crate::cli::SimulateArgs;
 use crate::input::{Failure, Mistake, environment};
 use crate::story;
-use crate::world::{World, WorldConfig, read_manifests, virtual_clock};
+use crate::manifests::read_manifests;
+use crate::world::{World, WorldConfig, virtual_clock};
 use check::Checked;
 use report::Report;
 use scenario::Scenario;
@@ -73,7 +74,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(&self, files: &[String]) -> Result<Vec<Manifest>, Vec<Mistake>> {
-        read_manifests(files, &self.env, &self.scenario.cluster_name, &self.scenario.region.value)
+        read_manifests(files, &self.env, &self.scenario.cluster_name)
     }
 }
 

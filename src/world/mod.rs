@@ -20,10 +20,10 @@ use dovetail_sandbox::region::{Region, RegionConfig};
 
 pub use actions::{Action, DELETABLE, ReplicaRef};
 pub use journal::{Line, Timeline};
-pub use objects::read_manifests;
 use replica::Replica;
 
 use crate::input::Failure;
+use crate::manifests::KUBERNETES_MINOR;
 
 /// What a world is made from.
 #[derive(Clone, Debug)]
@@ -61,9 +61,6 @@ pub struct World {
     replicas: Vec<Rc<Replica>>,
 }
 
-/// Kubernetes version of the sandbox's cluster.
-const KUBERNETES_VERSION: &str = "1.33";
-
 impl World {
     /// API server, region and cluster, with our CRDs; no replicas yet. Spawns what runs by itself on the current LocalSet.
     pub fn new(config: WorldConfig, clock: Arc<dyn Clock>, watch: Option<journal::Watcher>) -> Result<Self, Failure> {
@@ -81,7 +78,7 @@ impl World {
         let api = ApiServer::with(clock.clone(), settings);
         let mut of_region = RegionConfig::new(&config.region, &config.cluster_name);
         of_region.seed = config.seed;
-        of_region.kubernetes_version = KUBERNETES_VERSION.to_owned();
+        of_region.kubernetes_version = format!("1.{KUBERNETES_MINOR}");
         of_region.endpoint = config.endpoint.clone();
         let region = Region::new(of_region, clock.clone(), log.clone(), faults.clone());
         tokio::task::spawn_local(region.run());

@@ -1,48 +1,13 @@
 //! Manifests on their way into the sandbox's API server.
 
-use std::collections::BTreeMap;
-
-use dovetail_api::manifest::{self, Manifest, ReadOptions};
+use dovetail_api::manifest::Manifest;
 use dovetail_sandbox::apiserver::{ApiServer, Gvr};
 use serde_json::{Value, json};
 
-use crate::input::{Failure, Mistake, read_text};
+use crate::input::{Failure, Mistake};
 
 /// Kinds that others need to be there first, in this order; the rest follows as written.
 const FIRST: &[&str] = &["CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "EC2NodeClass", "NodePool"];
-
-/// Reads manifest files; every mistake of every file comes back together.
-pub fn read_manifests(
-    files: &[String],
-    env: &BTreeMap<String, String>,
-    cluster_name: &str,
-    region: &str,
-) -> Result<Vec<Manifest>, Vec<Mistake>> {
-    let mut texts = Vec::new();
-    let mut mistakes = Vec::new();
-    for file in files {
-        match read_file(file) {
-            Ok(text) => texts.push((file.clone(), text)),
-            Err(mistake) => mistakes.push(mistake),
-        }
-    }
-    let options = ReadOptions { env: env.clone(), cluster_name: cluster_name.to_owned(), region: region.to_owned() };
-    match manifest::read(&texts, &options) {
-        Ok(manifests) if mistakes.is_empty() => Ok(manifests),
-        Ok(_) => Err(mistakes),
-        Err(errors) => {
-            mistakes.extend(errors.into_iter().map(Mistake::from));
-            Err(mistakes)
-        }
-    }
-}
-
-fn read_file(file: &str) -> Result<String, Mistake> {
-    if file != "-" {
-        return read_text(file);
-    }
-    std::io::read_to_string(std::io::stdin()).map_err(|why| Mistake::of_file("-", why.to_string()))
-}
 
 /// Creates our CRDs.
 pub fn install_crds(api: &ApiServer) -> Result<(), Failure> {
@@ -64,7 +29,7 @@ fn typed(value: &mut Value, api_version: &str, kind: &str) {
 pub fn apply(api: &ApiServer, manifests: &[Manifest]) -> Result<(), Vec<Mistake>> {
     let mut objects: Vec<(usize, &Manifest, Value)> = Vec::new();
     for manifest in manifests {
-        for object in manifest.stored() {
+        for object in stored(manifest) {
             let kind = object["kind"].as_str().unwrap_or_default();
             let rank = FIRST.iter().position(|first| *first == kind).unwrap_or(FIRST.len());
             objects.push((rank, manifest, object));
@@ -84,6 +49,16 @@ pub fn apply(api: &ApiServer, manifests: &[Manifest]) -> Result<(), Vec<Mistake>
         }
     }
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+/// What is stored of a manifest: of Karpenter's kinds what they mean in v1, of all others what was written.
+fn stored(manifest: &Manifest) -> Vec<Value> {
+    let Some(v1) = &manifest.v1 else { return vec![manifest.object.clone()] };
+    let class = v1.node_class.as_ref().map(serde_json::to_value);
+    let pool = v1.node_pool.as_ref().map(serde_json::to_value);
+    let claim = v1.node_claim.as_ref().map(serde_json::to_value);
+    // Types with string keys always become JSON.
+    [class, pool, claim].into_iter().flatten().filter_map(Result::ok).collect()
 }
 
 fn apply_one(api: &ApiServer, object: Value) -> Result<(), String> {

@@ -154,6 +154,26 @@ fn the_beta_manifests_mean_what_they_meant() {
 }
 
 #[test]
+fn kubelet_blocks_of_older_pools_reach_the_classes_of_the_files() {
+    let pool = |name: &str, kubelet: &str| {
+        format!(
+            "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec: {{template: {{spec: {{requirements: [], nodeClassRef: {{name: c}}, kubelet: {kubelet}}}}}}}\n---\n"
+        )
+    };
+    let class = "apiVersion: karpenter.k8s.aws/v1beta1\nkind: EC2NodeClass\nmetadata: {name: c}\nspec: {role: r, amiFamily: AL2023, subnetSelectorTerms: [{tags: {a: b}}], securityGroupSelectorTerms: [{tags: {a: b}}]}\n";
+    let text = format!("{}{}{class}", pool("a", "{maxPods: 10}"), pool("b", "{maxPods: 20}"));
+    let objects = Objects::from_manifests(&read(&[("f", text)], &options()).unwrap());
+    let found: Vec<_> =
+        objects.node_pools.iter().map(|pool| pool.spec.template.spec.node_class_ref.name.clone()).collect();
+    assert_eq!(found, ["c-a", "c-b"]);
+    let pods = |name: &str| {
+        let class = objects.node_classes.iter().find(|class| class.metadata.name.as_deref() == Some(name)).unwrap();
+        class.spec.kubelet.as_ref().map(|kubelet| kubelet.0["maxPods"].clone())
+    };
+    assert_eq!((pods("c-a"), pods("c-b"), pods("c")), (Some(10.into()), Some(20.into()), None));
+}
+
+#[test]
 fn workloads_become_the_pods_that_their_controllers_would_make() {
     let pods = |name: &str| objects(name).workloads.iter().flat_map(workload_pods).collect::<Vec<_>>();
     for (name, count) in [
@@ -337,7 +357,7 @@ fn mutated() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {

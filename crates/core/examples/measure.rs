@@ -24,7 +24,7 @@ fn main() {
         let load = start.elapsed();
         let mut best = f64::INFINITY;
         let mut packing = None;
-        for _ in 0..3 {
+        for _ in 0..10 {
             let start = Instant::now();
             packing = Some(solve(&problem, &Options::default()));
             best = best.min(start.elapsed().as_secs_f64());

@@ -64,6 +64,13 @@ proptest! {
     }
 
     #[test]
+    fn a_node_without_the_label_will_do_exactly_when_it_does_for_all(all in prop::collection::vec(written(), 1..5)) {
+        let without = |one: &NodeSelectorRequirement| matches!(one.operator, Operator::NotIn | Operator::DoesNotExist);
+        let requirements = Requirements::from_written(&all).unwrap();
+        prop_assert_eq!(requirements.get("key").unwrap().allows_absence(), all.iter().all(without), "{:?}", all);
+    }
+
+    #[test]
     fn intersection_is_commutative_and_associative(a in written(), b in written(), c in written()) {
         let [a, b, c] = [a, b, c].map(|one| Requirement::from_written(&one).unwrap());
         prop_assert_eq!(allowed(&a.intersect(&b)), allowed(&b.intersect(&a)));

@@ -129,7 +129,7 @@ pub fn requirements(operators: &[&str], pool: bool, min_values: bool, older: &[&
             "requirements with operator 'In' must have a value defined",
         ),
         rule(
-            "!(self.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (has(self.values) && self.values.size() == 1 && self.values[0].matches('^[0-9]{1,18}$'))",
+            "!(self.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (has(self.values) && self.values.size() == 1 && int(self.values[0]) >= 0)",
             "requirements with operator 'Gt', 'Lt', 'Gte' or 'Lte' must have a single value, an integer that is not negative",
         ),
     ];

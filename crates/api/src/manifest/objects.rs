@@ -44,7 +44,34 @@ impl Objects {
                 objects.others.push(manifest.clone());
             }
         }
-        settle_kubelets(&mut objects.node_pools, &mut objects.node_classes);
         objects
+    }
+}
+
+/// Moves kubelet blocks of older pools into their classes; a copy of a class that this takes belongs to the pool's manifest.
+pub(super) fn settle(manifests: &mut [Manifest]) {
+    let converted = |manifest: &Manifest| manifest.v1.clone().unwrap_or_default();
+    let mut pools: Vec<NodePool> = manifests.iter().filter_map(|manifest| converted(manifest).node_pool).collect();
+    let mut classes: Vec<EC2NodeClass> =
+        manifests.iter().filter_map(|manifest| converted(manifest).node_class).collect();
+    settle_kubelets(&mut pools, &mut classes);
+    let (mut pools, mut classes) = (pools.into_iter(), classes.into_iter());
+    for v1 in manifests.iter_mut().filter_map(|manifest| manifest.v1.as_mut()) {
+        if let Some(pool) = &mut v1.node_pool {
+            *pool = pools.next().unwrap_or_else(|| pool.clone());
+        }
+        if let Some(class) = &mut v1.node_class {
+            *class = classes.next().unwrap_or_else(|| class.clone());
+        }
+    }
+    for copy in classes {
+        let name = copy.metadata.name.clone().unwrap_or_default();
+        let of_pool = manifests.iter_mut().filter_map(|manifest| manifest.v1.as_mut()).find(|v1| {
+            v1.node_class.is_none()
+                && v1.node_pool.as_ref().is_some_and(|pool| pool.spec.template.spec.node_class_ref.name == name)
+        });
+        if let Some(v1) = of_pool {
+            v1.node_class = Some(copy);
+        }
     }
 }

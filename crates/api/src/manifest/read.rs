@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    InputError, Manifest, ReadOptions, check,
+    InputError, Manifest, ReadOptions, check, objects,
     parse::{self, Documents},
     tree::{Content, Node},
 };
@@ -27,7 +27,9 @@ pub fn read<N: AsRef<str>, T: AsRef<str>>(
     }
     errors.extend(duplicates(&manifests));
     if errors.is_empty() {
-        return Ok(manifests.into_iter().map(|(_, manifest)| manifest).collect());
+        let mut manifests = manifests.into_iter().map(|(_, manifest)| manifest).collect::<Vec<_>>();
+        objects::settle(&mut manifests);
+        return Ok(manifests);
     }
     errors.sort_by(|(a, x), (b, y)| (a, x.line, &x.field).cmp(&(b, y.line, &y.field)));
     Err(errors.into_iter().map(|(_, error)| error).collect())

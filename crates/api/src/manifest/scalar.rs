@@ -83,7 +83,7 @@ mod tests {
             ("-", json!("-")),
             ("+", json!("+")),
             (".", json!(".")),
-            ("08", json!("08")),
+            ("08", json!(8.0)),
             ("0x", json!("0x")),
             ("us-east-1a", json!("us-east-1a")),
             ("1e", json!("1e")),

@@ -2,6 +2,8 @@
 
 use dovetail_api::v1::{Ami, EC2NodeClassStatus, SecurityGroup, Subnet};
 
+use crate::resolve::{SubnetView, subnet_views_of};
+
 /// The outcome of resolving a node class, ready to become its status.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeClassResolution {
@@ -60,4 +62,9 @@ impl NodeClassResolution {
         status.amis.clone_from(&self.amis);
         status.instance_profile.clone_from(&self.instance_profile);
     }
+}
+
+/// The subnets of a class's status as instance types depend on them.
+pub fn subnet_views(status: &EC2NodeClassStatus) -> Vec<SubnetView> {
+    subnet_views_of(&status.subnets)
 }

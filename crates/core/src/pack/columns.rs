@@ -9,6 +9,49 @@ use super::bits::Bits;
 use crate::instance_type::InstanceType;
 use crate::requirements::{NodeSelectorRequirement, Operator, Requirement};
 
+/// The keys of all instance types' requirements as numbers, read in one pass.
+#[derive(Debug)]
+pub(crate) struct Keys<'a> {
+    by_name: FxHashMap<&'a str, u32>,
+    ids: Vec<u32>,
+    /// Where each type's ids start.
+    starts: Vec<u32>,
+}
+
+impl<'a> Keys<'a> {
+    pub fn read(types: &'a [Arc<InstanceType>]) -> Self {
+        let mut keys = Self { by_name: FxHashMap::default(), ids: vec![], starts: vec![0] };
+        let mut names: Vec<&'a str> = Vec::new();
+        // Types list their keys in the same order as a rule: the id follows from the neighbour's.
+        let mut before: Vec<u32> = Vec::new();
+        for one in types {
+            let mut hint = 0;
+            let first = keys.ids.len();
+            for written in &one.requirements {
+                let key = written.key.as_str();
+                let guess = before.iter().skip(hint).take(2).position(|id| names[*id as usize] == key);
+                let id = match guess {
+                    Some(step) => before[hint + step],
+                    None => *keys.by_name.entry(key).or_insert_with(|| {
+                        names.push(key);
+                        names.len() as u32 - 1
+                    }),
+                };
+                hint += guess.map_or(0, |step| step + 1);
+                keys.ids.push(id);
+            }
+            keys.starts.push(keys.ids.len() as u32);
+            before.clear();
+            before.extend_from_slice(&keys.ids[first..]);
+        }
+        keys
+    }
+
+    fn of_type(&self, at: usize) -> &[u32] {
+        &self.ids[self.starts[at] as usize..self.starts[at + 1] as usize]
+    }
+}
+
 /// One key's statements over all instance types of the problem.
 #[derive(Debug)]
 pub(crate) struct Column {
@@ -23,11 +66,13 @@ const UNDEFINED: u32 = u32::MAX;
 
 impl Column {
     /// Reads the key off every type; `None` when no type defines it.
-    pub fn read(types: &[Arc<InstanceType>], key: &str) -> Option<Self> {
+    pub fn read(types: &[Arc<InstanceType>], keys: &Keys<'_>, key: &str) -> Option<Self> {
+        let id = *keys.by_name.get(key)?;
         let mut column = Self { entries: Vec::with_capacity(types.len()), statements: vec![], open: false };
         let mut single: FxHashMap<&str, u32> = FxHashMap::default();
-        for one in types {
-            let mut said = one.requirements.iter().filter(|written| written.key == key);
+        for (at, one) in types.iter().enumerate() {
+            let of_type = keys.of_type(at).iter().zip(&one.requirements);
+            let mut said = of_type.filter(|(own, _)| **own == id).map(|(_, written)| written);
             let entry = match (said.next(), said.next()) {
                 (None, _) => UNDEFINED,
                 (Some(NodeSelectorRequirement { operator: Operator::In, values, .. }), None) if values.len() == 1 => {

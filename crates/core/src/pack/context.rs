@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::bits::Bits;
 use super::classes::{self, Amounts, Class, RequirementSets, ResourceNames};
-use super::columns::Column;
+use super::columns::{Column, Keys};
 use super::joint::{JointId, Joints};
 use super::offers::{Bought, Mask, Offers};
 use super::plan::Options;
@@ -146,12 +146,13 @@ impl<'a> Context<'a> {
 /// Columns by key, read when first asked for.
 pub(crate) struct Columns<'a> {
     problem: &'a Problem,
+    keys: Keys<'a>,
     by_key: RefCell<FxHashMap<String, Option<Rc<Column>>>>,
 }
 
 impl<'a> Columns<'a> {
     fn new(problem: &'a Problem) -> Self {
-        Self { problem, by_key: RefCell::default() }
+        Self { problem, keys: Keys::read(&problem.instance_types), by_key: RefCell::default() }
     }
 
     /// The column of a key; `None` when no instance type defines it.
@@ -159,7 +160,7 @@ impl<'a> Columns<'a> {
         if let Some(known) = self.by_key.borrow().get(key) {
             return known.clone();
         }
-        let column = Column::read(&self.problem.instance_types, key).map(Rc::new);
+        let column = Column::read(&self.problem.instance_types, &self.keys, key).map(Rc::new);
         self.by_key.borrow_mut().insert(key.to_owned(), column.clone());
         column
     }

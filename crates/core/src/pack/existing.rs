@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::classes::Class;
 use super::context::Context;
 use super::taints;
 use crate::labels;
@@ -16,25 +17,28 @@ struct Free<'a> {
     room: Vec<i64>,
 }
 
-/// How many pods of each class each node takes: (node, class, count), nodes in the order they are filled.
-pub(crate) fn fill(context: &Context<'_>, left: &mut [u32]) -> Vec<(usize, u32, u32)> {
-    let mut nodes = free_nodes(context);
-    let mut placed = Vec::new();
-    if nodes.is_empty() {
-        return placed;
+/// The existing nodes in the order in which they are filled.
+pub(crate) struct Existing<'a>(Vec<Free<'a>>);
+
+impl<'a> Existing<'a> {
+    pub fn of(context: &Context<'a>) -> Self {
+        Self(free_nodes(context))
     }
-    for (at, class) in context.classes.iter().enumerate() {
-        if class.refused.is_some() {
-            continue;
+
+    /// Places pods of a class, alternative by alternative and node by node: which node takes how many.
+    pub fn fill(&mut self, context: &Context<'_>, class: &Class, left: &mut u32) -> Vec<(usize, u32)> {
+        let mut placed = Vec::new();
+        if self.0.is_empty() {
+            return placed;
         }
         let tolerations = &class.example(context.problem).tolerations;
         for (set, forgiving) in &class.alternatives {
             let wanted = &context.sets[*set as usize];
-            for free in &mut nodes {
-                if left[at] == 0 {
-                    break;
+            for free in &mut self.0 {
+                if *left == 0 {
+                    return placed;
                 }
-                let count = holds(&free.room, &class.requests).min(i64::from(left[at])) as u32;
+                let count = holds(&free.room, &class.requests).min(i64::from(*left)) as u32;
                 if count == 0
                     || taints::untolerated(&free.node.taints, tolerations, *forgiving).is_some()
                     || !satisfies(&free.labels, wanted)
@@ -44,12 +48,12 @@ pub(crate) fn fill(context: &Context<'_>, left: &mut [u32]) -> Vec<(usize, u32, 
                 for (room, amount) in free.room.iter_mut().zip(&class.requests) {
                     *room -= amount * i64::from(count);
                 }
-                left[at] -= count;
-                placed.push((free.index, at as u32, count));
+                *left -= count;
+                placed.push((free.index, count));
             }
         }
+        placed
     }
-    placed
 }
 
 /// Whether a node with these labels is what is wanted: every key there, or allowed to be absent.
@@ -83,7 +87,9 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
         labels.entry(labels::HOSTNAME.to_owned()).or_insert_with(|| node.name.clone());
         let mut room = context.names.amounts(&node.allocatable).to_vec();
         for taken in [&node.used, &node.daemon_requests] {
-            room.iter_mut().zip(context.names.amounts(taken)).for_each(|(room, amount)| *room -= amount);
+            room.iter_mut()
+                .zip(context.names.amounts(taken))
+                .for_each(|(room, amount)| *room = room.saturating_sub(amount));
         }
         nodes.push(Free { index, node, labels: Requirements::from_labels(&labels), room });
     }

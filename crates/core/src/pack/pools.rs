@@ -130,7 +130,7 @@ impl Fit {
             let slot = &mut room[at * width..(at + 1) * width];
             allocatable(&problem.instance_types[at], names, slot);
             if let Some(taken) = daemons.get(at) {
-                slot.iter_mut().zip(taken).for_each(|(have, taken)| *have -= taken);
+                slot.iter_mut().zip(taken).for_each(|(have, taken)| *have = have.saturating_sub(*taken));
             }
             if slot.iter().any(|amount| *amount < 0) {
                 never.insert(at);

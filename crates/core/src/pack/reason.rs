@@ -119,7 +119,7 @@ impl fmt::Display for PoolReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pool {}: {}", self.pool, self.detail)?;
         let removed: Vec<_> = self.removed.iter().filter(|removed| removed.instance_types > 0).collect();
-        if removed.len() > 1 {
+        if removed.iter().any(|removed| removed.rule != self.rule) {
             let each: Vec<_> = removed
                 .iter()
                 .map(|removed| format!("{} by {}", removed.instance_types, removed.rule.name()))

@@ -1,118 +1,170 @@
 //! The order of things: existing nodes, then new nodes pool by pool, then the reasons for what is left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::bits::Bits;
 use super::classes::Class;
 use super::context::Context;
 use super::draft::Draft;
+use super::existing::Existing;
 use super::finish::Finisher;
 use super::item::Item;
 use super::limits::Limits;
 use super::plan::{Options, Packing, PlannedClaim};
-use super::reason::Reason;
-use super::{cost, existing, explain, fewest, taints};
+use super::{cost, explain, fewest, taints};
 use crate::problem::{Policy, Problem};
 
 /// Packs. The answer depends on the problem only, and not on the order of its pods.
 #[must_use]
 pub fn solve(problem: &Problem, options: &Options) -> Packing {
     let context = Context::new(problem, options);
-    let mut left: Vec<u32> = context.classes.iter().map(|class| class.pods.len() as u32).collect();
-    let mut hand = Hand { next: vec![0; left.len()], classes: &context.classes };
-    let mut packing = Packing::default();
-    let mut on_existing: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (node, class, count) in existing::fill(&context, &mut left) {
-        on_existing.entry(node).or_default().extend(hand.deal(class, count));
+    let mut plan = Plan::new(&context);
+    plan.place(&|_| true);
+    if plan.passed_over_the_urgent() {
+        plan = Plan::new(&context);
+        for priority in priorities(&context) {
+            plan.place(&|class| class.example(problem).priority == priority);
+        }
     }
-    packing.on_existing = on_existing.into_iter().collect();
-    let mut limits: Vec<Limits> = context.pools.iter().map(|pool| pool.limits.clone()).collect();
-    let mut finisher = Finisher::new(&context);
-    while new_nodes(&context, &mut left, &mut limits, &mut finisher, &mut hand, &mut packing.claims) {}
-    packing.total_price = packing.claims.iter().map(|claim| claim.price).sum();
-    packing.expected_price = packing.claims.iter().map(PlannedClaim::expected_price).sum();
-    packing.unscheduled = left_over(&context, &left, &limits, &mut hand);
-    packing
+    plan.answer()
 }
 
-/// One pass over the pools; says whether anything was placed, so that what one pool could not take comes to the next.
-fn new_nodes(
-    context: &Context<'_>,
-    left: &mut [u32],
-    limits: &mut [Limits],
-    finisher: &mut Finisher<'_, '_>,
-    hand: &mut Hand<'_>,
-    claims: &mut Vec<PlannedClaim>,
-) -> bool {
-    let mut by_pool: Vec<Vec<Item<'_>>> = context.pools.iter().map(|_| vec![]).collect();
-    for (at, class) in context.classes.iter().enumerate() {
-        if left[at] > 0
-            && class.refused.is_none()
-            && let Some((pool, item)) = assign(context, at as u32, class, left[at], limits)
-        {
-            by_pool[pool].push(item);
-        }
-    }
-    let mut progress = false;
-    for (pool, mut items) in by_pool.into_iter().enumerate() {
-        if items.is_empty() {
-            continue;
-        }
-        let policy = context.problem.node_pools[context.pools[pool].index].policy;
-        let drafts = match policy {
-            Policy::FewestNodes => {
-                let drafts = fewest::pack(context, pool, &mut items, &mut limits[pool]);
-                drafts.into_iter().map(|draft| (draft, 1)).collect()
-            }
-            Policy::Cost => {
-                let mut open = context.pools[pool].types.clone();
-                limits[pool].keep(context.problem, &mut open);
-                cost::pack(context, pool, &open, &mut items)
-            }
-        };
-        for (draft, times) in drafts {
-            progress |= admit(context, draft, times, policy, &mut limits[pool], finisher, hand, left, claims);
-        }
-    }
-    progress
+/// All priorities, the most urgent first.
+fn priorities(context: &Context<'_>) -> Vec<i32> {
+    let all: BTreeSet<i32> = context.classes.iter().map(|class| class.example(context.problem).priority).collect();
+    all.into_iter().rev().collect()
 }
 
-/// Turns a planned node into claims as far as limits allow; says whether there was any.
-#[allow(clippy::too_many_arguments, reason = "one caller; a struct would only name what is named here")]
-fn admit(
-    context: &Context<'_>,
-    mut draft: Draft,
-    times: u32,
-    policy: Policy,
-    limits: &mut Limits,
-    finisher: &mut Finisher<'_, '_>,
-    hand: &mut Hand<'_>,
-    left: &mut [u32],
-    claims: &mut Vec<PlannedClaim>,
-) -> bool {
-    let mut known: Option<PlannedClaim> = None;
-    for time in 0..times {
-        // `fewest-nodes` keeps to the limits while it plans.
-        if policy == Policy::Cost && !limits.are_far() {
-            limits.keep(context.problem, &mut draft.types);
-            known = None;
+/// What is planned so far.
+struct Plan<'c, 'a> {
+    context: &'c Context<'a>,
+    /// Pods not placed yet, by class.
+    left: Vec<u32>,
+    limits: Vec<Limits>,
+    existing: Existing<'a>,
+    finisher: Finisher<'c, 'a>,
+    hand: Hand<'c>,
+    on_existing: BTreeMap<usize, Vec<usize>>,
+    claims: Vec<PlannedClaim>,
+}
+
+impl<'c, 'a> Plan<'c, 'a> {
+    fn new(context: &'c Context<'a>) -> Self {
+        let left: Vec<u32> = context.classes.iter().map(|class| class.pods.len() as u32).collect();
+        Self {
+            context,
+            limits: context.pools.iter().map(|pool| pool.limits.clone()).collect(),
+            existing: Existing::of(context),
+            finisher: Finisher::new(context),
+            hand: Hand { next: vec![0; left.len()], classes: &context.classes },
+            left,
+            on_existing: BTreeMap::new(),
+            claims: vec![],
         }
-        if known.is_none() {
-            known = finisher.claim(&draft, policy);
-        }
-        let Some(claim) = &known else { return time > 0 };
-        if policy == Policy::Cost {
-            limits.take(context.problem, claim.options.iter().map(|option| option.instance_type));
-        }
-        let mut claim = claim.clone();
-        for share in &draft.shares {
-            left[share.class as usize] -= share.count;
-            claim.pods.extend(hand.deal(share.class, share.count));
-        }
-        claims.push(claim);
     }
-    times > 0
+
+    /// Places the classes chosen: on existing nodes, then on new ones as long as any pool takes any.
+    fn place(&mut self, chosen: &dyn Fn(&Class) -> bool) {
+        for (at, class) in self.context.classes.iter().enumerate() {
+            if class.refused.is_some() || !chosen(class) {
+                continue;
+            }
+            for (node, count) in self.existing.fill(self.context, class, &mut self.left[at]) {
+                self.on_existing.entry(node).or_default().extend(self.hand.deal(at as u32, count));
+            }
+        }
+        while self.new_nodes(chosen) {}
+    }
+
+    /// Whether a pod is left over while a less urgent one has a place, which limits may have caused.
+    fn passed_over_the_urgent(&self) -> bool {
+        if self.limits.iter().all(Limits::are_far) {
+            return false;
+        }
+        let classes = self.context.classes.iter().zip(&self.left).filter(|(class, _)| class.refused.is_none());
+        let priority = |class: &Class| class.example(self.context.problem).priority;
+        let waiting = classes.clone().filter(|(_, left)| **left > 0).map(|(class, _)| priority(class)).max();
+        let placed = classes.filter(|(class, left)| (**left as usize) < class.pods.len());
+        waiting > placed.map(|(class, _)| priority(class)).min() && waiting.is_some()
+    }
+
+    fn answer(mut self) -> Packing {
+        let mut unscheduled = Vec::new();
+        for (class, count) in self.left.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let reason = Arc::new(explain::reason(self.context, &self.context.classes[class], &self.limits));
+            unscheduled.extend(self.hand.deal(class as u32, *count).map(|pod| (pod, Arc::clone(&reason))));
+        }
+        Packing {
+            total_price: self.claims.iter().map(|claim| claim.price).sum(),
+            expected_price: self.claims.iter().map(PlannedClaim::expected_price).sum(),
+            claims: self.claims,
+            on_existing: self.on_existing.into_iter().collect(),
+            unscheduled,
+        }
+    }
+
+    /// One pass over the pools; says whether anything was placed, so that what one cannot take comes to the next.
+    fn new_nodes(&mut self, chosen: &dyn Fn(&Class) -> bool) -> bool {
+        let context = self.context;
+        let mut by_pool: Vec<Vec<Item<'c>>> = context.pools.iter().map(|_| vec![]).collect();
+        for (at, class) in context.classes.iter().enumerate() {
+            if self.left[at] > 0
+                && class.refused.is_none()
+                && chosen(class)
+                && let Some((pool, item)) = assign(context, at as u32, class, self.left[at], &self.limits)
+            {
+                by_pool[pool].push(item);
+            }
+        }
+        let mut progress = false;
+        for (pool, mut items) in by_pool.into_iter().enumerate().filter(|(_, items)| !items.is_empty()) {
+            let policy = context.problem.node_pools[context.pools[pool].index].policy;
+            match policy {
+                Policy::FewestNodes => {
+                    for draft in fewest::pack(context, pool, &mut items, &mut self.limits[pool]) {
+                        progress |= self.admit(draft, 1, policy);
+                    }
+                }
+                Policy::Cost => {
+                    let mut open = context.pools[pool].types.clone();
+                    self.limits[pool].keep(context.problem, &mut open);
+                    for (draft, times) in cost::pack(context, pool, &open, &mut items) {
+                        progress |= self.admit(draft, times, policy);
+                    }
+                }
+            }
+        }
+        progress
+    }
+
+    /// Turns a planned node into claims as far as limits allow; says whether there was any.
+    fn admit(&mut self, mut draft: Draft, times: u32, policy: Policy) -> bool {
+        let problem = self.context.problem;
+        let limits = &mut self.limits[draft.pool];
+        let mut known: Option<PlannedClaim> = None;
+        for time in 0..times {
+            // `fewest-nodes` keeps to the limits while it plans.
+            if policy == Policy::Cost && !limits.are_far() {
+                limits.keep(problem, &mut draft.types);
+                known = None;
+            }
+            if known.is_none() {
+                known = self.finisher.claim(&draft, policy);
+            }
+            let Some(claim) = &known else { return time > 0 };
+            if policy == Policy::Cost {
+                limits.take(problem, claim.options.iter().map(|option| option.instance_type));
+            }
+            let mut claim = claim.clone();
+            for share in &draft.shares {
+                self.left[share.class as usize] -= share.count;
+                claim.pods.extend(self.hand.deal(share.class, share.count));
+            }
+            self.claims.push(claim);
+        }
+        times > 0
+    }
 }
 
 /// The first alternative of a class for which a pool has a node, and the first such pool.
@@ -155,13 +207,4 @@ impl Hand<'_> {
         self.next[class as usize] = end;
         self.classes[class as usize].pods[first..end].iter().map(|pod| *pod as usize)
     }
-}
-
-fn left_over(context: &Context<'_>, left: &[u32], limits: &[Limits], hand: &mut Hand<'_>) -> Vec<(usize, Arc<Reason>)> {
-    let mut all = Vec::new();
-    for (class, count) in left.iter().enumerate().filter(|(_, count)| **count > 0) {
-        let reason = Arc::new(explain::reason(context, &context.classes[class], limits));
-        all.extend(hand.deal(class as u32, *count).map(|pod| (pod, Arc::clone(&reason))));
-    }
-    all
 }

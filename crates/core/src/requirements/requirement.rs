@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 use super::written::{NodeSelectorRequirement, Operator, RequirementError};
 
 /// The values that one key may take (spec core 3.5). Either exactly `values`, or, as a complement, everything but
-/// `values`, within the inclusive bounds. The empty set means that the label must not be there.
+/// `values`, within the inclusive bounds. The empty set means that the label must not be there, or, if something else
+/// asked for it to be there (`present`), that nothing will do.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
     complement: bool,
     values: BTreeSet<String>,
     gte: Option<i64>,
     lte: Option<i64>,
+    /// Whether a node without the label is out: any operator but `NotIn` and `DoesNotExist` has been applied.
+    present: bool,
     min_values: Option<u32>,
 }
 
@@ -19,13 +22,13 @@ impl Requirement {
     /// Everything: the label exists, whatever its value.
     #[must_use]
     pub fn exists() -> Self {
-        Self { complement: true, values: BTreeSet::new(), gte: None, lte: None, min_values: None }
+        Self { complement: true, values: BTreeSet::new(), gte: None, lte: None, present: true, min_values: None }
     }
 
     /// The label must not be there.
     #[must_use]
     pub fn does_not_exist() -> Self {
-        Self { complement: false, ..Self::exists() }
+        Self { complement: false, present: false, ..Self::exists() }
     }
 
     /// Exactly one of these values.
@@ -48,7 +51,7 @@ impl Requirement {
                 return Err(RequirementError::NoValues { key: key.clone(), operator: *operator });
             }
             Operator::In => Self::one_of(values.iter().cloned()),
-            Operator::NotIn => Self { complement: true, ..Self::one_of(values.iter().cloned()) },
+            Operator::NotIn => Self { complement: true, present: false, ..Self::one_of(values.iter().cloned()) },
             Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
                 return Err(RequirementError::NeedsNoValues { key: key.clone(), operator: *operator });
             }
@@ -90,7 +93,7 @@ impl Requirement {
         };
         // Nothing is above the largest integer or below the smallest.
         if gte.is_none() && lte.is_none() {
-            return Ok(Self::does_not_exist());
+            return Ok(Self { present: true, ..Self::does_not_exist() });
         }
         Ok(Self { gte, lte, ..Self::exists() })
     }
@@ -101,16 +104,16 @@ impl Requirement {
         self.values.contains(value) != self.complement && self.within(value)
     }
 
-    /// Whether no value satisfies it: the label must not be there.
+    /// Whether no value satisfies it: the label must not be there, if [`Self::allows_absence`].
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.complement && self.values.is_empty()
     }
 
-    /// Whether a node without the label satisfies it: `NotIn` and `DoesNotExist`.
+    /// Whether a node without the label satisfies it: `NotIn` and `DoesNotExist`, and nothing else besides.
     #[must_use]
     pub fn allows_absence(&self) -> bool {
-        matches!(self.operator(), Operator::NotIn | Operator::DoesNotExist)
+        !self.present
     }
 
     /// What both allow. `minValues` becomes the larger one.
@@ -122,10 +125,11 @@ impl Requirement {
             (a, b) => a.or(b),
         };
         let min_values = self.min_values.max(other.min_values);
+        let present = self.present || other.present;
         if let (Some(least), Some(most)) = (gte, lte)
             && least > most
         {
-            return Self { min_values, ..Self::does_not_exist() };
+            return Self { present, min_values, ..Self::does_not_exist() };
         }
         let values: BTreeSet<String> = match (self.complement, other.complement) {
             (true, true) => self.values.union(&other.values).cloned().collect(),
@@ -134,10 +138,14 @@ impl Requirement {
             (false, false) => self.values.intersection(&other.values).cloned().collect(),
         };
         let complement = self.complement && other.complement;
-        let bounds = Self { complement: true, values: BTreeSet::new(), gte, lte, min_values };
+        let bounds = Self { complement: true, values: BTreeSet::new(), gte, lte, present, min_values };
         // Values outside the bounds say nothing; a concrete set needs no bounds any more.
         let values = values.into_iter().filter(|value| bounds.within(value)).collect();
-        if complement { Self { values, ..bounds } } else { Self { values, min_values, ..Self::does_not_exist() } }
+        if complement {
+            Self { values, ..bounds }
+        } else {
+            Self { values, present, min_values, ..Self::does_not_exist() }
+        }
     }
 
     /// Whether any value satisfies both.
@@ -231,7 +239,12 @@ impl Requirement {
         match (self.complement, self.values.is_empty()) {
             (false, true) => push(Operator::DoesNotExist, vec![]),
             (false, false) => push(Operator::In, listed()),
-            (true, false) => push(Operator::NotIn, listed()),
+            (true, false) => {
+                push(Operator::NotIn, listed());
+                if self.present && self.gte.is_none() && self.lte.is_none() {
+                    push(Operator::Exists, vec![]);
+                }
+            }
             (true, true) if self.gte.is_none() && self.lte.is_none() => push(Operator::Exists, vec![]),
             (true, true) => {}
         }

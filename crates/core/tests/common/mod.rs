@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dovetail_core::labels::stable;
 use dovetail_core::pack::{Packing, PlannedClaim};
 use dovetail_core::{InstanceType, NodeSelectorRequirement, Offering, Operator, Pod, Problem, Resources};
 
@@ -35,10 +36,25 @@ fn check_claim(problem: &Problem, claim: &PlannedClaim, wrong: &mut dyn FnMut(St
         requested.add(&problem.pods[*pod].requests);
     }
     requested.set("pods", claim.pods.len() as i64);
+    for pod in claim.pods.iter().map(|pod| &problem.pods[*pod]) {
+        let hard = pool.taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
+        for taint in hard.filter(|taint| !tolerates(pod, taint)) {
+            wrong(format!("pod {} does not tolerate {}", pod.name, taint.key));
+        }
+    }
     let mut cheapest = f64::INFINITY;
     for option in &claim.options {
         let one = &problem.instance_types[option.instance_type];
         let allocatable = one.allocatable();
+        let mut requested = requested.clone();
+        for daemon in &problem.daemon_pods {
+            let said = BTreeMap::from([("kubernetes.io/arch".to_owned(), arch_of(one))]);
+            let here = daemon.node_selector.iter().all(|(key, value)| said.get(key).is_none_or(|own| own == value));
+            if here && pool.taints.iter().all(|taint| tolerates(daemon, taint)) {
+                requested.add(&daemon.requests);
+                requested.set("pods", requested.get("pods") + 1);
+            }
+        }
         if !requested.fits_in(&allocatable) {
             wrong(format!("{requested} do not fit on {}", one.name));
         }
@@ -62,6 +78,20 @@ fn check_claim(problem: &Problem, claim: &PlannedClaim, wrong: &mut dyn FnMut(St
     if cheapest != claim.price {
         wrong(format!("costs {cheapest}, not {}", claim.price));
     }
+}
+
+fn arch_of(one: &InstanceType) -> String {
+    let said = one.requirements.iter().find(|said| said.key == "kubernetes.io/arch");
+    said.map(|said| said.values[0].clone()).unwrap_or_default()
+}
+
+fn tolerates(pod: &Pod, taint: &k8s_openapi::api::core::v1::Taint) -> bool {
+    pod.tolerations.iter().any(|toleration| {
+        let effect = toleration.effect.as_deref().is_none_or(|effect| effect == taint.effect);
+        let exists = toleration.operator.as_deref() == Some("Exists");
+        let key = toleration.key.as_ref().map_or(exists, |key| *key == taint.key);
+        effect && key && (exists || toleration.value == taint.value)
+    })
 }
 
 /// The values each label of the node may have, if the claim allows such a node at all.
@@ -140,7 +170,7 @@ fn check_existing(problem: &Problem, packing: &Packing, wrong: &mut Vec<String>)
         let mut used = node.used.clone();
         used.add(&node.daemon_requests);
         let labels: Labels =
-            node.labels.iter().map(|(key, value)| (key.clone(), BTreeSet::from([value.clone()]))).collect();
+            node.labels.iter().map(|(key, value)| (stable(key).to_owned(), BTreeSet::from([value.clone()]))).collect();
         for pod in pods {
             used.add(&problem.pods[*pod].requests);
             used.set("pods", used.get("pods") + 1);

@@ -83,7 +83,8 @@ impl Fields {
         for (name, inner) in &self.0 {
             match other.0.get(name) {
                 None => drop(rest.insert(name.clone(), inner.clone())),
-                Some(theirs) if !inner.is_empty() && !theirs.is_empty() => {
+                // A leaf there is an empty map: it says nothing about what is in the map here.
+                Some(theirs) if !inner.is_empty() => {
                     let inner = inner.without(theirs);
                     if !inner.is_empty() {
                         rest.insert(name.clone(), inner);
@@ -119,7 +120,9 @@ impl Fields {
     /// The members' paths, as in a conflict's causes: `.spec.containers[name="a"].image`.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
-        self.collect(String::new(), &mut paths);
+        if !self.is_empty() {
+            self.collect(String::new(), &mut paths);
+        }
         paths
     }
 

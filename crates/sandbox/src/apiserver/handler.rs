@@ -88,7 +88,7 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
         return subresource::handle(&mut state, &mut call, &parts.method);
     }
     if parts.method == Method::GET && (query.watch || path.name.is_none()) {
-        return read_many(server, &state, &call);
+        return read_many(server, &mut state, &call);
     }
     one(&mut state, &mut call, &parts.method)
 }
@@ -100,7 +100,7 @@ fn read(body: &Bytes) -> Result<Value> {
     serde_json::from_slice(body).map_err(|e| ApiError::bad_request(format!("the request body is no JSON: {e}")))
 }
 
-fn read_many(server: &ApiServer, state: &State, call: &Call<'_>) -> Result<Reply> {
+fn read_many(server: &ApiServer, state: &mut State, call: &Call<'_>) -> Result<Reply> {
     let namespace = call.path.namespace.as_deref();
     let named;
     let query = match &call.path.name {

@@ -18,6 +18,7 @@ mod fields;
 mod gc;
 mod gvr;
 mod handler;
+mod keep;
 mod list;
 mod managed;
 mod meta;
@@ -34,6 +35,7 @@ mod shape;
 mod store;
 mod strategic;
 mod subresource;
+mod table;
 mod validate;
 mod view;
 mod watch;
@@ -61,8 +63,10 @@ use store::State;
 pub struct Settings {
     /// Seed of uids and name suffixes.
     pub seed: u64,
-    /// Changes that a resource remembers for watches; older ones answer 410.
+    /// Changes that a resource remembers for watches that resume; older ones answer 410.
     pub history: usize,
+    /// Changes that it remembers for open watches that have not read them yet; one that falls back further is cut.
+    pub lag: usize,
     /// What goes wrong; none for nothing.
     pub faults: Option<Faults>,
     /// Where writes are noted; none for nowhere.
@@ -71,7 +75,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { seed: 0, history: 4096, faults: None, log: None }
+        Settings { seed: 0, history: 1024, lag: 32_768, faults: None, log: None }
     }
 }
 
@@ -103,7 +107,7 @@ impl ApiServer {
 
     /// An empty cluster.
     pub fn with(clock: Arc<dyn Clock>, settings: Settings) -> Self {
-        let state = Mutex::new(State::new(settings.seed, settings.history));
+        let state = Mutex::new(State::new(settings.seed, table::Limits { kept: settings.history, lag: settings.lag }));
         let chance = Mutex::new(fastrand::Rng::with_seed(settings.seed ^ 0x6661_756c_7473));
         let server = ApiServer { shared: Arc::new(Shared { clock, settings, state, chance }) };
         server.furnish();

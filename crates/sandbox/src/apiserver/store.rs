@@ -2,141 +2,13 @@
 use super::gvr::{Gvr, Key};
 use super::meta;
 use super::registry::{Registry, ResourceDef, Rid};
-use bytes::Bytes;
+pub use super::table::{Change, ChangeKind, Happened, Object};
+use super::table::{Limits, Table};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, OnceLock};
-use tokio::sync::{Notify, mpsc};
-
-/// One revision of an object. Never changes; its JSON is made once, when somebody needs it.
-#[derive(Debug)]
-pub struct Object {
-    /// Where it is.
-    pub key: Key,
-    /// Its resourceVersion.
-    pub rv: u64,
-    /// The object.
-    pub value: Arc<Value>,
-    json: OnceLock<Bytes>,
-}
-
-impl Object {
-    fn new(key: Key, rv: u64, mut value: Value) -> Self {
-        meta::set(&mut value, "resourceVersion", Some(json!(rv.to_string())));
-        Object { key, rv, value: Arc::new(value), json: OnceLock::new() }
-    }
-
-    /// A state that is not stored (a dry run): it keeps the version that it has.
-    pub fn loose(key: Key, value: Value) -> Self {
-        let rv = meta::text(&value, "resourceVersion").parse().unwrap_or_default();
-        Object { key, rv, value: Arc::new(value), json: OnceLock::new() }
-    }
-
-    /// The object as JSON, shared by everybody who is sent it.
-    pub fn json(&self) -> Bytes {
-        self.json.get_or_init(|| Bytes::from(self.value.to_string())).clone()
-    }
-}
-
-/// What happened to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeKind {
-    /// It is new.
-    Added,
-    /// It differs.
-    Modified,
-    /// It is gone.
-    Deleted,
-}
-
-impl ChangeKind {
-    /// As in a watch event.
-    pub fn name(self) -> &'static str {
-        match self {
-            ChangeKind::Added => "ADDED",
-            ChangeKind::Modified => "MODIFIED",
-            ChangeKind::Deleted => "DELETED",
-        }
-    }
-}
-
-/// An entry of the history.
-#[derive(Clone, Debug)]
-pub struct Change {
-    /// Added, modified or deleted.
-    pub kind: ChangeKind,
-    /// The new state; for a deletion the last state, with the version of the deletion.
-    pub object: Arc<Object>,
-    /// The state before.
-    pub old: Option<Arc<Object>>,
-}
-
-/// What a subscriber (a controller of the sandbox) is told.
-#[derive(Clone, Debug)]
-pub struct Happened {
-    /// The resource, in its stored version.
-    pub gvr: Gvr,
-    /// Added, modified or deleted.
-    pub kind: ChangeKind,
-    /// Where.
-    pub key: Key,
-    /// The state before; none for an addition.
-    pub old: Option<Arc<Value>>,
-    /// The new state; for a deletion the last state.
-    pub new: Arc<Value>,
-}
-
-/// Objects and history of one resource.
-#[derive(Debug, Default)]
-pub struct Table {
-    /// The objects as they are now.
-    pub objects: BTreeMap<Key, Arc<Object>>,
-    /// The latest changes, oldest first.
-    pub history: VecDeque<Change>,
-    /// Version of the newest change that is no longer in the history.
-    pub floor: u64,
-    /// Wakes watches.
-    pub wake: Arc<Notify>,
-}
-
-impl Table {
-    /// The objects of a namespace, or all.
-    pub fn within<'a>(&'a self, namespace: Option<&'a str>) -> Box<dyn Iterator<Item = &'a Arc<Object>> + 'a> {
-        match namespace {
-            None => Box::new(self.objects.values()),
-            Some(ns) => {
-                let from = Key::new(ns, "");
-                Box::new(self.objects.range(from..).take_while(move |(key, _)| key.namespace == ns).map(|(_, o)| o))
-            }
-        }
-    }
-
-    /// The table as it was at version `rv`; none when the history does not reach back so far.
-    pub fn at(&self, rv: u64) -> Option<BTreeMap<Key, Arc<Object>>> {
-        if rv < self.floor {
-            return None;
-        }
-        let mut objects = self.objects.clone();
-        for change in self.history.iter().rev().take_while(|c| c.object.rv > rv) {
-            match &change.old {
-                Some(old) => objects.insert(old.key.clone(), old.clone()),
-                None => objects.remove(&change.object.key),
-            };
-        }
-        Some(objects)
-    }
-
-    fn record(&mut self, change: Change, limit: usize) {
-        self.history.push_back(change);
-        while self.history.len() > limit {
-            if let Some(oldest) = self.history.pop_front() {
-                self.floor = oldest.object.rv;
-            }
-        }
-        self.wake.notify_waiters();
-    }
-}
+use std::sync::Arc;
+use tokio::sync::mpsc;
 
 #[derive(Debug)]
 struct Subscriber {
@@ -164,13 +36,13 @@ pub struct State {
     /// Work of the garbage collector: what was removed or is being deleted.
     pub(super) garbage: VecDeque<super::gc::Garbage>,
     subscribers: Vec<Subscriber>,
-    history_limit: usize,
+    limits: Limits,
     pods: Option<Rid>,
 }
 
 impl State {
     /// An empty store with the built-in resources.
-    pub fn new(seed: u64, history_limit: usize) -> Self {
+    pub fn new(seed: u64, limits: Limits) -> Self {
         let registry = Registry::builtin();
         let pods = registry.rid("", "pods");
         let tables = (0..registry.tables()).map(|_| Table::default()).collect();
@@ -186,7 +58,7 @@ impl State {
             by_uid: BTreeMap::new(),
             garbage: VecDeque::new(),
             subscribers: Vec::new(),
-            history_limit,
+            limits,
             pods,
         }
     }
@@ -195,13 +67,18 @@ impl State {
     pub fn grow(&mut self) {
         while self.tables.len() < self.registry.tables() {
             // A watch may not resume from before the resource existed under this table.
-            self.tables.push(Table { floor: self.rv, ..Table::default() });
+            self.tables.push(Table::starting_at(self.rv));
         }
     }
 
     /// A resource's table.
     pub fn table(&self, rid: Rid) -> &Table {
         &self.tables[rid]
+    }
+
+    /// A resource's table, for a watch to follow.
+    pub fn table_mut(&mut self, rid: Rid) -> &mut Table {
+        &mut self.tables[rid]
     }
 
     /// One object.
@@ -254,7 +131,7 @@ impl State {
         if let Some(def) = self.registry.def(rid).cloned() {
             self.tell(rid, &def, &change);
         }
-        self.tables[rid].record(change, self.history_limit);
+        self.tables[rid].record(change, self.limits);
     }
 
     fn tell(&mut self, rid: Rid, def: &ResourceDef, change: &Change) {

@@ -15,6 +15,7 @@ use futures::Stream;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -38,6 +39,8 @@ pub struct Watch {
     view: View,
     wake: Arc<Notify>,
     cursor: u64,
+    /// The cursor as the table sees it.
+    read: Arc<AtomicU64>,
     bookmarks: bool,
     next_bookmark: Instant,
     ends: Instant,
@@ -52,7 +55,7 @@ impl Watch {
     /// 422 when the parameters contradict each other.
     pub fn open(
         server: &ApiServer,
-        state: &State,
+        state: &mut State,
         found: &Found,
         namespace: Option<&str>,
         query: &Query,
@@ -75,6 +78,7 @@ impl Watch {
             view,
             wake: state.table(found.rid).wake.clone(),
             cursor: query.version.unwrap_or_default(),
+            read: Arc::default(),
             bookmarks: query.bookmarks,
             next_bookmark: now,
             ends: now + lasts,
@@ -91,6 +95,8 @@ impl Watch {
                 watch.ready.push_back(watch.bookmark(true));
             }
         }
+        watch.read.store(watch.cursor, Relaxed);
+        state.table_mut(found.rid).follow(&watch.read);
         Ok(watch)
     }
 
@@ -159,6 +165,7 @@ impl Watch {
         if table.history.len() <= from + BATCH {
             self.cursor = self.cursor.max(state.rv);
         }
+        self.read.store(self.cursor, Relaxed);
     }
 
     fn take_up(&mut self, change: &Change) {

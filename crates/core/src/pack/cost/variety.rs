@@ -19,8 +19,8 @@ impl<'c, 'a> Variety<'c, 'a> {
         Self { context, shapes, pool, known: FxHashMap::default() }
     }
 
-    /// Whether the pattern's node keeps enough types in enough families, or cannot be spot. One pod alone always
-    /// does: its node cannot be any smaller.
+    /// Whether the pattern's node keeps enough types in enough families, or cannot be spot, or its pods have no such
+    /// choice even one by one. One pod alone always does: its node cannot be any smaller.
     pub fn enough(&mut self, pattern: &Pattern) -> bool {
         if matches!(pattern.as_slice(), [] | [(_, 1)]) {
             return true;
@@ -36,6 +36,7 @@ impl<'c, 'a> Variety<'c, 'a> {
     fn decide(&self, pattern: &Pattern) -> bool {
         let context = self.context;
         let mut total = context.nothing();
+        let mut largest = context.nothing();
         let mut cells = context.pools[self.pool].cells;
         let mut types = context.pools[self.pool].types.clone();
         for (shape, count) in pattern {
@@ -45,8 +46,13 @@ impl<'c, 'a> Variety<'c, 'a> {
             for (sum, asked) in total.iter_mut().zip(&one.requests) {
                 *sum = sum.saturating_add(asked.saturating_mul(i64::from(*count)));
             }
+            largest.iter_mut().zip(&one.requests).for_each(|(most, asked)| *most = (*most).max(*asked));
         }
-        context.fitting(self.pool, &total, &mut types);
-        super::super::options::varied_enough(context, &types, cells)
+        let varied = |requests: &[i64]| {
+            let mut types = types.clone();
+            context.fitting(self.pool, requests, &mut types);
+            super::super::options::varied_enough(context, &types, cells)
+        };
+        varied(&total) || !varied(&largest)
     }
 }

@@ -1,6 +1,14 @@
 //! The server held to what kube's clients expect of it, on a paused clock.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod budgets;
+mod faults;
 mod objects;
+mod owners;
+mod patches;
+mod replay;
+mod scale;
+mod schemas;
+mod socket;
 mod watches;
 
 use super::{ApiServer, Settings};
@@ -13,7 +21,24 @@ use std::sync::Arc;
 
 /// A server with a short history.
 fn server() -> ApiServer {
-    ApiServer::with(Arc::new(VirtualClock::new(DEFAULT_START)), Settings { history: 64, ..Settings::default() })
+    ApiServer::with(
+        Arc::new(VirtualClock::new(DEFAULT_START)),
+        Settings { history: 64, lag: 64, ..Settings::default() },
+    )
+}
+
+/// A server outside a runtime; its time stands still.
+fn test_server() -> ApiServer {
+    struct Still;
+    impl dovetail_core::clock::Clock for Still {
+        fn wall(&self) -> jiff::Timestamp {
+            DEFAULT_START
+        }
+        fn monotonic(&self) -> std::time::Duration {
+            std::time::Duration::ZERO
+        }
+    }
+    ApiServer::new(Arc::new(Still))
 }
 
 fn client(server: &ApiServer) -> kube::Client {

@@ -135,3 +135,20 @@ async fn a_watch_of_one_namespace_does_not_hear_of_others() {
     make(&server, "a").await;
     assert_eq!(next(&mut events, 1).await, ["apply a"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_longer_than_the_history_does_not_cut_a_watch_that_is_open() {
+    let server = ApiServer::with(
+        Arc::new(VirtualClock::new(DEFAULT_START)),
+        Settings { history: 8, lag: 1_000, ..Settings::default() },
+    );
+    let mut events = watch(&server, watcher::Config::default());
+    assert_eq!(next(&mut events, 2).await, ["init", "done"]);
+    make(&server, "first").await;
+    assert_eq!(next(&mut events, 1).await, ["apply first"]);
+    for at in 0..500 {
+        server.create(&crate::apiserver::PODS, "default", pod_value(&format!("p{at}"))).unwrap();
+    }
+    let seen = next(&mut events, 500).await;
+    assert!(seen.iter().all(|e| e.starts_with("apply p")), "{seen:?}");
+}

@@ -1,0 +1,120 @@
+//! What an update may not change, whatever the client sends.
+use super::error::{ApiError, Result};
+use super::gvr::Key;
+use super::registry::{Found, ResourceDef};
+use super::write::WriteOptions;
+use super::{managed, meta};
+use serde_json::{Value, json};
+
+/// Refuses a write that is about another state, or another object, than the one stored.
+pub fn preconditions(def: &ResourceDef, key: &Key, old: &Value, new: &Value) -> Result<()> {
+    let version = meta::text(new, "resourceVersion");
+    if !version.is_empty() && version != meta::text(old, "resourceVersion") {
+        return Err(ApiError::modified(&def.group, &def.plural, &key.name));
+    }
+    let uid = meta::text(new, "uid");
+    if !uid.is_empty() && uid != meta::text(old, "uid") {
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta::text(old, "uid"));
+        return Err(ApiError::conflict(&def.group, &def.plural, &key.name, &why));
+    }
+    let name = meta::text(new, "name");
+    if !name.is_empty() && name != key.name {
+        let message = format!("the name of the object ({name}) does not match the name on the URL ({})", key.name);
+        return Err(ApiError::bad_request(message));
+    }
+    let space = meta::text(new, "namespace");
+    if !space.is_empty() && space != key.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}
+
+/// Metadata that only the server writes stays as it is.
+pub fn keep_metadata(def: &ResourceDef, options: &WriteOptions, old: &Value, new: &mut Value) {
+    if !options.subresource.is_empty() && def.custom {
+        let managed = new["metadata"].get("managedFields").cloned();
+        new["metadata"] = old["metadata"].clone();
+        if options.applied && managed.is_some() {
+            meta::set(new, "managedFields", managed);
+        }
+        return;
+    }
+    const KEPT: [&str; 10] = [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "selfLink",
+        "resourceVersion",
+        "generateName",
+    ];
+    for field in KEPT {
+        meta::set(new, field, old["metadata"].get(field).cloned());
+    }
+    if !options.subresource.is_empty() {
+        for field in ["ownerReferences", "finalizers"] {
+            meta::set(new, field, old["metadata"].get(field).cloned());
+        }
+    }
+    if new["metadata"].get("managedFields").is_none() && !options.applied {
+        meta::set(new, "managedFields", old["metadata"].get("managedFields").cloned());
+    }
+    new["apiVersion"] = old["apiVersion"].clone();
+    new["kind"] = old["kind"].clone();
+}
+
+/// A write of the status changes nothing else; any other write does not change the status.
+pub fn isolate(found: &Found, options: &WriteOptions, old: &Value, new: &mut Value) {
+    let put = |new: &mut Value, field: &str| match old.get(field) {
+        Some(value) => new[field] = value.clone(),
+        None => {
+            if let Some(map) = new.as_object_mut() {
+                map.remove(field);
+            }
+        }
+    };
+    match options.subresource.as_str() {
+        "status" => {
+            let fields: Vec<String> =
+                old.as_object().into_iter().chain(new.as_object()).flat_map(|m| m.keys().cloned()).collect();
+            for field in fields.iter().filter(|f| *f != "status" && *f != "metadata") {
+                put(new, field);
+            }
+        }
+        _ if found.version.status => put(new, "status"),
+        _ => {}
+    }
+}
+
+/// The generation counts changes of everything but metadata and status.
+pub fn count_generation(def: &ResourceDef, old: &Value, new: &mut Value) {
+    if !def.generation {
+        return;
+    }
+    let rest = |v: &'_ Value| -> Vec<(String, Value)> {
+        let map = v.as_object().into_iter().flatten();
+        map.filter(|(k, _)| *k != "metadata" && *k != "status").map(|(k, v)| (k.clone(), v.clone())).collect()
+    };
+    let changed = match (old.get("spec"), new.get("spec")) {
+        (Some(a), Some(b)) if a != b => true,
+        _ => rest(old) != rest(new),
+    };
+    if changed {
+        meta::set(new, "generation", Some(json!(meta::generation(old) + 1)));
+    }
+}
+
+/// Whether a write changes nothing (then no version is given, as in etcd3 storage). Times of managed fields do not count.
+pub fn same(old: &Value, new: &Value) -> bool {
+    let (Some(a), Some(b)) = (old.as_object(), new.as_object()) else { return false };
+    let rest = |m: &serde_json::Map<String, Value>| m.iter().filter(|(k, _)| *k != "metadata").count();
+    rest(a) == rest(b)
+        && a.iter().filter(|(k, _)| *k != "metadata").all(|(k, v)| b.get(k) == Some(v))
+        && managed::without_times(&a["metadata"]) == managed::without_times(&b["metadata"])
+}

@@ -1,0 +1,75 @@
+//! What a machine of a type has, and what its kubelet leaves for pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::resolve::{NodeClassView, Settings, Threshold, instance_types};
+use dovetail_core::Resources;
+use dovetail_core::resources::{format_amount, parse_amount};
+use serde_json::{Map, Value};
+
+use super::user_data::NodeConfig;
+use crate::region::{Instance, Region};
+
+/// Capacity and allocatable of a node; none for a type that no node can be of.
+pub(crate) fn resources(region: &Region, instance: &Instance, config: &NodeConfig) -> Option<(Resources, Resources)> {
+    let catalogue = region.catalogue();
+    let info = catalogue.instance_type(&instance.instance_type)?;
+    // The formulas speak of types that are on offer: one type, on offer where the instance is.
+    let one = Catalogue {
+        region: catalogue.region.clone(),
+        zones: catalogue.zones.clone(),
+        types: vec![info.clone()],
+        offered: BTreeMap::from([(info.name.clone(), BTreeSet::from([instance.zone.clone()]))]),
+        on_demand: BTreeMap::from([(info.name.clone(), 1.0)]),
+        spot: BTreeMap::from([((info.name.clone(), instance.zone.clone()), 1.0)]),
+    };
+    let mut class = NodeClassView::in_zones(config.family, catalogue.zones.clone());
+    class.max_pods = config.max_pods;
+    class.pods_per_core = config.pods_per_core.filter(|n| *n > 0);
+    class.kube_reserved = amounts(&config.kube_reserved);
+    class.system_reserved = amounts(&config.system_reserved);
+    class.eviction_memory = threshold(config, "memory.available");
+    class.eviction_disk = threshold(config, "nodefs.available");
+    class.instance_store_raid0 = config.raid0;
+    let machine = instance_types(&one, &class, &Settings::default()).pop()?;
+    let allocatable = machine.allocatable();
+    Some((machine.capacity, allocatable))
+}
+
+fn amounts(written: &BTreeMap<String, String>) -> Resources {
+    let mut resources = Resources::new();
+    for (name, text) in written {
+        if let Ok(amount) = parse_amount(name, text) {
+            resources.set(name.clone(), amount);
+        }
+    }
+    resources
+}
+
+fn threshold(config: &NodeConfig, signal: &str) -> Option<Threshold> {
+    let text = config.eviction_hard.get(signal)?;
+    match text.strip_suffix('%') {
+        Some(percent) => percent.parse().ok().map(Threshold::Percent),
+        None => parse_amount("memory", text).ok().map(Threshold::Bytes),
+    }
+}
+
+/// Amounts as an object's quantities.
+pub(crate) fn quantities(resources: &Resources) -> Value {
+    let entry = |(name, amount): (&str, i64)| (name.to_owned(), Value::from(format_amount(name, amount)));
+    Value::Object(resources.iter().map(entry).collect::<Map<String, Value>>())
+}
+
+/// How many volumes the EBS CSI driver says that it can attach: of the shared slots of a Nitro instance the root
+/// volume, one network interface and the local disks are taken (EBS CSI driver, volume attachment limits).
+pub(crate) fn volume_limit(region: &Region, instance: &Instance) -> u64 {
+    let Some(info) = region.catalogue().instance_type(&instance.instance_type) else { return 26 };
+    let most = u64::from(info.ebs.max_attachments);
+    let disks: u64 = info.storage.iter().flat_map(|s| &s.disks).map(|d| u64::from(d.count)).sum();
+    match (info.hypervisor.as_deref(), info.ebs.attachment_limit.as_deref()) {
+        (Some("xen"), _) => 39,
+        (_, Some("dedicated")) if most > 0 => most - 1,
+        _ => 28u64.saturating_sub(2 + disks).max(1),
+    }
+}

@@ -1,0 +1,216 @@
+//! Kubelets: an instance that comes up joins as a Node, runs the pods that are bound to it, and takes them with it when
+//! it ends.
+
+mod machine;
+mod node;
+mod pods;
+mod toml;
+pub(crate) mod user_data;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use self::user_data::NodeConfig;
+use super::cache::Key;
+use super::context::{Change, Context};
+use super::controllers::nodes;
+use super::kind::Kind;
+use super::pod::set_condition;
+use super::work::Work;
+use crate::region::{Instance, InstanceEvent, InstanceState, Region};
+
+/// The kubelet of an instance.
+#[derive(Debug)]
+struct Kubelet {
+    node: String,
+    address: Ipv4Addr,
+    zone: String,
+    /// From when on it can run pods.
+    ready_at: Option<Instant>,
+    /// It answers: its instance runs and its zone is up.
+    alive: bool,
+}
+
+/// All kubelets.
+#[derive(Debug)]
+pub(crate) struct Kubelets {
+    region: Region,
+    /// By instance id.
+    kubelets: BTreeMap<String, Kubelet>,
+    by_node: BTreeMap<String, String>,
+    /// Pods that wait for their volumes to be attached, by node.
+    waiting: BTreeMap<String, BTreeSet<(Key, String)>>,
+    addresses: u32,
+}
+
+impl Kubelets {
+    pub(crate) fn new(region: Region) -> Self {
+        Self { region, kubelets: BTreeMap::new(), by_node: BTreeMap::new(), waiting: BTreeMap::new(), addresses: 0 }
+    }
+
+    /// Follows an instance.
+    pub(crate) fn instance_changed(&mut self, ctx: &mut Context, event: &InstanceEvent) {
+        match event.state {
+            InstanceState::Pending => {}
+            InstanceState::Running if self.kubelets.contains_key(&event.id) => {}
+            InstanceState::Running => {
+                let Some(instance) = self.region.instance(&event.id) else { return };
+                let range = ctx.settings.join.clone();
+                let since = ctx.wall().duration_since(instance.launched).unsigned_abs();
+                let wait = ctx.draw(&range).saturating_sub(since);
+                ctx.queue.push_after(wait, Work::Join(event.id.clone()));
+            }
+            InstanceState::ShuttingDown | InstanceState::Terminated => self.instance_ended(ctx, &event.id),
+        }
+    }
+
+    /// The instance's kubelet starts: its Node appears, and is ready a little later.
+    pub(crate) fn join(&mut self, ctx: &mut Context, id: &str) {
+        let Some(instance) = self.region.instance(id).filter(|i| i.state.is_alive()) else { return };
+        if self.region.faults().zone_is_down(&instance.zone) {
+            return ctx.queue.push_after(Duration::from_secs(5), Work::Join(id.to_owned()));
+        }
+        let config = NodeConfig::read(&instance.user_data);
+        if config.cluster.as_deref() != Some(ctx.settings.cluster_name.as_str()) {
+            ctx.story.never_joins(id, config.cluster.as_deref());
+            return;
+        }
+        let range = ctx.settings.node_ready.clone();
+        let delay = ctx.draw(&range);
+        self.register(ctx, &instance, &config, delay);
+    }
+
+    /// Creates the Node, ready after `delay` (at once when it is zero).
+    pub(crate) fn register(&mut self, ctx: &mut Context, instance: &Instance, config: &NodeConfig, delay: Duration) {
+        let Some((capacity, allocatable)) = machine::resources(&self.region, instance, config) else { return };
+        let name = instance.hostname.clone();
+        let node = node::object(ctx, &self.region, instance, config, (&capacity, &allocatable));
+        let created = ctx.kube.create(Kind::Node, node);
+        if let Err(error) = created {
+            // A Node of that name is still there: the address has been used again before its Node was deleted.
+            tracing::debug!(node = name, %error, "node not registered yet");
+            return ctx.queue.push_after(Duration::from_secs(5), Work::Join(instance.id.clone()));
+        }
+        if ctx.settings.csi_node_plugin {
+            node::add_csi(ctx, &name, &instance.id, machine::volume_limit(&self.region, instance));
+        }
+        let ready_at = Instant::now() + delay;
+        let (address, zone) = (instance.private_ip, instance.zone.clone());
+        let kubelet = Kubelet { node: name.clone(), address, zone, ready_at: Some(ready_at), alive: true };
+        self.kubelets.insert(instance.id.clone(), kubelet);
+        self.by_node.insert(name.clone(), instance.id.clone());
+        if delay.is_zero() {
+            self.ready(ctx, &name);
+        } else {
+            ctx.queue.push_at(ready_at, Work::NodeReady(name));
+        }
+    }
+
+    /// The kubelet says that its Node is ready.
+    pub(crate) fn ready(&mut self, ctx: &mut Context, name: &str) {
+        if !self.kubelet_of(name).is_some_and(|k| k.alive) {
+            return;
+        }
+        let now = ctx.now();
+        ctx.kube.modify_status(Kind::Node, &Key::new("", name), |node| {
+            let pressures = [
+                ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+                ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+                ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            ];
+            let changed = pressures.iter().fold(false, |changed, (kind, reason, message)| {
+                set_condition(node, kind, "False", reason, message, &now) | changed
+            });
+            set_condition(node, "Ready", "True", "KubeletReady", "kubelet is posting ready status", &now) | changed
+        });
+        nodes::taint(ctx, name, &[]);
+    }
+
+    /// The instance goes: its kubelet falls silent and its pods end.
+    fn instance_ended(&mut self, ctx: &mut Context, id: &str) {
+        let Some(kubelet) = self.kubelets.get_mut(id).filter(|k| k.alive) else { return };
+        kubelet.alive = false;
+        let name = kubelet.node.clone();
+        self.waiting.remove(&name);
+        for pod in ctx.cache.pods_on(&name).into_iter().filter(|p| !p.finished()) {
+            if let Some(object) = ctx.cache.get(Kind::Pod, &pod.key) {
+                ctx.story.lost(&pod.key, object, "the instance ended");
+            }
+        }
+        if self.by_node.contains_key(&name) {
+            ctx.queue.push_after(ctx.settings.node_monitor_grace, Work::Silent(name));
+        } else {
+            self.kubelets.remove(id);
+        }
+    }
+
+    /// Silences the kubelets of zones that have gone down, and has those of zones that are back speak again.
+    pub(crate) fn look_at_zones(&mut self, ctx: &mut Context) {
+        let mut back = Vec::new();
+        for (id, kubelet) in &mut self.kubelets {
+            let down = self.region.faults().zone_is_down(&kubelet.zone);
+            if down == kubelet.alive {
+                let runs = self.region.instance(id).is_some_and(|i| i.state == InstanceState::Running);
+                if down {
+                    kubelet.alive = false;
+                    ctx.queue.push_after(ctx.settings.node_monitor_grace, Work::Silent(kubelet.node.clone()));
+                } else if runs {
+                    kubelet.alive = true;
+                    back.push(kubelet.node.clone());
+                }
+            }
+        }
+        for node in back {
+            ctx.queue.forget(&Work::Silent(node.clone()));
+            self.ready(ctx, &node);
+            for pod in ctx.cache.pods_on(&node) {
+                self.resume(ctx, &pod);
+            }
+        }
+    }
+
+    /// Whether a Node has a kubelet that answers, or will when its zone is up again.
+    pub(crate) fn is_silent(&self, node: &str) -> bool {
+        self.kubelet_of(node).is_none_or(|k| !k.alive)
+    }
+
+    /// Whether the instance of a Node no longer exists.
+    pub(crate) fn instance_gone(&self, ctx: &Context, node: &str) -> bool {
+        let provider =
+            ctx.cache.named(Kind::Node, node).and_then(|n| n["spec"]["providerID"].as_str().map(str::to_owned));
+        let id = provider.as_deref().and_then(|p| p.rsplit('/').next()).unwrap_or_default();
+        self.region.instance(id).is_none_or(|i| i.state == InstanceState::Terminated)
+    }
+
+    /// Follows pods, and volumes that pods wait for.
+    pub(crate) fn observe(&mut self, ctx: &mut Context, change: &Change) {
+        match change.kind {
+            Kind::Pod => self.pod_changed(ctx, change),
+            Kind::VolumeAttachment => {
+                let node = change.new.as_deref().map(|a| &a["spec"]["nodeName"]).and_then(Value::as_str);
+                for (key, uid) in node.and_then(|n| self.waiting.remove(n)).unwrap_or_default() {
+                    ctx.queue.push(Work::StartPod(key, uid));
+                }
+            }
+            Kind::Node if change.new.is_none() => {
+                // Its instance may run on, with the pods, until somebody ends it: they are lost then, not now.
+                if let Some(id) = self.by_node.remove(&change.key.name)
+                    && self.kubelets.get(&id).is_some_and(|k| !k.alive)
+                {
+                    self.kubelets.remove(&id);
+                }
+                self.waiting.remove(&change.key.name);
+                node::remove_csi(ctx, &change.key.name);
+            }
+            _ => {}
+        }
+    }
+
+    fn kubelet_of(&self, node: &str) -> Option<&Kubelet> {
+        self.kubelets.get(self.by_node.get(node)?)
+    }
+}

@@ -1,0 +1,201 @@
+//! Which nodes a pod can go to, and why not to the others: kube-scheduler's filters in their order.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+use super::affinity::AffinityPlan;
+use super::class::Class;
+use super::node::Node;
+use super::resources::PODS;
+use super::spread::SpreadPlan;
+use super::state::{ClassId, Slot, State};
+use super::volumes::VolumePlan;
+
+/// Why a node does not do. Its text is kube-scheduler's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    Unschedulable,
+    Taint(Rc<str>),
+    NodeAffinity,
+    Ports,
+    TooManyPods,
+    Insufficient(Rc<str>),
+    ClaimInUse,
+    VolumeCount,
+    VolumeConflict,
+    NoVolume,
+    SpreadLabel,
+    Spread,
+    Affinity,
+    AntiAffinity,
+    ExistingAntiAffinity,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Taint(taint) => return write!(f, "node(s) had untolerated taint {taint}"),
+            Self::Insufficient(resource) => return write!(f, "Insufficient {resource}"),
+            Self::Unschedulable => "node(s) were unschedulable",
+            Self::NodeAffinity => "node(s) didn't match Pod's node affinity/selector",
+            Self::Ports => "node(s) didn't have free ports for the requested pod ports",
+            Self::TooManyPods => "Too many pods",
+            Self::ClaimInUse => {
+                "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+            }
+            Self::VolumeCount => "node(s) exceed max volume count",
+            Self::VolumeConflict => "node(s) had volume node affinity conflict",
+            Self::NoVolume => "node(s) didn't find available persistent volumes to bind",
+            Self::SpreadLabel => "node(s) didn't match pod topology spread constraints (missing required label)",
+            Self::Spread => "node(s) didn't match pod topology spread constraints",
+            Self::Affinity => "node(s) didn't match pod affinity rules",
+            Self::AntiAffinity => "node(s) didn't match pod anti-affinity rules",
+            Self::ExistingAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
+        })
+    }
+}
+
+/// What depends on class and node alone, not on where pods are.
+#[derive(Clone, Debug)]
+pub(crate) struct Static {
+    /// The first of the static filters that refuses the node.
+    pub refused: Option<Reason>,
+    /// nodeSelector and required node affinity hold.
+    pub selected: bool,
+    /// No `NoSchedule` or `NoExecute` taint is left untolerated.
+    pub tolerated: bool,
+    /// Preferred node affinity: the weights of the terms that hold.
+    pub preferred: i64,
+    /// `PreferNoSchedule` taints that are not tolerated.
+    pub disliked: i64,
+}
+
+/// How many nodes were refused, by reason.
+#[derive(Debug, Default)]
+pub(crate) struct Diagnosis {
+    nodes: usize,
+    reasons: BTreeMap<Reason, usize>,
+}
+
+impl Diagnosis {
+    /// The message of the pod's condition, as kube-scheduler words it.
+    pub(crate) fn message(&self) -> String {
+        if self.nodes == 0 {
+            return "no nodes available to schedule pods".to_owned();
+        }
+        let mut reasons: Vec<String> = self.reasons.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
+        reasons.sort();
+        format!("0/{} nodes are available: {}.", self.nodes, reasons.join(", "))
+    }
+
+    fn note(&mut self, reason: Reason) {
+        *self.reasons.entry(reason).or_insert(0) += 1;
+    }
+}
+
+/// The static part for a class and a node.
+pub(crate) fn judge(class: &Class, node: &Node) -> Static {
+    let taint = node.untolerated(&class.tolerations, &["NoSchedule", "NoExecute"]);
+    let selected = class.selects(&node.name, &node.labels);
+    let refused = if node.unschedulable && !tolerates_unschedulable(class) {
+        Some(Reason::Unschedulable)
+    } else if let Some(taint) = taint {
+        Some(Reason::Taint(format!("{{{}: {}}}", taint.key, taint.value.as_deref().unwrap_or("")).into()))
+    } else {
+        (!selected).then_some(Reason::NodeAffinity)
+    };
+    let preferred =
+        class.preferred_nodes.iter().filter(|(_, t)| t.matches(&node.name, &node.labels)).map(|(w, _)| w).sum();
+    let prefer = node.taints.iter().filter(|t| t.effect == "PreferNoSchedule");
+    let disliked = prefer.filter(|t| !super::node::tolerates(&class.tolerations, t)).count();
+    Static { refused, selected, tolerated: taint.is_none(), preferred, disliked: i64::try_from(disliked).unwrap_or(0) }
+}
+
+fn tolerates_unschedulable(class: &Class) -> bool {
+    let taint = k8s_openapi::api::core::v1::Taint {
+        key: "node.kubernetes.io/unschedulable".into(),
+        effect: "NoSchedule".into(),
+        ..Default::default()
+    };
+    super::node::tolerates(&class.tolerations, &taint)
+}
+
+/// What is worked out once for a pod before the nodes are looked at.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub class: Rc<Class>,
+    pub volumes: VolumePlan,
+    spread: SpreadPlan,
+    affinity: AffinityPlan,
+}
+
+impl Plan {
+    pub(crate) fn new(state: &mut State, id: ClassId, volumes: VolumePlan) -> Self {
+        state.judge_all(id);
+        let class = state.classes[id].class.clone();
+        let spread = SpreadPlan::new(state, id, &class);
+        let affinity = AffinityPlan::new(state, &class);
+        Self { class, volumes, spread, affinity }
+    }
+
+    /// The nodes that pass every filter; when there is none, why.
+    pub(crate) fn feasible(&self, state: &State, id: ClassId) -> Result<Vec<Slot>, Diagnosis> {
+        let (mut found, mut diagnosis) = (Vec::new(), Diagnosis::default());
+        for (slot, node) in state.nodes() {
+            diagnosis.nodes += 1;
+            if self.passes(state, id, slot, node, &mut diagnosis) {
+                found.push(slot);
+            }
+        }
+        if found.is_empty() { Err(diagnosis) } else { Ok(found) }
+    }
+
+    fn passes(&self, state: &State, id: ClassId, slot: Slot, node: &Node, diagnosis: &mut Diagnosis) -> bool {
+        if let Some(reason) = state.verdict(id, slot).and_then(|v| v.refused.as_ref()) {
+            diagnosis.note(reason.clone());
+            return false;
+        }
+        if node.ports.iter().any(|taken| self.class.host_ports.iter().any(|p| p.conflicts(taken))) {
+            diagnosis.note(Reason::Ports);
+            return false;
+        }
+        let mut fits = true;
+        for column in self.class.requests.lacking(&node.used, &node.allocatable) {
+            fits = false;
+            diagnosis.note(match column {
+                PODS => Reason::TooManyPods,
+                _ => Reason::Insufficient(state.names.name(column).into()),
+            });
+        }
+        let refusal =
+            || self.volumes.judge(node).or_else(|| self.spread.judge(node)).or_else(|| self.affinity.judge(node));
+        match fits.then(refusal) {
+            None => false,
+            Some(None) => true,
+            Some(Some(reason)) => {
+                diagnosis.note(reason);
+                false
+            }
+        }
+    }
+}
+
+impl State {
+    /// Brings the class's static verdicts up to date.
+    pub(crate) fn judge_all(&mut self, id: ClassId) {
+        let entry = &mut self.classes[id];
+        entry.verdicts.resize(self.nodes.len(), None);
+        for (verdict, node) in entry.verdicts.iter_mut().zip(&self.nodes) {
+            let Some(node) = node else { continue };
+            if verdict.as_ref().is_none_or(|(version, _)| *version != node.version) {
+                *verdict = Some((node.version, judge(&entry.class, node)));
+            }
+        }
+    }
+
+    /// The static verdict on a node, if it has been worked out.
+    pub(crate) fn verdict(&self, id: ClassId, slot: Slot) -> Option<&Static> {
+        self.classes[id].verdicts.get(slot)?.as_ref().map(|(_, verdict)| verdict)
+    }
+}

@@ -1,0 +1,151 @@
+//! Writes into the event log what becomes of pods and nodes.
+
+use serde_json::{Value, json};
+
+use super::cache::{Key, controller};
+use super::context::Change;
+use super::kind::Kind;
+use super::pod::{Phase, condition, phase};
+use crate::log::{Caller, EventLog};
+
+/// The teller.
+#[derive(Debug)]
+pub(crate) struct Story {
+    log: EventLog,
+    who: Caller,
+}
+
+impl Story {
+    pub(crate) fn new(log: EventLog) -> Self {
+        Self { log, who: Caller::named("cluster") }
+    }
+
+    /// Tells what the change means, if it means anything to a reader.
+    pub(crate) fn tell(&self, change: &Change) {
+        match change.kind {
+            Kind::Pod => self.tell_pod(change),
+            Kind::Node => self.tell_node(change),
+            _ => {}
+        }
+    }
+
+    /// A pod ended with its node.
+    pub(crate) fn lost(&self, key: &Key, pod: &Value, why: &str) {
+        self.pod("lost", key, pod, &[("reason", json!(why))]);
+    }
+
+    /// An instance's user data lets it join no cluster, or another one.
+    pub(crate) fn never_joins(&self, instance: &str, cluster: Option<&str>) {
+        let why = match cluster {
+            Some(other) => format!("its user data names the cluster {other:?}"),
+            None => "its user data names no cluster".to_owned(),
+        };
+        tracing::warn!(instance, why, "instance does not join");
+        self.log.append(
+            "node",
+            &self.who,
+            [("event", json!("neverJoins")), ("instance", json!(instance)), ("reason", json!(why))],
+        );
+    }
+
+    fn tell_pod(&self, change: &Change) {
+        let (key, old) = (&change.key, change.old.as_deref());
+        let Some(pod) = change.new.as_deref() else {
+            return self.pod("deleted", key, change.old.as_deref().unwrap_or(&Value::Null), &[]);
+        };
+        if old.is_none() {
+            self.pod("created", key, pod, &[]);
+        }
+        let before = |of: fn(&Value) -> Option<String>| old.and_then(of);
+        if let Some(message) = unschedulable(pod).filter(|m| before(unschedulable).as_ref() != Some(m)) {
+            self.pod("unschedulable", key, pod, &[("message", json!(message))]);
+        }
+        if node(pod).is_some() && before(node).is_none() {
+            self.pod("bound", key, pod, &[]);
+        }
+        if phase(pod) != old.map_or(Phase::Pending, phase) {
+            let event = match phase(pod) {
+                Phase::Running => "running",
+                Phase::Succeeded => "succeeded",
+                Phase::Failed => "failed",
+                Phase::Pending | Phase::Unknown => "unknown",
+            };
+            self.pod(event, key, pod, &[]);
+        }
+        let (was, is) = (old.is_some_and(ready), ready(pod));
+        if was != is {
+            self.pod(if is { "ready" } else { "notReady" }, key, pod, &[]);
+        }
+        if deleting(pod) && !old.is_some_and(deleting) {
+            self.pod("terminating", key, pod, &[]);
+        }
+    }
+
+    fn tell_node(&self, change: &Change) {
+        let old = change.old.as_deref();
+        let Some(node) = change.new.as_deref() else {
+            return self.node("deleted", change.old.as_deref().unwrap_or(&Value::Null), &change.key);
+        };
+        if old.is_none() {
+            self.node("joined", node, &change.key);
+        }
+        let (was, is) = (old.is_some_and(ready), ready(node));
+        if was != is {
+            self.node(if is { "ready" } else { "notReady" }, node, &change.key);
+        }
+        let cordoned = |n: &Value| n["spec"]["unschedulable"] == true;
+        if cordoned(node) && !old.is_some_and(cordoned) {
+            self.node("cordoned", node, &change.key);
+        }
+        if deleting(node) && !old.is_some_and(deleting) {
+            self.node("terminating", node, &change.key);
+        }
+    }
+
+    fn pod(&self, event: &str, key: &Key, pod: &Value, more: &[(&str, Value)]) {
+        let mut fields = vec![
+            ("event", json!(event)),
+            ("namespace", json!(key.namespace)),
+            ("name", json!(key.name)),
+            ("uid", pod["metadata"]["uid"].clone()),
+        ];
+        if let Some(node) = node(pod) {
+            fields.push(("node", json!(node)));
+        }
+        if let (true, Some(owner)) = (matches!(event, "created" | "lost" | "terminating" | "deleted"), controller(pod))
+        {
+            fields.push(("owner", json!({"kind": owner["kind"], "name": owner["name"], "uid": owner["uid"]})));
+        }
+        fields.extend(more.iter().cloned());
+        self.log.append("pod", &self.who, fields);
+    }
+
+    fn node(&self, event: &str, node: &Value, key: &Key) {
+        let mut fields = vec![("event", json!(event)), ("name", json!(key.name))];
+        let label = |name: &str| node["metadata"]["labels"][name].clone();
+        if event == "joined" {
+            fields.push(("providerId", node["spec"]["providerID"].clone()));
+            fields.push(("instanceType", label("node.kubernetes.io/instance-type")));
+            fields.push(("zone", label("topology.kubernetes.io/zone")));
+        }
+        self.log.append("node", &self.who, fields);
+    }
+}
+
+fn unschedulable(pod: &Value) -> Option<String> {
+    let condition = condition(pod, "PodScheduled")?;
+    let is = condition["status"] == "False" && condition["reason"] == "Unschedulable";
+    is.then(|| condition["message"].as_str().unwrap_or_default().to_owned())
+}
+
+fn node(pod: &Value) -> Option<String> {
+    pod["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()).map(str::to_owned)
+}
+
+fn ready(object: &Value) -> bool {
+    condition(object, "Ready").is_some_and(|c| c["status"] == "True")
+}
+
+fn deleting(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}

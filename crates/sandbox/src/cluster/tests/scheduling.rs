@@ -1,0 +1,256 @@
+//! Filters, scores and the queue, as a pod feels them.
+
+use super::*;
+
+fn zones(rig: &Rig) {
+    for (name, zone) in [("a1", "a"), ("b1", "b"), ("c1", "c")] {
+        rig.node(name, zone, "8");
+    }
+}
+
+#[test]
+fn a_pod_without_any_node_says_so() {
+    on(&[], async |rig| {
+        rig.pod("p", json!({}), json!({}));
+        rig.after(1.0).await;
+        assert_eq!(rig.why("p"), "no nodes available to schedule pods");
+    });
+}
+
+#[test]
+fn a_pod_that_fits_nowhere_is_told_why_node_by_node() {
+    on(&[], async |rig| {
+        rig.node("small", "a", "500m");
+        rig.node_with("cordoned", "a", "8", json!({"unschedulable": true}));
+        rig.node_with("tainted", "a", "8", json!({"taints": [{"key": "team", "value": "x", "effect": "NoSchedule"}]}));
+        rig.pod("p", json!({}), json!({}));
+        rig.pod("q", json!({}), json!({"nodeSelector": {"node": "none"}}));
+        rig.after(1.0).await;
+        assert_eq!(
+            rig.why("p"),
+            "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint {team: x}, 1 node(s) were unschedulable."
+        );
+        assert!(rig.why("q").contains("1 node(s) didn't match Pod's node affinity/selector"), "{}", rig.why("q"));
+    });
+}
+
+#[test]
+fn four_hundred_pods_are_found_unschedulable_within_a_second() {
+    on(&[], async |rig| {
+        for n in 0..3 {
+            rig.node(&format!("n{n}"), "a", "500m");
+        }
+        rig.deployment("web", 400, "1");
+        rig.after(1.0).await;
+        assert_eq!(rig.told("pod", "unschedulable").len(), 400);
+        let name = rig.places().keys().next().unwrap().clone();
+        assert_eq!(rig.why(&name), "0/3 nodes are available: 3 Insufficient cpu.");
+    });
+}
+
+#[test]
+fn a_new_node_wakes_the_pods_that_it_can_take_and_a_pod_s_end_those_that_waited_for_its_room() {
+    on(&[], async |rig| {
+        rig.pod("p", json!({}), json!({}));
+        rig.pod("q", json!({}), json!({}));
+        rig.after(20.0).await;
+        rig.node("n", "a", "1");
+        rig.after(1.0).await;
+        assert_eq!((rig.place("p").as_str(), rig.place("q").as_str()), ("n", ""));
+        rig.api
+            .delete(&api::PODS, "default", "p", &DeleteOptions { grace_period_seconds: Some(0), ..Default::default() })
+            .unwrap();
+        rig.after(11.0).await;
+        assert_eq!(rig.place("q"), "n");
+    });
+}
+
+#[test]
+fn the_emptier_node_is_preferred_and_a_disliked_taint_avoided() {
+    on(&[], async |rig| {
+        rig.node_with("disliked", "a", "64", json!({"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}));
+        rig.node("a", "a", "8");
+        rig.node("b", "a", "4");
+        rig.pod("p", json!({}), json!({}));
+        rig.after(1.0).await;
+        assert_eq!(rig.place("p"), "a");
+    });
+}
+
+#[test]
+fn preferred_node_affinity_decides_between_nodes_that_are_alike() {
+    on(&[], async |rig| {
+        zones(&rig);
+        let term = json!({"weight": 50, "preference": {"matchExpressions": [{"key": "node", "operator": "In", "values": ["c1"]}]}});
+        let affinity = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}});
+        rig.pod("p", json!({}), json!({"affinity": affinity}));
+        rig.after(1.0).await;
+        assert_eq!(rig.place("p"), "c1");
+    });
+}
+
+#[test]
+fn a_host_port_is_taken_once_a_node() {
+    on(&[], async |rig| {
+        rig.node("n", "a", "8");
+        for name in ["p", "q"] {
+            let mut container = container("1");
+            container["ports"] = json!([{"containerPort": 80, "hostPort": 80}]);
+            rig.pod(name, json!({}), json!({"containers": [container]}));
+        }
+        rig.after(1.0).await;
+        assert_eq!(rig.bound(), 1);
+        assert_eq!(
+            rig.why("q"),
+            "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
+        );
+    });
+}
+
+#[test]
+fn the_pods_that_a_node_takes_are_limited_by_its_count_too() {
+    on(&[], async |rig| {
+        rig.node("n", "a", "200");
+        for n in 0..111 {
+            rig.pod(&format!("p{n:03}"), json!({}), json!({}));
+        }
+        rig.after(2.0).await;
+        assert_eq!((rig.bound(), rig.why("p110").as_str()), (110, "0/1 nodes are available: 1 Too many pods."));
+    });
+}
+
+fn anti(app: &str, key: &str) -> Value {
+    json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]}})
+}
+
+#[test]
+fn anti_affinity_keeps_pods_apart_in_both_directions() {
+    on(&[], async |rig| {
+        rig.node("n", "a", "8");
+        rig.pod("guard", json!({"app": "guard"}), json!({"affinity": anti("web", "kubernetes.io/hostname")}));
+        rig.after(1.0).await;
+        rig.pod("web", json!({"app": "web"}), json!({}));
+        rig.pod("shy", json!({"app": "shy"}), json!({"affinity": anti("guard", "kubernetes.io/hostname")}));
+        rig.after(1.0).await;
+        let at = |why: &str| format!("0/1 nodes are available: 1 node(s) {why}.");
+        assert_eq!(rig.why("web"), at("didn't satisfy existing pods anti-affinity rules"));
+        assert_eq!(rig.why("shy"), at("didn't match pod anti-affinity rules"));
+    });
+}
+
+#[test]
+fn affinity_follows_a_pod_into_its_zone_and_the_first_of_its_kind_may_go_anywhere() {
+    on(&[], async |rig| {
+        zones(&rig);
+        let with = |app: &str| {
+            json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": app}}}]}}})
+        };
+        rig.pod("w0", json!({"app": "web"}), with("web"));
+        rig.pod("stray", json!({"app": "stray"}), with("nobody"));
+        rig.after(1.0).await;
+        for n in 1..6 {
+            rig.pod(&format!("w{n}"), json!({"app": "web"}), with("web"));
+        }
+        rig.after(1.0).await;
+        let places: std::collections::BTreeSet<String> = (0..6).map(|n| rig.place(&format!("w{n}"))).collect();
+        assert_eq!(places.len(), 1);
+        assert_eq!(rig.why("stray"), "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.");
+    });
+}
+
+fn spread(skew: i64, key: &str, when: &str) -> Value {
+    json!([{"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": when, "labelSelector": {"matchLabels": {"app": "web"}}}])
+}
+
+fn by_zone(rig: &Rig) -> BTreeMap<char, usize> {
+    let mut counts = BTreeMap::new();
+    for node in rig.places().values().filter(|n| !n.is_empty()) {
+        *counts.entry(node.chars().next().unwrap()).or_insert(0) += 1;
+    }
+    counts
+}
+
+#[test]
+fn a_hard_spread_keeps_zones_within_its_skew_and_stops_when_one_is_full() {
+    on(&[], async |rig| {
+        rig.node("a1", "a", "8");
+        rig.node("b1", "b", "8");
+        rig.node("c1", "c", "2");
+        let constraints = spread(1, "topology.kubernetes.io/zone", "DoNotSchedule");
+        for n in 0..10 {
+            rig.pod(&format!("p{n}"), json!({"app": "web"}), json!({"topologySpreadConstraints": constraints}));
+        }
+        rig.after(1.0).await;
+        assert_eq!(by_zone(&rig), BTreeMap::from([('a', 3), ('b', 3), ('c', 2)]));
+        let waiting = rig.places().into_iter().find(|(_, node)| node.is_empty()).unwrap().0;
+        assert_eq!(
+            rig.why(&waiting),
+            "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match pod topology spread constraints."
+        );
+    });
+}
+
+#[test]
+fn min_domains_counts_the_zones_that_are_missing_as_empty() {
+    on(&[], async |rig| {
+        rig.node("a1", "a", "8");
+        let mut constraints = spread(1, "topology.kubernetes.io/zone", "DoNotSchedule");
+        constraints[0]["minDomains"] = json!(2);
+        for n in 0..3 {
+            rig.pod(&format!("p{n}"), json!({"app": "web"}), json!({"topologySpreadConstraints": constraints}));
+        }
+        rig.after(1.0).await;
+        assert_eq!(rig.bound(), 1);
+    });
+}
+
+#[test]
+fn pods_of_a_replica_set_are_spread_over_zones_by_default_and_soft_rules_never_block() {
+    on(&[], async |rig| {
+        zones(&rig);
+        rig.deployment("web", 9, "100m");
+        rig.after(1.0).await;
+        assert_eq!(by_zone(&rig), BTreeMap::from([('a', 3), ('b', 3), ('c', 3)]));
+    });
+}
+
+#[test]
+fn a_spread_without_the_label_on_any_node_names_the_missing_label() {
+    on(&[], async |rig| {
+        rig.node("n", "a", "8");
+        rig.pod("p", json!({"app": "web"}), json!({"topologySpreadConstraints": spread(1, "rack", "DoNotSchedule")}));
+        rig.after(1.0).await;
+        assert!(rig.why("p").contains("(missing required label)"), "{}", rig.why("p"));
+    });
+}
+
+#[test]
+fn a_gated_pod_is_left_alone_until_its_gates_are_gone() {
+    on(&[], async |rig| {
+        rig.node("n", "a", "8");
+        rig.pod("p", json!({}), json!({"schedulingGates": [{"name": "wait"}]}));
+        rig.after(2.0).await;
+        assert_eq!(rig.place("p"), "");
+        rig.api.patch(&api::PODS, "default", "p", &json!({"spec": {"schedulingGates": null}})).unwrap();
+        rig.after(1.0).await;
+        assert_eq!(rig.place("p"), "n");
+    });
+}
+
+/// A measurement, not a claim: `cargo test --release -p dovetail-sandbox -- --ignored five_thousand --nocapture`.
+#[test]
+#[ignore = "measures real time"]
+#[allow(clippy::disallowed_methods, clippy::print_stderr)]
+fn five_thousand_pods_on_three_hundred_nodes() {
+    let started = std::time::Instant::now();
+    on(&[], async |rig| {
+        for n in 0..300 {
+            rig.node(&format!("{}{n}", ["a", "b", "c"][n % 3]), ["a", "b", "c"][n % 3], "32");
+        }
+        rig.deployment("web", 5000, "1");
+        rig.after(30.0).await;
+        eprintln!("{} bound of 5000 after {:?} of real time", rig.bound(), started.elapsed());
+    });
+}
