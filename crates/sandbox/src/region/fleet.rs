@@ -1,6 +1,6 @@
 //! CreateFleet, of type `instant`: pools in the order of the allocation strategy, until the target is met.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::error::AwsError;
 use super::form::Form;
@@ -31,15 +31,16 @@ struct Outcome {
 /// CreateFleet.
 pub(crate) fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     let wanted = Wanted::read(form)?;
+    // First of all: what was answered once is answered again, even if the template is gone by now.
+    if let Some(answer) = cx.answered("CreateFleet", form)? {
+        cx.notes.push(("repeated", Value::from(true)));
+        return Ok(answer);
+    }
     let mut groups = Vec::new();
     for (capacity, count) in [(CapacityType::OnDemand, wanted.on_demand), (CapacityType::Spot, wanted.spot)] {
         if count > 0 {
             groups.push((capacity, count, pools(cx, form, capacity)?));
         }
-    }
-    if let Some(answer) = cx.answered("CreateFleet", form)? {
-        cx.notes.push(("repeated", Value::from(true)));
-        return Ok(answer);
     }
     if form.flag("DryRun") {
         return Err(AwsError::dry_run());
@@ -260,15 +261,19 @@ fn fleet_id(cx: &mut Cx<'_>) -> String {
 }
 
 fn note(cx: &mut Cx<'_>, pools: &[Pool], outcome: &Outcome) {
-    let launched: Vec<Value> = outcome.launched.iter().flat_map(|(_, ids)| ids).map(|id| Value::from(&**id)).collect();
+    let launched = outcome.launched.iter().flat_map(|(_, ids)| ids).map(|id| Value::from(&**id));
     let refused = outcome.refused.iter().map(|(index, error)| {
         let spec = &pools[*index].spec;
-        let zone = zone_of(cx.state, spec).unwrap_or_default();
-        Value::from(format!("{}/{zone}/{}: {}", spec.instance_type, spec.capacity.name(), error.code))
+        json!({
+            "code": error.code,
+            "instanceType": spec.instance_type,
+            "zone": zone_of(cx.state, spec),
+            "capacityType": spec.capacity.name(),
+        })
     });
-    let refused: Vec<Value> = refused.collect();
-    cx.notes.push(("launched", Value::Array(launched)));
-    cx.notes.push(("refused", Value::Array(refused)));
+    let (launched, refused): (Vec<Value>, Vec<Value>) = (launched.collect(), refused.collect());
+    cx.notes.push(("instances", Value::Array(launched)));
+    cx.notes.push(("errors", Value::Array(refused)));
 }
 
 fn pool_xml(pool: &Pool, xml: &mut Xml) {

@@ -188,6 +188,7 @@ impl Cx<'_> {
             ("hostname", Value::from(&*i.hostname)),
             ("token", i.client_token.clone().map_or(Value::Null, Value::from)),
             ("beforehand", Value::from(i.beforehand)),
+            ("synthetic", Value::from(i.capacity_type == CapacityType::Spot)),
         ];
         if let Some((code, _)) = &i.state_reason {
             fields.push(("reason", Value::from(&**code)));
