@@ -5,8 +5,11 @@ mod crds;
 mod input;
 mod manifests;
 mod plan;
-
+mod sandbox;
+mod simulate;
 mod stopwatch;
+mod story;
+mod world;
 
 use std::process::ExitCode;
 
@@ -18,8 +21,9 @@ use input::Failure;
 fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Plan(args) => plan::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Sandbox(args) => sandbox::run(&args),
         Command::Crds => crds::run(),
-        _ => Ok(()),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,25 +1,27 @@
 //! `dovetail sandbox`: the world of a simulation, live: on real time, its API served on loopback.
 
-use std::rc::Rc;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use dovetail_core::clock::Clock;
+use dovetail_cloud::shipped;
+use dovetail_sandbox::apiserver::Listener;
 use dovetail_sandbox::clock::RealClock;
 use dovetail_sandbox::faults::FaultSettings;
-use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 use crate::cli::{LogFormat, SandboxArgs};
 use crate::input::{Failure, Mistake, environment};
-use crate::story;
 use crate::manifests::read_manifests;
+use crate::story;
 use crate::world::{Line, Watcher, World, WorldConfig};
 
 /// Runs until Ctrl-C.
 pub fn run(args: &SandboxArgs) -> Result<(), Failure> {
-    if dovetail_cloud::shipped::catalogue(&args.region).types.is_empty() {
+    if !shipped::regions().any(|known| known == args.region) {
         let what = format!("unknown region {:?}", args.region);
-        return Err(Mistake::of_file("--region", what).allowing(dovetail_cloud::shipped::regions().collect::<Vec<_>>().join(", ")).into());
+        return Err(Mistake::of_file("--region", what)
+            .allowing(shipped::regions().collect::<Vec<_>>().join(", "))
+            .into());
     }
     let env = environment(&args.environment.env, &args.environment.env_file)?;
     let manifests = read_manifests(&args.manifests, &env, &args.cluster_name)?;
@@ -29,18 +31,19 @@ pub fn run(args: &SandboxArgs) -> Result<(), Failure> {
 }
 
 async fn live(args: &SandboxArgs, manifests: &[dovetail_api::manifest::Manifest]) -> Result<(), Failure> {
-    let listener = TcpListener::bind(("127.0.0.1", args.port))
-        .await
-        .map_err(|why| Failure::System(format!("--port {}: {why}", args.port)))?;
-    let address = listener.local_addr().map_err(|why| Failure::System(why.to_string()))?;
-    let endpoint = format!("http://{address}");
-    let kubeconfig = write_kubeconfig(args, &endpoint)?;
+    let world = World::new(config(args), Arc::new(RealClock::new()), Some(watcher(args)), |_| {})?;
+    let asked = SocketAddr::from(([127, 0, 0, 1], args.port));
+    let listener = Listener::bind(world.api.clone(), asked, None).await;
+    let listener = listener.map_err(|why| Failure::System(format!("--port {}: {why}", args.port)))?;
+    let address = listener.address().map_err(|why| Failure::System(why.to_string()))?;
+    let kubeconfig = write_kubeconfig(args, &format!("http://{address}"))?;
     say(args, &format!("kubeconfig: {kubeconfig}   (kubectl --kubeconfig {kubeconfig} get nodes)"));
     say(args, "prices of spot capacity are synthetic: they come from a model, not from AWS");
-
-    let world = Rc::new(World::new(config(args, endpoint), Arc::new(RealClock::new()) as Arc<dyn Clock>, Some(watcher(args)))?);
-    let served = dovetail_sandbox::apiserver::serve(world.api.clone(), listener);
-    tokio::task::spawn_local(served);
+    tokio::task::spawn_local(async move {
+        if let Err(why) = listener.serve().await {
+            eprintln!("dovetail: the Kubernetes API is no longer served: {why}");
+        }
+    });
     world.apply(manifests)?;
     world.start_replicas()?;
     tokio::signal::ctrl_c().await.map_err(|why| Failure::System(format!("Ctrl-C cannot be heard: {why}")))?;
@@ -48,7 +51,7 @@ async fn live(args: &SandboxArgs, manifests: &[dovetail_api::manifest::Manifest]
     Ok(())
 }
 
-fn config(args: &SandboxArgs, endpoint: String) -> WorldConfig {
+fn config(args: &SandboxArgs) -> WorldConfig {
     WorldConfig {
         region: args.region.clone(),
         cluster_name: args.cluster_name.clone(),
@@ -56,7 +59,8 @@ fn config(args: &SandboxArgs, endpoint: String) -> WorldConfig {
         replicas: args.replicas,
         settings: std::collections::BTreeMap::new(),
         faults: FaultSettings::default(),
-        endpoint: Some(endpoint),
+        nodes: Vec::new(),
+        endpoint: None,
     }
 }
 
@@ -86,6 +90,7 @@ fn write_kubeconfig(args: &SandboxArgs, endpoint: &str) -> Result<String, Failur
         "apiVersion: v1\nkind: Config\nclusters:\n- name: {name}\n  cluster: {{server: \"{endpoint}\"}}\ncontexts:\n- name: {name}\n  \
          context: {{cluster: {name}, user: {name}}}\ncurrent-context: {name}\nusers:\n- name: {name}\n  user: {{}}\n"
     );
-    std::fs::write(&path, text).map_err(|why| Failure::System(format!("{}: {}", path.display(), crate::input::describe(&why))))?;
+    std::fs::write(&path, text)
+        .map_err(|why| Failure::System(format!("{}: {}", path.display(), crate::input::describe(&why))))?;
     Ok(path.display().to_string())
 }

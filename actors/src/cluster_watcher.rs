@@ -7,11 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{ClusterState, Kind, Snapshot};
-use dovetail_core::lifecycle;
+use dovetail_core::lifecycle::{self, Stage};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client, ResourceExt};
@@ -20,8 +21,8 @@ use serde_json::json;
 
 use crate::desk::Desk;
 use crate::messages::{
-    Attach, ClaimChanged, ClaimGone, ClassChanged, Detach, Expect, Forget, NodeChanged, NodeGone, Observe, Plan,
-    PodSeen, PoolChanged, TakeSnapshot, WorldChanged, Wrote,
+    Attach, ClaimChanged, ClaimGone, ClassChanged, Detach, Forget, NodeChanged, NodeGone, Observe, Plan, PodSeen,
+    PoolChanged, TakeSnapshot, WorldChanged, Wrote,
 };
 use crate::story::Story;
 use crate::watch::watch;
@@ -183,19 +184,10 @@ impl Handler<Plan> for ClusterWatcher {
         for (claim, capacity) in plan.claims {
             self.state.plan_claim(claim, capacity);
         }
-        let settings = &self.desk.settings;
-        let until = self.desk.now() + (settings.batch_max * 2).max(std::time::Duration::from_secs(10));
+        let until = self.patience();
         for (pods, target) in plan.expected {
             self.state.nominate(pods.iter().map(String::as_str), &target, until);
         }
-    }
-}
-
-impl Handler<Expect> for ClusterWatcher {
-    type Result = ();
-
-    fn handle(&mut self, expect: Expect, _: &mut Self::Context) {
-        self.state.expect_until(&expect.claim, expect.until);
     }
 }
 
@@ -264,6 +256,11 @@ impl ClusterWatcher {
         }
     }
 
+    /// Until when kube-scheduler may bind a pod to a node that is ready (core spec 0.4, "nominated").
+    fn patience(&self) -> Duration {
+        self.desk.now() + (self.desk.settings.batch_max * 2).max(Duration::from_secs(10))
+    }
+
     fn world_changed(&self) {
         self.tell(|leader| leader.world.do_send(WorldChanged));
     }
@@ -309,8 +306,15 @@ impl ClusterWatcher {
         if claim.metadata.managed_fields.is_some() {
             Arc::make_mut(&mut claim).metadata.managed_fields = None;
         }
+        let name = claim.name_any();
+        let stage_of =
+            |state: &ClusterState| state.snapshot().claims.get(&name).and_then(|entry| lifecycle::stage(&entry.claim));
+        let before = stage_of(&self.state);
         if !self.state.apply_claim(claim.clone()) {
             return;
+        }
+        if before != Some(Stage::Initialized) && stage_of(&self.state) == Some(Stage::Initialized) {
+            self.state.expect_until(&name, self.patience());
         }
         self.tell(|leader| leader.claims.iter().for_each(|to| to.do_send(ClaimChanged(claim.clone()))));
         if lifecycle::is_leaving(&claim) {

@@ -5,11 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail_api::names::{annotations, labels};
+use dovetail_api::names::annotations;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::{Instance, LaunchErrorKind, LaunchRequest, LaunchedInstance};
-use dovetail_core::InstanceType;
-use dovetail_core::lifecycle::claim::{from_quantities, read, to_quantities};
+use dovetail_core::lifecycle::claim::from_quantities;
 use dovetail_core::lifecycle::{self, launch::LaunchedInstance as Facts, token};
 use kube::ResourceExt;
 
@@ -17,6 +16,7 @@ use crate::backoff::Backoff;
 use crate::calls::CallError;
 use crate::claims::Claims;
 use crate::desk::Desk;
+use crate::launch_facts::{self, Types, as_launched, named_types, pool_of};
 use crate::launcher::LauncherLinks;
 use crate::messages::{InstanceTypesFor, LaunchOrder, Record, Refused, TakeSnapshot, TraceContext, Wrote};
 use crate::recorder::object;
@@ -53,7 +53,12 @@ pub enum End {
         uid: String,
     },
     /// There is no claim (any more): its pods are free.
-    Lost,
+    Lost {
+        /// Whether packing again at once can come out differently: what was refused is known to be unavailable.
+        at_once: bool,
+    },
+    /// The API server will not have what is to be written on the claim.
+    Refused,
     /// The term ended first.
     Deposed,
 }
@@ -63,21 +68,36 @@ impl End {
     pub fn label(&self) -> &'static str {
         match self {
             Self::Launched { .. } => "launched",
-            Self::Lost => "lost",
+            Self::Lost { .. } => "lost",
+            Self::Refused => "refused",
             Self::Deposed => "deposed",
         }
     }
 }
 
+/// The claim is gone for a reason that may well repeat itself.
+const LOST: End = End::Lost { at_once: false };
+
 impl From<CallError> for End {
     fn from(error: CallError) -> Self {
-        if error == CallError::Deposed { Self::Deposed } else { Self::Lost }
+        match error {
+            CallError::Deposed => Self::Deposed,
+            CallError::Refused(_) => Self::Refused,
+            CallError::NotFound(_) | CallError::Conflict(_) | CallError::Exists(_) => LOST,
+        }
     }
 }
 
 /// Launches a claim, from creation to the instance written on it.
 pub async fn run(launching: Launching, order: LaunchOrder) -> End {
+    let name = order.claim.name_any();
     match launching.bring_up(order).await {
+        // Refused before the cloud was called, or after the instance was ended: none belongs to the claim.
+        Err(End::Refused) => match launching.claims().get(&name).await {
+            Ok(claim) => launching.discard(&claim, "refused", false).await.unwrap_or_else(|end| end),
+            Err(CallError::Deposed) => End::Deposed,
+            Err(_) => LOST,
+        },
         Ok(end) | Err(end) => end,
     }
 }
@@ -86,7 +106,7 @@ pub async fn run(launching: Launching, order: LaunchOrder) -> End {
 enum Attempt {
     Launched(LaunchedInstance),
     Found(Instance),
-    GivenUp(&'static str),
+    GivenUp { reason: &'static str, at_once: bool },
     Again,
 }
 
@@ -99,7 +119,7 @@ impl Launching {
         let fresh = order.claim.metadata.uid.is_none();
         let mut claim = if fresh { self.create(order).await? } else { self.reread(&order.claim).await? };
         if lifecycle::is_leaving(&claim) {
-            return Ok(End::Lost);
+            return Ok(LOST);
         }
         if lifecycle::stage(&claim).is_some() {
             return Ok(launched(&claim));
@@ -133,17 +153,16 @@ impl Launching {
                 let (node_claim, error) = (order.claim.name_any(), error.to_string());
                 let story = Story::LaunchFailed { node_claim, error, reason: "CreateFailed".into(), retry: false };
                 self.desk.tell_in(story, self.trace);
-                return Err(End::Lost);
+                return Err(LOST);
             }
         };
         self.wrote(&claim);
-        let types = claim.spec.requirements.iter().find(|one| one.key == labels::INSTANCE_TYPE);
         let story = Story::ClaimCreated {
             node_claim: claim.name_any(),
             node_pool: pool_of(&claim),
             pods: order.pods,
             requests: from_quantities(&claim.spec.resources.requests).to_string(),
-            instance_types: Names::first(NAMED, types.map(|types| types.values.clone()).unwrap_or_default()),
+            instance_types: Names::first(NAMED, named_types(&claim)),
         };
         self.desk.tell_in(story, self.trace);
         Ok(claim)
@@ -167,7 +186,7 @@ impl Launching {
         };
         let claim = self.claims().change_metadata(claim, written).await?;
         self.wrote(&claim);
-        if lifecycle::is_leaving(&claim) { Err(End::Lost) } else { Ok(claim) }
+        if lifecycle::is_leaving(&claim) { Err(LOST) } else { Ok(claim) }
     }
 
     /// Calls the cloud, and again with the same parameters while nothing else is known to have happened.
@@ -175,7 +194,7 @@ impl Launching {
         let token = token::launch_token([claim.uid().unwrap_or_default().as_str()], attempt);
         let Some(request) = self.request(claim, &token).await? else {
             self.tell_failure(claim, "NodeClassNotReady", "its EC2NodeClass is not there or not resolved", false);
-            return Ok(Attempt::GivenUp("nodeclass_not_ready"));
+            return Ok(Attempt::GivenUp { reason: "nodeclass_not_ready", at_once: false });
         };
         let mut backoff = Backoff::cloud(self.desk.rng(&token));
         loop {
@@ -196,17 +215,18 @@ impl Launching {
                     continue;
                 }
             };
+            let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
             self.refused(error.refusals.clone());
             match error.kind {
                 LaunchErrorKind::InsufficientCapacity => {
                     let event = Record::warning(object::claim(claim), "InsufficientCapacityError", &*error.message);
                     self.links.recorder.do_send(event);
                     self.tell_failure(claim, error.reason, &error.message, false);
-                    return Ok(Attempt::GivenUp("insufficient_capacity"));
+                    return Ok(Attempt::GivenUp { reason: "insufficient_capacity", at_once });
                 }
                 LaunchErrorKind::NodeClassNotReady => {
                     self.tell_failure(claim, error.reason, &error.message, false);
-                    return Ok(Attempt::GivenUp("nodeclass_not_ready"));
+                    return Ok(Attempt::GivenUp { reason: "nodeclass_not_ready", at_once: false });
                 }
                 LaunchErrorKind::Retryable => {
                     let pause = backoff.pause();
@@ -232,7 +252,7 @@ impl Launching {
                 }
             }
             if !self.still_wanted(claim).await? {
-                return Err(End::Lost);
+                return Err(LOST);
             }
         }
     }
@@ -271,21 +291,21 @@ impl Launching {
                 self.desk.tell_in(Story::Adopted { node_claim, instance }, self.trace);
                 (as_launched(&found), found.private_dns_name)
             }
-            Attempt::GivenUp(reason) => return self.discard(&claim, reason).await,
-            Attempt::Again => return Err(End::Lost),
+            Attempt::GivenUp { reason, at_once } => return self.discard(&claim, reason, at_once).await,
+            Attempt::Again => return Err(LOST),
         };
         let types = self.types(&claim).await?.unwrap_or_default();
-        let facts = facts(&instance, types.iter().find(|one| one.name == instance.instance_type));
+        let facts = launch_facts::facts(&instance, &types);
         match self.write_instance(claim, &facts).await {
             Ok(claim) => {
                 self.tell_launched(&claim, &instance, hostname, &facts);
                 Ok(launched(&claim))
             }
             Err(CallError::Deposed) => Err(End::Deposed),
-            Err(_) => {
+            Err(error) => {
                 // Nobody waits for the instance any more; it is known to be ours, so it need not wait for the janitor.
                 let _ = self.links.cloud.terminate(&instance.id).await;
-                Err(End::Lost)
+                Err(error.into())
             }
         }
     }
@@ -300,11 +320,11 @@ impl Launching {
     }
 
     /// Deletes a claim that has no instance.
-    async fn discard(&self, claim: &NodeClaim, reason: &'static str) -> Result<End, End> {
+    async fn discard(&self, claim: &NodeClaim, reason: &'static str, at_once: bool) -> Result<End, End> {
         self.claims().delete_without_instance(claim).await?;
         let (node_claim, reason) = (claim.name_any(), reason.to_owned());
         self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
-        Ok(End::Lost)
+        Ok(End::Lost { at_once })
     }
 
     async fn class_and_types(&self, claim: &NodeClaim) -> Result<Option<(Arc<EC2NodeClass>, Types)>, End> {
@@ -322,21 +342,8 @@ impl Launching {
     }
 
     async fn request(&self, claim: &NodeClaim, token: &str) -> Result<Option<LaunchRequest>, End> {
-        let Some((class, types)) = self.class_and_types(claim).await? else { return Ok(None) };
-        let mut request = LaunchRequest::new(token, pool_of(claim), class);
-        request.requirements = claim.spec.requirements.iter().map(read).collect();
-        request.requests = from_quantities(&claim.spec.resources.requests);
-        let named = claim.spec.requirements.iter().find(|one| one.key == labels::INSTANCE_TYPE);
-        request.candidates = match named {
-            Some(named) => {
-                named.values.iter().filter_map(|name| types.iter().find(|one| one.name == *name)).cloned().collect()
-            }
-            None => types.to_vec(),
-        };
-        request.labels = claim.labels().clone();
-        request.taints = claim.spec.taints.clone();
-        request.startup_taints = claim.spec.startup_taints.clone();
-        Ok(Some(request))
+        let found = self.class_and_types(claim).await?;
+        Ok(found.map(|(class, types)| launch_facts::request(claim, token, class, &types)))
     }
 
     fn refused(&self, refusals: Vec<dovetail_cloud::launch::Refusal>) {
@@ -369,52 +376,6 @@ impl Launching {
     }
 }
 
-type Types = Arc<Vec<Arc<InstanceType>>>;
-
 fn launched(claim: &NodeClaim) -> End {
     End::Launched { uid: claim.uid().unwrap_or_default() }
-}
-
-fn pool_of(claim: &NodeClaim) -> String {
-    claim.labels().get(labels::NODE_POOL).cloned().unwrap_or_default()
-}
-
-fn as_launched(instance: &Instance) -> LaunchedInstance {
-    LaunchedInstance {
-        id: instance.id.clone(),
-        instance_type: instance.instance_type.clone(),
-        zone: instance.zone.clone(),
-        capacity_type: instance.capacity_type.clone(),
-        image_id: instance.image_id.clone(),
-        subnet_id: instance.subnet_id.clone(),
-        ..LaunchedInstance::default()
-    }
-}
-
-/// What the claim is told of its instance: the labels that its type and offering define, capacity, allocatable.
-fn facts(instance: &LaunchedInstance, kind: Option<&Arc<InstanceType>>) -> Facts {
-    let mut own = std::collections::BTreeMap::new();
-    let offering = kind.and_then(|kind| {
-        let same = |offering: &&dovetail_core::Offering| {
-            offering.zone == instance.zone && offering.capacity_type == instance.capacity_type
-        };
-        kind.offerings.iter().find(same)
-    });
-    let written = kind.iter().flat_map(|kind| &kind.requirements);
-    for one in written.chain(offering.iter().flat_map(|offering| &offering.requirements)) {
-        if let (dovetail_core::Operator::In, [only]) = (one.operator, one.values.as_slice()) {
-            own.insert(one.key.clone(), only.clone());
-        }
-    }
-    own.insert(labels::INSTANCE_TYPE.into(), instance.instance_type.clone());
-    own.insert(labels::ZONE.into(), instance.zone.clone());
-    own.insert(labels::CAPACITY_TYPE.into(), instance.capacity_type.clone());
-    Facts {
-        provider_id: instance.provider_id(),
-        image_id: instance.image_id.clone(),
-        labels: own,
-        annotations: std::collections::BTreeMap::new(),
-        capacity: kind.map(|kind| to_quantities(&kind.capacity)).unwrap_or_default(),
-        allocatable: kind.map(|kind| to_quantities(&kind.allocatable())).unwrap_or_default(),
-    }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
@@ -14,6 +15,7 @@ use dovetail_core::lifecycle;
 use kube::ResourceExt;
 use serde_json::json;
 
+use crate::backoff::Backoff;
 use crate::calls::Calls;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
@@ -51,9 +53,11 @@ pub struct Launcher {
     /// Claims queued or being launched, by name.
     busy: BTreeSet<String>,
     running: usize,
-    /// Claims whose launch has ended, by uid: a watch that lags shows them unlaunched for a while.
-    done: BTreeSet<String>,
+    /// Claims whose launch has ended, uids by name: a watch that lags shows them unlaunched for a while.
+    done: BTreeMap<String, String>,
     ends: BTreeMap<&'static str, u64>,
+    /// Grows while claims are lost for reasons that repeat themselves.
+    losses: Backoff,
     rng: fastrand::Rng,
 }
 
@@ -62,14 +66,16 @@ impl Launcher {
     pub fn new(desk: &Desk, links: LauncherLinks) -> Self {
         let desk = desk.of("launcher");
         let rng = desk.rng("trace");
+        let losses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), desk.rng("losses"));
         Self {
             desk,
             links,
             queue: VecDeque::new(),
             busy: BTreeSet::new(),
             running: 0,
-            done: BTreeSet::new(),
+            done: BTreeMap::new(),
             ends: BTreeMap::new(),
+            losses,
             rng,
         }
     }
@@ -98,8 +104,8 @@ impl Handler<ClaimChanged> for Launcher {
 
     /// A claim without an instance that nobody here launches is adopted.
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
-        let uid = claim.uid().unwrap_or_default();
-        let ours = self.busy.contains(&claim.name_any()) || self.done.contains(&uid);
+        let name = claim.name_any();
+        let ours = self.busy.contains(&name) || self.done.get(&name) == claim.metadata.uid.as_ref();
         if ours || lifecycle::is_leaving(&claim) || lifecycle::stage(&claim).is_some() {
             return;
         }
@@ -115,6 +121,7 @@ impl Handler<ClaimGone> for Launcher {
     type Result = ();
 
     fn handle(&mut self, gone: ClaimGone, _: &mut Self::Context) {
+        self.done.remove(&gone.name);
         self.queue.retain(|(order, _)| order.claim.metadata.uid.is_none() || order.claim.name_any() != gone.name);
     }
 }
@@ -142,23 +149,30 @@ impl Launcher {
             let launching = Launching { desk: self.desk.clone(), links: self.links.clone(), trace };
             let run = launch::run(launching, order).into_actor(self);
             ctx.spawn(run.map(move |end, launcher, ctx| {
-                launcher.ended(&name, end, trace);
+                launcher.ended(&name, end, trace, ctx);
                 launcher.run(ctx);
             }));
         }
     }
 
-    fn ended(&mut self, name: &str, end: End, trace: TraceContext) {
+    fn ended(&mut self, name: &str, end: End, trace: TraceContext, ctx: &mut Context<Self>) {
         self.running -= 1;
         self.busy.remove(name);
         *self.ends.entry(end.label()).or_default() += 1;
-        match end {
+        match &end {
             End::Launched { uid } => {
-                self.done.insert(uid);
+                self.losses.reset();
+                self.done.insert(name.to_owned(), uid.clone());
             }
-            End::Lost => {
+            End::Lost { .. } | End::Refused => {
                 self.links.cluster.do_send(Wrote::ClaimGone(name.to_owned()));
-                self.links.packer.do_send(PackNow { term: self.desk.term, trace });
+                let again = PackNow { term: self.desk.term, trace };
+                if end == (End::Lost { at_once: true }) {
+                    self.links.packer.do_send(again);
+                } else {
+                    let pause = self.losses.pause();
+                    ctx.run_later(pause, move |launcher, _| launcher.links.packer.do_send(again));
+                }
             }
             End::Deposed => {}
         }

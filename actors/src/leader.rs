@@ -23,6 +23,8 @@ use crate::tenure::Tenure;
 
 /// Longest wait for one answer: two of them and a pause fit into the deadline.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// Pause between two looks at whether claims are known yet.
+const SOON: Duration = Duration::from_millis(50);
 
 /// See the module.
 pub struct Leader {
@@ -102,27 +104,11 @@ impl Leader {
         if self.released {
             return;
         }
-        let reading = read(self.api.clone(), self.desk.settings.lease_name.clone()).into_actor(self);
-        ctx.spawn(
-            reading
-                .then(|read, leader, _| {
-                    // A Lease that is gone starts above every term that is known: that of claims is asked for.
-                    let cluster = leader.cluster.clone();
-                    let missing = matches!(read, LeaseInput::Read(None));
-                    async move { (read, if missing { highest_term(&cluster).await } else { Some(0) }) }
-                        .into_actor(leader)
-                })
-                .map(|(read, highest), leader, ctx| {
-                    let read = match highest {
-                        Some(term) => {
-                            leader.election.saw_term(term);
-                            read
-                        }
-                        None => LeaseInput::Failed,
-                    };
-                    leader.step(read, ctx);
-                }),
-        );
+        let reading = read(self.api.clone(), self.desk.settings.lease_name.clone(), self.cluster.clone());
+        ctx.spawn(reading.into_actor(self).map(|(read, highest), leader, ctx| {
+            leader.election.saw_term(highest);
+            leader.step(read, ctx);
+        }));
     }
 
     fn step(&mut self, input: LeaseInput, ctx: &mut Context<Self>) {
@@ -209,10 +195,15 @@ impl Leader {
     }
 }
 
-async fn read(api: Api<Lease>, name: String) -> LeaseInput {
+/// The Lease as it stands; when it is gone also the highest term on any claim: a new one starts above it.
+async fn read(api: Api<Lease>, name: String, cluster: Addr<ClusterWatcher>) -> (LeaseInput, u64) {
     match tokio::time::timeout(PATIENCE, api.get_opt(&name)).await {
-        Ok(Ok(lease)) => LeaseInput::Read(lease.as_ref().map(view)),
-        Ok(Err(_)) | Err(_) => LeaseInput::Failed,
+        Ok(Ok(Some(lease))) => (LeaseInput::Read(Some(view(&lease))), 0),
+        Ok(Ok(None)) => match tokio::time::timeout(PATIENCE, highest_term(&cluster)).await {
+            Ok(Some(term)) => (LeaseInput::Read(None), term),
+            Ok(None) | Err(_) => (LeaseInput::Failed, 0),
+        },
+        Ok(Err(_)) | Err(_) => (LeaseInput::Failed, 0),
     }
 }
 
@@ -270,10 +261,14 @@ fn view(lease: &Lease) -> LeaseView {
     }
 }
 
-/// The highest term on any claim; `None` while claims are not known.
+/// The highest term on any claim, as soon as claims are known.
 async fn highest_term(cluster: &Addr<ClusterWatcher>) -> Option<u64> {
-    let snapshot = cluster.send(TakeSnapshot).await.ok()??;
-    let terms =
-        snapshot.claims.values().filter_map(|entry| entry.claim.annotations().get(annotations::TERM)?.parse().ok());
-    Some(terms.max().unwrap_or(0))
+    loop {
+        if let Some(snapshot) = cluster.send(TakeSnapshot).await.ok()? {
+            let claims = snapshot.claims.values();
+            let terms = claims.filter_map(|entry| entry.claim.annotations().get(annotations::TERM)?.parse().ok());
+            return Some(terms.max().unwrap_or(0));
+        }
+        tokio::time::sleep(SOON).await;
+    }
 }

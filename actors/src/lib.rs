@@ -30,6 +30,7 @@ mod calls;
 mod claims;
 mod desk;
 mod launch;
+mod launch_facts;
 mod nodes;
 mod plan;
 mod pools;

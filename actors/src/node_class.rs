@@ -142,7 +142,7 @@ impl NodeClassActor {
                 Err(CallError::Deposed | CallError::NotFound(_)) => {}
                 // Somebody wrote the class meanwhile: the watch says what.
                 Err(_) => {
-                    drop(ctx.run_later(Duration::from_secs(1), move |actor, ctx| actor.look_at_class(&name, ctx)))
+                    ctx.run_later(Duration::from_secs(1), move |actor, ctx| actor.look_at_class(&name, ctx));
                 }
             }
         }));
@@ -175,7 +175,9 @@ impl NodeClassActor {
                     actor.look_at_pool(&name, ctx);
                 }
                 Err(CallError::Deposed | CallError::NotFound(_)) => {}
-                Err(_) => drop(ctx.run_later(Duration::from_secs(1), move |actor, ctx| actor.look_at_pool(&name, ctx))),
+                Err(_) => {
+                    ctx.run_later(Duration::from_secs(1), move |actor, ctx| actor.look_at_pool(&name, ctx));
+                }
             }
         }));
     }

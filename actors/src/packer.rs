@@ -218,7 +218,7 @@ impl Packer {
 
     fn act_on(&mut self, solved: Solved, request: Request) {
         let Solved { snapshot, planning, packing } = solved;
-        let waiting = |uid: &String| snapshot.pods.get(uid).is_none_or(|entry| entry.provisionable);
+        let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable);
         self.handled.retain(waiting);
         self.tell_batch(&planning, &request);
         self.tell_skipped(&planning, &request);

@@ -34,10 +34,13 @@ impl Plans<'_> {
         let name = self.free_name(&pool.name_any(), rng);
         let class = self.snapshot.classes.get(&pool.spec.template.spec.node_class_ref.name);
         let class_hash = class.and_then(|class| class.annotations().get(annotations::NODE_CLASS_HASH));
+        // The class is said by nodeClassRef and by the label; as a requirement its key is refused.
+        let class_label = pool.spec.template.spec.node_class_ref.label();
+        let requirements: Vec<_> = planned.requirements.iter().filter(|one| one.key != class_label).cloned().collect();
         let claim = node_claim(ClaimPlan {
             name: &name,
             pool,
-            requirements: &planned.requirements,
+            requirements: &requirements,
             instance_types: planned
                 .options
                 .iter()

@@ -23,8 +23,8 @@ use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::messages::{
-    ClaimChanged, ClaimGone, Expect, NodeChanged, NodeGone, Observe, PackNow, Planned, PodBound, PodGone, Record,
-    TraceContext, Wrote,
+    ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, PackNow, Planned, PodBound, PodGone, Record, TraceContext,
+    Wrote,
 };
 use crate::nodes::Nodes;
 use crate::packer::Packer;
@@ -298,9 +298,6 @@ impl Registrar {
             }
             Some(Stage::Initialized) => {
                 *self.passed.entry("initialized").or_default() += 1;
-                let settings = &self.desk.settings;
-                let until = self.desk.now() + (settings.batch_max * 2).max(Duration::from_secs(10));
-                self.links.cluster.do_send(Expect { claim: node_claim.clone(), until });
                 let allocatable = from_quantities(&status.allocatable).to_string();
                 self.desk.tell_in(Story::Initialized { node_claim, node, allocatable }, trace);
             }

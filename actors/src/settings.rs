@@ -24,7 +24,9 @@ pub struct Settings {
     pub batch_max: Duration,
     /// `LEADER_ELECTION_NAME`.
     pub lease_name: String,
-    /// `LEADER_ELECTION_NAMESPACE`.
+    /// `SYSTEM_NAMESPACE`: where the control plane runs.
+    pub system_namespace: String,
+    /// `LEADER_ELECTION_NAMESPACE`; unless given the system namespace.
     pub lease_namespace: String,
     /// `DISABLE_LEADER_ELECTION`.
     pub disable_leader_election: bool,
@@ -71,6 +73,7 @@ impl Default for Settings {
             batch_idle: Duration::from_secs(1),
             batch_max: Duration::from_secs(10),
             lease_name: dovetail_api::names::LEASE_NAME.into(),
+            system_namespace: "kube-system".into(),
             lease_namespace: "kube-system".into(),
             disable_leader_election: false,
             preferences: PreferencePolicy::Respect,
@@ -92,14 +95,14 @@ const RESERVED_CAPACITY: &str = "ReservedCapacity";
 
 /// A setting that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{name}: {problem} (given {value:?}; allowed: {allowed})")]
+#[error("{name}: {what} (given {value:?}; allowed: {allowed})")]
 pub struct SettingError {
     /// The setting's name.
     pub name: String,
     /// What was given.
     pub value: String,
     /// What is wrong.
-    pub problem: String,
+    pub what: String,
     /// What is allowed.
     pub allowed: String,
 }
@@ -112,6 +115,7 @@ type Setter = fn(&mut Settings, &str) -> Result<(), Refusal>;
 
 /// Every setting that is understood, by name, with its setter; accepted and unused ones have an empty one.
 const TABLE: &[(&str, Setter)] = &[
+    ("AMI_REFRESH_INTERVAL", |_, text| duration(text).map(|_| ())),
     ("AWS_FEATURE_GATES", |_, text| gates(text).map(|_| ())),
     ("BATCH_IDLE_DURATION", |own, text| Ok(own.batch_idle = duration(text)?)),
     ("BATCH_MAX_DURATION", |own, text| Ok(own.batch_max = duration(text)?)),
@@ -125,6 +129,7 @@ const TABLE: &[(&str, Setter)] = &[
     ("DISABLE_LEADER_ELECTION", |own, text| Ok(own.disable_leader_election = boolean(text)?)),
     ("EKS_CONTROL_PLANE", |own, text| Ok(own.eks_control_plane = boolean(text)?)),
     ("ENABLE_PROFILING", |_, text| boolean(text).map(|_| ())),
+    ("ENABLE_ZONAL_SHIFT", |_, text| boolean(text).map(|_| ())),
     ("FEATURE_GATES", |own, text| Ok(own.set_gates(gates(text)?))),
     ("HEALTH_PROBE_PORT", |_, text| number::<u16>(text, "a port").map(|_| ())),
     ("IGNORE_DRA_REQUESTS", |_, text| boolean(text).map(|_| ())),
@@ -133,6 +138,7 @@ const TABLE: &[(&str, Setter)] = &[
     ("KARPENTER_SERVICE", |_, _| Ok(())),
     ("KUBE_CLIENT_BURST", |_, text| number::<u32>(text, "an integer from 0").map(|_| ())),
     ("KUBE_CLIENT_QPS", |_, text| number::<f64>(text, "a number").map(|_| ())),
+    ("KUBERNETES_MIN_VERSION", |_, _| Ok(())),
     ("LEADER_ELECTION_NAME", |own, text| Ok(own.lease_name = filled(text)?)),
     ("LEADER_ELECTION_NAMESPACE", |own, text| Ok(own.lease_namespace = filled(text)?)),
     ("LOG_ERROR_OUTPUT_PATHS", |_, _| Ok(())),
@@ -144,6 +150,8 @@ const TABLE: &[(&str, Setter)] = &[
     ("PACKING_POLICY", |own, text| Ok(own.policy = policy(text)?)),
     ("PREFERENCE_POLICY", |own, text| Ok(own.preferences = preferences(text)?)),
     ("RESERVED_ENIS", |own, text| Ok(own.reserved_enis = number(text, "an integer from 0")?)),
+    ("SUBNET_REFRESH_INTERVAL", |_, text| duration(text).map(|_| ())),
+    ("SYSTEM_NAMESPACE", |own, text| Ok(own.system_namespace = filled(text)?)),
     ("VM_MEMORY_OVERHEAD_PERCENT", |own, text| Ok(own.vm_memory_overhead = share(text)?)),
 ];
 
@@ -166,15 +174,18 @@ impl Settings {
                 Some((_, set)) => set(&mut settings, value),
                 None => Err(("there is no such setting".into(), Self::names().collect::<Vec<_>>().join(", "))),
             };
-            if let Err((problem, allowed)) = result {
-                errors.push(SettingError { name: name.clone(), value: value.clone(), problem, allowed });
+            if let Err((what, allowed)) = result {
+                errors.push(SettingError { name: name.clone(), value: value.clone(), what, allowed });
             }
+        }
+        if !map.contains_key("LEADER_ELECTION_NAMESPACE") {
+            settings.lease_namespace.clone_from(&settings.system_namespace);
         }
         if settings.batch_idle > settings.batch_max {
             errors.push(SettingError {
                 name: "BATCH_IDLE_DURATION".into(),
                 value: format!("{:?}", settings.batch_idle),
-                problem: "it is longer than BATCH_MAX_DURATION".into(),
+                what: "it is longer than BATCH_MAX_DURATION".into(),
                 allowed: format!("at most {:?}", settings.batch_max),
             });
         }

@@ -16,7 +16,7 @@
 //! | `packer` | `Planned` | `registrar` |
 //! | `launcher` | `InstanceTypesFor`, `Refused` | `catalogue` |
 //! | `launcher`, `registrar` | `PackNow` | `packer` |
-//! | `launcher`, `registrar`, `node_class` | `Wrote` (and `Expect`) | `cluster_watcher` |
+//! | `launcher`, `registrar`, `node_class` | `Wrote` | `cluster_watcher` |
 //! | `packer`, `launcher`, `registrar` | `Record` | `recorder` |
 //! | `leader` | `Elected`, `Deposed` | `control_plane` |
 //! | `control_plane` | `Attach`, `AttachPods`, `CatalogueAttach`, `Detach`, `Forget` | the watchers, `catalogue` |

@@ -26,11 +26,11 @@ const ZONES: usize = 3;
 /// Reads manifests into a problem.
 pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     let watch = Stopwatch::start();
-    let catalogue = shipped::catalogue(&args.region);
-    if catalogue.types.is_empty() || catalogue.zones.is_empty() {
+    if !shipped::regions().any(|known| known == args.region) {
         let known = shipped::regions().collect::<Vec<_>>().join(", ");
         return Err(vec![Mistake::of_file("--region", format!("unknown region {:?}", args.region)).allowing(known)]);
     }
+    let catalogue = shipped::catalogue(&args.region);
     let env = environment(&args.environment.env, &args.environment.env_file)?;
     let manifests = read_manifests(&args.manifests, &env, &args.cluster_name)?;
     let objects = Objects::from_manifests(&manifests);

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use dovetail_actors::Settings;
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_cloud::shipped;
+use dovetail_sandbox::cluster::NodesBeforehand;
 use dovetail_sandbox::faults::{ApiServerFaults, Direction, Ec2Faults, FaultSettings, Service, SqsFaults};
+use k8s_openapi::api::core::v1::Taint;
 use serde_saphyr::Spanned;
 
 use super::scenario::{self, NodeGroup, Scenario, Step, duration, line};
@@ -28,7 +31,7 @@ pub struct Checked {
     /// Settings by name, feature gates folded in.
     pub settings: BTreeMap<String, String>,
     /// Nodes beforehand, zones filled in.
-    pub nodes: Vec<NodeGroup>,
+    pub nodes: Vec<NodesBeforehand>,
 }
 
 /// Looks at everything; all mistakes come together.
@@ -43,13 +46,29 @@ pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
         steps: checker.steps(&scenario.steps, until, catalogue.as_ref()),
         faults: checker.faults(&scenario.faults),
         settings: settings(scenario),
-        nodes: scenario.nodes.clone(),
+        nodes: scenario.nodes.iter().map(beforehand).collect(),
     };
     if let Some(catalogue) = &catalogue {
         checker.nodes(&scenario.nodes, catalogue);
     }
     checker.settings(scenario);
     if checker.mistakes.is_empty() { Ok(checked) } else { Err(checker.mistakes) }
+}
+
+/// Nodes beforehand as the sandbox takes them.
+fn beforehand(group: &NodeGroup) -> NodesBeforehand {
+    NodesBeforehand {
+        instance_type: group.instance_type.value.clone(),
+        zone: group.zone.as_ref().map(|zone| zone.value.clone()),
+        count: group.count,
+        capacity_type: group.capacity_type.as_ref().map_or_else(|| "on-demand".to_owned(), |kind| kind.value.clone()),
+        labels: group.labels.clone(),
+        taints: group.taints.iter().map(taint).collect(),
+    }
+}
+
+fn taint(taint: &scenario::Taint) -> Taint {
+    Taint { key: taint.key.clone(), value: taint.value.clone(), effect: taint.effect.clone(), time_added: None }
 }
 
 /// Settings by name; gates become Karpenter's `Name=true,…`.
@@ -73,7 +92,13 @@ impl Checker<'_> {
         result.map_err(|mistake| self.mistakes.push(mistake)).ok()
     }
 
-    fn mistake<T>(&mut self, field: impl Into<String>, at: &Spanned<T>, what: impl Into<String>, allowed: impl Into<String>) {
+    fn mistake<T>(
+        &mut self,
+        field: impl Into<String>,
+        at: &Spanned<T>,
+        what: impl Into<String>,
+        allowed: impl Into<String>,
+    ) {
         self.mistakes.push(Mistake {
             file: self.path.to_owned(),
             line: line(at),
@@ -84,12 +109,16 @@ impl Checker<'_> {
     }
 
     fn catalogue(&mut self, region: &Spanned<String>) -> Option<Catalogue> {
-        let catalogue = shipped::catalogue(&region.value);
-        if catalogue.types.is_empty() || catalogue.zones.is_empty() {
-            self.mistake("region", region, format!("unknown region {:?}", region.value), shipped::regions().collect::<Vec<_>>().join(", "));
+        if !shipped::regions().any(|known| known == region.value) {
+            self.mistake(
+                "region",
+                region,
+                format!("unknown region {:?}", region.value),
+                shipped::regions().collect::<Vec<_>>().join(", "),
+            );
             return None;
         }
-        Some(catalogue)
+        Some(shipped::catalogue(&region.value))
     }
 
     fn replicas(&mut self, replicas: Option<&Spanned<u32>>) -> u32 {
@@ -145,7 +174,7 @@ impl Checker<'_> {
     fn settings(&mut self, scenario: &Scenario) {
         for (name, value) in &scenario.settings {
             let one = BTreeMap::from([(name.clone(), value.value.clone())]);
-            for error in dovetail_actors::settings::check(&one) {
+            for error in Settings::from_map(&one).err().into_iter().flatten() {
                 self.mistake(format!("settings.{name}"), value, error.what, error.allowed);
             }
         }
@@ -186,7 +215,12 @@ impl Checker<'_> {
         for glob in globs {
             if glob.value.split('/').count() != 3 {
                 let what = format!("{:?} is no type/zone/capacityType", glob.value);
-                self.mistake("faults.ec2.insufficientCapacity", glob, what, "three globs, such as m5.*/us-east-1a/spot");
+                self.mistake(
+                    "faults.ec2.insufficientCapacity",
+                    glob,
+                    what,
+                    "three globs, such as m5.*/us-east-1a/spot",
+                );
             }
         }
         globs.iter().map(|glob| glob.value.clone()).collect()
@@ -199,7 +233,8 @@ impl Checker<'_> {
             let field = format!("steps[{index}]");
             if let Some(at) = self.keep(duration(self.path, &format!("{field}.at"), &step.at)) {
                 if at < before {
-                    let what = format!("{} is in the past: the step before is at {}s", step.at.value, before.as_secs_f64());
+                    let what =
+                        format!("{} is in the past: the step before is at {}s", step.at.value, before.as_secs_f64());
                     self.mistake(format!("{field}.at"), &step.at, what, "steps in the order of their times");
                 } else if at > until {
                     let what = format!("{} comes after the end of the run", step.at.value);
@@ -253,7 +288,8 @@ impl Checker<'_> {
             if let Some(catalogue) = catalogue {
                 self.zone(&format!("{field}.zoneDown.zone"), &down.zone, catalogue);
             }
-            let duration = down.duration.as_ref().map(|text| duration(self.path, &format!("{field}.zoneDown.for"), text));
+            let duration =
+                down.duration.as_ref().map(|text| duration(self.path, &format!("{field}.zoneDown.for"), text));
             let duration = duration.and_then(|result| self.keep(result));
             found.push(Action::ZoneDown { zone: down.zone.value.clone(), duration });
         }
@@ -286,13 +322,23 @@ impl Checker<'_> {
             }
             (None, Some(node)) => Some(Action::InterruptNode { node: node.clone() }),
             _ => {
-                self.mistake(format!("{field}.interrupt"), &step.at, "says not which", "either spot: 25% or node: NAME");
+                self.mistake(
+                    format!("{field}.interrupt"),
+                    &step.at,
+                    "says not which",
+                    "either spot: 25% or node: NAME",
+                );
                 None
             }
         }
     }
 
-    fn outage(&mut self, field: &str, replica: &Spanned<String>, time: Option<&Spanned<String>>) -> Option<(ReplicaRef, Option<Duration>)> {
+    fn outage(
+        &mut self,
+        field: &str,
+        replica: &Spanned<String>,
+        time: Option<&Spanned<String>>,
+    ) -> Option<(ReplicaRef, Option<Duration>)> {
         let which = match replica.value.as_str() {
             "leader" => ReplicaRef::Leader,
             text => match text.parse() {
@@ -320,7 +366,12 @@ impl Checker<'_> {
                 "ec2" => from.push(Service::Ec2),
                 "sqs" => from.push(Service::Sqs),
                 other => {
-                    self.mistake(format!("{field}.partition.from"), name, format!("unknown service {other:?}"), "apiServer, ec2, sqs");
+                    self.mistake(
+                        format!("{field}.partition.from"),
+                        name,
+                        format!("unknown service {other:?}"),
+                        "apiServer, ec2, sqs",
+                    );
                 }
             }
         }
@@ -332,7 +383,12 @@ impl Checker<'_> {
             Some((_, "in")) => Direction::In,
             Some((_, "out")) => Direction::Out,
             Some((text, other)) => {
-                self.mistake(format!("{field}.partition.direction"), text, format!("unknown direction {other:?}"), "in, out, both");
+                self.mistake(
+                    format!("{field}.partition.direction"),
+                    text,
+                    format!("unknown direction {other:?}"),
+                    "in, out, both",
+                );
                 Direction::Both
             }
         };

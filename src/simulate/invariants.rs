@@ -83,8 +83,11 @@ impl Checker {
 
     /// INV-3: no instance of ours lives without a claim at the end.
     fn no_instance_without_a_claim(&mut self, world: &World, instances: &[Instance]) {
-        let claimed: Vec<String> =
-            world.claims().iter().filter_map(|claim| claim["status"]["providerID"].as_str().map(str::to_owned)).collect();
+        let claimed: Vec<String> = world
+            .claims()
+            .iter()
+            .filter_map(|claim| claim["status"]["providerID"].as_str().map(str::to_owned))
+            .collect();
         for one in instances.iter().filter(|one| !one.beforehand && one.state.is_alive()) {
             let known = claimed.contains(&one.provider_id());
             self.expect("INV-3", known, || format!("instance {} lives and no claim knows it", one.id));
@@ -95,14 +98,17 @@ impl Checker {
     fn terms_of_launches(&mut self, world: &World) {
         let launches: Vec<(u64, Option<i64>)> = world.log.with_entries(|entries| {
             let fleets = entries.iter().filter(|entry| {
-                entry.replica.is_some() && entry.field("action").and_then(|action| action.as_str()) == Some("CreateFleet")
+                entry.replica.is_some()
+                    && entry.field("action").and_then(|action| action.as_str()) == Some("CreateFleet")
             });
             fleets.map(|entry| (entry.micros, entry.term)).collect()
         });
         let mut latest = 0;
         for (micros, term) in launches {
             let t = micros as f64 / 1e6;
-            self.expect("INV-2", term.is_some_and(|term| term >= latest), || format!("a launch at {t} s under term {term:?} after {latest}"));
+            self.expect("INV-2", term.is_some_and(|term| term >= latest), || {
+                format!("a launch at {t} s under term {term:?} after {latest}")
+            });
             latest = latest.max(term.unwrap_or(0));
         }
     }

@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::manifest::Manifest;
-use dovetail_sandbox::log::Caller;
+use dovetail_sandbox::log::{Caller, EventLog};
 use serde_json::json;
 use tokio::task::LocalSet;
 
 use crate::cli::SimulateArgs;
 use crate::input::{Failure, Mistake, environment};
-use crate::story;
 use crate::manifests::read_manifests;
+use crate::story;
 use crate::world::{World, WorldConfig, virtual_clock};
 use check::Checked;
 use report::Report;
@@ -94,12 +94,7 @@ impl Run<'_> {
                 self.reader.read(files)?;
             }
         }
-        let world = Rc::new(self.world()?);
-        if let Some(file) = events {
-            world.log.write_to(Box::new(BufWriter::new(file)), true);
-        }
-        self.note_start(&world);
-        world.add_nodes(&self.checked.nodes)?;
+        let world = Rc::new(self.world(events)?);
         world.apply(self.first)?;
         world.start_replicas()?;
         let started = tokio::time::Instant::now();
@@ -114,22 +109,28 @@ impl Run<'_> {
         Ok(report)
     }
 
-    fn world(&self) -> Result<World, Failure> {
+    fn world(&self, events: Option<File>) -> Result<World, Failure> {
         let config = WorldConfig {
             region: self.scenario.region.value.clone(),
             cluster_name: self.scenario.cluster_name.clone(),
             seed: self.scenario.seed,
             replicas: self.checked.replicas,
             settings: self.checked.settings.clone(),
+            nodes: self.checked.nodes.clone(),
             faults: self.checked.faults.clone(),
             endpoint: None,
         };
         let watcher: Option<crate::world::Watcher> =
             (!self.args.json).then(|| Arc::new(|line: &crate::world::Line| story::print_plain(line)) as _);
-        World::new(config, virtual_clock(), watcher)
+        World::new(config, virtual_clock(), watcher, |log| {
+            if let Some(file) = events {
+                log.write_to(Box::new(BufWriter::new(file)), true);
+            }
+            self.note_start(log);
+        })
     }
 
-    fn note_start(&self, world: &World) {
+    fn note_start(&self, log: &EventLog) {
         let fields = [
             ("scenario", json!(self.args.scenario)),
             ("seed", json!(self.scenario.seed)),
@@ -137,7 +138,7 @@ impl Run<'_> {
             ("clusterName", json!(self.scenario.cluster_name)),
             ("replicas", json!(self.checked.replicas)),
         ];
-        world.log.append("start", &Caller::named("simulation"), fields);
+        log.append("start", &Caller::named("simulation"), fields);
     }
 }
 

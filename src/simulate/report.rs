@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
-use dovetail_sandbox::region::{Instance, InstanceState};
+use dovetail_sandbox::region::Instance;
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -67,9 +67,9 @@ pub fn of(world: &World) -> Report {
     Report {
         virtual_seconds: seconds(now),
         pods: pods(world),
-        cost_per_hour: nodes.iter().map(|node| node.price_per_hour).sum(),
+        cost_per_hour: nodes.iter().map(|node| node.price_per_hour).fold(0.0, |sum, price| sum + price),
         nodes,
-        cost_total: instances.iter().map(|one| cost(one, now)).sum(),
+        cost_total: instances.iter().map(|one| cost(one, world.wall())).sum(),
         launched: instances.iter().filter(|one| !one.beforehand).count(),
         terminated: instances.iter().filter(|one| !one.beforehand && !one.state.is_alive()).count(),
         timeline: world.timeline.lines().iter().map(timeline_entry).collect(),
@@ -79,13 +79,9 @@ pub fn of(world: &World) -> Report {
 }
 
 /// What an instance has cost until now: paid by the second from its launch until it starts to go.
-fn cost(instance: &Instance, now: Duration) -> f64 {
-    let end = if instance.state == InstanceState::Pending || instance.state == InstanceState::Running {
-        now
-    } else {
-        instance.ended_after.unwrap_or(now)
-    };
-    instance.price * end.saturating_sub(instance.launched_after).as_secs_f64() / 3600.0
+fn cost(instance: &Instance, now: Timestamp) -> f64 {
+    let paid = instance.ended.unwrap_or(now).duration_since(instance.launched);
+    instance.price * paid.as_secs_f64() / 3600.0
 }
 
 fn timeline_entry(line: &Line) -> Map<String, Value> {
@@ -122,9 +118,11 @@ fn pods(world: &World) -> Pods {
 /// The control plane's latest word on each pod that it could not place.
 fn reasons(world: &World) -> BTreeMap<String, String> {
     let lines = world.timeline.lines();
-    let unplaced = lines.iter().filter(|line| line.event == dovetail_actors::story::UNSCHEDULABLE);
+    let unplaced = lines.iter().filter(|line| line.event == "unschedulable");
     unplaced
-        .filter_map(|line| Some((line.fields.get("pod")?.as_str()?.to_owned(), line.fields.get("reason")?.as_str()?.to_owned())))
+        .filter_map(|line| {
+            Some((line.fields.get("pod")?.as_str()?.to_owned(), line.fields.get("error")?.as_str()?.to_owned()))
+        })
         .collect()
 }
 
@@ -150,13 +148,16 @@ fn nodes(world: &World, instances: &[Instance]) -> Vec<Node> {
 
 fn one_node(node: &Value, instances: &BTreeMap<String, &Instance>, pods_on: &BTreeMap<String, usize>) -> Node {
     let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let labels: BTreeMap<String, String> = serde_json::from_value(node["metadata"]["labels"].clone()).unwrap_or_default();
+    let labels: BTreeMap<String, String> =
+        serde_json::from_value(node["metadata"]["labels"].clone()).unwrap_or_default();
     let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
     let instance = node["spec"]["providerID"].as_str().and_then(|id| instances.get(id).copied());
     Node {
-        instance_type: instance.map_or_else(|| label("node.kubernetes.io/instance-type"), |one| one.instance_type.clone()),
+        instance_type: instance
+            .map_or_else(|| label("node.kubernetes.io/instance-type"), |one| one.instance_type.clone()),
         zone: instance.map_or_else(|| label("topology.kubernetes.io/zone"), |one| one.zone.clone()),
-        capacity_type: instance.map_or_else(|| label("karpenter.sh/capacity-type"), |one| one.capacity_type.name().to_owned()),
+        capacity_type: instance
+            .map_or_else(|| label("karpenter.sh/capacity-type"), |one| one.capacity_type.name().to_owned()),
         price_per_hour: instance.map_or(0.0, |one| one.price),
         pods: pods_on.get(&name).copied().unwrap_or(0),
         beforehand: instance.is_none_or(|one| one.beforehand),
@@ -167,7 +168,11 @@ fn one_node(node: &Value, instances: &BTreeMap<String, &Instance>, pods_on: &BTr
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nafter {} s of virtual time: {} of {} pods bound", self.virtual_seconds, self.pods.bound, self.pods.total)?;
+        writeln!(
+            f,
+            "\nafter {} s of virtual time: {} of {} pods bound",
+            self.virtual_seconds, self.pods.bound, self.pods.total
+        )?;
         for (name, reason) in &self.pods.pending {
             writeln!(f, "  pending: {name}: {reason}")?;
         }
@@ -179,7 +184,11 @@ impl fmt::Display for Report {
                 node.name, node.instance_type, node.zone, node.capacity_type, node.price_per_hour, node.pods
             )?;
         }
-        writeln!(f, "${:.4} an hour now, ${:.4} since the start (spot prices are synthetic)", self.cost_per_hour, self.cost_total)?;
+        writeln!(
+            f,
+            "${:.4} an hour now, ${:.4} since the start (spot prices are synthetic)",
+            self.cost_per_hour, self.cost_total
+        )?;
         writeln!(f, "{} instances launched, {} terminated", self.launched, self.terminated)?;
         write!(f, "{} invariants checked", self.invariants.checked)?;
         if self.invariants.violations.is_empty() {

@@ -96,8 +96,20 @@ pub enum ReplicaRef {
 
 /// Kinds that a step may delete, by name; the API version follows from the kind.
 pub const DELETABLE: &[&str] = &[
-    "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "Pod", "Node", "NodeClaim", "NodePool", "EC2NodeClass",
-    "PersistentVolumeClaim", "PodDisruptionBudget", "Service", "Lease",
+    "Deployment",
+    "ReplicaSet",
+    "StatefulSet",
+    "DaemonSet",
+    "Job",
+    "Pod",
+    "Node",
+    "NodeClaim",
+    "NodePool",
+    "EC2NodeClass",
+    "PersistentVolumeClaim",
+    "PodDisruptionBudget",
+    "Service",
+    "Lease",
 ];
 
 /// The resource of a kind that steps may name.
@@ -120,11 +132,18 @@ fn resource(kind: &str) -> Gvr {
     }
 }
 
+/// How long before its end a spot instance is warned.
+const NOTICE: Duration = Duration::from_secs(120);
+
 const CLUSTER_WIDE: &[&str] = &["Node", "NodeClaim", "NodePool", "EC2NodeClass"];
 
 impl World {
     /// Does it. What the world itself refuses (an object that is not there) comes back as a line for the operator.
-    pub fn act(self: &Rc<Self>, action: &Action, read: &dyn Fn(&[String]) -> Result<Vec<dovetail_api::manifest::Manifest>, Vec<Mistake>>) -> Result<(), Failure> {
+    pub fn act(
+        self: &Rc<Self>,
+        action: &Action,
+        read: &dyn Fn(&[String]) -> Result<Vec<dovetail_api::manifest::Manifest>, Vec<Mistake>>,
+    ) -> Result<(), Failure> {
         self.log.append("step", &Caller::named("operator"), [("what", json!(format!("{action:?}")))]);
         match action {
             Action::Scale { kind, namespace, name, replicas } => {
@@ -158,7 +177,12 @@ impl World {
         objects::apply(&self.api, manifests)
     }
 
-    fn told(&self, result: Result<(), dovetail_sandbox::apiserver::ApiError>, kind: &str, name: &str) -> Result<(), Failure> {
+    fn told(
+        &self,
+        result: Result<(), dovetail_sandbox::apiserver::ApiError>,
+        kind: &str,
+        name: &str,
+    ) -> Result<(), Failure> {
         result.map_err(|why| Failure::System(format!("{kind} {name}: {why}")))
     }
 
@@ -181,7 +205,7 @@ impl World {
     }
 
     fn interrupt(&self, id: &str) -> Result<(), Failure> {
-        self.region.interrupt(id).map_err(|why| Failure::System(why.to_string()))
+        self.region.interrupt(id, NOTICE, false).map_err(|why| Failure::System(why.to_string()))
     }
 
     fn kill(self: &Rc<Self>, which: ReplicaRef, duration: Option<Duration>) -> Result<(), Failure> {
@@ -202,7 +226,13 @@ impl World {
         Ok(())
     }
 
-    fn partition(&self, which: ReplicaRef, from: &[Service], direction: Direction, duration: Option<Duration>) -> Result<(), Failure> {
+    fn partition(
+        &self,
+        which: ReplicaRef,
+        from: &[Service],
+        direction: Direction,
+        duration: Option<Duration>,
+    ) -> Result<(), Failure> {
         let number = self.find(which)?.number();
         self.faults.partition(number, from, direction);
         let (faults, from) = (self.faults.clone(), from.to_vec());
@@ -223,7 +253,8 @@ impl World {
     fn leader(&self) -> u32 {
         let lease = self.api.get(&resource("Lease"), "kube-system", "karpenter-leader-election");
         let holder = lease.as_ref().and_then(|lease| lease["spec"]["holderIdentity"].as_str());
-        let by_lease = self.replicas.iter().find(|replica| holder.is_some_and(|holder| holder.starts_with(&replica.identity())));
+        let by_lease =
+            self.replicas.iter().find(|replica| holder.is_some_and(|holder| holder.starts_with(&replica.identity())));
         let alive = || self.replicas.iter().find(|replica| replica.cage().alive());
         by_lease.or_else(alive).map_or(0, |replica| replica.number())
     }

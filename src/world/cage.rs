@@ -110,16 +110,14 @@ mod tests {
     use std::cell::Cell;
     use std::time::Duration;
 
-    fn counter(count: Rc<Cell<u32>>) -> impl Future<Output = ()> {
-        async move {
-            tokio::task::spawn_local(async move {
-                loop {
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    count.set(count.get() + 1);
-                }
-            });
-            std::future::pending::<()>().await;
-        }
+    async fn counter(count: Rc<Cell<u32>>) {
+        tokio::task::spawn_local(async move {
+            loop {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                count.set(count.get() + 1);
+            }
+        });
+        std::future::pending::<()>().await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -54,7 +54,7 @@ impl Timeline {
         let mut fields: Vec<(String, Value)> =
             vec![("actor".to_owned(), line.actor.into()), ("event".to_owned(), line.event.into())];
         fields.extend(line.fields.iter().map(|(name, value)| (name.clone(), value.clone())));
-        let who = Caller::replica(line.replica, format!("dovetail-{}", line.replica));
+        let who = Caller::replica(line.replica, "");
         self.log.append("story", &who, fields);
         if let Some(watcher) = &self.watcher {
             watcher(&line);

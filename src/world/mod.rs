@@ -9,17 +9,19 @@ mod replica;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dovetail_core::clock::Clock;
-use dovetail_sandbox::apiserver::{self, ApiServer};
+use dovetail_sandbox::apiserver::{self, ApiServer, Gvr};
 use dovetail_sandbox::clock::VirtualClock;
-use dovetail_sandbox::cluster::{Cluster, ClusterSettings};
+use dovetail_sandbox::cluster::{Cluster, ClusterSettings, NodesBeforehand};
 use dovetail_sandbox::faults::{FaultSettings, Faults};
 use dovetail_sandbox::log::EventLog;
 use dovetail_sandbox::region::{Region, RegionConfig};
+use serde_json::Value;
 
 pub use actions::{Action, DELETABLE, ReplicaRef};
-pub use journal::{Line, Timeline};
+pub use journal::{Line, Timeline, Watcher};
 use replica::Replica;
 
 use crate::input::Failure;
@@ -38,6 +40,8 @@ pub struct WorldConfig {
     pub replicas: u32,
     /// Their settings by environment name.
     pub settings: BTreeMap<String, String>,
+    /// Nodes that are there beforehand.
+    pub nodes: Vec<NodesBeforehand>,
     /// What goes wrong from the start.
     pub faults: FaultSettings,
     /// The Kubernetes API's address as seen from outside, where it is served.
@@ -55,7 +59,6 @@ pub struct World {
     pub log: EventLog,
     /// The control plane's own story.
     pub timeline: Timeline,
-    cluster: Cluster,
     faults: Faults,
     clock: Arc<dyn Clock>,
     replicas: Vec<Rc<Replica>>,
@@ -63,10 +66,17 @@ pub struct World {
 
 impl World {
     /// API server, region and cluster, with our CRDs; no replicas yet. Spawns what runs by itself on the current LocalSet.
-    pub fn new(config: WorldConfig, clock: Arc<dyn Clock>, watch: Option<journal::Watcher>) -> Result<Self, Failure> {
+    /// `begin` gets the event log before anything has happened.
+    pub fn new(
+        config: WorldConfig,
+        clock: Arc<dyn Clock>,
+        watch: Option<Watcher>,
+        begin: impl FnOnce(&EventLog),
+    ) -> Result<Self, Failure> {
         // Libraries that draw (retries' jitter, request ids) use this thread's generator.
         fastrand::seed(config.seed);
         let log = EventLog::new(clock.clone());
+        begin(&log);
         let faults = Faults::new(config.seed);
         faults.set(config.faults.clone());
         let settings = apiserver::Settings {
@@ -84,15 +94,42 @@ impl World {
         tokio::task::spawn_local(region.run());
         let timeline = Timeline::new(log.clone(), watch);
         objects::install_crds(&api)?;
-        let cluster = Cluster::new(api.clone(), region.clone(), clock.clone(), log.clone(), ClusterSettings::seeded(config.seed));
+        let settings = ClusterSettings { cluster_name: config.cluster_name.clone(), ..ClusterSettings::default() };
+        let mut cluster = Cluster::new(api.clone(), region.clone(), clock.clone(), log.clone(), settings, config.seed);
+        cluster.place(&config.nodes).map_err(|why| Failure::System(format!("nodes beforehand: {why}")))?;
         cluster.start();
         let replicas = (0..config.replicas).map(|number| Rc::new(Replica::new(number))).collect();
-        Ok(Self { config, api, region, log, timeline, cluster, faults, clock, replicas })
+        Ok(Self { config, api, region, log, timeline, faults, clock, replicas })
     }
 
     /// Starts every replica.
     pub fn start_replicas(&self) -> Result<(), Failure> {
         self.replicas.iter().try_for_each(|replica| self.start_replica(replica))
+    }
+
+    /// Time since the world began, as the event log counts it.
+    pub fn now(&self) -> Duration {
+        Duration::from_micros((self.log.seconds() * 1e6).round() as u64)
+    }
+
+    /// Wall time.
+    pub fn wall(&self) -> jiff::Timestamp {
+        self.clock.wall()
+    }
+
+    /// The pods that there are.
+    pub fn pods(&self) -> Vec<Arc<Value>> {
+        self.api.list(&Gvr::new("", "v1", "pods"))
+    }
+
+    /// The nodes that there are.
+    pub fn nodes(&self) -> Vec<Arc<Value>> {
+        self.api.list(&Gvr::new("", "v1", "nodes"))
+    }
+
+    /// The NodeClaims that there are.
+    pub fn claims(&self) -> Vec<Arc<Value>> {
+        self.api.list(&Gvr::new("karpenter.sh", "v1", "nodeclaims"))
     }
 
     fn start_replica(&self, replica: &Replica) -> Result<(), Failure> {

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::input::{Failure, Mistake};
 
 /// Kinds that others need to be there first, in this order; the rest follows as written.
-const FIRST: &[&str] = &["CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "EC2NodeClass", "NodePool"];
+const FIRST: &[&str] =
+    &["CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "EC2NodeClass", "NodePool"];
 
 /// Creates our CRDs.
 pub fn install_crds(api: &ApiServer) -> Result<(), Failure> {
@@ -15,7 +16,8 @@ pub fn install_crds(api: &ApiServer) -> Result<(), Failure> {
     for crd in dovetail_api::crds::crds() {
         let mut value = serde_json::to_value(&crd).map_err(|why| Failure::System(why.to_string()))?;
         typed(&mut value, "apiextensions.k8s.io/v1", "CustomResourceDefinition");
-        api.create(&gvr, "", value).map_err(|why| Failure::System(format!("the sandbox refuses our own CRD: {why}")))?;
+        api.create(&gvr, "", value)
+            .map_err(|why| Failure::System(format!("the sandbox refuses our own CRD: {why}")))?;
     }
     Ok(())
 }

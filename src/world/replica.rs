@@ -5,9 +5,9 @@ use std::sync::Arc;
 use dovetail_actors::replica::{self, ReplicaParts};
 use dovetail_actors::settings::Settings;
 use dovetail_actors::solver::InlineSolver;
-use dovetail_cloud::ec2::Ec2Cloud;
+use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
 use dovetail_core::clock::Clock;
-use dovetail_sandbox::apiserver::ApiServer;
+use dovetail_sandbox::apiserver::{ApiServer, Gvr};
 use dovetail_sandbox::log::Caller;
 use dovetail_sandbox::region::Region;
 
@@ -73,15 +73,19 @@ impl Replica {
     fn parts(&self, around: &Surroundings<'_>) -> Result<ReplicaParts, Failure> {
         let mut settings = around.config.settings.clone();
         settings.entry("CLUSTER_NAME".to_owned()).or_insert_with(|| around.config.cluster_name.clone());
-        settings.entry("SYSTEM_NAMESPACE".to_owned()).or_insert_with(|| "kube-system".to_owned());
         let settings = Settings::from_map(&settings).map_err(|errors| {
-            let told = errors.into_iter().map(|error| Mistake::of_file(error.name, error.what).allowing(error.allowed));
+            let told = errors.into_iter().map(|error| {
+                Mistake::of_file(error.name, format!("{} (given {:?})", error.what, error.value))
+                    .allowing(error.allowed)
+            });
             Failure::Input(told.collect())
         })?;
         self.starts.set(self.starts.get() + 1);
         let caller = Caller::replica(self.number, self.identity());
         let rng_seed = around.config.seed.wrapping_mul(1009) ^ u64::from(self.number) ^ (self.starts.get() << 32);
-        let cloud = Ec2Cloud::sandboxed(around.region.http_client(caller.clone()), &around.config.region, &around.config.cluster_name, around.clock.clone(), rng_seed);
+        let http_client = around.region.http_client(caller.clone());
+        let sdk = SdkParts::in_process(http_client, &around.config.region, around.clock.clone());
+        let cloud = Ec2Cloud::new(sdk, cloud_settings(around));
         Ok(ReplicaParts {
             identity: self.identity(),
             kube: around.api.client(caller.clone()),
@@ -93,5 +97,17 @@ impl Replica {
             solver: Arc::new(InlineSolver),
             journal: around.timeline.journal(self.number),
         })
+    }
+}
+
+/// Whose cluster it is; the rest the cloud asks of EKS.
+fn cloud_settings(around: &Surroundings<'_>) -> Ec2Settings {
+    let namespace = around.api.get(&Gvr::new("", "v1", "namespaces"), "", "kube-system");
+    let uid = namespace.as_ref().and_then(|one| one["metadata"]["uid"].as_str()).unwrap_or_default();
+    Ec2Settings {
+        cluster_name: around.config.cluster_name.clone(),
+        cluster_uid: uid.to_owned(),
+        cluster_dns: Some("172.20.0.10".to_owned()),
+        ..Ec2Settings::default()
     }
 }

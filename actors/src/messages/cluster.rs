@@ -1,7 +1,6 @@
 //! What `cluster_watcher` hears and says.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::{Message, Recipient};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
@@ -43,16 +42,6 @@ pub struct Plan {
     pub claims: Vec<(NodeClaim, Resources)>,
     /// Pods, by uid, and where they are expected.
     pub expected: Vec<(Vec<String>, Target)>,
-}
-
-/// A claim's node is ready: pods are expected there until then, and may be packed again afterwards. Order.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "()")]
-pub struct Expect {
-    /// The claim.
-    pub claim: String,
-    /// Monotonic time.
-    pub until: Duration,
 }
 
 /// The term is over: plans are void. Order.

@@ -13,9 +13,90 @@ pub fn is_quantity(text: &str) -> bool {
     QUANTITY.as_ref().is_some_and(|form| form.is_match(text))
 }
 
+/// The quantity's value in billionths, rounded up; `None` when it is none, or above 10^29.
+pub fn billionths(text: &str) -> Option<i128> {
+    if !is_quantity(text) {
+        return None;
+    }
+    let (negative, body) = match text.strip_prefix('-') {
+        Some(body) => (true, body),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let end = body.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(body.len());
+    let (number, suffix) = body.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{whole}{fraction}");
+    let mantissa: i128 = digits
+        .trim_start_matches('0')
+        .parse()
+        .or_else(|_| if digits.is_empty() { Err(()) } else { zero(&digits) })
+        .ok()?;
+    let (base, power): (i128, i64) = scale(suffix)?;
+    let ten = 9 - i64::try_from(fraction.len()).ok()? + if base == 10 { power } else { 0 };
+    let mut value = mantissa;
+    if base == 1024 {
+        value = value.checked_mul(1024i128.checked_pow(u32::try_from(power).ok()?)?)?;
+    }
+    let shift = 10i128.checked_pow(u32::try_from(ten.unsigned_abs()).ok()?);
+    let value = match (shift, ten >= 0) {
+        (Some(shift), true) => value.checked_mul(shift)?,
+        (Some(shift), false) => value / shift + i128::from(value % shift != 0),
+        (None, true) => return (value == 0).then_some(0),
+        (None, false) => i128::from(value != 0),
+    };
+    Some(if negative { -value } else { value })
+}
+
+fn zero(digits: &str) -> Result<i128, ()> {
+    if digits.bytes().all(|digit| digit == b'0') { Ok(0) } else { Err(()) }
+}
+
+/// Base and power of a suffix.
+fn scale(suffix: &str) -> Option<(i128, i64)> {
+    if let Some(letter) = suffix.strip_suffix('i') {
+        return Some((1024, 1 + i64::try_from("KMGTPE".find(letter)?).ok()?));
+    }
+    let power = match suffix {
+        "n" => -9,
+        "u" => -6,
+        "m" => -3,
+        "" => 0,
+        "k" => 3,
+        "M" => 6,
+        "G" => 9,
+        "T" => 12,
+        "P" => 15,
+        "E" => 18,
+        exponent => exponent.get(1..)?.parse().ok()?,
+    };
+    Some((10, power))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_compare_across_suffixes() {
+        for (text, value) in [
+            ("1", 1_000_000_000),
+            ("500m", 500_000_000),
+            ("0.5", 500_000_000),
+            ("1.5Gi", 1_610_612_736_000_000_000),
+            ("1e3", 1_000_000_000_000),
+            ("1E", 1_000_000_000_000_000_000_000_000_000),
+            ("-2k", -2_000_000_000_000),
+            ("0.0000000001", 1),
+            ("0", 0),
+            ("000", 0),
+            ("1n", 1),
+        ] {
+            assert_eq!(billionths(text), Some(value), "{text}");
+        }
+        assert_eq!(billionths("1e99"), None);
+        assert_eq!(billionths("1 Gi"), None);
+        assert_eq!(billionths("99999999999999999999999999999999999999999"), None);
+    }
 
     #[test]
     fn quantities_have_the_suffixes_of_kubernetes() {

@@ -2,6 +2,8 @@
 //! mistake, and nothing a file can hold makes it panic or hang.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+// Real time is what "within a second" is about.
+#![allow(clippy::disallowed_methods)]
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -89,6 +91,13 @@ fn a_stray_quote_in_a_role_is_one_mistake_that_names_field_and_value() {
     assert_eq!(errors.len(), 1, "{errors:#?}");
     assert_eq!((errors[0].line, errors[0].field.as_str()), (45, "spec.role"));
     assert!(errors[0].what.contains(r#"KarpenterNodeRole-demo\""#), "{}", errors[0]);
+    // The same without a value for the variable: that is told besides, and hides nothing.
+    let all = seeds();
+    let file = all.iter().find(|(name, _)| name == "002-spot-to-spot-as-printed.yaml").unwrap();
+    let errors = read(std::slice::from_ref(file), &ReadOptions::default()).unwrap_err();
+    let found: Vec<_> = errors.iter().map(|error| (error.line, error.field.as_str())).collect();
+    assert_eq!(found, [(41, ""), (45, "spec.role")], "{errors:#?}");
+    assert!(errors[1].what.contains(r#"KarpenterNodeRole-${CLUSTER_NAME}\""#), "{}", errors[1]);
 }
 
 #[test]
@@ -255,6 +264,7 @@ fn each_bad_input_gives_its_mistake_and_no_other() {
         ),
         (with("    metadata: {labels: {team: 'a b'}}"), &["10 spec.template.metadata.labels.team"]),
         (with("  limits: {cpu: '${NOPE}'}\n  weight: ${NOPE}"), &["10"]),
+        (with("  limits: {cpu: '${NOPE}Gi', memory: 'x${NOPE}'}"), &["10", "10 spec.limits.memory"]),
         (with("  limits: {cpu: '${NOPE}'}\n  weight: 101"), &["10", "11 spec.weight"]),
         (format!("{pool}---\n{pool}"), &["11 metadata.name"]),
         (pod("  nodeSelector: {'a b': c}"), &["6 spec.nodeSelector[a b]"]),
@@ -266,6 +276,13 @@ fn each_bad_input_gives_its_mistake_and_no_other() {
         ),
         (
             pod("").replace("{name: c}", "{name: c, resources: {requests: {cpu: 1 GHz}}}"),
+            &["5 spec.containers[0].resources.requests.cpu"],
+        ),
+        (
+            pod("").replace(
+                "{name: c}",
+                "{name: c, resources: {requests: {cpu: 2, memory: 1Gi}, limits: {cpu: 1500m, memory: 1024Mi}}}",
+            ),
             &["5 spec.containers[0].resources.requests.cpu"],
         ),
         (pod("").replace("{name: c}", "{name: c}, {name: c}"), &["5 spec.containers[1].name"]),

@@ -133,6 +133,8 @@ pub struct Election {
     seen: Option<(LeaseView, Duration)>,
     /// Highest term known from any source.
     highest: u64,
+    /// Highest term that this replica has led: an answer that comes late must not begin it again.
+    led: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +147,7 @@ impl Election {
     /// A standby that has seen nothing.
     #[must_use]
     pub fn new(identity: impl Into<String>, settings: LeaseSettings) -> Self {
-        Self { identity: identity.into(), settings, role: Role::Standby, seen: None, highest: 0 }
+        Self { identity: identity.into(), settings, role: Role::Standby, seen: None, highest: 0, led: 0 }
     }
 
     /// Tells of a term seen elsewhere (on a NodeClaim): a recreated Lease starts above it.
@@ -213,10 +215,11 @@ impl Election {
             }
             LeaseInput::Wrote { lease, asked } => {
                 let until = asked + self.settings.renew_deadline;
-                if lease.holder != self.identity || now >= until {
+                if lease.holder != self.identity || now >= until || lease.term <= self.led {
                     return LeaseOutput::Wait;
                 }
                 self.seen = None;
+                self.led = lease.term;
                 self.role = Role::Leader { term: lease.term, until };
                 LeaseOutput::Elected { term: lease.term }
             }
@@ -338,6 +341,14 @@ mod tests {
         let mut election = elected("a", 2, 0);
         let output = election.step(LeaseInput::Wrote { lease: lease("a", 2, "3"), asked: at(2) }, at(60));
         assert_eq!(output, LeaseOutput::Deposed { term: 2, why: Deposition::NotRenewed });
+    }
+
+    #[test]
+    fn le_2_a_renewal_that_is_answered_after_the_end_does_not_begin_the_term_again() {
+        let mut election = elected("a", 2, 0);
+        election.step(LeaseInput::Time, at(10));
+        let output = election.step(LeaseInput::Wrote { lease: lease("a", 2, "3"), asked: at(9) }, at(11));
+        assert_eq!((output, election.leads()), (LeaseOutput::Wait, None));
     }
 
     #[test]

@@ -81,3 +81,34 @@ fn batch_costs_a_tenth_more_than_the_bound_at_most() {
 fn shapes_cost_a_twentieth_more_than_the_bound_at_most() {
     packs("shapes-40000", 10_426.17 * 1.05);
 }
+
+#[test]
+fn spread_services_cost_less_than_the_peers() {
+    packs("services-1-3000", 178.17);
+}
+
+#[test]
+fn databases_apart_cost_less_than_a_fifth_more_than_the_bound() {
+    packs("stateful-1-1500", 266.53 * 1.2);
+}
+
+#[test]
+fn one_a_host_costs_no_more_than_the_peers() {
+    packs("antiaffinity-5000", 1605.22);
+}
+
+#[test]
+fn an_even_zone_spread_costs_a_thousandth_more_than_the_peers_at_most() {
+    packs("zonespread-20000", 6311.02 * 1.001);
+}
+
+#[test]
+fn preferences_that_cannot_be_kept_cost_no_more_than_none() {
+    packs("preference-4000-respect", 2524.61);
+    packs("preference-4000-ignore", 2524.61);
+}
+
+#[test]
+fn all_rules_at_once_cost_a_seventh_less_than_the_peers() {
+    packs("diverse-500", 164.61 * 0.85);
+}

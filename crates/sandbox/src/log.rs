@@ -65,7 +65,10 @@ impl Entry {
         // Writing to a String cannot fail.
         let _ = write!(line, ",\"replica\":{}", or_null(self.replica.map(i64::from)));
         let _ = write!(line, ",\"term\":{}", or_null(self.term));
-        let _ = write!(line, ",\"kind\":{},\"by\":{}", Value::from(&*self.kind), Value::from(&*self.by));
+        let _ = write!(line, ",\"kind\":{}", Value::from(&*self.kind));
+        if !self.by.is_empty() {
+            let _ = write!(line, ",\"by\":{}", Value::from(&*self.by));
+        }
         for (key, value) in &self.fields {
             let _ = write!(line, ",{}:{}", Value::from(&**key), value);
         }

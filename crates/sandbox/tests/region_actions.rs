@@ -218,6 +218,8 @@ async fn an_interruption_says_everything_in_order() {
     assert_eq!(
         said,
         [
+            "EC2 Instance State-change Notification pending",
+            "EC2 Instance State-change Notification running",
             "EC2 Instance Rebalance Recommendation ",
             "EC2 Spot Instance Interruption Warning ",
             "EC2 Instance State-change Notification shutting-down",

@@ -178,7 +178,7 @@ async fn a_fleet_launches_once_per_token_and_its_instance_lives_and_dies() {
     let first = request.clone().send().await.unwrap();
     let again = request.clone().send().await.unwrap();
     let id = first.instances()[0].instance_ids()[0].clone();
-    assert_eq!(again.instances()[0].instance_ids(), [id.clone()]);
+    assert_eq!(again.instances()[0].instance_ids(), std::slice::from_ref(&id));
     assert_eq!(region.instances().len(), 1);
     ec2.delete_launch_template().launch_template_name(&name).send().await.unwrap();
     let without_template = request.clone().send().await.unwrap();

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
-
 use super::Context;
 use crate::{
     names::annotations,
@@ -71,5 +69,5 @@ fn ubuntu(class: &mut EC2NodeClassSpec, notes: &mut BTreeMap<String, String>, wa
         class.ami_selector_terms = vec![AmiSelectorTerm { id: Some("ami-placeholder".into()), ..Default::default() }];
         warnings.push("amiFamily Ubuntu is no longer known; name the images in amiSelectorTerms".into());
     }
-    notes.insert(annotations::V1BETA1_UBUNTU.into(), json!(fields.join(",")).as_str().unwrap_or_default().into());
+    notes.insert(annotations::V1BETA1_UBUNTU.into(), fields.join(","));
 }

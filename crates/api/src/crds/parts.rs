@@ -75,7 +75,10 @@ pub fn taints() -> Value {
 
 /// Which keys a pool or a claim may not write: `value` is the CEL name of the key.
 fn restricted(value: &str, pool: bool, older: &[&str]) -> Vec<Value> {
-    let aws: Vec<String> = labels::AWS_WELL_KNOWN.iter().chain(older).map(|key| format!("{key:?}")).collect();
+    // The class's name is no well-known label, but the control plane writes it into every claim.
+    let ours = [labels::EC2_NODE_CLASS];
+    let aws: Vec<String> =
+        labels::AWS_WELL_KNOWN.iter().chain(older).chain(&ours).map(|key| format!("{key:?}")).collect();
     let mut rules = vec![
         rule(
             &format!(

@@ -23,6 +23,10 @@ pub(super) struct Marks {
     uses: Vec<Use>,
     /// Uses of variables that are not set, by name, found while scalars are read.
     unset: BTreeMap<String, BTreeSet<usize>>,
+    /// Lines on which a scalar is nothing but variables that are not set.
+    unknown: BTreeSet<usize>,
+    /// Scalars that hold more than such a variable: what stands in for them, and what was written.
+    stand_ins: Vec<(String, String)>,
 }
 
 /// Puts marks in place of variables.
@@ -58,36 +62,64 @@ pub(super) fn mark(text: &str) -> (String, Marks) {
 }
 
 impl Marks {
-    /// Puts values in place of marks. A variable that is not set stays as it was written and is remembered.
+    /// Puts values in place of marks. In place of a variable that is not set stands `1` if there is other text around it, so
+    /// that a mistake in that text is still found.
     pub fn fill(&mut self, text: &str, env: &BTreeMap<String, String>) -> String {
         if self.uses.is_empty() || !text.contains(OPEN) {
             return text.into();
         }
-        let mut filled = String::with_capacity(text.len());
+        let (mut filled, mut written) = (String::with_capacity(text.len()), String::new());
+        let mut lines = BTreeSet::new();
+        let mut bare = true;
         let mut rest = text;
         while let Some((before, after)) = rest.split_once(OPEN) {
-            filled.push_str(before);
             let used = after
                 .split_once(CLOSE)
                 .and_then(|(index, tail)| Some((self.uses.get(index.parse::<usize>().ok()?)?, tail)));
+            bare &= before.is_empty() && used.is_some();
+            filled.push_str(before);
+            written.push_str(before);
             let Some((used, tail)) = used else {
                 filled.push(OPEN);
+                written.push(OPEN);
                 rest = after;
                 continue;
             };
+            let name = format!("${{{}}}", used.name);
             match env.get(&used.name) {
-                Some(value) if !used.literal => filled.push_str(value),
-                _ => {
-                    if !used.literal {
-                        self.unset.entry(used.name.clone()).or_default().insert(used.line);
-                    }
-                    filled.push_str(&format!("${{{}}}", used.name));
+                _ if used.literal => filled.push_str(&name),
+                Some(value) => filled.push_str(value),
+                None => {
+                    lines.insert(used.line);
+                    self.unset.entry(used.name.clone()).or_default().insert(used.line);
+                    filled.push('1');
                 }
             }
+            written.push_str(&name);
             rest = tail;
         }
         filled.push_str(rest);
+        written.push_str(rest);
+        if lines.is_empty() {
+            return filled;
+        }
+        if bare && rest.is_empty() {
+            self.unknown.append(&mut lines);
+            return written;
+        }
+        self.stand_ins.push((filled.clone(), written));
         filled
+    }
+
+    /// Whether a mistake on that line is only that a variable is not set.
+    pub fn explains(&self, line: usize) -> bool {
+        self.unknown.contains(&line)
+    }
+
+    /// A message with what was written in place of what stood in for it.
+    pub fn as_written(&self, message: &str) -> String {
+        let shown = self.stand_ins.iter().map(|(filled, written)| (format!("{filled:?}"), format!("{written:?}")));
+        shown.fold(message.to_string(), |message, (filled, written)| message.replace(&filled, &written))
     }
 
     /// Variables that are used and not set, with the lines of their uses.
@@ -116,5 +148,7 @@ mod tests {
     #[test]
     fn an_unset_variable_is_known_by_its_lines() {
         assert_eq!(filled("${B}\n${A} ${B}").1, ["B{1, 2}"]);
+        assert_eq!(filled("a-${B}\"").0, "a-1\"");
+        assert_eq!(filled("${B}").0, "${B}");
     }
 }

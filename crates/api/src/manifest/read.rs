@@ -1,6 +1,6 @@
 //! From files to manifests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{
     InputError, Manifest, ReadOptions, check, objects,
@@ -56,14 +56,15 @@ impl File<'_> {
         for document in &documents {
             self.document(document);
         }
-        // What an unset variable leaves in its place is no mistake of its own.
-        let unset_lines: BTreeSet<usize> = marks.unset().values().flatten().copied().collect();
-        self.errors.retain(|error| !unset_lines.contains(&error.line));
+        self.errors.retain(|error| !marks.explains(error.line));
+        for error in &mut self.errors {
+            error.what = marks.as_written(&error.what);
+        }
         for (name, lines) in marks.unset() {
             let mut lines = lines.iter();
             let first = lines.next().copied().unwrap_or(1);
             let more: Vec<String> = lines.map(ToString::to_string).collect();
-            let also = if more.is_empty() { String::new() } else { format!(", used on lines {} too", more.join(", ")) };
+            let also = if more.is_empty() { String::new() } else { format!(", used on line {} too", more.join(", ")) };
             self.fail(
                 first,
                 "",

@@ -57,7 +57,7 @@ impl HttpConnector for InProcess {
 async fn to_http(request: HttpRequest) -> Result<http::Request<Bytes>, ConnectorError> {
     let request = request.try_into_http1x().map_err(|e| ConnectorError::user(e.into()))?;
     let (head, body) = request.into_parts();
-    let body = body.collect().await.map_err(|e| ConnectorError::user(e))?.to_bytes();
+    let body = body.collect().await.map_err(ConnectorError::user)?.to_bytes();
     Ok(http::Request::from_parts(head, body))
 }
 

@@ -54,6 +54,8 @@ where
             match status {
                 _ if THROTTLED.contains(&code.as_str()) => retryable(&code, message),
                 UNAVAILABLE | 429 => retryable(&code, message),
+                // Carried out, by the status; what came of it stands in a body that cannot be read.
+                ..400 => unsure("AnswerNotUnderstood", text(&error)),
                 500.. => unsure(&code, message),
                 _ => CloudError::Final { call, code, message },
             }

@@ -211,7 +211,7 @@ impl Ec2Cloud {
                 // Once an answer got lost nothing later proves that nothing was launched.
                 return Err(LaunchError::from_call(unsure.as_ref().unwrap_or(&error)));
             }
-            tokio::time::sleep(pause(token, attempt)).await;
+            tokio::time::sleep(pause(fnv(token) ^ self.seed, attempt)).await;
         }
         Err(LaunchError::invalid("LaunchFailed", "no attempt was made"))
     }
@@ -260,8 +260,8 @@ impl Ec2Cloud {
 }
 
 /// Longer each time, and not at once for all launches that were throttled together.
-fn pause(token: &str, attempt: u32) -> Duration {
-    PAUSE * 2_u32.saturating_pow(attempt - 1) + Duration::from_millis(fnv(token) % 500)
+fn pause(spread: u64, attempt: u32) -> Duration {
+    PAUSE * 2_u32.saturating_pow(attempt - 1) + Duration::from_millis(spread % 500)
 }
 
 fn fleet_config(config: &Config) -> sdk::FleetLaunchTemplateConfigRequest {

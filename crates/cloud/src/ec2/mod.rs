@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::clock::Clock;
 use futures::FutureExt;
@@ -62,6 +63,7 @@ pub struct Ec2Cloud {
     clients: Clients,
     region: String,
     clock: Arc<dyn Clock>,
+    seed: u64,
     settings: Arc<Ec2Settings>,
     memory: Arc<Memory>,
 }
@@ -87,6 +89,7 @@ impl Ec2Cloud {
             clients: Clients::new(&parts),
             region: parts.region,
             clock: parts.clock,
+            seed: parts.seed,
             settings: Arc::new(settings),
             memory: Arc::new(Memory {
                 templates: Cache::new(MINUTE),
@@ -96,6 +99,18 @@ impl Ec2Cloud {
                 addresses: Mutex::default(),
             }),
         }
+    }
+
+    /// EC2 as a sandbox serves it in this process; its EKS says what there is to know of the cluster.
+    pub fn sandboxed(
+        http_client: SharedHttpClient,
+        region: &str,
+        cluster_name: &str,
+        clock: Arc<dyn Clock>,
+        seed: u64,
+    ) -> Self {
+        let settings = Ec2Settings { cluster_name: cluster_name.to_owned(), ..Ec2Settings::default() };
+        Self::new(SdkParts { seed, ..SdkParts::in_process(http_client, region, clock) }, settings)
     }
 
     fn now(&self) -> Duration {

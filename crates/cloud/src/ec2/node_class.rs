@@ -16,8 +16,7 @@ impl Ec2Cloud {
         let images = async { self.images_of(spec, &self.cluster_facts().await?.version).await };
         let (subnets, groups, images, profile) =
             futures::join!(self.subnets_of(spec), self.security_groups_of(spec), images, self.profile_of(class));
-        let mut resolved = NodeClassResolution::default();
-        resolved.conditions = vec![
+        let conditions = vec![
             self.images_finding(class, &images),
             finding(conditions::SUBNETS_READY, "SubnetsNotFound", "the selector matches no subnet", &subnets),
             finding(
@@ -28,10 +27,13 @@ impl Ec2Cloud {
             ),
             profile_finding(&profile),
         ];
-        resolved.subnets = subnets.unwrap_or_default();
-        resolved.security_groups = groups.unwrap_or_default();
-        resolved.amis = images.unwrap_or_default();
-        resolved.instance_profile = profile.unwrap_or_default();
+        let mut resolved = NodeClassResolution {
+            conditions,
+            subnets: subnets.unwrap_or_default(),
+            security_groups: groups.unwrap_or_default(),
+            amis: images.unwrap_or_default(),
+            instance_profile: profile.unwrap_or_default(),
+        };
         let validation = validation(class, &resolved);
         resolved.conditions.push(validation);
         Ok(resolved)

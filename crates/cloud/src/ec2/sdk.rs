@@ -45,6 +45,8 @@ pub struct SdkParts {
     pub retry: RetryConfig,
     /// Our own time, for caches.
     pub clock: Arc<dyn Clock>,
+    /// Spreads the repetitions of one replica away from another's.
+    pub seed: u64,
 }
 
 impl SdkParts {
@@ -60,6 +62,7 @@ impl SdkParts {
             sleep_impl: SharedAsyncSleep::new(TokioSleep::new()),
             retry: RetryConfig::standard().with_max_attempts(ATTEMPTS).with_use_static_exponential_base(true),
             clock,
+            seed: 0,
         }
     }
 
@@ -85,6 +88,7 @@ impl SdkParts {
             sleep_impl: SharedAsyncSleep::new(TokioSleep::new()),
             retry: RetryConfig::standard().with_max_attempts(ATTEMPTS),
             clock,
+            seed: 0,
         })
     }
 

@@ -7,10 +7,10 @@ use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::alternatives::alternatives;
-use super::topology;
+use super::alternatives::{Alternative, alternatives};
+use super::topology::{self, Topology};
 use crate::pod::Pod;
-use crate::problem::Problem;
+use crate::problem::{PreferencePolicy, Problem};
 use crate::requirements::Requirements;
 use crate::resources::{CPU, MEMORY, PODS, Resources};
 
@@ -62,15 +62,8 @@ pub(crate) struct Class {
     pub requests: Amounts,
     /// Indices of requirement sets, with whether preferring taints are tolerated; tried in order.
     pub alternatives: Vec<(u32, bool)>,
-    /// Why they can never be placed.
-    pub refused: Option<Refusal>,
-}
-
-/// Why a class is not packed at all.
-#[derive(Debug, Clone)]
-pub(crate) enum Refusal {
-    Invalid(String),
-    Unsupported(String),
+    /// Why they can never be placed, as a sentence.
+    pub refused: Option<String>,
 }
 
 impl Class {
@@ -85,35 +78,40 @@ pub(crate) type RequirementSets = IndexSet<Requirements, FxBuildHasher>;
 
 /// Compiles the pods. Classes come in an order that does not depend on the order of the pods: more cpu first, then
 /// more memory (spec core 3.3), then more of anything else, then by the first pod.
-pub(crate) fn compile(problem: &Problem, names: &ResourceNames, sets: &mut RequirementSets) -> Vec<Class> {
+pub(crate) fn compile(problem: &Problem, names: &ResourceNames, sets: &mut RequirementSets) -> (Vec<Class>, Topology) {
     let forgiveness = problem.node_pools.iter().any(|pool| super::taints::any_preferring(&pool.taints))
         || problem.existing_nodes.iter().any(|node| super::taints::any_preferring(&node.taints));
-    let labels_matter = topology::labels_matter(problem);
-    let mut classes: Vec<Class> = grouped(problem, labels_matter)
+    let mut classes: Vec<Class> = grouped(problem, topology::labels_matter(problem))
         .into_iter()
         .map(|mut pods| {
             pods.sort_unstable_by(|a, b| by_age(problem, *a, *b));
-            let example = &problem.pods[pods[0] as usize];
-            let mut class = Class {
-                pods,
-                requests: names.of_pod(example),
-                alternatives: vec![],
-                refused: topology::unsupported(example).map(Refusal::Unsupported),
-            };
-            match alternatives(example, problem.preference_policy, forgiveness) {
-                Ok(found) => {
-                    class.alternatives = found
-                        .into_iter()
-                        .map(|one| (sets.insert_full(one.requirements).0 as u32, one.forgiving))
-                        .collect();
-                }
-                Err(wrong) => class.refused = Some(Refusal::Invalid(wrong)),
-            }
-            class
+            let requests = names.of_pod(&problem.pods[pods[0] as usize]);
+            Class { pods, requests, alternatives: vec![], refused: None }
         })
         .collect();
     classes.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| by_age(problem, a.pods[0], b.pods[0])));
-    classes
+    let mut examples = Vec::with_capacity(classes.len());
+    for class in &mut classes {
+        let example = &problem.pods[class.pods[0] as usize];
+        match alternatives(example, problem.preference_policy, forgiveness) {
+            Ok(found) => {
+                let index = |one: Alternative| (sets.insert_full(one.requirements).0 as u32, one.forgiving);
+                class.alternatives = found.into_iter().map(index).collect();
+            }
+            Err(wrong) => class.refused = Some(wrong),
+        }
+        // Topology counts nodes by what a pod requires, preferences apart.
+        let strict = match topology::states_any(example) {
+            true => alternatives(example, PreferencePolicy::Ignore, false).unwrap_or_default(),
+            false => vec![],
+        };
+        examples.push((example, strict.into_iter().map(|one| one.requirements).collect()));
+    }
+    let (topology, refused) = Topology::read(problem, &examples);
+    for (class, wrong) in classes.iter_mut().zip(refused) {
+        class.refused = class.refused.take().or(wrong);
+    }
+    (classes, topology)
 }
 
 fn by_age(problem: &Problem, a: u32, b: u32) -> std::cmp::Ordering {

@@ -127,6 +127,11 @@ impl Column {
         self.statements.get(self.entries[at] as usize)
     }
 
+    /// All that types say of the key.
+    pub fn statements(&self) -> impl Iterator<Item = &Requirement> {
+        self.statements.iter()
+    }
+
     /// A number that is the same for types that say the same.
     pub fn entry(&self, at: usize) -> u32 {
         self.entries[at]

@@ -13,6 +13,8 @@ use super::joint::{JointId, Joints};
 use super::offers::{Bought, Mask, Offers};
 use super::plan::Options;
 use super::pools::{self, PoolView};
+use super::topology::Topology;
+use super::topology::node_rules::NodeRules;
 use crate::labels;
 use crate::problem::Problem;
 use crate::requirements::Requirements;
@@ -27,6 +29,7 @@ pub(crate) struct Context<'a> {
     /// In the order in which they are tried: weight descending, then name descending.
     pub pools: Vec<PoolView>,
     pub classes: Vec<Class>,
+    pub topology: Topology,
     pub sets: RequirementSets,
     /// Keys that a pod may ask for although a pool does not define them.
     pub allowed_undefined: BTreeSet<String>,
@@ -57,10 +60,23 @@ impl<'a> Context<'a> {
             pool.finish(problem, &names, &columns, &offers);
         }
         let mut sets = RequirementSets::default();
-        let classes = classes::compile(problem, &names, &mut sets);
+        let (classes, topology) = classes::compile(problem, &names, &mut sets);
         let selections = std::iter::repeat_with(OnceCell::new).take(sets.len() * pools.len()).collect();
         let joints = RefCell::new(Joints::new(problem.instance_types.len()));
-        Self { problem, options, names, columns, offers, pools, classes, sets, allowed_undefined, joints, selections }
+        Self {
+            problem,
+            options,
+            names,
+            columns,
+            offers,
+            pools,
+            classes,
+            topology,
+            sets,
+            allowed_undefined,
+            joints,
+            selections,
+        }
     }
 
     /// What requirement set `set` leaves of pool `pool`, resources and limits apart; `None` if nothing.
@@ -135,6 +151,11 @@ impl<'a> Context<'a> {
     /// What a pool's node of a type has for pods.
     pub fn room(&self, pool: usize, at: usize) -> &[i64] {
         self.pools[pool].fit.room(at)
+    }
+
+    /// What a class means for the nodes it is on.
+    pub fn node_rules(&self, class: u32) -> &NodeRules {
+        &self.topology.node_rules[self.topology.of_class[class as usize].node_rules as usize]
     }
 
     /// Nothing requested of any resource.

@@ -49,7 +49,7 @@ fn reached(wanted: &Requirements, view: &PoolView, columns: &Columns<'_>, offers
     let mut out = false;
     for (key, requirement) in wanted.iter() {
         if let Some(own) = view.requirements.get(key) {
-            out |= !own.intersects(requirement) && !(own.allows_absence() && requirement.allows_absence());
+            out |= !(own.intersects(requirement) || own.allows_absence() && requirement.allows_absence());
         }
         match columns.get(key) {
             _ if offers.keys.contains(key) || view.labels.contains(key) => {}

@@ -4,15 +4,22 @@ use smallvec::SmallVec;
 
 use super::bits::Bits;
 use super::classes::Amounts;
-use super::context::{Context, Selection};
+use super::context::Context;
+use super::item::Item;
 use super::joint::JointId;
 use super::offers::Mask;
+use super::topology::node_rules::Tally;
+
+/// No particular place.
+pub(crate) const ANYWHERE: u32 = u32::MAX;
 
 /// So many pods of a class, placed by one of its requirement sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Share {
     pub class: u32,
     pub set: u32,
+    /// The place that rules between pods chose, or [`ANYWHERE`].
+    pub place: u32,
     pub count: u32,
 }
 
@@ -29,6 +36,8 @@ pub(crate) struct Draft {
     /// The ways of buying it.
     pub cells: Mask,
     pub joint: JointId,
+    /// What rules whose domain is the node count on it.
+    pub tally: Tally,
 }
 
 impl Draft {
@@ -41,13 +50,20 @@ impl Draft {
             types,
             cells: context.pools[pool].cells,
             joint: JointId::NONE,
+            tally: Tally::default(),
         }
     }
 
     /// Adds pods if the node can still be something afterwards; says whether it could.
-    pub fn add(&mut self, context: &Context<'_>, share: Share, requests: &[i64], selection: &Selection) -> bool {
+    pub fn add(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
+        let (selection, requests) = (item.selection, &context.classes[item.class as usize].requests);
+        let share = Share { class: item.class, set: item.set, place: item.place, count };
+        let rules = context.node_rules(item.class);
+        if self.tally.allows(rules, count) < count {
+            return false;
+        }
         let Some(joint) = context.meet(self.joint, selection.joint) else { return false };
-        let cells = self.cells & selection.cells;
+        let cells = self.cells & item.cells;
         let mut total = self.requests.clone();
         for (sum, amount) in total.iter_mut().zip(requests) {
             *sum = sum.saturating_add(amount.saturating_mul(i64::from(share.count)));
@@ -65,7 +81,9 @@ impl Draft {
             return false;
         }
         (self.requests, self.types, self.cells, self.joint) = (total, types, cells, joint);
-        match self.shares.iter_mut().find(|own| own.class == share.class && own.set == share.set) {
+        self.tally.add(rules, count);
+        let same = |own: &&mut Share| (own.class, own.set, own.place) == (share.class, share.set, share.place);
+        match self.shares.iter_mut().find(same) {
             Some(own) => own.count += share.count,
             None => self.shares.push(share),
         }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use super::classes::Class;
 use super::context::Context;
 use super::taints;
+use super::topology::domains::Domains;
+use super::topology::node_rules::{NodeRules, Tally};
 use crate::labels;
 use crate::problem::ExistingNode;
 use crate::requirements::{Requirement, Requirements};
@@ -15,6 +17,16 @@ struct Free<'a> {
     node: &'a ExistingNode,
     labels: Requirements,
     room: Vec<i64>,
+    tally: Tally,
+}
+
+impl Free<'_> {
+    fn take(&mut self, requests: &[i64], rules: &NodeRules, count: u32) {
+        for (room, amount) in self.room.iter_mut().zip(requests) {
+            *room -= amount * i64::from(count);
+        }
+        self.tally.add(rules, count);
+    }
 }
 
 /// The existing nodes in the order in which they are filled.
@@ -26,7 +38,13 @@ impl<'a> Existing<'a> {
     }
 
     /// Places pods of a class, alternative by alternative and node by node: which node takes how many.
-    pub fn fill(&mut self, context: &Context<'_>, class: &Class, left: &mut u32) -> Vec<(usize, u32)> {
+    pub fn fill(
+        &mut self,
+        context: &Context<'_>,
+        class: &Class,
+        rules: &NodeRules,
+        left: &mut u32,
+    ) -> Vec<(usize, u32)> {
         let mut placed = Vec::new();
         if self.0.is_empty() {
             return placed;
@@ -39,25 +57,51 @@ impl<'a> Existing<'a> {
                     return placed;
                 }
                 let count = holds(&free.room, &class.requests).min(i64::from(*left)) as u32;
+                let count = free.tally.allows(rules, count);
                 if count == 0
                     || taints::untolerated(&free.node.taints, tolerations, *forgiving).is_some()
                     || !satisfies(&free.labels, wanted)
                 {
                     continue;
                 }
-                for (room, amount) in free.room.iter_mut().zip(&class.requests) {
-                    *room -= amount * i64::from(count);
-                }
+                free.take(&class.requests, rules, count);
                 *left -= count;
                 placed.push((free.index, count));
             }
         }
         placed
     }
+
+    /// Places one pod of a class that rules over zones speak of: the first node that takes it.
+    pub fn take_one(
+        &mut self,
+        context: &Context<'_>,
+        at: usize,
+        class: &Class,
+        domains: &mut Domains<'_, '_>,
+    ) -> Option<usize> {
+        let rules = context.node_rules(at as u32);
+        let tolerations = &class.example(context.problem).tolerations;
+        for (set, forgiving) in &class.alternatives {
+            let wanted = &context.sets[*set as usize];
+            for free in &mut self.0 {
+                if holds(&free.room, &class.requests) > 0
+                    && free.tally.allows(rules, 1) > 0
+                    && taints::untolerated(&free.node.taints, tolerations, *forgiving).is_none()
+                    && satisfies(&free.labels, wanted)
+                    && domains.take(at, domains.of_node(free.node))
+                {
+                    free.take(&class.requests, rules, 1);
+                    return Some(free.index);
+                }
+            }
+        }
+        None
+    }
 }
 
 /// Whether a node with these labels is what is wanted: every key there, or allowed to be absent.
-fn satisfies(labels: &Requirements, wanted: &Requirements) -> bool {
+pub(crate) fn satisfies(labels: &Requirements, wanted: &Requirements) -> bool {
     wanted.iter().all(|(key, requirement)| match labels.get(key).and_then(Requirement::single) {
         Some(value) => requirement.has(value),
         None => requirement.allows_absence(),
@@ -91,7 +135,11 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
                 .zip(context.names.amounts(taken))
                 .for_each(|(room, amount)| *room = room.saturating_sub(amount));
         }
-        nodes.push(Free { index, node, labels: Requirements::from_labels(&labels), room });
+        let mut tally = Tally::default();
+        for pod in &node.pods {
+            tally.add(&context.topology.of_bound(pod), 1);
+        }
+        nodes.push(Free { index, node, labels: Requirements::from_labels(&labels), room, tally });
     }
     nodes
 }

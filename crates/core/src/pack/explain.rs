@@ -1,7 +1,7 @@
 //! Why a class of pods is left over: each pool's rules one after the other, with what each removes.
 
 use super::bits::Bits;
-use super::classes::{Class, Refusal};
+use super::classes::Class;
 use super::context::Context;
 use super::limits::Limits;
 use super::pools::PoolView;
@@ -11,16 +11,18 @@ use crate::requirements::{Incompatible, Requirements, describe};
 use crate::resources::format_amount;
 
 /// The reason of a class, by its least demanding alternative.
-pub(crate) fn reason(context: &Context<'_>, class: &Class, limits: &[Limits]) -> Reason {
-    match &class.refused {
-        Some(Refusal::Invalid(problem)) => return Reason::Invalid { problem: problem.clone() },
-        Some(Refusal::Unsupported(rule)) => return Reason::Unsupported { rule: rule.clone() },
-        None => {}
+pub(crate) fn reason(context: &Context<'_>, class: &Class, limits: &[Limits], topology: Option<&str>) -> Reason {
+    if let Some(wrong) = &class.refused {
+        match wrong.strip_suffix(" is not supported yet") {
+            Some(rule) => return Reason::Unsupported { rule: rule.to_owned() },
+            None => return Reason::Invalid { problem: wrong.clone() },
+        }
     }
     if context.pools.is_empty() {
         return Reason::NoNodePool;
     }
-    let pools = context.pools.iter().enumerate().map(|(at, _)| why_not(context, class, at, &limits[at])).collect();
+    let pools =
+        context.pools.iter().enumerate().map(|(at, _)| why_not(context, class, at, &limits[at], topology)).collect();
     Reason::NoPoolFits { pools }
 }
 
@@ -49,7 +51,7 @@ impl Trial<'_, '_> {
     }
 }
 
-fn why_not(context: &Context<'_>, class: &Class, pool: usize, limits: &Limits) -> PoolReason {
+fn why_not(context: &Context<'_>, class: &Class, pool: usize, limits: &Limits, topology: Option<&str>) -> PoolReason {
     let view = &context.pools[pool];
     let mut trial = Trial { context, view, types: view.types.clone(), removed: vec![] };
     if let Some(broken) = &view.broken {
@@ -94,6 +96,9 @@ fn why_not(context: &Context<'_>, class: &Class, pool: usize, limits: &Limits) -
         let of = &context.problem.node_pools[view.index];
         let detail = limits.describe(context.problem, &before, of);
         return trial.end(Rule::Limits, detail);
+    }
+    if let Some(told) = topology.filter(|_| view.min_values.is_empty()) {
+        return trial.end(Rule::Topology, told.to_owned());
     }
     let demands: Vec<String> = view.min_values.iter().map(|(key, least)| format!("{least} of {key}")).collect();
     let count = trial.types.count();

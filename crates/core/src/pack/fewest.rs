@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use super::bits::Bits;
 use super::context::Context;
-use super::draft::{Draft, Share};
+use super::draft::Draft;
 use super::item::Item;
 use super::limits::Limits;
 
@@ -20,7 +20,7 @@ pub(crate) fn pack(context: &Context<'_>, pool: usize, items: &mut [Item<'_>], l
         while item.left > 0 {
             match queue.pop() {
                 Some(Reverse((pods, at))) => {
-                    if add_one(context, &mut drafts[at], item) {
+                    if drafts[at].add(context, item, 1) {
                         item.left -= 1;
                         queue.push(Reverse((pods + 1, at)));
                     }
@@ -37,16 +37,11 @@ pub(crate) fn pack(context: &Context<'_>, pool: usize, items: &mut [Item<'_>], l
     drafts
 }
 
-fn add_one(context: &Context<'_>, draft: &mut Draft, item: &Item<'_>) -> bool {
-    let share = Share { class: item.class, set: item.set, count: 1 };
-    draft.add(context, share, &context.classes[item.class as usize].requests, item.selection)
-}
-
 fn open(context: &Context<'_>, pool: usize, item: &Item<'_>, limits: &mut Limits) -> Option<Draft> {
     let mut types: Bits = context.pools[pool].types.clone();
     limits.keep(context.problem, &mut types);
     let mut draft = Draft::new(context, pool, types);
-    if !add_one(context, &mut draft, item) {
+    if !draft.add(context, item, 1) {
         return None;
     }
     limits.take(context.problem, draft.types.iter());

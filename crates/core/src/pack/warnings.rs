@@ -1,5 +1,7 @@
 //! What is worth telling a user although packing goes on.
 
+use dovetail_api::names::labels;
+
 use super::pools::requirements_of;
 use super::taints;
 use crate::problem::{Pool, Problem};
@@ -42,7 +44,14 @@ fn overlap(a: &Pool, b: &Pool) -> bool {
         hard(a) == hard(b)
     };
     let bare = |pool: &Pool| Pool { name: String::new(), node_class: None, ..pool.clone() };
-    match (requirements_of(&bare(a)), requirements_of(&bare(b))) {
+    // What names the pool and its class tells them apart without keeping any pod from either.
+    let open = |pool: &Pool| {
+        requirements_of(&bare(pool)).map(|mut requirements| {
+            [labels::NODE_POOL, labels::EC2_NODE_CLASS].into_iter().for_each(|key| requirements.remove(key));
+            requirements
+        })
+    };
+    match (open(a), open(b)) {
         (Ok(left), Ok(right)) => same_taints(a, b) && left.intersects(&right).is_ok(),
         _ => false,
     }

@@ -1,6 +1,8 @@
 //! A naive check of a packing against its problem: every rule, for every pod, on every node that a claim could become.
 #![allow(dead_code)]
 
+mod between;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_core::labels::stable;
@@ -23,6 +25,7 @@ pub fn violations(problem: &Problem, packing: &Packing) -> Vec<String> {
         check_claim(problem, claim, &mut |what| wrong.push(format!("claim {at}: {what}")));
     }
     check_existing(problem, packing, &mut wrong);
+    wrong.extend(between::violations(problem, packing));
     wrong
 }
 

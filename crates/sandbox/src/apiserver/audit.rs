@@ -20,16 +20,14 @@ pub fn note(server: &ApiServer, who: &Caller, parts: &Parts, body: &Bytes, reply
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     lease_term(log, who, &path, *code, &answer);
     let name = path.name.clone().or_else(|| answer["metadata"]["name"].as_str().map(str::to_owned)).unwrap_or_default();
-    let object = path.namespace.as_ref().map_or_else(|| name.clone(), |ns| format!("{ns}/{name}"));
-    let mut resource = path.resource.clone();
-    if !path.subresource.is_empty() {
-        resource = format!("{resource}/{}", path.subresource);
-    }
+    let or_null = |text: &str| if text.is_empty() { Value::Null } else { json!(text) };
     let mut fields = vec![
         ("verb", json!(verb)),
-        ("group", json!(path.group)),
-        ("resource", json!(resource)),
-        ("object", json!(object)),
+        ("resource", json!(path.resource)),
+        ("subresource", or_null(&path.subresource)),
+        ("namespace", path.namespace.as_deref().map_or(Value::Null, or_null)),
+        ("name", json!(name)),
+        ("uid", uid(&answer)),
         ("code", json!(code)),
     ];
     if *code >= 400 {
@@ -37,8 +35,31 @@ pub fn note(server: &ApiServer, who: &Caller, parts: &Parts, body: &Bytes, reply
     } else {
         fields.push(("resourceVersion", answer["metadata"]["resourceVersion"].clone()));
     }
+    if path.resource == "nodeclaims" && *code < 300 {
+        fields.push(("claim", claim(server, &name)));
+    }
     fields.push(("sent", sent(body)));
     log.append("api", who, fields);
+}
+
+/// The uid of the object that an answer is, or that a status is about.
+fn uid(answer: &Value) -> Value {
+    let of_object = &answer["metadata"]["uid"];
+    if of_object.is_null() { answer["details"]["uid"].clone() } else { of_object.clone() }
+}
+
+/// A NodeClaim as it stands after a write; null when it is gone.
+fn claim(server: &ApiServer, name: &str) -> Value {
+    let gvr = super::Gvr::new("karpenter.sh", "v1", "nodeclaims");
+    let Some(claim) = server.get(&gvr, "", name) else { return Value::Null };
+    let (metadata, annotations) = (&claim["metadata"], &claim["metadata"]["annotations"]);
+    json!({
+        "nodePool": metadata["labels"]["karpenter.sh/nodepool"],
+        "token": annotations["dovetail.dev/launch-token"],
+        "term": annotations["dovetail.dev/term"],
+        "providerID": claim["status"]["providerID"],
+        "requests": claim["spec"]["resources"]["requests"],
+    })
 }
 
 fn verb(method: &Method) -> Option<&'static str> {

@@ -16,6 +16,7 @@ pub fn apply(state: &State, found: &Found, object: &mut Value, old: Option<&Valu
     if found.def.custom {
         return Ok(());
     }
+    quantities(object);
     let def: &ResourceDef = &found.def;
     match (def.group.as_str(), def.kind.as_str()) {
         ("", "Pod") => {
@@ -43,6 +44,27 @@ pub fn apply(state: &State, found: &Found, object: &mut Value, old: Option<&Valu
         _ => {}
     }
     Ok(())
+}
+
+/// Members that hold quantities by resource name, wherever they stand in a built-in kind.
+const QUANTITIES: [&str; 6] = ["requests", "limits", "capacity", "allocatable", "overhead", "hard"];
+
+/// Quantities written as plain numbers become text, as Kubernetes stores them.
+fn quantities(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(quantities),
+        Value::Object(members) => {
+            for (name, member) in members {
+                if let (true, Value::Object(amounts)) = (QUANTITIES.contains(&name.as_str()), &mut *member) {
+                    for amount in amounts.values_mut().filter(|amount| amount.is_number()) {
+                        *amount = Value::String(amount.to_string());
+                    }
+                }
+                quantities(member);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Sets a field that is absent or null.

@@ -125,7 +125,7 @@ impl State {
                 marked["status"]["phase"] = json!("Terminating");
             }
         }
-        let held = !meta::finalizers(&marked).is_empty() || self.is_namespace(rid);
+        let held = !meta::finalizers(&marked).is_empty() || self.has_contents(rid);
         if grace > 0 || held {
             let object = if marked == *object.value { object.clone() } else { self.put(rid, key.clone(), marked) };
             self.garbage.push_back(Garbage::Ending(rid, key.clone()));
@@ -140,24 +140,18 @@ impl State {
         let last = self.take(rid, key)?;
         self.wake_waiting_owners(&last);
         self.garbage.push_back(Garbage::Gone(meta::text(&last.value, "uid").to_owned()));
-        if !key.namespace.is_empty() {
-            self.garbage.push_back(Garbage::Namespace(key.namespace.clone()));
-        }
+        self.garbage.push_back(Garbage::Content(rid, key.namespace.clone()));
         if last.value["kind"] == "CustomResourceDefinition" {
             self.unregister(&last.value);
         }
         Some(last)
     }
 
-    /// The kind is no longer served; its objects go with it.
+    /// The kind is no longer served. Its objects have gone before.
     fn unregister(&mut self, definition: &Value) {
         let group = definition["spec"]["group"].as_str().unwrap_or_default();
         let plural = definition["spec"]["names"]["plural"].as_str().unwrap_or_default();
         if let Some(rid) = self.registry.rid(group, plural) {
-            let keys: Vec<Key> = self.table(rid).objects.keys().cloned().collect();
-            for key in keys {
-                self.take(rid, &key);
-            }
             self.registry.remove(rid);
         }
     }
@@ -168,13 +162,9 @@ impl State {
             let grace = object.value["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default();
             meta::deleting(&object.value) && meta::finalizers(&object.value).is_empty() && grace == 0
         });
-        if done && !self.is_namespace(rid) {
+        if done && !self.has_contents(rid) {
             self.remove(rid, key);
         }
-    }
-
-    pub(super) fn is_namespace(&self, rid: Rid) -> bool {
-        self.registry.def(rid).is_some_and(|def| def.kind == "Namespace" && def.group.is_empty())
     }
 
     fn hold_for_dependents(&self, rid: Rid, object: &Object, propagation: Propagation, marked: &mut Value) {
@@ -185,7 +175,7 @@ impl State {
         };
         let Some(wanted) = wanted else { return };
         // Without dependents there is nothing to wait for.
-        if self.is_namespace(rid) || self.owned_by(meta::text(&object.value, "uid")).is_empty() {
+        if self.has_contents(rid) || self.owned_by(meta::text(&object.value, "uid")).is_empty() {
             return;
         }
         let mut list: Vec<&str> =

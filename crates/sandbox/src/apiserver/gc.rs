@@ -1,4 +1,4 @@
-//! The garbage collector: dependents follow their owners, contents follow their namespace. Runs within each write.
+//! The garbage collector: dependents follow their owners. Runs within each write.
 use super::delete::DeleteOptions;
 use super::gvr::Key;
 use super::meta;
@@ -20,8 +20,8 @@ pub enum Garbage {
     Ending(Rid, Key),
     /// An object was written that has owners.
     Owned(Rid, Key),
-    /// Something in this namespace is gone.
-    Namespace(String),
+    /// Something of this resource, in this namespace, is gone.
+    Content(Rid, String),
 }
 
 impl State {
@@ -35,8 +35,12 @@ impl State {
         }
     }
 
-    /// Does all that the collector has to do.
+    /// Does all that the collector has to do. What its own deletions add is taken up by the same loop, not by one
+    /// within it: a namespace of thousands must not need as deep a stack.
     pub fn collect(&mut self) {
+        if std::mem::replace(&mut self.collecting, true) {
+            return;
+        }
         while let Some(next) = self.garbage.pop_front() {
             match next {
                 Garbage::Gone(uid) => {
@@ -46,9 +50,10 @@ impl State {
                 }
                 Garbage::Owned(rid, key) => self.check_owners(rid, &key),
                 Garbage::Ending(rid, key) => self.check_ending(rid, &key),
-                Garbage::Namespace(name) => self.check_namespace(&name),
+                Garbage::Content(rid, namespace) => self.check_containers(rid, &namespace),
             }
         }
+        self.collecting = false;
     }
 
     /// Deletes an object whose owners are all gone, or drops the references to those that are.
@@ -87,7 +92,7 @@ impl State {
         }
     }
 
-    fn delete_dependent(&mut self, rid: Rid, key: &Key) {
+    pub(super) fn delete_dependent(&mut self, rid: Rid, key: &Key) {
         let already = self.get(rid, key).is_none_or(|object| meta::deleting(&object.value));
         let found = self.registry.def(rid).map(|def| Found {
             rid,
@@ -105,8 +110,8 @@ impl State {
 
     /// Moves an object that is being deleted on, as far as its dependents allow.
     fn check_ending(&mut self, rid: Rid, key: &Key) {
-        if self.is_namespace(rid) {
-            return self.check_namespace(&key.name);
+        if self.has_contents(rid) {
+            return self.check_contents(rid, key);
         }
         let Some(object) = self.get(rid, key).cloned() else { return };
         let uid = meta::text(&object.value, "uid").to_owned();
@@ -146,29 +151,6 @@ impl State {
         meta::set(&mut kept, "finalizers", (!rest.is_empty()).then(|| json!(rest)));
         self.put(rid, key.clone(), kept);
         self.finish_if_done(rid, key);
-    }
-
-    /// Empties a namespace that is being deleted, and removes it when it is empty.
-    fn check_namespace(&mut self, name: &str) {
-        let Some(spaces) = self.registry.rid("", "namespaces") else { return };
-        let key = Key::new("", name);
-        if !self.get(spaces, &key).is_some_and(|ns| meta::deleting(&ns.value)) {
-            return;
-        }
-        let tables: Vec<Rid> =
-            (0..self.registry.tables()).filter(|rid| self.registry.def(*rid).is_some_and(|d| d.namespaced)).collect();
-        let contents = |state: &State| -> Vec<(Rid, Key)> {
-            let keys =
-                |rid: &Rid| state.table(*rid).within(Some(name)).map(|o| (*rid, o.key.clone())).collect::<Vec<_>>();
-            tables.iter().flat_map(keys).collect()
-        };
-        for (rid, at) in contents(self) {
-            self.delete_dependent(rid, &at);
-        }
-        let held = self.get(spaces, &key).is_some_and(|ns| !meta::finalizers(&ns.value).is_empty());
-        if contents(self).is_empty() && !held {
-            self.remove(spaces, &key);
-        }
     }
 }
 

@@ -7,6 +7,7 @@ pub mod admission;
 mod apply;
 mod audit;
 mod builtin;
+mod contents;
 mod crd;
 mod defaults;
 mod delete;

@@ -35,6 +35,10 @@ pub struct State {
     by_uid: BTreeMap<String, (Rid, Key)>,
     /// Work of the garbage collector: what was removed or is being deleted.
     pub(super) garbage: VecDeque<super::gc::Garbage>,
+    /// Whether the collector is at work.
+    pub(super) collecting: bool,
+    /// When old events were last looked for.
+    pub(super) swept: Timestamp,
     subscribers: Vec<Subscriber>,
     limits: Limits,
     pods: Option<Rid>,
@@ -57,6 +61,8 @@ impl State {
             by_owner: BTreeMap::new(),
             by_uid: BTreeMap::new(),
             garbage: VecDeque::new(),
+            collecting: false,
+            swept: Timestamp::UNIX_EPOCH,
             subscribers: Vec::new(),
             limits,
             pods,

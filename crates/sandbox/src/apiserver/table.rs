@@ -145,6 +145,7 @@ impl Table {
 
     /// Makes known how far a watch has read, for as long as it keeps the cursor.
     pub fn follow(&mut self, cursor: &Arc<AtomicU64>) {
+        self.cursors.retain(|cursor| cursor.strong_count() > 0);
         self.cursors.push(Arc::downgrade(cursor));
     }
 

@@ -68,6 +68,10 @@ impl State {
             return Err(ApiError::already_exists(&def.group, &def.plural, &key.name));
         }
         self.namespace_open(&def, &key)?;
+        if self.kind_is_ending(&def) {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(ApiError::new(405, "MethodNotAllowed", why));
+        }
         self.stamp(found, &mut object);
         defaults::apply(self, found, &mut object, None)?;
         self.admit(found, &mut object, None, options)?;
@@ -81,6 +85,9 @@ impl State {
         }
         if options.dry_run {
             return Ok(Written { object: Arc::new(Object::loose(key, object)), warnings, created: true });
+        }
+        if def.kind == "Event" {
+            self.expire_events(found.rid);
         }
         let object = self.put(found.rid, key, object);
         self.registered(&def, &object)?;

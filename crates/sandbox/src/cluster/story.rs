@@ -44,7 +44,7 @@ impl Story {
         self.log.append(
             "node",
             &self.who,
-            [("event", json!("neverJoins")), ("instance", json!(instance)), ("reason", json!(why))],
+            [("change", json!("never-joins")), ("instance", json!(instance)), ("reason", json!(why))],
         );
     }
 
@@ -58,7 +58,7 @@ impl Story {
         }
         let before = |of: fn(&Value) -> Option<String>| old.and_then(of);
         if let Some(message) = unschedulable(pod).filter(|m| before(unschedulable).as_ref() != Some(m)) {
-            self.pod("unschedulable", key, pod, &[("message", json!(message))]);
+            self.pod("unschedulable", key, pod, &[("reason", json!(message))]);
         }
         if node(pod).is_some() && before(node).is_none() {
             self.pod("bound", key, pod, &[]);
@@ -74,10 +74,10 @@ impl Story {
         }
         let (was, is) = (old.is_some_and(ready), ready(pod));
         if was != is {
-            self.pod(if is { "ready" } else { "notReady" }, key, pod, &[]);
+            self.pod(if is { "ready" } else { "not-ready" }, key, pod, &[]);
         }
         if deleting(pod) && !old.is_some_and(deleting) {
-            self.pod("terminating", key, pod, &[]);
+            self.pod("deleting", key, pod, &[]);
         }
     }
 
@@ -89,22 +89,25 @@ impl Story {
         if old.is_none() {
             self.node("joined", node, &change.key);
         }
+        if old.is_some_and(|old| old["metadata"]["labels"] != node["metadata"]["labels"]) {
+            self.node("labelled", node, &change.key);
+        }
         let (was, is) = (old.is_some_and(ready), ready(node));
         if was != is {
-            self.node(if is { "ready" } else { "notReady" }, node, &change.key);
+            self.node(if is { "ready" } else { "not-ready" }, node, &change.key);
         }
         let cordoned = |n: &Value| n["spec"]["unschedulable"] == true;
         if cordoned(node) && !old.is_some_and(cordoned) {
             self.node("cordoned", node, &change.key);
         }
         if deleting(node) && !old.is_some_and(deleting) {
-            self.node("terminating", node, &change.key);
+            self.node("deleting", node, &change.key);
         }
     }
 
     fn pod(&self, event: &str, key: &Key, pod: &Value, more: &[(&str, Value)]) {
         let mut fields = vec![
-            ("event", json!(event)),
+            ("change", json!(event)),
             ("namespace", json!(key.namespace)),
             ("name", json!(key.name)),
             ("uid", pod["metadata"]["uid"].clone()),
@@ -112,24 +115,43 @@ impl Story {
         if let Some(node) = node(pod) {
             fields.push(("node", json!(node)));
         }
-        if let (true, Some(owner)) = (matches!(event, "created" | "lost" | "terminating" | "deleted"), controller(pod))
-        {
-            fields.push(("owner", json!({"kind": owner["kind"], "name": owner["name"], "uid": owner["uid"]})));
+        if event == "created" {
+            fields.push(("owner", owner(pod)));
+            fields.push(("requests", requests(pod)));
         }
         fields.extend(more.iter().cloned());
         self.log.append("pod", &self.who, fields);
     }
 
     fn node(&self, event: &str, node: &Value, key: &Key) {
-        let mut fields = vec![("event", json!(event)), ("name", json!(key.name))];
-        let label = |name: &str| node["metadata"]["labels"][name].clone();
+        let mut fields = vec![("change", json!(event)), ("name", json!(key.name))];
         if event == "joined" {
-            fields.push(("providerId", node["spec"]["providerID"].clone()));
-            fields.push(("instanceType", label("node.kubernetes.io/instance-type")));
-            fields.push(("zone", label("topology.kubernetes.io/zone")));
+            let provider_id = node["spec"]["providerID"].as_str().unwrap_or_default();
+            fields.push(("instance", json!(provider_id.rsplit('/').next())));
+        }
+        if matches!(event, "joined" | "labelled") {
+            fields.push(("labels", node["metadata"]["labels"].clone()));
         }
         self.log.append("node", &self.who, fields);
     }
+}
+
+/// The top-most controller as `Kind/name`: of a Deployment's pod the Deployment, whose ReplicaSets are named after it.
+fn owner(pod: &Value) -> Value {
+    let Some(owner) = controller(pod) else { return Value::Null };
+    let (kind, name) = (owner["kind"].as_str().unwrap_or_default(), owner["name"].as_str().unwrap_or_default());
+    let hash = pod["metadata"]["labels"]["pod-template-hash"].as_str();
+    let deployment = hash.and_then(|hash| name.strip_suffix(hash)?.strip_suffix('-'));
+    match deployment {
+        Some(deployment) if kind == "ReplicaSet" => json!(format!("Deployment/{deployment}")),
+        _ => json!(format!("{kind}/{name}")),
+    }
+}
+
+/// What the containers request, each by itself.
+fn requests(pod: &Value) -> Value {
+    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    containers.map(|container| container["resources"]["requests"].clone()).collect()
 }
 
 fn unschedulable(pod: &Value) -> Option<String> {

@@ -1,6 +1,6 @@
 //! CreateFleet, of type `instant`: pools in the order of the allocation strategy, until the target is met.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::error::AwsError;
 use super::form::Form;
@@ -261,17 +261,13 @@ fn fleet_id(cx: &mut Cx<'_>) -> String {
 }
 
 fn note(cx: &mut Cx<'_>, pools: &[Pool], outcome: &Outcome) {
-    let launched = outcome.launched.iter().flat_map(|(_, ids)| ids).map(|id| Value::from(&**id));
+    let launched: Vec<Value> = outcome.launched.iter().flat_map(|(_, ids)| ids).map(|id| Value::from(&**id)).collect();
     let refused = outcome.refused.iter().map(|(index, error)| {
         let spec = &pools[*index].spec;
-        json!({
-            "code": error.code,
-            "instanceType": spec.instance_type,
-            "zone": zone_of(cx.state, spec),
-            "capacityType": spec.capacity.name(),
-        })
+        let zone = zone_of(cx.state, spec).unwrap_or_default();
+        serde_json::json!({"code": error.code, "instanceType": spec.instance_type, "zone": zone, "capacityType": spec.capacity.name()})
     });
-    let (launched, refused): (Vec<Value>, Vec<Value>) = (launched.collect(), refused.collect());
+    let refused: Vec<Value> = refused.collect();
     cx.notes.push(("instances", Value::Array(launched)));
     cx.notes.push(("errors", Value::Array(refused)));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::answer::{self, Answer};
 use super::call::{Api, Call, Parameters};
@@ -82,15 +82,15 @@ impl Region {
         }
     }
 
-    /// Logs a call that came through, with what it did.
-    fn note(&self, who: &Caller, call: &Call, code: &str, notes: Vec<(&'static str, Value)>) {
-        let result: Map<String, Value> = notes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    fn note(&self, who: &Caller, call: &Call, result: &str, notes: Vec<(&'static str, Value)>) {
+        let result_of_call: serde_json::Map<String, Value> =
+            notes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let fields = [
             ("service", Value::from(call.api.name())),
             ("action", Value::from(&*call.action)),
             ("parameters", call.brief()),
-            ("code", Value::from(code)),
-            ("result", Value::Object(result)),
+            ("code", Value::from(result)),
+            ("result", Value::Object(result_of_call)),
         ];
         self.shared.log.append("aws", who, fields);
     }

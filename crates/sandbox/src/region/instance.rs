@@ -104,8 +104,10 @@ pub struct Instance {
     pub client_token: Option<String>,
     /// $/h at the launch; of spot it is synthetic.
     pub price: f64,
-    /// Whether it was there before the sandbox started.
+    /// There before the run began, without a launch of anybody's.
     pub beforehand: bool,
+    /// When it started to go; it is paid until then.
+    pub ended: Option<Timestamp>,
     /// Tags as they are seen now.
     pub tags: BTreeMap<String, String>,
     pub(crate) reservation: String,

@@ -266,7 +266,6 @@ impl Cx<'_> {
             user_data: spec.user_data.clone(),
             client_token: token.map(str::to_owned),
             price: ready.price,
-            beforehand: false,
             tags: spec.tags.clone(),
             reservation: reservation.to_owned(),
             spot_request: (spec.capacity == CapacityType::Spot).then(|| format!("sir-{}", ids::hex(ids, 8))),
@@ -277,6 +276,8 @@ impl Cx<'_> {
             detailed_monitoring: spec.detailed_monitoring,
             visible_from: self.now + self.faults.consistency_lag(),
             interrupted_at: None,
+            beforehand: self.state.placing,
+            ended: None,
             id,
         })
     }
@@ -296,13 +297,13 @@ impl Region {
                 reason: error.to_string(),
             };
             let (spec, ready) = cx.placed(placement).map_err(refuse)?;
+            cx.state.placing = true;
+            let ids = cx.launch(&spec, &ready, None, 1);
+            cx.state.placing = false;
+            let id = ids.first().cloned().unwrap_or_default();
+            cx.come_up_now(&id);
             let no_address = || refuse(AwsError::new("InsufficientFreeAddressesInSubnet", "no address is free"));
-            let reservation = ids::resource(&mut cx.state.ids, "r");
-            let mut instance = cx.build(&spec, &ready, None, &reservation).ok_or_else(no_address)?;
-            (instance.state, instance.beforehand, instance.visible_from) = (InstanceState::Running, true, cx.now);
-            cx.state.instances.insert(instance.id.clone(), instance.clone());
-            cx.tell_insiders(&instance.id);
-            Ok(instance)
+            cx.state.instances.get(&id).cloned().ok_or_else(no_address)
         })
     }
 }
@@ -347,5 +348,12 @@ impl Cx<'_> {
             security_groups: self.groups_of(&spec)?,
         };
         Ok((spec, ready))
+    }
+
+    fn come_up_now(&mut self, id: &str) {
+        if let Some(instance) = self.state.instances.get_mut(id) {
+            instance.visible_from = self.now;
+        }
+        self.come_up(id);
     }
 }

@@ -108,7 +108,11 @@ impl Cx<'_> {
         match due {
             Due::Runs(id) => self.come_up(&id),
             Due::Terminates(id) => self.terminated(&id),
-            Due::Forgotten(id) => drop(self.state.instances.remove(&id)),
+            Due::Forgotten(id) => {
+                if let Some(instance) = self.state.instances.remove(&id) {
+                    self.state.forgotten.insert(id, instance);
+                }
+            }
             Due::Reclaimed(id) => self.reclaim(&id),
             Due::Tagged(resource, key, value) => self.apply_tag(&resource, &key, value),
         }
@@ -121,7 +125,8 @@ impl Cx<'_> {
         self.tell_state(id);
     }
 
-    fn come_up(&mut self, id: &str) {
+    /// Brings a pending instance up.
+    pub fn come_up(&mut self, id: &str) {
         if self.state.instances.get(id).is_some_and(|i| i.state == InstanceState::Pending) {
             self.enter(id, InstanceState::Running);
         }
@@ -155,40 +160,37 @@ impl Cx<'_> {
     fn enter(&mut self, id: &str, state: InstanceState) {
         if let Some(instance) = self.state.instances.get_mut(id) {
             instance.state = state;
+            if !state.is_alive() && instance.ended.is_none() {
+                instance.ended = Some(self.wall);
+            }
             self.tell_state(id);
         }
     }
 
     /// Tells log, subscribers and the interruption queue of an instance's present state.
     fn tell_state(&mut self, id: &str) {
-        self.tell_insiders(id);
-        let Some(instance) = self.state.instances.get(id) else { return };
-        let detail = json!({"instance-id": id, "state": instance.state.name()});
-        interruption::announce(self, id, interruption::STATE_CHANGE, detail);
-    }
-
-    /// Tells log and subscribers, but not the queue: of an instance that was there before anybody listened.
-    pub fn tell_insiders(&mut self, id: &str) {
         let Some(instance) = self.state.instances.get(id) else { return };
         let state = instance.state;
         self.log_instance(id, state.name(), &[]);
         self.state.publish(&InstanceEvent { id: id.to_owned(), state });
+        let detail = json!({"instance-id": id, "state": state.name()});
+        interruption::announce(self, id, interruption::STATE_CHANGE, detail);
     }
 
     /// Writes a change of an instance into the event log.
-    pub fn log_instance(&self, id: &str, change: &str, more: &[(&'static str, Value)]) {
+    pub fn log_instance(&self, id: &str, state: &str, more: &[(&'static str, Value)]) {
         let Some(i) = self.state.instances.get(id) else { return };
         let mut fields = vec![
             ("id", Value::from(id)),
-            ("change", Value::from(change)),
+            ("change", Value::from(state)),
             ("instanceType", Value::from(&*i.instance_type)),
             ("zone", Value::from(&*i.zone)),
             ("capacityType", Value::from(i.capacity_type.name())),
             ("pricePerHour", Value::from(i.price)),
             ("hostname", Value::from(&*i.hostname)),
-            ("token", i.client_token.clone().map_or(Value::Null, Value::from)),
             ("beforehand", Value::from(i.beforehand)),
             ("synthetic", Value::from(i.capacity_type == CapacityType::Spot)),
+            ("token", i.client_token.clone().map_or(Value::Null, Value::from)),
         ];
         if let Some((code, _)) = &i.state_reason {
             fields.push(("reason", Value::from(&**code)));

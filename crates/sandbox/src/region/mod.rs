@@ -170,6 +170,15 @@ impl Region {
         self.with(|cx| cx.state.instances.values().cloned().collect())
     }
 
+    /// Every instance that there ever was, by id.
+    pub fn instances_ever(&self) -> Vec<Instance> {
+        self.with(|cx| {
+            let mut all = cx.state.forgotten.clone();
+            all.extend(cx.state.instances.clone());
+            all.into_values().collect()
+        })
+    }
+
     /// The value of an SSM parameter, for what `ssm:PATH` in an environment asks for.
     pub fn parameter(&self, name: &str) -> Option<String> {
         self.with(|cx| cx.state.images.parameter(name))

@@ -39,6 +39,10 @@ pub(crate) struct Answered {
 
 /// All that changes, behind one mutex.
 pub(crate) struct State {
+    /// What is launched now was there beforehand.
+    pub placing: bool,
+    /// Instances that describes no longer know.
+    pub forgotten: std::collections::BTreeMap<String, super::instance::Instance>,
     /// For ids.
     pub ids: Rng,
     /// For request ids, apart so that a refused request does not change the next instance's id.
@@ -71,6 +75,8 @@ impl State {
         let mut tags = BTreeMap::new();
         let network = Network::new(config, zones, &mut tags);
         Self {
+            placing: false,
+            forgotten: std::collections::BTreeMap::new(),
             ids: generator(),
             request_ids: generator(),
             delays: generator(),

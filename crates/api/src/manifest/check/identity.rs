@@ -24,9 +24,9 @@ pub fn identify(object: &Value) -> Result<Identity, SchemaError> {
     let field = |name: &str| match object.get(name) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
         Some(Value::Null) | None => {
-            Err(SchemaError::new(Path::of(&[name]), ErrorKind::Required, "is required", accepted(&[])))
+            Err(SchemaError::new(Path::of(&[name]), ErrorKind::Required, "is required", accepted()))
         }
-        Some(_) => Err(SchemaError::new(Path::of(&[name]), ErrorKind::Type, "is not text", accepted(&[]))),
+        Some(_) => Err(SchemaError::new(Path::of(&[name]), ErrorKind::Type, "is not text", accepted())),
     };
     let api_version = field("apiVersion")?;
     let kind = field("kind")?;
@@ -47,13 +47,13 @@ fn unknown(api_version: &str, kind: &str) -> SchemaError {
     } else if !kinds.is_empty() {
         ("kind", format!("{api_version} has no kind {kind:?}"), kinds)
     } else {
-        ("apiVersion", format!("{api_version:?} is not known, nor its kind {kind:?}"), vec![accepted(&[])])
+        ("apiVersion", format!("{api_version:?} is not known, nor its kind {kind:?}"), vec![accepted()])
     };
     SchemaError::new(Path::of(&[field]), ErrorKind::NotSupported, what, allowed.join(", "))
 }
 
 /// The apiVersions that are known.
-fn accepted(_: &[&str]) -> String {
+fn accepted() -> String {
     let versions: BTreeSet<&str> = accepted_kinds().map(|(version, _)| version).collect();
     versions.into_iter().collect::<Vec<_>>().join(", ")
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Findings, Identity, at, identity, list, names, text, texts};
-use crate::{names::taints, schema::Path};
+use crate::{names::taints, quantity::billionths, schema::Path};
 
 const LABEL_OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 const NODE_OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
@@ -67,17 +67,7 @@ fn pod_spec(pod: &Value, path: &Path, findings: &mut Findings) {
                     "lower-case letters, digits and '-'",
                 );
             }
-            for kind in ["requests", "limits"] {
-                for (resource, quantity) in texts(container, &["resources", kind]) {
-                    if quantity.starts_with('-') {
-                        findings.add(
-                            path.key("resources").key(kind).key(resource),
-                            format!("{quantity:?} is negative"),
-                            "0 or more",
-                        );
-                    }
-                }
-            }
+            resources(container, &path.key("resources"), findings);
         }
     }
     for (key, value) in texts(pod, &["nodeSelector"]) {
@@ -102,6 +92,27 @@ fn pod_spec(pod: &Value, path: &Path, findings: &mut Findings) {
     if let Some(affinity) = pod.get("affinity") {
         node_affinity(affinity, &path.key("affinity").key("nodeAffinity"), findings);
         pod_affinity(affinity, &path.key("affinity"), findings);
+    }
+}
+
+/// Nothing is negative, and no request is above its limit.
+fn resources(container: &Value, path: &Path, findings: &mut Findings) {
+    let amount = |kind: &str, resource: &str| {
+        let value = at(container, &["resources", kind, resource])?;
+        billionths(&value.as_str().map_or_else(|| value.to_string(), String::from))
+    };
+    for kind in ["requests", "limits"] {
+        for resource in
+            at(container, &["resources", kind]).and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name)
+        {
+            let path = path.key(kind).key(resource);
+            let Some(value) = amount(kind, resource) else { continue };
+            if value < 0 {
+                findings.add(path, "is negative", "0 or more");
+            } else if kind == "requests" && amount("limits", resource).is_some_and(|limit| value > limit) {
+                findings.add(path, "is above the limit", "at most what resources.limits says");
+            }
+        }
     }
 }
 

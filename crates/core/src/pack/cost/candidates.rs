@@ -23,7 +23,7 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    pub fn of(context: &Context<'_>, pool: usize, shapes: &Shapes) -> Self {
+    pub fn of(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>) -> Self {
         let mut open = Bits::empty(context.problem.instance_types.len());
         shapes.all.iter().for_each(|shape| open.or(&shape.types));
         let sets = distinct_sets(shapes);
@@ -63,7 +63,7 @@ impl Candidates {
 }
 
 /// The distinct type sets of the shapes.
-fn distinct_sets(shapes: &Shapes) -> Vec<&Bits> {
+fn distinct_sets<'s>(shapes: &'s Shapes<'_>) -> Vec<&'s Bits> {
     let mut sets: Vec<&Bits> = Vec::new();
     for shape in &shapes.all {
         if !sets.contains(&&shape.types) {
@@ -74,7 +74,7 @@ fn distinct_sets(shapes: &Shapes) -> Vec<&Bits> {
 }
 
 /// Cells that every shape allows or forbids together.
-fn cell_groups(context: &Context<'_>, pool: usize, shapes: &Shapes) -> Vec<Mask> {
+fn cell_groups(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>) -> Vec<Mask> {
     let mut masks: Vec<Mask> = shapes.all.iter().map(|shape| shape.cells).collect();
     masks.sort_unstable();
     masks.dedup();

@@ -2,6 +2,7 @@
 
 use super::super::context::Context;
 use super::super::joint::JointId;
+use super::super::topology::node_rules::Tally;
 use super::Pattern;
 use super::candidates::Candidate;
 use super::shapes::Shapes;
@@ -16,15 +17,16 @@ const OTHER_WEIGHT: f64 = 0.3;
 /// Fills nodes; keeps its buffers.
 pub(super) struct Filler<'c, 'a> {
     context: &'c Context<'a>,
-    shapes: &'c Shapes,
+    shapes: &'c Shapes<'c>,
     pool: usize,
     order: Vec<(f64, u32)>,
     room: Vec<i64>,
+    tally: Tally,
 }
 
 impl<'c, 'a> Filler<'c, 'a> {
-    pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes) -> Self {
-        Self { context, shapes, pool, order: vec![], room: vec![] }
+    pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes<'c>) -> Self {
+        Self { context, shapes, pool, order: vec![], room: vec![], tally: Tally::default() }
     }
 
     /// The most valuable filling of a candidate found, with its value. At most `left` pods of each shape.
@@ -69,6 +71,7 @@ impl<'c, 'a> Filler<'c, 'a> {
         best: &(f64, Pattern),
     ) -> Option<(f64, Pattern)> {
         self.room.clear();
+        self.tally.clear();
         self.room.extend_from_slice(self.context.room(self.pool, candidate.at));
         let mut worth = 0.0;
         let mut pattern = Pattern::new();
@@ -81,6 +84,10 @@ impl<'c, 'a> Filler<'c, 'a> {
                     count = count.min(have / asked);
                 }
             }
+            count = count.min(i64::from(one.cap));
+            if let Some(rules) = one.rules.filter(|_| count > 0) {
+                count = i64::from(self.tally.allows(rules, count as u32));
+            }
             if count <= 0 {
                 continue;
             }
@@ -92,6 +99,9 @@ impl<'c, 'a> Filler<'c, 'a> {
                     continue;
                 }
                 joint = met;
+            }
+            if let Some(rules) = one.rules {
+                self.tally.add(rules, count as u32);
             }
             for (have, asked) in self.room.iter_mut().zip(&one.requests) {
                 *have -= asked * count;

@@ -18,7 +18,7 @@ const WORTH_A_ROUND: f64 = 1.002;
 pub(super) fn plan(
     context: &Context<'_>,
     pool: usize,
-    shapes: &Shapes,
+    shapes: &Shapes<'_>,
     candidates: &Candidates,
 ) -> Vec<(Pattern, u32)> {
     let mut left = shapes.counts();
@@ -49,7 +49,7 @@ impl Planner<'_, '_> {
         &mut self,
         context: &Context<'_>,
         pool: usize,
-        shapes: &Shapes,
+        shapes: &Shapes<'_>,
         candidates: &Candidates,
         counts: &[u32],
     ) -> Option<Master> {
@@ -81,7 +81,7 @@ impl Planner<'_, '_> {
         &mut self,
         context: &Context<'_>,
         pool: usize,
-        shapes: &Shapes,
+        shapes: &Shapes<'_>,
         candidates: &Candidates,
     ) -> Option<Vec<(u32, f64)>> {
         let mut best: Vec<Option<(u32, f64)>> = vec![None; shapes.all.len()];
@@ -89,7 +89,7 @@ impl Planner<'_, '_> {
             let room = context.room(pool, candidate.at);
             for shape in &candidate.shapes {
                 let one = &shapes.all[*shape as usize];
-                let mut count = one.count;
+                let mut count = one.count.min(one.cap);
                 for (asked, have) in one.requests.iter().zip(room).filter(|(asked, _)| **asked > 0) {
                     count = count.min((have / asked).clamp(0, i64::from(u32::MAX)) as u32);
                 }

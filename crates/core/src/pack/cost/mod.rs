@@ -6,6 +6,7 @@
 //! The mix is rounded down, and the rest is filled greedily by the same values.
 
 mod candidates;
+mod deal;
 mod fill;
 mod lp;
 mod mix;
@@ -13,20 +14,28 @@ mod shapes;
 mod single;
 mod variety;
 
-use super::bits::Bits;
 use super::context::Context;
-use super::draft::{Draft, Share};
+use super::draft::Draft;
+use super::fewest;
 use super::item::Item;
+use super::limits::Limits;
 use candidates::Candidates;
 use shapes::Shapes;
 
 /// So many pods of each shape on one node; shapes in order.
 type Pattern = Vec<(u32, u32)>;
 
-/// Plans nodes of one pool for the items, out of the types that limits leave `open`, and how often each; takes what it
-/// places off the items' counts.
-pub(crate) fn pack(context: &Context<'_>, pool: usize, open: &Bits, items: &mut [Item<'_>]) -> Vec<(Draft, u32)> {
+/// Plans nodes of one pool for the items, out of the types that limits leave, and how often each; takes what it places
+/// off the items' counts.
+pub(crate) fn pack(context: &Context<'_>, pool: usize, limits: &Limits, items: &mut [Item<'_>]) -> Vec<(Draft, u32)> {
+    let mut open = context.pools[pool].types.clone();
+    limits.keep(context.problem, &mut open);
+    let open = &open;
     let shapes = Shapes::of(context, open, items);
+    if shapes.all.len() > shapes::MANY {
+        let drafts = fewest::pack(context, pool, items, &mut limits.clone());
+        return drafts.into_iter().map(|draft| (draft, 1)).collect();
+    }
     let candidates = Candidates::of(context, pool, &shapes);
     let plan = if shapes.all.len() == 1 {
         single::plan(context, pool, &shapes, &candidates)
@@ -36,53 +45,7 @@ pub(crate) fn pack(context: &Context<'_>, pool: usize, open: &Bits, items: &mut 
     let mut drafts = Vec::new();
     for (pattern, times) in plan {
         let empty = Draft::new(context, pool, open.clone());
-        dealt(context, &empty, &shapes, items, &pattern, times, &mut drafts);
+        deal::deal(context, &empty, &shapes, items, &pattern, times, &mut drafts);
     }
     drafts
-}
-
-/// Deals a pattern's pods out to the items of its shapes, which may make several drafts of one pattern.
-fn dealt(
-    context: &Context<'_>,
-    empty: &Draft,
-    shapes: &Shapes,
-    items: &mut [Item<'_>],
-    pattern: &Pattern,
-    times: u32,
-    drafts: &mut Vec<(Draft, u32)>,
-) {
-    let mut left = times;
-    while left > 0 {
-        let mut draft = empty.clone();
-        let mut good = true;
-        for (shape, count) in pattern {
-            let mut wanted = *count;
-            for at in &shapes.all[*shape as usize].items {
-                let item = &mut items[*at];
-                let taken = wanted.min(item.left);
-                if taken > 0 {
-                    let share = Share { class: item.class, set: item.set, count: taken };
-                    good &= draft.add(context, share, &context.classes[item.class as usize].requests, item.selection);
-                    item.left -= taken;
-                    wanted -= taken;
-                }
-            }
-        }
-        if !good || draft.shares.is_empty() {
-            return;
-        }
-        // As long as no item runs out, the next node is the same.
-        let again = draft.shares.iter().map(|share| {
-            let item = items.iter().find(|item| item.class == share.class);
-            item.map_or(0, |item| item.left / share.count)
-        });
-        let more = again.min().unwrap_or(0).min(left - 1);
-        for share in &draft.shares {
-            if let Some(item) = items.iter_mut().find(|item| item.class == share.class) {
-                item.left -= share.count * more;
-            }
-        }
-        left -= 1 + more;
-        drafts.push((draft, 1 + more));
-    }
 }

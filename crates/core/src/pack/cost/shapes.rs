@@ -8,49 +8,74 @@ use super::super::context::Context;
 use super::super::item::Item;
 use super::super::joint::JointId;
 use super::super::offers::Mask;
+use super::super::topology::node_rules::{NodeRules, Tally};
+
+/// With more shapes than this the linear program is more work than it is worth.
+pub(super) const MANY: usize = 160;
 
 /// Pods that ask for the same.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct Shape<'c> {
     pub requests: Amounts,
     pub types: Bits,
     pub cells: Mask,
     pub joint: JointId,
     pub count: u32,
+    /// How many of them one node may hold by their own rules.
+    pub cap: u32,
+    /// Their rules for nodes, if all have the same.
+    pub rules: Option<&'c NodeRules>,
     /// Their items, in order.
     pub items: Vec<usize>,
 }
 
 /// All shapes, in the order of their first item.
 #[derive(Debug)]
-pub(super) struct Shapes {
-    pub all: Vec<Shape>,
+pub(super) struct Shapes<'c> {
+    pub all: Vec<Shape<'c>>,
 }
 
-impl Shapes {
-    pub fn of(context: &Context<'_>, open: &Bits, items: &[Item<'_>]) -> Self {
-        let mut all: Vec<Shape> = Vec::new();
-        let mut known: FxHashMap<(&Amounts, &Bits, Mask, JointId), usize> = FxHashMap::default();
+/// What makes two items one shape: requests, types, cells, joint requirement, rules for nodes.
+type Key<'k> = (&'k Amounts, &'k Bits, Mask, JointId, u32);
+
+impl<'c> Shapes<'c> {
+    /// The shapes of the items. Where rules for nodes tell too many apart, those with any rule become one shape
+    /// whose cap is only a bound; planning again what does not fit as hoped makes up for that.
+    pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>]) -> Self {
+        let exact = Self::merged(context, open, items, true);
+        if exact.all.len() <= MANY { exact } else { Self::merged(context, open, items, false) }
+    }
+
+    fn merged(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], exact: bool) -> Self {
+        let mut all: Vec<Shape<'c>> = Vec::new();
+        let mut known: FxHashMap<Key<'_>, usize> = FxHashMap::default();
+        let mut seen: Vec<Vec<u32>> = Vec::new();
         for (at, item) in items.iter().enumerate() {
             let requests = &context.classes[item.class as usize].requests;
             let selection = item.selection;
-            let key = (requests, &selection.types, selection.cells, selection.joint);
-            let types = || {
+            let id = context.topology.of_class[item.class as usize].node_rules;
+            let told = if exact { id } else { id.min(1) };
+            let rules = context.node_rules(item.class);
+            let new = || {
                 let mut types = selection.types.clone();
                 types.and(open);
-                types
+                if item.cells != selection.cells {
+                    types.and(&context.bought(item.cells).types);
+                }
+                let rules = (exact || id == 0).then_some(rules);
+                let (requests, cells, joint) = (requests.clone(), item.cells, selection.joint);
+                Shape { requests, types, cells, joint, count: 0, cap: 0, rules, items: vec![] }
             };
+            let key = (requests, &selection.types, item.cells, selection.joint, told);
             let shape = *known.entry(key).or_insert_with(|| {
-                all.push(Shape {
-                    requests: requests.clone(),
-                    types: types(),
-                    cells: selection.cells,
-                    joint: selection.joint,
-                    count: 0,
-                    items: vec![],
-                });
+                all.push(new());
+                seen.push(vec![]);
                 all.len() - 1
             });
+            if !seen[shape].contains(&id) {
+                seen[shape].push(id);
+                all[shape].cap = all[shape].cap.saturating_add(Tally::default().allows(rules, u32::MAX));
+            }
             all[shape].count += item.left;
             all[shape].items.push(at);
         }

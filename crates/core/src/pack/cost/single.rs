@@ -19,7 +19,7 @@ const SPLITTING_MAY_COST: f64 = 1.05;
 pub(super) fn plan(
     context: &Context<'_>,
     pool: usize,
-    shapes: &Shapes,
+    shapes: &Shapes<'_>,
     candidates: &Candidates,
 ) -> Vec<(Pattern, u32)> {
     let count = shapes.all[0].count;
@@ -36,14 +36,14 @@ pub(super) fn plan(
 }
 
 /// How many pods a node may hold at what cost, each count once, by its lowest cost.
-fn sizes(context: &Context<'_>, pool: usize, shapes: &Shapes, candidates: &Candidates) -> Vec<(u32, f64)> {
+fn sizes(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &Candidates) -> Vec<(u32, f64)> {
     let shape = &shapes.all[0];
     let mut variety = Variety::new(context, pool, shapes);
     let mut sizes: Vec<(u32, f64)> = Vec::new();
     for candidate in &candidates.all {
         let room = context.room(pool, candidate.at);
         let each = shape.requests.iter().zip(room).filter(|(asked, _)| **asked > 0).map(|(asked, have)| have / asked);
-        let mut held = each.min().unwrap_or(0).clamp(0, i64::from(shape.count)) as u32;
+        let mut held = each.min().unwrap_or(0).clamp(0, i64::from(shape.count.min(shape.cap))) as u32;
         while held > 1 && !variety.enough(&vec![(0, held)]) {
             held -= 1 + held / 16;
         }

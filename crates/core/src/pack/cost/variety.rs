@@ -9,13 +9,13 @@ use super::shapes::Shapes;
 /// Decides it, and remembers.
 pub(super) struct Variety<'c, 'a> {
     context: &'c Context<'a>,
-    shapes: &'c Shapes,
+    shapes: &'c Shapes<'c>,
     pool: usize,
     known: FxHashMap<Pattern, bool>,
 }
 
 impl<'c, 'a> Variety<'c, 'a> {
-    pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes) -> Self {
+    pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes<'c>) -> Self {
         Self { context, shapes, pool, known: FxHashMap::default() }
     }
 

@@ -118,3 +118,19 @@ fn a_deployment_s_whole_tree_goes_at_once() {
     server.delete(&DEPLOYMENTS, "default", "top", &DeleteOptions::default()).unwrap();
     assert!(server.list(&PODS).is_empty() && server.list(&REPLICA_SETS).is_empty());
 }
+
+#[test]
+fn thousands_go_with_their_namespace_or_their_owner_without_a_deep_stack() {
+    let server = test_server();
+    server.create(&NAMESPACES, "", json!({"metadata": {"name": "n"}})).unwrap();
+    let owner = replica_set(&server, "web");
+    for at in 0..3_000 {
+        server.create(&PODS, "n", pod_value(&format!("p{at}"))).unwrap();
+        server.create(&PODS, "default", owned(&format!("p{at}"), &owner, true)).unwrap();
+    }
+    server.delete(&NAMESPACES, "", "n", &DeleteOptions::default()).unwrap();
+    assert!(server.get(&NAMESPACES, "", "n").is_none());
+    delete(&server, Propagation::Foreground);
+    assert!(server.get(&REPLICA_SETS, "default", "web").is_none());
+    assert!(server.list(&PODS).is_empty());
+}

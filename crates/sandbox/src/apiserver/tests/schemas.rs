@@ -140,3 +140,33 @@ async fn metadata_alone_is_served_to_those_who_ask_for_it() {
     assert_eq!(list.items[0].metadata.name.as_deref(), Some("a"));
     assert_eq!(list.types.kind, "PartialObjectMetadataList");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_served_until_the_last_of_its_objects_is_gone() {
+    let server = server();
+    let api = define(&server);
+    let mut held = thing("a", json!({"size": 1}));
+    held.metadata.finalizers = Some(vec!["test/hold".to_owned()]);
+    api.create(&PostParams::default(), &held).await.unwrap();
+    let now = crate::apiserver::DeleteOptions::default();
+    server.delete(&CUSTOM_RESOURCE_DEFINITIONS, "", "things.example.com", &now).unwrap();
+    assert!(api.get("a").await.unwrap().metadata.deletion_timestamp.is_some());
+    assert_eq!(refusal(api.create(&PostParams::default(), &thing("b", json!({"size": 1}))).await).code, 405);
+    server.patch(&THINGS, "default", "a", &json!({"metadata": {"finalizers": null}})).unwrap();
+    assert!(!server.serves(&THINGS));
+    assert!(server.get(&CUSTOM_RESOURCE_DEFINITIONS, "", "things.example.com").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_forgotten_after_an_hour() {
+    let server = server();
+    let event =
+        |name: &str| json!({"metadata": {"name": name}, "involvedObject": {"kind": "Pod", "name": "a"}, "reason": "r"});
+    server.create(&crate::apiserver::EVENTS, "default", event("old")).unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(3_000)).await;
+    server.create(&crate::apiserver::EVENTS, "default", event("new")).unwrap();
+    assert_eq!(server.list(&crate::apiserver::EVENTS).len(), 2);
+    tokio::time::sleep(std::time::Duration::from_secs(700)).await;
+    server.create(&crate::apiserver::EVENTS, "default", event("newest")).unwrap();
+    assert_eq!(server.list(&crate::apiserver::EVENTS).len(), 2);
+}

@@ -30,3 +30,25 @@ async fn a_client_outside_the_process_is_served_with_the_token_and_refused_witho
         assert!(events.contains("{\"type\":\"ADDED\",\"object\":"), "{events}");
     }).await;
 }
+
+#[tokio::test]
+async fn kube_s_own_client_lists_and_watches_over_the_socket() {
+    use futures::StreamExt;
+    use kube::api::{ListParams, WatchEvent, WatchParams};
+    let server = server();
+    let listener = Listener::bind(server.clone(), ([127, 0, 0, 1], 0).into(), None).await.unwrap();
+    let address = listener.address().unwrap();
+    let local = tokio::task::LocalSet::new();
+    local.spawn_local(listener.serve());
+    local
+        .run_until(async move {
+            let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+            let pods: Api<Pod> = Api::namespaced(kube::Client::try_from(config).unwrap(), "default");
+            let list = pods.list(&ListParams::default()).await.unwrap();
+            let version = list.metadata.resource_version.unwrap();
+            let mut events = pods.watch(&WatchParams::default(), &version).await.unwrap().boxed();
+            pods.create(&PostParams::default(), &pod("a")).await.unwrap();
+            assert!(matches!(events.next().await, Some(Ok(WatchEvent::Added(_)))));
+        })
+        .await;
+}

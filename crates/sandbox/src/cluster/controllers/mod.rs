@@ -35,10 +35,10 @@ pub(crate) fn sync(ctx: &mut Context, kind: Kind, key: &super::cache::Key) {
 /// Queues what a change gives the controllers to do.
 pub(crate) fn observe(ctx: &mut Context, change: &Change) {
     match change.kind {
-        Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::PodDisruptionBudget => {
-            if change.new.is_some() && spec_changed(change) {
-                ctx.queue.push(Work::Sync(change.kind, change.key.clone()));
-            }
+        Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::PodDisruptionBudget
+            if change.new.is_some() && spec_changed(change) =>
+        {
+            ctx.queue.push(Work::Sync(change.kind, change.key.clone()));
         }
         Kind::ReplicaSet => replica_set_changed(ctx, change),
         Kind::Pod => pod_changed(ctx, change),

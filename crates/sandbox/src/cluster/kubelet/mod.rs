@@ -4,7 +4,6 @@
 mod machine;
 mod node;
 mod pods;
-mod toml;
 pub(crate) mod user_data;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,8 +8,6 @@ use k8s_openapi::api::core::v1::Taint;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::toml;
-
 /// The kubelet's configuration, as far as a Node shows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct NodeConfig {
@@ -122,23 +120,22 @@ impl NodeConfig {
     }
 
     fn apply_settings(&mut self, text: &str) {
+        let Ok(settings) = text.parse::<toml::Table>() else { return };
+        let Some(kubernetes) = settings.get("settings").and_then(|s| s.get("kubernetes")) else { return };
         self.family = AmiFamily::Bottlerocket;
-        for (path, values) in toml::read(text) {
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let first = values.first().cloned().unwrap_or_default();
-            let ["settings", "kubernetes", rest @ ..] = path.as_slice() else { continue };
-            match rest {
-                ["cluster-name"] => self.cluster = Some(first),
-                ["max-pods"] => self.max_pods = first.parse().ok(),
-                ["node-labels", key] => drop(self.labels.insert((*key).to_owned(), first)),
-                ["node-taints", key] => {
-                    values.iter().filter_map(|v| taint(&format!("{key}={v}"))).for_each(|t| self.add_taint(t));
-                }
-                ["kube-reserved", name] => drop(self.kube_reserved.insert((*name).to_owned(), first)),
-                ["system-reserved", name] => drop(self.system_reserved.insert((*name).to_owned(), first)),
-                ["eviction-hard", name] => drop(self.eviction_hard.insert((*name).to_owned(), first)),
-                _ => {}
-            }
+        let table = |name: &str| kubernetes.get(name).and_then(toml::Value::as_table).into_iter().flatten();
+        let pairs = |name: &str| -> BTreeMap<String, String> {
+            table(name).filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+        };
+        self.cluster = kubernetes.get("cluster-name").and_then(toml::Value::as_str).map(str::to_owned);
+        self.max_pods = kubernetes.get("max-pods").and_then(toml::Value::as_integer);
+        self.labels.extend(pairs("node-labels"));
+        self.kube_reserved.extend(pairs("kube-reserved"));
+        self.system_reserved.extend(pairs("system-reserved"));
+        self.eviction_hard.extend(pairs("eviction-hard"));
+        for (key, values) in table("node-taints") {
+            let values = values.as_array().into_iter().flatten().filter_map(toml::Value::as_str);
+            values.filter_map(|value| taint(&format!("{key}={value}"))).for_each(|t| self.add_taint(t));
         }
     }
 
@@ -153,7 +150,12 @@ impl NodeConfig {
 fn parts(user_data: &str) -> Vec<&str> {
     let header = user_data.split_once("boundary=").map(|(_, rest)| rest.lines().next().unwrap_or_default());
     match header.map(|h| h.trim().trim_matches('"')).filter(|_| user_data.contains("multipart/mixed")) {
-        Some(boundary) => user_data.split(&format!("--{boundary}")).skip(1).collect(),
+        // A part begins with headers of its own, up to an empty line.
+        Some(boundary) => user_data
+            .split(&format!("--{boundary}"))
+            .skip(1)
+            .map(|part| part.split_once("\n\n").or_else(|| part.split_once("\r\n\r\n")).map_or(part, |(_, body)| body))
+            .collect(),
         None => vec![user_data],
     }
 }

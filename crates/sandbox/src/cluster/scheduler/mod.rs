@@ -17,6 +17,9 @@ pub(crate) mod spread;
 pub(crate) mod state;
 pub(crate) mod volumes;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;

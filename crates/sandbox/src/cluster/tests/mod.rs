@@ -139,7 +139,7 @@ impl Rig {
     /// The times and names of a kind of event of pods or nodes.
     fn told(&self, kind: &str, event: &str) -> Vec<(f64, String)> {
         let entries = self.log.entries();
-        let told = entries.iter().filter(|e| e.kind == kind && e.field("event") == Some(&json!(event)));
+        let told = entries.iter().filter(|e| e.kind == kind && e.field("change") == Some(&json!(event)));
         told.map(|e| (e.micros as f64 / 1e6, e.field("name").unwrap().as_str().unwrap().to_owned())).collect()
     }
 }

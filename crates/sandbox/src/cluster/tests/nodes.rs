@@ -74,7 +74,7 @@ fn an_instance_whose_user_data_names_no_cluster_never_joins_and_the_log_says_so(
         launch(&rig, "#!/bin/sh\n");
         rig.after(300.0).await;
         assert!(rig.api.list(&api::NODES).is_empty());
-        assert!(rig.log.to_jsonl().contains("neverJoins"));
+        assert!(rig.log.to_jsonl().contains("never-joins"));
     });
 }
 

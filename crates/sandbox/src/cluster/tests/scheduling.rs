@@ -254,3 +254,19 @@ fn five_thousand_pods_on_three_hundred_nodes() {
         eprintln!("{} bound of 5000 after {:?} of real time", rig.bound(), started.elapsed());
     });
 }
+
+/// A measurement, not a claim: `cargo test --release -p dovetail-sandbox --lib -- --ignored ten_minutes --nocapture`.
+#[test]
+#[ignore = "measures real time"]
+#[allow(clippy::disallowed_methods, clippy::print_stderr)]
+fn four_hundred_pods_that_start_on_eleven_nodes_and_ten_minutes_of_peace() {
+    on(&[nodes("m5.4xlarge", 11)], async |rig| {
+        let started = std::time::Instant::now();
+        rig.deployment("web", 400, "250m");
+        rig.after(10.0).await;
+        eprintln!("{} ready after {:?} of real time", rig.ready(), started.elapsed());
+        let started = std::time::Instant::now();
+        rig.after(600.0).await;
+        eprintln!("{:?} of real time for ten quiet minutes", started.elapsed());
+    });
+}

@@ -1,0 +1,83 @@
+//! Between a claim and the cloud's words: what is asked for a claim, and what the claim is told of its instance.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dovetail_api::names::labels;
+use dovetail_api::v1::{EC2NodeClass, NodeClaim};
+use dovetail_cloud::{Instance, LaunchRequest, LaunchedInstance};
+use dovetail_core::lifecycle::claim::{from_quantities, read, to_quantities};
+use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
+use dovetail_core::{InstanceType, Offering, Operator};
+use kube::ResourceExt;
+
+/// Instance types of a class.
+pub type Types = Arc<Vec<Arc<InstanceType>>>;
+
+/// The claim's pool.
+pub fn pool_of(claim: &NodeClaim) -> String {
+    claim.labels().get(labels::NODE_POOL).cloned().unwrap_or_default()
+}
+
+/// The instance types that a claim names, cheapest first.
+pub fn named_types(claim: &NodeClaim) -> Vec<String> {
+    let named = claim.spec.requirements.iter().find(|one| one.key == labels::INSTANCE_TYPE);
+    named.map(|named| named.values.clone()).unwrap_or_default()
+}
+
+/// The launch of a claim. A claim that names no types may be any of its class's.
+pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: &Types) -> LaunchRequest {
+    let mut request = LaunchRequest::new(token, pool_of(claim), class);
+    let named = named_types(claim);
+    let by_name: BTreeMap<&str, &Arc<InstanceType>> = types.iter().map(|one| (one.name.as_str(), one)).collect();
+    request.requirements = claim.spec.requirements.iter().map(read).collect();
+    request.requests = from_quantities(&claim.spec.resources.requests);
+    request.candidates = if named.is_empty() {
+        types.to_vec()
+    } else {
+        named.iter().filter_map(|name| by_name.get(name.as_str()).map(|one| Arc::clone(one))).collect()
+    };
+    request.labels = claim.labels().clone();
+    request.taints = claim.spec.taints.clone();
+    request.startup_taints = claim.spec.startup_taints.clone();
+    request
+}
+
+/// An instance that was found, as if it had just been launched.
+pub fn as_launched(instance: &Instance) -> LaunchedInstance {
+    LaunchedInstance {
+        id: instance.id.clone(),
+        instance_type: instance.instance_type.clone(),
+        zone: instance.zone.clone(),
+        capacity_type: instance.capacity_type.clone(),
+        image_id: instance.image_id.clone(),
+        subnet_id: instance.subnet_id.clone(),
+        ..LaunchedInstance::default()
+    }
+}
+
+/// What the claim is told of its instance: the labels that its type and offering define, capacity, allocatable.
+pub fn facts(instance: &LaunchedInstance, types: &Types) -> Facts {
+    let kind = types.iter().find(|one| one.name == instance.instance_type);
+    let same = |one: &&Offering| one.zone == instance.zone && one.capacity_type == instance.capacity_type;
+    let offering = kind.and_then(|kind| kind.offerings.iter().find(same));
+    let of_type = kind.iter().flat_map(|kind| &kind.requirements);
+    let settled = of_type.chain(offering.iter().flat_map(|offering| &offering.requirements)).filter_map(|one| {
+        match (one.operator, one.values.as_slice()) {
+            (Operator::In, [only]) => Some((one.key.clone(), only.clone())),
+            _ => None,
+        }
+    });
+    let mut own: BTreeMap<String, String> = settled.collect();
+    own.insert(labels::INSTANCE_TYPE.into(), instance.instance_type.clone());
+    own.insert(labels::ZONE.into(), instance.zone.clone());
+    own.insert(labels::CAPACITY_TYPE.into(), instance.capacity_type.clone());
+    Facts {
+        provider_id: instance.provider_id(),
+        image_id: instance.image_id.clone(),
+        labels: own,
+        annotations: BTreeMap::new(),
+        capacity: kind.map(|kind| to_quantities(&kind.capacity)).unwrap_or_default(),
+        allocatable: kind.map(|kind| to_quantities(&kind.allocatable())).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,169 @@
+//! Pending pods get their nodes, and nothing is launched twice, whatever goes wrong on the way.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod world;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use dovetail_sandbox::apiserver::{DeleteOptions, NODE_CLAIMS, NODES};
+use dovetail_sandbox::faults::ApiServerFaults;
+use serde_json::{Value, json};
+use world::{Spoil, World, run};
+
+fn on_demand_m5() -> Value {
+    json!([
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]},
+    ])
+}
+
+fn minutes(count: u64) -> Duration {
+    Duration::from_secs(60 * count)
+}
+
+/// One living instance a claim, one claim an instance.
+fn nothing_twice(world: &World) {
+    let claimed: Vec<_> =
+        world.claims().iter().filter_map(|claim| claim["status"]["providerID"].as_str().map(str::to_owned)).collect();
+    let unique: BTreeSet<_> = claimed.iter().cloned().collect();
+    assert_eq!(claimed.len(), unique.len(), "two claims share an instance");
+    let living: BTreeSet<_> = world.cloud.living().iter().map(|one| one.provider_id()).collect();
+    assert_eq!(living, unique, "an instance without a claim, or a claim without its instance");
+}
+
+#[test]
+fn four_hundred_pods_get_their_nodes() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(400, "500m");
+        let _replica = world.replica(0);
+        world.until_bound(400, minutes(2)).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        nothing_twice(&world);
+        assert_eq!(world.cloud.calls().len(), world.claims().len());
+        let claim = &world.claims()[0];
+        let labels = &claim["metadata"]["labels"];
+        assert_eq!(labels["karpenter.sh/nodepool"], "default");
+        assert_eq!(labels["karpenter.sh/capacity-type"], "on-demand");
+        assert_eq!(claim["metadata"]["annotations"]["dovetail.dev/term"], "1");
+        assert!(claim["metadata"]["annotations"]["dovetail.dev/launch-token"].is_string());
+        let ready =
+            claim["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Ready").unwrap();
+        assert_eq!(ready["status"], "True");
+        for node in world.api.list(&NODES) {
+            assert_eq!(node["metadata"]["labels"]["karpenter.sh/initialized"], "true");
+            assert_eq!(node["metadata"]["finalizers"], json!(["karpenter.sh/termination"]));
+        }
+        for event in ["elected", "batched", "packing_computed", "launched", "registered", "initialized", "bound"] {
+            assert!(world.journal.count(event) > 0, "{event} is not told:\n{}", world.story().join("\n"));
+        }
+    });
+}
+
+#[test]
+fn what_is_sold_out_is_packed_again_at_once_on_something_else() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(4, "1500m");
+        world.cloud.spoil([Spoil::SoldOut]);
+        let _replica = world.replica(0);
+        world.until_bound(4, minutes(5)).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        nothing_twice(&world);
+        assert!(world.journal.count("offering_refused") > 0 && world.journal.count("nodeclaim_deleted") > 0);
+    });
+}
+
+#[test]
+fn a_launch_whose_answer_is_lost_makes_one_instance() {
+    for spoil in [Spoil::MadeAndLost, Spoil::LostBefore, Spoil::Hangs, Spoil::Throttled] {
+        run(|world| async move {
+            world.pool("default", on_demand_m5());
+            world.pods(1, "500m");
+            world.cloud.spoil([spoil]);
+            let _replica = world.replica(0);
+            world.until_bound(1, minutes(4)).await;
+            tokio::time::sleep(minutes(2)).await;
+            nothing_twice(&world);
+            assert_eq!(world.cloud.living().len(), 1, "{spoil:?}");
+        });
+    }
+}
+
+#[test]
+fn an_api_server_that_fails_throttles_and_loses_answers_is_outlived() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(50, "500m");
+        world.faults.change(|settings| {
+            settings.api_server = ApiServerFaults {
+                error_rate: 0.15,
+                throttle_rate: 0.1,
+                timeout_rate: 0.05,
+                ..ApiServerFaults::default()
+            };
+        });
+        let _replica = world.replica(0);
+        world.until_bound(50, minutes(15)).await;
+        world.faults.change(|settings| settings.api_server = ApiServerFaults::default());
+        tokio::time::sleep(minutes(2)).await;
+        nothing_twice(&world);
+    });
+}
+
+#[test]
+fn a_successor_finds_the_instance_that_its_predecessor_launched() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        world.cloud.spoil([Spoil::Hangs]);
+        let first = tokio::task::LocalSet::new();
+        let replica = {
+            let _inside = first.enter();
+            world.replica(0)
+        };
+        let driver = tokio::task::spawn_local(first);
+        while world.cloud.calls().is_empty() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        driver.abort();
+        drop(replica);
+        let _second = world.replica(1);
+        world.until_bound(1, minutes(5)).await;
+        tokio::time::sleep(minutes(3)).await;
+        nothing_twice(&world);
+        assert_eq!((world.claims().len(), world.cloud.calls().len()), (1, 1));
+        assert_eq!(world.journal.count("adopted"), 1);
+    });
+}
+
+#[test]
+fn of_three_replicas_one_leads() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(20, "500m");
+        let _replicas = [world.replica(0), world.replica(1), world.replica(2)];
+        world.until_bound(20, minutes(3)).await;
+        assert_eq!((world.journal.count("elected"), world.journal.count("standby")), (1, 2));
+        nothing_twice(&world);
+    });
+}
+
+#[test]
+fn pods_whose_claim_is_deleted_by_hand_get_another() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        let _replica = world.replica(0);
+        while world.journal.count("launched") == 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let name = world.claims()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        world.api.delete(&NODE_CLAIMS, "", &name, &DeleteOptions::default()).unwrap();
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let planned: Vec<_> =
+            world.claims().iter().filter(|one| one["metadata"]["deletionTimestamp"].is_null()).cloned().collect();
+        assert_eq!(planned.len(), 1, "{}", world.story().join("\n"));
+    });
+}

@@ -1,0 +1,243 @@
+//! A cloud that offers the shipped catalogue and does as a test tells it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use dovetail_api::names::conditions;
+use dovetail_api::v1::{EC2NodeClass, SecurityGroup, Subnet};
+use dovetail_cloud::cloud::CloudFuture;
+use dovetail_cloud::info::InstanceTypeInfo;
+use dovetail_cloud::launch::{Refusal, filters};
+use dovetail_cloud::node_class::{Finding, NodeClassResolution};
+use dovetail_cloud::{
+    Cloud, CloudError, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, shipped,
+};
+use dovetail_core::clock::Clock;
+use dovetail_core::resources::format_amount;
+use futures::future::{BoxFuture, FutureExt};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// How the next launch is spoiled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Spoil {
+    /// Sold out, whatever is asked for first.
+    SoldOut,
+    /// The answer is lost, the instance made.
+    MadeAndLost,
+    /// The answer is lost, nothing made.
+    LostBefore,
+    /// The call never answers, the instance made.
+    Hangs,
+    /// Throttled.
+    Throttled,
+}
+
+/// An instance and what its node will be.
+#[derive(Clone, Debug)]
+pub struct Launched {
+    pub instance: Instance,
+    pub labels: BTreeMap<String, String>,
+    pub cpu: String,
+}
+
+/// See the module.
+pub struct FakeCloud {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    spoils: VecDeque<Spoil>,
+    instances: BTreeMap<String, Instance>,
+    calls: Vec<LaunchRequest>,
+    told: Option<UnboundedSender<Launched>>,
+}
+
+impl FakeCloud {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, state: Mutex::default() }
+    }
+
+    /// The next launches are spoiled like this.
+    pub fn spoil(&self, spoils: impl IntoIterator<Item = Spoil>) {
+        self.state.lock().unwrap().spoils.extend(spoils);
+    }
+
+    /// Instances that live.
+    pub fn living(&self) -> Vec<Instance> {
+        let state = self.state.lock().unwrap();
+        state.instances.values().filter(|one| !one.is_terminating()).cloned().collect()
+    }
+
+    /// All that was asked to be launched.
+    pub fn calls(&self) -> Vec<LaunchRequest> {
+        self.state.lock().unwrap().calls.clone()
+    }
+
+    /// Told of each instance.
+    pub fn launches(&self) -> UnboundedReceiver<Launched> {
+        let (to, from) = unbounded_channel();
+        self.state.lock().unwrap().told = Some(to);
+        from
+    }
+
+    fn make(&self, request: &LaunchRequest) -> Result<LaunchedInstance, LaunchError> {
+        let mut state = self.state.lock().unwrap();
+        if let Some(there) = state.instances.values().find(|one| one.tags["token"] == request.token) {
+            return Ok(as_launched(there));
+        }
+        let selection = filters::select(request)?;
+        let cheapest = &selection.candidates[0];
+        let offering = cheapest.offerings.iter().min_by(|a, b| a.price.total_cmp(&b.price)).unwrap();
+        let number = state.instances.len() + 1;
+        let instance = Instance {
+            id: format!("i-{number:017x}"),
+            state: "running".into(),
+            instance_type: cheapest.instance_type.name.clone(),
+            zone: offering.zone.clone(),
+            capacity_type: offering.capacity_type.clone(),
+            image_id: "ami-1".into(),
+            subnet_id: "subnet-1".into(),
+            private_dns_name: format!("ip-10-0-{}-{}.ec2.internal", number / 250, number % 250),
+            launched_at: Some(self.clock.wall()),
+            tags: [("token".to_owned(), request.token.clone())].into(),
+            ..Instance::default()
+        };
+        state.instances.insert(instance.id.clone(), instance.clone());
+        let launched = Launched {
+            cpu: format_amount("cpu", cheapest.instance_type.allocatable().get("cpu")),
+            labels: request.labels.clone(),
+            instance: instance.clone(),
+        };
+        if let Some(told) = &state.told {
+            told.send(launched).unwrap();
+        }
+        Ok(as_launched(&instance))
+    }
+}
+
+fn as_launched(instance: &Instance) -> LaunchedInstance {
+    LaunchedInstance {
+        id: instance.id.clone(),
+        instance_type: instance.instance_type.clone(),
+        zone: instance.zone.clone(),
+        capacity_type: instance.capacity_type.clone(),
+        image_id: instance.image_id.clone(),
+        ..LaunchedInstance::default()
+    }
+}
+
+fn failure(kind: LaunchErrorKind) -> LaunchError {
+    LaunchError { kind, reason: "InternalError", message: "spoiled".into(), refusals: Vec::new() }
+}
+
+fn ready<T: Send + 'static>(answer: T) -> BoxFuture<'static, Result<T, CloudError>> {
+    async move { Ok(answer) }.boxed()
+}
+
+impl Cloud for FakeCloud {
+    fn region(&self) -> &str {
+        "us-east-1"
+    }
+
+    fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
+        ready(shipped::catalogue("us-east-1").types.iter().map(|info| InstanceTypeInfo::clone(info)).collect())
+    }
+
+    fn offerings(&self) -> CloudFuture<'_, BTreeMap<String, BTreeSet<String>>> {
+        ready(shipped::catalogue("us-east-1").offered)
+    }
+
+    fn on_demand_prices(&self) -> CloudFuture<'_, BTreeMap<String, f64>> {
+        ready(shipped::catalogue("us-east-1").on_demand)
+    }
+
+    fn spot_prices(&self) -> CloudFuture<'_, BTreeMap<(String, String), f64>> {
+        ready(shipped::catalogue("us-east-1").spot)
+    }
+
+    fn resolve_node_class<'a>(&'a self, _: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution> {
+        let types = [
+            conditions::SUBNETS_READY,
+            conditions::SECURITY_GROUPS_READY,
+            conditions::AMIS_READY,
+            conditions::INSTANCE_PROFILE_READY,
+            conditions::VALIDATION_SUCCEEDED,
+        ];
+        let subnet = |zone: &str| Subnet { id: format!("subnet-{zone}"), zone: zone.into(), zone_id: String::new() };
+        ready(NodeClassResolution {
+            subnets: ["us-east-1a", "us-east-1b"].into_iter().map(subnet).collect(),
+            security_groups: vec![SecurityGroup { id: "sg-1".into(), name: String::new() }],
+            amis: Vec::new(),
+            instance_profile: "profile".into(),
+            conditions: types.into_iter().map(Finding::ready).collect(),
+        })
+    }
+
+    fn remove_node_class<'a>(&'a self, _: &'a EC2NodeClass) -> CloudFuture<'a, ()> {
+        ready(())
+    }
+
+    fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
+        async move {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            let spoil = {
+                let mut state = self.state.lock().unwrap();
+                state.calls.push(request.clone());
+                state.spoils.pop_front()
+            };
+            match spoil {
+                None => self.make(&request),
+                Some(Spoil::SoldOut) => {
+                    let selection = filters::select(&request)?;
+                    let refused = selection.candidates.iter().flat_map(|candidate| {
+                        candidate.offerings.iter().map(|offering| Refusal {
+                            instance_type: candidate.instance_type.name.clone(),
+                            zone: offering.zone.clone(),
+                            capacity_type: offering.capacity_type.clone(),
+                            code: "InsufficientInstanceCapacity".into(),
+                            ..Refusal::default()
+                        })
+                    });
+                    Err(LaunchError::insufficient_capacity("sold out", refused.collect()))
+                }
+                Some(Spoil::MadeAndLost) => {
+                    self.make(&request)?;
+                    Err(failure(LaunchErrorKind::MayHaveHappened))
+                }
+                Some(Spoil::LostBefore) => Err(failure(LaunchErrorKind::MayHaveHappened)),
+                Some(Spoil::Hangs) => {
+                    self.make(&request)?;
+                    std::future::pending().await
+                }
+                Some(Spoil::Throttled) => Err(failure(LaunchErrorKind::Retryable)),
+            }
+        }
+        .boxed()
+    }
+
+    fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {
+        ready(self.living())
+    }
+
+    fn instance<'a>(&'a self, id: &'a str) -> CloudFuture<'a, Option<Instance>> {
+        ready(self.state.lock().unwrap().instances.get(id).cloned())
+    }
+
+    fn instances_with_token<'a>(&'a self, token: &'a str) -> CloudFuture<'a, Vec<Instance>> {
+        let state = self.state.lock().unwrap();
+        ready(state.instances.values().filter(|one| one.tags["token"] == token).cloned().collect())
+    }
+
+    fn terminate<'a>(&'a self, id: &'a str) -> CloudFuture<'a, ()> {
+        if let Some(instance) = self.state.lock().unwrap().instances.get_mut(id) {
+            instance.state = "terminated".into();
+        }
+        ready(())
+    }
+
+    fn tag<'a>(&'a self, _: &'a str, _: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
+        ready(())
+    }
+}

@@ -1,0 +1,206 @@
+//! A small world for the actors: the sandbox's API server, a cloud whose answers a test can spoil, kubelets that join
+//! and a scheduler that binds, all on paused time.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod cloud;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_actors::{InlineSolver, MemoryJournal, ReplicaHandle, ReplicaParts, Settings};
+use dovetail_core::clock::Clock;
+use dovetail_sandbox::Caller;
+use dovetail_sandbox::apiserver::{self, ApiServer, CUSTOM_RESOURCE_DEFINITIONS, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
+use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
+use dovetail_sandbox::faults::Faults;
+use serde_json::{Value, json};
+use tokio::task::LocalSet;
+
+pub use cloud::{FakeCloud, Spoil};
+
+/// How long an instance takes to join, and then to become ready.
+const JOINS: Duration = Duration::from_secs(20);
+const READY: Duration = Duration::from_secs(10);
+
+/// The world.
+#[derive(Clone)]
+pub struct World {
+    pub api: ApiServer,
+    pub faults: Faults,
+    pub cloud: Arc<FakeCloud>,
+    pub clock: Arc<VirtualClock>,
+    pub journal: Arc<MemoryJournal>,
+}
+
+/// Runs a test in a world of its own.
+pub fn run<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(LocalSet::new().run_until(async {
+        let world = World::new();
+        tokio::task::spawn_local(kubelets(world.clone()));
+        tokio::task::spawn_local(scheduler(world.clone()));
+        test(world).await;
+    }));
+}
+
+impl World {
+    fn new() -> Self {
+        let clock = Arc::new(VirtualClock::new(DEFAULT_START));
+        let faults = Faults::new(1);
+        let settings = apiserver::Settings { faults: Some(faults.clone()), ..apiserver::Settings::default() };
+        let api = ApiServer::with(clock.clone(), settings);
+        for crd in dovetail_api::crds::crds() {
+            api.create(&CUSTOM_RESOURCE_DEFINITIONS, "", serde_json::to_value(crd).unwrap()).unwrap();
+        }
+        Self { api, faults, cloud: Arc::new(FakeCloud::new(clock.clone())), clock, journal: Arc::default() }
+    }
+
+    /// A replica, in the LocalSet of the test.
+    pub fn replica(&self, number: u32) -> ReplicaHandle {
+        let client = |name: &str| self.api.client(Caller::replica(number, name));
+        dovetail_actors::start(ReplicaParts {
+            identity: format!("replica-{number}"),
+            kube: client("controller"),
+            lease_kube: client("lease"),
+            cloud: self.cloud.clone(),
+            clock: self.clock.clone(),
+            rng_seed: u64::from(number),
+            settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
+            solver: Arc::new(InlineSolver),
+            journal: self.journal.clone(),
+        })
+    }
+
+    /// A pool of on-demand m5 nodes, and its class.
+    pub fn pool(&self, name: &str, requirements: Value) {
+        let class = json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name},
+            "spec": {"role": "nodes", "amiSelectorTerms": [{"alias": "al2023@latest"}],
+                "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}],
+                "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}]},
+        });
+        let classes = dovetail_sandbox::apiserver::Gvr::of("karpenter.k8s.aws", "v1", "ec2nodeclasses");
+        self.api.create(&classes, "", class).unwrap();
+        let pool = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+            "spec": {"template": {"spec": {"requirements": requirements,
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name}}}},
+        });
+        self.api.create(&NODE_POOLS, "", pool).unwrap();
+    }
+
+    /// Pods that kube-scheduler found no node for.
+    pub fn pods(&self, count: usize, cpu: &str) {
+        for n in 0..count {
+            let pod = json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("pod-{n:04}"), "namespace": "default"},
+                "spec": {"containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}]},
+            });
+            self.api.create(&PODS, "default", pod).unwrap();
+            let status = json!({"status": {"phase": "Pending", "conditions": [
+                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0 nodes"}]}});
+            self.api.patch_status(&PODS, "default", &format!("pod-{n:04}"), &status).unwrap();
+        }
+    }
+
+    /// How many pods are bound.
+    pub fn bound(&self) -> usize {
+        self.api.list(&PODS).iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count()
+    }
+
+    /// The claims, as the API server has them.
+    pub fn claims(&self) -> Vec<Arc<Value>> {
+        self.api.list(&NODE_CLAIMS)
+    }
+
+    /// Waits until so many pods are bound, at most so long.
+    pub async fn until_bound(&self, count: usize, within: Duration) {
+        let begin = self.clock.monotonic();
+        while self.bound() < count {
+            if self.clock.monotonic() - begin > within {
+                let lines: Vec<_> = self.story();
+                panic!("{} of {count} pods bound after {within:?}:\n{}", self.bound(), lines.join("\n"));
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    /// The story so far, a line a happening.
+    pub fn story(&self) -> Vec<String> {
+        let line = |entry: &dovetail_actors::Entry| format!("{} {} {}", entry.term, entry.actor, entry.story);
+        self.journal.entries().iter().map(line).collect()
+    }
+}
+
+/// Nodes join for instances, and become ready.
+async fn kubelets(world: World) {
+    let mut launched = world.cloud.launches();
+    while let Some(instance) = launched.recv().await {
+        let world = world.clone();
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(JOINS).await;
+            let name = instance.instance.private_dns_name.clone();
+            world.api.create(&NODES, "", node(&instance, &name)).unwrap();
+            tokio::time::sleep(READY).await;
+            let amounts = json!({"cpu": instance.cpu, "memory": "900Gi", "pods": "200"});
+            let status = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+                "capacity": amounts, "allocatable": amounts}});
+            world.api.patch_status(&NODES, "", &name, &status).unwrap();
+            loop {
+                let node = world.api.get(&NODES, "", &name).unwrap();
+                let taints: Vec<_> = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+                let kept: Vec<_> =
+                    taints.into_iter().filter(|one| one["key"] != "node.kubernetes.io/not-ready").collect();
+                let version = node["metadata"]["resourceVersion"].clone();
+                let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": kept}});
+                if world.api.patch(&NODES, "", &name, &patch).is_ok() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+fn node(launched: &cloud::Launched, name: &str) -> Value {
+    let mut labels: BTreeMap<String, String> = launched.labels.clone();
+    labels.insert("kubernetes.io/hostname".into(), name.into());
+    labels.insert("node.kubernetes.io/instance-type".into(), launched.instance.instance_type.clone());
+    json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
+        "spec": {"providerID": launched.instance.provider_id(), "taints": [
+            {"key": "karpenter.sh/unregistered", "effect": "NoExecute"},
+            {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]},
+    })
+}
+
+/// Binds pods to untainted nodes with room, first fit.
+async fn scheduler(world: World) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let millis = |text: &str| {
+            text.strip_suffix('m').map_or_else(|| text.parse::<i64>().unwrap() * 1000, |m| m.parse().unwrap())
+        };
+        let cpu = |pod: &Value| millis(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"].as_str().unwrap());
+        let pods = world.api.list(&PODS);
+        let mut room: BTreeMap<String, i64> = BTreeMap::new();
+        for node in world.api.list(&NODES) {
+            let tainted = node["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty());
+            if let (false, Some(amount)) = (tainted, node["status"]["allocatable"]["cpu"].as_str()) {
+                room.insert(node["metadata"]["name"].as_str().unwrap().into(), millis(amount));
+            }
+        }
+        for pod in &pods {
+            if let Some(left) = pod["spec"]["nodeName"].as_str().and_then(|name| room.get_mut(name)) {
+                *left -= cpu(pod);
+            }
+        }
+        for pod in pods.iter().filter(|pod| pod["spec"]["nodeName"].is_null()) {
+            if let Some((node, left)) = room.iter_mut().find(|(_, left)| **left >= cpu(pod)) {
+                *left -= cpu(pod);
+                world.api.bind("default", pod["metadata"]["name"].as_str().unwrap(), node).unwrap();
+            }
+        }
+    }
+}

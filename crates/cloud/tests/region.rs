@@ -1,0 +1,165 @@
+//! EC2 behind the trait against the sandbox's region: what the actors will see of it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_api::v1::EC2NodeClass;
+use dovetail_cloud::ec2::Ec2Cloud;
+use dovetail_cloud::resolve::{NodeClassView, Settings, instance_types, subnet_views_of};
+use dovetail_cloud::{Cloud, LaunchErrorKind, LaunchRequest, shipped};
+use dovetail_core::{NodeSelectorRequirement, Resources};
+use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
+use dovetail_sandbox::faults::{Direction, Faults, Service};
+use dovetail_sandbox::log::{Caller, EventLog};
+use dovetail_sandbox::region::{Region, RegionConfig};
+use serde_json::json;
+
+fn sandbox() -> (Region, Ec2Cloud) {
+    let clock = Arc::new(VirtualClock::new(DEFAULT_START));
+    let log = EventLog::new(clock.clone());
+    let region = Region::new(RegionConfig::new("us-east-1", "demo"), clock.clone(), log, Faults::new(1));
+    let client = region.http_client(Caller::replica(0, "controller"));
+    let cloud = Ec2Cloud::sandboxed(client, "us-east-1", "demo", clock, 1);
+    (region, cloud)
+}
+
+fn class(alias: &str) -> EC2NodeClass {
+    let discovery = json!([{"tags": {"karpenter.sh/discovery": "demo"}}]);
+    serde_json::from_value(json!({
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default", "uid": "class-uid", "generation": 1},
+        "spec": {
+            "subnetSelectorTerms": discovery,
+            "securityGroupSelectorTerms": discovery,
+            "amiSelectorTerms": [{"alias": alias}],
+            "role": "KarpenterNodeRole-demo",
+        },
+    }))
+    .unwrap()
+}
+
+/// The class with what it resolved to, ready.
+async fn resolved(cloud: &Ec2Cloud, mut class: EC2NodeClass) -> EC2NodeClass {
+    let resolution = cloud.resolve_node_class(&class).await.unwrap();
+    assert!(resolution.is_ready(), "{:?}", resolution.conditions);
+    let mut status =
+        serde_json::from_value(json!({"conditions": [{"type": "Ready", "status": "True", "reason": "Ready",
+        "message": "", "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}));
+    resolution.write_to(status.as_mut().unwrap());
+    class.status = status.ok();
+    class
+}
+
+fn request(token: &str, class: EC2NodeClass) -> LaunchRequest {
+    let view = NodeClassView::of(&class.spec, subnet_views_of(&class.status.as_ref().unwrap().subnets)).unwrap();
+    let all = instance_types(&shipped::catalogue("us-east-1"), &view, &Settings::default());
+    LaunchRequest {
+        requirements: vec![NodeSelectorRequirement::one_of("karpenter.k8s.aws/instance-family", ["m5", "c5", "m6g"])],
+        requests: Resources::parse([("cpu", "1")]).unwrap(),
+        candidates: all.into_iter().map(Arc::new).collect(),
+        ..LaunchRequest::new(token, "default", Arc::new(class))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn discovery_over_the_wire_is_the_shipped_catalogue() {
+    let (_region, cloud) = sandbox();
+    let shipped = shipped::catalogue("us-east-1");
+    let types = cloud.instance_types().await.unwrap();
+    let nodes: Vec<_> = shipped.types.iter().filter(|t| t.can_be_a_node()).map(|t| t.as_ref().clone()).collect();
+    let names = |all: &[dovetail_cloud::info::InstanceTypeInfo]| all.iter().map(|t| t.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&types), names(&nodes));
+    for (over_the_wire, mut own) in types.iter().zip(nodes) {
+        // The region does not say which kinds of interface a card takes.
+        own.network.cards.iter_mut().for_each(|card| card.interface_types.clear());
+        assert_eq!(over_the_wire, &own);
+    }
+    assert_eq!(cloud.offerings().await.unwrap(), shipped.offered);
+    let prices = cloud.on_demand_prices().await.unwrap();
+    for (name, usd) in &shipped.on_demand {
+        assert!((prices[name] - usd).abs() < 1e-6, "{name}");
+    }
+    assert_eq!(cloud.spot_prices().await.unwrap().len(), shipped.spot.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_linux_alias_resolves_and_so_do_network_and_profile() {
+    for (alias, images) in [("al2023@latest", 5), ("bottlerocket@latest", 5)] {
+        let (_region, cloud) = sandbox();
+        let class = resolved(&cloud, class(alias)).await;
+        let status = class.status.unwrap();
+        let zones: BTreeSet<&str> = status.subnets.iter().map(|s| s.zone.as_str()).collect();
+        assert_eq!(zones, ["us-east-1a", "us-east-1b", "us-east-1c"].into());
+        assert!(!status.security_groups.is_empty() && status.instance_profile.starts_with("demo_"));
+        assert_eq!(status.amis.len(), images, "{alias}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_selectors_miss_is_said_by_condition() {
+    let (_region, cloud) = sandbox();
+    let mut class = class("al2023@latest");
+    class.spec.subnet_selector_terms[0].tags.insert("karpenter.sh/discovery".into(), "other".into());
+    let resolution = cloud.resolve_node_class(&class).await.unwrap();
+    let finding = |name: &str| resolution.conditions.iter().find(|f| f.condition == name).unwrap();
+    assert_eq!(
+        (finding("SubnetsReady").status, finding("SubnetsReady").reason.as_str()),
+        (Some(false), "SubnetsNotFound")
+    );
+    assert_eq!(finding("SecurityGroupsReady").status, Some(true));
+    assert_eq!(finding("ValidationSucceeded").reason, "DependenciesNotReady");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_is_launched_once_a_token_found_by_it_and_ended() {
+    let (_region, cloud) = sandbox();
+    let class = resolved(&cloud, class("al2023@latest")).await;
+    let instance = cloud.launch(request("token-1", class.clone())).await.unwrap();
+    let again = cloud.launch(request("token-1", class)).await.unwrap();
+    assert_eq!(instance.id, again.id);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let found = cloud.instances_with_token("token-1").await.unwrap();
+    assert_eq!(found.iter().map(|i| i.id.as_str()).collect::<Vec<_>>(), [instance.id.as_str()]);
+    assert_eq!(
+        (found[0].instance_type.as_str(), found[0].zone.as_str()),
+        (instance.instance_type.as_str(), instance.zone.as_str())
+    );
+    assert_eq!(found[0].capacity_type, instance.capacity_type);
+    assert!(found[0].private_dns_name.ends_with(".ec2.internal"));
+    assert_eq!(cloud.instances().await.unwrap().len(), 1);
+    let tags = [("Name".to_owned(), "node-1".to_owned())].into();
+    cloud.tag(&instance.id, &tags).await.unwrap();
+    assert_eq!(cloud.instance(&instance.id).await.unwrap().unwrap().tags["Name"], "node-1");
+    cloud.terminate(&instance.id).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(cloud.instances().await.unwrap().is_empty());
+    cloud.terminate(&instance.id).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_whose_answer_is_lost_may_have_happened_and_is_found_by_its_token() {
+    let (region, cloud) = sandbox();
+    let class = resolved(&cloud, class("al2023@latest")).await;
+    cloud.launch(request("token-0", class.clone())).await.unwrap();
+    let cut = region.faults().clone();
+    cut.partition(0, &[Service::Ec2], Direction::In);
+    let error = cloud.launch(request("token-1", class)).await.unwrap_err();
+    assert_eq!(error.kind, LaunchErrorKind::MayHaveHappened);
+    cut.heal(0, &[Service::Ec2]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(cloud.instances_with_token("token-1").await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_made_for_a_class_is_removed_with_it() {
+    let (_region, cloud) = sandbox();
+    let class = resolved(&cloud, class("al2023@latest")).await;
+    cloud.launch(request("token-1", class.clone())).await.unwrap();
+    cloud.remove_node_class(&class).await.unwrap();
+    cloud.remove_node_class(&class).await.unwrap();
+    let anew = resolved(&cloud, class).await;
+    cloud.launch(request("token-2", anew)).await.unwrap();
+}

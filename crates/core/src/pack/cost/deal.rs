@@ -1,0 +1,64 @@
+//! From patterns of shapes to nodes with pods of classes.
+
+use super::super::context::Context;
+use super::super::draft::Draft;
+use super::super::item::Item;
+use super::Pattern;
+use super::shapes::Shapes;
+
+/// Deals a pattern's pods out to the items of its shapes, which may make several drafts of one pattern. What rules
+/// for nodes do not let together stays with its item.
+pub(super) fn deal(
+    context: &Context<'_>,
+    empty: &Draft,
+    shapes: &Shapes<'_>,
+    items: &mut [Item<'_>],
+    pattern: &Pattern,
+    times: u32,
+    drafts: &mut Vec<(Draft, u32)>,
+) {
+    let mut left = times;
+    while left > 0 {
+        let mut draft = empty.clone();
+        let mut taken: Vec<(usize, u32)> = Vec::new();
+        for (shape, count) in pattern {
+            take(context, &mut draft, &shapes.all[*shape as usize].items, items, *count, &mut taken);
+        }
+        if taken.is_empty() {
+            return;
+        }
+        // As long as no item runs out, the next node is the same.
+        let again = taken.iter().map(|(at, count)| items[*at].left / count).min().unwrap_or(0).min(left - 1);
+        taken.iter().for_each(|(at, count)| items[*at].left -= count * again);
+        left -= 1 + again;
+        drafts.push((draft, 1 + again));
+    }
+}
+
+/// Takes so many pods of a shape, those with most left first where rules tell them apart.
+fn take(
+    context: &Context<'_>,
+    draft: &mut Draft,
+    of_shape: &[usize],
+    items: &mut [Item<'_>],
+    mut wanted: u32,
+    taken: &mut Vec<(usize, u32)>,
+) {
+    let ruled = of_shape.iter().any(|at| context.topology.of_class[items[*at].class as usize].node_rules != 0);
+    let mut order: Vec<usize> = of_shape.to_vec();
+    if ruled {
+        order.sort_by_key(|at| std::cmp::Reverse(items[*at].left));
+    }
+    for at in order {
+        let item = &mut items[at];
+        let count = draft.tally.allows(context.node_rules(item.class), wanted.min(item.left));
+        if count > 0 && draft.add(context, item, count) {
+            item.left -= count;
+            wanted -= count;
+            taken.push((at, count));
+        }
+        if wanted == 0 {
+            break;
+        }
+    }
+}

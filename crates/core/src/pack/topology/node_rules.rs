@@ -1,0 +1,94 @@
+//! Rules whose domain is the node: how many pods of a group one node may hold.
+
+use smallvec::SmallVec;
+
+/// What a class of pods means for the nodes it is on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct NodeRules {
+    /// Groups of which a node with such a pod holds at most so many.
+    pub caps: SmallVec<[(u32, u32); 2]>,
+    /// Groups that such a pod counts for.
+    pub member: SmallVec<[u32; 2]>,
+}
+
+/// What is on a node, as far as rules ask. Groups that nothing on the node speaks of are not there.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally(SmallVec<[(u32, u32, u32); 4]>);
+
+impl Tally {
+    fn of(&self, group: u32) -> (u32, u32) {
+        self.0.iter().find(|entry| entry.0 == group).map_or((0, u32::MAX), |entry| (entry.1, entry.2))
+    }
+
+    fn slot(&mut self, group: u32) -> &mut (u32, u32, u32) {
+        let at = self.0.iter().position(|entry| entry.0 == group).unwrap_or_else(|| {
+            self.0.push((group, 0, u32::MAX));
+            self.0.len() - 1
+        });
+        &mut self.0[at]
+    }
+
+    /// How many of `wanted` pods the node may take.
+    pub fn allows(&self, rules: &NodeRules, wanted: u32) -> u32 {
+        let mut count = wanted;
+        for (group, cap) in &rules.caps {
+            let (held, _) = self.of(*group);
+            if rules.member.contains(group) {
+                count = count.min(cap.saturating_sub(held));
+            } else if held > *cap {
+                return 0;
+            }
+        }
+        for group in &rules.member {
+            let (held, cap) = self.of(*group);
+            count = count.min(cap.saturating_sub(held));
+        }
+        count
+    }
+
+    /// Takes pods on.
+    pub fn add(&mut self, rules: &NodeRules, count: u32) {
+        for (group, cap) in &rules.caps {
+            let slot = self.slot(*group);
+            slot.2 = slot.2.min(*cap);
+        }
+        for group in &rules.member {
+            self.slot(*group).1 += count;
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(caps: &[(u32, u32)], member: &[u32]) -> NodeRules {
+        NodeRules { caps: caps.iter().copied().collect(), member: member.iter().copied().collect() }
+    }
+
+    #[test]
+    fn one_of_a_group_that_keeps_its_distance_is_enough() {
+        let own = rules(&[(7, 1)], &[7]);
+        let mut tally = Tally::default();
+        assert_eq!(tally.allows(&own, 5), 1);
+        tally.add(&own, 1);
+        assert_eq!(tally.allows(&own, 5), 0);
+    }
+
+    #[test]
+    fn distance_binds_the_others_too() {
+        let (keeper, other) = (rules(&[(7, 0)], &[]), rules(&[], &[7]));
+        let mut tally = Tally::default();
+        tally.add(&keeper, 3);
+        assert_eq!(tally.allows(&other, 1), 0);
+        assert_eq!(tally.allows(&keeper, 2), 2);
+        let mut tally = Tally::default();
+        tally.add(&other, 1);
+        assert_eq!(tally.allows(&keeper, 1), 0);
+    }
+}
