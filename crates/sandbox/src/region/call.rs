@@ -99,6 +99,7 @@ impl Call {
                 Value::Object(members.iter().map(|(key, value)| (key.clone(), shorten(value))).collect())
             }
             Parameters::Json(_) => json!({}),
+            Parameters::Form(form) if self.action == "CreateFleet" => fleet_brief(form),
             Parameters::Form(form) => {
                 let mut brief = Map::new();
                 brief_of(form, "", &mut brief);
@@ -144,6 +145,19 @@ fn shorten(value: &Value) -> Value {
         Value::Array(items) => Value::Array(items.iter().map(shorten).collect()),
         other => other.clone(),
     }
+}
+
+/// Of a fleet: whose launch it is, how many of what, and from how many pools.
+fn fleet_brief(form: &Form) -> Value {
+    let target = form.get("TargetCapacitySpecification");
+    let overrides: usize = form.list("LaunchTemplateConfigs").map(|config| config.list("Overrides").count()).sum();
+    json!({
+        "token": form.text("ClientToken"),
+        "capacityType": target.text("DefaultTargetCapacityType").unwrap_or("on-demand"),
+        "count": target.text("TotalTargetCapacity").and_then(|count| count.parse::<u32>().ok()),
+        "overrides": overrides,
+        "dryRun": form.flag("DryRun"),
+    })
 }
 
 /// Lists of plain values become arrays; what is large and says little is left out.

@@ -31,15 +31,16 @@ struct Outcome {
 /// CreateFleet.
 pub(crate) fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     let wanted = Wanted::read(form)?;
+    // First of all: what was answered once is answered again, even if the template is gone by now.
+    if let Some(answer) = cx.answered("CreateFleet", form)? {
+        cx.notes.push(("repeated", Value::from(true)));
+        return Ok(answer);
+    }
     let mut groups = Vec::new();
     for (capacity, count) in [(CapacityType::OnDemand, wanted.on_demand), (CapacityType::Spot, wanted.spot)] {
         if count > 0 {
             groups.push((capacity, count, pools(cx, form, capacity)?));
         }
-    }
-    if let Some(answer) = cx.answered("CreateFleet", form)? {
-        cx.notes.push(("repeated", Value::from(true)));
-        return Ok(answer);
     }
     if form.flag("DryRun") {
         return Err(AwsError::dry_run());

@@ -24,7 +24,7 @@ impl Region {
         let Some(call) = Call::read(&request) else { return answer::not_understood() };
         let verdict = self.faults().verdict(service_of(call.api), who.replica);
         if verdict.outcome == Outcome::Unreachable {
-            self.note(&who, &call, "Unreachable", Vec::new());
+            self.note_fault(&who, &call, "unreachable");
             tokio::time::sleep(GIVE_UP).await;
             return answer::lost();
         }
@@ -52,11 +52,13 @@ impl Region {
         let cut = self.faults().partitioned(who.replica, service_of(call.api));
         let swallowed = outcome == Outcome::SwallowAnswer || matches!(cut, Some(Direction::In | Direction::Both));
         if swallowed {
-            self.note(who, call, "AnswerSwallowed", Vec::new());
+            self.note_fault(who, call, "answerSwallowed");
             tokio::time::sleep(GIVE_UP).await;
         }
         if swallowed || outcome == Outcome::LoseAnswer {
-            self.note(who, call, "AnswerLost", Vec::new());
+            if !swallowed {
+                self.note_fault(who, call, "answerLost");
+            }
             return answer::lost();
         }
         let request_id = self.with(|cx| ids::uuid(&mut cx.state.request_ids));
@@ -91,6 +93,16 @@ impl Region {
             ("result", Value::Object(result_of_call)),
         ];
         self.shared.log.append("aws", who, fields);
+    }
+
+    /// Logs what befell a call on its way.
+    fn note_fault(&self, who: &Caller, call: &Call, what: &str) {
+        let fields = [
+            ("what", Value::from(what)),
+            ("service", Value::from(call.api.name())),
+            ("action", Value::from(&*call.action)),
+        ];
+        self.shared.log.append("fault", who, fields);
     }
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     let mut xml = Xml::new();
     xml.list("reservationSet", reservations, |xml, (_, instances)| reservation_xml(cx, &instances, xml));
     xml.opt("nextToken", next);
-    cx.notes.push(("instances", count.into()));
+    cx.notes.push(("count", count.into()));
     Ok(xml)
 }
 
@@ -304,6 +304,7 @@ pub(crate) fn terminate(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     if form.flag("DryRun") {
         return Err(AwsError::dry_run());
     }
+    cx.notes.push(("instances", ids.iter().map(|id| serde_json::Value::from(&**id)).collect()));
     let mut changes = Vec::new();
     for id in &ids {
         let before = cx.visible(id)?.state;

@@ -113,7 +113,7 @@ pub(crate) struct Cx<'a> {
     pub state: &'a mut State,
     pub now: Duration,
     pub wall: Timestamp,
-    /// What the log says of this request beside its parameters.
+    /// What the log says of the request's result.
     pub notes: Vec<(&'static str, Value)>,
 }
 

@@ -13,16 +13,16 @@ use super::{Cx, instances, templates};
 pub(crate) fn run(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     let (least, most) = counts(form)?;
     templates::check_user_data(form)?;
+    if let Some(answer) = cx.answered("RunInstances", form)? {
+        cx.notes.push(("repeated", Value::from(true)));
+        return Ok(answer);
+    }
     let none = Form::default();
     let specification = form.get("LaunchTemplate");
     let base = if specification.is_absent() { &none } else { &cx.state.template(specification)?.data.clone() };
     let market = [form, base].map(|form| form.get("InstanceMarketOptions").text("MarketType") == Some("spot"));
     let capacity = if market.contains(&true) { CapacityType::Spot } else { CapacityType::OnDemand };
     let spec = Spec::read(base, form, capacity)?;
-    if let Some(answer) = cx.answered("RunInstances", form)? {
-        cx.notes.push(("repeated", Value::from(true)));
-        return Ok(answer);
-    }
     let ready = cx.check(&spec)?;
     let free = cx.state.network.subnets.get(&ready.subnet_id).map_or(0, super::network::Subnet::free);
     if usize::try_from(free).unwrap_or(usize::MAX) < least {
@@ -33,7 +33,7 @@ pub(crate) fn run(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
         return Err(AwsError::dry_run());
     }
     let ids = cx.launch(&spec, &ready, form.text("ClientToken"), most);
-    cx.notes.push(("launched", ids.iter().map(|id| Value::from(&**id)).collect()));
+    cx.notes.push(("instances", ids.iter().map(|id| Value::from(&**id)).collect()));
     let xml = instances::reservation(cx, &ids);
     cx.remember("RunInstances", form, &xml);
     Ok(xml)
