@@ -168,16 +168,23 @@ fn remove(value: &mut Value, dropped: &Fields, theirs: &Fields, shape: Shape<'_>
             }
             (Some(("k", key)), Value::Array(items)) => {
                 let ListType::Map(keys) = shape.list() else { continue };
-                let Some(at) = items.iter().position(|item| item_key(item, &keys) == key) else { continue };
+                let Some(at) = items.iter().position(|item| text_of(&item_key(item, &keys)) == key) else { continue };
                 match shared {
                     None if inner.get(".").is_some() => drop(items.remove(at)),
                     shared => remove(&mut items[at], inner, shared.unwrap_or(&Fields::default()), shape.item()),
                 }
             }
-            (Some(("v", text)), Value::Array(items)) if shared.is_none() => items.retain(|item| *item != text),
+            (Some(("v", text)), Value::Array(items)) if shared.is_none() => {
+                items.retain(|item| text_of(item) != text);
+            }
             _ => {}
         }
     }
+}
+
+/// A value as managedFields names it: its JSON text.
+fn text_of(value: &Value) -> String {
+    value.to_string()
 }
 
 fn is_hollow(value: &Value) -> bool {
