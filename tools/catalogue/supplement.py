@@ -1,7 +1,7 @@
 """Types that moto lacks but a user may ask for: the only AMD GPUs and Gaudi accelerators on EC2.
 
-Written down from AWS's public instance type pages (July 2026), in the form of DescribeInstanceTypes. The regions are those
-that AWS names; the zones within them are not public, so the first three are taken.
+Written down by hand, in the form of DescribeInstanceTypes, and not yet checked against an answer of AWS's: figures and regions
+may be off. The zones within the regions are an assumption: the first three. At run time EC2's own answer counts.
 """
 
 REGIONS = {

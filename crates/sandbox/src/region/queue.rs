@@ -162,7 +162,9 @@ impl Queues {
 
     /// Whether something became visible since this was last asked.
     pub fn take_arrived(&mut self) -> bool {
-        self.by_name.values_mut().fold(false, |any, queue| std::mem::take(&mut queue.arrived) || any)
+        // Every queue's mark is taken, also after one was found.
+        let marks = self.by_name.values_mut().map(|queue| std::mem::take(&mut queue.arrived));
+        marks.filter(|arrived| *arrived).count() > 0
     }
 }
 
