@@ -182,7 +182,7 @@ async fn a_fleet_launches_once_per_token_and_its_instance_lives_and_dies() {
     assert_eq!(region.instances().len(), 1);
     ec2.delete_launch_template().launch_template_name(&name).send().await.unwrap();
     let without_template = request.clone().send().await.unwrap();
-    assert_eq!(without_template.instances()[0].instance_ids(), [id.clone()]);
+    assert_eq!(without_template.instances()[0].instance_ids(), std::slice::from_ref(&id));
     let other = request.context("something else").send().await.unwrap_err();
     assert_eq!(other.code(), Some("IdempotentParameterMismatch"));
 
