@@ -26,7 +26,9 @@ pub fn answer(server: &ApiServer, parts: &Parts) -> Result<Reply> {
     let body = match path {
         "/healthz" | "/livez" | "/readyz" => return Ok(Reply::Text("ok")),
         "/version" => version(),
-        "/api" | "/apis" if aggregated => all_in_one(&state, path == "/api"),
+        "/api" | "/apis" if aggregated => {
+            return Ok(Reply::Discovery(Bytes::from(all_in_one(&state, path == "/api").to_string())));
+        }
         "/api" => json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}),
         "/apis" => {
             json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&state).iter().map(|(g, v)| group(g, v)).collect::<Vec<_>>()})

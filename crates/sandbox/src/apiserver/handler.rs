@@ -23,6 +23,8 @@ use std::sync::Arc;
 pub enum Reply {
     /// JSON at once, with `Warning` headers.
     Json(u16, Bytes, Vec<String>),
+    /// Aggregated discovery, which clients know by its content type alone.
+    Discovery(Bytes),
     /// Text.
     Text(&'static str),
     /// A watch.

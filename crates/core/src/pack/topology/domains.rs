@@ -35,10 +35,11 @@ pub(crate) struct Domains<'c, 'a> {
 
 impl<'c, 'a> Domains<'c, 'a> {
     pub fn new(context: &'c Context<'a>) -> Self {
-        let values = [0, 1].map(|key| universe(context, key));
         let groups = &context.topology.groups;
         let wide: Vec<&Group> = groups.iter().filter(|group| !group.by_node()).collect();
         let asked = [0, 1].map(|key| wide.iter().any(|group| group.key == KEYS[key]));
+        // Reading every type's values is a good part of a small solve: only what a rule asks for.
+        let values = [0, 1].map(|key| if asked[key] { universe(context, key) } else { Vec::new() });
         let sized = || groups.iter().map(|group| vec![0; values[key_of(group)].len()]).collect();
         let mut domains = Self { context, places: vec![], counts: sized(), stating: sized(), eligible: vec![], values };
         if !wide.is_empty() {
