@@ -1,0 +1,108 @@
+//! Workloads for the benches: the shared files where they are, and generated ones of the same kinds from a seed.
+
+use std::io::Read;
+use std::path::Path;
+
+use dovetail_core::Problem;
+use serde_json::{Value, json};
+
+/// The shared workload of that name as JSON; `None`, with a message, where the folder is not there.
+pub fn shared(name: &str) -> Option<Vec<u8>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../../shared/workloads/{name}.json.gz"));
+    let Ok(bytes) = std::fs::read(&path) else {
+        eprintln!("skipped: {} is not there", path.display());
+        return None;
+    };
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).ok()?;
+    Some(plain)
+}
+
+/// What the generated pods look like.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// A few shapes without rules.
+    Shapes,
+    /// Services spread over zones, some bound to an architecture or to on-demand.
+    Services,
+    /// Apps of which a host takes one pod each.
+    Apart,
+}
+
+/// Splitmix64: the same numbers from the same seed, everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+/// So many pods of a kind on a catalogue of 8 sizes in 30 families, two architectures, three zones, two ways to buy.
+pub fn generated(kind: Kind, pods: usize, seed: u64) -> Problem {
+    let mut random = Random(seed);
+    let types: Vec<Value> = (0..30)
+        .flat_map(|family| (0..8).map(move |size| (family, size)))
+        .map(|(family, size)| machine(&mut random, family, size))
+        .collect();
+    let pods: Vec<Value> = (0..pods).map(|at| pod(&mut random, kind, at)).collect();
+    let problem = json!({"name": format!("{kind:?}-{}", pods.len()), "nodePools": [{"name": "default"}], "instanceTypes": types, "pods": pods});
+    serde_json::from_value(problem).unwrap_or_default()
+}
+
+fn machine(random: &mut Random, family: u64, size: u32) -> Value {
+    let (cpu, ratio) = (2u64 << size, [2, 4, 8][(family % 3) as usize]);
+    let arch = ["amd64", "arm64"][(family / 3 % 2) as usize];
+    let price = cpu as f64 * (0.02 + 0.005 * ratio as f64) * (0.85 + 0.01 * random.below(30) as f64);
+    let mut offerings = Vec::new();
+    for zone in ["zone-a", "zone-b", "zone-c"] {
+        let spot = price * (0.3 + 0.01 * random.below(20) as f64);
+        for (kind, price) in [("on-demand", price), ("spot", spot)] {
+            offerings.push(json!({"zone": zone, "capacityType": kind, "price": price, "available": true}));
+        }
+    }
+    let name = format!("f{family:02}.{cpu}");
+    json!({
+        "name": name, "capacity": {"cpu": cpu.to_string(), "memory": format!("{}Mi", cpu * ratio * 950), "pods": (cpu * 8).to_string()},
+        "overhead": {"kubeReserved": {"cpu": "80m", "memory": "600Mi"}, "evictionThreshold": {"memory": "100Mi"}},
+        "requirements": [
+            {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": [format!("f{family:02}")]},
+            {"key": "kubernetes.io/arch", "operator": "In", "values": [arch]},
+            {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [name]},
+        ],
+        "offerings": offerings,
+    })
+}
+
+fn pod(random: &mut Random, kind: Kind, at: usize) -> Value {
+    let app = format!("app-{}", at / 25);
+    let cpu = [100, 250, 500, 1000, 1500][random.below(5) as usize];
+    let memory = [128, 512, 2048, 4096][random.below(4) as usize];
+    let mut pod = json!({"name": format!("p{at:06}"), "uid": format!("u{at:06}"), "labels": {"app": app},
+        "requests": {"cpu": format!("{cpu}m"), "memory": format!("{memory}Mi")}});
+    let selector = json!({"matchLabels": {"app": app}});
+    match kind {
+        Kind::Shapes => {}
+        Kind::Services => {
+            if !(at / 25).is_multiple_of(3) {
+                pod["topologySpreadConstraints"] = json!([{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
+                    "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]);
+            }
+            match at / 25 % 5 {
+                0 => pod["nodeSelector"] = json!({"kubernetes.io/arch": "arm64"}),
+                1 => pod["nodeSelector"] = json!({"karpenter.sh/capacity-type": "on-demand"}),
+                _ => {}
+            }
+        }
+        Kind::Apart => {
+            pod["requests"] = json!({"cpu": "1", "memory": "2Gi"});
+            pod["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}]}});
+        }
+    }
+    pod
+}
