@@ -220,7 +220,7 @@ impl Handler<Attach> for ClusterWatcher {
             leader.pools.do_send(PoolChanged { name: pool.name_any(), pool: Some(pool.clone()) });
         }
         for node in self.nodes.values() {
-            leader.nodes.do_send(NodeChanged(node.clone()));
+            leader.nodes.iter().for_each(|to| to.do_send(NodeChanged(node.clone())));
         }
         for entry in now.claims.values().filter(|entry| !entry.is_planned()) {
             leader.claims.iter().for_each(|to| to.do_send(ClaimChanged(entry.claim.clone())));
@@ -291,13 +291,15 @@ impl ClusterWatcher {
         }
         self.state.apply_node(&node);
         self.nodes.insert(node.name_any(), node.clone());
-        self.tell(|leader| leader.nodes.do_send(NodeChanged(node.clone())));
+        self.tell(|leader| leader.nodes.iter().for_each(|to| to.do_send(NodeChanged(node.clone()))));
     }
 
     fn node_gone(&mut self, name: &str, uid: Option<&str>) {
         self.state.delete_node(name, uid);
         if !self.state.snapshot().nodes.contains_key(name) && self.nodes.remove(name).is_some() {
-            self.tell(|leader| leader.nodes_gone.do_send(NodeGone { name: name.to_owned() }));
+            self.tell(|leader| {
+                leader.nodes_gone.iter().for_each(|to| to.do_send(NodeGone { name: name.to_owned() }));
+            });
             self.world_changed();
         }
     }

@@ -1,6 +1,7 @@
 //! The life of a pod from pending to bound, one actor a file, in the order in which data flows:
 //! [`pod_watcher`], [`cluster_watcher`], [`catalogue`], [`batcher`], [`packer`], [`launcher`], [`registrar`]; around them
-//! [`node_class`], [`recorder`], [`leader`], [`control_plane`]. Who sends to whom is in [`wiring`].
+//! [`node_class`], [`recorder`], [`leader`], [`control_plane`]; and its way back: [`interruption`], [`disruptor`], [`janitor`],
+//! [`terminator`]. Who sends to whom is in [`wiring`].
 
 pub mod batcher;
 pub mod catalogue;
@@ -9,6 +10,11 @@ pub mod launcher;
 pub mod packer;
 pub mod pod_watcher;
 pub mod registrar;
+
+pub mod disruptor;
+pub mod interruption;
+pub mod janitor;
+pub mod terminator;
 
 pub mod node_class;
 pub mod recorder;

@@ -5,8 +5,8 @@
 //! | `pod_watcher` | `PodSeen` | `cluster_watcher` |
 //! | `pod_watcher` | `PodPending` | `batcher` |
 //! | `pod_watcher` | `PodBound`, `PodGone` | `batcher`, `registrar` |
-//! | `cluster_watcher` | `ClaimChanged`, `ClaimGone` | `launcher`, `registrar` |
-//! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar` |
+//! | `cluster_watcher` | `ClaimChanged`, `ClaimGone` | `launcher`, `registrar`, `terminator` |
+//! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged` | `node_class` |
 //! | `cluster_watcher`, `catalogue` | `WorldChanged` | `packer` |
 //! | `batcher` | `Batch` | `packer` |
@@ -18,12 +18,15 @@
 //! | `launcher`, `registrar` | `PackNow` | `packer` |
 //! | `launcher`, `registrar`, `node_class` | `Wrote` | `cluster_watcher` |
 //! | `packer`, `launcher`, `registrar` | `Record` | `recorder` |
+//! | `interruption` | `Interrupted` | `terminator` |
+//! | `interruption`, `terminator` | `PackNow` | `packer` |
+//! | `interruption`, `terminator` | `MarkLeaving` | `cluster_watcher` |
+//! | `disruptor`, `janitor` | `Remove` | `terminator` |
 //! | `leader` | `Elected`, `Deposed` | `control_plane` |
 //! | `control_plane` | `Attach`, `AttachPods`, `CatalogueAttach`, `Detach`, `Forget` | the watchers, `catalogue` |
 //!
-//! To come with the issue on deprovisioning: `interruption` (`Interrupted` to `terminator`, `PackNow` to `packer`),
-//! `disruptor` (`Replace` to `launcher`, `Remove` to `terminator`), `terminator` (hears deletions), `janitor`; with the
-//! issue on old APIs: `translator`.
+//! To come with the issue on consolidation: `Replace` from `disruptor` to `launcher`; with the issue on old APIs:
+//! `translator`.
 
 use std::sync::Arc;
 
@@ -36,6 +39,9 @@ use crate::calls::Calls;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
+use crate::disruptor::{Disruptor, DisruptorLinks};
+use crate::interruption::{Interruption, InterruptionLinks};
+use crate::janitor::{Janitor, JanitorLinks};
 use crate::launcher::{Launcher, LauncherLinks};
 use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget, Observe};
 use crate::node_class::NodeClassActor;
@@ -45,6 +51,7 @@ use crate::recorder::Recorder;
 use crate::registrar::{Registrar, RegistrarLinks};
 use crate::solver::Solver;
 use crate::tenure::Tenure;
+use crate::terminator::{Terminator, TerminatorLinks};
 
 /// Messages that a mailbox takes before a sender has to wait. Senders here never wait (`do_send`): what an actor does
 /// when too much comes is said in its own file.
@@ -87,6 +94,14 @@ pub struct Leading {
     pub registrar: Addr<Registrar>,
     /// See its module.
     pub node_class: Addr<NodeClassActor>,
+    /// See its module.
+    pub terminator: Addr<Terminator>,
+    /// See its module.
+    pub interruption: Addr<Interruption>,
+    /// See its module.
+    pub disruptor: Addr<Disruptor>,
+    /// See its module.
+    pub janitor: Addr<Janitor>,
 }
 
 fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A) -> Addr<A> {
@@ -137,7 +152,42 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         cloud: means.cloud.clone(),
         calls: calls("registrar"),
     };
+    let terminator = begin(|_| {
+        let links = TerminatorLinks {
+            cluster: warm.cluster_watcher.clone(),
+            packer: packer.clone(),
+            recorder: warm.recorder.clone(),
+            cloud: means.cloud.clone(),
+            calls: calls("terminator"),
+        };
+        Terminator::new(desk, links)
+    });
+    let interruption = InterruptionLinks {
+        cluster: warm.cluster_watcher.clone(),
+        packer: packer.clone(),
+        terminator: terminator.clone(),
+        recorder: warm.recorder.clone(),
+        cloud: means.cloud.clone(),
+    };
+    let disruptor = DisruptorLinks {
+        cluster: warm.cluster_watcher.clone(),
+        catalogue: warm.catalogue.clone(),
+        terminator: terminator.clone(),
+        recorder: warm.recorder.clone(),
+        calls: calls("disruptor"),
+    };
+    let janitor = JanitorLinks {
+        cluster: warm.cluster_watcher.clone(),
+        terminator: terminator.clone(),
+        recorder: warm.recorder.clone(),
+        cloud: means.cloud.clone(),
+        calls: calls("janitor"),
+    };
     let leading = Leading {
+        interruption: begin(|_| Interruption::new(desk, interruption)),
+        disruptor: begin(|_| Disruptor::new(desk, disruptor)),
+        janitor: begin(|_| Janitor::new(desk, janitor)),
+        terminator,
         batcher: begin(|_| Batcher::new(desk, packer.clone().recipient())),
         launcher: launcher_ctx.run(Launcher::new(desk, launcher)),
         registrar: registrar_ctx.run(Registrar::new(desk, registrar)),
@@ -151,13 +201,13 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
 }
 
 fn attach(warm: &Warm, leading: &Leading) {
-    let Leading { batcher, packer, launcher, registrar, node_class } = leading.clone();
+    let Leading { batcher, packer, launcher, registrar, node_class, terminator, .. } = leading.clone();
     warm.catalogue.do_send(CatalogueAttach(packer.clone().recipient()));
     warm.cluster_watcher.do_send(Attach {
-        claims: vec![launcher.clone().recipient(), registrar.clone().recipient()],
-        claims_gone: vec![launcher.recipient(), registrar.clone().recipient()],
-        nodes: registrar.clone().recipient(),
-        nodes_gone: registrar.clone().recipient(),
+        claims: vec![launcher.clone().recipient(), registrar.clone().recipient(), terminator.clone().recipient()],
+        claims_gone: vec![launcher.recipient(), registrar.clone().recipient(), terminator.clone().recipient()],
+        nodes: vec![registrar.clone().recipient(), terminator.clone().recipient()],
+        nodes_gone: vec![registrar.clone().recipient(), terminator.recipient()],
         pools: node_class.clone().recipient(),
         classes: node_class.recipient(),
         world: packer.recipient(),
@@ -198,6 +248,10 @@ impl Leading {
             ("launcher", self.launcher.clone().recipient()),
             ("registrar", self.registrar.clone().recipient()),
             ("node_class", self.node_class.clone().recipient()),
+            ("terminator", self.terminator.clone().recipient()),
+            ("interruption", self.interruption.clone().recipient()),
+            ("disruptor", self.disruptor.clone().recipient()),
+            ("janitor", self.janitor.clone().recipient()),
         ]
     }
 }

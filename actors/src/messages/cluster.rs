@@ -57,7 +57,7 @@ impl Message for TakeSnapshot {
     type Result = Option<Snapshot>;
 }
 
-/// A claim is there or has changed. Fact, to `launcher` and `registrar`.
+/// A claim is there or has changed. Fact, to `launcher`, `registrar` and `terminator`.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct ClaimChanged(pub Arc<NodeClaim>);
@@ -70,12 +70,12 @@ pub struct ClaimGone {
     pub name: String,
 }
 
-/// A Node is there or has changed. Fact, to `registrar`.
+/// A Node is there or has changed. Fact, to `registrar` and `terminator`.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct NodeChanged(pub Arc<Node>);
 
-/// A Node is gone. Fact, to `registrar`.
+/// A Node is gone. Fact, to `registrar` and `terminator`.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct NodeGone {
@@ -112,9 +112,9 @@ pub struct Attach {
     /// Who hears of claims that are gone.
     pub claims_gone: Vec<Recipient<ClaimGone>>,
     /// Who hears of Nodes.
-    pub nodes: Recipient<NodeChanged>,
+    pub nodes: Vec<Recipient<NodeChanged>>,
     /// Who hears of Nodes that are gone.
-    pub nodes_gone: Recipient<NodeGone>,
+    pub nodes_gone: Vec<Recipient<NodeGone>>,
     /// Who hears of pools.
     pub pools: Recipient<PoolChanged>,
     /// Who hears of classes.

@@ -8,6 +8,7 @@ mod launch;
 mod leadership;
 mod packing;
 mod pods;
+mod removal;
 mod trace;
 
 pub use catalogue::{CatalogueAttach, InstanceTypesFor, Refused};
@@ -20,6 +21,7 @@ pub use launch::{Launch, LaunchOrder};
 pub use leadership::{Deposed, Elected, Release};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};
 pub use pods::{AttachPods, PodBound, PodGone, PodPending};
+pub use removal::{ClaimRef, Interrupted, MarkLeaving, Remove};
 pub use trace::TraceContext;
 
 use actix::Message;

@@ -2,8 +2,11 @@
 
 pub mod clock;
 pub mod cluster_state;
+pub mod collection;
+pub mod disruption;
 pub mod faults;
 pub mod instance_type;
+pub mod interruption;
 pub mod labels;
 pub mod lease;
 pub mod lifecycle;
@@ -13,6 +16,7 @@ pub mod problem;
 pub mod quantity;
 pub mod requirements;
 pub mod resources;
+pub mod termination;
 pub mod window;
 
 pub use instance_type::{InstanceType, Offering, Overhead};

@@ -1,0 +1,60 @@
+//! What leads to the end of nodes: from `disruptor`, `interruption` and `janitor` to `terminator`.
+
+use actix::Message;
+use dovetail_core::disruption::Reason;
+use dovetail_core::interruption::Kind;
+use jiff::Timestamp;
+
+use super::{Term, TraceContext};
+
+/// Delete these claims: what follows (drain, instance, finalizers) follows from the deletion. Order.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Remove {
+    /// The leader's term.
+    pub term: Term,
+    /// Which; one of the name with another uid is another and stays.
+    pub claims: Vec<ClaimRef>,
+    /// Why.
+    pub reason: Reason,
+    /// Trace of the decision.
+    pub trace: TraceContext,
+}
+
+/// One claim and no other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClaimRef {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+}
+
+/// The cloud takes an instance away. Fact.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Interrupted {
+    /// The leader's term.
+    pub term: Term,
+    /// `i-…`.
+    pub instance: String,
+    /// What was announced.
+    pub kind: Kind,
+    /// When the instance ends, where that is known.
+    pub deadline: Option<Timestamp>,
+    /// Trace that starts with the announcement.
+    pub trace: TraceContext,
+}
+
+/// These claims' nodes are about to go: their pods need a place elsewhere and nothing new is planned on them. Order, to
+/// `cluster_watcher`, before anything is written.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct MarkLeaving {
+    /// The leader's term.
+    pub term: Term,
+    /// Names.
+    pub claims: Vec<String>,
+    /// Whether they are, or are not after all.
+    pub leaving: bool,
+}
