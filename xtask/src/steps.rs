@@ -11,7 +11,24 @@ pub fn test() -> Result<(), String> {
     run("checkers can fail", "python3", &["tests/plan/mutations.py"])?;
     run("audit can fail", "python3", &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"])?;
     clippy()?;
-    cargo("tests", &["test", "--release", "--workspace", "--no-fail-fast"])
+    cargo("tests", &["test", "--release", "--workspace", "--no-fail-fast"])?;
+    nothing_compiled_twice()
+}
+
+/// The README's `cargo run` has to use what the tests have built: one feature more on either side and the SDKs, minutes
+/// of work, are compiled a second time.
+fn nothing_compiled_twice() -> Result<(), String> {
+    println!("== one build: cargo build --release");
+    let built = Command::new(cargo_program()).args(["build", "--release"]).current_dir(root()).output();
+    let built = built.map_err(|why| format!("one build: cargo cannot be started: {why}"))?;
+    let said = String::from_utf8_lossy(&built.stderr);
+    let again: Vec<&str> = said.lines().map(str::trim).filter(|line| line.starts_with("Compiling")).collect();
+    if built.status.success() && again.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "one build: `cargo build` after `cargo test` compiled anew (equalise the features in Cargo.toml):\n{said}"
+    ))
 }
 
 /// Format and clippy.
@@ -35,9 +52,12 @@ fn clippy() -> Result<(), String> {
 }
 
 fn cargo(what: &str, args: &[&str]) -> Result<(), String> {
-    // Cargo tells its subcommands which cargo runs them.
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    run(what, &cargo, args)
+    run(what, &cargo_program(), args)
+}
+
+/// Cargo tells its subcommands which cargo runs them.
+fn cargo_program() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
 fn run(what: &str, program: &str, args: &[&str]) -> Result<(), String> {
