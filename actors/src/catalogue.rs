@@ -152,7 +152,7 @@ impl Handler<Observe> for Catalogue {
 impl Catalogue {
     fn world_changed(&self) {
         if let Some(leader) = &self.leader {
-            leader.do_send(WorldChanged);
+            leader.do_send(WorldChanged::Room);
         }
     }
 

@@ -1,6 +1,6 @@
-//! Keeps the cluster state on every replica: watches Nodes, NodeClaims, NodePools, EC2NodeClasses and DaemonSets, hears
-//! of Pods from `pod_watcher` and of our own writes from whoever made them, hands out snapshots, and tells the leader's
-//! actors what has changed.
+//! Keeps the cluster state on every replica: watches Nodes, NodeClaims, NodePools, EC2NodeClasses, DaemonSets and
+//! PodDisruptionBudgets, hears of Pods from `pod_watcher` and of our own writes from whoever made them, hands out
+//! snapshots, and tells the leader's actors what has changed and that nodes have begun to leave.
 //!
 //! At the mailbox's bound: nothing here waits, so the mailbox is empty whenever the replica is idle; facts are never
 //! dropped.
@@ -15,14 +15,15 @@ use dovetail_core::cluster_state::{ClusterState, Kind, Snapshot};
 use dovetail_core::lifecycle::{self, Stage};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::{Api, Client, ResourceExt};
 use kube_runtime::watcher::Event;
 use serde_json::json;
 
 use crate::desk::Desk;
 use crate::messages::{
-    Attach, ClaimChanged, ClaimGone, ClassChanged, Detach, Forget, NodeChanged, NodeGone, Observe, Plan, PodSeen,
-    PoolChanged, TakeSnapshot, WorldChanged, Wrote,
+    Attach, ClaimChanged, ClaimGone, ClassChanged, Detach, Forget, MarkLeaving, NodeChanged, NodeGone, Observe, Plan,
+    PodSeen, PoolChanged, TakeSnapshot, WorldChanged, Wrote,
 };
 use crate::story::Story;
 use crate::watch::watch;
@@ -36,13 +37,15 @@ pub struct ClusterWatcher {
     nodes: BTreeMap<String, Arc<Node>>,
     leader: Option<Attach>,
     synced: bool,
+    /// Departures that the leader has been told of.
+    told: u64,
 }
 
 impl ClusterWatcher {
     /// A watcher that knows nothing yet.
     pub fn new(desk: &Desk, client: Client) -> Self {
         let desk = desk.of("cluster_watcher");
-        Self { desk, client, state: ClusterState::new(), nodes: BTreeMap::new(), leader: None, synced: false }
+        Self { desk, client, state: ClusterState::new(), nodes: BTreeMap::new(), leader: None, synced: false, told: 0 }
     }
 }
 
@@ -64,7 +67,8 @@ impl Actor for ClusterWatcher {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         watches!(self, ctx, Node => "nodes", NodeClaim => "nodeclaims", NodePool => "nodepools",
-            EC2NodeClass => "ec2nodeclasses", DaemonSet => "daemonsets");
+            EC2NodeClass => "ec2nodeclasses", DaemonSet => "daemonsets",
+            PodDisruptionBudget => "poddisruptionbudgets");
     }
 }
 
@@ -163,6 +167,28 @@ impl Handler<Seen<DaemonSet>> for ClusterWatcher {
     }
 }
 
+impl Handler<Seen<PodDisruptionBudget>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<PodDisruptionBudget>, _: &mut Self::Context) {
+        match event {
+            Event::Init => self.state.list_begins(Kind::PodDisruptionBudget),
+            Event::InitApply(budget) | Event::Apply(budget) => self.state.apply_budget(budget),
+            Event::Delete(budget) => self.state.delete_budget(&budget),
+            Event::InitDone => self.listed(Kind::PodDisruptionBudget),
+        }
+    }
+}
+
+impl Handler<MarkLeaving> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, mark: MarkLeaving, _: &mut Self::Context) {
+        self.state.mark_leaving(mark.claims.iter().map(String::as_str), mark.leaving);
+        self.tell_departures();
+    }
+}
+
 impl Handler<Wrote> for ClusterWatcher {
     type Result = ();
 
@@ -225,6 +251,10 @@ impl Handler<Attach> for ClusterWatcher {
         for entry in now.claims.values().filter(|entry| !entry.is_planned()) {
             leader.claims.iter().for_each(|to| to.do_send(ClaimChanged(entry.claim.clone())));
         }
+        if !now.leaving.is_empty() {
+            leader.world.do_send(WorldChanged::Leaving);
+        }
+        self.told = self.state.departures();
         self.leader = Some(leader);
     }
 }
@@ -245,6 +275,7 @@ impl Handler<Observe> for ClusterWatcher {
         MessageResult(json!({
             "synced": self.synced, "pods": now.pods.len(), "nodes": now.nodes.len(), "nodeClaims": now.claims.len(),
             "nodePools": now.pools.len(), "nodeClasses": now.classes.len(), "expected": now.nominations.len(),
+            "leaving": now.leaving.nodes.len(),
         }))
     }
 }
@@ -262,7 +293,15 @@ impl ClusterWatcher {
     }
 
     fn world_changed(&self) {
-        self.tell(|leader| leader.world.do_send(WorldChanged));
+        self.tell(|leader| leader.world.do_send(WorldChanged::Room));
+    }
+
+    /// Nodes that have begun to leave are told of, whatever has made them.
+    fn tell_departures(&mut self) {
+        if self.told != self.state.departures() {
+            self.told = self.state.departures();
+            self.tell(|leader| leader.world.do_send(WorldChanged::Leaving));
+        }
     }
 
     fn listed(&mut self, kind: Kind) {
@@ -292,6 +331,7 @@ impl ClusterWatcher {
         self.state.apply_node(&node);
         self.nodes.insert(node.name_any(), node.clone());
         self.tell(|leader| leader.nodes.iter().for_each(|to| to.do_send(NodeChanged(node.clone()))));
+        self.tell_departures();
     }
 
     fn node_gone(&mut self, name: &str, uid: Option<&str>) {
@@ -322,6 +362,7 @@ impl ClusterWatcher {
         if lifecycle::is_leaving(&claim) {
             self.world_changed();
         }
+        self.tell_departures();
     }
 
     fn claim_gone(&mut self, name: &str, uid: Option<&str>) {

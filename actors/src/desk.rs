@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_core::clock::Clock;
+use dovetail_core::cluster_state::Moment;
 
 use crate::journal::{Entry, Journal};
 use crate::messages::{Term, TraceContext};
@@ -62,6 +63,11 @@ impl Desk {
     /// Wall time.
     pub fn wall(&self) -> jiff::Timestamp {
         self.clock.wall()
+    }
+
+    /// This moment on both clocks.
+    pub fn moment(&self) -> Moment {
+        Moment { monotonic: self.now(), wall: self.wall() }
     }
 
     /// Randomness that depends on the replica's seed, the actor, the term and the purpose, and on nothing else.

@@ -1,7 +1,8 @@
 //! Decides which nodes to launch: takes a snapshot and the catalogue, has the solver compute, plans claims and hands
 //! them to the launcher. One packing at a time, off the mailbox; what is asked for meanwhile is merged into the next.
 //! The cluster state hears of a plan before anything is created and before the next snapshot is taken: nothing is
-//! planned twice.
+//! planned twice. Pods on nodes that are leaving are packed with those that wait, without a window, and their places
+//! kept until they have gone.
 //!
 //! At the mailbox's bound: requests merge, so that at most one waits however many come.
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use dovetail_core::Pod;
 use dovetail_core::cluster_state::{Planning, PlanningInput, Snapshot, Target};
 use dovetail_core::pack::{Options, Packing};
 use kube::ResourceExt;
@@ -68,6 +70,8 @@ pub struct Packer {
     /// Pods left over by the last packing, and what was said of each.
     left_over: BTreeMap<String, String>,
     skipped: BTreeMap<String, String>,
+    /// Whether nodes were leaving when it was last looked.
+    leaving: bool,
     packings: u64,
 }
 
@@ -115,6 +119,7 @@ impl Packer {
             handled: BTreeSet::new(),
             left_over: BTreeMap::new(),
             skipped: BTreeMap::new(),
+            leaving: false,
             packings: 0,
         }
     }
@@ -126,7 +131,7 @@ impl Actor for Packer {
     fn started(&mut self, ctx: &mut Self::Context) {
         self.desk.tell(Story::Waiting {});
         ctx.run_interval(LOOK, |packer, ctx| {
-            if !packer.handled.is_empty() {
+            if !packer.handled.is_empty() || packer.leaving {
                 packer.look_again(ctx);
             }
         });
@@ -159,8 +164,8 @@ impl Handler<PackNow> for Packer {
 impl Handler<WorldChanged> for Packer {
     type Result = ();
 
-    fn handle(&mut self, _: WorldChanged, ctx: &mut Self::Context) {
-        if self.left_over.is_empty() || self.settling {
+    fn handle(&mut self, what: WorldChanged, ctx: &mut Self::Context) {
+        if (what == WorldChanged::Room && self.left_over.is_empty()) || self.settling {
             return;
         }
         self.settling = true;
@@ -220,12 +225,13 @@ impl Packer {
         let Solved { snapshot, planning, packing } = solved;
         let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable);
         self.handled.retain(waiting);
-        self.tell_batch(&planning, &request);
-        self.tell_skipped(&planning, &request);
+        self.leaving = !snapshot.leaving.is_empty();
         if planning.problem.pods.is_empty() {
             self.left_over.clear();
             return;
         }
+        self.tell_batch(&planning, &request);
+        self.tell_skipped(&planning, &request);
         self.packings += 1;
         let traceparent = request.trace.child(&mut self.rng).to_string();
         let plans = Plans { snapshot: &snapshot, planning: &planning, term: self.desk.term };
@@ -242,16 +248,20 @@ impl Packer {
             expected.push((plans.uids(pods), plan::target(&planning.existing[*node])));
         }
         self.tell_packing(&planning, &packing, &request);
-        self.tell_nominations(&planning, &packing, &orders);
+        self.tell_nominations(&plans, &packing, &orders);
         // The order of these sends is what keeps a pod from being planned twice: see the module.
         for (pods, target) in &expected {
-            self.links.registrar.do_send(Planned { target: target.clone(), pods: pods.clone(), trace: request.trace });
+            // Of those that move, the successors are bound one day, and they are others.
+            let pods: Vec<_> = pods.iter().filter(|uid| !snapshot.is_bound(uid)).cloned().collect();
+            if !pods.is_empty() {
+                self.links.registrar.do_send(Planned { target: target.clone(), pods, trace: request.trace });
+            }
         }
         self.links.cluster.do_send(Plan { term: self.desk.term, claims: planned, expected });
         if !orders.is_empty() {
             self.links.launcher.do_send(Launch { term: self.desk.term, orders, trace: request.trace });
         }
-        self.tell_left_over(&planning, &packing, &request);
+        self.tell_left_over(&plans, &packing, &request);
     }
 
     fn tell_batch(&self, planning: &Planning, request: &Request) {
@@ -298,10 +308,12 @@ impl Packer {
         }
     }
 
-    fn tell_nominations(&self, planning: &Planning, packing: &Packing, orders: &[crate::messages::LaunchOrder]) {
+    fn tell_nominations(&self, plans: &Plans<'_>, packing: &Packing, orders: &[crate::messages::LaunchOrder]) {
+        let planning = plans.planning;
         let nominate = |pods: &[usize], on: String| {
             for pod in pods.iter().map(|pod| &planning.problem.pods[*pod]) {
-                let message = format!("Pod should schedule on: {on}");
+                let who = if plans.snapshot.is_bound(&pod.uid) { "Its successor" } else { "Pod" };
+                let message = format!("{who} should schedule on: {on}");
                 self.links.recorder.do_send(Record::normal(object::pod(pod), "Nominated", message));
             }
         };
@@ -315,22 +327,29 @@ impl Packer {
         }
     }
 
-    fn tell_left_over(&mut self, planning: &Planning, packing: &Packing, request: &Request) {
+    fn tell_left_over(&mut self, plans: &Plans<'_>, packing: &Packing, request: &Request) {
+        let planning = plans.planning;
         let mut left_over = BTreeMap::new();
         for (pod, reason) in &packing.unscheduled {
             let pod = &planning.problem.pods[*pod];
             let error = reason.to_string();
             if self.left_over.get(&pod.uid) != Some(&error) {
-                let story =
-                    Story::Unschedulable { pod: format!("{}/{}", pod.namespace, pod.name), error: error.clone() };
-                self.desk.tell_in(story, request.trace);
-                let message = format!("Failed to schedule pod, {error}");
-                let event = Record::warning(object::pod(pod), "FailedScheduling", message).quiet_for(FAILED_QUIET);
-                self.links.recorder.do_send(event);
+                self.tell_unplaced(pod, &error, plans.snapshot.is_bound(&pod.uid), request.trace);
             }
             left_over.insert(pod.uid.clone(), error);
         }
         self.left_over = left_over;
+    }
+
+    fn tell_unplaced(&self, pod: &Pod, error: &str, bound: bool, trace: TraceContext) {
+        let (name, error) = (format!("{}/{}", pod.namespace, pod.name), error.to_owned());
+        if bound {
+            return self.desk.tell_in(Story::NoPlace { pod: name, error }, trace);
+        }
+        let message = format!("Failed to schedule pod, {error}");
+        let event = Record::warning(object::pod(pod), "FailedScheduling", message).quiet_for(FAILED_QUIET);
+        self.desk.tell_in(Story::Unschedulable { pod: name, error }, trace);
+        self.links.recorder.do_send(event);
     }
 }
 
@@ -344,12 +363,16 @@ async fn compute(links: PackerLinks, solver: Arc<dyn Solver>, mut input: Plannin
         };
         let in_use = snapshot.classes_in_use();
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+        input.now = desk.moment();
+        if snapshot.to_pack(&input).is_empty() {
+            return Some(Solved { snapshot, planning: Planning::default(), packing: Packing::default() });
+        }
         let Some(types) = links.catalogue.send(InstanceTypesFor { classes }).await.ok()? else {
             tokio::time::sleep(SETTLE).await;
             continue;
         };
         input.instance_types = types;
-        input.now = desk.now();
+        input.now = desk.moment();
         let mut planning = snapshot.planning(&input);
         if planning.unsettled && unsettled < LONGEST_UNSETTLED && !planning.problem.pods.is_empty() {
             unsettled += 1;

@@ -101,6 +101,8 @@ stories! {
     FitsExisting "fits_existing" Info { pods: usize, nodes: Names } => format!("{pods} pod(s) fit on {nodes}");
     /// A pod gets no node.
     Unschedulable "unschedulable" Error { pod: String, error: String } => format!("could not schedule pod {pod}: {error}");
+    /// A pod whose node leaves fits nowhere else.
+    NoPlace "no_place" Error { pod: String, error: String } => format!("no place elsewhere for pod {pod}: {error}");
     /// A pool takes no part.
     PoolSkipped "pool_skipped" Error { node_pool: String, why: String } => format!("nodepool {node_pool} is left out: {why}");
     /// A claim has been created.
@@ -117,6 +119,16 @@ stories! {
     /// The cloud has no such offering now.
     OfferingRefused "offering_refused" Info { instance_type: String, zone: String, capacity_type: String, code: String } =>
         format!("{instance_type} {capacity_type} in {zone} is unavailable for a while: {code}");
+    /// The cloud takes an instance away.
+    Interrupted "interrupted" Info { node_claim: String, node: String, instance: String, kind: String, deadline: String } =>
+        format!("instance {instance} of nodeclaim {node_claim} is taken away ({kind}), it runs until {deadline}");
+    /// The cloud may take an instance away.
+    RebalanceRecommended "rebalance_recommended" Info { node_claim: String, instance: String } => format!("instance {instance} of nodeclaim {node_claim} is at risk of interruption");
+    /// An interrupted node is drained.
+    Retreating "retreating" Info { node_claim: String, node: String, cause: String, pods: usize } =>
+        format!("drains interrupted node {node} with {pods} pod(s) to move: {cause}");
+    /// Messages of the queue that nothing follows from, though something might have; told of once in a while.
+    MessagesIgnored "messages_ignored" Info { reason: String, messages: u64, example: String } => format!("passed over {messages} message(s) of the interruption queue ({reason}), for one: {example}");
     /// A Node has registered.
     Registered "registered" Info { node_claim: String, node: String, provider_id: String } => format!("registered node {node} of nodeclaim {node_claim}");
     /// It came without its guard taint.

@@ -1,10 +1,11 @@
-//! How long pods were missed: from a Ready pod's end until its owner's next pod is Ready.
+//! How long pods were missed: from a Ready pod's eviction, deletion by a drain or loss until its owner's next pod is Ready.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use dovetail_sandbox::log::Entry;
 use serde::Serialize;
+use serde_json::Value;
 
 /// Downtime over a run.
 #[derive(Debug, Default, PartialEq, Serialize)]
@@ -19,65 +20,154 @@ pub struct Downtime {
 /// Reads it off the events (docs/events.md). Gaps of one owner close first in, first out.
 pub fn of(entries: &[Entry], end: Duration) -> Downtime {
     let mut reader = Reader::default();
-    for entry in entries.iter().filter(|entry| entry.kind == "pod") {
-        reader.hear(entry);
+    for (number, entry) in entries.iter().enumerate() {
+        match entry.kind.as_str() {
+            "pod" => reader.hear_of_pod(number, entry),
+            "api" if entry.replica.is_some() => reader.hear_of_write(entry),
+            _ => {}
+        }
     }
     let end = u64::try_from(end.as_micros()).unwrap_or(u64::MAX);
-    let open: u64 = reader.gaps.values().flatten().map(|start| end.saturating_sub(*start)).sum();
-    Downtime { pod_seconds: (reader.closed + open) as f64 / 1e6, evicted: reader.evicted }
+    let open: u64 = reader.gaps.values().flatten().map(|(_, start)| end.saturating_sub(*start)).sum();
+    Downtime { pod_seconds: (reader.closed + open) as f64 / 1e6, evicted: reader.evicted.len() }
 }
 
 #[derive(Default)]
 struct Reader {
+    /// By pod: what its gap is known by, its owner or else itself.
     owners: BTreeMap<String, String>,
-    created: BTreeMap<String, u64>,
+    /// By pod: the number of the event of its creation.
+    created: BTreeMap<String, usize>,
+    /// Pods that were Ready once.
+    came: BTreeSet<String>,
+    /// Those that are missed should they go.
     ready: BTreeSet<String>,
-    gaps: BTreeMap<String, VecDeque<u64>>,
+    /// Pods that a replica has deleted.
+    drained: BTreeSet<String>,
+    /// By owner: the numbers and times of the events that began them.
+    gaps: BTreeMap<String, VecDeque<(usize, u64)>>,
     closed: u64,
-    evicted: usize,
+    evicted: BTreeSet<String>,
+}
+
+fn text(entry: &Entry, name: &str) -> String {
+    entry.field(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 impl Reader {
-    fn hear(&mut self, entry: &Entry) {
-        let text = |name: &str| entry.field(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
-        let uid = text("uid");
-        match text("change").as_str() {
+    fn hear_of_write(&mut self, entry: &Entry) {
+        let done = entry.field("code").and_then(Value::as_u64).is_some_and(|code| code < 300);
+        if done && text(entry, "resource") == "pods" && text(entry, "verb") == "delete" {
+            self.drained.insert(text(entry, "uid"));
+        }
+    }
+
+    fn hear_of_pod(&mut self, number: usize, entry: &Entry) {
+        let uid = text(entry, "uid");
+        match text(entry, "change").as_str() {
             "created" => {
-                self.created.insert(uid.clone(), entry.micros);
-                let owner = text("owner");
-                if !owner.is_empty() {
-                    self.owners.insert(uid, format!("{}/{owner}", text("namespace")));
-                }
+                let (owner, namespace) = (text(entry, "owner"), text(entry, "namespace"));
+                let known_by = if owner.is_empty() { format!("uid {uid}") } else { format!("{namespace}/{owner}") };
+                self.created.insert(uid.clone(), number);
+                self.owners.insert(uid, known_by);
             }
-            "ready" => {
+            // One that is ready again after a silence has not come for another.
+            "ready" if self.came.insert(uid.clone()) => {
                 self.close(&uid, entry.micros);
                 self.ready.insert(uid);
             }
             "evicted" => {
-                self.evicted += 1;
-                self.open(&uid, entry.micros);
+                self.open(&uid, number, entry.micros);
+                self.evicted.insert(uid);
             }
-            "lost" => self.open(&uid, entry.micros),
-            "deleting" | "deleted" | "succeeded" => drop(self.ready.remove(&uid)),
+            "lost" => self.open(&uid, number, entry.micros),
+            "deleting" if self.drained.contains(&uid) => self.open(&uid, number, entry.micros),
+            "deleted" | "succeeded" => drop(self.ready.remove(&uid)),
             _ => {}
         }
     }
 
-    fn open(&mut self, uid: &str, at: u64) {
+    fn open(&mut self, uid: &str, number: usize, at: u64) {
         if self.ready.remove(uid)
             && let Some(owner) = self.owners.get(uid)
         {
-            self.gaps.entry(owner.clone()).or_default().push_back(at);
+            self.gaps.entry(owner.clone()).or_default().push_back((number, at));
         }
     }
 
     fn close(&mut self, uid: &str, at: u64) {
-        let created = self.created.get(uid).copied().unwrap_or(at);
+        let created = self.created.get(uid).copied().unwrap_or_default();
         let Some(gaps) = self.owners.get(uid).and_then(|owner| self.gaps.get_mut(owner)) else { return };
-        if gaps.front().is_some_and(|start| *start <= created)
-            && let Some(start) = gaps.pop_front()
+        if gaps.front().is_some_and(|(number, _)| *number < created)
+            && let Some((_, start)) = gaps.pop_front()
         {
             self.closed += at - start;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(seconds: u64, replica: Option<u32>, kind: &str, fields: Value) -> Entry {
+        let fields = fields.as_object().unwrap().iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        Entry { micros: seconds * 1_000_000, replica, term: None, kind: kind.into(), by: String::new(), fields }
+    }
+
+    fn pod(seconds: u64, change: &str, name: &str) -> Entry {
+        let fields =
+            json!({"change": change, "namespace": "default", "name": name, "uid": name, "owner": "Deployment/web"});
+        event(seconds, None, "pod", fields)
+    }
+
+    fn seconds(entries: &[Entry]) -> f64 {
+        of(entries, Duration::from_secs(100)).pod_seconds
+    }
+
+    #[test]
+    fn a_gap_lasts_from_the_eviction_until_the_next_pod_made_after_it_is_ready() {
+        let run = [
+            pod(0, "created", "a"),
+            pod(1, "ready", "a"),
+            pod(2, "created", "early"),
+            pod(10, "evicted", "a"),
+            pod(10, "deleting", "a"),
+            pod(11, "created", "b"),
+            pod(12, "ready", "early"),
+            pod(40, "ready", "b"),
+        ];
+        assert_eq!(of(&run, Duration::from_secs(100)), Downtime { pod_seconds: 30.0, evicted: 1 });
+        assert_eq!(seconds(&run[..6]), 90.0, "to the end where nobody comes");
+    }
+
+    #[test]
+    fn a_deletion_counts_when_a_drain_made_it_and_not_when_somebody_scaled_down() {
+        let life = [pod(0, "created", "a"), pod(1, "ready", "a")];
+        let deleted = event(9, Some(0), "api", json!({"resource": "pods", "verb": "delete", "uid": "a", "code": 200}));
+        let refused = event(9, Some(0), "api", json!({"resource": "pods", "verb": "delete", "uid": "a", "code": 409}));
+        let with = |write: Option<Entry>| {
+            [life.to_vec(), write.into_iter().collect(), vec![pod(10, "deleting", "a")]].concat()
+        };
+        assert_eq!(
+            (seconds(&with(None)), seconds(&with(Some(refused))), seconds(&with(Some(deleted)))),
+            (0.0, 0.0, 90.0)
+        );
+    }
+
+    #[test]
+    fn what_was_never_ready_or_had_ended_is_not_missed() {
+        let run = [
+            pod(0, "created", "a"),
+            pod(1, "lost", "a"),
+            pod(2, "created", "b"),
+            pod(3, "ready", "b"),
+            pod(4, "succeeded", "b"),
+            pod(5, "lost", "b"),
+        ];
+        assert_eq!(seconds(&run), 0.0);
     }
 }

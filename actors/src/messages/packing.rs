@@ -30,10 +30,15 @@ pub struct PackNow {
     pub trace: TraceContext,
 }
 
-/// A pool, a class, a node or the catalogue has changed: what was left over may fit now. Fact, to `packer`.
-#[derive(Clone, Copy, Debug, Message)]
+/// Packing may come out differently now. Fact, to `packer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
-pub struct WorldChanged;
+pub enum WorldChanged {
+    /// A pool, a class, a node or the catalogue has changed: what was left over may fit now.
+    Room,
+    /// A node has begun to leave: its pods need a place elsewhere.
+    Leaving,
+}
 
 /// Pods are expected somewhere. Fact, from `packer` to `registrar`, which tells when the last of them is bound.
 #[derive(Clone, Debug, Message)]

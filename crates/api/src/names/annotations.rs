@@ -70,6 +70,9 @@ pub const TERM: &str = "dovetail.dev/term";
 pub const LAUNCH_TOKEN: &str = "dovetail.dev/launch-token";
 /// NodeClaim: W3C trace context of the batch that it came from.
 pub const TRACEPARENT: &str = "dovetail.dev/traceparent";
+/// NodeClaim: the cloud takes its instance: what was announced and until when the instance lives, the kind's label and RFC
+/// 3339 with a space between, as `spot_interrupted 2026-03-02T10:17:00Z`.
+pub const INTERRUPTION: &str = "dovetail.dev/interruption";
 /// NodePool: `cost` or `fewest-nodes`.
 pub const PACKING_POLICY: &str = "dovetail.dev/packing-policy";
 /// An operator's release of the collection brake.

@@ -7,7 +7,6 @@ use dovetail_api::names::{labels, taints};
 use k8s_openapi::api::core::v1::Taint;
 
 use super::{ClaimEntry, NodeEntry, Snapshot};
-use crate::lifecycle;
 use crate::lifecycle::claim::{from_quantities, read};
 use crate::requirements::Operator;
 use crate::resources::{NODES, Resources};
@@ -80,8 +79,8 @@ impl Snapshot {
         let mut all = Vec::with_capacity(self.nodes.len() + self.claims.len());
         for node in self.nodes.values() {
             match by_provider.remove(node.provider_id.as_str()).filter(|_| !node.provider_id.is_empty()) {
-                Some(claim) => all.push(both(node, claim)),
-                None if counts_alone(node) => all.push(node_alone(node)),
+                Some(claim) => all.push(self.both(node, claim)),
+                None if counts_alone(node) => all.push(self.node_alone(node)),
                 None => {}
             }
         }
@@ -89,8 +88,66 @@ impl Snapshot {
             let provider_id = entry.claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
             provider_id.is_empty() || by_provider.contains_key(provider_id)
         };
-        all.extend(self.claims.values().filter(|entry| without_node(entry)).map(claim_alone));
+        all.extend(self.claims.values().filter(|entry| without_node(entry)).map(|entry| self.claim_alone(entry)));
         all
+    }
+
+    fn node_alone(&self, node: &Arc<NodeEntry>) -> JoinedNode {
+        JoinedNode {
+            name: node.name.clone(),
+            pool: node.labels.get(labels::NODE_POOL).cloned().unwrap_or_default(),
+            labels: node.labels.clone(),
+            taints: node.taints.clone(),
+            capacity: counted(node.capacity.clone()),
+            allocatable: node.allocatable.clone(),
+            initialized: !node.managed() || node.is_labelled(labels::INITIALIZED),
+            leaving: self.leaving.nodes.contains(&node.name),
+            source: NodeSource::Node(node.clone()),
+        }
+    }
+
+    fn claim_alone(&self, entry: &Arc<ClaimEntry>) -> JoinedNode {
+        let claim = &entry.claim;
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let (capacity, allocatable) = promised(entry);
+        JoinedNode {
+            pool: pool_of(entry),
+            labels: claim_labels(entry),
+            taints: claim.spec.taints.clone(),
+            capacity: counted(capacity),
+            allocatable,
+            initialized: false,
+            leaving: self.leaving.claims.contains(&name),
+            source: NodeSource::Claim(entry.clone()),
+            name,
+        }
+    }
+
+    fn both(&self, node: &Arc<NodeEntry>, entry: &Arc<ClaimEntry>) -> JoinedNode {
+        let registered = node.is_labelled(labels::REGISTERED);
+        let initialized = registered && node.is_labelled(labels::INITIALIZED);
+        let (mut capacity, mut allocatable) = (node.capacity.clone(), node.allocatable.clone());
+        if !initialized {
+            let promised = promised(entry);
+            fill(&mut capacity, &promised.0);
+            fill(&mut allocatable, &promised.1);
+        }
+        let node_taints = if registered { &node.taints } else { &entry.claim.spec.taints };
+        let passes = |taint: &Taint| {
+            taints::is_ephemeral(&taint.key, &taint.effect)
+                || entry.claim.spec.startup_taints.iter().any(|own| own.key == taint.key && own.effect == taint.effect)
+        };
+        JoinedNode {
+            name: node.name.clone(),
+            pool: pool_of(entry),
+            labels: if registered { node.labels.clone() } else { claim_labels(entry) },
+            taints: node_taints.iter().filter(|taint| initialized || !passes(taint)).cloned().collect(),
+            capacity: counted(capacity),
+            allocatable,
+            initialized,
+            leaving: self.leaving.nodes.contains(&node.name),
+            source: NodeSource::Both(node.clone(), entry.clone()),
+        }
     }
 }
 
@@ -99,64 +156,6 @@ fn counts_alone(node: &NodeEntry) -> bool {
     !node.managed()
         || (!node.provider_id.is_empty()
             && (node.labels.contains_key(labels::INSTANCE_TYPE) || node.is_labelled(labels::INITIALIZED)))
-}
-
-fn node_alone(node: &Arc<NodeEntry>) -> JoinedNode {
-    JoinedNode {
-        name: node.name.clone(),
-        pool: node.labels.get(labels::NODE_POOL).cloned().unwrap_or_default(),
-        labels: node.labels.clone(),
-        taints: node.taints.clone(),
-        capacity: counted(node.capacity.clone()),
-        allocatable: node.allocatable.clone(),
-        initialized: !node.managed() || node.is_labelled(labels::INITIALIZED),
-        leaving: node.deleting,
-        source: NodeSource::Node(node.clone()),
-    }
-}
-
-fn claim_alone(entry: &Arc<ClaimEntry>) -> JoinedNode {
-    let claim = &entry.claim;
-    let name = claim.metadata.name.clone().unwrap_or_default();
-    let (capacity, allocatable) = promised(entry);
-    JoinedNode {
-        pool: pool_of(entry),
-        labels: claim_labels(entry),
-        taints: claim.spec.taints.clone(),
-        capacity: counted(capacity),
-        allocatable,
-        initialized: false,
-        leaving: lifecycle::is_leaving(claim),
-        source: NodeSource::Claim(entry.clone()),
-        name,
-    }
-}
-
-fn both(node: &Arc<NodeEntry>, entry: &Arc<ClaimEntry>) -> JoinedNode {
-    let registered = node.is_labelled(labels::REGISTERED);
-    let initialized = registered && node.is_labelled(labels::INITIALIZED);
-    let (mut capacity, mut allocatable) = (node.capacity.clone(), node.allocatable.clone());
-    if !initialized {
-        let promised = promised(entry);
-        fill(&mut capacity, &promised.0);
-        fill(&mut allocatable, &promised.1);
-    }
-    let node_taints = if registered { &node.taints } else { &entry.claim.spec.taints };
-    let passes = |taint: &Taint| {
-        taints::is_ephemeral(&taint.key, &taint.effect)
-            || entry.claim.spec.startup_taints.iter().any(|own| own.key == taint.key && own.effect == taint.effect)
-    };
-    JoinedNode {
-        name: node.name.clone(),
-        pool: pool_of(entry),
-        labels: if registered { node.labels.clone() } else { claim_labels(entry) },
-        taints: node_taints.iter().filter(|taint| initialized || !passes(taint)).cloned().collect(),
-        capacity: counted(capacity),
-        allocatable,
-        initialized,
-        leaving: node.deleting || lifecycle::is_leaving(&entry.claim),
-        source: NodeSource::Both(node.clone(), entry.clone()),
-    }
 }
 
 /// What a claim's node will have: what the cloud said, or else what is expected (at most) and what was asked for.

@@ -6,8 +6,10 @@
 //! watch that lags can neither hide nor revive one. A snapshot costs a few reference counts; the maps behind it are
 //! copied when the next event changes them.
 
+mod budget;
 mod daemon;
 mod joined;
+mod leaving;
 mod node;
 mod nominations;
 mod pod;
@@ -17,18 +19,25 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod as KubePod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+pub use budget::BudgetEntry;
 pub use joined::{JoinedNode, NodeSource};
+pub use leaving::Leaving;
 pub use node::NodeEntry;
 pub use nominations::{Nomination, Target};
-pub use pod::{PodEntry, is_provisionable};
+pub use pod::{DoNotDisrupt, PodEntry, is_provisionable};
 pub use problem::{Planning, PlanningInput, SkippedPool};
 
+use crate::interruption::Notice;
+use crate::lifecycle;
 use crate::resources::{PODS, Resources};
 
 /// A kind that is listed and watched.
@@ -46,12 +55,21 @@ pub enum Kind {
     NodeClass,
     /// DaemonSets.
     DaemonSet,
+    /// PodDisruptionBudgets.
+    PodDisruptionBudget,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Pod, Self::Node, Self::NodeClaim, Self::NodePool, Self::NodeClass, Self::DaemonSet];
+    pub const ALL: [Self; 7] = [
+        Self::Pod,
+        Self::Node,
+        Self::NodeClaim,
+        Self::NodePool,
+        Self::NodeClass,
+        Self::DaemonSet,
+        Self::PodDisruptionBudget,
+    ];
 }
 
 type Table<V> = Arc<BTreeMap<String, Arc<V>>>;
@@ -70,6 +88,18 @@ impl ClaimEntry {
     #[must_use]
     pub fn is_planned(&self) -> bool {
         self.claim.metadata.uid.is_none()
+    }
+
+    /// Its machine, empty until the cloud has made one.
+    #[must_use]
+    pub fn provider_id(&self) -> &str {
+        self.claim.status.as_ref().map_or("", |status| status.provider_id.as_str())
+    }
+
+    /// Whether it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
+    #[must_use]
+    pub fn says_it_leaves(&self) -> bool {
+        lifecycle::is_leaving(&self.claim) || Notice::on(&self.claim).is_some()
     }
 }
 
@@ -97,10 +127,23 @@ pub struct Snapshot {
     pub classes: Table<EC2NodeClass>,
     /// DaemonSets by `namespace/name`.
     pub daemon_sets: Table<DaemonSet>,
+    /// PodDisruptionBudgets by `namespace/name`.
+    pub budgets: Table<BudgetEntry>,
     /// What is bound to each node, by its name.
     pub loads: Table<Load>,
-    /// Where pending pods are expected, by pod uid.
+    /// Where pods are expected, by pod uid: those that wait for a node, and those that have to leave theirs.
     pub nominations: Arc<BTreeMap<String, Nomination>>,
+    /// What is about to go.
+    pub leaving: Arc<Leaving>,
+}
+
+/// A moment on both clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Monotonic time.
+    pub monotonic: Duration,
+    /// Wall time.
+    pub wall: Timestamp,
 }
 
 /// The index.
@@ -110,6 +153,9 @@ pub struct ClusterState {
     listing: BTreeMap<Kind, BTreeSet<String>>,
     listed: BTreeSet<Kind>,
     buried: VecDeque<String>,
+    /// Claims that are said to be leaving before the API server knows.
+    marked: BTreeSet<String>,
+    departures: u64,
 }
 
 /// How many uids of deleted claims are remembered, so that a late answer does not revive one.
@@ -154,7 +200,9 @@ impl ClusterState {
             Kind::NodePool => retain(&mut self.now.pools, |name, _| seen.contains(name)),
             Kind::NodeClass => retain(&mut self.now.classes, |name, _| seen.contains(name)),
             Kind::DaemonSet => retain(&mut self.now.daemon_sets, |name, _| seen.contains(name)),
+            Kind::PodDisruptionBudget => retain(&mut self.now.budgets, |name, _| seen.contains(name)),
         }
+        self.look_who_leaves();
     }
 
     fn saw(&mut self, kind: Kind, key: &str) {
@@ -171,7 +219,9 @@ impl ClusterState {
         let entry = Arc::new(PodEntry::from_kube(pod)?);
         let uid = entry.pod.uid.clone();
         self.saw(Kind::Pod, &uid);
+        let mut newly_bound = !entry.node_name.is_empty();
         if let Some(known) = self.now.pods.get(&uid) {
+            newly_bound &= known.node_name.is_empty();
             if older(entry.resource_version, known.resource_version) {
                 return Ok(known.clone());
             }
@@ -179,7 +229,7 @@ impl ClusterState {
             self.unload(&known);
         }
         self.load(&entry);
-        if !entry.node_name.is_empty() {
+        if newly_bound {
             self.bound(&uid, &entry.pod, &entry.node_name);
         }
         Arc::make_mut(&mut self.now.pods).insert(uid, entry.clone());
@@ -227,7 +277,12 @@ impl ClusterState {
         if known.is_some_and(|known| known.uid == entry.uid && older(entry.resource_version, known.resource_version)) {
             return;
         }
+        let same_machine = known.is_some_and(|known| known.provider_id == entry.provider_id);
+        let concerns = self.now.leaving.concerns_node(&entry, same_machine);
         Arc::make_mut(&mut self.now.nodes).insert(entry.name.clone(), Arc::new(entry));
+        if concerns {
+            self.look_who_leaves();
+        }
     }
 
     /// A Node is gone.
@@ -236,6 +291,7 @@ impl ClusterState {
         if self.now.nodes.get(name).is_some_and(same) {
             Arc::make_mut(&mut self.now.nodes).remove(name);
             self.forget_target(|target| matches!(target, Target::Node(node) if node == name));
+            self.look_who_leaves();
         }
     }
 
@@ -254,7 +310,12 @@ impl ClusterState {
         }
         let expected_capacity = known.map(|known| known.expected_capacity.clone()).unwrap_or_default();
         let entry = ClaimEntry { claim, expected_capacity };
+        let same_machine = known.is_some_and(|known| known.provider_id() == entry.provider_id());
+        let concerns = self.now.leaving.concerns_claim(&name, &entry, same_machine);
         Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
+        if concerns {
+            self.look_who_leaves();
+        }
         true
     }
 
@@ -271,6 +332,8 @@ impl ClusterState {
         if self.now.claims.get(name).is_some_and(same) {
             Arc::make_mut(&mut self.now.claims).remove(name);
             self.forget_target(|target| matches!(target, Target::Claim(claim) if claim == name));
+            self.marked.remove(name);
+            self.look_who_leaves();
         }
     }
 
@@ -318,6 +381,18 @@ impl ClusterState {
     /// A DaemonSet is gone.
     pub fn delete_daemon_set(&mut self, set: &DaemonSet) {
         Arc::make_mut(&mut self.now.daemon_sets).remove(&namespaced(&set.metadata));
+    }
+
+    /// A PodDisruptionBudget is there or has changed.
+    pub fn apply_budget(&mut self, budget: PodDisruptionBudget) {
+        let key = namespaced(&budget.metadata);
+        self.saw(Kind::PodDisruptionBudget, &key);
+        Arc::make_mut(&mut self.now.budgets).insert(key, Arc::new(BudgetEntry::new(budget)));
+    }
+
+    /// A PodDisruptionBudget is gone.
+    pub fn delete_budget(&mut self, budget: &PodDisruptionBudget) {
+        Arc::make_mut(&mut self.now.budgets).remove(&namespaced(&budget.metadata));
     }
 }
 

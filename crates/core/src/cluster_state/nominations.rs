@@ -1,5 +1,6 @@
 //! Which node a pending pod is expected on. kube-scheduler binds; until it has, the pod is not packed again while its
-//! node is on its way, nor for a while after.
+//! node is on its way, nor for a while after. A pod that has to leave its node is expected elsewhere under its own uid
+//! until it has gone: the room is kept for its successor, which then waits by itself and finds it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use dovetail_api::v1::NodeClaim;
 
-use super::{ClaimEntry, ClusterState, Snapshot};
+use super::{ClaimEntry, ClusterState, Moment, Snapshot};
 use crate::lifecycle::{self, Stage};
 use crate::pod::Pod;
 use crate::resources::Resources;
@@ -89,6 +90,8 @@ impl ClusterState {
         for name in planned {
             Arc::make_mut(&mut self.now.claims).remove(&name);
         }
+        self.marked.clear();
+        self.look_who_leaves();
     }
 
     /// Pods expected at such a target are free again.
@@ -112,18 +115,28 @@ fn alike(a: &Pod, b: &Pod) -> bool {
 }
 
 impl Snapshot {
-    /// Where a pod is expected, while that counts: a claim on its way always does, a ready node for its time.
+    /// Where a pod is expected, while that counts: a claim on its way always does, a ready node for its time, and for a
+    /// pod that has yet to leave its node both do. Nobody is expected on what is leaving itself.
     #[must_use]
-    pub fn expected_on(&self, uid: &str, now: Duration) -> Option<&Target> {
+    pub fn expected_on(&self, uid: &str, now: Moment) -> Option<&Target> {
         let nomination = self.nominations.get(uid)?;
-        let holds = match &nomination.target {
-            Target::Claim(name) => {
-                let entry = self.claims.get(name)?;
-                !lifecycle::is_leaving(&entry.claim)
-                    && (lifecycle::stage(&entry.claim) != Some(Stage::Initialized) || now < nomination.until)
-            }
-            Target::Node(name) => self.nodes.get(name).is_some_and(|node| !node.deleting) && now < nomination.until,
+        let moves = match self.pods.get(uid).filter(|entry| !entry.node_name.is_empty()) {
+            Some(bound) if !self.must_move(bound, now.wall) => return None,
+            bound => bound.is_some(),
         };
-        holds.then_some(&nomination.target)
+        let (stays, ready) = match &nomination.target {
+            Target::Claim(name) => {
+                let stage = lifecycle::stage(&self.claims.get(name)?.claim);
+                (!self.leaving.claims.contains(name), stage == Some(Stage::Initialized))
+            }
+            Target::Node(name) => (self.nodes.contains_key(name) && !self.leaving.nodes.contains(name), true),
+        };
+        (stays && (moves || !ready || now.monotonic < nomination.until)).then_some(&nomination.target)
+    }
+
+    /// Every place that some pod is expected at.
+    #[must_use]
+    pub fn awaited(&self, now: Moment) -> BTreeSet<&Target> {
+        self.nominations.keys().filter_map(|uid| self.expected_on(uid, now)).collect()
     }
 }

@@ -1,7 +1,11 @@
 //! A pod as the cluster state keeps it: what scheduling sees, where it is, and whether it waits for a node of ours.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use dovetail_api::names::annotations;
+use dovetail_api::v1::parse_go_duration;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as KubePod;
 
 use crate::pod::Pod;
@@ -17,6 +21,14 @@ pub struct PodEntry {
     pub provisionable: bool,
     /// Whether it belongs to a DaemonSet.
     pub daemon: bool,
+    /// Whether it mirrors a static pod of its kubelet.
+    pub mirror: bool,
+    /// Whether it belongs to a StatefulSet: its successor comes only when it is gone.
+    pub stateful: bool,
+    /// Until when it asks not to be disturbed.
+    pub do_not_disrupt: DoNotDisrupt,
+    /// How long it may take to end.
+    pub grace: Duration,
     /// Whether it has ended.
     pub terminal: bool,
     /// Whether it is being deleted.
@@ -24,6 +36,46 @@ pub struct PodEntry {
     /// Its resourceVersion.
     pub resource_version: Option<u64>,
 }
+
+/// What a pod's annotation `karpenter.sh/do-not-disrupt` comes to (core spec 5.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DoNotDisrupt {
+    /// It may be moved.
+    #[default]
+    No,
+    /// It may never be moved; also while a time is asked for and the pod has not started.
+    Always,
+    /// It may be moved from then on.
+    Until(Timestamp),
+}
+
+impl DoNotDisrupt {
+    /// Reads it off a pod; what is no duration does not count.
+    #[must_use]
+    pub fn of(pod: &KubePod) -> Self {
+        let written = pod.metadata.annotations.as_ref().and_then(|all| all.get(annotations::DO_NOT_DISRUPT));
+        let Some(written) = written else { return Self::No };
+        if written == "true" {
+            return Self::Always;
+        }
+        let Some(asked) = parse_go_duration(written).ok().filter(|time| !time.is_zero()) else { return Self::No };
+        let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+        started.and_then(|started| started.0.checked_add(asked).ok()).map_or(Self::Always, Self::Until)
+    }
+
+    /// Whether it holds now.
+    #[must_use]
+    pub fn holds(self, now: Timestamp) -> bool {
+        match self {
+            Self::No => false,
+            Self::Always => true,
+            Self::Until(end) => now < end,
+        }
+    }
+}
+
+/// How long a pod has to end when it does not say.
+const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
 impl PodEntry {
     /// Reads a pod of the API. One whose quantities make no sense cannot be scheduled by anyone: it is told as text.
@@ -37,6 +89,10 @@ impl PodEntry {
             provisionable: node_name.is_empty() && is_provisionable(pod),
             node_name,
             daemon: owned_by(pod, "apps/v1", "DaemonSet"),
+            mirror: owned_by(pod, "v1", "Node"),
+            stateful: owned_by(pod, "apps/v1", "StatefulSet"),
+            do_not_disrupt: DoNotDisrupt::of(pod),
+            grace: grace(pod),
             terminal: is_terminal(pod),
             deleting: pod.metadata.deletion_timestamp.is_some(),
             resource_version: pod.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
@@ -47,6 +103,12 @@ impl PodEntry {
     #[must_use]
     pub fn counts_for_topology(&self) -> bool {
         !self.node_name.is_empty() && !self.terminal && !self.deleting
+    }
+
+    /// Whether it would have to be moved if its node went, and comes again elsewhere (core spec 5.2, "reschedulable").
+    #[must_use]
+    pub fn reschedulable(&self) -> bool {
+        !self.terminal && (!self.deleting || self.stateful) && !self.daemon && !self.mirror
     }
 
     /// Whether it takes room on its node.
@@ -75,6 +137,11 @@ pub fn is_provisionable(pod: &KubePod) -> bool {
         && !is_terminal(pod)
         && !owned_by(pod, "apps/v1", "DaemonSet")
         && !owned_by(pod, "v1", "Node")
+}
+
+fn grace(pod: &KubePod) -> Duration {
+    let written = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+    written.map_or(DEFAULT_GRACE, |seconds| Duration::from_secs(seconds.try_into().unwrap_or(0)))
 }
 
 fn is_terminal(pod: &KubePod) -> bool {

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use dovetail_api::names::{annotations, conditions, labels};
 use dovetail_api::v1::{NodePool, condition_status, is_true};
 use serde::Serialize;
 
-use super::{JoinedNode, PodEntry, Snapshot, daemon, with_itself};
+use super::{JoinedNode, Moment, PodEntry, Snapshot, daemon, with_itself};
 use crate::instance_type::InstanceType;
 use crate::lifecycle::claim::{from_quantities, read};
 use crate::pod::Pod;
@@ -24,9 +23,9 @@ pub struct PlanningInput {
     pub preferences: PreferencePolicy,
     /// The setting `PACKING_POLICY`, for pools that do not say.
     pub policy: Policy,
-    /// Monotonic time.
-    pub now: Duration,
-    /// Pods, by uid, that are to be packed; all that wait when `None`.
+    /// The moment.
+    pub now: Moment,
+    /// Pods, by uid, that are to be packed; all that wait when `None`. Pods that have to leave their node always are.
     pub only: Option<BTreeSet<String>>,
 }
 
@@ -55,15 +54,26 @@ pub struct SkippedPool {
 }
 
 impl Snapshot {
-    /// The pods that wait for a node and are expected on none, in the order of their names.
+    /// The pods that wait for a node or have to leave theirs and are expected on none, in the order of their names.
     #[must_use]
-    pub fn pending(&self, now: Duration) -> Vec<&Arc<PodEntry>> {
-        let waits = |entry: &&Arc<PodEntry>| entry.provisionable && self.expected_on(&entry.pod.uid, now).is_none();
+    pub fn pending(&self, now: Moment) -> Vec<&Arc<PodEntry>> {
+        let waits = |entry: &&Arc<PodEntry>| {
+            (entry.provisionable || self.must_move(entry, now.wall)) && self.expected_on(&entry.pod.uid, now).is_none()
+        };
         let mut all: Vec<_> = self.pods.values().filter(waits).collect();
         all.sort_by(|a, b| {
             (&a.pod.namespace, &a.pod.name, &a.pod.uid).cmp(&(&b.pod.namespace, &b.pod.name, &b.pod.uid))
         });
         all
+    }
+
+    /// The pods that a packing is about.
+    #[must_use]
+    pub fn to_pack(&self, input: &PlanningInput) -> Vec<&Arc<PodEntry>> {
+        let asked = |entry: &&Arc<PodEntry>| {
+            !entry.node_name.is_empty() || input.only.as_ref().is_none_or(|only| only.contains(&entry.pod.uid))
+        };
+        self.pending(input.now).into_iter().filter(asked).collect()
     }
 
     /// The packing problem of this moment.
@@ -74,12 +84,7 @@ impl Snapshot {
         let mut problem = Problem {
             preference_policy: input.preferences,
             well_known_labels: labels::well_known().map(str::to_owned).collect(),
-            pods: self
-                .pending(input.now)
-                .into_iter()
-                .filter(|entry| input.only.as_ref().is_none_or(|only| only.contains(&entry.pod.uid)))
-                .map(|entry| Pod::clone(&entry.pod))
-                .collect(),
+            pods: self.to_pack(input).into_iter().map(|entry| Pod::clone(&entry.pod)).collect(),
             ..Problem::default()
         };
         let (pools, skipped) = self.pools(input, &joined, &mut problem);
@@ -125,13 +130,11 @@ impl Snapshot {
         (pools, skipped)
     }
 
-    /// Pods expected on a node or claim though not bound, by its name.
-    fn expected(&self, now: Duration) -> BTreeMap<&super::Target, Vec<&Arc<PodEntry>>> {
+    /// Pods expected on a node or claim though not bound there, by its name.
+    fn expected(&self, now: Moment) -> BTreeMap<&super::Target, Vec<&Arc<PodEntry>>> {
         let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for uid in self.nominations.keys() {
-            if let (Some(target), Some(entry)) = (self.expected_on(uid, now), self.pods.get(uid))
-                && entry.node_name.is_empty()
-            {
+            if let (Some(target), Some(entry)) = (self.expected_on(uid, now), self.pods.get(uid)) {
                 all.entry(target).or_default().push(entry);
             }
         }

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::lifecycle::launch::{LaunchedInstance, launched};
-use std::time::Duration;
 
-fn at(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
+fn at(seconds: u64) -> Moment {
+    let wall = Timestamp::from_second(i64::try_from(seconds).unwrap()).unwrap();
+    Moment { monotonic: Duration::from_secs(seconds), wall }
 }
 
 fn kube_pod(name: &str, node: &str, cpu: &str) -> KubePod {
@@ -138,7 +138,7 @@ fn pods_planned_on_a_claim_are_not_pending_while_it_lives() {
         state.apply_pod(&kube_pod(name, "", "1")).unwrap();
     }
     state.plan_claim(kube_claim("c", None, "0"), Resources::new());
-    state.nominate(["uid-a"], &Target::Claim("c".into()), at(20));
+    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
     assert_eq!(pending(&state, 9999), ["b"]);
     state.apply_claim(Arc::new(kube_claim("c", Some("1"), "1")));
     assert_eq!(pending(&state, 9999), ["b"]);
@@ -151,7 +151,7 @@ fn a_pod_expected_on_a_node_that_is_ready_is_pending_again_when_its_time_is_over
     let mut state = ClusterState::new();
     state.apply_pod(&kube_pod("a", "", "1")).unwrap();
     state.apply_node(&kube_node("n", "p", json!({})));
-    state.nominate(["uid-a"], &Target::Node("n".into()), at(20));
+    state.nominate(["uid-a"], &Target::Node("n".into()), Duration::from_secs(20));
     assert!(pending(&state, 19).is_empty());
     assert_eq!(pending(&state, 20), ["a"]);
     state.delete_node("n", Some("uid-n"));
@@ -166,8 +166,8 @@ fn a_pod_that_takes_the_place_of_one_like_it_leaves_it_its_own() {
     }
     state.apply_node(&kube_node("n", "p", json!({})));
     state.plan_claim(kube_claim("later", None, "0"), Resources::new());
-    state.nominate(["uid-a"], &Target::Claim("later".into()), at(20));
-    state.nominate(["uid-b", "uid-c"], &Target::Node("n".into()), at(20));
+    state.nominate(["uid-a"], &Target::Claim("later".into()), Duration::from_secs(20));
+    state.nominate(["uid-b", "uid-c"], &Target::Node("n".into()), Duration::from_secs(20));
     state.apply_pod(&kube_pod("a", "n", "1")).unwrap();
     let snapshot = state.snapshot();
     assert_eq!(snapshot.expected_on("uid-c", at(9999)), Some(&Target::Claim("later".into())));
@@ -192,7 +192,7 @@ fn a_planned_claim_is_full_with_the_pods_planned_on_it() {
     let mut state = ClusterState::new();
     state.apply_pod(&kube_pod("a", "", "1")).unwrap();
     state.plan_claim(kube_claim("c", None, "0"), Resources::new());
-    state.nominate(["uid-a"], &Target::Claim("c".into()), at(20));
+    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
     let problem = state.snapshot().planning(&input(1)).problem;
     assert_eq!((problem.existing_nodes[0].used.get("cpu"), problem.existing_nodes[0].used.get("pods")), (1000, 1));
 }
@@ -204,7 +204,7 @@ fn a_claim_that_is_being_deleted_is_not_planned_on_and_frees_its_pods_and_its_sh
     state.apply_pod(&kube_pod("a", "", "1")).unwrap();
     let mut claim = launched_with(&kube_claim("c", Some("1"), "1"), "p");
     state.apply_claim(Arc::new(claim.clone()));
-    state.nominate(["uid-a"], &Target::Claim("c".into()), at(20));
+    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
     let usage = |state: &ClusterState| state.snapshot().planning(&input(1)).problem.node_pools[0].usage.get("cpu");
     assert_eq!(usage(&state), 2000);
     claim.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
@@ -283,4 +283,212 @@ fn the_state_is_synced_when_every_kind_has_been_listed() {
         state.list_ends(kind);
     }
     assert!(state.synced());
+}
+
+/// A node with a claim, initialized, and its pods.
+fn machine(state: &mut ClusterState, name: &str, pods: &[&str]) -> NodeClaim {
+    let claim = launched_with(&kube_claim(name, Some(name), "1"), name);
+    state.apply_claim(Arc::new(claim.clone()));
+    let labels = json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
+        "karpenter.k8s.aws/ec2nodeclass": "default", "karpenter.sh/nodepool": "default"});
+    state.apply_node(&kube_node(&format!("node-{name}"), name, labels));
+    for pod in pods {
+        state.apply_pod(&kube_pod(pod, &format!("node-{name}"), "500m")).unwrap();
+    }
+    claim
+}
+
+fn owned(pod: &str, node: &str, api: &str, kind: &str) -> KubePod {
+    let mut pod = kube_pod(pod, node, "500m");
+    let owner = json!([{"apiVersion": api, "kind": kind, "name": "x", "uid": "o"}]);
+    pod.metadata.owner_references = Some(serde_json::from_value(owner).unwrap());
+    pod
+}
+
+fn ends(mut pod: KubePod) -> KubePod {
+    pod.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+    pod
+}
+
+fn annotated(mut claim: NodeClaim, value: &str) -> NodeClaim {
+    claim.metadata.annotations = Some([("dovetail.dev/interruption".to_owned(), value.to_owned())].into());
+    claim.metadata.resource_version = Some("9".into());
+    claim
+}
+
+fn budget(spec: Value) -> PodDisruptionBudget {
+    let name = spec.to_string();
+    serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec})).unwrap()
+}
+
+#[test]
+fn pods_on_a_leaving_node_need_a_place_whoever_says_that_it_leaves() {
+    let says: [(&str, fn(&mut ClusterState, NodeClaim)); 4] = [
+        ("a mark", |state, _| state.mark_leaving(["m"], true)),
+        ("the annotation", |state, claim| {
+            state.apply_claim(Arc::new(annotated(claim, "spot_interrupted 2026-03-02T10:17:00Z")));
+        }),
+        ("the claim's deletion", |state, mut claim| {
+            claim.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+            claim.metadata.resource_version = Some("9".into());
+            state.apply_claim(Arc::new(claim));
+        }),
+        ("the Node's deletion", |state, _| {
+            let mut node = kube_node("node-m", "m", json!({}));
+            node.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+            state.apply_node(&node);
+        }),
+    ];
+    for (who, say) in says {
+        let mut state = ClusterState::new();
+        let claim = machine(&mut state, "m", &["a", "b"]);
+        let stays = machine(&mut state, "stays", &["c"]);
+        assert_eq!((pending(&state, 0).len(), state.departures()), (0, 0), "{who}");
+        say(&mut state, claim);
+        assert_eq!((pending(&state, 0), state.departures()), (vec!["a".into(), "b".into()], 1), "{who}");
+        let planning = state.snapshot().planning(&input(0));
+        let existing: Vec<_> = planning.existing.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(existing, ["node-stays"], "{who}: nothing is planned on it");
+        state.apply_claim(Arc::new(stays));
+        assert_eq!(state.departures(), 1, "{who}: it is news once");
+    }
+}
+
+#[test]
+fn a_mark_taken_back_is_as_if_it_had_never_been() {
+    let mut state = ClusterState::new();
+    machine(&mut state, "m", &["a"]);
+    machine(&mut state, "n", &[]);
+    state.mark_leaving(["m"], true);
+    state.nominate(["uid-a"], &Target::Node("node-n".into()), Duration::from_secs(20));
+    state.mark_leaving(["m"], false);
+    assert!(pending(&state, 0).is_empty());
+    assert_eq!(state.snapshot().expected_on("uid-a", at(0)), None, "its place elsewhere is free again");
+    assert!(state.snapshot().leaving.is_empty());
+}
+
+#[test]
+fn the_end_of_a_term_forgets_marks_and_keeps_what_is_written_on_claims() {
+    let mut state = ClusterState::new();
+    machine(&mut state, "m", &["a"]);
+    let claim = machine(&mut state, "n", &["b"]);
+    state.mark_leaving(["m"], true);
+    state.apply_claim(Arc::new(annotated(claim, "spot_interrupted 2026-03-02T10:17:00Z")));
+    state.forget_plans();
+    assert_eq!(pending(&state, 0), ["b"]);
+}
+
+#[test]
+fn only_pods_that_can_and_will_be_moved_need_a_place() {
+    let mut state = ClusterState::new();
+    machine(&mut state, "m", &["moves"]);
+    let mut stays = kube_pod("asks-to-stay", "node-m", "1");
+    stays.metadata.annotations = Some([("karpenter.sh/do-not-disrupt".to_owned(), "true".to_owned())].into());
+    let mut for_now = kube_pod("asks-for-a-while", "node-m", "1");
+    for_now.metadata.annotations = Some([("karpenter.sh/do-not-disrupt".to_owned(), "100s".to_owned())].into());
+    for_now.status.as_mut().unwrap().start_time = Some(serde_json::from_value(json!("1970-01-01T00:01:00Z")).unwrap());
+    let mut done = kube_pod("done", "node-m", "1");
+    done.status.as_mut().unwrap().phase = Some("Succeeded".into());
+    for pod in [
+        stays,
+        for_now,
+        done,
+        owned("daemon", "node-m", "apps/v1", "DaemonSet"),
+        owned("mirror", "node-m", "v1", "Node"),
+        ends(kube_pod("ends", "node-m", "1")),
+        ends(owned("comes-again-later", "node-m", "apps/v1", "StatefulSet")),
+    ] {
+        state.apply_pod(&pod).unwrap();
+    }
+    state.mark_leaving(["m"], true);
+    assert_eq!(pending(&state, 0), ["comes-again-later", "moves"]);
+    assert_eq!(pending(&state, 160), ["asks-for-a-while", "comes-again-later", "moves"]);
+}
+
+#[test]
+fn a_pod_that_its_budgets_never_let_go_needs_no_place() {
+    let all = json!({});
+    let blocking = [
+        vec![json!({"selector": all, "maxUnavailable": 0})],
+        vec![json!({"selector": all, "maxUnavailable": "0%"})],
+        vec![json!({"selector": all, "minAvailable": "100%"})],
+        vec![json!({"selector": all, "maxUnavailable": 1}), json!({"selector": all, "maxUnavailable": 2})],
+    ];
+    let passing = [
+        vec![json!({"selector": all, "maxUnavailable": 1})],
+        vec![json!({"selector": all, "minAvailable": "50%"})],
+        vec![json!({"selector": {"matchLabels": {"app": "other"}}, "maxUnavailable": 0})],
+        vec![json!({"maxUnavailable": 0})],
+    ];
+    for (budgets, moves) in blocking.iter().map(|one| (one, 0)).chain(passing.iter().map(|one| (one, 1))) {
+        let mut state = ClusterState::new();
+        machine(&mut state, "m", &["a"]);
+        state.mark_leaving(["m"], true);
+        budgets.iter().for_each(|spec| state.apply_budget(budget(spec.clone())));
+        assert_eq!(pending(&state, 0).len(), moves, "{budgets:?}");
+        budgets.iter().for_each(|spec| state.delete_budget(&budget(spec.clone())));
+        assert_eq!(pending(&state, 0).len(), 1, "{budgets:?}");
+    }
+}
+
+#[test]
+fn a_place_is_kept_until_the_pod_has_gone_and_then_its_successor_finds_it() {
+    let mut state = ClusterState::new();
+    machine(&mut state, "m", &["old"]);
+    state.mark_leaving(["m"], true);
+    state.plan_claim(kube_claim("new", None, "0"), Resources::new());
+    state.nominate(["uid-old"], &Target::Claim("new".into()), Duration::from_secs(20));
+    assert!(pending(&state, 0).is_empty());
+    let used = |state: &ClusterState, now| {
+        let problem = state.snapshot().planning(&input(now)).problem;
+        let node = problem.existing_nodes.iter().find(|node| node.name == "new").unwrap();
+        node.used.get("cpu")
+    };
+    assert_eq!(used(&state, 0), 500);
+    assert!(!state.snapshot().place_is_ready("uid-old", at(0)));
+
+    // An event of the old pod's changes nothing, nor does time, also when the node is ready.
+    state.apply_pod(&kube_pod("old", "node-m", "500m")).unwrap();
+    let mut ready = launched_with(&kube_claim("new", Some("u"), "1"), "p");
+    for name in ["Registered", "Initialized"] {
+        let conditions = &mut ready.status.as_mut().unwrap().conditions;
+        dovetail_api::v1::set_condition(conditions, (name, "True", "", ""), None, Timestamp::UNIX_EPOCH);
+    }
+    state.apply_claim(Arc::new(ready));
+    assert_eq!((pending(&state, 9999).len(), used(&state, 9999)), (0, 500));
+    assert!(state.snapshot().place_is_ready("uid-old", at(9999)));
+
+    // It is evicted: it keeps nothing any more, and its successor is not planned a second node.
+    state.apply_pod(&ends(kube_pod("old", "node-m", "500m"))).unwrap();
+    state.apply_pod(&kube_pod("successor", "", "500m")).unwrap();
+    assert_eq!((pending(&state, 9999), used(&state, 9999)), (vec!["successor".into()], 0));
+    state.delete_pod("uid-old");
+    assert!(!state.snapshot().nominations.contains_key("uid-old"));
+}
+
+#[test]
+fn a_pod_whose_place_leaves_too_needs_another() {
+    let mut state = ClusterState::new();
+    machine(&mut state, "m", &["a"]);
+    machine(&mut state, "n", &[]);
+    state.mark_leaving(["m"], true);
+    state.nominate(["uid-a"], &Target::Node("node-n".into()), Duration::from_secs(20));
+    assert!(pending(&state, 0).is_empty());
+    state.mark_leaving(["n"], true);
+    assert_eq!(pending(&state, 0), ["a"]);
+}
+
+#[test]
+fn pods_that_move_are_packed_with_whatever_batch_is_asked_for() {
+    let mut state = ClusterState::new();
+    machine(&mut state, "m", &["moves"]);
+    state.apply_pod(&kube_pod("waits", "", "1")).unwrap();
+    state.mark_leaving(["m"], true);
+    let asked = |only: &[&str]| {
+        let only = Some(only.iter().map(|uid| (*uid).to_owned()).collect());
+        let input = PlanningInput { only, ..input(0) };
+        state.snapshot().to_pack(&input).iter().map(|entry| entry.pod.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(asked(&[]), ["moves"]);
+    assert_eq!(asked(&["uid-waits"]), ["moves", "waits"]);
 }

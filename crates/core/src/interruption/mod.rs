@@ -1,19 +1,96 @@
-//! What the cloud announces of its instances, and what follows from it (AWS spec on the interruption queue).
+//! What the cloud announces of its instances, and what follows from it (AWS spec 5): a message becomes an
+//! [`Announcement`], of an instance of ours a [`Notice`] on its claim, and [`retreat`] says when the node is drained.
+//!
+//! ```text
+//! announced ── annotate, taint, pack ──► waiting ── every place ready, or no time left ──► claim deleted (drained)
+//!                                            └──────────── instance is ending ─────────────────┘
+//! ```
+
+mod announcement;
+mod notice;
+mod retreat;
+
+use std::fmt;
 
 use serde::Serialize;
+
+pub use announcement::{Announcement, Ignored};
+pub use notice::{Late, Notice};
+pub use retreat::{Cause, Mover, Retreat, retreat};
 
 /// What is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A spot instance ends in two minutes.
+    #[serde(rename = "spot_interrupted")]
     SpotInterruption,
     /// A spot instance is likely to be interrupted: nothing is done but told.
     RebalanceRecommendation,
     /// AWS Health announces an event for the instance.
     ScheduledChange,
     /// The instance is stopping or has stopped.
+    #[serde(rename = "instance_stopped")]
     InstanceStopping,
     /// The instance is shutting down or is terminated.
+    #[serde(rename = "instance_terminated")]
     InstanceTerminating,
+    /// The capacity reservation that the instance runs on is taken back in two minutes.
+    CapacityReservationInterrupted,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::SpotInterruption,
+        Self::RebalanceRecommendation,
+        Self::ScheduledChange,
+        Self::InstanceStopping,
+        Self::InstanceTerminating,
+        Self::CapacityReservationInterrupted,
+    ];
+
+    /// As metrics, logs and the annotation on claims say it.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::SpotInterruption => "spot_interrupted",
+            Self::RebalanceRecommendation => "rebalance_recommendation",
+            Self::ScheduledChange => "scheduled_change",
+            Self::InstanceStopping => "instance_stopped",
+            Self::InstanceTerminating => "instance_terminated",
+            Self::CapacityReservationInterrupted => "capacity_reservation_interrupted",
+        }
+    }
+
+    /// The kind of that label.
+    #[must_use]
+    pub fn named(label: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.label() == label)
+    }
+
+    /// Reason of the Kubernetes event.
+    #[must_use]
+    pub fn event(self) -> &'static str {
+        match self {
+            Self::SpotInterruption => "SpotInterrupted",
+            Self::RebalanceRecommendation => "SpotRebalanceRecommendation",
+            Self::ScheduledChange => "InstanceUnhealthy",
+            Self::InstanceStopping => "InstanceStopping",
+            Self::InstanceTerminating => "InstanceTerminating",
+            Self::CapacityReservationInterrupted => "CapacityReservationInstanceInterrupted",
+        }
+    }
+
+    /// Whether the instance no longer runs pods: there is nothing to wait for.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::InstanceStopping | Self::InstanceTerminating)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())
+    }
 }

@@ -33,4 +33,5 @@ mod warnings;
 pub use plan::{LaunchOption, Options, Packing, PlannedClaim};
 pub use reason::{PoolReason, Reason, Removed, Rule};
 pub use solve::solve;
+pub(crate) use topology::selector::Selector;
 pub use warnings::warnings;

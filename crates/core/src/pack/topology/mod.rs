@@ -7,7 +7,7 @@
 pub(crate) mod domains;
 pub(crate) mod groups;
 pub(crate) mod node_rules;
-mod selector;
+pub(crate) mod selector;
 
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};

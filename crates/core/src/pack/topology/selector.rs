@@ -14,12 +14,17 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
+    /// Matches no pod.
+    pub fn none() -> Self {
+        Self { nothing: true, expressions: vec![] }
+    }
+
     /// Reads a selector.
     ///
     /// # Errors
     /// What is wrong with it, as a sentence.
     pub fn read(written: Option<&LabelSelector>) -> Result<Self, String> {
-        let Some(written) = written else { return Ok(Self { nothing: true, expressions: vec![] }) };
+        let Some(written) = written else { return Ok(Self::none()) };
         let mut selector = Self::default();
         for (key, value) in written.match_labels.iter().flatten() {
             selector.narrow(key, Operator::In, vec![value.clone()]);

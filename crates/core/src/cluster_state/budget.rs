@@ -1,0 +1,63 @@
+//! PodDisruptionBudgets, as far as they say where pods may go.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::Snapshot;
+use crate::pack::Selector;
+use crate::pod::Pod;
+
+/// A budget and whom it covers.
+#[derive(Clone, Debug)]
+pub struct BudgetEntry {
+    /// The budget.
+    pub budget: Arc<PodDisruptionBudget>,
+    /// Whether it never lets a pod go, however many there are.
+    pub blocks_fully: bool,
+    selector: Selector,
+}
+
+impl BudgetEntry {
+    /// Reads a budget. One whose selector makes no sense covers no pod: the API server does not evict by it either.
+    #[must_use]
+    pub fn new(budget: PodDisruptionBudget) -> Self {
+        let spec = budget.spec.as_ref();
+        let percent = |value: &IntOrString, all: &str| matches!(value, IntOrString::String(text) if text == all);
+        let blocks_fully = spec.is_some_and(|spec| {
+            spec.max_unavailable.as_ref().is_some_and(|most| *most == IntOrString::Int(0) || percent(most, "0%"))
+                || spec.min_available.as_ref().is_some_and(|least| percent(least, "100%"))
+        });
+        let selector =
+            Selector::read(spec.and_then(|spec| spec.selector.as_ref())).unwrap_or_else(|_| Selector::none());
+        Self { budget: Arc::new(budget), blocks_fully, selector }
+    }
+
+    /// Whether a pod is under this budget.
+    #[must_use]
+    pub fn covers(&self, pod: &Pod) -> bool {
+        self.budget.metadata.namespace.as_deref().unwrap_or("default") == pod.namespace
+            && self.selector.matches(&pod.labels)
+    }
+
+    /// How many of its pods may go now.
+    #[must_use]
+    pub fn allowed(&self) -> i32 {
+        self.budget.status.as_ref().map_or(0, |status| status.disruptions_allowed)
+    }
+}
+
+impl Snapshot {
+    /// The budgets that a pod is under, by name.
+    pub fn budgets_of<'a>(&'a self, pod: &'a Pod) -> impl Iterator<Item = &'a Arc<BudgetEntry>> {
+        self.budgets.values().filter(|entry| entry.covers(pod))
+    }
+
+    /// Whether budgets never let a pod go: one blocks fully, or there is more than one, which the API server refuses.
+    #[must_use]
+    pub fn budgets_forbid(&self, pod: &Pod) -> bool {
+        let mut covering = self.budgets_of(pod);
+        covering.next().is_some_and(|first| first.blocks_fully || covering.next().is_some())
+    }
+}

@@ -1,0 +1,154 @@
+//! What is known of an instance's end: written on its claim, so that whoever leads next knows it too.
+
+use std::fmt;
+
+use dovetail_api::names::annotations;
+use dovetail_api::v1::NodeClaim;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Announcement, Kind};
+
+/// How long a spot instance, or one of a reservation, lives after its warning.
+const WARNING: SignedDuration = SignedDuration::from_secs(120);
+/// An announcement older than this is of something that has happened, or not happened, long ago. Twice what the queue of
+/// Karpenter's template keeps a message.
+const LATE: SignedDuration = SignedDuration::from_secs(600);
+
+/// An instance ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Why.
+    pub kind: Kind,
+    /// Until when it runs.
+    pub deadline: Timestamp,
+}
+
+/// An announcement that came too late to act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is {0:#} old")]
+pub struct Late(pub SignedDuration);
+
+impl Notice {
+    /// What an announcement means now; `sent` is when the queue got it, for an event that does not say when it happened.
+    /// A recommendation means nothing.
+    ///
+    /// # Errors
+    /// It came too late.
+    pub fn of(announced: &Announcement, sent: Option<Timestamp>, now: Timestamp) -> Result<Option<Self>, Late> {
+        let happened = announced.time.or(sent).unwrap_or(now).min(now);
+        let age = now.duration_since(happened);
+        // A change that is still to come is announced as early as AWS likes.
+        let ahead = announced.begins.filter(|begins| *begins > now);
+        if age > LATE && ahead.is_none() {
+            return Err(Late(age));
+        }
+        let warned = happened.checked_add(WARNING).unwrap_or(happened);
+        let deadline = match announced.kind {
+            Kind::RebalanceRecommendation => return Ok(None),
+            Kind::SpotInterruption | Kind::CapacityReservationInterrupted => warned,
+            // Begun, or at a time that cannot be read: no more is counted on than after a warning.
+            Kind::ScheduledChange => ahead.unwrap_or(warned),
+            Kind::InstanceStopping | Kind::InstanceTerminating => happened,
+        };
+        Ok(Some(Self { kind: announced.kind, deadline }))
+    }
+
+    /// The notice written on a claim; what cannot be read does not count.
+    #[must_use]
+    pub fn on(claim: &NodeClaim) -> Option<Self> {
+        Self::parse(claim.metadata.annotations.as_ref()?.get(annotations::INTERRUPTION)?)
+    }
+
+    /// Reads the annotation's value.
+    #[must_use]
+    pub fn parse(written: &str) -> Option<Self> {
+        let (kind, deadline) = written.split_once(' ')?;
+        Some(Self { kind: Kind::named(kind)?, deadline: deadline.parse().ok()? })
+    }
+
+    /// Which of two notices of one instance counts: the end comes when the first of them says so, and an instance that
+    /// has begun to end is not waited for.
+    #[must_use]
+    pub fn sooner(self, other: Self) -> Self {
+        let key = |one: &Self| (!one.kind.is_over(), one.deadline);
+        if key(&other) < key(&self) { other } else { self }
+    }
+}
+
+/// The annotation's value.
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:.0}", self.kind, self.deadline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        format!("2026-03-02T{text}Z").parse().unwrap()
+    }
+
+    fn announced(kind: Kind) -> Announcement {
+        let instances = vec!["i-1".to_owned()];
+        Announcement { id: "e".into(), kind, instances, time: Some(at("10:15:00")), begins: None }
+    }
+
+    fn notice(announced: &Announcement, now: &str) -> Notice {
+        Notice::of(announced, None, at(now)).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_warned_instance_lives_for_two_minutes_from_the_warning() {
+        let read = notice(&announced(Kind::SpotInterruption), "10:15:07");
+        assert_eq!(read, Notice { kind: Kind::SpotInterruption, deadline: at("10:17:00") });
+        assert_eq!(read.to_string(), "spot_interrupted 2026-03-02T10:17:00Z");
+        assert_eq!(Notice::parse(&read.to_string()), Some(read));
+    }
+
+    #[test]
+    fn an_event_of_the_future_gives_no_more_time_than_one_of_now() {
+        assert_eq!(notice(&announced(Kind::SpotInterruption), "10:00:00").deadline, at("10:02:00"));
+    }
+
+    #[test]
+    fn an_event_without_a_time_counts_from_when_the_queue_got_it() {
+        let mut read = announced(Kind::SpotInterruption);
+        read.time = None;
+        let notice = Notice::of(&read, Some(at("10:14:00")), at("10:15:00")).unwrap().unwrap();
+        assert_eq!(notice.deadline, at("10:16:00"));
+    }
+
+    #[test]
+    fn what_is_an_hour_late_is_not_acted_on_unless_it_is_still_to_come() {
+        for kind in Kind::ALL {
+            assert!(Notice::of(&announced(kind), None, at("11:15:00")).is_err(), "{kind}");
+        }
+        let mut change = announced(Kind::ScheduledChange);
+        change.begins = Some(at("23:00:00"));
+        assert_eq!(notice(&change, "11:15:00").deadline, at("23:00:00"));
+        assert!(Notice::of(&change, None, at("23:00:01")).is_err());
+    }
+
+    #[test]
+    fn a_recommendation_is_no_notice() {
+        assert_eq!(Notice::of(&announced(Kind::RebalanceRecommendation), None, at("10:15:01")), Ok(None));
+    }
+
+    #[test]
+    fn the_sooner_end_counts_and_an_end_that_has_begun_before_all() {
+        let spot = Notice { kind: Kind::SpotInterruption, deadline: at("10:17:00") };
+        let change = Notice { kind: Kind::ScheduledChange, deadline: at("12:00:00") };
+        let gone = Notice { kind: Kind::InstanceTerminating, deadline: at("10:18:00") };
+        assert_eq!((change.sooner(spot), spot.sooner(change), spot.sooner(gone)), (spot, spot, gone));
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_there_does_not_count() {
+        for bad in ["", "spot_interrupted", "soon 2026-03-02T10:17:00Z", "spot_interrupted tomorrow"] {
+            assert_eq!(Notice::parse(bad), None, "{bad:?}");
+        }
+    }
+}
