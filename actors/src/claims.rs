@@ -93,6 +93,25 @@ impl Claims {
         self.calls.merge_status(&self.api, &name, patch::claim_status(claim)).await
     }
 
+    /// Deletes a claim for good reason: one of that name with another uid stays, and one that has changed is looked at
+    /// again first. What follows is the terminator's.
+    ///
+    /// # Errors
+    /// [`CallError::NotFound`] when it is gone.
+    pub async fn remove(&self, mut claim: NodeClaim) -> Result<NodeClaim, CallError> {
+        let name = claim.name_any();
+        while claim.metadata.deletion_timestamp.is_none() {
+            let only = Preconditions { uid: claim.uid(), resource_version: claim.resource_version() };
+            let params = DeleteParams::default().preconditions(only);
+            match self.calls.run(&format!("delete nodeclaim {name}"), || self.api.delete(&name, &params)).await {
+                Ok(answer) => return answer.left().ok_or(CallError::NotFound(name)),
+                Err(CallError::Conflict(_)) => claim = self.same(&claim).await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(claim)
+    }
+
     /// Deletes a claim as it was read.
     pub async fn delete(&self, claim: &NodeClaim) -> Result<(), CallError> {
         let name = claim.name_any();
@@ -121,7 +140,10 @@ impl Claims {
     }
 
     /// The same claim as it stands; another of its name is another.
-    async fn same(&self, claim: &NodeClaim) -> Result<NodeClaim, CallError> {
+    ///
+    /// # Errors
+    /// [`CallError::NotFound`] when it is gone.
+    pub async fn same(&self, claim: &NodeClaim) -> Result<NodeClaim, CallError> {
         let there = self.get(&claim.name_any()).await?;
         if there.uid() == claim.uid() { Ok(there) } else { Err(CallError::NotFound(claim.name_any())) }
     }

@@ -57,6 +57,8 @@ pub enum End {
         /// Whether packing again at once can come out differently: what was refused is known to be unavailable.
         at_once: bool,
     },
+    /// The claim is being deleted: its pods are free, and what may have been made for it is the terminator's.
+    Leaving,
     /// The API server will not have what is to be written on the claim.
     Refused,
     /// The term ended first.
@@ -69,6 +71,7 @@ impl End {
         match self {
             Self::Launched { .. } => "launched",
             Self::Lost { .. } => "lost",
+            Self::Leaving => "leaving",
             Self::Refused => "refused",
             Self::Deposed => "deposed",
         }
@@ -119,7 +122,7 @@ impl Launching {
         let fresh = order.claim.metadata.uid.is_none();
         let mut claim = if fresh { self.create(order).await? } else { self.reread(&order.claim).await? };
         if lifecycle::is_leaving(&claim) {
-            return Ok(LOST);
+            return Ok(End::Leaving);
         }
         if lifecycle::stage(&claim).is_some() {
             return Ok(launched(&claim));
@@ -186,7 +189,7 @@ impl Launching {
         };
         let claim = self.claims().change_metadata(claim, written).await?;
         self.wrote(&claim);
-        if lifecycle::is_leaving(&claim) { Err(LOST) } else { Ok(claim) }
+        if lifecycle::is_leaving(&claim) { Err(End::Leaving) } else { Ok(claim) }
     }
 
     /// Calls the cloud, and again with the same parameters while nothing else is known to have happened.
@@ -252,7 +255,7 @@ impl Launching {
                 }
             }
             if !self.still_wanted(claim).await? {
-                return Err(LOST);
+                return Err(End::Leaving);
             }
         }
     }

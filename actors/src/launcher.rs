@@ -164,8 +164,10 @@ impl Launcher {
                 self.losses.reset();
                 self.done.insert(name.to_owned(), uid.clone());
             }
-            End::Lost { .. } | End::Refused => {
-                self.links.cluster.do_send(Wrote::ClaimGone(name.to_owned()));
+            End::Lost { .. } | End::Refused | End::Leaving => {
+                if end != End::Leaving {
+                    self.links.cluster.do_send(Wrote::ClaimGone(name.to_owned()));
+                }
                 let again = PackNow { term: self.desk.term, trace };
                 if end == (End::Lost { at_once: true }) {
                     self.links.packer.do_send(again);

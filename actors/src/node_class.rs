@@ -19,11 +19,13 @@ use serde_json::json;
 
 use crate::backoff::Backoff;
 use crate::calls::{CallError, Calls};
+use crate::class_end;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
-use crate::messages::{ClassChanged, Observe, PoolChanged, Wrote};
+use crate::messages::{ClassChanged, Observe, PoolChanged, Record, Wrote};
 use crate::pools;
-use crate::story::Story;
+use crate::recorder::{Recorder, object};
+use crate::story::{Names, Story};
 
 /// A class is resolved again this often (aws spec 6).
 const REFRESH: Duration = Duration::from_secs(60);
@@ -37,6 +39,7 @@ pub struct NodeClassActor {
     cloud: Arc<dyn Cloud>,
     calls: Calls,
     cluster: Addr<ClusterWatcher>,
+    recorder: Addr<Recorder>,
     classes: BTreeMap<String, Arc<EC2NodeClass>>,
     pools: BTreeMap<String, Arc<NodePool>>,
     /// Generation and monotonic time at which a class was last resolved.
@@ -47,12 +50,19 @@ pub struct NodeClassActor {
 
 impl NodeClassActor {
     /// An actor that knows no class.
-    pub fn new(desk: &Desk, cloud: Arc<dyn Cloud>, calls: Calls, cluster: Addr<ClusterWatcher>) -> Self {
+    pub fn new(
+        desk: &Desk,
+        cloud: Arc<dyn Cloud>,
+        calls: Calls,
+        cluster: Addr<ClusterWatcher>,
+        recorder: Addr<Recorder>,
+    ) -> Self {
         Self {
             desk: desk.of("node_class"),
             cloud,
             calls,
             cluster,
+            recorder,
             classes: BTreeMap::new(),
             pools: BTreeMap::new(),
             resolved: BTreeMap::new(),
@@ -119,6 +129,39 @@ impl Handler<Observe> for NodeClassActor {
 }
 
 impl NodeClassActor {
+    /// Brings a class that is being deleted to its end, as far as its claims let it go.
+    fn end_class(&mut self, class: Arc<EC2NodeClass>, ctx: &mut Context<Self>) {
+        let (name, key) = (class.name_any(), format!("class/{}", class.name_any()));
+        if !class_end::is_held(&class) || !self.busy.insert(key.clone()) {
+            return;
+        }
+        let means = class_end::Means {
+            cloud: self.cloud.clone(),
+            calls: self.calls.clone(),
+            cluster: self.cluster.clone(),
+            desk: self.desk.clone(),
+        };
+        ctx.spawn(class_end::end(means, class.clone()).into_actor(self).map(move |ended, actor, ctx| {
+            actor.busy.remove(&key);
+            if let Ok(claims) = ended
+                && !claims.is_empty()
+            {
+                actor.tell_waiting(&class, claims);
+                ctx.run_later(class_end::AGAIN, move |actor, ctx| actor.look_at_class(&name, ctx));
+            }
+        }));
+    }
+
+    fn tell_waiting(&mut self, class: &EC2NodeClass, claims: Vec<String>) {
+        let (node_class, node_claims) = (class.name_any(), Names::first(5, claims));
+        let message = format!("Waiting on NodeClaim termination for {node_claims}");
+        self.recorder.do_send(Record::normal(object::class(class), "WaitingOnNodeClaimTermination", &*message));
+        let news = (false, "being deleted".to_owned());
+        if self.told.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
+            self.desk.tell(Story::NodeClassWaits { node_class, node_claims });
+        }
+    }
+
     fn look_at_class(&mut self, name: &str, ctx: &mut Context<Self>) {
         let Some(class) = self.classes.get(name).cloned() else { return };
         let key = format!("class/{name}");
@@ -126,7 +169,10 @@ impl NodeClassActor {
         let fresh = self.resolved.get(name).is_some_and(|(generation, when)| {
             *generation == class.metadata.generation && now.saturating_sub(*when) < REFRESH
         });
-        if fresh || class.metadata.deletion_timestamp.is_some() || !self.busy.insert(key.clone()) {
+        if class.metadata.deletion_timestamp.is_some() {
+            return self.end_class(class, ctx);
+        }
+        if fresh || !self.busy.insert(key.clone()) {
             return;
         }
         let resolving = resolve(self.cloud.clone(), self.calls.clone(), self.desk.clone(), class.clone());

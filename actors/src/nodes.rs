@@ -2,6 +2,7 @@
 
 use dovetail_core::lifecycle::patch;
 use k8s_openapi::api::core::v1::Node;
+use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, ResourceExt};
 
 use crate::calls::{CallError, Calls};
@@ -31,5 +32,42 @@ impl Nodes {
     /// [`CallError::Conflict`] when the Node has changed since it was read.
     pub async fn write(&self, node: &Node) -> Result<Node, CallError> {
         self.calls.merge(&self.api, &node.name_any(), patch::node(node)).await
+    }
+
+    /// Changes what [`Nodes::write`] writes, on what is there when that has changed.
+    ///
+    /// # Errors
+    /// [`CallError::NotFound`] when it is gone.
+    pub async fn change(&self, mut node: Node, change: impl Fn(&Node) -> Option<Node>) -> Result<Node, CallError> {
+        while let Some(wanted) = change(&node) {
+            match self.write(&wanted).await {
+                Err(CallError::Conflict(_)) => node = self.same(&node).await?,
+                other => return other,
+            }
+        }
+        Ok(node)
+    }
+
+    /// Deletes a Node: one of that name with another uid stays, and one that has changed is looked at again first.
+    ///
+    /// # Errors
+    /// [`CallError::NotFound`] when it is gone.
+    pub async fn delete(&self, mut node: Node) -> Result<(), CallError> {
+        let name = node.name_any();
+        while node.metadata.deletion_timestamp.is_none() {
+            let only = Preconditions { uid: node.uid(), resource_version: node.resource_version() };
+            let params = DeleteParams::default().preconditions(only);
+            match self.calls.run(&format!("delete node {name}"), || self.api.delete(&name, &params)).await {
+                Err(CallError::Conflict(_)) => node = self.same(&node).await?,
+                other => return other.map(drop),
+            }
+        }
+        Ok(())
+    }
+
+    /// The same Node as it stands; another of its name is another.
+    async fn same(&self, node: &Node) -> Result<Node, CallError> {
+        let there = self.get(&node.name_any()).await?;
+        if there.uid() == node.uid() { Ok(there) } else { Err(CallError::NotFound(node.name_any())) }
     }
 }

@@ -158,9 +158,9 @@ impl Recorder {
 
 /// References to objects, as events carry them.
 pub mod object {
-    use dovetail_api::v1::NodeClaim;
+    use dovetail_api::v1::{EC2NodeClass, NodeClaim};
     use dovetail_core::Pod;
-    use k8s_openapi::api::core::v1::ObjectReference;
+    use k8s_openapi::api::core::v1::{Node, ObjectReference};
     use kube::ResourceExt;
 
     /// A pod.
@@ -171,6 +171,28 @@ pub mod object {
             name: Some(pod.name.clone()),
             namespace: Some(pod.namespace.clone()),
             uid: Some(pod.uid.clone()),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// A Node.
+    pub fn node(node: &Node) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Node".into()),
+            name: Some(node.name_any()),
+            uid: node.uid(),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// An EC2NodeClass.
+    pub fn class(class: &EC2NodeClass) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("karpenter.k8s.aws/v1".into()),
+            kind: Some("EC2NodeClass".into()),
+            name: Some(class.name_any()),
+            uid: class.uid(),
             ..ObjectReference::default()
         }
     }

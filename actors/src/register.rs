@@ -1,17 +1,14 @@
-//! What the registrar does: writes of Node and claim, and the end of a claim that took too long.
+//! What the registrar writes on Node and claim.
 
 use std::sync::Arc;
 
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::Cloud;
 use dovetail_core::lifecycle::Writes;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use crate::backoff::Backoff;
 use crate::calls::CallError;
 use crate::claims::Claims;
-use crate::desk::Desk;
 use crate::messages::Wrote;
 use crate::nodes::Nodes;
 use crate::registrar::RegistrarLinks;
@@ -51,36 +48,4 @@ pub async fn write(links: RegistrarLinks, writes: Writes) -> Result<(Option<Arc<
         }
         Err(error) => Err(error),
     }
-}
-
-/// Ends whatever instance the claim has or may have, then the claim.
-pub async fn give_up(links: RegistrarLinks, desk: Desk, claim: Arc<NodeClaim>) -> Result<(), CallError> {
-    let mut backoff = Backoff::cloud(desk.rng(&claim.name_any()));
-    while !end_instances(&*links.cloud, &claim).await {
-        if !links.calls.may_act() {
-            return Err(CallError::Deposed);
-        }
-        tokio::time::sleep(backoff.pause()).await;
-    }
-    Claims::new(links.calls.clone()).delete_without_instance(&claim).await
-}
-
-/// Whether the claim has no instance that goes on.
-async fn end_instances(cloud: &dyn Cloud, claim: &NodeClaim) -> bool {
-    let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
-    let mut ids: Vec<String> = dovetail_api::names::instance_id(provider_id).map(str::to_owned).into_iter().collect();
-    if let Some(token) = claim.annotations().get(dovetail_api::names::annotations::LAUNCH_TOKEN) {
-        match cloud.instances_with_token(token).await {
-            Ok(found) => ids.extend(found.into_iter().filter(|one| !one.is_terminating()).map(|one| one.id)),
-            Err(_) => return false,
-        }
-    }
-    ids.sort();
-    ids.dedup();
-    for id in &ids {
-        if cloud.terminate(id).await.is_err_and(|error| !error.is_not_found()) {
-            return false;
-        }
-    }
-    true
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::Cloud;
 use dovetail_core::cluster_state::Target;
 use dovetail_core::lifecycle::claim::from_quantities;
 use dovetail_core::lifecycle::{self, Decision, Stage, Timeout, Writes};
@@ -18,6 +17,7 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use crate::calls::{CallError, Calls};
+use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::messages::{
@@ -41,8 +41,6 @@ pub struct RegistrarLinks {
     pub packer: Addr<Packer>,
     /// For events.
     pub recorder: Addr<Recorder>,
-    /// For instances of claims given up.
-    pub cloud: Arc<dyn Cloud>,
     /// For claims and Nodes.
     pub calls: Calls,
 }
@@ -326,19 +324,23 @@ impl Registrar {
         }
     }
 
+    /// Deletes a claim that has had its time; its instance, if it has one, is the terminator's. Its pods are free.
     fn give_up(&mut self, claim: &Arc<NodeClaim>, timeout: Timeout, ctx: &mut Context<Self>) {
         let name = claim.name_any();
         self.busy.insert(name.clone());
         let (node_claim, reason) = (name.clone(), timeout.reason().to_owned());
         self.desk.tell(Story::GaveUp { node_claim, reason });
-        let ending = register::give_up(self.links.clone(), self.desk.clone(), claim.clone()).into_actor(self);
+        let (claims, claim) = (Claims::new(self.links.calls.clone()), NodeClaim::clone(claim));
+        let ending = async move { claims.remove(claim).await }.into_actor(self);
         ctx.spawn(ending.map(move |ended, registrar, _| {
             registrar.busy.remove(&name);
-            if ended.is_ok() {
-                registrar.links.cluster.do_send(Wrote::ClaimGone(name));
-                let trace = TraceContext::root(&mut registrar.desk.rng("give up"));
-                registrar.links.packer.do_send(PackNow { term: registrar.desk.term, trace });
+            match ended {
+                Ok(claim) => registrar.links.cluster.do_send(Wrote::Claim(Arc::new(claim))),
+                Err(CallError::NotFound(_)) => registrar.links.cluster.do_send(Wrote::ClaimGone(name)),
+                Err(_) => return,
             }
+            let trace = TraceContext::root(&mut registrar.desk.rng("give up"));
+            registrar.links.packer.do_send(PackNow { term: registrar.desk.term, trace });
         }));
     }
 }

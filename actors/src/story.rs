@@ -141,9 +141,38 @@ stories! {
     GaveUp "gave_up" Error { node_claim: String, reason: String } => format!("deleting nodeclaim {node_claim}: {reason}");
     /// A claim has been deleted.
     ClaimDeleted "nodeclaim_deleted" Info { node_claim: String, reason: String } => format!("deleted nodeclaim {node_claim}: {reason}");
+    /// A claim has been deleted by our own decision; its node goes.
+    Removing "removing" Info { node_claim: String, node: String, reason: String } =>
+        format!("removing nodeclaim {node_claim}{}: {reason}", if node.is_empty() { String::new() } else { format!(" and node {node}") });
+    /// A claim's node may take until then.
+    Deadline "termination_deadline" Info { node_claim: String, at: String } => format!("nodeclaim {node_claim} has until {at} to be drained");
+    /// Nothing new is put on a Node.
+    Cordoned "cordoned" Info { node: String, node_claim: String } => format!("cordoned node {node}");
+    /// Its pods are to go.
+    Draining "draining" Info { node: String, node_claim: String, pods: usize } => format!("draining node {node} of {pods} pod(s)");
+    /// Pods have been evicted.
+    Evicted "evicted" Info { node: String, pods: usize, names: Names } => format!("evicted {pods} pod(s) from node {node}: {names}");
+    /// A pod may not be evicted now.
+    EvictionRefused "eviction_refused" Info { pod: String, node: String, error: String } => format!("pod {pod} stays on node {node} for now: {error}");
+    /// Pods have been deleted, as the node's time is up.
+    PodsDeleted "pods_deleted" Info { node: String, pods: usize, names: Names } =>
+        format!("deleted {pods} pod(s) of node {node}, whose time is up: {names}");
+    /// The pods that had to go are gone.
+    Drained "drained" Info { node: String, node_claim: String } => format!("drained node {node}");
+    /// Volumes are still attached.
+    AwaitingVolumes "awaiting_volumes" Info { node: String, volumes: Names } => format!("node {node} waits for volumes to be detached: {volumes}");
+    /// The cloud has accepted an instance's end.
+    Terminated "terminated" Info { node_claim: String, node: String, instance: String } => format!("terminated instance {instance} of nodeclaim {node_claim}");
+    /// A Node is gone.
+    NodeDeleted "node_deleted" Info { node: String, node_claim: String } => format!("deleted node {node}");
     /// A node class has become usable or ceased to be.
     NodeClass "node_class" Info { node_class: String, ready: bool, why: String } =>
         if *ready { format!("node class {node_class} is ready") } else { format!("node class {node_class} is not ready: {why}") };
+    /// A node class is being deleted and still in use.
+    NodeClassWaits "node_class_waits" Info { node_class: String, node_claims: Names } =>
+        format!("node class {node_class} is being deleted and waits for nodeclaims {node_claims}");
+    /// What was made for a node class has been removed, and it is gone.
+    NodeClassDeleted "node_class_deleted" Info { node_class: String } => format!("deleted node class {node_class}, its launch templates and its instance profile");
     /// A pool has become usable or ceased to be.
     NodePool "node_pool" Info { node_pool: String, ready: bool, why: String } =>
         if *ready { format!("nodepool {node_pool} is ready") } else { format!("nodepool {node_pool} is not ready: {why}") };

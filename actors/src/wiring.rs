@@ -16,8 +16,9 @@
 //! | `packer` | `Planned` | `registrar` |
 //! | `launcher` | `InstanceTypesFor`, `Refused` | `catalogue` |
 //! | `launcher`, `registrar` | `PackNow` | `packer` |
-//! | `launcher`, `registrar`, `node_class` | `Wrote` | `cluster_watcher` |
-//! | `packer`, `launcher`, `registrar` | `Record` | `recorder` |
+//! | `launcher`, `registrar`, `terminator`, `node_class` | `Wrote` | `cluster_watcher` |
+//! | `packer`, `launcher`, `registrar`, `terminator`, `node_class` | `Record` | `recorder` |
+//! | `terminator`, `node_class` | `TakeSnapshot` | `cluster_watcher` |
 //! | `interruption` | `Interrupted` | `terminator` |
 //! | `interruption`, `terminator` | `PackNow` | `packer` |
 //! | `interruption`, `terminator` | `MarkLeaving` | `cluster_watcher` |
@@ -149,7 +150,6 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         cluster: warm.cluster_watcher.clone(),
         packer: packer.clone(),
         recorder: warm.recorder.clone(),
-        cloud: means.cloud.clone(),
         calls: calls("registrar"),
     };
     let terminator = begin(|_| {
@@ -192,7 +192,8 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         launcher: launcher_ctx.run(Launcher::new(desk, launcher)),
         registrar: registrar_ctx.run(Registrar::new(desk, registrar)),
         node_class: begin(|_| {
-            NodeClassActor::new(desk, means.cloud.clone(), calls("node_class"), warm.cluster_watcher.clone())
+            let (cluster, recorder) = (warm.cluster_watcher.clone(), warm.recorder.clone());
+            NodeClassActor::new(desk, means.cloud.clone(), calls("node_class"), cluster, recorder)
         }),
         packer,
     };

@@ -237,6 +237,23 @@ impl Cloud for FakeCloud {
         ready(())
     }
 
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>> {
+        let state = self.state.lock().unwrap();
+        ready(ids.iter().filter_map(|id| state.instances.get(id).cloned()).collect())
+    }
+
+    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>> {
+        let mut state = self.state.lock().unwrap();
+        let mut before = Vec::new();
+        for id in ids {
+            if let Some(instance) = state.instances.get_mut(id) {
+                before.push(instance.clone());
+                instance.state = "terminated".into();
+            }
+        }
+        ready(before)
+    }
+
     fn tag<'a>(&'a self, _: &'a str, _: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
         ready(())
     }

@@ -51,6 +51,13 @@ pub trait Cloud: Send + Sync + 'static {
     /// Ends an instance. One that is ending or gone already is no error.
     fn terminate<'a>(&'a self, id: &'a str) -> CloudFuture<'a, ()>;
 
+    /// Those of the instances that EC2 knows, terminated ones too; asked in as few calls as the cloud takes.
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>>;
+
+    /// Ends instances, in as few calls as the cloud takes. One that is ending or gone already is no error. Answers those
+    /// that EC2 knows, as they were before.
+    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>>;
+
     /// Puts tags on an instance.
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()>;
 }

@@ -15,6 +15,10 @@ use crate::cloud::Instance;
 use crate::error::CloudError;
 
 const PAGE: i32 = 500;
+/// Values that a filter takes.
+const MOST_VALUES: usize = 200;
+/// Ids of one TerminateInstances (karpenter-aws 4.5).
+const MOST_ENDED: usize = 500;
 const LIVE: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-down"];
 
 impl Ec2Cloud {
@@ -77,6 +81,35 @@ impl Ec2Cloud {
                 error => Err(error),
             },
         }
+    }
+
+    /// By a filter: of ids that are asked for as such, one that EC2 does not know spoils the answer for all.
+    pub(super) async fn find_instances(&self, ids: &[String]) -> Result<Vec<Instance>, CloudError> {
+        let mut found = Vec::new();
+        for some in ids.chunks(MOST_VALUES) {
+            let by_id = filter("instance-id", some.iter().map(String::as_str));
+            found.extend(self.describe_instances(vec![by_id]).await?);
+        }
+        Ok(found)
+    }
+
+    pub(super) async fn terminate_instances(&self, ids: &[String]) -> Result<Vec<Instance>, CloudError> {
+        let found = self.find_instances(ids).await?;
+        let alive: Vec<String> = found.iter().filter(|one| !one.is_terminating()).map(|one| one.id.clone()).collect();
+        for some in alive.chunks(MOST_ENDED) {
+            let call = self.clients.ec2.terminate_instances().set_instance_ids(Some(some.to_vec()));
+            let Err(error) = call.send().await else { continue };
+            match classify("TerminateInstances", Effect::Repeatable, error) {
+                // One that is gone, or may not be ended, keeps the others from ending: each by itself then.
+                CloudError::Final { .. } if some.len() > 1 => {
+                    let each = some.iter().map(|id| self.terminate_instance(id));
+                    futures::future::join_all(each).await.into_iter().collect::<Result<(), _>>()?;
+                }
+                error if error.is_not_found() => {}
+                error => return Err(error),
+            }
+        }
+        Ok(found)
     }
 
     pub(super) async fn tag_instance(&self, id: &str, tags: &BTreeMap<String, String>) -> Result<(), CloudError> {

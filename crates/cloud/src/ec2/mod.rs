@@ -167,6 +167,14 @@ impl Cloud for Ec2Cloud {
         self.terminate_instance(id).boxed()
     }
 
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>> {
+        self.find_instances(ids).boxed()
+    }
+
+    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>> {
+        self.terminate_instances(ids).boxed()
+    }
+
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
         self.tag_instance(id, tags).boxed()
     }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as KubePod;
 
 use crate::pod::Pod;
+use crate::termination::DrainFacts;
 
 /// A pod and where it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +34,8 @@ pub struct PodEntry {
     pub terminal: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// What draining has to know of it.
+    pub drain: DrainFacts,
     /// Its resourceVersion.
     pub resource_version: Option<u64>,
 }
@@ -95,6 +98,7 @@ impl PodEntry {
             grace: grace(pod),
             terminal: is_terminal(pod),
             deleting: pod.metadata.deletion_timestamp.is_some(),
+            drain: DrainFacts::from_kube(pod),
             resource_version: pod.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
         })
     }

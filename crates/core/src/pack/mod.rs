@@ -26,7 +26,7 @@ mod pools;
 mod ranks;
 mod reason;
 mod solve;
-mod taints;
+pub(crate) mod taints;
 mod topology;
 mod warnings;
 

@@ -5,9 +5,10 @@ mod from_kube;
 use std::collections::BTreeMap;
 
 pub use from_kube::PodError;
-use k8s_openapi::api::core::v1::{Affinity, Toleration, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::{Affinity, Taint, Toleration, TopologySpreadConstraint};
 use serde::{Deserialize, Serialize};
 
+use crate::pack::taints::covers;
 use crate::resources::Resources;
 
 /// What scheduling needs to know of a pod. Fields are named as in a Pod's metadata and spec.
@@ -49,6 +50,14 @@ pub struct Pod {
     /// When it was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<jiff::Timestamp>,
+}
+
+impl Pod {
+    /// Whether it may be on a node with the taint.
+    #[must_use]
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        self.tolerations.iter().any(|toleration| covers(toleration, taint))
+    }
 }
 
 /// A port that a pod takes on its node.

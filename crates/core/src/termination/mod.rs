@@ -1,1 +1,67 @@
-//! How a node goes: taint, drain in order, volumes, instance, finalizers (core spec 4, "Node deletion", and 5.9).
+//! How a node goes: taint, drain in order, volumes, instance, finalizers (core spec 4, "NodeClaim deletion" and "Node
+//! deletion", and 5.9).
+//!
+//! ```text
+//! Node   deleting ─► claim deleted too ─► cordon ─► drain (5 s at least) ─► volumes ─► instance ─► finalizer off
+//! claim  deleting ─► deadline written ─► its Nodes deleted, until they are gone ─► instance ─► finalizer off
+//! ```
+//!
+//! Two total functions, one for each object: what is known of it gives the next step. All of it stands in the API
+//! server or in EC2, so that a successor goes on where a killed leader stopped.
+
+pub mod claim;
+pub mod deadline;
+pub mod drain;
+pub mod instance;
+pub mod node;
+pub mod pod;
+#[cfg(test)]
+mod random;
+pub mod volumes;
+
+pub use drain::Drain;
+pub use instance::Seen;
+pub use pod::DrainFacts;
+pub use volumes::Attachment;
+
+use dovetail_api::v1::{NodeClaim, condition, set_condition};
+use jiff::Timestamp;
+
+/// A condition to be written on the claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Its type.
+    pub condition: &'static str,
+    /// `True`, `False` or `Unknown`.
+    pub status: &'static str,
+    /// Why; empty for the type's own name.
+    pub reason: &'static str,
+}
+
+impl Said {
+    /// Whether the claim says so already.
+    #[must_use]
+    pub fn stands(&self, claim: &NodeClaim) -> bool {
+        let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        condition(conditions, self.condition)
+            .is_some_and(|there| there.status == self.status && (self.reason.is_empty() || there.reason == self.reason))
+    }
+}
+
+/// The claim with these conditions.
+#[must_use]
+pub fn with(claim: &NodeClaim, said: &[Said], now: Timestamp) -> NodeClaim {
+    let mut claim = claim.clone();
+    let generation = claim.metadata.generation;
+    let conditions = &mut claim.status.get_or_insert_default().conditions;
+    for one in said {
+        set_condition(conditions, (one.condition, one.status, one.reason, ""), generation, now);
+    }
+    claim
+}
+
+/// The claim's conditions that are not as they should be.
+fn unsaid(claim: Option<&NodeClaim>, wanted: &[Said]) -> Vec<Said> {
+    let Some(claim) = claim else { return Vec::new() };
+    wanted.iter().filter(|one| !one.stands(claim)).copied().collect()
+}

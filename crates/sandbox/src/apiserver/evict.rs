@@ -30,7 +30,33 @@ fn evict(state: &mut State, found: &Found, key: &Key, options: &DeleteOptions) -
     {
         spend(state, &pod, &budget, options.dry_run)?;
     }
-    state.delete(found, key, options).map(drop)
+    let options = mark(state, found, &pod, options);
+    state.delete(found, key, &options).map(drop)
+}
+
+/// The pod says why it goes, before it does: the condition DisruptionTarget, as kube-apiserver writes it. Answers the
+/// options for the deletion, which no longer rests on the version before.
+fn mark(state: &mut State, found: &Found, pod: &Object, options: &DeleteOptions) -> DeleteOptions {
+    let same =
+        |wanted: &Option<String>, field| wanted.as_deref().is_none_or(|one| one == meta::text(&pod.value, field));
+    let holds = same(&options.uid, "uid") && same(&options.resource_version, "resourceVersion");
+    if options.dry_run || !holds || meta::deleting(&pod.value) {
+        return options.clone();
+    }
+    let mut marked = Value::clone(&pod.value);
+    let condition = json!({
+        "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting", "lastTransitionTime": meta::seconds(state.now),
+    });
+    if !marked["status"]["conditions"].is_array() {
+        marked["status"]["conditions"] = json!([]);
+    }
+    if let Some(all) = marked["status"]["conditions"].as_array_mut() {
+        all.retain(|one| one["type"] != "DisruptionTarget");
+        all.push(condition);
+    }
+    state.put(found.rid, pod.key.clone(), marked);
+    DeleteOptions { resource_version: None, ..options.clone() }
 }
 
 /// Pods that are over, not yet running, or already on their way out are no disruption.

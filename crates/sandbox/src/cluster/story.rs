@@ -25,6 +25,7 @@ impl Story {
         match change.kind {
             Kind::Pod => self.tell_pod(change),
             Kind::Node => self.tell_node(change),
+            Kind::VolumeAttachment => self.tell_volume(change),
             _ => {}
         }
     }
@@ -76,6 +77,9 @@ impl Story {
         if was != is {
             self.pod(if is { "ready" } else { "not-ready" }, key, pod, &[]);
         }
+        if evicted(pod) && !old.is_some_and(evicted) {
+            self.pod("evicted", key, pod, &[]);
+        }
         if deleting(pod) && !old.is_some_and(deleting) {
             self.pod("deleting", key, pod, &[]);
         }
@@ -96,13 +100,32 @@ impl Story {
         if was != is {
             self.node(if is { "ready" } else { "not-ready" }, node, &change.key);
         }
-        let cordoned = |n: &Value| n["spec"]["unschedulable"] == true;
         if cordoned(node) && !old.is_some_and(cordoned) {
             self.node("cordoned", node, &change.key);
         }
         if deleting(node) && !old.is_some_and(deleting) {
             self.node("deleting", node, &change.key);
         }
+    }
+
+    fn tell_volume(&self, change: &Change) {
+        let attached = |one: &Value| one["status"]["attached"] == true;
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let event = match (old, new) {
+            (None, Some(_)) => "attaching",
+            (Some(old), Some(new)) if attached(new) && !attached(old) => "attached",
+            (Some(_), None) => "detached",
+            _ => return,
+        };
+        let spec = &new.or(old).unwrap_or(&Value::Null)["spec"];
+        let volume = spec["source"]["persistentVolumeName"].clone();
+        let fields = [
+            ("change", json!(event)),
+            ("name", json!(change.key.name)),
+            ("volume", volume),
+            ("node", spec["nodeName"].clone()),
+        ];
+        self.log.append("volume", &self.who, fields);
     }
 
     fn pod(&self, event: &str, key: &Key, pod: &Value, more: &[(&str, Value)]) {
@@ -146,6 +169,18 @@ fn owner(pod: &Value) -> Value {
         Some(deployment) if kind == "ReplicaSet" => json!(format!("Deployment/{deployment}")),
         _ => json!(format!("{kind}/{name}")),
     }
+}
+
+/// Nothing new is put on it: it is marked so, or tainted as one that is being disrupted.
+fn cordoned(node: &Value) -> bool {
+    let disrupted = |taint: &Value| taint["key"] == "karpenter.sh/disrupted" && taint["effect"] == "NoSchedule";
+    node["spec"]["unschedulable"] == true
+        || node["spec"]["taints"].as_array().is_some_and(|all| all.iter().any(disrupted))
+}
+
+/// An eviction was granted.
+fn evicted(pod: &Value) -> bool {
+    condition(pod, "DisruptionTarget").is_some_and(|c| c["status"] == "True" && c["reason"] == "EvictionByEvictionAPI")
 }
 
 /// What the containers request, each by itself.

@@ -1,0 +1,100 @@
+//! The end of an EC2NodeClass: it waits for the claims that use it, then what was made for it in the cloud is removed,
+//! then its finalizer (aws spec 4.3, 4.9).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::names::NODE_CLASS_FINALIZER;
+use dovetail_api::v1::{EC2NodeClass, NodeClaim};
+use dovetail_cloud::Cloud;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use crate::backoff::Backoff;
+use crate::calls::{CallError, Calls};
+use crate::cluster_watcher::ClusterWatcher;
+use crate::desk::Desk;
+use crate::messages::TakeSnapshot;
+use crate::story::Story;
+
+/// A class that waits for claims is looked at this often.
+pub const AGAIN: Duration = Duration::from_secs(5);
+
+/// What is needed for it.
+pub struct Means {
+    /// The cloud.
+    pub cloud: Arc<dyn Cloud>,
+    /// The API server.
+    pub calls: Calls,
+    /// For claims planned and there.
+    pub cluster: Addr<ClusterWatcher>,
+    /// For the story.
+    pub desk: Desk,
+}
+
+/// Whether our finalizer is on it.
+pub fn is_held(class: &EC2NodeClass) -> bool {
+    class.finalizers().iter().any(|one| one == NODE_CLASS_FINALIZER)
+}
+
+/// Ends a class that is being deleted; answers the claims that it still waits for.
+///
+/// # Errors
+/// As [`Calls::run`].
+pub async fn end(means: Means, class: Arc<EC2NodeClass>) -> Result<Vec<String>, CallError> {
+    let name = class.name_any();
+    let waits_for = users(&means, &name).await?;
+    if !waits_for.is_empty() {
+        return Ok(waits_for);
+    }
+    let mut backoff = Backoff::cloud(means.desk.rng(&name));
+    while let Err(error) = means.cloud.remove_node_class(&class).await {
+        let pause = backoff.pause();
+        if backoff.failures() == 1 {
+            let what = format!("removing what was made for node class {name}");
+            means.desk.tell(Story::Retrying { what, error: error.to_string() });
+        }
+        tokio::time::sleep(pause).await;
+        if !means.calls.may_act() {
+            return Err(CallError::Deposed);
+        }
+    }
+    match release(&means.calls, &class).await {
+        Ok(()) => means.desk.tell(Story::NodeClassDeleted { node_class: name }),
+        Err(CallError::NotFound(_)) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(Vec::new())
+}
+
+/// Claims of the class: as planned and known here, and, when these are none, as the API server has them.
+async fn users(means: &Means, class: &str) -> Result<Vec<String>, CallError> {
+    let uses = |claim: &NodeClaim| claim.spec.node_class_ref.name == class;
+    let Ok(Some(snapshot)) = means.cluster.send(TakeSnapshot).await else { return Err(CallError::Deposed) };
+    let known = snapshot.claims.iter().filter(|(_, entry)| uses(&entry.claim)).map(|(name, _)| name.clone());
+    let known: Vec<_> = known.collect();
+    if !known.is_empty() {
+        return Ok(known);
+    }
+    let (api, all) = (Api::<NodeClaim>::all(means.calls.client.clone()), ListParams::default());
+    let there = means.calls.run("list nodeclaims", || api.list(&all)).await?;
+    Ok(there.iter().filter(|claim| uses(claim)).map(ResourceExt::name_any).collect())
+}
+
+async fn release(calls: &Calls, class: &EC2NodeClass) -> Result<(), CallError> {
+    let (api, name) = (Api::<EC2NodeClass>::all(calls.client.clone()), class.name_any());
+    let mut there = class.clone();
+    while is_held(&there) && there.uid() == class.uid() {
+        let kept: Vec<_> = there.finalizers().iter().filter(|one| *one != NODE_CLASS_FINALIZER).collect();
+        let patch = json!({"metadata": {"resourceVersion": there.resource_version(), "finalizers": kept}});
+        match calls.merge(&api, &name, patch).await {
+            Err(CallError::Conflict(_)) => {
+                there = calls.run(&format!("get ec2nodeclass {name}"), || api.get(&name)).await?
+            }
+            other => return other.map(drop),
+        }
+    }
+    Ok(())
+}

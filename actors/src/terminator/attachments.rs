@@ -1,0 +1,65 @@
+//! VolumeAttachments by Node, as a watch shows them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dovetail_core::termination::Attachment;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::ResourceExt;
+use kube_runtime::watcher::Event;
+
+/// Node and name.
+type Key = (String, String);
+
+/// See the module.
+#[derive(Default)]
+pub struct Attachments {
+    all: BTreeMap<Key, Attachment>,
+    /// While a list starts over: what it has shown.
+    listing: Option<BTreeSet<Key>>,
+    listed: bool,
+}
+
+impl Attachments {
+    /// The watch has said something. Answers the Nodes that it concerns.
+    pub fn apply(&mut self, event: Event<VolumeAttachment>) -> BTreeSet<String> {
+        match event {
+            Event::Init => {
+                self.listing = Some(BTreeSet::new());
+                BTreeSet::new()
+            }
+            Event::InitApply(attachment) | Event::Apply(attachment) => {
+                let key = key(&attachment);
+                if let Some(listing) = &mut self.listing {
+                    listing.insert(key.clone());
+                }
+                let (node, name) = key.clone();
+                let volume = attachment.spec.source.persistent_volume_name;
+                self.all.insert(key, Attachment { name, node: node.clone(), volume });
+                [node].into()
+            }
+            Event::Delete(attachment) => {
+                let key = key(&attachment);
+                self.all.remove(&key);
+                [key.0].into()
+            }
+            Event::InitDone => {
+                self.listed = true;
+                let shown = self.listing.take().unwrap_or_default();
+                let gone: Vec<_> = self.all.keys().filter(|key| !shown.contains(*key)).cloned().collect();
+                gone.iter().for_each(|key| drop(self.all.remove(key)));
+                gone.into_iter().map(|(node, _)| node).collect()
+            }
+        }
+    }
+
+    /// A Node's; unknown until all have been listed once.
+    pub fn on(&self, node: &str) -> Option<Vec<&Attachment>> {
+        let from = (node.to_owned(), String::new());
+        let of_node = self.all.range(from..).take_while(|((name, _), _)| name == node);
+        self.listed.then(|| of_node.map(|(_, one)| one).collect())
+    }
+}
+
+fn key(attachment: &VolumeAttachment) -> Key {
+    (attachment.spec.node_name.clone(), attachment.name_any())
+}

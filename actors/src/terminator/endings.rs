@@ -1,0 +1,206 @@
+//! What the cloud is asked of instances on their way out: all of them together, at most once a second, and each again
+//! after five seconds (aws spec 4.5, 4.10). An instance is ended only for a claim just re-read as being deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use dovetail_api::v1::NodeClaim;
+use dovetail_cloud::{CloudError, Instance};
+use dovetail_core::termination::Seen;
+use dovetail_core::termination::instance::{Handle, handle};
+use futures::StreamExt;
+
+use super::TerminatorLinks;
+use super::known::{is_leaving, of_claim, of_node};
+use crate::backoff::Backoff;
+use crate::calls::CallError;
+use crate::claims::Claims;
+use crate::nodes::Nodes;
+
+/// How long an answer is good for.
+const AGAIN: Duration = Duration::from_secs(5);
+/// Claims re-read at the same time.
+const READS: usize = 16;
+/// Launch tokens looked for in one go: each is a call of its own.
+const MOST_TOKENS: usize = 20;
+
+/// An instance that the cloud is to be asked of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask {
+    /// Which.
+    pub handle: Handle,
+    /// The claim for which it is to end; none when only its state is asked.
+    pub end_for: Option<NodeClaim>,
+    /// Its Node is thought to be gone: to be made sure of, or pods would lose their node undrained.
+    pub without_node: bool,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Of which.
+    pub handle: Handle,
+    /// What is known now.
+    pub seen: Seen,
+    /// Instances whose end has just been accepted.
+    pub ended: Vec<String>,
+}
+
+/// See the module.
+pub struct Endings {
+    wanted: BTreeMap<Handle, Ask>,
+    answers: BTreeMap<Handle, (Seen, Duration)>,
+    asking: bool,
+    backoff: Backoff,
+    not_before: Duration,
+}
+
+impl Endings {
+    /// Nothing asked.
+    pub fn new(backoff: Backoff) -> Self {
+        Self { wanted: BTreeMap::new(), answers: BTreeMap::new(), asking: false, backoff, not_before: Duration::ZERO }
+    }
+
+    /// What was last answered.
+    pub fn seen(&self, handle: Option<&Handle>) -> Seen {
+        handle.and_then(|handle| self.answers.get(handle)).map_or(Seen::Unknown, |(seen, _)| *seen)
+    }
+
+    /// The cloud is to be asked at the next occasion.
+    pub fn want(&mut self, ask: Ask) {
+        self.wanted.insert(ask.handle.clone(), ask);
+    }
+
+    /// What is to be asked now, if anything is.
+    pub fn begin(&mut self, now: Duration) -> Vec<Ask> {
+        if self.asking || now < self.not_before {
+            return Vec::new();
+        }
+        let fresh =
+            |handle: &Handle| self.answers.get(handle).is_some_and(|(_, when)| now.saturating_sub(*when) < AGAIN);
+        let due: Vec<_> = self.wanted.keys().filter(|handle| !fresh(handle)).cloned().collect();
+        let (mut tokens, mut asks) = (0, Vec::new());
+        for handle in due {
+            tokens += usize::from(matches!(handle, Handle::Token(_)));
+            if !matches!(handle, Handle::Token(_)) || tokens <= MOST_TOKENS {
+                asks.extend(self.wanted.remove(&handle));
+            }
+        }
+        self.asking = !asks.is_empty();
+        asks
+    }
+
+    /// The cloud has answered, or failed. Answers the first failure in a row.
+    pub fn end(&mut self, answered: &Result<Vec<Answer>, CloudError>, now: Duration) -> Option<CloudError> {
+        self.asking = false;
+        match answered {
+            Ok(answers) => {
+                self.backoff.reset();
+                self.answers.extend(answers.iter().map(|one| (one.handle.clone(), (one.seen, now))));
+                None
+            }
+            Err(error) => {
+                self.not_before = now + self.backoff.pause();
+                (self.backoff.failures() == 1).then(|| error.clone())
+            }
+        }
+    }
+
+    /// Nobody asks for it any more.
+    pub fn forget(&mut self, handle: &Handle) {
+        self.wanted.remove(handle);
+        self.answers.remove(handle);
+    }
+
+    /// How many instances are known to be on their way.
+    pub fn count(&self) -> usize {
+        self.answers.len()
+    }
+}
+
+/// Asks the cloud, and ends what may be ended.
+pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Result<Vec<Answer>, CloudError> {
+    let confirmed = confirmed(&links, &asks).await;
+    let ids = |end: bool| -> Vec<String> {
+        let mine = asks.iter().filter(|one| confirmed.contains(&one.handle) == end);
+        mine.filter_map(|one| if let Handle::Id(id) = &one.handle { Some(id.clone()) } else { None }).collect()
+    };
+    let (ending, asked) = (ids(true), ids(false));
+    let mut found = BTreeMap::new();
+    if !ending.is_empty() && links.calls.may_act() {
+        let before = links.cloud.terminate_all(&ending).await?;
+        found.extend(before.into_iter().map(|one| (one.id.clone(), (one, true))));
+    }
+    if !asked.is_empty() {
+        let there = links.cloud.instances_of(&asked).await?;
+        found.extend(there.into_iter().map(|one| (one.id.clone(), (one, false))));
+    }
+    let mut answers = Vec::new();
+    for one in &asks {
+        match &one.handle {
+            Handle::Id(id) => answers.push(answer(&one.handle, found.get(id).into_iter())),
+            Handle::Token(token) => {
+                let end = confirmed.contains(&one.handle) && links.calls.may_act();
+                let there = by_token(&links, token, end).await?;
+                answers.push(answer(&one.handle, there.iter()));
+            }
+        }
+    }
+    Ok(answers)
+}
+
+/// Instances that carry a launch token, ended if they may be.
+async fn by_token(links: &TerminatorLinks, token: &str, end: bool) -> Result<Vec<(Instance, bool)>, CloudError> {
+    let there = links.cloud.instances_with_token(token).await?;
+    let alive: Vec<_> = there.iter().filter(|one| !one.is_terminating()).map(|one| one.id.clone()).collect();
+    if end && !alive.is_empty() {
+        links.cloud.terminate_all(&alive).await?;
+    }
+    Ok(there.into_iter().map(|one| (one, end)).collect())
+}
+
+fn answer<'a>(handle: &Handle, found: impl Iterator<Item = &'a (Instance, bool)>) -> Answer {
+    let (mut seen, mut ended) = (None, Vec::new());
+    for (instance, end) in found {
+        let one = match instance.state.as_str() {
+            "terminated" => Seen::Terminated,
+            "shutting-down" => Seen::Ending,
+            _ if *end => {
+                ended.push(instance.id.clone());
+                Seen::Ending
+            }
+            _ => Seen::Alive,
+        };
+        // Of several the one that lives longest.
+        seen = Some(seen.map_or(one, |so_far: Seen| so_far.min(one)));
+    }
+    Answer { handle: handle.clone(), seen: seen.unwrap_or(Seen::Missing), ended }
+}
+
+/// Those whose claim, read just now, is being deleted and still has this instance.
+async fn confirmed(links: &TerminatorLinks, asks: &[Ask]) -> BTreeSet<Handle> {
+    let claims = Claims::new(links.calls.clone());
+    let nodes = Nodes::new(links.calls.clone());
+    let reads = asks.iter().filter_map(|one| Some((one, one.end_for.clone()?))).map(|(one, claim)| {
+        let (claims, nodes) = (claims.clone(), nodes.clone());
+        async move {
+            let there = claims.same(&claim).await.ok()?;
+            let ends = is_leaving(&there) && handle(&there).as_ref() == Some(&one.handle);
+            let alone = !one.without_node || has_no_node(&nodes, &there).await;
+            (ends && alone).then(|| one.handle.clone())
+        }
+    });
+    futures::stream::iter(reads).buffered(READS).filter_map(futures::future::ready).collect().await
+}
+
+/// Whether the Node that the claim registered is gone.
+async fn has_no_node(nodes: &Nodes, claim: &NodeClaim) -> bool {
+    let node = claim.status.as_ref().map_or("", |status| status.node_name.as_str());
+    match node {
+        "" => true,
+        name => match nodes.get(name).await {
+            Ok(node) => of_node(&node) != of_claim(claim),
+            Err(error) => matches!(error, CallError::NotFound(_)),
+        },
+    }
+}

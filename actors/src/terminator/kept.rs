@@ -1,0 +1,78 @@
+//! Volumes of pods that stay on a node until it ends: nobody waits for their detachment. Which volume a claim is bound to
+//! is asked only for these few, and once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use actix::prelude::*;
+use dovetail_core::cluster_state::PodEntry;
+use dovetail_core::termination::drain;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::Api;
+
+use super::{Key, SETTLE, Terminator};
+use crate::calls::{CallError, Calls};
+
+/// Namespace and name of a PersistentVolumeClaim.
+type ClaimName = (String, String);
+
+/// See the module.
+#[derive(Default)]
+pub struct Kept {
+    /// The volume of each claim, none for one that is not bound or not there.
+    volumes: BTreeMap<ClaimName, Option<String>>,
+    asked: BTreeSet<ClaimName>,
+}
+
+impl Kept {
+    /// Nothing goes any more.
+    pub fn clear(&mut self) {
+        self.volumes.clear();
+    }
+}
+
+impl Terminator {
+    /// The volumes of those of the pods that stay; unknown until their claims have been looked at.
+    pub(super) fn kept(
+        &mut self,
+        node: &str,
+        pods: &[Arc<PodEntry>],
+        ctx: &mut Context<Self>,
+    ) -> Option<BTreeSet<String>> {
+        let now = self.desk.wall();
+        let staying = pods.iter().filter(|pod| !pod.terminal && !drain::is_waited_for(pod, now));
+        let claims: BTreeSet<ClaimName> = staying
+            .flat_map(|pod| pod.drain.volume_claims.iter().map(|claim| (pod.pod.namespace.clone(), claim.clone())))
+            .collect();
+        let unknown: Vec<_> = claims.iter().filter(|claim| !self.kept.volumes.contains_key(*claim)).cloned().collect();
+        for claim in &unknown {
+            self.look_up(claim.clone(), node.to_owned(), ctx);
+        }
+        let volumes = || claims.iter().filter_map(|claim| self.kept.volumes.get(claim).cloned().flatten()).collect();
+        unknown.is_empty().then(volumes)
+    }
+
+    fn look_up(&mut self, claim: ClaimName, node: String, ctx: &mut Context<Self>) {
+        if !self.kept.asked.insert(claim.clone()) {
+            return;
+        }
+        let asking = volume_of(self.links.calls.clone(), claim.clone()).into_actor(self);
+        ctx.spawn(asking.map(move |answer, terminator, ctx| {
+            terminator.kept.asked.remove(&claim);
+            if let Ok(volume) = answer {
+                terminator.kept.volumes.insert(claim, volume);
+            }
+            ctx.run_later(SETTLE, move |terminator, ctx| terminator.touch(Key::Node(node), ctx));
+        }));
+    }
+}
+
+/// The volume that a claim is bound to.
+async fn volume_of(calls: Calls, (namespace, name): ClaimName) -> Result<Option<String>, CallError> {
+    let api = Api::<PersistentVolumeClaim>::namespaced(calls.client.clone(), &namespace);
+    match calls.run(&format!("get persistentvolumeclaim {namespace}/{name}"), || api.get(&name)).await {
+        Ok(claim) => Ok(claim.spec.and_then(|spec| spec.volume_name).filter(|volume| !volume.is_empty())),
+        Err(CallError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

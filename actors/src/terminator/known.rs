@@ -1,0 +1,97 @@
+//! Claims and Nodes, and which of them are one machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use dovetail_api::v1::NodeClaim;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Resource, ResourceExt};
+
+/// See the module.
+#[derive(Default)]
+pub struct Known {
+    /// By name.
+    pub claims: BTreeMap<String, Arc<NodeClaim>>,
+    /// By name.
+    pub nodes: BTreeMap<String, Arc<Node>>,
+    claims_of: BTreeMap<String, BTreeSet<String>>,
+    nodes_of: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Known {
+    /// A claim is there or has changed.
+    pub fn apply_claim(&mut self, claim: Arc<NodeClaim>) {
+        let name = claim.name_any();
+        self.forget_claim(&name);
+        index(&mut self.claims_of, of_claim(&claim), &name);
+        self.claims.insert(name, claim);
+    }
+
+    /// A claim is gone. Answers what was known of it.
+    pub fn forget_claim(&mut self, name: &str) -> Option<Arc<NodeClaim>> {
+        let claim = self.claims.remove(name)?;
+        unindex(&mut self.claims_of, of_claim(&claim), name);
+        Some(claim)
+    }
+
+    /// A Node is there or has changed; an older state than the known one is no news.
+    pub fn apply_node(&mut self, node: Arc<Node>) {
+        let name = node.name_any();
+        let version = |node: &Node| node.resource_version().and_then(|text| text.parse::<u64>().ok());
+        if self.nodes.get(&name).is_some_and(|known| known.uid() == node.uid() && version(&node) < version(known)) {
+            return;
+        }
+        self.forget_node(&name);
+        index(&mut self.nodes_of, of_node(&node), &name);
+        self.nodes.insert(name, node);
+    }
+
+    /// A Node is gone. Answers what was known of it.
+    pub fn forget_node(&mut self, name: &str) -> Option<Arc<Node>> {
+        let node = self.nodes.remove(name)?;
+        unindex(&mut self.nodes_of, of_node(&node), name);
+        Some(node)
+    }
+
+    /// The claims of a Node.
+    pub fn claims_of(&self, node: &Node) -> Vec<Arc<NodeClaim>> {
+        let names = self.claims_of.get(of_node(node)).into_iter().flatten();
+        names.filter_map(|name| self.claims.get(name).cloned()).collect()
+    }
+
+    /// The Nodes of a claim.
+    pub fn nodes_of(&self, claim: &NodeClaim) -> Vec<Arc<Node>> {
+        let names = self.nodes_of.get(of_claim(claim)).into_iter().flatten();
+        names.filter_map(|name| self.nodes.get(name).cloned()).collect()
+    }
+}
+
+/// The claim's provider id, empty while it has none.
+pub fn of_claim(claim: &NodeClaim) -> &str {
+    claim.status.as_ref().map_or("", |status| status.provider_id.as_str())
+}
+
+/// The Node's provider id, empty while it has none.
+pub fn of_node(node: &Node) -> &str {
+    node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default()
+}
+
+/// Whether it is being deleted.
+pub fn is_leaving<K: Resource>(object: &K) -> bool {
+    object.meta().deletion_timestamp.is_some()
+}
+
+fn index(by_provider: &mut BTreeMap<String, BTreeSet<String>>, provider_id: &str, name: &str) {
+    if !provider_id.is_empty() {
+        by_provider.entry(provider_id.to_owned()).or_default().insert(name.to_owned());
+    }
+}
+
+fn unindex(by_provider: &mut BTreeMap<String, BTreeSet<String>>, provider_id: &str, name: &str) {
+    if let Some(names) = by_provider.get_mut(provider_id) {
+        names.remove(name);
+        if names.is_empty() {
+            by_provider.remove(provider_id);
+        }
+    }
+}

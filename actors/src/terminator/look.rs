@@ -1,0 +1,314 @@
+//! What goes is looked at: facts are gathered, the next step is decided and begun.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::names::annotations::TRACEPARENT;
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::cluster_state::{PodEntry, Snapshot};
+use dovetail_core::disruption::Reason;
+use dovetail_core::lifecycle::initialization::is_ready;
+use dovetail_core::termination::claim::{self, ClaimStep};
+use dovetail_core::termination::instance::{Handle, handle};
+use dovetail_core::termination::node::{self, Leaving, NodeStep};
+use dovetail_core::termination::{Drain, volumes};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+
+use super::endings::Ask;
+use super::known::of_node;
+use super::steps::{Done, Hand};
+use super::{AT_ONCE, Key, SETTLE, Terminator};
+use crate::evict::{self, Outcome};
+use crate::messages::{Record, TakeSnapshot, TraceContext};
+use crate::recorder::object;
+use crate::story::{Names, Story};
+
+/// Claims deleted at the same time.
+const DELETIONS: usize = 16;
+/// How many names a story gives.
+const NAMED: usize = 5;
+/// Pods that are waited for so long are told of in an event.
+const LONG: Duration = Duration::from_secs(30);
+
+/// How far a Node is, for the story.
+#[derive(Default)]
+pub struct Progress {
+    /// When its draining was first seen here.
+    draining_since: Option<Duration>,
+    /// It has been told that volumes are waited for.
+    awaiting_volumes: bool,
+    /// Evicted and not told yet.
+    evicted: Vec<String>,
+    /// Deleted and not told yet.
+    deleted: Vec<String>,
+}
+
+/// Deletes claims by our own decision.
+pub async fn remove(hand: Hand, claims: Vec<Arc<NodeClaim>>, reason: Reason) {
+    let deletions = claims.into_iter().map(|claim| {
+        let hand = hand.clone();
+        async move {
+            if let Ok(true) = hand.delete_claim(&claim).await {
+                tell_removing(&hand, &claim, reason);
+            }
+        }
+    });
+    futures::stream::iter(deletions).buffered(DELETIONS).for_each(futures::future::ready).await;
+}
+
+fn tell_removing(hand: &Hand, claim: &NodeClaim, reason: Reason) {
+    let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
+    let message = format!("Disrupting NodeClaim: {}", reason.label());
+    hand.record(Record::normal(object::claim(claim), "DisruptionTerminating", message));
+    let (node_claim, reason) = (claim.name_any(), reason.label().to_owned());
+    hand.tell(Story::Removing { node_claim, node, reason });
+}
+
+impl Terminator {
+    /// Looks at all that has changed, on a snapshot of the pods.
+    pub(super) fn look(&mut self, ctx: &mut Context<Self>) {
+        if self.dirty.is_empty() || std::mem::replace(&mut self.looking, true) {
+            return;
+        }
+        let asked = self.links.cluster.send(TakeSnapshot).into_actor(self);
+        ctx.spawn(asked.map(|answer, terminator, ctx| {
+            terminator.looking = false;
+            // Until everything has been listed once, nothing is known: the next tick tries again.
+            if let Ok(Some(snapshot)) = answer {
+                terminator.look_at_all(&snapshot, ctx);
+            }
+        }));
+    }
+
+    fn look_at_all(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+        self.evictions.retain(|uid| snapshot.pods.contains_key(uid));
+        for key in std::mem::take(&mut self.dirty) {
+            // What is being worked on is looked at again when that is done.
+            if self.busy.contains(&key) || !self.leaving.contains(&key) {
+                continue;
+            }
+            if self.busy.len() >= AT_ONCE {
+                self.dirty.insert(key);
+                continue;
+            }
+            match &key {
+                Key::Claim(name) => self.look_at_claim(name, ctx),
+                Key::Node(name) => self.look_at_node(name, snapshot, ctx),
+            }
+        }
+    }
+
+    /// Begins a step.
+    fn begin(&mut self, key: Key, step: impl Future<Output = Done> + 'static, ctx: &mut Context<Self>) {
+        self.busy.insert(key.clone());
+        ctx.spawn(step.into_actor(self).map(move |_, terminator, ctx| {
+            // What failed for good is decided anew: what is there now comes as a change, or with the next tick.
+            terminator.busy.remove(&key);
+            terminator.dirty.insert(key);
+            terminator.look_soon(SETTLE, ctx);
+        }));
+    }
+
+    fn look_at_claim(&mut self, name: &str, ctx: &mut Context<Self>) {
+        let Some(claim) = self.known.claims.get(name).cloned() else { return };
+        let nodes = self.known.nodes_of(&claim);
+        let refs: Vec<&Node> = nodes.iter().map(AsRef::as_ref).collect();
+        let handle = handle(&claim);
+        let step = claim::next(&claim, &refs, self.endings.seen(handle.as_ref()), self.desk.wall());
+        let (key, hand) = (Key::Claim(name.to_owned()), self.hand(self.trace_of(&claim)));
+        match step {
+            ClaimStep::NotOurs => drop(self.leaving.remove(&key)),
+            ClaimStep::SetDeadline(deadline) => self.begin(key, hand.set_deadline(claim, nodes, deadline), ctx),
+            ClaimStep::DeleteNodes(names) => {
+                let nodes = nodes.into_iter().filter(|node| names.contains(&node.name_any())).collect();
+                self.begin(key, hand.delete_nodes(nodes), ctx);
+            }
+            ClaimStep::AwaitNodes => {}
+            ClaimStep::Terminate => self.want(handle, Some(&claim), true),
+            ClaimStep::Say(said) => self.begin(key, hand.say(claim, said, String::new()), ctx),
+            ClaimStep::Release => {
+                let reason = self.reason_of(&claim);
+                self.begin(key, hand.release_claim(claim, reason), ctx);
+            }
+        }
+    }
+
+    fn look_at_node(&mut self, name: &str, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+        let Some(node) = self.known.nodes.get(name).cloned() else { return };
+        let claims = self.known.claims_of(&node);
+        let refs: Vec<&NodeClaim> = claims.iter().map(AsRef::as_ref).collect();
+        let only = claims.first().filter(|_| claims.len() == 1).cloned();
+        let by_provider = || dovetail_api::names::instance_id(of_node(&node)).map(|id| Handle::Id(id.to_owned()));
+        let handle = only.as_ref().map_or_else(by_provider, |claim| handle(claim));
+        let load = snapshot.loads.get(name);
+        let pods: Vec<Arc<PodEntry>> = load.into_iter().flat_map(|load| load.pods.values().cloned()).collect();
+        let held = match self.attachments.on(name) {
+            Some(all) if all.is_empty() => Some(BTreeSet::new()),
+            _ => self.kept(name, &pods, ctx).and_then(|kept| Some(volumes::held(self.attachments.on(name)?, &kept))),
+        };
+        let known = Leaving { claims: &refs, pods, volumes: held, seen: self.endings.seen(handle.as_ref()) };
+        let step = node::next(&node, &known, self.desk.wall());
+        let hand = self.hand(only.as_ref().and_then(|claim| self.trace_of(claim)));
+        let node_claim = only.as_ref().map(|claim| claim.name_any()).unwrap_or_default();
+        let key = Key::Node(name.to_owned());
+        if !is_ready(&node) && !matches!(step, NodeStep::NotOurs | NodeStep::Release) {
+            // As soon as its instance is known to be gone, nothing more is waited for.
+            self.want(handle.clone(), None, false);
+        }
+        match (step, only) {
+            (NodeStep::NotOurs, _) => drop(self.leaving.remove(&key)),
+            (NodeStep::Settle, _) => {}
+            (NodeStep::DeleteClaim, Some(claim)) => {
+                let deletion = async move { hand.delete_claim(&claim).await.map(drop) };
+                self.begin(key, deletion, ctx);
+            }
+            (NodeStep::Ask, _) => {}
+            (NodeStep::Cordon(_), _) => self.begin(key, hand.cordon(node, node_claim), ctx),
+            (NodeStep::Say(said), Some(claim)) => self.begin(key, hand.say(claim, said, name.to_owned()), ctx),
+            (NodeStep::Drain(drain), _) => self.drain(&hand, &node, &node_claim, drain, ctx),
+            (NodeStep::AwaitVolumes(volumes), _) => self.await_volumes(&hand, &node, volumes),
+            (NodeStep::Terminate, Some(claim)) => self.want(handle, Some(&claim), false),
+            (NodeStep::Release, _) => self.begin(key, hand.release_node(node, node_claim), ctx),
+            (NodeStep::DeleteClaim | NodeStep::Say(_) | NodeStep::Terminate, None) => {}
+        }
+        self.tell_gone(name);
+    }
+
+    fn want(&mut self, handle: Option<Handle>, claim: Option<&Arc<NodeClaim>>, without_node: bool) {
+        if let Some(handle) = handle {
+            self.endings.want(Ask { handle, end_for: claim.map(|claim| NodeClaim::clone(claim)), without_node });
+        }
+    }
+
+    fn drain(&mut self, hand: &Hand, node: &Arc<Node>, node_claim: &str, drain: Drain, ctx: &mut Context<Self>) {
+        let (name, now) = (node.name_any(), self.desk.now());
+        let progress = self.progress.entry(name.clone()).or_default();
+        match progress.draining_since {
+            None => {
+                progress.draining_since = Some(now);
+                let (node, node_claim, pods) = (name.clone(), node_claim.to_owned(), drain.waiting.len());
+                hand.tell(Story::Draining { node, node_claim, pods });
+            }
+            Some(since) if now.saturating_sub(since) >= LONG => {
+                let message = format!("Failed to drain node, {} pods are waiting to be evicted", drain.waiting.len());
+                hand.record(Record::warning(object::node(node), "FailedDraining", message));
+            }
+            Some(_) => {}
+        }
+        for pod in drain.evict {
+            self.send_away(hand, node, pod, None, ctx);
+        }
+        for (pod, grace) in drain.delete {
+            self.send_away(hand, node, pod, Some(grace), ctx);
+        }
+    }
+
+    /// Evicts a pod, or deletes it with these seconds to end, unless that is under way.
+    fn send_away(
+        &mut self,
+        hand: &Hand,
+        node: &Arc<Node>,
+        pod: Arc<PodEntry>,
+        grace: Option<u32>,
+        ctx: &mut Context<Self>,
+    ) {
+        let (uid, now) = (pod.pod.uid.clone(), self.desk.now());
+        let desk = self.desk.clone();
+        if !self.evictions.begins(&uid, grace.is_some(), now, || desk.rng(&uid)) {
+            return;
+        }
+        let (calls, target) = (self.links.calls.clone(), pod.clone());
+        let attempt = async move {
+            match grace {
+                None => evict::evict(&calls, &target.pod).await,
+                Some(seconds) => evict::delete(&calls, &target.pod, seconds).await,
+            }
+        };
+        let (hand, node) = (hand.clone(), node.clone());
+        ctx.spawn(attempt.into_actor(self).map(move |outcome, terminator, ctx| {
+            terminator.sent_away(&hand, &node, &pod, grace.is_some(), &outcome, ctx);
+        }));
+    }
+
+    fn sent_away(
+        &mut self,
+        hand: &Hand,
+        node: &Arc<Node>,
+        pod: &Arc<PodEntry>,
+        forced: bool,
+        outcome: &Outcome,
+        ctx: &mut Context<Self>,
+    ) {
+        let (name, full) = (node.name_any(), format!("{}/{}", pod.pod.namespace, pod.pod.name));
+        let goes = matches!(outcome, Outcome::Going | Outcome::Gone);
+        let (pause, first_refusal) = self.evictions.ended(&pod.pod.uid, outcome, self.desk.now());
+        match outcome {
+            Outcome::Going => {
+                self.count(if forced { "deleted" } else { "evicted" });
+                let progress = self.progress.entry(name.clone()).or_default();
+                if forced { &mut progress.deleted } else { &mut progress.evicted }.push(full);
+                let (reason, message) = match forced {
+                    true => (
+                        "Disrupted",
+                        format!("Deleted the pod to accommodate the terminationGracePeriod of node {name}"),
+                    ),
+                    false => ("Evicted", format!("Evicted pod: node {name} is being terminated")),
+                };
+                hand.record(Record::normal(object::pod(&pod.pod), reason, message));
+            }
+            Outcome::Refused(error) => {
+                let message = format!("evicting pod {full}: {error}");
+                hand.record(Record::warning(object::node(node), "FailedDraining", message));
+                if first_refusal {
+                    let (pod, error) = (full, error.clone());
+                    hand.tell(Story::EvictionRefused { pod, node: name.clone(), error });
+                }
+            }
+            Outcome::Gone | Outcome::Failed(_) => {}
+        }
+        let (key, again) = (Key::Node(name), if goes { SETTLE } else { pause });
+        ctx.run_later(again, move |terminator, ctx| terminator.touch(key, ctx));
+    }
+
+    fn await_volumes(&mut self, hand: &Hand, node: &Arc<Node>, volumes: BTreeSet<String>) {
+        let volumes = Names::first(NAMED, volumes);
+        let message = format!("Awaiting detachment of volumes: {volumes}");
+        hand.record(Record::normal(object::node(node), "AwaitingVolumeDetachment", message));
+        let progress = self.progress.entry(node.name_any()).or_default();
+        if !std::mem::replace(&mut progress.awaiting_volumes, true) {
+            hand.tell(Story::AwaitingVolumes { node: node.name_any(), volumes });
+        }
+    }
+
+    /// Tells of the pods that have gone since it was last told.
+    fn tell_gone(&mut self, node: &str) {
+        let Some(progress) = self.progress.get_mut(node) else { return };
+        let (evicted, deleted) = (std::mem::take(&mut progress.evicted), std::mem::take(&mut progress.deleted));
+        let trace = self.known.nodes.get(node).and_then(|there| self.known.claims_of(there).first().cloned());
+        let trace = trace.and_then(|claim| self.trace_of(&claim));
+        let node = node.to_owned();
+        if !evicted.is_empty() {
+            let (node, pods, names) = (node.clone(), evicted.len(), Names::first(NAMED, evicted));
+            self.desk.tell_in(Story::Evicted { node, pods, names }, trace);
+        }
+        if !deleted.is_empty() {
+            let (pods, names) = (deleted.len(), Names::first(NAMED, deleted));
+            self.desk.tell_in(Story::PodsDeleted { node, pods, names }, trace);
+        }
+    }
+
+    /// The trace of the decision, or else of the batch that the claim came from.
+    pub(super) fn trace_of(&self, claim: &NodeClaim) -> Option<TraceContext> {
+        let decided = self.reasons.get(&claim.name_any()).map(|(_, trace)| *trace);
+        decided.or_else(|| claim.annotations().get(TRACEPARENT).and_then(|text| TraceContext::parse(text)))
+    }
+
+    fn reason_of(&self, claim: &NodeClaim) -> String {
+        let decided = self.reasons.get(&claim.name_any()).map(|(reason, _)| reason.label());
+        decided.unwrap_or("its deletion was asked for").to_owned()
+    }
+}

@@ -1,0 +1,318 @@
+//! Takes nodes away: deletes the claims that it is told to, and brings what is being deleted, by whomever, to its end:
+//! taint, drain, volumes, instance, finalizers. What comes next is decided by `dovetail_core::termination`.
+//!
+//! What changes is looked at soon afterwards, everything that goes at least once a second; while nothing goes, nothing
+//! is asked. At the mailbox's bound: a claim or Node is worked on by one step at a time and by [`AT_ONCE`] steps in all;
+//! what changes meanwhile is looked at afterwards.
+
+mod attachments;
+mod endings;
+mod evictions;
+mod kept;
+mod known;
+mod look;
+mod steps;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_cloud::Cloud;
+use dovetail_core::disruption::Reason;
+use dovetail_core::termination::instance::{Handle, handle};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::{Api, ResourceExt};
+use kube_runtime::watcher::Event;
+use serde_json::json;
+
+use crate::backoff::Backoff;
+use crate::calls::Calls;
+use crate::cluster_watcher::ClusterWatcher;
+use crate::desk::Desk;
+use crate::messages::{ClaimChanged, ClaimGone, Interrupted, NodeChanged, NodeGone, Observe, Remove, TraceContext};
+use crate::packer::Packer;
+use crate::recorder::Recorder;
+use crate::story::Story;
+use crate::watch::watch;
+use attachments::Attachments;
+use endings::Endings;
+use evictions::Evictions;
+use kept::Kept;
+use known::{Known, is_leaving};
+use look::Progress;
+use steps::Hand;
+
+/// Everything that goes is looked at this often.
+const TICK: Duration = Duration::from_secs(1);
+/// A change is looked at so much later, with what else has changed.
+const SETTLE: Duration = Duration::from_millis(50);
+/// Steps that run at the same time.
+const AT_ONCE: usize = 64;
+
+/// Whom the terminator speaks to.
+#[derive(Clone)]
+pub struct TerminatorLinks {
+    /// For snapshots and read-your-writes.
+    pub cluster: Addr<ClusterWatcher>,
+    /// For pods that lose their node.
+    pub packer: Addr<Packer>,
+    /// For events.
+    pub recorder: Addr<Recorder>,
+    /// For instances.
+    pub cloud: Arc<dyn Cloud>,
+    /// For claims, Nodes, pods.
+    pub calls: Calls,
+}
+
+/// Something that goes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    /// A Node, by name: it is drained before its claim is looked at.
+    Node(String),
+    /// A claim, by name.
+    Claim(String),
+}
+
+/// See the module.
+pub struct Terminator {
+    desk: Desk,
+    links: TerminatorLinks,
+    known: Known,
+    attachments: Attachments,
+    kept: Kept,
+    evictions: Evictions,
+    endings: Endings,
+    leaving: BTreeSet<Key>,
+    /// Of those, what is to be looked at.
+    dirty: BTreeSet<Key>,
+    busy: BTreeSet<Key>,
+    /// How far Nodes are, for the story.
+    progress: BTreeMap<String, Progress>,
+    /// Why claims go, by name, where that was decided here.
+    reasons: BTreeMap<String, (Reason, TraceContext)>,
+    looking: bool,
+    scheduled: bool,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Terminator {
+    /// A terminator with nothing to do.
+    pub fn new(desk: &Desk, links: TerminatorLinks) -> Self {
+        let desk = desk.of("terminator");
+        let endings = Endings::new(Backoff::cloud(desk.rng("endings")));
+        Self {
+            desk,
+            links,
+            known: Known::default(),
+            attachments: Attachments::default(),
+            kept: Kept::default(),
+            evictions: Evictions::default(),
+            endings,
+            leaving: BTreeSet::new(),
+            dirty: BTreeSet::new(),
+            busy: BTreeSet::new(),
+            progress: BTreeMap::new(),
+            reasons: BTreeMap::new(),
+            looking: false,
+            scheduled: false,
+            counts: BTreeMap::new(),
+        }
+    }
+}
+
+/// What the watch on VolumeAttachments has said.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Seen(Event<VolumeAttachment>);
+
+impl Actor for Terminator {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let (this, api) = (ctx.address(), Api::<VolumeAttachment>::all(self.links.calls.client.clone()));
+        let on = move |event| this.do_send(Seen(event));
+        ctx.spawn(watch(api, self.desk.clone(), "volumeattachments", on).into_actor(self));
+        ctx.run_interval(TICK, |terminator, ctx| {
+            if terminator.leaving.is_empty() {
+                return terminator.kept.clear();
+            }
+            terminator.dirty.extend(terminator.leaving.iter().cloned());
+            terminator.look(ctx);
+            terminator.ask_cloud(ctx);
+        });
+    }
+}
+
+impl Handler<Remove> for Terminator {
+    type Result = ();
+
+    fn handle(&mut self, remove: Remove, ctx: &mut Self::Context) {
+        if remove.term < self.desk.term {
+            return;
+        }
+        let mut claims = Vec::new();
+        for wanted in &remove.claims {
+            let Some(claim) = self.known.claims.get(&wanted.name) else { continue };
+            if claim.uid().as_deref() == Some(&wanted.uid) && !is_leaving(&**claim) {
+                self.reasons.insert(wanted.name.clone(), (remove.reason, remove.trace));
+                claims.push(claim.clone());
+            }
+        }
+        let hand = self.hand(Some(remove.trace));
+        ctx.spawn(look::remove(hand, claims, remove.reason).into_actor(self));
+    }
+}
+
+impl Handler<Interrupted> for Terminator {
+    type Result = ();
+
+    fn handle(&mut self, _: Interrupted, _: &mut Self::Context) {}
+}
+
+impl Handler<ClaimChanged> for Terminator {
+    type Result = ();
+
+    fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
+        self.known.apply_claim(claim.clone());
+        if is_leaving(&*claim) {
+            self.leaving.insert(Key::Claim(claim.name_any()));
+            self.touch(Key::Claim(claim.name_any()), ctx);
+        }
+        for node in self.known.nodes_of(&claim) {
+            self.touch(Key::Node(node.name_any()), ctx);
+        }
+    }
+}
+
+impl Handler<ClaimGone> for Terminator {
+    type Result = ();
+
+    fn handle(&mut self, gone: ClaimGone, ctx: &mut Self::Context) {
+        self.forget(&Key::Claim(gone.name.clone()));
+        self.reasons.remove(&gone.name);
+        let Some(claim) = self.known.forget_claim(&gone.name) else { return };
+        if let Some(handle) = handle(&claim) {
+            self.endings.forget(&handle);
+        }
+        for node in self.known.nodes_of(&claim) {
+            self.touch(Key::Node(node.name_any()), ctx);
+        }
+    }
+}
+
+impl Handler<NodeChanged> for Terminator {
+    type Result = ();
+
+    fn handle(&mut self, NodeChanged(node): NodeChanged, ctx: &mut Self::Context) {
+        self.known.apply_node(node.clone());
+        if is_leaving(&*node) {
+            self.leaving.insert(Key::Node(node.name_any()));
+            self.touch(Key::Node(node.name_any()), ctx);
+        }
+        for claim in self.known.claims_of(&node) {
+            self.touch(Key::Claim(claim.name_any()), ctx);
+        }
+    }
+}
+
+impl Handler<NodeGone> for Terminator {
+    type Result = ();
+
+    fn handle(&mut self, gone: NodeGone, ctx: &mut Self::Context) {
+        self.forget(&Key::Node(gone.name.clone()));
+        self.progress.remove(&gone.name);
+        let Some(node) = self.known.forget_node(&gone.name) else { return };
+        let claims = self.known.claims_of(&node);
+        if let (true, Some(id)) = (claims.is_empty(), dovetail_api::names::instance_id(known::of_node(&node))) {
+            self.endings.forget(&Handle::Id(id.to_owned()));
+        }
+        for claim in claims {
+            self.touch(Key::Claim(claim.name_any()), ctx);
+        }
+    }
+}
+
+impl Handler<Seen> for Terminator {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen, ctx: &mut Self::Context) {
+        for node in self.attachments.apply(event) {
+            self.touch(Key::Node(node), ctx);
+        }
+    }
+}
+
+impl Handler<Observe> for Terminator {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(json!({
+            "leaving": self.leaving.len(), "busy": self.busy.len(), "evicting": self.evictions.running(),
+            "instances": self.endings.count(), "counts": self.counts,
+        }))
+    }
+}
+
+impl Terminator {
+    fn hand(&self, trace: Option<TraceContext>) -> Hand {
+        Hand { desk: self.desk.clone(), links: self.links.clone(), trace }
+    }
+
+    /// Something has changed about what may be going.
+    fn touch(&mut self, key: Key, ctx: &mut Context<Self>) {
+        if !self.leaving.contains(&key) {
+            return;
+        }
+        self.dirty.insert(key);
+        self.look_soon(SETTLE, ctx);
+    }
+
+    fn look_soon(&mut self, after: Duration, ctx: &mut Context<Self>) {
+        if !std::mem::replace(&mut self.scheduled, true) {
+            ctx.run_later(after, |terminator, ctx| {
+                terminator.scheduled = false;
+                terminator.look(ctx);
+            });
+        }
+    }
+
+    fn forget(&mut self, key: &Key) {
+        self.leaving.remove(key);
+        self.dirty.remove(key);
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    /// Asks the cloud of all instances that are due.
+    fn ask_cloud(&mut self, ctx: &mut Context<Self>) {
+        let asks = self.endings.begin(self.desk.now());
+        if asks.is_empty() {
+            return;
+        }
+        let asking = endings::ask(self.links.clone(), asks).into_actor(self);
+        ctx.spawn(asking.map(|answered, terminator, ctx| {
+            if let Some(error) = terminator.endings.end(&answered, terminator.desk.now()) {
+                let what = error.call().to_owned();
+                terminator.desk.tell(Story::Retrying { what, error: error.to_string() });
+            }
+            let answers = answered.unwrap_or_default();
+            answers.iter().filter(|one| !one.ended.is_empty()).for_each(|one| terminator.tell_ended(one));
+            terminator.dirty.extend(terminator.leaving.iter().cloned());
+            terminator.look_soon(SETTLE, ctx);
+        }));
+    }
+
+    fn tell_ended(&mut self, answer: &endings::Answer) {
+        let of = self.known.claims.values().find(|claim| handle(claim).as_ref() == Some(&answer.handle)).cloned();
+        let Some(claim) = of else { return };
+        let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
+        for instance in &answer.ended {
+            self.count("terminated");
+            let (node_claim, node, instance) = (claim.name_any(), node.clone(), instance.clone());
+            self.desk.tell_in(Story::Terminated { node_claim, node, instance }, self.trace_of(&claim));
+        }
+    }
+}

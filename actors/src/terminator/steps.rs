@@ -1,0 +1,165 @@
+//! The steps of a node's end, each done and told; which one is next is decided by `dovetail_core::termination`.
+
+use std::sync::Arc;
+
+use dovetail_api::names::TERMINATION_FINALIZER;
+use dovetail_api::names::annotations::TERMINATION_TIMESTAMP;
+use dovetail_api::names::conditions::{DRAINED, TRUE};
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::termination::instance::handle;
+use dovetail_core::termination::{Said, node, with};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+
+use super::TerminatorLinks;
+use crate::calls::CallError;
+use crate::claims::Claims;
+use crate::desk::Desk;
+use crate::messages::{Record, TraceContext, Wrote};
+use crate::nodes::Nodes;
+use crate::recorder::object;
+use crate::story::Story;
+
+/// What a step has at hand.
+#[derive(Clone)]
+pub struct Hand {
+    /// The terminator's.
+    pub desk: Desk,
+    /// The terminator's.
+    pub links: TerminatorLinks,
+    /// Of what led to the end.
+    pub trace: Option<TraceContext>,
+}
+
+/// What a step came to. One that finds its object gone has come to what it is for.
+pub type Done = Result<(), CallError>;
+
+impl Hand {
+    fn claims(&self) -> Claims {
+        Claims::new(self.links.calls.clone())
+    }
+
+    fn nodes(&self) -> Nodes {
+        Nodes::new(self.links.calls.clone())
+    }
+
+    fn wrote(&self, claim: NodeClaim) {
+        self.links.cluster.do_send(Wrote::Claim(Arc::new(claim)));
+    }
+
+    /// Tells a happening in the trace.
+    pub fn tell(&self, story: Story) {
+        self.desk.tell_in(story, self.trace);
+    }
+
+    /// Writes an event.
+    pub fn record(&self, event: Record) {
+        self.links.recorder.do_send(event);
+    }
+
+    /// Deletes a claim; answers whether it was there to be deleted.
+    pub async fn delete_claim(&self, claim: &NodeClaim) -> Result<bool, CallError> {
+        match self.claims().remove(claim.clone()).await {
+            Ok(claim) => {
+                self.wrote(claim);
+                Ok(true)
+            }
+            Err(CallError::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes the Nodes of a claim.
+    pub async fn delete_nodes(self, nodes: Vec<Arc<Node>>) -> Done {
+        for node in nodes {
+            gone_is_done(self.nodes().delete(Node::clone(&node)).await)?;
+        }
+        Ok(())
+    }
+
+    /// Writes until when a claim's node may take.
+    pub async fn set_deadline(self, claim: Arc<NodeClaim>, nodes: Vec<Arc<Node>>, deadline: Timestamp) -> Done {
+        let written = |claim: &mut NodeClaim| {
+            claim.annotations_mut().entry(TERMINATION_TIMESTAMP.into()).or_insert_with(|| deadline.to_string());
+        };
+        let written = self.claims().change_metadata(NodeClaim::clone(&claim), written).await;
+        let claim = match written {
+            Ok(claim) => claim,
+            Err(error) => return gone_is_done(Err(error)),
+        };
+        let (node_claim, at) = (claim.name_any(), deadline.to_string());
+        let message = format!("All pods will be deleted by {at}");
+        let nodes = nodes.iter().map(|node| object::node(node));
+        for object in nodes.chain([object::claim(&claim)]) {
+            self.record(Record::warning(object, "TerminationGracePeriodExpiring", &*message));
+        }
+        self.tell(Story::Deadline { node_claim, at });
+        self.wrote(claim);
+        Ok(())
+    }
+
+    /// Taints a Node, and takes it out of the load balancers.
+    pub async fn cordon(self, there: Arc<Node>, node_claim: String) -> Done {
+        let written = match self.nodes().change(Node::clone(&there), node::cordoned).await {
+            Ok(written) => written,
+            Err(error) => return gone_is_done(Err(error)),
+        };
+        self.tell(Story::Cordoned { node: written.name_any(), node_claim });
+        self.links.cluster.do_send(Wrote::Node(Arc::new(written)));
+        Ok(())
+    }
+
+    /// Writes conditions on a claim.
+    pub async fn say(self, claim: Arc<NodeClaim>, said: Vec<Said>, node: String) -> Done {
+        let now = self.desk.wall();
+        let written = self.claims().change_status(NodeClaim::clone(&claim), |claim| with(claim, &said, now)).await;
+        let written = match written {
+            Ok(written) => written,
+            Err(error) => return gone_is_done(Err(error)),
+        };
+        if said.iter().any(|one| one.condition == DRAINED && one.status == TRUE) {
+            self.tell(Story::Drained { node, node_claim: claim.name_any() });
+        }
+        self.wrote(written);
+        Ok(())
+    }
+
+    /// Lets a Node go.
+    pub async fn release_node(self, there: Arc<Node>, node_claim: String) -> Done {
+        let held = |node: &Node| node.finalizers().iter().any(|one| one == TERMINATION_FINALIZER);
+        let free = |node: &Node| held(node).then(|| node::released(node));
+        gone_is_done(self.nodes().change(Node::clone(&there), free).await.map(drop))?;
+        self.tell(Story::NodeDeleted { node: there.name_any(), node_claim });
+        Ok(())
+    }
+
+    /// Lets a claim go, unless by now an instance may belong to it that nobody has looked for.
+    pub async fn release_claim(self, claim: Arc<NodeClaim>, reason: String) -> Done {
+        let judged = handle(&claim);
+        let free = |claim: &mut NodeClaim| {
+            if handle(claim) == judged {
+                claim.finalizers_mut().retain(|one| one != TERMINATION_FINALIZER);
+            }
+        };
+        let written = self.claims().change_metadata(NodeClaim::clone(&claim), free).await;
+        match written {
+            Ok(claim) if claim.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) => {
+                self.wrote(claim);
+                Ok(())
+            }
+            Ok(claim) => {
+                self.tell(Story::ClaimDeleted { node_claim: claim.name_any(), reason });
+                Ok(())
+            }
+            Err(error) => gone_is_done(Err(error)),
+        }
+    }
+}
+
+fn gone_is_done(result: Done) -> Done {
+    match result {
+        Err(CallError::NotFound(_)) => Ok(()),
+        other => other,
+    }
+}

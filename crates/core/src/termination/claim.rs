@@ -1,0 +1,149 @@
+//! The end of a NodeClaim: its Nodes go first, then its instance (core spec 4, "NodeClaim deletion").
+
+use dovetail_api::names::conditions::{INSTANCE_TERMINATING, REGISTERED, TRUE};
+use dovetail_api::names::{TERMINATION_FINALIZER, taints};
+use dovetail_api::v1::{NodeClaim, is_true};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+
+use super::{Said, Seen, deadline, instance, unsaid};
+
+/// What is to be said once the cloud has accepted the instance's end.
+pub(super) const TERMINATING: [Said; 1] = [Said { condition: INSTANCE_TERMINATING, status: TRUE, reason: "" }];
+
+/// The next step of a claim's end.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClaimStep {
+    /// It is not being deleted, or nothing of ours holds it.
+    NotOurs,
+    /// Write on it until when its node may take.
+    SetDeadline(Timestamp),
+    /// Delete these Nodes, by name.
+    DeleteNodes(Vec<String>),
+    /// Its Nodes are on their way out.
+    AwaitNodes,
+    /// End its instance, or see how far that is.
+    Terminate,
+    /// Write these conditions.
+    Say(Vec<Said>),
+    /// Take the finalizer off: nothing is left.
+    Release,
+}
+
+/// The next step for a claim with the Nodes that carry its provider id.
+#[must_use]
+pub fn next(claim: &NodeClaim, nodes: &[&Node], seen: Seen, now: Timestamp) -> ClaimStep {
+    if claim.metadata.deletion_timestamp.is_none() || !is_held(claim) {
+        return ClaimStep::NotOurs;
+    }
+    if let Some(deadline) = deadline::to_write(claim) {
+        return ClaimStep::SetDeadline(deadline);
+    }
+    if is_registered(claim) {
+        let staying = nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_none());
+        let staying: Vec<_> = staying.filter_map(|node| node.metadata.name.clone()).collect();
+        if !staying.is_empty() {
+            return ClaimStep::DeleteNodes(staying);
+        }
+        if !nodes.is_empty() {
+            return ClaimStep::AwaitNodes;
+        }
+    }
+    if instance::is_gone(claim, seen, now) {
+        return ClaimStep::Release;
+    }
+    let unsaid = unsaid(Some(claim), &TERMINATING);
+    if seen == Seen::Ending && !unsaid.is_empty() {
+        return ClaimStep::Say(unsaid);
+    }
+    ClaimStep::Terminate
+}
+
+/// Whether our finalizer is on it.
+fn is_held(claim: &NodeClaim) -> bool {
+    claim.metadata.finalizers.iter().flatten().any(|one| one == TERMINATION_FINALIZER)
+}
+
+fn is_registered(claim: &NodeClaim) -> bool {
+    claim.status.as_ref().is_some_and(|status| is_true(&status.conditions, REGISTERED))
+}
+
+/// Whether the Node carries the guard of one that has not registered.
+#[must_use]
+pub fn is_unregistered(node: &Node) -> bool {
+    let all = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    all.iter().any(|taint| taint.key == taints::UNREGISTERED)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use dovetail_api::names::annotations::LAUNCH_TOKEN;
+    use dovetail_api::v1::KubeDuration;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::super::with;
+    use super::*;
+    use crate::lifecycle::fixtures::{at, claim, launched_claim, node, ready};
+    use crate::lifecycle::{Decision, registration};
+
+    fn deleted(mut claim: NodeClaim) -> NodeClaim {
+        claim.metadata.deletion_timestamp = Some(Time(at(100)));
+        claim.metadata.finalizers = Some(vec![TERMINATION_FINALIZER.into()]);
+        claim
+    }
+
+    fn registered() -> (NodeClaim, Node) {
+        match registration::register(&launched_claim("a"), &[&ready(node("n"))], at(10)) {
+            Decision::Write(writes) => (deleted(writes.claim), writes.node.unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn nodes_go_first_then_the_instance_then_the_finalizer() {
+        let (claim, mut node) = registered();
+        assert_eq!(next(&claim, &[&node], Seen::Unknown, at(101)), ClaimStep::DeleteNodes(vec!["n".into()]));
+        node.metadata.deletion_timestamp = Some(Time(at(101)));
+        assert_eq!(next(&claim, &[&node], Seen::Terminated, at(102)), ClaimStep::AwaitNodes);
+        assert_eq!(next(&claim, &[], Seen::Unknown, at(103)), ClaimStep::Terminate);
+        assert_eq!(next(&claim, &[], Seen::Alive, at(104)), ClaimStep::Terminate);
+        let ClaimStep::Say(said) = next(&claim, &[], Seen::Ending, at(105)) else { panic!("nothing is said") };
+        let claim = with(&claim, &said, at(105));
+        assert_eq!(next(&claim, &[], Seen::Ending, at(106)), ClaimStep::Terminate);
+        assert_eq!(next(&claim, &[], Seen::Terminated, at(107)), ClaimStep::Release);
+    }
+
+    #[test]
+    fn a_node_that_has_not_registered_is_left_to_the_cloud_controller() {
+        let claim = deleted(launched_claim("a"));
+        assert_eq!(next(&claim, &[&node("n")], Seen::Unknown, at(101)), ClaimStep::Terminate);
+        assert!(is_unregistered(&node("n")));
+    }
+
+    #[test]
+    fn a_claim_that_was_never_launched_goes_at_once_unless_a_call_may_have_made_an_instance() {
+        let mut claim = deleted(claim("a"));
+        assert_eq!(next(&claim, &[], Seen::Unknown, at(101)), ClaimStep::Release);
+        claim.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), "dt-1".to_owned())].into());
+        for (seen, when) in [(Seen::Unknown, 999), (Seen::Missing, 159), (Seen::Alive, 999)] {
+            assert_eq!(next(&claim, &[], seen, at(when)), ClaimStep::Terminate, "{seen:?}");
+        }
+        assert_eq!(next(&claim, &[], Seen::Missing, at(160)), ClaimStep::Release);
+    }
+
+    #[test]
+    fn its_deadline_is_written_before_anything_else() {
+        let (mut claim, node) = registered();
+        claim.spec.termination_grace_period = Some(KubeDuration::from_secs(60));
+        assert_eq!(next(&claim, &[&node], Seen::Unknown, at(101)), ClaimStep::SetDeadline(at(160)));
+    }
+
+    #[test]
+    fn what_is_not_deleted_or_not_held_by_us_is_left_alone() {
+        assert_eq!(next(&launched_claim("a"), &[], Seen::Unknown, at(1)), ClaimStep::NotOurs);
+        let mut foreign = deleted(launched_claim("a"));
+        foreign.metadata.finalizers = Some(vec!["somebody/else".into()]);
+        assert_eq!(next(&foreign, &[], Seen::Unknown, at(101)), ClaimStep::NotOurs);
+    }
+}

@@ -1,0 +1,199 @@
+//! Which pods leave a node now, which are waited for, and in what order (core spec 5.9).
+
+use std::sync::Arc;
+
+use dovetail_api::names::taints::disrupted;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::cluster_state::PodEntry;
+
+/// A pod that is still there so long after it should have been gone is not waited for.
+const STUCK_AFTER: SignedDuration = SignedDuration::from_secs(60);
+
+/// Who goes when: a later group stays until the earlier ones are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// Workloads.
+    Plain,
+    /// DaemonSets' pods.
+    Daemon,
+    /// Of a system priority class.
+    Critical,
+    /// DaemonSets' of a system priority class.
+    CriticalDaemon,
+}
+
+impl Group {
+    /// The pod's.
+    #[must_use]
+    pub fn of(pod: &PodEntry) -> Self {
+        match (pod.drain.critical, pod.daemon) {
+            (false, false) => Self::Plain,
+            (false, true) => Self::Daemon,
+            (true, false) => Self::Critical,
+            (true, true) => Self::CriticalDaemon,
+        }
+    }
+}
+
+/// What is to be done about the pods of a node. All lists in the order of namespace and name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Drain {
+    /// To be evicted.
+    pub evict: Vec<Arc<PodEntry>>,
+    /// To be deleted whatever they and their budgets say, with this many seconds to end: the node's time is up.
+    pub delete: Vec<(Arc<PodEntry>, u32)>,
+    /// All that are waited for, those above among them.
+    pub waiting: Vec<Arc<PodEntry>>,
+    /// Those that stay until the node goes, and that nobody waits for.
+    pub staying: Vec<Arc<PodEntry>>,
+}
+
+/// The drain of a node with these pods; `deadline` is when the node's own grace ends.
+#[must_use]
+pub fn drain(pods: impl IntoIterator<Item = Arc<PodEntry>>, deadline: Option<Timestamp>, now: Timestamp) -> Drain {
+    let mut there: Vec<_> = pods.into_iter().filter(|pod| !pod.terminal).collect();
+    there.sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
+    let (waiting, staying): (Vec<_>, Vec<_>) = there.into_iter().partition(|pod| is_waited_for(pod, now));
+    let first = waiting.iter().map(|pod| Group::of(pod)).min();
+    let mut drain = Drain { staying, ..Drain::default() };
+    for pod in &waiting {
+        if let Some(grace) = deadline.and_then(|deadline| forced(pod, deadline, now)) {
+            drain.delete.push((pod.clone(), grace));
+        } else if Some(Group::of(pod)) == first && !pod.deleting && !pod.do_not_disrupt.holds(now) {
+            drain.evict.push(pod.clone());
+        }
+    }
+    drain.waiting = waiting;
+    drain
+}
+
+/// Whether the node stays for the pod.
+#[must_use]
+pub fn is_waited_for(pod: &PodEntry, now: Timestamp) -> bool {
+    let stuck = pod.drain.deletion.is_some_and(|due| now.duration_since(due) > STUCK_AFTER);
+    !pod.mirror && !stuck && !pod.pod.tolerates(&disrupted())
+}
+
+/// Seconds that a pod gets whose time is up: when what is left of the node's is no more than its own grace.
+fn forced(pod: &PodEntry, deadline: Timestamp, now: Timestamp) -> Option<u32> {
+    let grace = SignedDuration::try_from(pod.grace).unwrap_or(SignedDuration::MAX);
+    let left = deadline.duration_since(now);
+    // One that is going already is hurried only when it would outlive the node.
+    let due = match pod.drain.deletion {
+        Some(gone_by) => gone_by > deadline,
+        None => left < grace,
+    };
+    due.then(|| u32::try_from(left.as_secs().max(1)).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
+    }
+
+    fn pod(name: &str, change: impl FnOnce(&mut Value)) -> Arc<PodEntry> {
+        let mut pod = json!({"metadata": {"name": name, "namespace": "default", "uid": name, "annotations": {}},
+            "spec": {"containers": [], "nodeName": "n"}, "status": {"phase": "Running"}});
+        change(&mut pod);
+        Arc::new(PodEntry::from_kube(&serde_json::from_value(pod).unwrap()).unwrap())
+    }
+
+    fn plain(name: &str) -> Arc<PodEntry> {
+        pod(name, |_| ())
+    }
+
+    fn daemon(pod: &mut Value) {
+        pod["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "x", "uid": "o", "controller": true}]);
+    }
+
+    fn critical(pod: &mut Value) {
+        pod["spec"]["priorityClassName"] = json!("system-cluster-critical");
+    }
+
+    fn stubborn(pod: &mut Value) {
+        pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("true");
+    }
+
+    fn going(since: i64) -> impl FnOnce(&mut Value) {
+        move |pod| pod["metadata"]["deletionTimestamp"] = json!(at(since).to_string())
+    }
+
+    fn names<'a>(pods: impl IntoIterator<Item = &'a Arc<PodEntry>>) -> Vec<&'a str> {
+        pods.into_iter().map(|pod| pod.pod.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_group_goes_when_the_one_before_it_is_gone() {
+        let all = [
+            pod("d", |pod| (daemon(pod), critical(pod)).0),
+            pod("c", critical),
+            pod("b", daemon),
+            plain("a2"),
+            plain("a1"),
+        ];
+        let mut left = all.to_vec();
+        for group in [&["a1", "a2"][..], &["b"], &["c"], &["d"]] {
+            let drain = drain(left.clone(), None, at(0));
+            assert_eq!(names(&drain.evict), group);
+            assert_eq!(drain.waiting.len(), left.len());
+            left.retain(|pod| !group.contains(&pod.pod.name.as_str()));
+        }
+    }
+
+    #[test]
+    fn a_pod_that_asks_to_be_left_alone_is_waited_for_and_not_evicted() {
+        let drain = drain([pod("stays", stubborn), plain("goes"), pod("later", critical)], None, at(0));
+        assert_eq!((names(&drain.evict), drain.waiting.len()), (vec!["goes"], 3));
+        let drain = super::drain([pod("stays", stubborn), pod("later", critical)], None, at(0));
+        assert!(drain.evict.is_empty(), "the group is not gone");
+    }
+
+    #[test]
+    fn nobody_waits_for_mirrors_the_tolerant_the_ended_and_the_stuck() {
+        let pods = [
+            pod("mirror", |pod| {
+                pod["metadata"]["ownerReferences"] =
+                    json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "o", "controller": true}]);
+            }),
+            pod("tolerant", |pod| pod["spec"]["tolerations"] = json!([{"operator": "Exists"}])),
+            pod("ended", |pod| pod["status"]["phase"] = json!("Succeeded")),
+            pod("stuck", going(0)),
+        ];
+        assert_eq!(names(&drain(pods.clone(), None, at(60)).waiting), ["stuck"]);
+        let drain = drain(pods, None, at(61));
+        assert!(drain.waiting.is_empty() && drain.evict.is_empty());
+        assert_eq!(names(&drain.staying), ["mirror", "stuck", "tolerant"]);
+    }
+
+    #[test]
+    fn a_pod_is_deleted_in_time_for_its_own_grace_whatever_it_says() {
+        let slow = |pod: &mut Value| {
+            stubborn(pod);
+            pod["spec"]["terminationGracePeriodSeconds"] = json!(60);
+        };
+        let pods = [pod("slow", slow), pod("quick", stubborn), pod("critical", critical)];
+        let deadline = Some(at(600));
+        assert!(drain(pods.clone(), deadline, at(540)).delete.is_empty());
+        let first = drain(pods.clone(), deadline, at(541));
+        assert_eq!((names(first.delete.iter().map(|(pod, _)| pod)), first.delete[0].1), (vec!["slow"], 59));
+        let all = drain(pods.clone(), deadline, at(571));
+        assert_eq!(names(all.delete.iter().map(|(pod, _)| pod)), ["critical", "quick", "slow"], "all groups at once");
+        assert_eq!(drain(pods, deadline, at(700)).delete[0].1, 1);
+    }
+
+    #[test]
+    fn a_pod_that_goes_already_is_hurried_only_if_it_would_outlive_the_node() {
+        let pods = [pod("in-time", going(590)), pod("late", going(3600))];
+        let drain = drain(pods, Some(at(600)), at(580));
+        assert_eq!(names(drain.delete.iter().map(|(pod, _)| pod)), ["late"]);
+        assert!(drain.evict.is_empty(), "what goes is not evicted");
+    }
+}

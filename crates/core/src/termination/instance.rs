@@ -1,0 +1,104 @@
+//! Whether a claim's instance is gone. EC2's describes are consistent only after a while: one that was launched just
+//! now and is not found may well be there.
+
+use dovetail_api::names::annotations::LAUNCH_TOKEN;
+use dovetail_api::names::conditions::LAUNCHED;
+use dovetail_api::v1::{NodeClaim, condition};
+use jiff::{SignedDuration, Timestamp};
+
+/// EC2's describes are consistent after this long.
+pub const CONSISTENT: SignedDuration = SignedDuration::from_secs(60);
+
+/// What the cloud has last said of an instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Seen {
+    /// It has not been asked.
+    #[default]
+    Unknown,
+    /// It knows none.
+    Missing,
+    /// It is there, and its end has not begun.
+    Alive,
+    /// It is ending.
+    Ending,
+    /// It has ended.
+    Terminated,
+}
+
+/// By what a claim's instance is known.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Handle {
+    /// Its id.
+    Id(String),
+    /// The launch token: a call was made or about to be made, and what came of it has not been written down.
+    Token(String),
+}
+
+/// By what the claim's instance is known; none when no call was ever made for it.
+#[must_use]
+pub fn handle(claim: &NodeClaim) -> Option<Handle> {
+    let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
+    if let Some(id) = dovetail_api::names::instance_id(provider_id) {
+        return Some(Handle::Id(id.to_owned()));
+    }
+    let token = claim.metadata.annotations.as_ref()?.get(LAUNCH_TOKEN)?;
+    Some(Handle::Token(token.clone()))
+}
+
+/// Whether no instance of the claim goes on, for certain.
+#[must_use]
+pub fn is_gone(claim: &NodeClaim, seen: Seen, now: Timestamp) -> bool {
+    match (handle(claim), seen) {
+        (None, _) | (_, Seen::Terminated) => true,
+        (Some(_), Seen::Unknown | Seen::Alive | Seen::Ending) => false,
+        (Some(handle), Seen::Missing) => visible_since(claim, &handle).is_some_and(|since| now >= since),
+    }
+}
+
+/// From when on an instance of the claim that is not found does not exist.
+fn visible_since(claim: &NodeClaim, handle: &Handle) -> Option<Timestamp> {
+    let since = match handle {
+        Handle::Id(_) => {
+            let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+            condition(conditions, LAUNCHED)?.last_transition_time.0
+        }
+        // No call is begun for a claim that is being deleted.
+        Handle::Token(_) => claim.metadata.deletion_timestamp.as_ref()?.0,
+    };
+    since.checked_add(CONSISTENT).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+    use crate::lifecycle::fixtures::{at, claim, launched_claim};
+
+    #[test]
+    fn a_claim_for_which_nothing_was_called_has_none() {
+        assert!(is_gone(&claim("a"), Seen::Unknown, at(0)));
+    }
+
+    #[test]
+    fn an_instance_that_is_not_found_just_after_its_launch_may_be_there() {
+        let claim = launched_claim("a");
+        assert!(!is_gone(&claim, Seen::Missing, at(61)));
+        assert!(is_gone(&claim, Seen::Missing, at(62)));
+        assert!(is_gone(&claim, Seen::Terminated, at(3)));
+        for not_yet in [Seen::Unknown, Seen::Alive, Seen::Ending] {
+            assert!(!is_gone(&claim, not_yet, at(9999)), "{not_yet:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_of_unknown_outcome_is_looked_for_by_its_token_for_a_minute() {
+        let mut claim = claim("a");
+        claim.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), "dt-1".to_owned())].into());
+        claim.metadata.deletion_timestamp = Some(Time(at(100)));
+        assert_eq!(handle(&claim), Some(Handle::Token("dt-1".into())));
+        assert!(!is_gone(&claim, Seen::Missing, at(159)));
+        assert!(is_gone(&claim, Seen::Missing, at(160)));
+    }
+}

@@ -1,0 +1,61 @@
+//! What draining has to know of a pod beyond what scheduling does.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+
+/// Priority classes whose pods go last.
+const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DrainFacts {
+    /// Whether its priority class is one of the system's.
+    pub critical: bool,
+    /// When it is to be gone, once it is being deleted.
+    pub deletion: Option<Timestamp>,
+    /// Names of the PersistentVolumeClaims that it mounts.
+    pub volume_claims: Vec<String>,
+}
+
+impl DrainFacts {
+    /// Reads a pod of the API.
+    #[must_use]
+    pub fn from_kube(pod: &Pod) -> Self {
+        let spec = pod.spec.as_ref();
+        let class = spec.and_then(|spec| spec.priority_class_name.as_deref()).unwrap_or_default();
+        Self {
+            critical: CRITICAL.contains(&class),
+            deletion: pod.metadata.deletion_timestamp.as_ref().map(|time| time.0),
+            volume_claims: volume_claims(pod),
+        }
+    }
+}
+
+fn volume_claims(pod: &Pod) -> Vec<String> {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+    let claim = |volume: &k8s_openapi::api::core::v1::Volume| match &volume.persistent_volume_claim {
+        Some(source) => Some(source.claim_name.clone()),
+        None => volume.ephemeral.as_ref().map(|_| format!("{name}-{}", volume.name)),
+    };
+    volumes.iter().filter_map(claim).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn claims_for_volumes_are_named_and_made_for_the_pod() {
+        let pod = json!({"metadata": {"name": "web-0"}, "spec": {"containers": [], "volumes": [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}},
+            {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+            {"name": "config", "configMap": {"name": "x"}},
+        ]}});
+        let facts = DrainFacts::from_kube(&serde_json::from_value(pod).unwrap());
+        assert_eq!(facts.volume_claims, ["data-web-0", "web-0-scratch"]);
+    }
+}
