@@ -2,6 +2,8 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use crate::run::RunArgs;
+
 /// Nodes for pending pods on EC2, at the lowest price, and their removal.
 #[derive(Parser)]
 #[command(name = "dovetail", version, disable_help_subcommand = true)]
@@ -20,6 +22,11 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Run the control plane and an embedded cluster, live
     Sandbox(SandboxArgs),
+    /// Run the control plane on a cluster: from a kubeconfig, or in a pod
+    ///
+    /// Every setting has a flag and a variable in the environment, named as Karpenter names them; the flag wins. docs/settings.md
+    /// has the same list.
+    Run(RunArgs),
     /// Print the CRDs as YAML
     Crds,
 }
@@ -101,8 +108,8 @@ pub struct SandboxArgs {
     /// The cluster's name
     #[arg(long, default_value = "demo", env = "CLUSTER_NAME")]
     pub cluster_name: String,
-    /// How many replicas of the control plane run
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=5))]
+    /// How many replicas of the control plane run; 0 leaves the cluster to a `dovetail run`
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=5))]
     pub replicas: u32,
     /// The seed of all chance
     #[arg(long, default_value_t = 1)]
@@ -110,6 +117,9 @@ pub struct SandboxArgs {
     /// The port of the Kubernetes API on 127.0.0.1; 0 takes a free one
     #[arg(long, default_value_t = 0)]
     pub port: u16,
+    /// Serve the region, too, as AWS_ENDPOINT_URL, on this port of 127.0.0.1; 0 takes a free one
+    #[arg(long, value_name = "PORT")]
+    pub serve_aws: Option<u16>,
     /// Where the kubeconfig is written
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<String>,

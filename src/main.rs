@@ -5,6 +5,7 @@ mod crds;
 mod input;
 mod manifests;
 mod plan;
+mod run;
 mod sandbox;
 mod simulate;
 mod stopwatch;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Sandbox(args) => sandbox::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Crds => crds::run(),
     };
     match ended {

@@ -7,6 +7,8 @@ use dovetail_cloud::shipped;
 use dovetail_sandbox::apiserver::Listener;
 use dovetail_sandbox::clock::RealClock;
 use dovetail_sandbox::faults::FaultSettings;
+use dovetail_sandbox::region;
+use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 use crate::cli::{LogFormat, SandboxArgs};
@@ -44,10 +46,27 @@ async fn live(args: &SandboxArgs, manifests: &[dovetail_api::manifest::Manifest]
             eprintln!("dovetail: the Kubernetes API is no longer served: {why}");
         }
     });
+    if let Some(port) = args.serve_aws {
+        serve_aws(args, &world, port).await?;
+    }
     world.apply(manifests)?;
     world.start_replicas()?;
     tokio::signal::ctrl_c().await.map_err(|why| Failure::System(format!("Ctrl-C cannot be heard: {why}")))?;
     say(args, "stopped: cluster and region were in this process and are gone");
+    Ok(())
+}
+
+/// Serves the region on loopback. Whoever asks is taken for the one account that there is.
+async fn serve_aws(args: &SandboxArgs, world: &World, port: u16) -> Result<(), Failure> {
+    let refused = |why: std::io::Error| Failure::System(format!("--serve-aws {port}: {why}"));
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    say(args, &format!("aws: AWS_ENDPOINT_URL=http://{address} AWS_REGION={}, with any credentials", args.region));
+    let serving = region::serve(world.region.clone(), listener);
+    tokio::task::spawn_local(async move {
+        let Err(why) = serving.await;
+        eprintln!("dovetail: the region is no longer served: {why}");
+    });
     Ok(())
 }
 

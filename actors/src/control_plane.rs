@@ -6,13 +6,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use actix::prelude::*;
+use futures::future::join_all;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet};
 
 use crate::backoff::Backoff;
 use crate::desk::Desk;
-use crate::messages::{Deposed, Elected, Observe};
+use crate::messages::{Deposed, Elected, Observe, Release};
 use crate::story::Story;
 use crate::tenure::Tenure;
 use crate::wiring::{self, Leading, Means, Warm};
@@ -21,6 +22,12 @@ use crate::wiring::{self, Leading, Means, Warm};
 const LOOK: Duration = Duration::from_secs(1);
 /// So many restarts within [`BUDGET_TIME`] end the replica.
 const BUDGET: usize = 5;
+/// An actor that takes longer to say how it is has fallen silent.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// What is under way when the replica ends may take so long.
+const LAST_EFFECTS: Duration = Duration::from_secs(5);
+/// Pause between two looks at whether it has ended.
+const SOON: Duration = Duration::from_millis(50);
 /// See [`BUDGET`].
 const BUDGET_TIME: Duration = Duration::from_secs(600);
 
@@ -92,16 +99,48 @@ impl Handler<Observe> for ControlPlane {
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let mut asked = self.warm.observed();
         asked.extend(self.running.iter().flat_map(|running| running.leading.observed()));
-        let own = json!({"leads": self.running.is_some(), "restarts": self.restarts.len()});
+        let (leads, restarts) = (self.running.is_some(), self.restarts.len());
         Box::pin(async move {
-            let mut all = serde_json::Map::from_iter([("control_plane".to_owned(), own)]);
-            for (name, actor) in asked {
-                if let Ok(state) = actor.send(Observe).await {
-                    all.insert(name.to_owned(), state);
+            let answers = asked.into_iter().map(|(name, actor)| async move {
+                let answer = tokio::time::timeout(ANSWER_WITHIN, actor.send(Observe)).await;
+                (name, answer)
+            });
+            let (mut all, mut silent) = (serde_json::Map::new(), Vec::new());
+            for (name, answer) in join_all(answers).await {
+                match answer {
+                    Ok(Ok(state)) => drop(all.insert(name.to_owned(), state)),
+                    Ok(Err(_)) => {} // it has died, which is seen to elsewhere
+                    Err(_) => silent.push(name),
                 }
             }
+            let own = json!({"leads": leads, "restarts": restarts, "silent": silent});
+            all.insert("control_plane".to_owned(), own);
             all.into()
         })
+    }
+}
+
+impl Handler<Release> for ControlPlane {
+    type Result = ResponseFuture<()>;
+
+    /// The term has ended already, so nothing new begins.
+    fn handle(&mut self, _: Release, _: &mut Self::Context) -> Self::Result {
+        self.tenure = None;
+        let Some(running) = self.running.take() else { return Box::pin(async {}) };
+        wiring::detach(&self.warm);
+        Box::pin(async move {
+            let _ = tokio::time::timeout(LAST_EFFECTS, idle(&running.leading)).await;
+        })
+    }
+}
+
+/// Waits until no launch is under way.
+async fn idle(leading: &Leading) {
+    while let Ok(state) = leading.launcher.send(Observe).await {
+        if state["running"] == 0 {
+            return;
+        }
+        tokio::time::sleep(SOON).await;
     }
 }
 

@@ -79,7 +79,7 @@ impl Handler<Release> for Leader {
         self.released = true;
         if let Some(tenure) = self.tenure.take() {
             tenure.end();
-            self.control_plane.do_send(Deposed { why: "shutting down".into() });
+            self.desk.in_term(tenure.term()).tell(Story::Deposed { why: "shutting down".into() });
         }
         let Some((term, _)) = self.election.leads() else { return Box::pin(async {}) };
         let (api, name, identity) =
@@ -95,7 +95,7 @@ impl Handler<Observe> for Leader {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        let term = self.election.leads().map(|(term, _)| term);
+        let term = self.tenure.as_ref().map(|tenure| tenure.term().0);
         MessageResult(json!({"leads": term.is_some(), "term": term, "holder": self.election.holder()}))
     }
 }

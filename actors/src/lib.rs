@@ -47,7 +47,7 @@ mod tenure;
 mod watch;
 
 pub use journal::{Entry, Journal, LogJournal, MemoryJournal};
-pub use replica::{ReplicaHandle, ReplicaParts, start};
+pub use replica::{Exit, ReplicaHandle, ReplicaParts, start};
 pub use settings::{SettingError, Settings};
 pub use solver::{InlineSolver, Solver};
 pub use story::Story;

@@ -70,14 +70,26 @@ impl ReplicaHandle {
         all
     }
 
-    /// Stops leading and gives the Lease back, so that another replica need not wait for it to run out.
+    /// Stops leading, gives the Lease back, so that another replica need not wait for it to run out, and lets what is
+    /// under way come to its end, for a moment.
     pub async fn shutdown(&self) {
         let _ = self.leader.send(Release).await;
+        let _ = self.control_plane.send(Release).await;
     }
 
+    /// Tells when the replica cannot go on.
+    pub fn exit(&self) -> Exit {
+        Exit(self.exit.clone())
+    }
+}
+
+/// Tells when a replica cannot go on.
+pub struct Exit(watch::Receiver<Option<String>>);
+
+impl Exit {
     /// Waits until the replica cannot go on; answers why.
-    pub async fn exited(&mut self) -> String {
-        match self.exit.wait_for(Option::is_some).await {
+    pub async fn wait(&mut self) -> String {
+        match self.0.wait_for(Option::is_some).await {
             Ok(why) => why.clone().unwrap_or_default(),
             Err(_) => "its actors have ended".into(),
         }

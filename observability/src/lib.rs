@@ -1,1 +1,13 @@
 //! Traces, metrics, health and what an operator loads.
+//!
+//! - [`health`]: whether the replica lives and is ready; [`metrics`]: what Prometheus reads; [`serve`]: both over HTTP, on a
+//!   thread of their own, so that a replica that hangs can still say so.
+//! - [`log`]: the log's lines, for a person or for a machine.
+
+pub mod health;
+pub mod log;
+pub mod metrics;
+pub mod serve;
+
+pub use health::Health;
+pub use metrics::Metrics;

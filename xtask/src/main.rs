@@ -8,6 +8,11 @@ use std::process::ExitCode;
 const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
     ("test", "everything that has to hold, once: format, lints, licences, all tests", steps::test),
     ("lint", "format and clippy, warnings refused", steps::lint),
+    (
+        "chart",
+        "the Helm chart, rendered and tested; builds helm into target/tools the first time (Go, minutes)",
+        steps::chart,
+    ),
     ("licences", "the licences of all dependencies against the list that we accept", licences::check),
     ("figures", "the figures of docs/performance.md, made anew (minutes)", steps::figures),
 ];

@@ -31,6 +31,24 @@ fn nothing_compiled_twice() -> Result<(), String> {
     ))
 }
 
+/// helm, and the Kubernetes version that it takes for granted.
+const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.19.0";
+const HELM_FLAGS: &str = "-s -w -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 \
+                          -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=33";
+
+/// The Helm chart.
+pub fn chart() -> Result<(), String> {
+    let tools = root().join("target/tools");
+    if !tools.join("helm").exists() {
+        println!("== helm: go install {HELM}");
+        let built = Command::new("go").args(["install", "-ldflags", HELM_FLAGS, HELM]).env("GOBIN", &tools).status();
+        if !built.map_err(|why| format!("go cannot be started: {why}"))?.success() {
+            return Err(format!("helm could not be built: go install {HELM}"));
+        }
+    }
+    cargo("chart", &["test", "--release", "--workspace", "--test", "chart"])
+}
+
 /// Format and clippy.
 pub fn lint() -> Result<(), String> {
     format()?;

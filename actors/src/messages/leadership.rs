@@ -20,8 +20,8 @@ pub struct Deposed {
     pub why: String,
 }
 
-/// Give the Lease back, so that another need not wait for it to run out. Order, to `leader`; the answer comes when it
-/// is done.
+/// This replica ends. To `leader`: give the Lease back, so that another need not wait for it to run out. Then to
+/// `control_plane`: begin nothing new, let what is under way come to its end. Order; the answer comes when it is done.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Release;

@@ -38,7 +38,8 @@ impl Ec2Cloud {
             certificate_authority: own(&settings.cluster_ca_bundle, authority),
             service_cidr: network
                 .and_then(|n| n.service_ipv4_cidr().or_else(|| n.service_ipv6_cidr()))
-                .map(str::to_owned),
+                .map(str::to_owned)
+                .or_else(|| settings.service_cidr.clone()),
             dns_ip: settings.cluster_dns.clone(),
             ipv6: network.and_then(|n| n.ip_family()) == Some(&IpFamily::Ipv6),
             version: own(&settings.kubernetes_version, cluster.and_then(|c| c.version())),

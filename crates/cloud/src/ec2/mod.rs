@@ -11,6 +11,7 @@ mod instance_type;
 mod instances;
 mod network;
 mod node_class;
+mod preflight;
 mod pricing;
 mod profile;
 mod sdk;
@@ -53,8 +54,12 @@ pub struct Ec2Settings {
     pub cluster_ca_bundle: Option<String>,
     /// Address of the service `kube-dns`.
     pub cluster_dns: Option<String>,
+    /// Addresses of services; from EKS where it tells.
+    pub service_cidr: Option<String>,
     /// `1.33`; from EKS when it is not given.
     pub kubernetes_version: Option<String>,
+    /// There is no way to the Pricing API: on-demand prices are those that ship with the binary.
+    pub isolated_vpc: bool,
 }
 
 /// EC2 in one region, for one cluster. Cheap to clone; calls may run side by side.

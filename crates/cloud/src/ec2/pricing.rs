@@ -8,12 +8,16 @@ use serde_json::Value;
 use super::Ec2Cloud;
 use super::classify::{Effect, classify};
 use crate::error::CloudError;
+use crate::shipped;
 
 const PAGE: i32 = 100;
 const CALL: &str = "GetProducts";
 
 impl Ec2Cloud {
     pub(super) async fn get_on_demand_prices(&self) -> Result<BTreeMap<String, f64>, CloudError> {
+        if self.settings.isolated_vpc || self.region.starts_with("us-gov-") {
+            return Ok(shipped::catalogue(&self.region).on_demand);
+        }
         let shared = self.products("Shared", "Compute Instance");
         let metal = self.products("Dedicated", "Compute Instance (bare metal)");
         let (mut prices, metal) = futures::try_join!(shared, metal)?;

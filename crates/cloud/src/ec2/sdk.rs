@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
-use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 use aws_sdk_ec2::config::StalledStreamProtectionConfig;
 use aws_sdk_ec2::config::retry::{RetryPartition, TokenBucket};
 use aws_smithy_async::rt::sleep::{SharedAsyncSleep, TokioSleep};
@@ -26,9 +26,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a call is made at most.
 const ATTEMPTS: u32 = 4;
 
+/// What AWS sees in our user agent.
+const APP_NAME: &str = concat!("dovetail-", env!("CARGO_PKG_VERSION"));
+
 /// What the SDK is made of.
 #[derive(Clone)]
 pub struct SdkParts {
+    /// What the environment and the profile say beside the rest: FIPS, dual stack, endpoints of single services.
+    pub base: Option<SdkConfig>,
     /// The network.
     pub http_client: SharedHttpClient,
     /// `us-east-1`.
@@ -54,6 +59,7 @@ impl SdkParts {
     pub fn in_process(http_client: SharedHttpClient, region: impl Into<String>, clock: Arc<dyn Clock>) -> Self {
         let credentials = Credentials::new("in-process", "in-process", None, None, "in-process");
         Self {
+            base: None,
             http_client,
             region: region.into(),
             credentials: SharedCredentialsProvider::new(credentials),
@@ -70,7 +76,7 @@ impl SdkParts {
     /// HTTPS on rustls with ring. `region` overrides the chain's.
     ///
     /// # Errors
-    /// No region or no credentials provider is found.
+    /// No region or no credentials are found.
     pub async fn from_environment(clock: Arc<dyn Clock>, region: Option<String>) -> Result<Self, NoAws> {
         let http_client =
             aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
@@ -79,11 +85,17 @@ impl SdkParts {
             loader = loader.region(Region::new(region));
         }
         let config = loader.load().await;
+        let region = config.region().ok_or(NoAws::Region)?.to_string();
+        let credentials = config.credentials_provider().ok_or_else(|| NoAws::Credentials("no provider".into()))?;
+        if let Err(why) = credentials.provide_credentials().await {
+            return Err(NoAws::Credentials(on_one_line(&why)));
+        }
         Ok(Self {
             http_client,
-            region: config.region().ok_or(NoAws::Region)?.to_string(),
-            credentials: config.credentials_provider().ok_or(NoAws::Credentials)?,
+            region,
+            credentials,
             endpoint_url: config.endpoint_url().map(str::to_owned),
+            base: Some(config),
             time_source: SharedTimeSource::new(ClockTime(Arc::clone(&clock))),
             sleep_impl: SharedAsyncSleep::new(TokioSleep::new()),
             retry: RetryConfig::standard().with_max_attempts(ATTEMPTS),
@@ -95,7 +107,8 @@ impl SdkParts {
     fn config(&self, region: &str, retry: RetryConfig, attempt: Duration) -> SdkConfig {
         let timeouts =
             TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).operation_attempt_timeout(attempt).build();
-        let mut config = SdkConfig::builder()
+        let config = self.base.as_ref().map_or_else(SdkConfig::builder, SdkConfig::to_builder);
+        let mut config = config
             .behavior_version(BehaviorVersion::latest())
             .http_client(self.http_client.clone())
             .region(Region::new(region.to_owned()))
@@ -105,20 +118,36 @@ impl SdkParts {
             .timeout_config(timeouts)
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
         config.set_sleep_impl(Some(self.sleep_impl.clone()));
+        config.set_app_name(AppName::new(APP_NAME).ok());
         config.set_endpoint_url(self.endpoint_url.clone());
         config.build()
     }
 }
 
+/// An error with what it came from: the chain's says, a line each, what became of every place that was asked.
+fn on_one_line(error: &dyn std::error::Error) -> String {
+    let mut said = vec![error.to_string()];
+    let mut source = error.source();
+    while let Some(cause) = source {
+        said.push(cause.to_string());
+        source = cause.source();
+    }
+    let lines: Vec<&str> = said.iter().flat_map(|text| text.lines()).map(str::trim).collect();
+    lines.join("; ")
+}
+
 /// The environment does not say how to reach AWS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoAws {
     /// No region.
-    #[error("no AWS region: set AWS_REGION")]
+    #[error("the AWS region is unknown: set AWS_REGION (--aws-region)")]
     Region,
-    /// No credentials.
-    #[error("no AWS credentials: set a role for the service account, a profile, or keys in the environment")]
-    Credentials,
+    /// No credentials; with what each place said that was asked.
+    #[error(
+        "there are no AWS credentials: give the service account a role (IRSA or pod identity), or set a profile or keys \
+         in the environment: {0}"
+    )]
+    Credentials(String),
 }
 
 /// One client a service, each with a retry budget of its own.

@@ -1,13 +1,17 @@
 //! Settings by the names that Karpenter gives them (core spec 6, aws spec 9), and the few of our own.
 
+mod parse;
+mod table;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::str::FromStr;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use dovetail_api::v1::parse_go_duration;
 use dovetail_core::{Policy, PreferencePolicy};
 use serde::Serialize;
 use thiserror::Error;
+
+pub use table::{Known, TABLE, Topic};
 
 /// How the control plane is to behave.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -50,6 +54,30 @@ pub struct Settings {
     pub eks_control_plane: bool,
     /// `LOG_LEVEL`.
     pub log_level: String,
+    /// `LOG_FORMAT`.
+    pub log_format: LogFormat,
+    /// `LOG_OUTPUT_PATHS`.
+    pub log_outputs: Vec<String>,
+    /// `KUBECONFIG`; empty: where the cluster is follows from where we run.
+    pub kubeconfig: String,
+    /// `KUBE_CONTEXT`; empty: the kubeconfig's current one.
+    pub kube_context: String,
+    /// `KUBE_CLIENT_QPS`.
+    pub kube_qps: f64,
+    /// `KUBE_CLIENT_BURST`.
+    pub kube_burst: u32,
+    /// `AWS_REGION`; empty: from the SDK's chain.
+    pub aws_region: String,
+    /// `STARTUP_TIMEOUT`.
+    pub startup_timeout: Duration,
+    /// `BIND_ADDRESS`; none: it depends on where we run.
+    pub bind_address: Option<IpAddr>,
+    /// `METRICS_PORT`.
+    pub metrics_port: u16,
+    /// `HEALTH_PROBE_PORT`.
+    pub health_probe_port: u16,
+    /// `CPU_REQUESTS`, in thousandths of a core.
+    pub cpu_requests: i64,
     /// `FEATURE_GATES`: those that are on.
     pub gates: BTreeSet<String>,
 }
@@ -62,6 +90,18 @@ pub enum MinValues {
     Strict,
     /// It is lowered to what can be.
     BestEffort,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum LogFormat {
+    /// For a person on a terminal, for a machine elsewhere.
+    #[default]
+    Auto,
+    /// For a person.
+    Text,
+    /// For a machine.
+    Json,
 }
 
 impl Default for Settings {
@@ -85,6 +125,18 @@ impl Default for Settings {
             isolated_vpc: false,
             eks_control_plane: false,
             log_level: "info".into(),
+            log_format: LogFormat::Auto,
+            log_outputs: vec!["stdout".into()],
+            kubeconfig: String::new(),
+            kube_context: String::new(),
+            kube_qps: 200.0,
+            kube_burst: 300,
+            aws_region: String::new(),
+            startup_timeout: Duration::from_secs(30),
+            bind_address: None,
+            metrics_port: 8080,
+            health_probe_port: 8081,
+            cpu_requests: 1000,
             gates: BTreeSet::from([RESERVED_CAPACITY.into()]),
         }
     }
@@ -107,58 +159,10 @@ pub struct SettingError {
     pub allowed: String,
 }
 
-/// Why a value is refused: the problem and what is allowed.
-type Refusal = (String, String);
-
-/// Sets a setting from its text.
-type Setter = fn(&mut Settings, &str) -> Result<(), Refusal>;
-
-/// Every setting that is understood, by name, with its setter; accepted and unused ones have an empty one.
-const TABLE: &[(&str, Setter)] = &[
-    ("AMI_REFRESH_INTERVAL", |_, text| duration(text).map(|_| ())),
-    ("AWS_FEATURE_GATES", |_, text| gates(text).map(|_| ())),
-    ("BATCH_IDLE_DURATION", |own, text| Ok(own.batch_idle = duration(text)?)),
-    ("BATCH_MAX_DURATION", |own, text| Ok(own.batch_max = duration(text)?)),
-    ("CLUSTER_CA_BUNDLE", |own, text| Ok(own.cluster_ca_bundle = text.into())),
-    ("CLUSTER_ENDPOINT", |own, text| Ok(own.cluster_endpoint = url(text)?)),
-    ("CLUSTER_NAME", |own, text| Ok(own.cluster_name = filled(text)?)),
-    ("CPU_REQUESTS", |_, text| number::<i64>(text, "an integer of millicores").map(|_| ())),
-    ("DISABLE_CLUSTER_STATE_OBSERVABILITY", |_, text| boolean(text).map(|_| ())),
-    ("DISABLE_CONTROLLER_WARMUP", |_, text| boolean(text).map(|_| ())),
-    ("DISABLE_DRY_RUN", |_, text| boolean(text).map(|_| ())),
-    ("DISABLE_LEADER_ELECTION", |own, text| Ok(own.disable_leader_election = boolean(text)?)),
-    ("EKS_CONTROL_PLANE", |own, text| Ok(own.eks_control_plane = boolean(text)?)),
-    ("ENABLE_PROFILING", |_, text| boolean(text).map(|_| ())),
-    ("ENABLE_ZONAL_SHIFT", |_, text| boolean(text).map(|_| ())),
-    ("FEATURE_GATES", |own, text| Ok(own.set_gates(gates(text)?))),
-    ("HEALTH_PROBE_PORT", |_, text| number::<u16>(text, "a port").map(|_| ())),
-    ("IGNORE_DRA_REQUESTS", |_, text| boolean(text).map(|_| ())),
-    ("INTERRUPTION_QUEUE", |own, text| Ok(own.interruption_queue = text.into())),
-    ("ISOLATED_VPC", |own, text| Ok(own.isolated_vpc = boolean(text)?)),
-    ("KARPENTER_SERVICE", |_, _| Ok(())),
-    ("KUBE_CLIENT_BURST", |_, text| number::<u32>(text, "an integer from 0").map(|_| ())),
-    ("KUBE_CLIENT_QPS", |_, text| number::<f64>(text, "a number").map(|_| ())),
-    ("KUBERNETES_MIN_VERSION", |_, _| Ok(())),
-    ("LEADER_ELECTION_NAME", |own, text| Ok(own.lease_name = filled(text)?)),
-    ("LEADER_ELECTION_NAMESPACE", |own, text| Ok(own.lease_namespace = filled(text)?)),
-    ("LOG_ERROR_OUTPUT_PATHS", |_, _| Ok(())),
-    ("LOG_LEVEL", |own, text| Ok(own.log_level = one_of(text, &["debug", "info", "error"])?)),
-    ("LOG_OUTPUT_PATHS", |_, _| Ok(())),
-    ("MEMORY_LIMIT", |_, text| number::<i64>(text, "an integer of bytes, or -1").map(|_| ())),
-    ("METRICS_PORT", |_, text| number::<u16>(text, "a port").map(|_| ())),
-    ("MIN_VALUES_POLICY", |own, text| Ok(own.min_values = min_values(text)?)),
-    ("PACKING_POLICY", |own, text| Ok(own.policy = policy(text)?)),
-    ("PREFERENCE_POLICY", |own, text| Ok(own.preferences = preferences(text)?)),
-    ("RESERVED_ENIS", |own, text| Ok(own.reserved_enis = number(text, "an integer from 0")?)),
-    ("SUBNET_REFRESH_INTERVAL", |_, text| duration(text).map(|_| ())),
-    ("SYSTEM_NAMESPACE", |own, text| Ok(own.system_namespace = filled(text)?)),
-    ("VM_MEMORY_OVERHEAD_PERCENT", |own, text| Ok(own.vm_memory_overhead = share(text)?)),
-];
-
 impl Settings {
     /// The names of all settings.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        TABLE.iter().map(|(name, _)| *name)
+        TABLE.iter().map(|known| known.name)
     }
 
     /// Settings by name, the rest at their defaults.
@@ -169,9 +173,9 @@ impl Settings {
         let mut settings = Self::default();
         let mut errors = Vec::new();
         for (name, value) in map {
-            let found = TABLE.iter().find(|(known, _)| known == name);
+            let found = TABLE.iter().find(|known| known.name == name);
             let result = match found {
-                Some((_, set)) => set(&mut settings, value),
+                Some(known) => (known.set)(&mut settings, value),
                 None => Err(("there is no such setting".into(), Self::names().collect::<Vec<_>>().join(", "))),
             };
             if let Err((what, allowed)) = result {
@@ -192,6 +196,12 @@ impl Settings {
         if errors.is_empty() { Ok(settings) } else { Err(errors) }
     }
 
+    /// Cores that `CPU_REQUESTS` comes to, rounded up; at least one.
+    pub fn cores(&self) -> usize {
+        let millicores = if self.cpu_requests > 0 { self.cpu_requests } else { 1000 };
+        usize::try_from(millicores.div_euclid(1000) + i64::from(millicores % 1000 > 0)).unwrap_or(1)
+    }
+
     fn set_gates(&mut self, written: BTreeMap<String, bool>) {
         for (gate, on) in written {
             if on {
@@ -201,89 +211,6 @@ impl Settings {
             }
         }
     }
-}
-
-fn refuse<T>(problem: &str, allowed: &str) -> Result<T, Refusal> {
-    Err((problem.into(), allowed.into()))
-}
-
-fn duration(text: &str) -> Result<Duration, Refusal> {
-    const ALLOWED: &str = "a Go duration above zero, such as 500ms, 1s or 1m30s";
-    match parse_go_duration(text) {
-        Ok(duration) if duration > Duration::ZERO => Ok(duration),
-        Ok(_) => refuse("it must be above zero", ALLOWED),
-        Err(error) => refuse(&error.to_string(), ALLOWED),
-    }
-}
-
-fn boolean(text: &str) -> Result<bool, Refusal> {
-    match text {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => refuse("it is not a boolean", "true, false"),
-    }
-}
-
-fn filled(text: &str) -> Result<String, Refusal> {
-    if text.is_empty() { refuse("it is empty", "any text") } else { Ok(text.into()) }
-}
-
-fn url(text: &str) -> Result<String, Refusal> {
-    let bare = text.trim_matches('"');
-    if bare.is_empty() || bare.starts_with("https://") || bare.starts_with("http://") {
-        return Ok(bare.into());
-    }
-    refuse("it is not an absolute URL", "https://HOST[:PORT]")
-}
-
-fn number<T: FromStr>(text: &str, allowed: &str) -> Result<T, Refusal> {
-    text.parse().or_else(|_| refuse("it is not a number that fits", allowed))
-}
-
-fn share(text: &str) -> Result<f64, Refusal> {
-    const ALLOWED: &str = "a fraction from 0 and below 1, such as 0.075";
-    let share: f64 = number(text, ALLOWED)?;
-    if (0.0..1.0).contains(&share) { Ok(share) } else { refuse("it is out of range", ALLOWED) }
-}
-
-fn one_of(text: &str, allowed: &[&str]) -> Result<String, Refusal> {
-    if allowed.contains(&text) {
-        Ok(text.into())
-    } else {
-        refuse("it is not one of those allowed", &allowed.join(", "))
-    }
-}
-
-fn preferences(text: &str) -> Result<PreferencePolicy, Refusal> {
-    match one_of(text, &["Respect", "Ignore"])?.as_str() {
-        "Ignore" => Ok(PreferencePolicy::Ignore),
-        _ => Ok(PreferencePolicy::Respect),
-    }
-}
-
-fn min_values(text: &str) -> Result<MinValues, Refusal> {
-    match one_of(text, &["Strict", "BestEffort"])?.as_str() {
-        "BestEffort" => Ok(MinValues::BestEffort),
-        _ => Ok(MinValues::Strict),
-    }
-}
-
-fn policy(text: &str) -> Result<Policy, Refusal> {
-    Policy::named(text).ok_or_else(|| ("there is no such policy".into(), "cost, fewest-nodes".into()))
-}
-
-/// `Name=true,Other=false`; unknown gates are Karpenter's business and pass.
-fn gates(text: &str) -> Result<BTreeMap<String, bool>, Refusal> {
-    const ALLOWED: &str = "Name=true or Name=false, comma separated";
-    let mut gates = BTreeMap::new();
-    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let Some((name, value)) = part.split_once('=') else {
-            return refuse(&format!("{part:?} has no value"), ALLOWED);
-        };
-        let on = boolean(value).or_else(|_| refuse(&format!("{value:?} is not a boolean"), ALLOWED))?;
-        gates.insert(name.into(), on);
-    }
-    Ok(gates)
 }
 
 #[cfg(test)]
@@ -338,6 +265,49 @@ mod tests {
         );
         assert!(errors[3].to_string().contains("Respect, Ignore"), "{}", errors[3]);
         assert!(errors[1].allowed.contains("BATCH_IDLE_DURATION"));
+    }
+
+    #[test]
+    fn every_default_in_the_table_is_the_settings_default() {
+        let given = TABLE.iter().filter(|known| !known.default.is_empty());
+        let settings = Settings::from_map(&given.map(|known| (known.name.into(), known.default.into())).collect());
+        assert_eq!(settings.unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn names_in_the_table_are_unique_and_sorted_within_their_topic() {
+        let names: Vec<_> = TABLE.iter().map(|known| (known.topic, known.name)).collect();
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        sorted.dedup_by_key(|(_, name)| *name);
+        assert_eq!(names, sorted);
+    }
+
+    #[test]
+    fn cpu_requests_are_cores_rounded_up_and_one_where_they_make_no_sense() {
+        let cores = |text| read(&[("CPU_REQUESTS", text)]).unwrap().cores();
+        assert_eq!((cores("1000"), cores("1001"), cores("250"), cores("0"), cores("-5")), (1, 2, 1, 1, 1));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_where_it_is_given() {
+        let wrong = [
+            ("METRICS_PORT", "80800"),
+            ("KUBE_CLIENT_QPS", "0"),
+            ("KUBE_CLIENT_BURST", "-1"),
+            ("BIND_ADDRESS", "localhost"),
+            ("LEADER_ELECTION_NAME", "My Lease"),
+            ("CLUSTER_ENDPOINT", "https://"),
+            ("CLUSTER_CA_BUNDLE", "-----BEGIN CERTIFICATE-----"),
+            ("LOG_OUTPUT_PATHS", "stdout,log.txt"),
+            ("SCHEDULER_CONFIG", "podTopologySpread: {}"),
+            ("LOG_LEVEL", "verbose"),
+        ];
+        for (name, value) in wrong {
+            let errors = read(&[(name, value)]).unwrap_err();
+            assert_eq!((errors.len(), errors[0].name.as_str(), errors[0].value.as_str()), (1, name, value));
+            assert!(!errors[0].what.is_empty() && !errors[0].allowed.is_empty(), "{name}");
+        }
     }
 
     #[test]

@@ -1,0 +1,167 @@
+//! From a setting's text to its value: what is wrong, and what is allowed.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use dovetail_api::v1::parse_go_duration;
+use dovetail_core::{Policy, PreferencePolicy};
+
+use super::{LogFormat, MinValues};
+
+/// Why a value is refused: the problem and what is allowed.
+pub type Refusal = (String, String);
+
+/// Refuses.
+pub fn refuse<T>(problem: &str, allowed: &str) -> Result<T, Refusal> {
+    Err((problem.into(), allowed.into()))
+}
+
+/// A Go duration above zero.
+pub fn duration(text: &str) -> Result<Duration, Refusal> {
+    const ALLOWED: &str = "a Go duration above zero, such as 500ms, 1s or 1m30s";
+    match parse_go_duration(text) {
+        Ok(duration) if duration > Duration::ZERO => Ok(duration),
+        Ok(_) => refuse("it must be above zero", ALLOWED),
+        Err(error) => refuse(&error.to_string(), ALLOWED),
+    }
+}
+
+/// `true` or `false`, nothing else.
+pub fn boolean(text: &str) -> Result<bool, Refusal> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => refuse("it is not a boolean", "true, false"),
+    }
+}
+
+/// A text that is not empty.
+pub fn filled(text: &str) -> Result<String, Refusal> {
+    if text.is_empty() { refuse("it is empty", "any text") } else { Ok(text.into()) }
+}
+
+/// What can be a Kubernetes object's name, or a namespace's.
+pub fn object_name(text: &str) -> Result<String, Refusal> {
+    const ALLOWED: &str = "lower case letters, digits, '-' and '.', beginning and ending with a letter or digit";
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let ends_well = text.starts_with(fits) && text.ends_with(fits);
+    if ends_well && text.len() <= 253 && text.chars().all(|c| fits(c) || c == '-' || c == '.') {
+        return Ok(text.into());
+    }
+    refuse("it cannot be a name", ALLOWED)
+}
+
+/// An absolute URL, also in the quotes that `--output json` leaves around it, or nothing.
+pub fn url(text: &str) -> Result<String, Refusal> {
+    let bare = text.trim_matches('"');
+    let host = bare.strip_prefix("https://").or_else(|| bare.strip_prefix("http://"));
+    if bare.is_empty() || host.is_some_and(|host| !host.is_empty() && !host.starts_with('/')) {
+        return Ok(bare.into());
+    }
+    refuse("it is not an absolute URL", "https://HOST[:PORT]")
+}
+
+/// Base64 of a certificate in PEM, or nothing.
+pub fn ca_bundle(text: &str) -> Result<String, Refusal> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    if text.chars().all(fits) && text.len().is_multiple_of(4) {
+        return Ok(text.into());
+    }
+    refuse("it is not base64", "a certificate in PEM, encoded as base64 on one line")
+}
+
+/// A number.
+pub fn number<T: FromStr>(text: &str, allowed: &str) -> Result<T, Refusal> {
+    text.parse().or_else(|_| refuse("it is not a number that fits", allowed))
+}
+
+/// A number above zero.
+pub fn above_zero(text: &str, allowed: &str) -> Result<f64, Refusal> {
+    let number: f64 = number(text, allowed)?;
+    if number > 0.0 && number.is_finite() { Ok(number) } else { refuse("it must be above zero", allowed) }
+}
+
+/// A fraction.
+pub fn share(text: &str) -> Result<f64, Refusal> {
+    const ALLOWED: &str = "a fraction from 0 and below 1, such as 0.075";
+    let share: f64 = number(text, ALLOWED)?;
+    if (0.0..1.0).contains(&share) { Ok(share) } else { refuse("it is out of range", ALLOWED) }
+}
+
+/// One of a few words.
+pub fn one_of(text: &str, allowed: &[&str]) -> Result<String, Refusal> {
+    if allowed.contains(&text) {
+        Ok(text.into())
+    } else {
+        refuse("it is not one of those allowed", &allowed.join(", "))
+    }
+}
+
+/// `PREFERENCE_POLICY`.
+pub fn preferences(text: &str) -> Result<PreferencePolicy, Refusal> {
+    match one_of(text, &["Respect", "Ignore"])?.as_str() {
+        "Ignore" => Ok(PreferencePolicy::Ignore),
+        _ => Ok(PreferencePolicy::Respect),
+    }
+}
+
+/// `MIN_VALUES_POLICY`.
+pub fn min_values(text: &str) -> Result<MinValues, Refusal> {
+    match one_of(text, &["Strict", "BestEffort"])?.as_str() {
+        "BestEffort" => Ok(MinValues::BestEffort),
+        _ => Ok(MinValues::Strict),
+    }
+}
+
+/// `PACKING_POLICY`.
+pub fn policy(text: &str) -> Result<Policy, Refusal> {
+    Policy::named(text).ok_or_else(|| ("there is no such policy".into(), "cost, fewest-nodes".into()))
+}
+
+/// `LOG_FORMAT`.
+pub fn log_format(text: &str) -> Result<LogFormat, Refusal> {
+    match one_of(text, &["auto", "text", "json"])?.as_str() {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Ok(LogFormat::Auto),
+    }
+}
+
+/// `stdout`, `stderr` or absolute paths, comma separated.
+pub fn outputs(text: &str) -> Result<Vec<String>, Refusal> {
+    const ALLOWED: &str = "stdout, stderr or absolute paths of files, comma separated";
+    let paths: Vec<String> = text.split(',').map(|path| path.trim().to_owned()).collect();
+    match paths.iter().find(|path| !matches!(path.as_str(), "stdout" | "stderr") && !path.starts_with('/')) {
+        Some(wrong) => refuse(&format!("{wrong:?} is no place for a log"), ALLOWED),
+        None => Ok(paths),
+    }
+}
+
+/// An address of this machine, or nothing.
+pub fn address(text: &str) -> Result<Option<IpAddr>, Refusal> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).or_else(|_| refuse("it is no IP address", "an IP address, such as 127.0.0.1, 0.0.0.0 or ::"))
+}
+
+/// Something that is not supported yet: only its default is accepted.
+pub fn only_empty(text: &str) -> Result<(), Refusal> {
+    if text.is_empty() { Ok(()) } else { refuse("it is not supported yet", "nothing") }
+}
+
+/// `Name=true,Other=false`; unknown gates are Karpenter's business and pass.
+pub fn gates(text: &str) -> Result<BTreeMap<String, bool>, Refusal> {
+    const ALLOWED: &str = "Name=true or Name=false, comma separated";
+    let mut gates = BTreeMap::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let Some((name, value)) = part.split_once('=') else {
+            return refuse(&format!("{part:?} has no value"), ALLOWED);
+        };
+        let on = boolean(value).or_else(|_| refuse(&format!("{value:?} is not a boolean"), ALLOWED))?;
+        gates.insert(name.into(), on);
+    }
+    Ok(gates)
+}

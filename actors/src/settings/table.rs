@@ -1,0 +1,180 @@
+//! Every setting that is understood: its name, what it is for, and how its text is read. `run --help` and
+//! docs/settings.md are made from this table.
+
+use super::Settings;
+use super::parse::{
+    Refusal, above_zero, address, boolean, ca_bundle, duration, filled, gates, log_format, min_values, number,
+    object_name, one_of, only_empty, outputs, policy, preferences, share, url,
+};
+
+/// What a setting is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topic {
+    /// Which cluster.
+    Cluster,
+    /// AWS.
+    Aws,
+    /// Batching and packing.
+    Packing,
+    /// The election.
+    Election,
+    /// Ports, logs, limits.
+    Process,
+    /// Accepted, so that Karpenter's charts and scripts go on to work, and without effect.
+    NoEffect,
+}
+
+impl Topic {
+    /// As a heading.
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::Cluster => "Cluster",
+            Self::Aws => "AWS",
+            Self::Packing => "Batching and packing",
+            Self::Election => "Election",
+            Self::Process => "Process",
+            Self::NoEffect => "Accepted, without effect",
+        }
+    }
+}
+
+/// Sets a setting from its text.
+pub type Setter = fn(&mut Settings, &str) -> Result<(), Refusal>;
+
+/// A setting.
+pub struct Known {
+    /// What it is about.
+    pub topic: Topic,
+    /// Its name in the environment.
+    pub name: &'static str,
+    /// What its value is, in a word: `DURATION`.
+    pub value: &'static str,
+    /// Its default as text.
+    pub default: &'static str,
+    /// What it is for.
+    pub what: &'static str,
+    /// Sets it.
+    pub set: Setter,
+}
+
+impl Known {
+    /// Its name as a flag, without the dashes in front.
+    pub fn flag(&self) -> String {
+        self.name.to_ascii_lowercase().replace('_', "-")
+    }
+
+    /// Whether it is on or off, so that the flag alone means `true`.
+    pub fn is_boolean(&self) -> bool {
+        self.value == BOOL
+    }
+}
+
+/// The value of settings that are on or off.
+const BOOL: &str = "true|false";
+
+const fn row(
+    topic: Topic,
+    name: &'static str,
+    value: &'static str,
+    default: &'static str,
+    what: &'static str,
+    set: Setter,
+) -> Known {
+    Known { topic, name, value, default, what, set }
+}
+
+use Topic::{Aws, Cluster, Election, NoEffect, Packing, Process};
+
+/// By topic, then by name.
+#[rustfmt::skip]
+pub const TABLE: &[Known] = &[
+    row(Cluster, "CLUSTER_CA_BUNDLE", "BASE64", "", "The cluster's certificate authority, for nodes; without it, that of our own connection",
+        |own, text| Ok(own.cluster_ca_bundle = ca_bundle(text)?)),
+    row(Cluster, "CLUSTER_ENDPOINT", "URL", "", "The API server's address, for nodes; without it EKS is asked",
+        |own, text| Ok(own.cluster_endpoint = url(text)?)),
+    row(Cluster, "CLUSTER_NAME", "NAME", "", "The cluster's name: tags and instances go by it. Required",
+        |own, text| Ok(own.cluster_name = filled(text)?)),
+    row(Cluster, "EKS_CONTROL_PLANE", BOOL, "false", "Ask EKS for the Kubernetes version, instead of the API server",
+        |own, text| Ok(own.eks_control_plane = boolean(text)?)),
+    row(Cluster, "KUBECONFIG", "FILE", "", "The kubeconfig; without it the service account, where run in a cluster, else ~/.kube/config",
+        |own, text| Ok(own.kubeconfig = filled(text)?)),
+    row(Cluster, "KUBE_CLIENT_BURST", "COUNT", "300", "Requests to the API server that may go at once",
+        |own, text| Ok(own.kube_burst = at_least_one(text)?)),
+    row(Cluster, "KUBE_CLIENT_QPS", "RATE", "200", "Requests to the API server a second; the Lease has a connection of its own",
+        |own, text| Ok(own.kube_qps = above_zero(text, "a number above zero")?)),
+    row(Cluster, "KUBE_CONTEXT", "NAME", "", "The kubeconfig's context, instead of its current one",
+        |own, text| Ok(own.kube_context = filled(text)?)),
+    row(Cluster, "STARTUP_TIMEOUT", "DURATION", "30s", "How long the API server, and AWS, are waited for at the start",
+        |own, text| Ok(own.startup_timeout = duration(text)?)),
+
+    row(Aws, "AWS_REGION", "REGION", "", "The region; without it that of the profile or of the instance",
+        |own, text| Ok(own.aws_region = filled(text)?)),
+    row(Aws, "INTERRUPTION_QUEUE", "NAME", "", "The SQS queue with interruption warnings; without it none is heard",
+        |own, text| Ok(own.interruption_queue = text.into())),
+    row(Aws, "ISOLATED_VPC", BOOL, "false", "The VPC has no way to the pricing API: on-demand prices are those that ship with the binary",
+        |own, text| Ok(own.isolated_vpc = boolean(text)?)),
+    row(Aws, "RESERVED_ENIS", "COUNT", "0", "Network interfaces that pods cannot have",
+        |own, text| Ok(own.reserved_enis = number(text, "an integer from 0")?)),
+    row(Aws, "VM_MEMORY_OVERHEAD_PERCENT", "FRACTION", "0.075", "Share of an instance's memory that its hypervisor keeps",
+        |own, text| Ok(own.vm_memory_overhead = share(text)?)),
+
+    row(Packing, "BATCH_IDLE_DURATION", "DURATION", "1s", "A batch of pods is closed when none has come for so long",
+        |own, text| Ok(own.batch_idle = duration(text)?)),
+    row(Packing, "BATCH_MAX_DURATION", "DURATION", "10s", "A batch of pods is closed after so long at the latest",
+        |own, text| Ok(own.batch_max = duration(text)?)),
+    row(Packing, "PACKING_POLICY", "POLICY", "cost", "cost, or fewest-nodes, Karpenter's way; for pools that do not say",
+        |own, text| Ok(own.policy = policy(text)?)),
+    row(Packing, "PREFERENCE_POLICY", "POLICY", "Respect", "Respect, or Ignore what pods merely prefer",
+        |own, text| Ok(own.preferences = preferences(text)?)),
+
+    row(Election, "DISABLE_LEADER_ELECTION", BOOL, "false", "Lead without a Lease: for a single replica",
+        |own, text| Ok(own.disable_leader_election = boolean(text)?)),
+    row(Election, "LEADER_ELECTION_NAME", "NAME", "karpenter-leader-election", "The Lease; the default is Karpenter's, so that the two never both provision in one namespace",
+        |own, text| Ok(own.lease_name = object_name(text)?)),
+    row(Election, "LEADER_ELECTION_NAMESPACE", "NAME", "", "The Lease's namespace; without it SYSTEM_NAMESPACE",
+        |own, text| Ok(own.lease_namespace = object_name(text)?)),
+    row(Election, "SYSTEM_NAMESPACE", "NAME", "kube-system", "Where the control plane runs; in a cluster the service account's namespace",
+        |own, text| Ok(own.system_namespace = object_name(text)?)),
+
+    row(Process, "BIND_ADDRESS", "IP", "", "Where metrics and health are served; without it all addresses in a cluster, loopback elsewhere",
+        |own, text| Ok(own.bind_address = address(text)?)),
+    row(Process, "CPU_REQUESTS", "MILLICORES", "1000", "The container's CPU request: as many packings are computed side by side as it has cores",
+        |own, text| Ok(own.cpu_requests = number(text, "an integer of millicores")?)),
+    row(Process, "HEALTH_PROBE_PORT", "PORT", "8081", "The port of /healthz and /readyz; 0 takes a free one",
+        |own, text| Ok(own.health_probe_port = number(text, PORT)?)),
+    row(Process, "LOG_FORMAT", "FORMAT", "auto", "auto, text or json; auto is text on a terminal, else json",
+        |own, text| Ok(own.log_format = log_format(text)?)),
+    row(Process, "LOG_LEVEL", "LEVEL", "info", "debug, info or error",
+        |own, text| Ok(own.log_level = one_of(text, &["debug", "info", "error"])?)),
+    row(Process, "LOG_OUTPUT_PATHS", "PATHS", "stdout", "Where the log goes: stdout, stderr or absolute paths, comma separated",
+        |own, text| Ok(own.log_outputs = outputs(text)?)),
+    row(Process, "METRICS_PORT", "PORT", "8080", "The port of /metrics; 0 takes a free one",
+        |own, text| Ok(own.metrics_port = number(text, PORT)?)),
+
+    row(NoEffect, "AMI_REFRESH_INTERVAL", "DURATION", "1m", "Karpenter's cache of images", |_, text| duration(text).map(drop)),
+    row(NoEffect, "AWS_FEATURE_GATES", "NAME=BOOL,…", "", "Karpenter's gates of the AWS provider", |_, text| gates(text).map(drop)),
+    row(NoEffect, "DISABLE_CLUSTER_STATE_OBSERVABILITY", BOOL, "false", "Metrics of cluster state, to come", |_, text| boolean(text).map(drop)),
+    row(NoEffect, "DISABLE_CONTROLLER_WARMUP", BOOL, "true", "Standbys here are always warm", |_, text| boolean(text).map(drop)),
+    row(NoEffect, "DISABLE_DRY_RUN", BOOL, "false", "Dry runs for node classes, to come", |_, text| boolean(text).map(drop)),
+    row(NoEffect, "ENABLE_PROFILING", BOOL, "false", "Go's profiler", |_, text| boolean(text).map(drop)),
+    row(NoEffect, "ENABLE_ZONAL_SHIFT", BOOL, "false", "Zonal shifts, to come", |_, text| boolean(text).map(drop)),
+    row(NoEffect, "FEATURE_GATES", "NAME=BOOL,…", "ReservedCapacity=true", "Karpenter's feature gates, to come; unknown names pass",
+        |own, text| Ok(own.set_gates(gates(text)?))),
+    row(NoEffect, "IGNORE_DRA_REQUESTS", BOOL, "true", "Dynamic resource allocation is ignored", |_, text| boolean(text).map(drop)),
+    row(NoEffect, "KARPENTER_SERVICE", "NAME", "", "The service of Karpenter's old webhooks", |_, _| Ok(())),
+    row(NoEffect, "KUBERNETES_MIN_VERSION", "VERSION", "", "Set by Karpenter's chart", |_, _| Ok(())),
+    row(NoEffect, "LOG_ERROR_OUTPUT_PATHS", "PATHS", "stderr", "Where Karpenter's logger reports its own errors", |_, text| outputs(text).map(drop)),
+    row(NoEffect, "MEMORY_LIMIT", "BYTES", "-1", "The soft limit of Go's garbage collector", |_, text| number::<i64>(text, "an integer of bytes, or -1").map(drop)),
+    row(NoEffect, "MIN_VALUES_POLICY", "POLICY", "Strict", "Strict, or BestEffort: what becomes of minValues that cannot be kept, to come",
+        |own, text| Ok(own.min_values = min_values(text)?)),
+    row(NoEffect, "SCHEDULER_CONFIG", "YAML", "", "Defaults of topology spread: refused unless empty, since it is not supported yet", |_, text| only_empty(text)),
+    row(NoEffect, "SUBNET_REFRESH_INTERVAL", "DURATION", "1m", "Karpenter's cache of subnets", |_, text| duration(text).map(drop)),
+];
+
+const PORT: &str = "a port, 0 to 65535";
+
+fn at_least_one(text: &str) -> Result<u32, Refusal> {
+    const ALLOWED: &str = "an integer from 1";
+    let count: u32 = number(text, ALLOWED)?;
+    if count > 0 { Ok(count) } else { super::parse::refuse("it must be above zero", ALLOWED) }
+}

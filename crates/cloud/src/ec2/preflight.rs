@@ -1,0 +1,32 @@
+//! What is looked at once, before anything is done: whether AWS takes us for somebody, and what it knows of the cluster.
+
+use super::Ec2Cloud;
+use super::classify::{Effect, classify};
+use crate::error::CloudError;
+use crate::user_data::ClusterFacts;
+
+/// What EC2 answers to a dry run that would have been carried out.
+const WOULD_WORK: &str = "DryRunOperation";
+
+impl Ec2Cloud {
+    /// Asks EC2 for something and has it not done: that it answers, and would have, is all that matters.
+    ///
+    /// # Errors
+    /// EC2 cannot be reached, does not know us, or does not let us.
+    pub async fn probe(&self) -> Result<(), CloudError> {
+        let asked = self.clients.ec2.describe_instance_types().dry_run(true).send().await;
+        match asked.map_err(|error| classify("DescribeInstanceTypes", Effect::Repeatable, error)) {
+            Ok(_) => Ok(()),
+            Err(error) if error.code() == WOULD_WORK => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The cluster as nodes will be told of it.
+    ///
+    /// # Errors
+    /// EKS cannot be asked, and the settings do not say enough.
+    pub async fn cluster(&self) -> Result<ClusterFacts, CloudError> {
+        self.cluster_facts().await
+    }
+}

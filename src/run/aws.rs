@@ -1,0 +1,96 @@
+//! AWS at the start: region, credentials, whether they are taken, and what EKS knows of the cluster.
+
+use std::sync::Arc;
+
+use dovetail_actors::Settings;
+use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, NoAws, SdkParts};
+use dovetail_cloud::{Cloud as _, CloudError};
+use dovetail_core::clock::Clock;
+
+use super::ask::{Asker, Attempt};
+use super::preflight::Facts;
+use crate::input::{Failure, Mistake};
+
+/// Codes by which AWS says that it does not know whose request it is.
+const NOT_TAKEN: [&str; 8] = [
+    "AuthFailure",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "InvalidClientTokenId",
+    "RequestExpired",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+];
+
+/// EC2 for this cluster, and the address of the API server that nodes will be told.
+pub async fn reach(
+    settings: &Settings,
+    clock: Arc<dyn Clock>,
+    facts: &Facts,
+    authority: String,
+    seed: u64,
+) -> Result<(Ec2Cloud, String), Failure> {
+    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let asker = Asker::new("AWS", settings.startup_timeout);
+    let found = asker.once(SdkParts::from_environment(clock, given(&settings.aws_region))).await;
+    let parts = match found {
+        Some(Ok(parts)) => SdkParts { seed, ..parts },
+        Some(Err(why @ NoAws::Region)) => {
+            return Err(Mistake::of_file("AWS_REGION (--aws-region)", why.to_string())
+                .allowing("such as us-east-1")
+                .into());
+        }
+        Some(Err(why)) => return Err(Failure::System(why.to_string())),
+        None => {
+            let seconds = settings.startup_timeout.as_secs_f64();
+            return Err(Failure::System(format!("no AWS credentials were found within {seconds} s (STARTUP_TIMEOUT)")));
+        }
+    };
+    let cloud = Ec2Cloud::new(
+        parts,
+        Ec2Settings {
+            cluster_name: settings.cluster_name.clone(),
+            cluster_uid: facts.uid.clone(),
+            cluster_endpoint: given(&settings.cluster_endpoint),
+            cluster_ca_bundle: given(&settings.cluster_ca_bundle).or_else(|| given(&authority)),
+            cluster_dns: facts.dns.clone(),
+            service_cidr: facts.service_cidr.clone(),
+            kubernetes_version: (!settings.eks_control_plane).then(|| facts.version.clone()),
+            isolated_vpc: settings.isolated_vpc,
+        },
+    );
+    let asker = Asker::new(format!("EC2 in {}", cloud.region()), settings.startup_timeout);
+    asker.ask("a dry run of DescribeInstanceTypes", || async { judge(cloud.probe().await) }).await?;
+    let endpoint = endpoint(&asker, settings, &cloud).await?;
+    Ok((cloud, endpoint))
+}
+
+fn judge<T>(answer: Result<T, CloudError>) -> Attempt<T> {
+    match answer {
+        Ok(answer) => Attempt::Answer(answer),
+        Err(error) if NOT_TAKEN.contains(&error.code()) => {
+            Attempt::Never(format!("AWS does not take our credentials ({}): {}", error.code(), error.message()))
+        }
+        Err(error) if error.is_not_found() => Attempt::Never(error.message().to_owned()),
+        Err(error) if error.is_retryable() => Attempt::NotYet(error.to_string()),
+        Err(error) => Attempt::Never(format!("AWS does not let us ({}): {}", error.code(), error.message())),
+    }
+}
+
+/// As it was given, or as EKS tells it.
+async fn endpoint(asker: &Asker, settings: &Settings, cloud: &Ec2Cloud) -> Result<String, Failure> {
+    if !settings.cluster_endpoint.is_empty() {
+        return Ok(settings.cluster_endpoint.clone());
+    }
+    let told = asker.ask("EKS DescribeCluster", || async { judge(cloud.cluster().await) }).await;
+    let why = match told {
+        Ok(facts) if !facts.endpoint.is_empty() => return Ok(facts.endpoint),
+        Ok(_) => "EKS does not tell an endpoint".to_owned(),
+        Err(no) => no.to_string(),
+    };
+    let name = &settings.cluster_name;
+    Err(Failure::System(format!(
+        "the API server's address for nodes is unknown: CLUSTER_ENDPOINT is not given, and for the cluster {name:?}: {why}"
+    )))
+}

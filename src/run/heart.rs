@@ -1,0 +1,112 @@
+//! Asks the actors again and again how they are: what health and metrics tell comes from their answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_actors::{Entry, Journal, LogJournal, ReplicaHandle, Story};
+use dovetail_observability::metrics::Seen;
+use dovetail_observability::{Health, Metrics};
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+/// How often.
+const EVERY: Duration = Duration::from_secs(2);
+/// Longest wait for all answers.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// Without an answer for so long the replica is dead.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Beats while the replica runs.
+pub async fn beat(replica: &ReplicaHandle, health: Health, metrics: Metrics) {
+    loop {
+        match timeout(ANSWER_WITHIN, replica.state()).await {
+            Ok(state) => {
+                let silent = silent(&state);
+                if silent.is_empty() {
+                    health.moves(not_ready(&state));
+                } else {
+                    health.silent(silent);
+                }
+                metrics.saw(seen(&state));
+            }
+            Err(_) => health.silent(vec!["control_plane".into()]),
+        }
+        sleep(EVERY).await;
+    }
+}
+
+/// Beats before there are actors: the runtime turns.
+pub async fn beat_before(health: Health) {
+    loop {
+        health.moves("it is starting");
+        sleep(EVERY).await;
+    }
+}
+
+fn silent(state: &Value) -> Vec<String> {
+    let names = state["control_plane"]["silent"].as_array();
+    names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Why it is not ready; empty when it is.
+fn not_ready(state: &Value) -> &'static str {
+    if state["cluster_watcher"]["synced"] != true {
+        return "the cluster's objects have not all been listed yet";
+    }
+    if state["catalogue"]["reads"].as_u64().unwrap_or(0) == 0 {
+        return "instance types and prices have not been read yet";
+    }
+    ""
+}
+
+fn seen(state: &Value) -> Seen {
+    let number = |value: &Value| value.as_i64().unwrap_or(0);
+    Seen {
+        synced: state["cluster_watcher"]["synced"] == true,
+        nodes: number(&state["cluster_watcher"]["nodes"]),
+        leads: state["leader"]["leads"] == true,
+        term: number(&state["leader"]["term"]),
+        restarts: number(&state["control_plane"]["restarts"]),
+    }
+}
+
+/// The log, counted.
+pub struct CountedJournal(pub Metrics);
+
+impl CountedJournal {
+    /// For a replica.
+    pub fn shared(metrics: &Metrics) -> Arc<dyn Journal> {
+        Arc::new(Self(metrics.clone()))
+    }
+}
+
+impl Journal for CountedJournal {
+    fn record(&self, entry: &Entry) {
+        self.0.happened(entry.actor, entry.story.event());
+        if let Story::ClaimCreated { node_pool, .. } = &entry.story {
+            self.0.claim_created(node_pool);
+        }
+        LogJournal.record(entry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_replica_is_ready_once_it_has_seen_the_cluster_and_the_catalogue() {
+        let state = |synced, reads| json!({"cluster_watcher": {"synced": synced}, "catalogue": {"reads": reads}});
+        assert!(not_ready(&state(false, 1)).contains("listed"));
+        assert!(not_ready(&state(true, 0)).contains("prices"));
+        assert_eq!(not_ready(&state(true, 1)), "");
+        assert!(!not_ready(&json!({})).is_empty());
+    }
+
+    #[test]
+    fn whoever_is_silent_is_named() {
+        assert_eq!(silent(&json!({"control_plane": {"silent": ["launcher"]}})), ["launcher"]);
+        assert!(silent(&json!({"control_plane": {}})).is_empty());
+    }
+}

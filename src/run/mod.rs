@@ -1,0 +1,131 @@
+//! `dovetail run`: the control plane on a real cluster, from a kubeconfig or in a pod.
+
+mod ask;
+mod aws;
+mod clock;
+mod connect;
+mod heart;
+mod limit;
+mod options;
+mod others;
+mod pool;
+mod preflight;
+mod process;
+
+use std::sync::Arc;
+
+use dovetail_actors::{ReplicaParts, Settings};
+use dovetail_cloud::Cloud as _;
+use dovetail_core::clock::Clock;
+use dovetail_observability::{Health, Metrics};
+use tokio::task::LocalSet;
+
+pub use options::RunArgs;
+
+use crate::input::Failure;
+use ask::Asker;
+use clock::SystemClock;
+use connect::Target;
+use heart::CountedJournal;
+use pool::PoolSolver;
+use process::{COMMIT, Signals, VERSION};
+
+/// Runs until a signal, or until the replica cannot go on.
+pub fn run(args: &RunArgs) -> Result<(), Failure> {
+    let given = args.settings(|name| std::env::var_os(name))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
+    let ended = LocalSet::new().block_on(&runtime, async {
+        let target = connect::find(&given.settings, &args.place("KUBECONFIG")).await?;
+        let settings = given.placed(target.namespace());
+        process::log(&settings, target.in_cluster)?;
+        live(settings, target).await
+    });
+    // A look-up of a name may hang for a while: nobody waits for it.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let metrics = Metrics::new(VERSION, COMMIT);
+    let health = Health::new(Arc::new(|| SystemClock.monotonic()), heart::PATIENCE);
+    process::serve(&settings, target.in_cluster, &health, &metrics)?;
+    let starting = async {
+        tokio::select! {
+            biased;
+            parts = parts(settings, &target, &metrics) => parts,
+            () = heart::beat_before(health.clone()) => Err(Failure::System("the heart stopped".into())),
+        }
+    };
+    let parts = tokio::select! {
+        biased;
+        signal = signals.next() => {
+            tracing::info!(logger = "run", "{signal} before the start: ending");
+            return Ok(());
+        }
+        parts = starting => parts?,
+    };
+    let replica = dovetail_actors::start(parts);
+    let mut exit = replica.exit();
+    let ended = tokio::select! {
+        biased;
+        signal = signals.next() => Ok(signal),
+        why = exit.wait() => Err(why),
+        () = heart::beat(&replica, health, metrics) => Err("the heart stopped".into()),
+    };
+    if let Ok(signal) = &ended {
+        tracing::info!(logger = "run", "{signal}: giving the lease back, a second signal ends at once");
+    }
+    tokio::select! {
+        biased;
+        signal = signals.next() => return Err(Failure::System(format!("ended at once by a second signal, {signal}"))),
+        () = replica.shutdown() => {}
+    }
+    match ended {
+        Ok(_) => {
+            tracing::info!(logger = "run", "ended");
+            Ok(())
+        }
+        Err(why) => Err(Failure::System(why)),
+    }
+}
+
+/// Looks at everything that has to be so, and puts a replica together.
+async fn parts(settings: Settings, target: &Target, metrics: &Metrics) -> Result<ReplicaParts, Failure> {
+    let counted = metrics.clone();
+    let kube = target.client(&settings, move |time| counted.waited(time.as_secs_f64()))?;
+    let lease_kube = target.lease_client()?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let asker = Asker::new(format!("the API server {}", target.server()), settings.startup_timeout);
+    let facts = preflight::facts(&asker, &kube).await?;
+    preflight::crds(&asker, &kube).await?;
+    let warn = |text: &str| tracing::warn!(logger = "run", "{text}");
+    preflight::alone(&asker, &kube, &settings, clock.wall(), warn).await?;
+    let rng_seed = fastrand::u64(..);
+    let reached = aws::reach(&settings, clock.clone(), &facts, target.authority(), rng_seed).await?;
+    let (cloud, endpoint) = reached;
+    let (server, region) = (target.server(), cloud.region().to_owned());
+    tracing::info!(
+        logger = "run",
+        version = VERSION,
+        server,
+        kubernetes = facts.version,
+        region,
+        endpoint,
+        namespace = settings.system_namespace,
+        "everything that is needed is there"
+    );
+    let solver = PoolSolver::start(settings.cores()).map_err(|why| Failure::System(format!("threads: {why}")))?;
+    Ok(ReplicaParts {
+        identity: process::identity(rng_seed),
+        kube,
+        lease_kube,
+        cloud: Arc::new(cloud),
+        clock,
+        rng_seed,
+        settings,
+        solver: Arc::new(solver),
+        journal: CountedJournal::shared(metrics),
+    })
+}

@@ -1,0 +1,200 @@
+//! The flags of `run`, one a setting, and the environment beside them. A flag beats the environment.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use dovetail_actors::Settings;
+use dovetail_actors::settings::{Known, TABLE};
+
+use crate::input::Mistake;
+
+/// What the command line says, by setting.
+#[derive(Clone, Debug, Default)]
+pub struct RunArgs {
+    flags: BTreeMap<&'static str, String>,
+}
+
+impl Args for RunArgs {
+    fn augment_args(command: Command) -> Command {
+        TABLE.iter().fold(command, |command, known| command.arg(argument(known)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+fn argument(known: &'static Known) -> Arg {
+    let default = if known.default.is_empty() { String::new() } else { format!(" [default: {}]", known.default) };
+    let argument = Arg::new(known.name)
+        .long(known.flag())
+        .help(format!("{} [{}]{default}", known.what, known.name))
+        .help_heading(known.topic.heading())
+        .value_name(known.value)
+        .action(ArgAction::Set)
+        .allow_negative_numbers(true);
+    if known.is_boolean() {
+        // As Go's flags: the flag alone is `true`, a value follows `=`.
+        return argument.num_args(0..=1).require_equals(true).default_missing_value("true");
+    }
+    argument
+}
+
+impl FromArgMatches for RunArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut args = Self::default();
+        args.update_from_arg_matches(matches)?;
+        Ok(args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        for known in TABLE {
+            let given = matches.try_get_one::<String>(known.name);
+            let given = given.map_err(|why| Error::raw(ErrorKind::UnknownArgument, why.to_string()))?;
+            if let Some(text) = given {
+                self.flags.insert(known.name, text.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Settings as given, and whether they say where we are.
+pub struct Given {
+    /// The settings.
+    pub settings: Settings,
+    system_namespace: bool,
+    lease_namespace: bool,
+}
+
+impl Given {
+    /// The settings, with what the service account says of where we are, if it was not given.
+    pub fn placed(self, namespace: Option<String>) -> Settings {
+        let mut settings = self.settings;
+        if let Some(namespace) = namespace.filter(|_| !self.system_namespace) {
+            if !self.lease_namespace {
+                settings.lease_namespace.clone_from(&namespace);
+            }
+            settings.system_namespace = namespace;
+        }
+        settings
+    }
+}
+
+impl RunArgs {
+    /// The settings: flags first, then the environment, then defaults. A variable that is empty counts as not given.
+    ///
+    /// # Errors
+    /// One mistake a setting, named as it was given.
+    pub fn settings(&self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Given, Vec<Mistake>> {
+        let (mut given, mut mistakes) = (BTreeMap::new(), Vec::new());
+        for known in TABLE {
+            if let Some(text) = self.flags.get(known.name) {
+                given.insert(known.name.to_owned(), text.clone());
+            } else if let Some(value) = variable(known.name).filter(|value| !value.is_empty()) {
+                match value.into_string() {
+                    Ok(text) => drop(given.insert(known.name.to_owned(), text)),
+                    Err(_) => mistakes.push(Mistake::of_file(known.name, "is not UTF-8 text")),
+                }
+            }
+        }
+        let settings = match Settings::from_map(&given) {
+            Ok(settings) => settings,
+            Err(errors) => {
+                let told = errors.into_iter().map(|error| {
+                    let what = format!("{} (given {:?})", error.what, error.value);
+                    Mistake::of_file(self.place(&error.name), what).allowing(error.allowed)
+                });
+                mistakes.extend(told);
+                Settings::default()
+            }
+        };
+        if mistakes.is_empty() && settings.cluster_name.is_empty() {
+            let allowed = "the name under which EKS knows the cluster";
+            mistakes.push(Mistake::of_file("CLUSTER_NAME (--cluster-name)", "is not given").allowing(allowed));
+        }
+        if !mistakes.is_empty() {
+            return Err(mistakes);
+        }
+        Ok(Given {
+            settings,
+            system_namespace: given.contains_key("SYSTEM_NAMESPACE"),
+            lease_namespace: given.contains_key("LEADER_ELECTION_NAMESPACE"),
+        })
+    }
+
+    /// Where a setting was given: its flag, or its variable.
+    pub fn place(&self, name: &str) -> String {
+        match TABLE.iter().find(|known| known.name == name && self.flags.contains_key(name)) {
+            Some(known) => format!("--{}", known.flag()),
+            None => name.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn args(flags: &[&str]) -> Result<RunArgs, Error> {
+        let command = RunArgs::augment_args(Command::new("run"));
+        let matches = command.try_get_matches_from(std::iter::once(&"run").chain(flags))?;
+        RunArgs::from_arg_matches(&matches)
+    }
+
+    fn read(flags: &[&str], variables: &[(&str, &str)]) -> Result<Settings, Vec<Mistake>> {
+        let variable =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value));
+        args(flags).unwrap().settings(variable).map(|given| given.settings)
+    }
+
+    #[test]
+    fn every_setting_has_a_flag_and_a_variable_and_the_flag_wins() {
+        for known in TABLE {
+            let text = if known.default.is_empty() { "https://x" } else { known.default };
+            let flag = format!("--{}={text}", known.flag());
+            assert!(args(&[&flag]).unwrap().flags.contains_key(known.name), "{flag}");
+        }
+        let variables = [("CLUSTER_NAME", "by-variable"), ("BATCH_MAX_DURATION", "20s")];
+        let settings = read(&["--cluster-name", "by-flag"], &variables).unwrap();
+        assert_eq!((settings.cluster_name.as_str(), settings.batch_max.as_secs()), ("by-flag", 20));
+    }
+
+    #[test]
+    fn booleans_are_true_or_false_and_alone_they_are_true() {
+        let named = ("CLUSTER_NAME", "demo");
+        assert!(read(&["--disable-leader-election"], &[named]).unwrap().disable_leader_election);
+        assert!(!read(&["--disable-leader-election=false"], &[named]).unwrap().disable_leader_election);
+        let mistakes = read(&["--disable-leader-election=yes"], &[named]).unwrap_err();
+        let expected = "--disable-leader-election: it is not a boolean (given \"yes\") (allowed: true, false)";
+        assert_eq!(mistakes[0].to_string(), expected);
+        let mistakes = read(&[], &[named, ("ISOLATED_VPC", "1")]).unwrap_err();
+        assert!(mistakes[0].to_string().starts_with("ISOLATED_VPC: it is not a boolean"), "{}", mistakes[0]);
+    }
+
+    #[test]
+    fn the_service_account_says_where_we_are_unless_it_is_given() {
+        let placed = |variables: &[(&str, &str)]| {
+            let variable =
+                |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value));
+            let given = args(&["--cluster-name", "demo"]).unwrap().settings(variable).map_err(|_| ()).unwrap();
+            let settings = given.placed(Some("infra".into()));
+            (settings.system_namespace, settings.lease_namespace)
+        };
+        let pair = |one: &str, two: &str| (one.to_owned(), two.to_owned());
+        assert_eq!(placed(&[]), pair("infra", "infra"));
+        assert_eq!(placed(&[("LEADER_ELECTION_NAMESPACE", "leases")]), pair("infra", "leases"));
+        assert_eq!(placed(&[("SYSTEM_NAMESPACE", "mine")]), pair("mine", "mine"));
+    }
+
+    #[test]
+    fn an_empty_variable_is_none_and_a_name_is_required() {
+        let settings = read(&[], &[("CLUSTER_NAME", "demo"), ("LOG_LEVEL", ""), ("METRICS_PORT", "")]).unwrap();
+        assert_eq!((settings.log_level.as_str(), settings.metrics_port), ("info", 8080));
+        let mistakes = read(&[], &[("CLUSTER_NAME", "")]).unwrap_err();
+        assert!(mistakes[0].to_string().contains("CLUSTER_NAME (--cluster-name): is not given"));
+    }
+}

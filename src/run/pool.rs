@@ -1,0 +1,69 @@
+//! Packings on threads of their own, so that the actors go on meanwhile: renewals above all.
+
+use std::any::Any;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use dovetail_actors::Solver;
+use dovetail_core::Problem;
+use dovetail_core::pack::{Options, Packing, solve};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio::sync::oneshot;
+
+type Answer = Result<Packing, Box<dyn Any + Send>>;
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A few threads that compute packings, in the order in which they are asked for.
+pub struct PoolSolver {
+    jobs: Mutex<Sender<Job>>,
+}
+
+impl PoolSolver {
+    /// So many threads.
+    ///
+    /// # Errors
+    /// The system gives none.
+    pub fn start(threads: usize) -> io::Result<Self> {
+        let (jobs, taken) = channel();
+        let taken = Arc::new(Mutex::new(taken));
+        for number in 0..threads.max(1) {
+            let taken = taken.clone();
+            thread::Builder::new().name(format!("solver-{number}")).spawn(move || work(&taken))?;
+        }
+        Ok(Self { jobs: Mutex::new(jobs) })
+    }
+}
+
+fn work(jobs: &Mutex<Receiver<Job>>) {
+    loop {
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = job else { return };
+        job();
+    }
+}
+
+impl Solver for PoolSolver {
+    /// What panics in there panics here: whoever asked is started again, the thread goes on.
+    fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Packing> {
+        let (sender, answer) = oneshot::channel::<Answer>();
+        let job = move || {
+            // Whoever asked may be gone.
+            if !sender.is_closed() {
+                let _ = sender.send(catch_unwind(AssertUnwindSafe(|| solve(&problem, &options))));
+            }
+        };
+        let sent = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send(Box::new(job));
+        async move {
+            match answer.await {
+                Ok(Ok(packing)) => packing,
+                Ok(Err(panic)) => resume_unwind(panic),
+                Err(gone) => resume_unwind(Box::new(format!("no thread computes packings: {gone}, {sent:?}"))),
+            }
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,140 @@
+//! What has to be so before anything is done: the API server answers, our CRDs are there, nobody else provisions. Each
+//! refusal is one message that says what to do.
+
+use std::collections::BTreeSet;
+
+use dovetail_actors::Settings;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::networking::v1::ServiceCIDR;
+use kube::api::ListParams;
+use kube::{Api, Client};
+
+use super::ask::{Asker, NoAnswer};
+use super::others::{Others, Own, look};
+use crate::input::Failure;
+
+/// What has to be mapped: API version, kind, and the CRD's name.
+const NEEDED: [(&str, &str, &str); 3] = [
+    ("karpenter.sh/v1", "NodePool", "nodepools.karpenter.sh"),
+    ("karpenter.sh/v1", "NodeClaim", "nodeclaims.karpenter.sh"),
+    ("karpenter.k8s.aws/v1", "EC2NodeClass", "ec2nodeclasses.karpenter.k8s.aws"),
+];
+/// Objects a page.
+const PAGE: u32 = 500;
+
+/// The cluster as its API server tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// `1.33`.
+    pub version: String,
+    /// UID of the namespace kube-system: by it the cluster is told from another of its name.
+    pub uid: String,
+    /// Address of the service kube-dns.
+    pub dns: Option<String>,
+    /// Addresses of services.
+    pub service_cidr: Option<String>,
+}
+
+/// Asks the API server who it is. It is waited for.
+pub async fn facts(asker: &Asker, client: &Client) -> Result<Facts, Failure> {
+    let version = asker.api("GET /version", || client.apiserver_version()).await?;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let system = asker.api("namespace kube-system", || namespaces.get("kube-system")).await?;
+    // These help nodes to start, and not every cluster has them.
+    let services: Api<Service> = Api::namespaced(client.clone(), "kube-system");
+    let dns = asker.api("service kube-dns", || services.get_opt("kube-dns")).await.ok().flatten();
+    let cidrs: Api<ServiceCIDR> = Api::all(client.clone());
+    let cidr = asker.api("servicecidr kubernetes", || cidrs.get_opt("kubernetes")).await.ok().flatten();
+    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+    Ok(Facts {
+        version: format!("{}.{}", digits(&version.major), digits(&version.minor)),
+        uid: system.metadata.uid.unwrap_or_default(),
+        dns: dns.and_then(|service| service.spec?.cluster_ip).filter(|address| address != "None"),
+        service_cidr: cidr.and_then(|cidr| cidr.spec?.cidrs?.into_iter().next()),
+    })
+}
+
+/// Our kinds are served.
+pub async fn crds(asker: &Asker, client: &Client) -> Result<(), Failure> {
+    let mut missing = Vec::new();
+    for version in NEEDED.iter().map(|(version, ..)| *version).collect::<BTreeSet<_>>() {
+        let what = format!("the kinds of {version}");
+        let known = asker.api(&what, || async {
+            match client.list_api_group_resources(version).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(BTreeSet::new()),
+                answer => {
+                    let kinds = answer?.resources.into_iter().map(|resource| resource.kind);
+                    Ok::<BTreeSet<String>, kube::Error>(kinds.collect())
+                }
+            }
+        });
+        let known = known.await?;
+        let wanted = NEEDED.iter().filter(|(of, kind, _)| *of == version && !known.contains(*kind));
+        missing.extend(wanted.map(|(version, _, name)| format!("{name} ({version})")));
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let what = missing.join(", ");
+    Err(Failure::System(format!("CRDs are missing: {what}; install them with: dovetail crds | kubectl apply -f -")))
+}
+
+/// Nobody else provisions. What is no reason to refuse is told by `warn`.
+pub async fn alone(
+    asker: &Asker,
+    client: &Client,
+    settings: &Settings,
+    now: jiff::Timestamp,
+    warn: impl Fn(&str),
+) -> Result<(), Failure> {
+    let (deployments, leases) = match everything(asker, client).await {
+        Ok(everything) => everything,
+        Err(NoAnswer::Never(why)) => {
+            warn(&format!("whether a Karpenter or a Cluster Autoscaler runs here cannot be seen: {why}"));
+            return Ok(());
+        }
+        Err(no) => return Err(no.into()),
+    };
+    let own = Own {
+        namespace: &settings.lease_namespace,
+        lease: &settings.lease_name,
+        elects: !settings.disable_leader_election,
+    };
+    let Others { rivals, sharing, autoscalers } = look(&own, &deployments, &leases, now);
+    if !rivals.is_empty() {
+        let found = rivals.join("; ");
+        let remedy = "two of them would launch twice: scale it to 0, or run Dovetail in its namespace with its Lease";
+        return Err(Failure::System(format!("something else provisions in this cluster: {found}; {remedy}")));
+    }
+    for found in sharing {
+        warn(&format!("{found}: it shares our Lease, we stand by while it leads"));
+    }
+    if !autoscalers.is_empty() {
+        let found = autoscalers.join("; ");
+        warn(&format!("a Cluster Autoscaler runs here ({found}): both will answer the same pods, scale it to 0"));
+    }
+    Ok(())
+}
+
+async fn everything(asker: &Asker, client: &Client) -> Result<(Vec<Deployment>, Vec<Lease>), NoAnswer> {
+    let all: Api<Deployment> = Api::all(client.clone());
+    let mut deployments = Vec::new();
+    let mut page = ListParams::default().limit(PAGE);
+    loop {
+        let found = asker.api("the cluster's Deployments", || all.list(&page)).await?;
+        deployments.extend(found.items);
+        match found.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => break,
+        }
+    }
+    let all: Api<Lease> = Api::all(client.clone());
+    let mut leases = Vec::new();
+    for name in [dovetail_api::names::LEASE_NAME, "cluster-autoscaler"] {
+        let named = ListParams::default().fields(&format!("metadata.name={name}"));
+        leases.extend(asker.api("the cluster's Leases", || all.list(&named)).await?.items);
+    }
+    Ok((deployments, leases))
+}
