@@ -81,7 +81,17 @@ pub enum PackingPolicy {
 #[derive(Args)]
 pub struct SimulateArgs {
     /// The scenario, YAML
-    pub scenario: String,
+    #[arg(required_unless_present = "random", conflicts_with = "random")]
+    pub scenario: Option<String>,
+    /// Play scenarios drawn from seeds
+    #[arg(long)]
+    pub random: bool,
+    /// Which seeds: 17, or 1..200; 1..20 unless given
+    #[arg(long, requires = "random")]
+    pub seeds: Option<String>,
+    /// Where the scenarios are written and kept; without it only those that fail are, in the temporary folder
+    #[arg(long, value_name = "FOLDER", requires = "random")]
+    pub out: Option<String>,
     /// Print the report alone, as JSON
     #[arg(long)]
     pub json: bool,
@@ -89,7 +99,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "FILE")]
     pub events: Option<String>,
     /// The seed, instead of the scenario's
-    #[arg(long)]
+    #[arg(long, conflicts_with = "random")]
     pub seed: Option<u64>,
     /// What ${VAR} is filled from, before the scenario's own.
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Starts the leader's actors when this replica is elected and ends them when it is deposed, wherever they stand; starts
+//! Starts the leader's actors when this replica is elected, once it knows what an earlier leader has left, and ends them when it is deposed, wherever they stand; starts
 //! them again, all together, when one of them dies, with back-off, and gives the replica up when that happens too often.
 //! The leader's actors live in a LocalSet of their own: to end them is to drop it.
 
@@ -12,12 +12,15 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet};
 
 use crate::backoff::Backoff;
+use crate::catch_up;
 use crate::desk::Desk;
-use crate::messages::{Deposed, Elected, Observe, Release};
+use crate::messages::{Deposed, Elected, Observe, Release, Term};
 use crate::story::Story;
 use crate::tenure::Tenure;
 use crate::wiring::{self, Leading, Means, Warm};
 
+/// Nobody has led before, so nobody has left anything.
+const FIRST_TERM: Term = Term(1);
 /// Whether all are alive is looked at this often.
 const LOOK: Duration = Duration::from_secs(1);
 /// So many restarts within [`BUDGET_TIME`] end the replica.
@@ -76,10 +79,21 @@ impl Actor for ControlPlane {
 impl Handler<Elected> for ControlPlane {
     type Result = ();
 
-    fn handle(&mut self, elected: Elected, _: &mut Self::Context) {
+    fn handle(&mut self, elected: Elected, ctx: &mut Self::Context) {
         self.stop();
-        self.tenure = Some(elected.tenure);
-        self.start();
+        let tenure = elected.tenure;
+        self.tenure = Some(tenure.clone());
+        if tenure.term() == FIRST_TERM {
+            return self.start();
+        }
+        let caught_up =
+            catch_up::catch_up(self.means.kube.clone(), self.warm.cluster_watcher.clone(), self.desk.clone());
+        ctx.spawn(caught_up.into_actor(self).map(move |(), plane, _| {
+            let current = plane.tenure.as_ref().is_some_and(|now| now.term() == tenure.term());
+            if current && plane.running.is_none() {
+                plane.start();
+            }
+        }));
     }
 }
 

@@ -265,18 +265,26 @@ impl Launching {
         Ok(!lifecycle::is_leaving(&self.claims().get(&claim.name_any()).await?))
     }
 
-    /// Looks for a living instance with the token until `within` has passed; the oldest id of several.
+    /// Looks for a living instance with the token until an answer that came after `within` has none; the oldest of
+    /// several. A look that failed has shown nothing.
     async fn find(&self, token: &str, within: Duration) -> Option<Instance> {
         let begin = self.desk.now();
         loop {
-            if let Ok(mut found) = self.links.cloud.instances_with_token(token).await {
-                found.retain(|instance| !instance.is_terminating());
-                found.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
-                if !found.is_empty() {
-                    return Some(found.remove(0));
+            let asked = self.desk.now();
+            match self.links.cloud.instances_with_token(token).await {
+                Ok(mut found) => {
+                    found.retain(|instance| !instance.is_terminating());
+                    found.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
+                    if !found.is_empty() {
+                        return Some(found.remove(0));
+                    }
+                    if asked.saturating_sub(begin) >= within {
+                        return None;
+                    }
                 }
+                Err(_) => tokio::time::sleep(LOOK).await,
             }
-            if self.desk.now().saturating_sub(begin) >= within || !self.links.calls.may_act() {
+            if !self.links.calls.may_act() {
                 return None;
             }
             tokio::time::sleep(LOOK).await;

@@ -1,6 +1,9 @@
 //! Creates NodeClaims and launches their instances, a bounded number at a time; adopts claims that an earlier leader, or
 //! a person, left without an instance. What one launch does step by step is in `launch`.
 //!
+//! How many may be launched is decided by `dovetail_core::launch_limits`: an order that has to wait is held for a while,
+//! then its pods are packed anew.
+//!
 //! At the mailbox's bound: an order is queued inside, and no more than [`AT_ONCE`] launches run; a claim is in the queue
 //! or running at most once.
 
@@ -11,7 +14,8 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Cloud;
-use dovetail_core::lifecycle;
+use dovetail_core::launch_limits::{Ask, Limits, Origin, Wait};
+use dovetail_core::lifecycle::{self, Stage};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -21,10 +25,19 @@ use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::launch::{self, End, Launching};
-use crate::messages::{ClaimChanged, ClaimGone, Launch, LaunchOrder, Observe, PackNow, TraceContext, Wrote};
+use crate::launch_cost::cost_with;
+use crate::launch_facts::pool_of;
+use crate::messages::{
+    ClaimChanged, ClaimGone, Launch, LaunchOrder, NotRegistered, Observe, PackNow, TraceContext, Wrote,
+};
 use crate::packer::Packer;
 use crate::recorder::Recorder;
+use crate::story::Story;
 
+/// How long an order waits that may not be launched yet, before its pods are packed anew.
+const HOLD: Duration = Duration::from_secs(30);
+/// How long it is not said again that launches wait for the same reason.
+const QUIET: Duration = Duration::from_secs(600);
 /// Launches that run at the same time: EC2 refills about five mutating calls a second after a burst of fifty.
 const AT_ONCE: usize = 20;
 
@@ -56,6 +69,14 @@ pub struct Launcher {
     /// Claims whose launch has ended, uids by name: a watch that lags shows them unlaunched for a while.
     done: BTreeMap<String, String>,
     ends: BTreeMap<&'static str, u64>,
+    limits: Limits,
+    /// $/h of claims that are being launched, by name, where a ceiling asks for it.
+    committed: BTreeMap<String, f64>,
+    /// When it was last said of a pool that its launches wait, by reason.
+    told: BTreeMap<(String, &'static str), Duration>,
+    held: u64,
+    /// Claims whose nodes have not registered.
+    unregistered: BTreeSet<String>,
     /// Grows while claims are lost for reasons that repeat themselves.
     losses: Backoff,
     rng: fastrand::Rng,
@@ -68,6 +89,11 @@ impl Launcher {
         let rng = desk.rng("trace");
         let losses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), desk.rng("losses"));
         Self {
+            limits: Limits::new(desk.settings.ceilings),
+            committed: BTreeMap::new(),
+            told: BTreeMap::new(),
+            held: 0,
+            unregistered: BTreeSet::new(),
             desk,
             links,
             queue: VecDeque::new(),
@@ -105,6 +131,7 @@ impl Handler<ClaimChanged> for Launcher {
     /// A claim without an instance that nobody here launches is adopted.
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
         let name = claim.name_any();
+        self.notice(&name, &claim);
         let ours = self.busy.contains(&name) || self.done.get(&name) == claim.metadata.uid.as_ref();
         if ours || lifecycle::is_leaving(&claim) || lifecycle::stage(&claim).is_some() {
             return;
@@ -122,7 +149,17 @@ impl Handler<ClaimGone> for Launcher {
 
     fn handle(&mut self, gone: ClaimGone, _: &mut Self::Context) {
         self.done.remove(&gone.name);
+        self.limits.gone(&gone.name);
+        self.unregistered.remove(&gone.name);
         self.queue.retain(|(order, _)| order.claim.metadata.uid.is_none() || order.claim.name_any() != gone.name);
+    }
+}
+
+impl Handler<NotRegistered> for Launcher {
+    type Result = ();
+
+    fn handle(&mut self, NotRegistered { claim }: NotRegistered, _: &mut Self::Context) {
+        self.limits.not_registered(&claim.name_any(), &origin(&claim), self.desk.now());
     }
 }
 
@@ -130,7 +167,9 @@ impl Handler<Observe> for Launcher {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        MessageResult(json!({"queued": self.queue.len(), "running": self.running, "ends": self.ends}))
+        MessageResult(json!({
+            "queued": self.queue.len(), "running": self.running, "ends": self.ends, "held": self.held,
+        }))
     }
 }
 
@@ -145,19 +184,86 @@ impl Launcher {
         while self.running < AT_ONCE {
             let Some((order, trace)) = self.queue.pop_front() else { return };
             self.running += 1;
-            let name = order.claim.name_any();
-            let launching = Launching { desk: self.desk.clone(), links: self.links.clone(), trace };
-            let run = launch::run(launching, order).into_actor(self);
-            ctx.spawn(run.map(move |end, launcher, ctx| {
-                launcher.ended(&name, end, trace, ctx);
-                launcher.run(ctx);
-            }));
+            // A claim that is there already is brought up, whatever the ceilings.
+            if order.claim.metadata.uid.is_some() {
+                self.start(order, trace, ctx);
+            } else if self.limits.asks_for_cost() {
+                self.price(order, trace, ctx);
+            } else {
+                self.admit(order, trace, 0.0, ctx);
+            }
+        }
+    }
+
+    /// Finds out what the launch would cost first.
+    fn price(&mut self, order: LaunchOrder, trace: TraceContext, ctx: &mut Context<Self>) {
+        let before = self.committed.clone();
+        let pricing = cost_with(self.links.clone(), order.claim.clone(), before.clone()).into_actor(self);
+        ctx.spawn(pricing.map(move |cost, launcher, ctx| {
+            let (all, own) = cost.unwrap_or((f64::INFINITY, 0.0));
+            // Others may have been admitted meanwhile.
+            let meanwhile = launcher.committed.iter().filter(|(name, _)| !before.contains_key(*name));
+            let meanwhile: f64 = meanwhile.map(|(_, price)| price).sum();
+            launcher.committed.insert(order.claim.name_any(), own);
+            launcher.admit(order, trace, all + meanwhile + own, ctx);
+            launcher.run(ctx);
+        }));
+    }
+
+    fn admit(&mut self, order: LaunchOrder, trace: TraceContext, cost: f64, ctx: &mut Context<Self>) {
+        let ask = Ask { claim: order.claim.name_any(), origin: origin(&order.claim), cost };
+        match self.limits.ask(&ask, self.desk.now()) {
+            Ok(()) => self.start(order, trace, ctx),
+            Err(wait) => self.hold(&order, &wait, trace, ctx),
+        }
+    }
+
+    fn start(&mut self, order: LaunchOrder, trace: TraceContext, ctx: &mut Context<Self>) {
+        let name = order.claim.name_any();
+        let launching = Launching { desk: self.desk.clone(), links: self.links.clone(), trace };
+        let run = launch::run(launching, order).into_actor(self);
+        ctx.spawn(run.map(move |end, launcher, ctx| {
+            launcher.ended(&name, end, trace, ctx);
+            launcher.run(ctx);
+        }));
+    }
+
+    /// The order waits, its pods with it; then they are packed anew, as the world may have changed.
+    fn hold(&mut self, order: &LaunchOrder, wait: &Wait, trace: TraceContext, ctx: &mut Context<Self>) {
+        let (name, node_pool, now) = (order.claim.name_any(), pool_of(&order.claim), self.desk.now());
+        self.running -= 1;
+        self.held += 1;
+        self.committed.remove(&name);
+        let key = (node_pool.clone(), wait.reason());
+        if self.told.get(&key).is_none_or(|when| now.saturating_sub(*when) >= QUIET) {
+            self.told.insert(key, now);
+            let (reason, message) = (wait.reason().to_owned(), wait.to_string());
+            self.desk.tell_in(Story::LaunchHeld { node_pool, reason, message }, trace);
+        }
+        ctx.run_later(HOLD, move |launcher, _| {
+            launcher.busy.remove(&name);
+            launcher.links.cluster.do_send(Wrote::ClaimGone(name));
+            launcher.links.packer.do_send(PackNow { term: launcher.desk.term, trace });
+        });
+    }
+
+    /// What a claim says of launches and registrations.
+    fn notice(&mut self, name: &str, claim: &NodeClaim) {
+        if let Some(created) = &claim.metadata.creation_timestamp {
+            let age = Duration::try_from(self.desk.wall().duration_since(created.0)).unwrap_or(Duration::ZERO);
+            self.limits.made(name, self.desk.now(), age);
+        }
+        if lifecycle::stage(claim) < Some(Stage::Registered) {
+            self.unregistered.insert(name.to_owned());
+        } else if self.unregistered.remove(name) {
+            self.limits.registered(&origin(claim));
         }
     }
 
     fn ended(&mut self, name: &str, end: End, trace: TraceContext, ctx: &mut Context<Self>) {
         self.running -= 1;
         self.busy.remove(name);
+        self.committed.remove(name);
         *self.ends.entry(end.label()).or_default() += 1;
         match &end {
             End::Launched { uid } => {
@@ -166,6 +272,7 @@ impl Launcher {
             }
             End::Lost { .. } | End::Refused | End::Leaving => {
                 if end != End::Leaving {
+                    self.limits.gone(name);
                     self.links.cluster.do_send(Wrote::ClaimGone(name.to_owned()));
                 }
                 let again = PackNow { term: self.desk.term, trace };
@@ -179,4 +286,9 @@ impl Launcher {
             End::Deposed => {}
         }
     }
+}
+
+/// A claim's pool and class.
+fn origin(claim: &NodeClaim) -> Origin {
+    (pool_of(claim), claim.spec.node_class_ref.name.clone())
 }

@@ -33,16 +33,19 @@ pub mod story;
 
 mod backoff;
 mod calls;
+mod catch_up;
 mod claims;
 mod class_end;
 mod desk;
 mod evict;
 mod launch;
+mod launch_cost;
 mod launch_facts;
 mod nodes;
 mod plan;
 mod pools;
 mod register;
+mod sweep;
 mod tenure;
 mod watch;
 

@@ -163,6 +163,16 @@ pub mod object {
     use k8s_openapi::api::core::v1::{Node, ObjectReference};
     use kube::ResourceExt;
 
+    /// The namespace kube-system, which stands for the cluster.
+    pub fn kube_system() -> ObjectReference {
+        ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Namespace".into()),
+            name: Some("kube-system".into()),
+            ..ObjectReference::default()
+        }
+    }
+
     /// A pod.
     pub fn pod(pod: &Pod) -> ObjectReference {
         ObjectReference {

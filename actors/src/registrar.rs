@@ -20,9 +20,10 @@ use crate::calls::{CallError, Calls};
 use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
+use crate::launcher::Launcher;
 use crate::messages::{
-    ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, PackNow, Planned, PodBound, PodGone, Record, TraceContext,
-    Wrote,
+    ClaimChanged, ClaimGone, NodeChanged, NodeGone, NotRegistered, Observe, PackNow, Planned, PodBound, PodGone,
+    Record, TraceContext, Wrote,
 };
 use crate::packer::Packer;
 use crate::recorder::{Recorder, object};
@@ -39,6 +40,8 @@ pub struct RegistrarLinks {
     pub cluster: Addr<ClusterWatcher>,
     /// For pods whose claim is given up.
     pub packer: Addr<Packer>,
+    /// For nodes that did not register.
+    pub launcher: Addr<Launcher>,
     /// For events.
     pub recorder: Addr<Recorder>,
     /// For claims and Nodes.
@@ -330,6 +333,9 @@ impl Registrar {
         self.busy.insert(name.clone());
         let (node_claim, reason) = (name.clone(), timeout.reason().to_owned());
         self.desk.tell(Story::GaveUp { node_claim, reason });
+        if timeout == Timeout::RegistrationTimeout {
+            self.links.launcher.do_send(NotRegistered { claim: claim.clone() });
+        }
         let (claims, claim) = (Claims::new(self.links.calls.clone()), NodeClaim::clone(claim));
         let ending = async move { claims.remove(claim).await }.into_actor(self);
         ctx.spawn(ending.map(move |ended, registrar, _| {

@@ -116,6 +116,8 @@ stories! {
     /// A launch failed.
     LaunchFailed "launch_failed" Error { node_claim: String, error: String, reason: String, retry: bool } =>
         format!("could not launch nodeclaim {node_claim}: {error}{}", if *retry { ", will try again" } else { "" });
+    /// A launch has to wait: a ceiling is reached, or nodes of its pool do not register.
+    LaunchHeld "launch_held" Error { node_pool: String, reason: String, message: String } => format!("launches of nodepool {node_pool} wait: {message}");
     /// The cloud has no such offering now.
     OfferingRefused "offering_refused" Info { instance_type: String, zone: String, capacity_type: String, code: String } =>
         format!("{instance_type} {capacity_type} in {zone} is unavailable for a while: {code}");
@@ -165,6 +167,14 @@ stories! {
     Terminated "terminated" Info { node_claim: String, node: String, instance: String } => format!("terminated instance {instance} of nodeclaim {node_claim}");
     /// A Node is gone.
     NodeDeleted "node_deleted" Info { node: String, node_claim: String } => format!("deleted node {node}");
+    /// An instance that nobody owns has been ended.
+    Collected "collected" Info { instance: String } => format!("ended instance {instance}: no nodeclaim has it");
+    /// The collection of what nobody owns stands still, or leaves something alone.
+    CollectionBraked "collection_braked" Error { reason: String, count: usize, message: String } => message.clone();
+    /// An operator has released the brakes.
+    CollectionReleased "collection_released" Info { until: String } => format!("the collection's brakes are released until {until}");
+    /// A launch template or an instance profile of a node class that is gone has been removed.
+    LeftoverRemoved "leftover_removed" Info { name: String, node_class: String } => format!("removed {name}: node class {node_class} is gone");
     /// A node class has become usable or ceased to be.
     NodeClass "node_class" Info { node_class: String, ready: bool, why: String } =>
         if *ready { format!("node class {node_class} is ready") } else { format!("node class {node_class} is not ready: {why}") };

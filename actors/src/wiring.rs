@@ -6,6 +6,7 @@
 //! | `pod_watcher` | `PodPending` | `batcher` |
 //! | `pod_watcher` | `PodBound`, `PodGone` | `batcher`, `registrar` |
 //! | `cluster_watcher` | `ClaimChanged`, `ClaimGone` | `launcher`, `registrar`, `terminator` |
+//! | `cluster_watcher` | `ClaimChanged` | `janitor` |
 //! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged` | `node_class` |
 //! | `cluster_watcher`, `catalogue` | `WorldChanged` | `packer` |
@@ -16,6 +17,7 @@
 //! | `packer` | `Planned` | `registrar` |
 //! | `launcher` | `InstanceTypesFor`, `Refused` | `catalogue` |
 //! | `launcher`, `registrar` | `PackNow` | `packer` |
+//! | `registrar` | `NotRegistered` | `launcher` |
 //! | `launcher`, `registrar`, `terminator`, `node_class` | `Wrote` | `cluster_watcher` |
 //! | `packer`, `launcher`, `registrar`, `terminator`, `node_class` | `Record` | `recorder` |
 //! | `terminator`, `node_class` | `TakeSnapshot` | `cluster_watcher` |
@@ -149,6 +151,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
     let registrar = RegistrarLinks {
         cluster: warm.cluster_watcher.clone(),
         packer: packer.clone(),
+        launcher: launcher_ctx.address(),
         recorder: warm.recorder.clone(),
         calls: calls("registrar"),
     };
@@ -202,10 +205,15 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
 }
 
 fn attach(warm: &Warm, leading: &Leading) {
-    let Leading { batcher, packer, launcher, registrar, node_class, terminator, .. } = leading.clone();
+    let Leading { batcher, packer, launcher, registrar, node_class, terminator, janitor, .. } = leading.clone();
     warm.catalogue.do_send(CatalogueAttach(packer.clone().recipient()));
     warm.cluster_watcher.do_send(Attach {
-        claims: vec![launcher.clone().recipient(), registrar.clone().recipient(), terminator.clone().recipient()],
+        claims: vec![
+            launcher.clone().recipient(),
+            registrar.clone().recipient(),
+            terminator.clone().recipient(),
+            janitor.recipient(),
+        ],
         claims_gone: vec![launcher.recipient(), registrar.clone().recipient(), terminator.clone().recipient()],
         nodes: vec![registrar.clone().recipient(), terminator.clone().recipient()],
         nodes_gone: vec![registrar.clone().recipient(), terminator.recipient()],

@@ -7,13 +7,13 @@ use dovetail_actors::Settings;
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_cloud::shipped;
 use dovetail_sandbox::cluster::NodesBeforehand;
-use dovetail_sandbox::faults::{ApiServerFaults, Direction, Ec2Faults, FaultSettings, Service, SqsFaults};
+use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SqsFaults};
 use k8s_openapi::api::core::v1::Taint;
 use serde_saphyr::Spanned;
 
-use super::scenario::{self, NodeGroup, Scenario, Step, duration, line};
+use super::scenario::{self, NodeGroup, Scenario, duration, line};
 use crate::input::Mistake;
-use crate::world::{Action, ReplicaRef};
+use crate::world::Action;
 
 /// A scenario that makes sense.
 #[derive(Debug)]
@@ -82,17 +82,18 @@ fn settings(scenario: &Scenario) -> BTreeMap<String, String> {
     all
 }
 
-struct Checker<'a> {
-    path: &'a str,
+/// Collects mistakes on its way through a scenario.
+pub(super) struct Checker<'a> {
+    pub(super) path: &'a str,
     mistakes: Vec<Mistake>,
 }
 
 impl Checker<'_> {
-    fn keep<T>(&mut self, result: Result<T, Mistake>) -> Option<T> {
+    pub(super) fn keep<T>(&mut self, result: Result<T, Mistake>) -> Option<T> {
         result.map_err(|mistake| self.mistakes.push(mistake)).ok()
     }
 
-    fn mistake<T>(
+    pub(super) fn mistake<T>(
         &mut self,
         field: impl Into<String>,
         at: &Spanned<T>,
@@ -133,7 +134,7 @@ impl Checker<'_> {
     }
 
     /// A manifest file's path as the process sees it; it has to be there now.
-    fn file(&mut self, field: &str, file: &Spanned<String>) -> Option<String> {
+    pub(super) fn file(&mut self, field: &str, file: &Spanned<String>) -> Option<String> {
         let path = Scenario::resolve(self.path, &file.value);
         if path.is_file() {
             return path.to_str().map(str::to_owned);
@@ -163,7 +164,7 @@ impl Checker<'_> {
         }
     }
 
-    fn zone(&mut self, field: &str, zone: &Spanned<String>, catalogue: &Catalogue) {
+    pub(super) fn zone(&mut self, field: &str, zone: &Spanned<String>, catalogue: &Catalogue) {
         if catalogue.zones.iter().any(|known| known.name == zone.value) {
             return;
         }
@@ -224,175 +225,6 @@ impl Checker<'_> {
             }
         }
         globs.iter().map(|glob| glob.value.clone()).collect()
-    }
-
-    fn steps(&mut self, steps: &[Step], until: Duration, catalogue: Option<&Catalogue>) -> Vec<(Duration, Action)> {
-        let mut before = Duration::ZERO;
-        let mut checked = Vec::new();
-        for (index, step) in steps.iter().enumerate() {
-            let field = format!("steps[{index}]");
-            if let Some(at) = self.keep(duration(self.path, &format!("{field}.at"), &step.at)) {
-                if at < before {
-                    let what =
-                        format!("{} is in the past: the step before is at {}s", step.at.value, before.as_secs_f64());
-                    self.mistake(format!("{field}.at"), &step.at, what, "steps in the order of their times");
-                } else if at > until {
-                    let what = format!("{} comes after the end of the run", step.at.value);
-                    self.mistake(format!("{field}.at"), &step.at, what, "a time before `until`");
-                }
-                before = before.max(at);
-                checked.extend(self.action(&field, step, catalogue).map(|action| (at, action)));
-            }
-        }
-        checked
-    }
-
-    fn action(&mut self, field: &str, step: &Step, catalogue: Option<&Catalogue>) -> Option<Action> {
-        let mut found = Vec::new();
-        if let Some(scale) = &step.scale {
-            self.kind(field, "scale", &scale.kind, &["Deployment", "ReplicaSet", "StatefulSet"]);
-            found.push(Action::Scale {
-                kind: scale.kind.value.clone(),
-                namespace: scale.namespace.clone(),
-                name: scale.name.clone(),
-                replicas: scale.replicas,
-            });
-        }
-        if let Some(target) = &step.delete {
-            self.kind(field, "delete", &target.kind, crate::world::DELETABLE);
-            found.push(Action::Delete {
-                kind: target.kind.value.clone(),
-                namespace: target.namespace.clone(),
-                name: target.name.clone(),
-            });
-        }
-        if let Some(files) = &step.apply {
-            let files = files.iter().filter_map(|file| self.file(&format!("{field}.apply"), file)).collect();
-            found.push(Action::Apply { files });
-        }
-        if let Some(which) = &step.interrupt {
-            found.extend(self.interrupt(field, step, which));
-        }
-        if let Some(outage) = &step.kill {
-            let (replica, duration) = self.outage(field, &outage.replica, outage.duration.as_ref())?;
-            found.push(Action::Kill { replica, duration });
-        }
-        if let Some(outage) = &step.pause {
-            let (replica, duration) = self.outage(field, &outage.replica, outage.duration.as_ref())?;
-            found.push(Action::Pause { replica, duration });
-        }
-        if let Some(cut) = &step.partition {
-            found.push(self.partition(field, cut)?);
-        }
-        if let Some(down) = &step.zone_down {
-            if let Some(catalogue) = catalogue {
-                self.zone(&format!("{field}.zoneDown.zone"), &down.zone, catalogue);
-            }
-            let duration =
-                down.duration.as_ref().map(|text| duration(self.path, &format!("{field}.zoneDown.for"), text));
-            let duration = duration.and_then(|result| self.keep(result));
-            found.push(Action::ZoneDown { zone: down.zone.value.clone(), duration });
-        }
-        if found.len() != 1 {
-            let what = format!("{} things to do in one step", found.len());
-            let allowed = "exactly one of scale, delete, apply, interrupt, kill, pause, partition, zoneDown";
-            self.mistake(field, &step.at, what, allowed);
-            return None;
-        }
-        found.pop()
-    }
-
-    fn kind(&mut self, field: &str, verb: &str, kind: &Spanned<String>, allowed: &[&str]) {
-        if !allowed.contains(&kind.value.as_str()) {
-            let what = format!("cannot {verb} a {:?}", kind.value);
-            self.mistake(format!("{field}.{verb}.kind"), kind, what, allowed.join(", "));
-        }
-    }
-
-    fn interrupt(&mut self, field: &str, step: &Step, which: &scenario::Interrupt) -> Option<Action> {
-        match (&which.spot, &which.node) {
-            (Some(share), None) => {
-                let number = share.value.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
-                let Some(share_of_all) = number.filter(|number| (0.0..=100.0).contains(number)) else {
-                    let what = format!("{:?} is no percentage", share.value);
-                    self.mistake(format!("{field}.interrupt.spot"), share, what, "0% to 100%");
-                    return None;
-                };
-                Some(Action::InterruptSpot { share: share_of_all / 100.0 })
-            }
-            (None, Some(node)) => Some(Action::InterruptNode { node: node.clone() }),
-            _ => {
-                self.mistake(
-                    format!("{field}.interrupt"),
-                    &step.at,
-                    "says not which",
-                    "either spot: 25% or node: NAME",
-                );
-                None
-            }
-        }
-    }
-
-    fn outage(
-        &mut self,
-        field: &str,
-        replica: &Spanned<String>,
-        time: Option<&Spanned<String>>,
-    ) -> Option<(ReplicaRef, Option<Duration>)> {
-        let which = match replica.value.as_str() {
-            "leader" => ReplicaRef::Leader,
-            text => match text.parse() {
-                Ok(number) => ReplicaRef::Number(number),
-                Err(_) => {
-                    let what = format!("unknown replica {text:?}");
-                    self.mistake(format!("{field}.replica"), replica, what, "a number from 0, or leader");
-                    return None;
-                }
-            },
-        };
-        let time = match time {
-            Some(text) => Some(self.keep(duration(self.path, &format!("{field}.for"), text))?),
-            None => None,
-        };
-        Some((which, time))
-    }
-
-    fn partition(&mut self, field: &str, cut: &scenario::Partition) -> Option<Action> {
-        let (replica, duration) = self.outage(field, &cut.replica, cut.duration.as_ref())?;
-        let mut from = Vec::new();
-        for name in &cut.from {
-            match name.value.as_str() {
-                "apiServer" => from.push(Service::ApiServer),
-                "ec2" => from.push(Service::Ec2),
-                "sqs" => from.push(Service::Sqs),
-                other => {
-                    self.mistake(
-                        format!("{field}.partition.from"),
-                        name,
-                        format!("unknown service {other:?}"),
-                        "apiServer, ec2, sqs",
-                    );
-                }
-            }
-        }
-        if cut.from.is_empty() {
-            from = vec![Service::ApiServer, Service::Ec2, Service::Sqs];
-        }
-        let direction = match cut.direction.as_ref().map(|text| (text, text.value.as_str())) {
-            None | Some((_, "both")) => Direction::Both,
-            Some((_, "in")) => Direction::In,
-            Some((_, "out")) => Direction::Out,
-            Some((text, other)) => {
-                self.mistake(
-                    format!("{field}.partition.direction"),
-                    text,
-                    format!("unknown direction {other:?}"),
-                    "in, out, both",
-                );
-                Direction::Both
-            }
-        };
-        Some(Action::Partition { replica, from, direction, duration })
     }
 }
 

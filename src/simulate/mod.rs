@@ -3,12 +3,15 @@
 mod check;
 mod downtime;
 mod invariants;
+mod random;
 mod report;
 pub mod scenario;
+mod steps;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,22 +32,8 @@ use scenario::Scenario;
 
 /// Runs the command. [`Failure::Outcome`] when pods stay pending or an invariant is violated.
 pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
-    let mut scenario = scenario::read(&args.scenario)?;
-    if let Some(seed) = args.seed {
-        scenario.seed = seed;
-    }
-    let checked = check::check(&args.scenario, &scenario)?;
-    let mut env = environment(&args.environment.env, &args.environment.env_file)?;
-    env.extend(scenario.env.clone());
-    let reader = Reader { env, scenario: &scenario };
-    let first = reader.read(&checked.apply)?;
-    let events = args.events.as_deref().map(create).transpose()?;
-
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-    let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
-    let run = Run { args, scenario: &scenario, checked: &checked, reader: &reader, first: &first };
-    let report = LocalSet::new().block_on(&runtime, run.play(events))?;
-
+    let Some(path) = &args.scenario else { return random::run(args) };
+    let report = play_file(Path::new(path), args, args.json)?;
     if args.json {
         let mut text = serde_json::to_string_pretty(&report).map_err(|why| Failure::System(why.to_string()))?;
         text.push('\n');
@@ -53,6 +42,26 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
         print(&report.to_string())?;
     }
     if report.came_out_well() { Ok(()) } else { Err(Failure::Outcome) }
+}
+
+/// Plays a scenario file to its end; unless `quiet` the story is told as it happens.
+fn play_file(path: &Path, args: &SimulateArgs, quiet: bool) -> Result<Report, Failure> {
+    let path = &path.to_string_lossy();
+    let mut scenario = scenario::read(path)?;
+    if let Some(seed) = args.seed {
+        scenario.seed = seed;
+    }
+    let checked = check::check(path, &scenario)?;
+    let mut env = environment(&args.environment.env, &args.environment.env_file)?;
+    env.extend(scenario.env.clone());
+    let reader = Reader { env, scenario: &scenario };
+    let first = reader.read(&checked.apply)?;
+    let events = args.events.as_deref().map(create).transpose()?;
+
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
+    let run = Run { path, quiet, scenario: &scenario, checked: &checked, reader: &reader, first: &first };
+    LocalSet::new().block_on(&runtime, run.play(events))
 }
 
 fn print(text: &str) -> Result<(), Failure> {
@@ -79,7 +88,8 @@ impl Reader<'_> {
 }
 
 struct Run<'a> {
-    args: &'a SimulateArgs,
+    path: &'a str,
+    quiet: bool,
     scenario: &'a Scenario,
     checked: &'a Checked,
     reader: &'a Reader<'a>,
@@ -121,7 +131,7 @@ impl Run<'_> {
             endpoint: None,
         };
         let watcher: Option<crate::world::Watcher> =
-            (!self.args.json).then(|| Arc::new(|line: &crate::world::Line| story::print_plain(line)) as _);
+            (!self.quiet).then(|| Arc::new(|line: &crate::world::Line| story::print_plain(line)) as _);
         World::new(config, virtual_clock(), watcher, |log| {
             if let Some(file) = events {
                 log.write_to(Box::new(BufWriter::new(file)), true);
@@ -132,7 +142,7 @@ impl Run<'_> {
 
     fn note_start(&self, log: &EventLog) {
         let fields = [
-            ("scenario", json!(self.args.scenario)),
+            ("scenario", json!(self.path)),
             ("seed", json!(self.scenario.seed)),
             ("region", json!(self.scenario.region.value)),
             ("clusterName", json!(self.scenario.cluster_name)),

@@ -53,6 +53,16 @@ impl Report {
         self.pods.pending.is_empty() && self.invariants.violations.is_empty()
     }
 
+    /// How many instances were launched.
+    pub fn launched(&self) -> usize {
+        self.launched
+    }
+
+    /// How many of them have ended.
+    pub fn terminated(&self) -> usize {
+        self.terminated
+    }
+
     /// The violations, for the event log's last line.
     pub fn violations(&self) -> &[invariants::Violation] {
         &self.invariants.violations

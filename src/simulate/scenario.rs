@@ -105,6 +105,42 @@ pub struct Step {
     pub partition: Option<Partition>,
     /// A zone goes down.
     pub zone_down: Option<ZoneDown>,
+    /// The API server loses objects without a trace, as one that was restored from an older state.
+    pub lose: Option<Loss>,
+    /// EC2 lists no instances.
+    pub empty_lists: Option<While>,
+    /// So many instances of another cluster appear under this cluster's name.
+    pub foreign_instances: Option<u32>,
+    /// The operator releases the brakes of the collection.
+    pub allow_collection: Option<Release>,
+}
+
+/// Objects that are lost.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Loss {
+    /// Such as NodeClaim.
+    pub kind: Spanned<String>,
+    /// How many at most, the first by name; all without it.
+    pub count: Option<usize>,
+}
+
+/// For how long.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct While {
+    /// Without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// How long the brakes are released.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    /// From now on.
+    #[serde(rename = "for")]
+    pub duration: Spanned<String>,
 }
 
 /// A workload gets another number of replicas.

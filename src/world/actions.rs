@@ -76,6 +76,28 @@ pub enum Action {
         /// For how long, or for ever.
         duration: Option<Duration>,
     },
+    /// The API server loses objects without a trace.
+    Lose {
+        /// Their kind.
+        kind: String,
+        /// How many at most; all without it.
+        count: Option<usize>,
+    },
+    /// EC2 lists no instances.
+    EmptyLists {
+        /// For how long, or for ever.
+        duration: Option<Duration>,
+    },
+    /// Instances of another cluster appear under this cluster's name.
+    ForeignInstances {
+        /// How many.
+        count: u32,
+    },
+    /// The operator releases the brakes of the collection.
+    AllowCollection {
+        /// For how long.
+        duration: Duration,
+    },
     /// A zone goes down.
     ZoneDown {
         /// Which.
@@ -113,7 +135,7 @@ pub const DELETABLE: &[&str] = &[
 ];
 
 /// The resource of a kind that steps may name.
-fn resource(kind: &str) -> Gvr {
+pub(super) fn resource(kind: &str) -> Gvr {
     match kind {
         "Deployment" => Gvr::new("apps", "v1", "deployments"),
         "ReplicaSet" => Gvr::new("apps", "v1", "replicasets"),
@@ -163,6 +185,16 @@ impl World {
             Action::Partition { replica, from, direction, duration } => {
                 self.partition(*replica, from, *direction, *duration)
             }
+            Action::Lose { kind, count } => {
+                self.lose(kind, *count);
+                Ok(())
+            }
+            Action::EmptyLists { duration } => {
+                self.empty_lists(*duration);
+                Ok(())
+            }
+            Action::ForeignInstances { count } => self.foreign_instances(*count),
+            Action::AllowCollection { duration } => self.allow_collection(*duration),
             Action::ZoneDown { zone, duration } => {
                 self.region.set_zone_down(zone, true);
                 let (region, zone) = (self.region.clone(), zone.clone());
@@ -261,7 +293,7 @@ impl World {
 }
 
 /// Does something after a time, or never.
-fn later(duration: Option<Duration>, then: impl FnOnce() + 'static) {
+pub(super) fn later(duration: Option<Duration>, then: impl FnOnce() + 'static) {
     if let Some(duration) = duration {
         tokio::task::spawn_local(async move {
             tokio::time::sleep(duration).await;

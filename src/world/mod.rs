@@ -3,6 +3,7 @@
 mod actions;
 mod cage;
 mod journal;
+mod mishaps;
 mod objects;
 mod replica;
 
@@ -22,6 +23,7 @@ use serde_json::Value;
 
 pub use actions::{Action, DELETABLE, ReplicaRef};
 pub use journal::{Line, Timeline, Watcher};
+pub use mishaps::OTHER_CLUSTER;
 use replica::Replica;
 
 use crate::input::Failure;

@@ -50,7 +50,7 @@ class World:
         self.story, self.violations, self.faults = [], [], []
         self.end, self.term, self.evicted, self.down_seconds = 0.0, None, set(), 0.0
         self._down, self._drained, self._line, self._last = defaultdict(deque), set(), 0, None
-        self._sharers, self._shared = defaultdict(set), set()
+        self._sharers, self._shared, self._acts = defaultdict(set), set(), []
 
     # Reading
 
@@ -149,6 +149,8 @@ class World:
             self.down_seconds += t - waiting.popleft()[1]
 
     def _on_node(self, event):
+        if event["change"] not in ("joined", "ready", "cordoned", "deleting", "deleted", "labelled"):
+            return
         node = self.nodes.setdefault(event["name"], {"labels": {}, "instance": None, "here": False})
         if event["change"] == "joined":
             node.update(here=True, labels={}, instance=event.get("instance"))
@@ -195,15 +197,19 @@ class World:
 
     def _on_aws(self, event):
         if event.get("action") == "CreateFleet":
-            if event["term"] is None:
+            sent = (event.get("result") or {}).get("sent") or {"t": event["t"], "term": event["term"]}
+            newest = max((term for t, term in self._acts if t < sent["t"]), default=None)
+            if sent["term"] is None:
                 self.violate("INV-2", event["t"], f"CreateFleet by replica {event['replica']} without a term")
-            elif self.term is not None and event["term"] < self.term:
-                self.violate("INV-2", event["t"], f"CreateFleet under term {event['term']} after term {self.term} acted")
+            elif newest is not None and sent["term"] < newest:
+                self.violate("INV-2", event["t"], f"CreateFleet under term {sent['term']} sent after term {newest} acted")
         self._acted(event)
 
     def _acted(self, event):
         if event["replica"] is not None and event["term"] is not None:
-            self.term = max(self.term or 0, event["term"])
+            if self.term is None or event["term"] > self.term:
+                self.term = event["term"]
+                self._acts.append((event["t"], event["term"]))
 
     # The end
 

@@ -14,6 +14,11 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
         steps::chart,
     ),
     ("licences", "the licences of all dependencies against the list that we accept", licences::check),
+    (
+        "proof",
+        "the full figure of something: `proof seeds [FIRST..LAST]` plays random scenarios, 1..200 unless given",
+        steps::proof,
+    ),
     ("figures", "the figures of docs/performance.md, made anew (minutes)", steps::figures),
 ];
 

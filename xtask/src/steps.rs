@@ -55,6 +55,18 @@ pub fn lint() -> Result<(), String> {
     clippy()
 }
 
+/// What takes too long for every test; its output goes into the docs.
+pub fn proof() -> Result<(), String> {
+    match std::env::args().nth(2).as_deref() {
+        Some("seeds") => {
+            let seeds = std::env::args().nth(3).unwrap_or_else(|| "1..200".to_owned());
+            cargo("binary", &["build", "--release"])?;
+            run("seeds", "target/release/dovetail", &["simulate", "--random", "--seeds", &seeds])
+        }
+        other => Err(format!("there is no proof {:?} (there is: seeds)", other.unwrap_or_default())),
+    }
+}
+
 /// The figures of docs/performance.md.
 pub fn figures() -> Result<(), String> {
     cargo("binary", &["build", "--release", "--workspace"])?;

@@ -17,6 +17,14 @@ pub struct Launch {
     pub trace: TraceContext,
 }
 
+/// A claim was given up because its node did not register in its time. Fact, from `registrar` to `launcher`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct NotRegistered {
+    /// The claim, as it was.
+    pub claim: std::sync::Arc<NodeClaim>,
+}
+
 /// One claim to be created and launched.
 #[derive(Clone, Debug)]
 pub struct LaunchOrder {

@@ -17,7 +17,7 @@ pub use cluster::{
     TakeSnapshot, Wrote,
 };
 pub use events::Record;
-pub use launch::{Launch, LaunchOrder};
+pub use launch::{Launch, LaunchOrder, NotRegistered};
 pub use leadership::{Deposed, Elected, Release};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};
 pub use pods::{AttachPods, PodBound, PodGone, PodPending};

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use dovetail_core::launch_limits::Ceilings;
 use dovetail_core::{Policy, PreferencePolicy};
 use serde::Serialize;
 use thiserror::Error;
@@ -46,6 +47,9 @@ pub struct Settings {
     pub vm_memory_overhead: f64,
     /// `RESERVED_ENIS`.
     pub reserved_enis: u32,
+    /// `MAX_LAUNCHES_PER_HOUR` and `MAX_COST_PER_HOUR`; none unless given.
+    #[serde(skip)]
+    pub ceilings: Ceilings,
     /// `INTERRUPTION_QUEUE`; empty: none.
     pub interruption_queue: String,
     /// `ISOLATED_VPC`.
@@ -121,6 +125,7 @@ impl Default for Settings {
             policy: Policy::Cost,
             vm_memory_overhead: 0.075,
             reserved_enis: 0,
+            ceilings: Ceilings::default(),
             interruption_queue: String::new(),
             isolated_vpc: false,
             eks_control_plane: false,

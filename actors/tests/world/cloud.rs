@@ -10,7 +10,7 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::launch::{Refusal, filters};
 use dovetail_cloud::node_class::{Finding, NodeClassResolution};
 use dovetail_cloud::{
-    Cloud, CloudError, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, shipped,
+    Cloud, CloudError, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, shipped,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::resources::format_amount;
@@ -217,8 +217,24 @@ impl Cloud for FakeCloud {
         .boxed()
     }
 
+    fn cluster_uid(&self) -> &str {
+        "uid-of-this-cluster"
+    }
+
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {
         ready(self.living())
+    }
+
+    fn instances_by_name(&self) -> CloudFuture<'_, Vec<Instance>> {
+        ready(self.living())
+    }
+
+    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+        ready(Vec::new())
+    }
+
+    fn remove_made<'a>(&'a self, _: &'a Made) -> CloudFuture<'a, ()> {
+        ready(())
     }
 
     fn instance<'a>(&'a self, id: &'a str) -> CloudFuture<'a, Option<Instance>> {

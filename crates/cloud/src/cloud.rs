@@ -39,8 +39,14 @@ pub trait Cloud: Send + Sync + 'static {
     /// Launches one instance.
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>>;
 
+    /// UID of the cluster, which is a tag of everything that is made for it; empty when it is not known.
+    fn cluster_uid(&self) -> &str;
+
     /// This cluster's instances that Dovetail or Karpenter launched and that are not yet gone.
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>>;
+
+    /// The same, and with them those of other clusters that go by this cluster's name.
+    fn instances_by_name(&self) -> CloudFuture<'_, Vec<Instance>>;
 
     /// One instance; `None` when EC2 does not know it (any more, or not yet).
     fn instance<'a>(&'a self, id: &'a str) -> CloudFuture<'a, Option<Instance>>;
@@ -57,6 +63,12 @@ pub trait Cloud: Send + Sync + 'static {
     /// Ends instances, in as few calls as the cloud takes. One that is ending or gone already is no error. Answers those
     /// that EC2 knows, as they were before.
     fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>>;
+
+    /// Launch templates and instance profiles that were made for this cluster's node classes, there or gone.
+    fn made(&self) -> CloudFuture<'_, Vec<Made>>;
+
+    /// Removes one of them. One that is gone already is no error.
+    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()>;
 
     /// Puts tags on an instance.
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()>;
@@ -87,6 +99,30 @@ pub struct Instance {
     pub launched_at: Option<jiff::Timestamp>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
+}
+
+/// What kind of thing was made for a node class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MadeKind {
+    /// A launch template.
+    LaunchTemplate,
+    /// An instance profile.
+    InstanceProfile,
+}
+
+/// Something that was made for a node class of this cluster.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Made {
+    /// What it is.
+    pub kind: MadeKind,
+    /// Its name.
+    pub name: String,
+    /// The node class's name.
+    pub class: String,
+    /// The node class's uid, where it is known.
+    pub class_uid: Option<String>,
+    /// When it was made.
+    pub created: Option<jiff::Timestamp>,
 }
 
 impl Instance {

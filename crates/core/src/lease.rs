@@ -10,8 +10,10 @@
 //!
 //! | role | input | what follows |
 //! |---|---|---|
-//! | standby | read: nobody's, ours, or unchanged for its duration | write (update or create) with the term raised |
-//! | standby | read: somebody's and fresh | wait |
+//! | standby | read: nobody's, ours, or unchanged for its duration | write (update) with the term raised |
+//! | standby | read: none, and nobody is known to have led | write (create) with the first term |
+//! | standby | read: none, for a lease's duration; or at once by who led until it was gone | write (create) with the term raised |
+//! | standby | read: somebody's and fresh, or none of late | wait |
 //! | standby | wrote | leader of that term until ask + deadline |
 //! | standby | refused, unknown | read again |
 //! | leader | time at or past the deadline | deposed |
@@ -131,6 +133,10 @@ pub struct Election {
     role: Role,
     /// The Lease last seen held by another, and since when it has been seen unchanged.
     seen: Option<(LeaseView, Duration)>,
+    /// Since when there has been no Lease though somebody has led: whoever did may not have noticed yet.
+    missing: Option<Duration>,
+    /// The deadline that this replica had when it found its Lease gone: until then nobody else leads.
+    bereft: Option<Duration>,
     /// Highest term known from any source.
     highest: u64,
     /// Highest term that this replica has led: an answer that comes late must not begin it again.
@@ -147,7 +153,16 @@ impl Election {
     /// A standby that has seen nothing.
     #[must_use]
     pub fn new(identity: impl Into<String>, settings: LeaseSettings) -> Self {
-        Self { identity: identity.into(), settings, role: Role::Standby, seen: None, highest: 0, led: 0 }
+        Self {
+            identity: identity.into(),
+            settings,
+            role: Role::Standby,
+            seen: None,
+            missing: None,
+            bereft: None,
+            highest: 0,
+            led: 0,
+        }
     }
 
     /// Tells of a term seen elsewhere (on a NodeClaim): a recreated Lease starts above it.
@@ -178,6 +193,7 @@ impl Election {
     pub fn step(&mut self, input: LeaseInput, now: Duration) -> LeaseOutput {
         if let LeaseInput::Read(Some(lease)) | LeaseInput::Wrote { lease, .. } = &input {
             self.highest = self.highest.max(lease.term);
+            self.missing = None;
         }
         match self.role {
             Role::Leader { term, until } if now >= until => self.depose(term, Deposition::NotRenewed),
@@ -188,7 +204,10 @@ impl Election {
 
     fn step_leader(&mut self, term: u64, input: LeaseInput) -> LeaseOutput {
         match input {
-            LeaseInput::Read(None) => self.depose(term, Deposition::Missing),
+            LeaseInput::Read(None) => {
+                self.bereft = self.leads().map(|(_, until)| until);
+                self.depose(term, Deposition::Missing)
+            }
             LeaseInput::Read(Some(lease)) if lease.holder == self.identity && lease.term == term => {
                 LeaseOutput::Write(LeaseWrite { resource_version: Some(lease.resource_version), term, acquires: false })
             }
@@ -206,7 +225,12 @@ impl Election {
 
     fn step_standby(&mut self, input: LeaseInput, now: Duration) -> LeaseOutput {
         match input {
-            LeaseInput::Read(None) => self.acquire(None),
+            LeaseInput::Read(None) => {
+                let ours = self.bereft.is_some_and(|until| now < until);
+                let since = *self.missing.get_or_insert(now);
+                let free = self.highest == 0 || ours || now >= since + self.settings.duration;
+                if free { self.acquire(None) } else { LeaseOutput::Wait }
+            }
             LeaseInput::Read(Some(lease)) => {
                 // A Lease that names us while we do not lead is from an earlier life, or from a write whose answer was
                 // lost: nobody else acts on it, and the raised term shuts out whatever that life left behind.
@@ -275,7 +299,29 @@ mod tests {
         let mut election = Election::new("a", LeaseSettings::default());
         election.saw_term(7);
         let write = LeaseWrite { resource_version: None, term: 8, acquires: true };
+        assert_eq!(election.step(LeaseInput::Read(None), at(0)), LeaseOutput::Wait);
+        assert_eq!(election.step(LeaseInput::Read(None), at(15)), LeaseOutput::Write(write));
+    }
+
+    #[test]
+    fn the_first_lease_of_a_cluster_is_created_at_once() {
+        let mut election = Election::new("a", LeaseSettings::default());
+        let write = LeaseWrite { resource_version: None, term: 1, acquires: true };
         assert_eq!(election.step(LeaseInput::Read(None), at(0)), LeaseOutput::Write(write));
+    }
+
+    #[test]
+    fn le_1_a_deleted_lease_is_created_by_who_held_it_at_once_and_by_others_when_that_one_must_have_noticed() {
+        let (mut leader, mut standby) = (elected("a", 3, 0), Election::new("b", LeaseSettings::default()));
+        standby.step(LeaseInput::Read(Some(lease("a", 3, "1"))), at(0));
+        assert_eq!(standby.step(LeaseInput::Read(None), at(1)), LeaseOutput::Wait);
+        let deposed = LeaseOutput::Deposed { term: 3, why: Deposition::Missing };
+        assert_eq!(leader.step(LeaseInput::Read(None), at(2)), deposed);
+        let write = LeaseWrite { resource_version: None, term: 4, acquires: true };
+        assert_eq!(leader.step(LeaseInput::Read(None), at(4)), LeaseOutput::Write(write.clone()));
+        assert_eq!(leader.step(LeaseInput::Read(None), at(10)), LeaseOutput::Wait, "its deadline is over");
+        assert_eq!(standby.step(LeaseInput::Read(None), at(15)), LeaseOutput::Wait);
+        assert_eq!(standby.step(LeaseInput::Read(None), at(16)), LeaseOutput::Write(write));
     }
 
     #[test]

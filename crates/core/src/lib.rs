@@ -8,6 +8,7 @@ pub mod faults;
 pub mod instance_type;
 pub mod interruption;
 pub mod labels;
+pub mod launch_limits;
 pub mod lease;
 pub mod lifecycle;
 pub mod pack;

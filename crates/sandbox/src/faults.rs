@@ -66,6 +66,8 @@ pub struct Ec2Faults {
     pub latency: Duration,
     /// Globs of `type/zone/capacityType` that are sold out, as in `m5.*/us-east-1a/spot`.
     pub insufficient_capacity: Vec<String>,
+    /// Whether DescribeInstances answers without any instance unless it is asked for ids.
+    pub empty_lists: bool,
     /// How long at most a new instance or tag stays unseen by describes; each draws its own lag. None by default.
     #[serde(with = "duration")]
     pub consistency_lag: Duration,

@@ -124,6 +124,11 @@ impl EventLog {
         self.lock().terms.insert(replica, term);
     }
 
+    /// The term in which a replica acts now, if it has ever led.
+    pub fn term_of(&self, replica: u32) -> Option<i64> {
+        self.lock().terms.get(&replica).copied()
+    }
+
     /// Appends an entry, at the present time.
     pub fn append<K: Into<String>>(&self, kind: &str, who: &Caller, fields: impl IntoIterator<Item = (K, Value)>) {
         let micros = self.micros();

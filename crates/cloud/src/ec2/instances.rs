@@ -1,6 +1,6 @@
 //! Finding, tagging and ending instances (karpenter-aws 4.6, 4.10).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_ec2::types::{self as sdk, Filter};
 use dovetail_api::names::labels::{ON_DEMAND, SPOT};
@@ -23,13 +23,20 @@ const LIVE: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-
 
 impl Ec2Cloud {
     pub(super) async fn list_instances(&self) -> Result<Vec<Instance>, CloudError> {
-        let ours = vec![
+        let mut instances = self.list_by_name().await?;
+        instances.retain(|one| !self.is_foreign(one));
+        Ok(instances)
+    }
+
+    /// Foreign ones too.
+    pub(super) async fn list_by_name(&self) -> Result<Vec<Instance>, CloudError> {
+        let named = vec![
             filter("tag-key", [tags::NODE_POOL]),
             filter("tag-key", [tags::NODE_CLASS]),
             filter(format!("tag:{}", tags::CLUSTER_NAME), [self.settings.cluster_name.as_str()]),
             filter("instance-state-name", LIVE),
         ];
-        self.describe_instances(ours).await
+        self.describe_all(named).await
     }
 
     pub(super) async fn list_with_token(&self, token: &str) -> Result<Vec<Instance>, CloudError> {
@@ -47,13 +54,18 @@ impl Ec2Cloud {
     }
 
     async fn describe_instances(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, CloudError> {
+        let mut instances = self.describe_all(filters).await?;
+        instances.retain(|one| !self.is_foreign(one));
+        Ok(instances)
+    }
+
+    async fn describe_all(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, CloudError> {
         let call = self.clients.ec2.describe_instances().max_results(PAGE).set_filters(Some(filters));
         let mut pages = call.into_paginator().send();
         let mut instances = Vec::new();
         while let Some(page) = pages.next().await {
             let page = page.map_err(|e| classify("DescribeInstances", Effect::Repeatable, e))?;
-            let of_page = page.reservations().iter().flat_map(|r| r.instances()).map(instance_of);
-            instances.extend(of_page.filter(|i| !self.is_foreign(i)));
+            instances.extend(page.reservations().iter().flat_map(|r| r.instances()).map(instance_of));
         }
         instances.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(instances)
@@ -83,13 +95,18 @@ impl Ec2Cloud {
         }
     }
 
-    /// By a filter: of ids that are asked for as such, one that EC2 does not know spoils the answer for all.
+    /// By a filter: of ids that are asked for as such, one that EC2 does not know spoils the answer for all. That a
+    /// filter leaves one out proves nothing; those are asked for one by one.
     pub(super) async fn find_instances(&self, ids: &[String]) -> Result<Vec<Instance>, CloudError> {
         let mut found = Vec::new();
         for some in ids.chunks(MOST_VALUES) {
             let by_id = filter("instance-id", some.iter().map(String::as_str));
             found.extend(self.describe_instances(vec![by_id]).await?);
         }
+        let known: BTreeSet<String> = found.iter().map(|one| one.id.clone()).collect();
+        let missing = ids.iter().filter(|id| !known.contains(*id)).map(|id| self.find_instance(id));
+        let asked = futures::future::try_join_all(missing).await?;
+        found.extend(asked.into_iter().flatten().filter(|one| !self.is_foreign(one)));
         Ok(found)
     }
 

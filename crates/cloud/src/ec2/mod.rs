@@ -9,6 +9,7 @@ mod fleet;
 mod images;
 mod instance_type;
 mod instances;
+mod leftovers;
 mod network;
 mod node_class;
 mod preflight;
@@ -28,7 +29,7 @@ use dovetail_core::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::cloud::{Cloud, CloudFuture, Instance};
+use crate::cloud::{Cloud, CloudFuture, Instance, Made};
 use crate::info::InstanceTypeInfo;
 use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
 use crate::node_class::NodeClassResolution;
@@ -156,8 +157,16 @@ impl Cloud for Ec2Cloud {
         async move { self.launch_one(&request).await }.boxed()
     }
 
+    fn cluster_uid(&self) -> &str {
+        &self.settings.cluster_uid
+    }
+
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {
         self.list_instances().boxed()
+    }
+
+    fn instances_by_name(&self) -> CloudFuture<'_, Vec<Instance>> {
+        self.list_by_name().boxed()
     }
 
     fn instance<'a>(&'a self, id: &'a str) -> CloudFuture<'a, Option<Instance>> {
@@ -178,6 +187,14 @@ impl Cloud for Ec2Cloud {
 
     fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>> {
         self.terminate_instances(ids).boxed()
+    }
+
+    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+        self.list_made().boxed()
+    }
+
+    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
+        self.remove_one_made(made).boxed()
     }
 
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {

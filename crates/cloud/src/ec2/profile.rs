@@ -53,7 +53,7 @@ impl Ec2Cloud {
         }
     }
 
-    async fn find_profile(&self, name: &str) -> Result<Option<InstanceProfile>, CloudError> {
+    pub(super) async fn find_profile(&self, name: &str) -> Result<Option<InstanceProfile>, CloudError> {
         match self.clients.iam.get_instance_profile().instance_profile_name(name).send().await {
             Ok(answer) => Ok(answer.instance_profile),
             Err(error) => match classify("GetInstanceProfile", Effect::Repeatable, error) {
@@ -72,6 +72,9 @@ impl Ec2Cloud {
         all.insert(tags::CLUSTER_NAME.to_owned(), cluster.clone());
         all.insert(tags::NODE_CLASS.to_owned(), class.name_any());
         all.insert(labels::REGION.to_owned(), self.region.clone());
+        if !self.settings.cluster_uid.is_empty() {
+            all.insert(tags::CLUSTER_UID.to_owned(), self.settings.cluster_uid.clone());
+        }
         let all: Result<Vec<Tag>, _> = all.into_iter().map(|(k, v)| Tag::builder().key(k).value(v).build()).collect();
         let all = all.map_err(|e| CloudError::invalid(CALL, "NotSent", e.to_string()))?;
         let call = self.clients.iam.create_instance_profile().instance_profile_name(name).path(path);
@@ -87,6 +90,11 @@ impl Ec2Cloud {
         if class.spec.instance_profile.is_some() || name.is_empty() {
             return Ok(());
         }
+        self.delete_profile(name).await
+    }
+
+    /// Deletes a profile, its role taken off first.
+    pub(super) async fn delete_profile(&self, name: &str) -> Result<(), CloudError> {
         let Some(profile) = self.find_profile(name).await? else { return Ok(()) };
         for role in profile.roles() {
             let call = self.clients.iam.remove_role_from_instance_profile();

@@ -81,13 +81,18 @@ impl Ec2Cloud {
         while let Some(item) = items.next().await {
             let item = item.map_err(|e| classify("DescribeLaunchTemplates", Effect::Repeatable, e))?;
             let Some(name) = item.launch_template_name else { continue };
-            let delete = self.clients.ec2.delete_launch_template().launch_template_name(&name).send().await;
-            self.forget_template(&name);
-            match delete.map_err(|e| classify("DeleteLaunchTemplate", Effect::Repeatable, e)) {
-                Err(error) if !error.is_not_found() => return Err(error),
-                _ => {}
-            }
+            self.delete_template(&name).await?;
         }
         Ok(())
+    }
+
+    /// Deletes a template by its name.
+    pub(super) async fn delete_template(&self, name: &str) -> Result<(), CloudError> {
+        let delete = self.clients.ec2.delete_launch_template().launch_template_name(name).send().await;
+        self.forget_template(name);
+        match delete.map_err(|e| classify("DeleteLaunchTemplate", Effect::Repeatable, e)) {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
     }
 }

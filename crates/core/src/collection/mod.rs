@@ -1,1 +1,213 @@
-//! What nobody owns, and how carefully it is collected (design, "Safety" 5).
+//! What nobody owns, and how carefully it is collected (design, "Safety" 5; core spec 4, "Garbage collection").
+//!
+//! A pass looks at everything: the cloud first, then the claims, so that an instance whose claim was made meanwhile is
+//! never taken for an orphan. What a pass finds is judged here; `janitor` lists, ends and tells.
+//!
+//! ```text
+//! instance without a claim ──seen again, 2 min apart, older than its grace──► due ──within the bound──► ended
+//! claim without its instance, Node not ready ──────seen again────────────────► due ──within the bound──► removed
+//!                                  └─ the cloud says that the instance has ended: a fact ──────────────► removed
+//! ```
+//!
+//! Invariants: GC-1 nothing is collected on one sighting, nor younger than its grace; GC-2 never more than
+//! max(5, 5 %) of the cluster in any ten minutes; a pass that would need more collects nothing, and neither do later
+//! ones until an operator releases the brake or nothing is left to be collected; GC-3 what another cluster made, or
+//! nobody knows who, is never collected; GC-4 an empty answer after a full one is suspect, and what was seen as an orphan
+//! in a suspect listing is held.
+
+mod bound;
+mod leftovers;
+mod release;
+mod survey;
+mod suspicion;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bound::Window;
+pub use bound::bound;
+pub use leftovers::{Leftovers, MadeThing};
+pub use release::is_released;
+pub use survey::{Owner, SeenClaim, SeenInstance, SeenNode, Survey};
+use suspicion::Suspicion;
+
+/// How old an instance is at least when it is collected.
+pub const GRACE: Duration = Duration::from_secs(120);
+/// How far apart the first and the last sighting are at least.
+pub const APART: Duration = Duration::from_secs(120);
+
+/// What is to be done after a pass, and what is to be said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Instances to be ended, by id.
+    pub terminate: Vec<String>,
+    /// Claims to be removed, by name and uid.
+    pub remove: Vec<(String, String)>,
+    /// What is to be said, as long as it holds.
+    pub notices: Vec<Notice>,
+}
+
+/// Something that an operator has to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// More is to be collected at once than the bound allows: nothing is.
+    Braked {
+        /// How much is due.
+        due: usize,
+        /// The bound.
+        bound: usize,
+    },
+    /// The cloud knows no instance any more, though claims have some.
+    CloudSuspect {
+        /// Claims that have an instance.
+        claims: usize,
+    },
+    /// The API server has lost claims: instances, or registered Nodes, are there without them.
+    ClaimsSuspect {
+        /// Instances without a claim.
+        instances: usize,
+    },
+    /// Orphans of a suspect listing, which are not collected though the listing is whole again.
+    Held {
+        /// How many.
+        instances: usize,
+    },
+    /// Instances under this cluster's name that another cluster made.
+    Foreign {
+        /// How many.
+        instances: usize,
+    },
+    /// Instances without a claim that do not say which cluster made them.
+    Unmarked {
+        /// How many.
+        instances: usize,
+    },
+    /// An operator has released the brakes.
+    Released,
+}
+
+/// What may be collected.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Instance(String),
+    /// Name and uid.
+    Claim(String, String),
+}
+
+/// Remembers what earlier passes saw. One a term: a new leader starts to look anew.
+#[derive(Clone, Debug, Default)]
+pub struct Collector {
+    /// Since when each subject has been seen as one in every listing that is believed.
+    sightings: BTreeMap<Subject, Duration>,
+    window: Window,
+    suspicion: Suspicion,
+    braked: bool,
+}
+
+impl Collector {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A claim is on its way out: that it is gone at the next listing is no surprise.
+    pub fn leaves(&mut self, uid: &str) {
+        self.suspicion.leaves(uid);
+    }
+
+    /// Whether nothing is collected until an operator says so.
+    #[must_use]
+    pub fn braked(&self) -> bool {
+        self.braked
+    }
+
+    /// How much was collected in the last ten minutes.
+    #[must_use]
+    pub fn recent(&self) -> usize {
+        self.window.len()
+    }
+
+    /// Judges a pass.
+    pub fn pass(&mut self, survey: &Survey) -> Verdict {
+        let mut verdict = Verdict::default();
+        let orphans = survey.orphans();
+        say_strangers(survey, &mut verdict.notices);
+        if survey.released {
+            verdict.notices.push(Notice::Released);
+        }
+        let doubts = self.suspicion.doubts(survey, &orphans);
+        if !doubts.is_empty() {
+            verdict.notices.extend(doubts);
+            self.sightings.clear();
+            return verdict;
+        }
+        let subjects = self.subjects(survey, &orphans, &mut verdict.notices);
+        self.sightings.retain(|subject, _| subjects.contains(subject));
+        for subject in subjects {
+            self.sightings.entry(subject).or_insert(survey.at);
+        }
+        verdict.remove = survey.ended_claims();
+        self.collect(survey, &mut verdict);
+        verdict
+    }
+
+    /// What is to be collected once it has been seen for long enough.
+    fn subjects(&self, survey: &Survey, orphans: &[&SeenInstance], notices: &mut Vec<Notice>) -> BTreeSet<Subject> {
+        let held = orphans.iter().filter(|one| self.suspicion.holds(&one.id)).count();
+        if held > 0 {
+            notices.push(Notice::Held { instances: held });
+        }
+        let instances = orphans.iter().filter(|one| !self.suspicion.holds(&one.id));
+        let instances = instances.map(|one| Subject::Instance(one.id.clone()));
+        let claims = survey.bereft_claims().map(|one| Subject::Claim(one.name.clone(), one.uid.clone()));
+        instances.chain(claims).collect()
+    }
+
+    fn collect(&mut self, survey: &Survey, verdict: &mut Verdict) {
+        self.window.forget(survey.at);
+        let seen_long = |since: &Duration| survey.at.saturating_sub(*since) >= APART;
+        let ripe = |subject: &Subject| match subject {
+            Subject::Instance(id) => survey.age(id).is_some_and(|age| age >= GRACE),
+            Subject::Claim(..) => true,
+        };
+        let due: Vec<Subject> = self
+            .sightings
+            .iter()
+            .filter(|(subject, since)| seen_long(since) && ripe(subject))
+            .map(|(subject, _)| subject.clone())
+            .collect();
+        let bound = bound(survey.size());
+        // Collected before and still there: it is ended again, and counts once.
+        let fresh = due.iter().filter(|subject| !self.window.has(subject)).count();
+        self.braked = !survey.released && fresh > 0 && (self.braked || fresh > bound);
+        if self.braked {
+            verdict.notices.push(Notice::Braked { due: fresh, bound });
+            return;
+        }
+        for subject in due {
+            let room = survey.released || self.window.has(&subject) || self.window.len() < bound;
+            if !room {
+                continue;
+            }
+            self.window.add(subject.clone(), survey.at);
+            match subject {
+                Subject::Instance(id) => verdict.terminate.push(id),
+                Subject::Claim(name, uid) => verdict.remove.push((name, uid)),
+            }
+        }
+    }
+}
+
+fn say_strangers(survey: &Survey, notices: &mut Vec<Notice>) {
+    let foreign = survey.instances.iter().filter(|one| one.owner == Owner::Foreign).count();
+    if foreign > 0 {
+        notices.push(Notice::Foreign { instances: foreign });
+    }
+    let unmarked = survey.without_claim().filter(|one| one.owner == Owner::Unmarked).count();
+    if unmarked > 0 {
+        notices.push(Notice::Unmarked { instances: unmarked });
+    }
+}

@@ -132,6 +132,14 @@ impl ApiServer {
         state.delete(&found, &Key::new(namespace, name), options)
     }
 
+    /// Loses objects of a resource without a trace, at most so many, as a server does that was restored from an older
+    /// state. Answers what was lost.
+    pub fn lose(&self, gvr: &Gvr, most: usize) -> Vec<Arc<Value>> {
+        let mut state = self.lock();
+        let Ok(found) = find(&state, gvr) else { return Vec::new() };
+        state.lose(found.rid, most).into_iter().map(|object| object.value.clone()).collect()
+    }
+
     /// Binds a pod to a node, as the scheduler does.
     ///
     /// # Errors

@@ -133,6 +133,23 @@ impl State {
         Some(last)
     }
 
+    /// Takes the first `most` objects of a resource out as if they had never been written: watches learn of it only by
+    /// listing anew, to which they are made. For a server that was restored from an older state.
+    pub fn lose(&mut self, rid: Rid, most: usize) -> Vec<Arc<Object>> {
+        let Some(def) = self.registry.def(rid).cloned() else { return Vec::new() };
+        let keys: Vec<Key> = self.tables[rid].objects.keys().take(most).cloned().collect();
+        let lost: Vec<Arc<Object>> = keys.iter().filter_map(|key| self.tables[rid].objects.remove(key)).collect();
+        for object in &lost {
+            self.unindex(rid, object);
+            self.rv += 1;
+            let change = Change { kind: ChangeKind::Deleted, object: object.clone(), old: Some(object.clone()) };
+            self.tell(rid, &def, &change);
+        }
+        let version = self.rv;
+        self.tables[rid].forget_all(version);
+        lost
+    }
+
     fn publish(&mut self, rid: Rid, change: Change) {
         if let Some(def) = self.registry.def(rid).cloned() {
             self.tell(rid, &def, &change);

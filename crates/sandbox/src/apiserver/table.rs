@@ -158,6 +158,13 @@ impl Table {
         self.wake.notify_waiters();
     }
 
+    /// Forgets all history up to a version: whoever watches has to list anew.
+    pub fn forget_all(&mut self, version: u64) {
+        self.history.clear();
+        self.floor = version;
+        self.wake.notify_waiters();
+    }
+
     fn forget(&mut self, limits: Limits) {
         self.cursors.retain(|cursor| cursor.strong_count() > 0);
         let read = self.cursors.iter().filter_map(Weak::upgrade).map(|cursor| cursor.load(Relaxed)).min();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answer::{self, Answer};
 use super::call::{Api, Call, Parameters};
@@ -22,6 +22,7 @@ impl Region {
     /// it; a response marked [`super::ConnectionLost`] stands for a connection that broke.
     pub async fn handle(&self, who: Caller, request: Request<Bytes>) -> Response<Bytes> {
         let Some(call) = Call::read(&request) else { return answer::not_understood() };
+        let started = self.start_of(&who, &call);
         let verdict = self.faults().verdict(service_of(call.api), who.replica);
         if verdict.outcome == Outcome::Unreachable {
             self.note_fault(&who, &call, "unreachable");
@@ -30,12 +31,13 @@ impl Region {
         }
         let half = (verdict.latency + self.with(|cx| cx.usual_latency(&call))) / 2;
         tokio::time::sleep(half).await;
-        let (result, notes) = match verdict.outcome {
+        let (result, mut notes) = match verdict.outcome {
             Outcome::Fail => (Err(AwsError::internal(call.api.protocol())), Vec::new()),
             Outcome::Throttle => (Err(AwsError::throttled(call.api.protocol())), Vec::new()),
             _ => self.act(&call).await,
         };
         let code = result.as_ref().err().map_or("OK", |error| error.code.as_str());
+        notes.extend(started);
         self.note(&who, &call, code, notes);
         tokio::time::sleep(half).await;
         self.hand_over(&who, &call, &result, verdict.outcome).await
@@ -80,6 +82,14 @@ impl Region {
                 self.with(|cx| (cx.act_form(call, form).map(Answer::Xml), std::mem::take(&mut cx.notes)))
             }
         }
+    }
+
+    /// When, and in which term, a launch was sent: it may be on its way for long.
+    fn start_of(&self, who: &Caller, call: &Call) -> Option<(&'static str, Value)> {
+        let log = &self.shared.log;
+        let micros = (log.seconds() * 1e6).round() / 1e6;
+        let term = who.replica.and_then(|replica| log.term_of(replica));
+        (call.action == "CreateFleet").then(|| ("sent", json!({"t": micros, "term": term})))
     }
 
     fn note(&self, who: &Caller, call: &Call, result: &str, notes: Vec<(&'static str, Value)>) {

@@ -1,0 +1,55 @@
+//! What a new leader waits for: that its watches have shown it every claim that there is. An earlier leader may have made
+//! some that a watch which lags has not; planned without them, their pods would get a second node.
+
+use std::time::Duration;
+
+use actix::Addr;
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::cluster_state::Snapshot;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+
+use crate::cluster_watcher::ClusterWatcher;
+use crate::desk::Desk;
+use crate::messages::TakeSnapshot;
+use crate::story::Story;
+
+/// Longest wait for a list.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause between two looks.
+const LOOK: Duration = Duration::from_millis(200);
+/// Looks at one list, before another is made: a claim in it may be gone by now.
+const LOOKS: u32 = 10;
+/// Lists after which it is told, once.
+const WORTH_TELLING: u32 = 3;
+
+/// Comes back when the cluster state has every claim of a list made now, in that version or a later one.
+pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk) {
+    let api: Api<NodeClaim> = Api::all(client);
+    for attempt in 0_u32.. {
+        if attempt == WORTH_TELLING {
+            let error = "the watches have not shown every nodeclaim yet".to_owned();
+            desk.tell(Story::Retrying { what: "catching up with the last leader".to_owned(), error });
+        }
+        // No resourceVersion: the list is of what is stored now.
+        let listed = tokio::time::timeout(PATIENCE, api.list(&ListParams::default())).await;
+        let Ok(Ok(listed)) = listed else {
+            tokio::time::sleep(LOOK).await;
+            continue;
+        };
+        for _ in 0..LOOKS {
+            match cluster.send(TakeSnapshot).await {
+                Ok(Some(known)) if listed.items.iter().all(|claim| knows(&known, claim)) => return,
+                Ok(_) => tokio::time::sleep(LOOK).await,
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Whether the claim is known as it was listed, or as it became later.
+fn knows(known: &Snapshot, listed: &NodeClaim) -> bool {
+    let version = |claim: &NodeClaim| claim.resource_version().and_then(|text| text.parse::<u64>().ok());
+    let Some(entry) = known.claims.get(&listed.name_any()) else { return false };
+    entry.claim.uid() == listed.uid() && version(&entry.claim) >= version(listed)
+}

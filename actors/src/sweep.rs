@@ -1,0 +1,224 @@
+//! What the janitor does: lists everything, the cloud first, and ends what it is told to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use dovetail_api::names::{TERMINATION_FINALIZER, annotations, instance_id, labels, tags};
+use dovetail_api::v1::NodeClaim;
+use dovetail_cloud::{Instance, Made};
+use dovetail_core::cluster_state::Snapshot;
+use dovetail_core::collection::{MadeThing, Owner, SeenClaim, SeenInstance, SeenNode, Survey, is_released};
+use dovetail_core::lifecycle;
+use k8s_openapi::api::core::v1::{Namespace, Node};
+use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::{Api, ResourceExt};
+
+use crate::calls::CallError;
+use crate::desk::Desk;
+use crate::janitor::JanitorLinks;
+use crate::messages::TakeSnapshot;
+use crate::nodes::Nodes;
+use crate::story::Story;
+
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
+/// Instances that are asked for one by one in a pass.
+const MOST_ASKED: usize = 200;
+
+/// What a pass has at hand.
+pub struct Sweep {
+    /// The janitor's.
+    pub desk: Desk,
+    /// The janitor's.
+    pub links: JanitorLinks,
+}
+
+/// What a pass has found.
+pub struct Found {
+    /// Everything.
+    pub survey: Survey,
+    /// Until when the brakes are released, as it is written.
+    pub until: String,
+    /// What is wrong with that.
+    pub release: Result<(), String>,
+}
+
+/// A pass failed; whoever failed has told why.
+type Listed<T> = Option<T>;
+
+impl Sweep {
+    /// Lists the cloud, then claims and Nodes; nothing where a part of it cannot be had.
+    pub async fn list(&self) -> Listed<Found> {
+        let at = self.desk.now();
+        let instances = self.links.cloud.instances_by_name().await.ok()?;
+        let claims = self.claims().await.ok()?;
+        let nodes = self.links.cluster.send(TakeSnapshot).await.ok()??;
+        let annotation = self.annotation().await.ok()?;
+        let (released, release) = match is_released(&annotation, self.desk.wall()) {
+            _ if annotation.is_empty() => (false, Ok(())),
+            Ok(released) => (released, Ok(())),
+            Err(why) => (false, Err(why)),
+        };
+        let mut survey = Survey {
+            at,
+            instances: instances.iter().filter(|one| !one.is_terminating()).map(|one| self.instance(one)).collect(),
+            claims: claims.iter().map(claim).collect(),
+            nodes: nodes.nodes.values().filter_map(|entry| node(entry)).collect(),
+            ended: instances.iter().filter(|one| one.is_terminating()).map(|one| one.id.clone()).collect(),
+            released,
+        };
+        survey.ended.extend(self.ended(&survey).await);
+        Some(Found { survey, until: annotation, release })
+    }
+
+    /// Which of the instances that are missing the cloud says to have ended.
+    async fn ended(&self, survey: &Survey) -> BTreeSet<String> {
+        let mut ended = BTreeSet::new();
+        let asked: Vec<&str> = survey.missing().filter(|id| !survey.ended.contains(*id)).take(MOST_ASKED).collect();
+        for id in asked {
+            if let Ok(Some(instance)) = self.links.cloud.instance(id).await
+                && instance.is_terminating()
+            {
+                ended.insert(id.to_owned());
+            }
+        }
+        ended
+    }
+
+    fn instance(&self, one: &Instance) -> SeenInstance {
+        let own = self.links.cloud.cluster_uid();
+        let owner = match one.tags.get(tags::CLUSTER_UID) {
+            Some(uid) if uid == own && !own.is_empty() => Owner::Ours,
+            Some(_) => Owner::Foreign,
+            None => Owner::Unmarked,
+        };
+        SeenInstance {
+            id: one.id.clone(),
+            owner,
+            age: one.launched_at.map(|at| self.age(at)),
+            token: one.tags.get(tags::LAUNCH_TOKEN).cloned(),
+        }
+    }
+
+    fn age(&self, since: jiff::Timestamp) -> Duration {
+        Duration::try_from(self.desk.wall().duration_since(since)).unwrap_or(Duration::ZERO)
+    }
+
+    /// All claims as the API server has them now, not as a watch knows them.
+    async fn claims(&self) -> Result<Vec<NodeClaim>, CallError> {
+        let api: Api<NodeClaim> = Api::all(self.links.calls.client.clone());
+        let mut all = Vec::new();
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = self.links.calls.run("list nodeclaims", || api.list(&params)).await?;
+            all.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// The release as an operator has written it, empty without one.
+    async fn annotation(&self) -> Result<String, CallError> {
+        let api: Api<Namespace> = Api::all(self.links.calls.client.clone());
+        let namespace = self.links.calls.run("get namespace kube-system", || api.get_opt("kube-system")).await?;
+        let written = namespace.and_then(|one| one.annotations().get(annotations::ALLOW_COLLECTION).cloned());
+        Ok(written.unwrap_or_default())
+    }
+
+    /// Ends instances that nobody owns, and takes their Nodes away.
+    pub async fn end_all(&self, ids: Vec<String>) {
+        let known = self.links.cluster.send(TakeSnapshot).await.ok().flatten();
+        for id in ids {
+            if !self.links.calls.may_act() {
+                return;
+            }
+            if self.is_still_ours(&id).await && self.links.cloud.terminate(&id).await.is_ok() {
+                self.desk.tell(Story::Collected { instance: id.clone() });
+                self.remove_node(known.as_ref(), &id).await;
+            }
+        }
+    }
+
+    /// Looked at once more, by its id: it lives, and this cluster made it.
+    async fn is_still_ours(&self, id: &str) -> bool {
+        let instance = self.links.cloud.instance(id).await.ok().flatten();
+        instance.is_some_and(|one| !one.is_terminating() && self.instance(&one).owner == Owner::Ours)
+    }
+
+    /// The Node of an instance that was ended goes too; its pods get others.
+    async fn remove_node(&self, known: Option<&Snapshot>, id: &str) {
+        let of_instance = |provider_id: &str| instance_id(provider_id) == Some(id);
+        let found = known.and_then(|now| now.nodes.values().find(|node| of_instance(&node.provider_id)));
+        let Some(node) = found else { return };
+        let (calls, name) = (&self.links.calls, &node.name);
+        let api: Api<Node> = Api::all(calls.client.clone());
+        let only = Preconditions { uid: Some(node.uid.clone()), resource_version: None };
+        let params = DeleteParams::default().preconditions(only);
+        // One that cannot be deleted now is the cloud controller's, as its instance is gone.
+        let _ = calls.run(&format!("delete node {name}"), || api.delete(name, &params)).await;
+        // There is nothing left that our finalizer would wait for.
+        let there = calls.run(&format!("get node {name}"), || api.get_opt(name)).await;
+        if let Ok(Some(mut held)) = there
+            && held.uid().as_deref() == Some(&node.uid)
+        {
+            held.finalizers_mut().retain(|one| one != TERMINATION_FINALIZER);
+            let _ = Nodes::new(calls.clone()).write(&held).await;
+        }
+    }
+
+    /// What was made for node classes, and the classes' uids by name.
+    pub async fn list_made(&self) -> Listed<(Vec<Made>, Vec<MadeThing>, BTreeMap<String, String>)> {
+        let made = self.links.cloud.made().await.ok()?;
+        let now = self.links.cluster.send(TakeSnapshot).await.ok()??;
+        let of_classes = now.classes.values().filter_map(|class| class.status.as_ref());
+        let mut used: BTreeSet<&str> = of_classes.map(|status| status.instance_profile.as_str()).collect();
+        let profile = |claim: &NodeClaim| claim.annotations().get(annotations::INSTANCE_PROFILE_NAME).cloned();
+        let by_claims: Vec<String> = now.claims.values().filter_map(|entry| profile(&entry.claim)).collect();
+        used.extend(by_claims.iter().map(String::as_str));
+        // A class that claims still use is on its way out at most: what was made for it is needed for nothing new.
+        let classes = now.classes.values().map(|class| (class.name_any(), class.uid().unwrap_or_default())).collect();
+        let things = made.iter().map(|one| MadeThing {
+            name: one.name.clone(),
+            class: one.class.clone(),
+            class_uid: one.class_uid.clone(),
+            age: one.created.map(|at| self.age(at)),
+            used: used.contains(one.name.as_str()),
+        });
+        let things = things.collect();
+        Some((made, things, classes))
+    }
+
+    /// Removes launch templates and instance profiles.
+    pub async fn remove_made(&self, made: Vec<Made>) {
+        for one in made {
+            if !self.links.calls.may_act() {
+                return;
+            }
+            if self.links.cloud.remove_made(&one).await.is_ok() {
+                self.desk.tell(Story::LeftoverRemoved { name: one.name, node_class: one.class });
+            }
+        }
+    }
+}
+
+fn claim(claim: &NodeClaim) -> SeenClaim {
+    let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
+    SeenClaim {
+        name: claim.name_any(),
+        uid: claim.uid().unwrap_or_default(),
+        instance: instance_id(provider_id).map(str::to_owned),
+        token: claim.annotations().get(annotations::LAUNCH_TOKEN).cloned(),
+        leaving: lifecycle::is_leaving(claim),
+    }
+}
+
+fn node(entry: &dovetail_core::cluster_state::NodeEntry) -> Option<SeenNode> {
+    Some(SeenNode {
+        instance: instance_id(&entry.provider_id)?.to_owned(),
+        ready: entry.ready,
+        registered: entry.is_labelled(labels::REGISTERED),
+        leaving: entry.deleting,
+    })
+}

@@ -1,0 +1,83 @@
+//! What was made for node classes: launch templates and instance profiles, found again when the class is gone
+//! (karpenter-aws 4.3, 4.9). Only what carries this cluster's UID is ours.
+
+use aws_sdk_ec2::types::LaunchTemplate;
+use dovetail_api::names::tags;
+use jiff::Timestamp;
+
+use super::Ec2Cloud;
+use super::classify::{Effect, classify};
+use super::describe::filter;
+use crate::cloud::{Made, MadeKind};
+use crate::error::CloudError;
+
+const PAGE: i32 = 200;
+
+impl Ec2Cloud {
+    pub(super) async fn list_made(&self) -> Result<Vec<Made>, CloudError> {
+        if self.settings.cluster_uid.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (mut made, profiles) = futures::try_join!(self.made_templates(), self.made_profiles())?;
+        made.extend(profiles);
+        made.sort();
+        Ok(made)
+    }
+
+    async fn made_templates(&self) -> Result<Vec<Made>, CloudError> {
+        let settings = &self.settings;
+        let call = self.clients.ec2.describe_launch_templates().max_results(PAGE).set_filters(Some(vec![
+            filter(format!("tag:{}", tags::CLUSTER_NAME), [settings.cluster_name.as_str()]),
+            filter(format!("tag:{}", tags::CLUSTER_UID), [settings.cluster_uid.as_str()]),
+        ]));
+        let mut items = call.into_paginator().items().send();
+        let mut made = Vec::new();
+        while let Some(item) = items.next().await {
+            let item = item.map_err(|e| classify("DescribeLaunchTemplates", Effect::Repeatable, e))?;
+            made.extend(template_of(&item));
+        }
+        Ok(made)
+    }
+
+    async fn made_profiles(&self) -> Result<Vec<Made>, CloudError> {
+        let prefix = format!("/karpenter/{}/{}/", self.region, self.settings.cluster_name);
+        let mut items = self.clients.iam.list_instance_profiles().path_prefix(&prefix).into_paginator().items().send();
+        let mut made = Vec::new();
+        while let Some(item) = items.next().await {
+            let item = item.map_err(|e| classify("ListInstanceProfiles", Effect::Repeatable, e))?;
+            let class_uid = item.path().strip_prefix(&*prefix).map(|rest| rest.trim_end_matches('/').to_owned());
+            // A listing does not show tags.
+            let Some(whole) = self.find_profile(item.instance_profile_name()).await? else { continue };
+            let tag = |key: &str| whole.tags().iter().find(|tag| tag.key() == key).map(|tag| tag.value().to_owned());
+            if tag(tags::CLUSTER_UID).as_ref() != Some(&self.settings.cluster_uid) {
+                continue;
+            }
+            made.push(Made {
+                kind: MadeKind::InstanceProfile,
+                name: item.instance_profile_name().to_owned(),
+                class: tag(tags::NODE_CLASS).unwrap_or_default(),
+                class_uid,
+                created: Timestamp::from_second(item.create_date().secs()).ok(),
+            });
+        }
+        Ok(made)
+    }
+
+    pub(super) async fn remove_one_made(&self, made: &Made) -> Result<(), CloudError> {
+        match made.kind {
+            MadeKind::LaunchTemplate => self.delete_template(&made.name).await,
+            MadeKind::InstanceProfile => self.delete_profile(&made.name).await,
+        }
+    }
+}
+
+fn template_of(template: &LaunchTemplate) -> Option<Made> {
+    let class = template.tags().iter().find(|tag| tag.key() == Some(tags::NODE_CLASS))?.value()?;
+    Some(Made {
+        kind: MadeKind::LaunchTemplate,
+        name: template.launch_template_name()?.to_owned(),
+        class: class.to_owned(),
+        class_uid: None,
+        created: template.create_time().and_then(|time| Timestamp::from_second(time.secs()).ok()),
+    })
+}

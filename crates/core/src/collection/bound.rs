@@ -1,0 +1,43 @@
+//! How much may be collected, and in what time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Subject;
+
+/// The time in which no more than the bound is collected.
+pub(super) const WINDOW: Duration = Duration::from_secs(600);
+/// What is always allowed.
+const FEW: usize = 5;
+
+/// The most that may be collected in ten minutes of a cluster of that size: five, or 5 %.
+#[must_use]
+pub fn bound(size: usize) -> usize {
+    FEW.max(size / 20)
+}
+
+/// What was collected of late, each subject once, at its first time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Window(BTreeMap<Subject, Duration>);
+
+impl Window {
+    /// Forgets what is long enough ago.
+    pub fn forget(&mut self, now: Duration) {
+        self.0.retain(|_, when| now.saturating_sub(*when) < WINDOW);
+    }
+
+    /// How many it holds.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it holds this one.
+    pub fn has(&self, subject: &Subject) -> bool {
+        self.0.contains_key(subject)
+    }
+
+    /// Notes a collection.
+    pub fn add(&mut self, subject: Subject, now: Duration) {
+        self.0.entry(subject).or_insert(now);
+    }
+}

@@ -1,0 +1,89 @@
+//! Launch templates and instance profiles whose node class is gone (karpenter-aws 4.3, 4.9).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How old a thing is at least before it may be a leftover.
+const GRACE: Duration = Duration::from_secs(3600);
+
+/// Something that was made for a node class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeThing {
+    /// Its name, unique among all.
+    pub name: String,
+    /// The class's name.
+    pub class: String,
+    /// The class's uid, where it is known.
+    pub class_uid: Option<String>,
+    /// How long ago it was made; none when nobody says.
+    pub age: Option<Duration>,
+    /// Whether a claim or a class uses it.
+    pub used: bool,
+}
+
+impl MadeThing {
+    fn is_leftover(&self, classes: &BTreeMap<String, String>) -> bool {
+        let owner = classes.get(&self.class);
+        let owned = owner.is_some_and(|uid| self.class_uid.as_ref().is_none_or(|own| own == uid));
+        !owned && !self.used && self.age.is_some_and(|age| age >= GRACE)
+    }
+}
+
+/// Remembers what the last pass took for a leftover.
+#[derive(Clone, Debug, Default)]
+pub struct Leftovers(BTreeSet<String>);
+
+impl Leftovers {
+    /// What is to be removed: what was left over at the last pass and is at this one, too. `classes` are uids by name;
+    /// where there is none at all nothing is removed, as an empty answer proves nothing.
+    pub fn pass(&mut self, things: &[MadeThing], classes: &BTreeMap<String, String>) -> Vec<String> {
+        if classes.is_empty() {
+            self.0.clear();
+            return Vec::new();
+        }
+        let left = things.iter().filter(|thing| thing.is_leftover(classes)).map(|thing| thing.name.clone());
+        let left: BTreeSet<String> = left.collect();
+        let due = left.intersection(&self.0).cloned().collect();
+        self.0 = left;
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thing(class: &str, uid: Option<&str>) -> MadeThing {
+        let (class, class_uid) = (class.to_owned(), uid.map(str::to_owned));
+        MadeThing { name: format!("of-{class}"), class, class_uid, age: Some(GRACE), used: false }
+    }
+
+    fn removed(things: &[MadeThing]) -> Vec<String> {
+        let classes = BTreeMap::from([("default".to_owned(), "1".to_owned())]);
+        let mut leftovers = Leftovers::default();
+        assert!(leftovers.pass(things, &classes).is_empty(), "on one sighting");
+        leftovers.pass(things, &classes)
+    }
+
+    #[test]
+    fn what_was_made_for_a_class_that_is_gone_goes_at_the_second_pass() {
+        assert_eq!(removed(&[thing("default", None), thing("gone", None)]), ["of-gone"]);
+        assert_eq!(removed(&[thing("default", Some("0")), thing("default", Some("1"))]), ["of-default"]);
+    }
+
+    #[test]
+    fn what_is_used_or_young_stays() {
+        let used = MadeThing { used: true, ..thing("gone", None) };
+        let young = MadeThing { age: Some(GRACE / 2), ..thing("gone", None) };
+        let ageless = MadeThing { age: None, ..thing("gone", None) };
+        assert!(removed(&[used, young, ageless]).is_empty());
+    }
+
+    #[test]
+    fn without_any_class_nothing_is_removed() {
+        let mut leftovers = Leftovers::default();
+        for _ in 0..3 {
+            assert!(leftovers.pass(&[thing("gone", None)], &BTreeMap::new()).is_empty());
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What one pass has found: everything, or it is no pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Who made an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owner {
+    /// This cluster: its UID is a tag.
+    Ours,
+    /// Another cluster, whatever the name that it goes by.
+    Foreign,
+    /// No UID is on it.
+    Unmarked,
+}
+
+/// An instance under this cluster's name that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenInstance {
+    /// Its id.
+    pub id: String,
+    /// Who made it.
+    pub owner: Owner,
+    /// How long ago it was launched; none when the cloud does not say.
+    pub age: Option<Duration>,
+    /// The token of its launch.
+    pub token: Option<String>,
+}
+
+/// A claim as the API server has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenClaim {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its instance's id, once it has one.
+    pub instance: Option<String>,
+    /// The token of its latest launch.
+    pub token: Option<String>,
+    /// Whether it is being deleted.
+    pub leaving: bool,
+}
+
+/// A Node as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenNode {
+    /// Its instance's id.
+    pub instance: String,
+    /// Whether its kubelet says Ready.
+    pub ready: bool,
+    /// Whether it was registered for a claim.
+    pub registered: bool,
+    /// Whether it is being deleted.
+    pub leaving: bool,
+}
+
+/// One pass: the cloud was listed first, the claims after it, both to their end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// When it began, on the monotonic clock.
+    pub at: Duration,
+    /// All instances under this cluster's name that are not ending.
+    pub instances: Vec<SeenInstance>,
+    /// All claims.
+    pub claims: Vec<SeenClaim>,
+    /// All Nodes.
+    pub nodes: Vec<SeenNode>,
+    /// Ids of instances of which the cloud says that they are ending or have ended.
+    pub ended: BTreeSet<String>,
+    /// Whether an operator allows everything to be collected now.
+    pub released: bool,
+}
+
+impl Survey {
+    /// The cluster's size: its instances, or its claims if they are more.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let ours = self.instances.iter().filter(|one| one.owner == Owner::Ours).count();
+        ours.max(self.claims.len())
+    }
+
+    /// How old an instance is; one that does not say has just been launched.
+    #[must_use]
+    pub fn age(&self, id: &str) -> Option<Duration> {
+        self.instances.iter().find(|one| one.id == id)?.age
+    }
+
+    /// Instances that no claim has, or is about to have.
+    pub(super) fn without_claim(&self) -> impl Iterator<Item = &SeenInstance> {
+        let had: BTreeSet<&str> = self.claims.iter().filter_map(|one| one.instance.as_deref()).collect();
+        let launching = self.claims.iter().filter(|one| one.instance.is_none());
+        let awaited: BTreeSet<&str> = launching.filter_map(|one| one.token.as_deref()).collect();
+        self.instances.iter().filter(move |one| {
+            !had.contains(one.id.as_str()) && !one.token.as_deref().is_some_and(|token| awaited.contains(token))
+        })
+    }
+
+    /// Those of them that this cluster made.
+    pub(super) fn orphans(&self) -> Vec<&SeenInstance> {
+        self.without_claim().filter(|one| one.owner == Owner::Ours).collect()
+    }
+
+    /// Claims whose instance is not there and whose Node is gone or not Ready; those that are leaving are somebody
+    /// else's.
+    fn claims_without_instance(&self) -> impl Iterator<Item = (&SeenClaim, &str)> {
+        let alive: BTreeSet<&str> = self.instances.iter().map(|one| one.id.as_str()).collect();
+        let ready: BTreeMap<&str, bool> = self.nodes.iter().map(|one| (one.instance.as_str(), one.ready)).collect();
+        let staying = self.claims.iter().filter(|one| !one.leaving);
+        let launched = staying.filter_map(|one| Some((one, one.instance.as_deref()?)));
+        launched.filter(move |(_, id)| !alive.contains(id) && !ready.get(id).copied().unwrap_or(false))
+    }
+
+    /// Ids of instances of which the cloud has still to be asked whether they have ended.
+    pub fn missing(&self) -> impl Iterator<Item = &str> {
+        self.claims_without_instance().map(|(_, id)| id)
+    }
+
+    /// Those of which the cloud says that the instance has ended, by name and uid: a fact, which needs no brake.
+    pub(super) fn ended_claims(&self) -> Vec<(String, String)> {
+        let ended = self.claims_without_instance().filter(|(_, id)| self.ended.contains(*id));
+        ended.map(|(one, _)| (one.name.clone(), one.uid.clone())).collect()
+    }
+
+    /// Those whose instance is just not there.
+    pub(super) fn bereft_claims(&self) -> impl Iterator<Item = &SeenClaim> {
+        self.claims_without_instance().filter(|(_, id)| !self.ended.contains(*id)).map(|(one, _)| one)
+    }
+}

@@ -1,0 +1,77 @@
+//! Whether a listing is believed: an empty answer after a full one is suspect, not a fact.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Notice, SeenInstance, Survey};
+
+/// What was believed before.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Suspicion {
+    /// Whether the cloud has ever listed an instance of ours since it last had none to list.
+    had_instances: bool,
+    /// Claims of the last listing that was believed, by uid: whether they were on their way out.
+    had_claims: BTreeMap<String, bool>,
+    /// Orphans of suspect listings.
+    held: BTreeSet<String>,
+}
+
+impl Suspicion {
+    /// A claim has been seen on its way out.
+    pub fn leaves(&mut self, uid: &str) {
+        if let Some(leaving) = self.had_claims.get_mut(uid) {
+            *leaving = true;
+        }
+    }
+
+    /// Whether an orphan is held for having been seen in a suspect listing.
+    pub fn holds(&self, id: &str) -> bool {
+        self.held.contains(id)
+    }
+
+    /// Why the listing is not believed; nothing when it is, and then it is what later ones are compared with.
+    pub fn doubts(&mut self, survey: &Survey, orphans: &[&SeenInstance]) -> Vec<Notice> {
+        if survey.released {
+            self.held.clear();
+        } else {
+            let doubts: Vec<Notice> =
+                self.of_cloud(survey).into_iter().chain(self.of_claims(survey, orphans)).collect();
+            if !doubts.is_empty() {
+                self.held.extend(orphans.iter().map(|one| one.id.clone()));
+                return doubts;
+            }
+        }
+        self.held.retain(|id| orphans.iter().any(|one| one.id == *id));
+        self.had_instances = !survey.instances.is_empty();
+        self.had_claims = survey.claims.iter().map(|one| (one.uid.clone(), one.leaving)).collect();
+        Vec::new()
+    }
+
+    /// The cloud lists nothing though claims have instances of which it does not say that they have ended, and though
+    /// it listed some before or a kubelet of theirs is at work.
+    fn of_cloud(&self, survey: &Survey) -> Option<Notice> {
+        if !survey.instances.is_empty() {
+            return None;
+        }
+        let staying = survey.claims.iter().filter(|one| !one.leaving);
+        let missing: BTreeSet<&str> = staying.filter_map(|one| one.instance.as_deref()).collect();
+        let missing: BTreeSet<&str> = missing.into_iter().filter(|id| !survey.ended.contains(*id)).collect();
+        let at_work = survey.nodes.iter().any(|node| node.ready && missing.contains(node.instance.as_str()));
+        let suspect = !missing.is_empty() && (self.had_instances || at_work);
+        suspect.then_some(Notice::CloudSuspect { claims: missing.len() })
+    }
+
+    /// The API server lists no claim though some were there that were not on their way out; or more registered Nodes
+    /// are without a claim than with one, which a new leader can tell too.
+    fn of_claims(&self, survey: &Survey, orphans: &[&SeenInstance]) -> Option<Notice> {
+        if orphans.is_empty() {
+            return None;
+        }
+        let vanished = survey.claims.is_empty() && self.had_claims.values().any(|leaving| !leaving);
+        let orphaned: BTreeSet<&str> = orphans.iter().map(|one| one.id.as_str()).collect();
+        let claimed: BTreeSet<&str> = survey.claims.iter().filter_map(|one| one.instance.as_deref()).collect();
+        let registered = || survey.nodes.iter().filter(|node| node.registered && !node.leaving);
+        let without = registered().filter(|node| orphaned.contains(node.instance.as_str())).count();
+        let with = registered().filter(|node| claimed.contains(node.instance.as_str())).count();
+        (vanished || without > with).then_some(Notice::ClaimsSuspect { instances: orphans.len() })
+    }
+}

@@ -1,0 +1,296 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::bound::WINDOW;
+use super::*;
+
+fn at(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn instance(id: &str) -> SeenInstance {
+    SeenInstance { id: id.into(), owner: Owner::Ours, age: Some(at(3600)), token: None }
+}
+
+fn claim(name: &str, id: &str) -> SeenClaim {
+    let instance = (!id.is_empty()).then(|| id.to_owned());
+    SeenClaim { name: name.into(), uid: format!("uid-{name}"), instance, token: None, leaving: false }
+}
+
+fn node(id: &str, ready: bool) -> SeenNode {
+    SeenNode { instance: id.into(), ready, registered: true, leaving: false }
+}
+
+/// A cluster of so many instances, each with its claim and its Node.
+fn cluster(count: usize) -> Survey {
+    let ids: Vec<String> = (0..count).map(|n| format!("i-{n:03}")).collect();
+    Survey {
+        instances: ids.iter().map(|id| instance(id)).collect(),
+        claims: ids.iter().map(|id| claim(&format!("c{id}"), id)).collect(),
+        nodes: ids.iter().map(|id| node(id, true)).collect(),
+        ..Survey::default()
+    }
+}
+
+fn with_orphans(count: usize, orphans: usize) -> Survey {
+    let mut survey = cluster(count);
+    survey.instances.extend((0..orphans).map(|n| instance(&format!("i-orphan{n}"))));
+    survey
+}
+
+fn later(survey: &Survey, seconds: u64) -> Survey {
+    Survey { at: at(seconds), ..survey.clone() }
+}
+
+#[test]
+fn gc_1_an_orphan_goes_at_the_second_sighting_two_minutes_after_the_first() {
+    let (mut collector, survey) = (Collector::new(), with_orphans(3, 1));
+    assert_eq!(collector.pass(&later(&survey, 0)), Verdict::default());
+    assert_eq!(collector.pass(&later(&survey, 119)), Verdict::default());
+    assert_eq!(collector.pass(&later(&survey, 120)).terminate, ["i-orphan0"]);
+}
+
+#[test]
+fn gc_1_an_orphan_that_was_owned_in_between_starts_anew() {
+    let (mut collector, survey) = (Collector::new(), with_orphans(3, 1));
+    collector.pass(&later(&survey, 0));
+    let mut owned = later(&survey, 100);
+    owned.claims.push(claim("late", "i-orphan0"));
+    collector.pass(&owned);
+    assert_eq!(collector.pass(&later(&survey, 200)).terminate, Vec::<String>::new());
+    assert_eq!(collector.pass(&later(&survey, 320)).terminate, ["i-orphan0"]);
+}
+
+#[test]
+fn gc_1_an_instance_younger_than_its_grace_stays() {
+    let (mut collector, mut survey) = (Collector::new(), with_orphans(3, 1));
+    for (time, age) in [(0, Some(0)), (120, None), (130, Some(119))] {
+        survey.instances[3].age = age.map(at);
+        assert_eq!(collector.pass(&later(&survey, time)).terminate, Vec::<String>::new(), "{age:?}");
+    }
+    survey.instances[3].age = Some(GRACE);
+    assert_eq!(collector.pass(&later(&survey, 140)).terminate, ["i-orphan0"]);
+}
+
+#[test]
+fn an_instance_whose_token_a_claim_waits_for_is_none() {
+    let (mut collector, mut survey) = (Collector::new(), with_orphans(3, 1));
+    survey.instances[3].token = Some("dt-1".into());
+    survey.claims.push(SeenClaim { token: Some("dt-1".into()), ..claim("launching", "") });
+    for time in [0, 120, 240] {
+        assert_eq!(collector.pass(&later(&survey, time)), Verdict::default());
+    }
+    // Its claim has got another instance: this one is waited for no longer.
+    survey.claims[3].instance = Some("i-000".into());
+    collector.pass(&later(&survey, 360));
+    assert_eq!(collector.pass(&later(&survey, 480)).terminate, ["i-orphan0"]);
+}
+
+#[test]
+fn gc_2_more_than_the_bound_at_once_is_not_collected_until_it_is_released() {
+    let (mut collector, survey) = (Collector::new(), with_orphans(10, 6));
+    collector.pass(&later(&survey, 0));
+    for time in [120, 240, 10_000] {
+        let verdict = collector.pass(&later(&survey, time));
+        assert_eq!((verdict.terminate.len(), verdict.notices), (0, vec![Notice::Braked { due: 6, bound: 5 }]));
+    }
+    let fewer = with_orphans(10, 2);
+    assert!(collector.pass(&later(&fewer, 10_120)).terminate.is_empty(), "it does not release itself");
+    let released = Survey { released: true, ..later(&survey, 10_240) };
+    collector.pass(&released);
+    let verdict = collector.pass(&Survey { at: at(10_360), ..released });
+    assert_eq!((verdict.terminate.len(), verdict.notices), (6, vec![Notice::Released]));
+}
+
+#[test]
+fn gc_2_the_brake_ends_with_what_it_was_for() {
+    let mut collector = Collector::new();
+    collector.pass(&with_orphans(10, 6));
+    collector.pass(&later(&with_orphans(10, 6), 120));
+    assert!(collector.braked());
+    collector.pass(&later(&cluster(10), 240));
+    assert!(!collector.braked());
+}
+
+#[test]
+fn gc_2_what_comes_one_after_the_other_waits_for_its_time() {
+    let mut collector = Collector::new();
+    collector.pass(&with_orphans(10, 4));
+    assert_eq!(collector.pass(&later(&with_orphans(10, 4), 120)).terminate.len(), 4);
+    let mut more = with_orphans(10, 8);
+    more.instances.drain(10..14);
+    collector.pass(&later(&more, 240));
+    assert_eq!(collector.pass(&later(&more, 360)).terminate, ["i-orphan4"], "the fifth of ten minutes");
+    more.instances.remove(10);
+    assert!(collector.pass(&later(&more, 480)).terminate.is_empty());
+    assert_eq!(collector.pass(&later(&more, 720)).terminate.len(), 3, "the first four are ten minutes ago");
+}
+
+#[test]
+fn the_bound_is_five_or_five_percent() {
+    assert_eq!([0, 6, 100, 119, 120, 5000].map(bound), [5, 5, 5, 5, 6, 250]);
+}
+
+#[test]
+fn gc_3_what_others_made_is_said_and_never_collected_not_even_released() {
+    let (mut collector, mut survey) = (Collector::new(), cluster(1));
+    survey.instances.push(SeenInstance { owner: Owner::Foreign, ..instance("i-theirs") });
+    survey.instances.push(SeenInstance { owner: Owner::Unmarked, ..instance("i-whose") });
+    survey.released = true;
+    for time in [0, 120, 240] {
+        let verdict = collector.pass(&later(&survey, time));
+        assert_eq!(verdict.terminate, Vec::<String>::new());
+        let said = [Notice::Foreign { instances: 1 }, Notice::Unmarked { instances: 1 }, Notice::Released];
+        assert_eq!(verdict.notices, said);
+    }
+}
+
+#[test]
+fn gc_4_no_claim_at_all_after_some_is_suspect_and_its_orphans_are_held() {
+    let (mut collector, full) = (Collector::new(), cluster(3));
+    collector.pass(&full);
+    let lost = Survey { claims: Vec::new(), nodes: Vec::new(), ..full.clone() };
+    for time in [120, 240, 360] {
+        let verdict = collector.pass(&later(&lost, time));
+        let said = vec![Notice::ClaimsSuspect { instances: 3 }];
+        assert_eq!((verdict.terminate.len(), verdict.notices), (0, said));
+    }
+    // A claim is made for other pods: the listing is no longer empty, yet what it says of the rest is not believed.
+    let mut partly = lost.clone();
+    partly.instances.push(instance("i-new"));
+    partly.claims.push(claim("new", "i-new"));
+    for time in [480, 600, 720] {
+        let verdict = collector.pass(&later(&partly, time));
+        assert_eq!((verdict.terminate.len(), verdict.notices), (0, vec![Notice::Held { instances: 3 }]));
+    }
+    partly.released = true;
+    collector.pass(&later(&partly, 840));
+    assert_eq!(collector.pass(&later(&partly, 960)).terminate.len(), 3);
+}
+
+#[test]
+fn gc_4_a_new_leader_tells_lost_claims_by_the_nodes() {
+    let mut lost = cluster(5);
+    lost.claims.truncate(2);
+    let mut collector = Collector::new();
+    for time in [0, 120, 240] {
+        assert_eq!(collector.pass(&later(&lost, time)).notices, [Notice::ClaimsSuspect { instances: 3 }]);
+    }
+    let mut one = cluster(5);
+    one.claims.truncate(4);
+    let mut collector = Collector::new();
+    collector.pass(&one);
+    assert_eq!(collector.pass(&later(&one, 120)).terminate, ["i-004"], "one of five is an orphan like any other");
+}
+
+#[test]
+fn the_last_claim_may_go_the_usual_way() {
+    let (mut collector, mut survey) = (Collector::new(), with_orphans(1, 1));
+    collector.pass(&survey);
+    collector.leaves("uid-ci-000");
+    survey.claims.clear();
+    survey.nodes.clear();
+    survey.instances.remove(0);
+    assert_eq!(collector.pass(&later(&survey, 120)).terminate, ["i-orphan0"]);
+}
+
+#[test]
+fn gc_4_a_cloud_without_instances_is_not_believed_whatever_the_nodes_say() {
+    let (mut collector, full) = (Collector::new(), cluster(3));
+    collector.pass(&full);
+    let mut empty = Survey { instances: Vec::new(), ..full.clone() };
+    empty.nodes = full.nodes.iter().map(|one| node(&one.instance, false)).collect();
+    for time in [120, 240, 360] {
+        let verdict = collector.pass(&later(&empty, time));
+        assert_eq!((verdict.remove.len(), verdict.notices), (0, vec![Notice::CloudSuspect { claims: 3 }]));
+    }
+    // What it says of each by its id is a fact.
+    empty.ended = full.instances.iter().map(|one| one.id.clone()).collect();
+    assert_eq!(collector.pass(&later(&empty, 480)).remove.len(), 3);
+}
+
+#[test]
+fn a_claim_goes_with_its_instance_unless_its_node_is_ready_or_it_goes_already() {
+    let (mut collector, mut survey) = (Collector::new(), cluster(6));
+    survey.instances.truncate(3);
+    survey.nodes[3].ready = false;
+    survey.nodes.remove(4);
+    survey.claims[5].leaving = true;
+    assert_eq!(collector.pass(&survey).remove, []);
+    let removed = collector.pass(&later(&survey, 120)).remove;
+    let names: Vec<_> = removed.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["ci-003", "ci-004"]);
+    let mut ready = cluster(6);
+    ready.instances.truncate(3);
+    ready.ended.extend(["i-004".into()]);
+    assert!(collector.pass(&later(&ready, 240)).remove.is_empty(), "their kubelets are at work");
+}
+
+/// One pass of a random life: which of twelve instances, claims and Nodes the two sides list, and when.
+fn passes() -> impl Strategy<Value = Vec<(u64, u16, u16, u16, bool, bool)>> {
+    let pass =
+        (1..400_u64, any::<u16>(), any::<u16>(), any::<u16>(), prop::bool::weighted(0.1), prop::bool::weighted(0.1));
+    prop::collection::vec(pass, 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// GC-1 to GC-4 over random lives, judged from the passes alone.
+    #[test]
+    fn whatever_is_listed_the_brakes_hold(passes in passes()) {
+        let mut collector = Collector::new();
+        let mut now = 0;
+        let mut launched: BTreeMap<String, u64> = BTreeMap::new();
+        let mut orphan_since: BTreeMap<String, u64> = BTreeMap::new();
+        let mut collected: BTreeMap<String, u64> = BTreeMap::new();
+        for (pause, instances, claims, nodes, none, released) in passes {
+            now += pause;
+            let bit = |bits: u16, n: usize| bits >> n & 1 == 1;
+            let mut survey = Survey { at: at(now), released, ..Survey::default() };
+            for n in 0..12 {
+                let id = format!("i-{n}");
+                if bit(instances, n) && !none {
+                    let since = *launched.entry(id.clone()).or_insert(now);
+                    let owner = [Owner::Ours, Owner::Ours, Owner::Ours, Owner::Foreign][n % 4];
+                    survey.instances.push(SeenInstance { owner, age: Some(at(now - since)), ..instance(&id) });
+                }
+                if bit(claims, n) {
+                    survey.claims.push(claim(&format!("c{n}"), &id));
+                }
+                if bit(nodes, n) {
+                    survey.nodes.push(node(&id, bit(nodes, (n + 1) % 12)));
+                }
+            }
+            let verdict = collector.pass(&survey);
+            let orphans: BTreeSet<String> = survey.orphans().iter().map(|one| one.id.clone()).collect();
+            orphan_since.retain(|id, _| orphans.contains(id));
+            for id in &orphans {
+                orphan_since.entry(id.clone()).or_insert(now);
+            }
+            for id in &verdict.terminate {
+                prop_assert!(now - orphan_since[id] >= APART.as_secs(), "{id} after one sighting");
+                prop_assert!(now - launched[id] >= GRACE.as_secs(), "{id} is young");
+                let foreign = survey.instances.iter().any(|one| one.id == *id && one.owner != Owner::Ours);
+                prop_assert!(!foreign, "{id} is not ours");
+            }
+            let doubted = verdict.notices.iter().any(|one| {
+                matches!(one, Notice::Braked { .. } | Notice::CloudSuspect { .. } | Notice::ClaimsSuspect { .. })
+            });
+            prop_assert!(!doubted || verdict.terminate.is_empty(), "{verdict:?}");
+            let all = verdict.terminate.iter().cloned().chain(verdict.remove.iter().map(|(name, _)| name.clone()));
+            for subject in all {
+                if released {
+                    collected.remove(&subject);
+                } else {
+                    collected.entry(subject).or_insert(now);
+                }
+            }
+            collected.retain(|_, when| now - *when < WINDOW.as_secs());
+            prop_assert!(collected.len() <= bound(12), "{} in ten minutes", collected.len());
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! How much may be launched (design, "Safety" 5): ceilings an hour that an operator sets, and patience with a pool and
+//! class whose nodes do not register: one trial node at a time until one does.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+/// The time that a ceiling on launches is about.
+const HOUR: Duration = Duration::from_secs(3600);
+/// Pause after the first node that did not register; doubled with each trial that does not.
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
+/// Longest pause between two trials.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
+
+/// What an operator allows; nothing set is no ceiling.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ceilings {
+    /// Launches in any hour.
+    pub launches: Option<u32>,
+    /// $/h of all instances together.
+    pub cost: Option<f64>,
+}
+
+/// A pool and its class.
+pub type Origin = (String, String);
+
+/// A launch that is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask {
+    /// The claim's name.
+    pub claim: String,
+    /// Its pool and class.
+    pub origin: Origin,
+    /// $/h of all that there is and is on the way, and of this one at its cheapest; 0 where no ceiling asks for it.
+    pub cost: f64,
+}
+
+/// Why a launch has to wait.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wait {
+    /// So many have been launched within the hour.
+    Launches {
+        /// The ceiling.
+        ceiling: u32,
+    },
+    /// It would cost too much.
+    Cost {
+        /// The ceiling, $/h.
+        ceiling: f64,
+        /// What all would cost with it.
+        cost: f64,
+    },
+    /// Nodes of its pool and class do not register.
+    Unregistered {
+        /// How many in a row.
+        failures: u32,
+    },
+}
+
+impl Wait {
+    /// Its name, for counting and in the log.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Launches { .. } => "max_launches_per_hour",
+            Self::Cost { .. } => "max_cost_per_hour",
+            Self::Unregistered { .. } => "nodes_do_not_register",
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Launches { ceiling } => write!(f, "{ceiling} launches within an hour are allowed, and were made"),
+            Self::Cost { ceiling, cost } => write!(f, "${ceiling:.2}/h are allowed, it would be ${cost:.2}/h"),
+            Self::Unregistered { failures } => {
+                write!(f, "{failures} node(s) in a row did not register, one at a time is tried")
+            }
+        }
+    }
+}
+
+/// A pool and class whose nodes do not register.
+#[derive(Clone, Debug, PartialEq)]
+struct Failing {
+    failures: u32,
+    /// When the next trial may begin.
+    next: Duration,
+    /// The claim on trial.
+    trial: Option<String>,
+}
+
+/// What was launched of late and what came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    ceilings: Ceilings,
+    launched: VecDeque<Duration>,
+    counted: BTreeSet<String>,
+    failing: BTreeMap<Origin, Failing>,
+}
+
+impl Limits {
+    /// Nothing launched yet.
+    #[must_use]
+    pub fn new(ceilings: Ceilings) -> Self {
+        Self { ceilings, ..Self::default() }
+    }
+
+    /// Whether prices have to be known to ask.
+    #[must_use]
+    pub fn asks_for_cost(&self) -> bool {
+        self.ceilings.cost.is_some()
+    }
+
+    /// A claim that was made `age` ago by whomever counts as a launch of that time, once.
+    pub fn made(&mut self, claim: &str, now: Duration, age: Duration) {
+        if age < HOUR && self.counted.insert(claim.to_owned()) {
+            self.launched.push_back(now.saturating_sub(age));
+        }
+    }
+
+    /// Asks for a launch; when it is allowed it counts.
+    ///
+    /// # Errors
+    /// Why it has to wait.
+    pub fn ask(&mut self, ask: &Ask, now: Duration) -> Result<(), Wait> {
+        self.launched.retain(|when| now.saturating_sub(*when) < HOUR);
+        if let Some(ceiling) = self.ceilings.launches
+            && self.launched.len() >= usize::try_from(ceiling).unwrap_or(usize::MAX)
+        {
+            return Err(Wait::Launches { ceiling });
+        }
+        if let Some(ceiling) = self.ceilings.cost
+            && ask.cost > ceiling
+        {
+            return Err(Wait::Cost { ceiling, cost: ask.cost });
+        }
+        if let Some(failing) = self.failing.get_mut(&ask.origin) {
+            if failing.trial.is_some() || now < failing.next {
+                return Err(Wait::Unregistered { failures: failing.failures });
+            }
+            failing.trial = Some(ask.claim.clone());
+        }
+        self.counted.insert(ask.claim.clone());
+        self.launched.push_back(now);
+        Ok(())
+    }
+
+    /// A node has registered: its pool and class are trusted again. Answers whether they were not.
+    pub fn registered(&mut self, origin: &Origin) -> bool {
+        self.failing.remove(origin).is_some()
+    }
+
+    /// A node has not registered in its time. Nodes that were launched before the first failure say nothing new.
+    pub fn not_registered(&mut self, claim: &str, origin: &Origin, now: Duration) {
+        let failing = self.failing.entry(origin.clone()).or_insert_with(|| Failing {
+            failures: 0,
+            next: now,
+            trial: Some(claim.to_owned()),
+        });
+        if failing.trial.as_deref() != Some(claim) {
+            return;
+        }
+        let pause = FIRST_PAUSE.saturating_mul(1 << failing.failures.min(16)).min(LONGEST_PAUSE);
+        failing.failures += 1;
+        failing.next = now + pause;
+        failing.trial = None;
+    }
+
+    /// A claim is gone, whatever became of it: if it was a trial another may follow.
+    pub fn gone(&mut self, claim: &str) {
+        self.counted.remove(claim);
+        for failing in self.failing.values_mut().filter(|one| one.trial.as_deref() == Some(claim)) {
+            failing.trial = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn ask(claim: &str) -> Ask {
+        Ask { claim: claim.into(), origin: ("pool".into(), "class".into()), cost: 0.0 }
+    }
+
+    #[test]
+    fn without_ceilings_everything_is_allowed() {
+        let mut limits = Limits::new(Ceilings::default());
+        assert!((0..1000).all(|n| limits.ask(&ask(&n.to_string()), at(0)).is_ok()));
+    }
+
+    #[test]
+    fn no_more_than_the_ceiling_is_launched_in_any_hour() {
+        let mut limits = Limits::new(Ceilings { launches: Some(3), cost: None });
+        let mut times: Vec<u64> = Vec::new();
+        for second in (0..20_000).step_by(100) {
+            if limits.ask(&ask(&second.to_string()), at(second)).is_ok() {
+                times.push(second);
+            }
+        }
+        assert_eq!(times.len(), 3 * 6, "{times:?}");
+        assert!(times.iter().all(|from| times.iter().filter(|t| (*from..from + 3600).contains(t)).count() <= 3));
+    }
+
+    #[test]
+    fn what_an_earlier_leader_launched_counts_once() {
+        let mut limits = Limits::new(Ceilings { launches: Some(2), cost: None });
+        limits.made("a", at(4000), at(100));
+        limits.made("a", at(4000), at(100));
+        limits.made("old", at(4000), at(3600));
+        assert!(limits.ask(&ask("b"), at(4000)).is_ok());
+        assert_eq!(limits.ask(&ask("c"), at(4000)), Err(Wait::Launches { ceiling: 2 }));
+    }
+
+    #[test]
+    fn what_would_cost_too_much_waits() {
+        let mut limits = Limits::new(Ceilings { launches: None, cost: Some(1.0) });
+        assert!(limits.ask(&Ask { cost: 1.0, ..ask("a") }, at(0)).is_ok());
+        let wait = limits.ask(&Ask { cost: 1.01, ..ask("b") }, at(0)).unwrap_err();
+        assert_eq!(wait.to_string(), "$1.00/h are allowed, it would be $1.01/h");
+    }
+
+    #[test]
+    fn nodes_that_do_not_register_are_tried_one_at_a_time_with_growing_pauses() {
+        let (mut limits, origin) = (Limits::new(Ceilings::default()), ask("x").origin);
+        for claim in ["a", "b", "c"] {
+            limits.ask(&ask(claim), at(0)).unwrap();
+        }
+        for claim in ["a", "b", "c"] {
+            limits.not_registered(claim, &origin, at(900));
+        }
+        let waiting = Err(Wait::Unregistered { failures: 1 });
+        assert_eq!(limits.ask(&ask("d"), at(959)), waiting, "b and c were launched before anybody knew");
+        assert!(limits.ask(&ask("d"), at(960)).is_ok());
+        assert_eq!(limits.ask(&ask("e"), at(961)), waiting, "one at a time");
+        limits.not_registered("d", &origin, at(2000));
+        assert!(limits.ask(&ask("e"), at(2119)).is_err());
+        assert!(limits.ask(&ask("e"), at(2120)).is_ok());
+        assert!(limits.ask(&Ask { origin: ("other".into(), "class".into()), ..ask("f") }, at(2120)).is_ok());
+        assert!(limits.registered(&origin));
+        assert!((0..5).all(|n| limits.ask(&ask(&n.to_string()), at(2121)).is_ok()));
+    }
+
+    #[test]
+    fn a_trial_that_goes_for_another_reason_makes_room_for_the_next() {
+        let (mut limits, origin) = (Limits::new(Ceilings::default()), ask("x").origin);
+        limits.not_registered("a", &origin, at(0));
+        limits.ask(&ask("b"), at(60)).unwrap();
+        limits.gone("b");
+        assert!(limits.ask(&ask("c"), at(61)).is_ok());
+    }
+}

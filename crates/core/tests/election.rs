@@ -1,0 +1,218 @@
+//! The election over random histories: two to five candidates, each with a clock of its own, pauses, requests that are
+//! slow, lost, or done without an answer, and a Lease that somebody deletes. LE-1 to LE-3 hold in every one, and once
+//! all is calm somebody leads.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use dovetail_core::lease::{Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite};
+use proptest::prelude::*;
+
+/// One tick of the history.
+const TICK: u64 = 100;
+/// How long it goes on, in ticks; nothing goes wrong in the last part.
+const LENGTH: u64 = 3000;
+const CALM: u64 = 900;
+/// How long a candidate waits for an answer.
+const PATIENCE: u64 = 40;
+
+/// The API server's one Lease.
+#[derive(Default)]
+struct Server {
+    lease: Option<LeaseView>,
+    version: u64,
+    terms: Vec<u64>,
+}
+
+#[derive(Clone, Debug)]
+enum Call {
+    Read,
+    Write { write: LeaseWrite, asked: Duration },
+}
+
+/// A request under way: done at one tick, answered at another.
+#[derive(Clone, Debug)]
+struct Request {
+    call: Call,
+    arrives: u64,
+    answered: u64,
+    lost: bool,
+    given_up: u64,
+    answer: Option<LeaseInput>,
+}
+
+struct Candidate {
+    name: String,
+    election: Election,
+    /// Its clock: where it began, and how fast it goes in thousandths.
+    origin: u64,
+    speed: u64,
+    paused_until: u64,
+    next_look: u64,
+    /// Requests that may still arrive, the last one being waited for.
+    requests: Vec<Request>,
+    waiting: bool,
+}
+
+impl Server {
+    fn act(&mut self, call: &Call, by: &str) -> LeaseInput {
+        let Call::Write { write, asked } = call else { return LeaseInput::Read(self.lease.clone()) };
+        let there = self.lease.as_ref().map(|lease| lease.resource_version.clone());
+        if there != write.resource_version {
+            return LeaseInput::Failed;
+        }
+        self.version += 1;
+        if write.acquires {
+            self.terms.push(write.term);
+        }
+        let lease = LeaseView {
+            holder: by.into(),
+            term: write.term,
+            duration: LeaseSettings::default().duration,
+            resource_version: self.version.to_string(),
+        };
+        self.lease = Some(lease.clone());
+        LeaseInput::Wrote { lease, asked: *asked }
+    }
+}
+
+impl Candidate {
+    fn now(&self, tick: u64) -> Duration {
+        Duration::from_millis(self.origin + tick * TICK * self.speed / 1000)
+    }
+
+    /// Whether it may act: it runs, and its own clock is before its deadline.
+    fn acts(&self, tick: u64) -> bool {
+        let before = self.election.leads().is_some_and(|(_, until)| self.now(tick) < until);
+        before && tick >= self.paused_until
+    }
+
+    fn send(&mut self, call: Call, tick: u64, chance: &mut Chance) {
+        let (there, back) = (chance.delay(tick), chance.delay(tick));
+        let lost = chance.loses(tick);
+        let (arrives, answered) = (tick + there, tick + there + back);
+        self.requests.push(Request { call, arrives, answered, lost, given_up: tick + PATIENCE, answer: None });
+        self.waiting = true;
+    }
+
+    fn deliver(&mut self, tick: u64, chance: &mut Chance) -> Result<(), TestCaseError> {
+        let Some(last) = self.requests.last().filter(|_| self.waiting) else { return Ok(()) };
+        let input = match &last.answer {
+            Some(answer) if tick >= last.answered && !last.lost => answer.clone(),
+            _ if tick >= last.given_up => LeaseInput::Failed,
+            _ => return Ok(()),
+        };
+        self.waiting = false;
+        self.step(input, tick, chance)
+    }
+
+    fn step(&mut self, input: LeaseInput, tick: u64, chance: &mut Chance) -> Result<(), TestCaseError> {
+        let read = match &input {
+            LeaseInput::Read(lease) => Some(lease.as_ref().map(|lease| lease.resource_version.clone())),
+            _ => None,
+        };
+        match self.election.step(input, self.now(tick)) {
+            LeaseOutput::Write(write) => {
+                prop_assert_eq!(Some(write.resource_version.clone()), read, "LE-3");
+                let asked = self.now(tick);
+                self.send(Call::Write { write, asked }, tick, chance);
+            }
+            _ => self.next_look = tick + 20,
+        }
+        Ok(())
+    }
+}
+
+/// All chance of a history.
+struct Chance {
+    rng: fastrand::Rng,
+    slow: u64,
+    losses: u64,
+}
+
+impl Chance {
+    fn delay(&mut self, tick: u64) -> u64 {
+        let most = if tick + CALM < LENGTH { self.slow } else { 1 };
+        self.rng.u64(0..=most)
+    }
+
+    fn loses(&mut self, tick: u64) -> bool {
+        tick + CALM < LENGTH && self.rng.u64(0..100) < self.losses
+    }
+}
+
+fn history(seed: u64, count: usize, slow: u64, losses: u64, deletions: u64, pauses: u64) -> Result<(), TestCaseError> {
+    let mut chance = Chance { rng: fastrand::Rng::with_seed(seed), slow, losses };
+    let mut server = Server::default();
+    let mut all: Vec<Candidate> = (0..count)
+        .map(|n| Candidate {
+            name: format!("c{n}"),
+            election: Election::new(format!("c{n}"), LeaseSettings::default()),
+            origin: chance.rng.u64(0..1_000_000),
+            speed: chance.rng.u64(990..=1010),
+            paused_until: 0,
+            next_look: chance.rng.u64(0..30),
+            requests: Vec::new(),
+            waiting: false,
+        })
+        .collect();
+    let mut led = BTreeSet::new();
+    for tick in 0..LENGTH {
+        let wild = tick + CALM < LENGTH;
+        if wild && deletions > 0 && tick > 300 && chance.rng.u64(0..3000) < deletions {
+            server.lease = None;
+        }
+        for one in &mut all {
+            // Claims that somebody has led to are known to all by now.
+            if deletions > 0 && tick == 250 {
+                one.election.saw_term(1);
+            }
+            if wild && chance.rng.u64(0..10_000) < pauses {
+                one.paused_until = tick + chance.rng.u64(1..400).min(LENGTH - CALM - tick);
+            }
+            // What is on its way arrives whether or not its sender runs.
+            for request in one.requests.iter_mut().filter(|request| request.answer.is_none() && tick >= request.arrives)
+            {
+                request.answer = Some(server.act(&request.call, &one.name));
+            }
+            if tick < one.paused_until {
+                continue;
+            }
+            one.election.step(LeaseInput::Time, one.now(tick));
+            one.deliver(tick, &mut chance)?;
+            if !one.waiting && tick >= one.next_look {
+                one.send(Call::Read, tick, &mut chance);
+            }
+            if one.waiting {
+                one.requests.retain(|request| request.answer.is_none() || tick < request.given_up + 1);
+            }
+        }
+        let acting: Vec<_> =
+            all.iter().filter(|one| one.acts(tick)).map(|one| (&one.name, one.election.leads())).collect();
+        prop_assert!(acting.len() <= 1, "LE-1: at tick {tick} {acting:?} act");
+        led.extend(acting.iter().filter_map(|(_, leads)| leads.map(|(term, _)| term)));
+    }
+    prop_assert!(server.terms.windows(2).all(|pair| pair[0] < pair[1]), "LE-2: {:?}", server.terms);
+    prop_assert!(all.iter().any(|one| one.acts(LENGTH - 1)), "nobody leads once all is calm");
+    prop_assert!(!led.is_empty());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_goes_wrong_one_leads_at_a_time_and_terms_rise(
+        seed in any::<u64>(), count in 1..=5_usize, slow in 0..30_u64, losses in 0..40_u64, pauses in 0..40_u64,
+    ) {
+        history(seed, count, slow, losses, 0, pauses)?;
+    }
+
+    #[test]
+    fn a_lease_that_is_deleted_makes_no_second_leader(
+        seed in any::<u64>(), count in 2..=5_usize, slow in 0..20_u64, losses in 0..20_u64, deletions in 1..10_u64, pauses in 0..20_u64,
+    ) {
+        history(seed, count, slow, losses, deletions, pauses)?;
+    }
+}

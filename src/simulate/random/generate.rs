@@ -1,0 +1,108 @@
+//! A scenario from a seed: a quarter of an hour to half an hour in which things happen and go wrong, then as long in
+//! which nothing new does, so that what can run runs in the end and what is nobody's is gone.
+
+use std::fmt::Write as _;
+
+use fastrand::Rng;
+
+use super::workload::{self, Workload};
+
+/// A region of few instance types: every replica reads all of them when it starts.
+const REGION: &str = "ca-west-1";
+/// Calm at the end: longer than a node has to register, and than two passes of the janitor after that.
+const CALM: u32 = 30 * 60;
+
+/// A scenario and the manifests that it applies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Files {
+    /// The scenario; it applies `workload.yaml` beside it.
+    pub scenario: String,
+    /// The manifests.
+    pub workload: String,
+}
+
+/// The scenario of a seed.
+pub fn scenario(seed: u64) -> Files {
+    let mut rng = Rng::with_seed(seed ^ 0x7261_6e64_6f6d); // "random"
+    let (workload, workloads) = workload::draw(&mut rng);
+    let busy = rng.u32(10..=25) * 60;
+    let replicas = rng.u32(1..=4);
+    let mut steps: Vec<(u32, String)> = Vec::new();
+    scale(&mut steps, &workloads, busy, &mut rng);
+    mishaps(&mut steps, replicas, busy, &mut rng);
+    steps.sort();
+    let mut scenario = format!(
+        "# Drawn from seed {seed}: dovetail simulate --random --seeds {seed}
+region: {REGION}
+clusterName: demo
+seed: {seed}
+replicas: {replicas}
+apply: [workload.yaml]
+settings: {{INTERRUPTION_QUEUE: demo}}
+"
+    );
+    if rng.u32(0..3) == 0 {
+        scenario.push_str("nodes: [{instanceType: m5.xlarge, zone: ca-west-1a}]\n");
+    }
+    faults(&mut scenario, &mut rng);
+    scenario.push_str("steps:\n");
+    for (at, step) in &steps {
+        let _ = writeln!(scenario, "  - {{at: {at}s, {step}}}");
+    }
+    let _ = writeln!(scenario, "until: {}s", busy + CALM);
+    Files { scenario, workload }
+}
+
+fn scale(steps: &mut Vec<(u32, String)>, workloads: &[Workload], busy: u32, rng: &mut Rng) {
+    for _ in 0..rng.u32(2..=8) {
+        let workload = &workloads[rng.usize(0..workloads.len())];
+        let (kind, name, replicas) = (workload.kind, &workload.name, rng.u32(0..=workload.most));
+        let step = format!("scale: {{kind: {kind}, name: {name}, replicas: {replicas}}}");
+        steps.push((rng.u32(30..busy), step));
+    }
+}
+
+fn mishaps(steps: &mut Vec<(u32, String)>, replicas: u32, busy: u32, rng: &mut Rng) {
+    for _ in 0..rng.u32(1..=6) {
+        let at = rng.u32(5..busy);
+        let who = if rng.bool() { "leader".to_owned() } else { rng.u32(0..replicas).to_string() };
+        let step = match rng.u32(0..8) {
+            0 | 1 => format!("kill: {{replica: {who}, for: {}s}}", rng.u32(1..=120)),
+            2 => format!("pause: {{replica: {who}, for: {}s}}", rng.u32(1..=60)),
+            3 | 4 => {
+                let from = ["[apiServer]", "[ec2]", "[sqs]", "[apiServer, ec2, sqs]"][rng.usize(0..4)];
+                let direction = ["in", "out", "both"][rng.usize(0..3)];
+                let time = rng.u32(2..=60);
+                format!("partition: {{replica: {who}, from: {from}, direction: {direction}, for: {time}s}}")
+            }
+            5 => format!("interrupt: {{spot: {}%}}", [10, 25, 50, 100][rng.usize(0..4)]),
+            6 => {
+                let zone = ["a", "b", "c"][rng.usize(0..3)];
+                format!("zoneDown: {{zone: {REGION}{zone}, for: {}s}}", rng.u32(20..=240))
+            }
+            _ => format!("emptyLists: {{for: {}s}}", rng.u32(20..=300)),
+        };
+        steps.push((at, step));
+    }
+    if rng.u32(0..5) == 0 {
+        steps.push((rng.u32(5..busy), format!("foreignInstances: {}", rng.u32(1..=8))));
+    }
+}
+
+fn faults(text: &mut String, rng: &mut Rng) {
+    let mut rate = |most: f64| if rng.bool() { 0.0 } else { (rng.f64() * most * 1000.0).round() / 1000.0 };
+    let (api, ec2, throttle, twice) = (rate(0.1), rate(0.2), rate(0.2), rate(0.3));
+    let latency = [0, 5, 20, 100][rng.usize(0..4)];
+    // Never everything: c, m and r on demand in the other zones are left.
+    let sold_out =
+        ["", "'m5.*/*/spot'", "'*/ca-west-1a/*'", "'*/*/spot'", "'c*/ca-west-1b/on-demand', '*/ca-west-1c/spot'"];
+    let sold_out = sold_out[rng.usize(0..5)];
+    let _ = write!(
+        text,
+        "faults:
+  apiServer: {{errorRate: {api}, latency: {latency}ms}}
+  ec2: {{errorRate: {ec2}, throttleRate: {throttle}, insufficientCapacity: [{sold_out}]}}
+  sqs: {{duplicateRate: {twice}}}
+"
+    );
+}

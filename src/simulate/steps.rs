@@ -1,0 +1,213 @@
+//! What a scenario's steps mean.
+
+use std::time::Duration;
+
+use dovetail_cloud::catalogue::Catalogue;
+use dovetail_sandbox::faults::{Direction, Service};
+use serde_saphyr::Spanned;
+
+use super::check::Checker;
+use super::scenario::{self, Step, duration};
+use crate::world::{Action, ReplicaRef};
+
+/// Kinds that a restored API server may have lost.
+const LOSABLE: &[&str] = &["NodeClaim", "Node", "NodePool", "EC2NodeClass", "Lease"];
+
+impl Checker<'_> {
+    pub(super) fn steps(
+        &mut self,
+        steps: &[Step],
+        until: Duration,
+        catalogue: Option<&Catalogue>,
+    ) -> Vec<(Duration, Action)> {
+        let mut before = Duration::ZERO;
+        let mut checked = Vec::new();
+        for (index, step) in steps.iter().enumerate() {
+            let field = format!("steps[{index}]");
+            if let Some(at) = self.keep(duration(self.path, &format!("{field}.at"), &step.at)) {
+                if at < before {
+                    let what =
+                        format!("{} is in the past: the step before is at {}s", step.at.value, before.as_secs_f64());
+                    self.mistake(format!("{field}.at"), &step.at, what, "steps in the order of their times");
+                } else if at > until {
+                    let what = format!("{} comes after the end of the run", step.at.value);
+                    self.mistake(format!("{field}.at"), &step.at, what, "a time before `until`");
+                }
+                before = before.max(at);
+                checked.extend(self.action(&field, step, catalogue).map(|action| (at, action)));
+            }
+        }
+        checked
+    }
+
+    fn action(&mut self, field: &str, step: &Step, catalogue: Option<&Catalogue>) -> Option<Action> {
+        let mut found = Vec::new();
+        if let Some(scale) = &step.scale {
+            self.kind(field, "scale", &scale.kind, &["Deployment", "ReplicaSet", "StatefulSet"]);
+            found.push(Action::Scale {
+                kind: scale.kind.value.clone(),
+                namespace: scale.namespace.clone(),
+                name: scale.name.clone(),
+                replicas: scale.replicas,
+            });
+        }
+        if let Some(target) = &step.delete {
+            self.kind(field, "delete", &target.kind, crate::world::DELETABLE);
+            found.push(Action::Delete {
+                kind: target.kind.value.clone(),
+                namespace: target.namespace.clone(),
+                name: target.name.clone(),
+            });
+        }
+        if let Some(files) = &step.apply {
+            let files = files.iter().filter_map(|file| self.file(&format!("{field}.apply"), file)).collect();
+            found.push(Action::Apply { files });
+        }
+        if let Some(which) = &step.interrupt {
+            found.extend(self.interrupt(field, step, which));
+        }
+        if let Some(outage) = &step.kill {
+            let (replica, duration) = self.outage(field, &outage.replica, outage.duration.as_ref())?;
+            found.push(Action::Kill { replica, duration });
+        }
+        if let Some(outage) = &step.pause {
+            let (replica, duration) = self.outage(field, &outage.replica, outage.duration.as_ref())?;
+            found.push(Action::Pause { replica, duration });
+        }
+        if let Some(cut) = &step.partition {
+            found.push(self.partition(field, cut)?);
+        }
+        if let Some(down) = &step.zone_down {
+            if let Some(catalogue) = catalogue {
+                self.zone(&format!("{field}.zoneDown.zone"), &down.zone, catalogue);
+            }
+            let duration =
+                down.duration.as_ref().map(|text| duration(self.path, &format!("{field}.zoneDown.for"), text));
+            let duration = duration.and_then(|result| self.keep(result));
+            found.push(Action::ZoneDown { zone: down.zone.value.clone(), duration });
+        }
+        found.extend(self.mishap(field, step));
+        if found.len() != 1 {
+            let what = format!("{} things to do in one step", found.len());
+            let allowed = "exactly one of scale, delete, apply, interrupt, kill, pause, partition, zoneDown, lose, \
+                           emptyLists, foreignInstances, allowCollection";
+            self.mistake(field, &step.at, what, allowed);
+            return None;
+        }
+        found.pop()
+    }
+
+    /// What tries the brakes.
+    fn mishap(&mut self, field: &str, step: &Step) -> Option<Action> {
+        if let Some(lost) = &step.lose {
+            self.kind(field, "lose", &lost.kind, LOSABLE);
+            return Some(Action::Lose { kind: lost.kind.value.clone(), count: lost.count });
+        }
+        if let Some(empty) = &step.empty_lists {
+            let time = self.time(&format!("{field}.emptyLists.for"), empty.duration.as_ref())?;
+            return Some(Action::EmptyLists { duration: time });
+        }
+        if let Some(release) = &step.allow_collection {
+            let time = self.keep(duration(self.path, &format!("{field}.allowCollection.for"), &release.duration))?;
+            return Some(Action::AllowCollection { duration: time });
+        }
+        step.foreign_instances.map(|count| Action::ForeignInstances { count })
+    }
+
+    /// A time that may be left out; nothing where it makes no sense.
+    fn time(&mut self, field: &str, time: Option<&Spanned<String>>) -> Option<Option<Duration>> {
+        match time {
+            Some(text) => Some(Some(self.keep(duration(self.path, field, text))?)),
+            None => Some(None),
+        }
+    }
+
+    fn kind(&mut self, field: &str, verb: &str, kind: &Spanned<String>, allowed: &[&str]) {
+        if !allowed.contains(&kind.value.as_str()) {
+            let what = format!("cannot {verb} a {:?}", kind.value);
+            self.mistake(format!("{field}.{verb}.kind"), kind, what, allowed.join(", "));
+        }
+    }
+
+    fn interrupt(&mut self, field: &str, step: &Step, which: &scenario::Interrupt) -> Option<Action> {
+        match (&which.spot, &which.node) {
+            (Some(share), None) => {
+                let number = share.value.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+                let Some(share_of_all) = number.filter(|number| (0.0..=100.0).contains(number)) else {
+                    let what = format!("{:?} is no percentage", share.value);
+                    self.mistake(format!("{field}.interrupt.spot"), share, what, "0% to 100%");
+                    return None;
+                };
+                Some(Action::InterruptSpot { share: share_of_all / 100.0 })
+            }
+            (None, Some(node)) => Some(Action::InterruptNode { node: node.clone() }),
+            _ => {
+                self.mistake(
+                    format!("{field}.interrupt"),
+                    &step.at,
+                    "says not which",
+                    "either spot: 25% or node: NAME",
+                );
+                None
+            }
+        }
+    }
+
+    fn outage(
+        &mut self,
+        field: &str,
+        replica: &Spanned<String>,
+        time: Option<&Spanned<String>>,
+    ) -> Option<(ReplicaRef, Option<Duration>)> {
+        let which = match replica.value.as_str() {
+            "leader" => ReplicaRef::Leader,
+            text => match text.parse() {
+                Ok(number) => ReplicaRef::Number(number),
+                Err(_) => {
+                    let what = format!("unknown replica {text:?}");
+                    self.mistake(format!("{field}.replica"), replica, what, "a number from 0, or leader");
+                    return None;
+                }
+            },
+        };
+        Some((which, self.time(&format!("{field}.for"), time)?))
+    }
+
+    fn partition(&mut self, field: &str, cut: &scenario::Partition) -> Option<Action> {
+        let (replica, duration) = self.outage(field, &cut.replica, cut.duration.as_ref())?;
+        let mut from = Vec::new();
+        for name in &cut.from {
+            match name.value.as_str() {
+                "apiServer" => from.push(Service::ApiServer),
+                "ec2" => from.push(Service::Ec2),
+                "sqs" => from.push(Service::Sqs),
+                other => {
+                    self.mistake(
+                        format!("{field}.partition.from"),
+                        name,
+                        format!("unknown service {other:?}"),
+                        "apiServer, ec2, sqs",
+                    );
+                }
+            }
+        }
+        if cut.from.is_empty() {
+            from = vec![Service::ApiServer, Service::Ec2, Service::Sqs];
+        }
+        let direction = match cut.direction.as_ref().map(|text| (text, text.value.as_str())) {
+            None | Some((_, "both")) => Direction::Both,
+            Some((_, "in")) => Direction::In,
+            Some((_, "out")) => Direction::Out,
+            Some((text, other)) => {
+                self.mistake(
+                    format!("{field}.partition.direction"),
+                    text,
+                    format!("unknown direction {other:?}"),
+                    "in, out, both",
+                );
+                Direction::Both
+            }
+        };
+        Some(Action::Partition { replica, from, direction, duration })
+    }
+}

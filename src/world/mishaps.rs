@@ -1,0 +1,77 @@
+//! What tries the brakes: answers that are not to be believed, and instances that are somebody else's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dovetail_api::names::{annotations, tags};
+use dovetail_sandbox::apiserver::Gvr;
+use dovetail_sandbox::log::Caller;
+use dovetail_sandbox::region::{CapacityType, Placement};
+use serde_json::json;
+
+use super::World;
+use super::actions::{later, resource};
+use crate::input::Failure;
+
+/// What another cluster of the same name says it is.
+pub const OTHER_CLUSTER: &str = "00000000-0000-4000-8000-00000000face";
+
+impl World {
+    /// Objects of a kind are gone as if they had never been written.
+    pub(super) fn lose(&self, kind: &str, count: Option<usize>) {
+        let gvr = resource(kind);
+        for object in self.api.lose(&gvr, count.unwrap_or(usize::MAX)) {
+            let fields = [
+                ("verb", json!("lose")),
+                ("resource", json!(gvr.resource)),
+                ("subresource", json!(null)),
+                ("namespace", object["metadata"]["namespace"].clone()),
+                ("name", object["metadata"]["name"].clone()),
+                ("uid", object["metadata"]["uid"].clone()),
+                ("code", json!(200)),
+                ("claim", json!(null)),
+            ];
+            self.log.append("api", &Caller::named("restore"), fields);
+        }
+    }
+
+    /// EC2 lists no instances for a while.
+    pub(super) fn empty_lists(&self, duration: Option<Duration>) {
+        self.faults.change(|faults| faults.ec2.empty_lists = true);
+        let faults = self.faults.clone();
+        later(duration, move || faults.change(|faults| faults.ec2.empty_lists = false));
+    }
+
+    /// Instances that another cluster of this name has launched, in the same account and region.
+    pub(super) fn foreign_instances(&self, count: u32) -> Result<(), Failure> {
+        let cluster = &self.config.cluster_name;
+        let own = BTreeMap::from([
+            (tags::owned_by(cluster), tags::OWNED.to_owned()),
+            (tags::CLUSTER_NAME.to_owned(), cluster.clone()),
+            (tags::NODE_POOL.to_owned(), "default".to_owned()),
+            (tags::NODE_CLASS.to_owned(), "default".to_owned()),
+            (tags::CLUSTER_UID.to_owned(), OTHER_CLUSTER.to_owned()),
+        ]);
+        let zones: Vec<String> = self.region.zones().into_iter().map(|zone| zone.name).collect();
+        for zone in zones.iter().cycle().take(count as usize) {
+            let placement = Placement {
+                instance_type: "m5.large".to_owned(),
+                zone: zone.clone(),
+                capacity_type: CapacityType::OnDemand,
+                tags: own.clone(),
+                user_data: String::new(),
+            };
+            self.region.place(&placement).map_err(|why| Failure::System(format!("foreign instances: {why}")))?;
+        }
+        Ok(())
+    }
+
+    /// The operator allows everything to be collected from now on until then.
+    pub(super) fn allow_collection(&self, duration: Duration) -> Result<(), Failure> {
+        let until = self.wall() + jiff::SignedDuration::try_from(duration).unwrap_or(jiff::SignedDuration::MAX);
+        let patch = json!({"metadata": {"annotations": {annotations::ALLOW_COLLECTION: until.to_string()}}});
+        let namespaces = Gvr::new("", "v1", "namespaces");
+        let patched = self.api.patch(&namespaces, "", "kube-system", &patch);
+        patched.map(drop).map_err(|why| Failure::System(format!("namespace kube-system: {why}")))
+    }
+}

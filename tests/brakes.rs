@@ -1,0 +1,135 @@
+//! The brakes of the collection, through the binary: answers that are not to be believed, instances that are somebody
+//! else's, and an operator's release.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+mod played;
+use played::{Played, manifests, play, play_over};
+
+/// Ten nodes, one pod each, for an hour.
+const PODS: u32 = 10;
+
+fn braked(name: &str, steps: &str) -> Played {
+    play(name, PODS, &format!("replicas: 2\nsteps:\n{steps}until: 60m\n"))
+}
+
+#[test]
+fn an_orphan_is_collected_after_two_sightings_and_its_pod_gets_another_node() {
+    let played = braked("orphans", "  - {at: 10m, lose: {kind: NodeClaim, count: 2}}\n");
+    let ended = played.story("collected");
+    assert_eq!(ended.len(), 2, "{ended:?}");
+    for line in ended {
+        let after = line["t"].as_f64().unwrap() - 600.0;
+        assert!((120.0..600.0).contains(&after), "collected {after} s after its claim was lost");
+    }
+    assert_eq!(played.report["pods"]["bound"], PODS);
+    assert_eq!(played.report["launched"], PODS + 2);
+    played.came_out_well();
+}
+
+#[test]
+fn lost_claims_bring_the_collection_to_a_halt_until_an_operator_releases_it() {
+    let steps = "  - {at: 10m, lose: {kind: NodeClaim}}\n  - {at: 30m, allowCollection: {for: 15m}}\n";
+    let played = braked("claims-lost", steps);
+    let said = played.braked("claims_lost");
+    assert!((600.0..900.0).contains(&said[0]), "said at {said:?}");
+    assert!(said.len() >= 2, "it is said again while it lasts: {said:?}");
+    let ended: Vec<f64> = played.times("collected");
+    assert!(ended.iter().all(|t| *t > 1800.0), "ended before the release: {ended:?}");
+    assert_eq!(ended.len(), usize::try_from(PODS).unwrap(), "everything after it");
+    assert!(!played.story("collection_released").is_empty());
+    assert!(played.events_of("CollectionBraked") >= 2, "an operator finds it in the events");
+    assert_eq!(played.report["pods"]["bound"], PODS, "the pods have got other nodes");
+    played.came_out_well();
+}
+
+#[test]
+fn lost_claims_are_told_by_a_new_leader_too() {
+    let steps = "  - {at: 10m, lose: {kind: NodeClaim}}\n  - {at: 10m, kill: {replica: leader}}\n";
+    let played = braked("claims-lost-new-leader", steps);
+    assert!(played.times("collected").is_empty());
+    assert!(!played.braked("claims_lost").is_empty());
+    assert_eq!(played.terminated_by_replicas(), 0);
+    assert_eq!(played.report["pods"]["bound"], PODS, "the nodes run on");
+}
+
+#[test]
+fn an_empty_answer_of_ec2_takes_nothing_away_even_where_the_nodes_are_silent() {
+    // Silent for long enough to be seen so twice, and not for so long that pods are evicted.
+    let steps = "  - {at: 10m, emptyLists: {for: 20m}}\n  - {at: 10m, zoneDown: {zone: ca-west-1a, for: 5m20s}}\n";
+    let played = braked("ec2-empty", steps);
+    let said = played.braked("no_instances");
+    assert!((600.0..900.0).contains(&said[0]), "said at {said:?}");
+    assert_eq!(played.terminated_by_replicas(), 0);
+    assert_eq!(played.report["launched"], PODS);
+    assert_eq!(played.report["pods"]["bound"], PODS);
+    played.came_out_well();
+}
+
+#[test]
+fn instances_of_another_cluster_by_our_name_are_never_touched_not_even_when_released() {
+    let steps = "  - {at: 10m, foreignInstances: 8}\n  - {at: 20m, allowCollection: {for: 30m}}\n";
+    let played = braked("foreign", steps);
+    let said = played.braked("foreign");
+    assert!((600.0..900.0).contains(&said[0]), "said at {said:?}");
+    assert_eq!(played.terminated_by_replicas(), 0);
+    played.came_out_well();
+}
+
+#[test]
+fn more_orphans_than_the_bound_are_left_until_they_are_released() {
+    let steps = "  - {at: 10m, lose: {kind: NodeClaim, count: 6}}\n  - {at: 40m, allowCollection: {for: 10m}}\n";
+    let played = play("over-bound", 20, &format!("steps:\n{steps}until: 60m\n"));
+    assert!(!played.braked("over_bound").is_empty());
+    let ended = played.times("collected");
+    assert!(ended.len() == 6 && ended.iter().all(|t| *t > 2400.0), "{ended:?}");
+    played.came_out_well();
+}
+
+#[test]
+fn a_release_that_makes_no_sense_releases_nothing_and_is_said() {
+    let manifest = "apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system, annotations: {dovetail.dev/allow-collection: 'yes'}}\n";
+    common::write("nonsense/release.yaml", manifest);
+    let steps = "  - {at: 10m, lose: {kind: NodeClaim}}\n  - {at: 12m, apply: [release.yaml]}\n";
+    let played = braked("nonsense", steps);
+    assert!(played.times("collected").is_empty());
+    assert!(!played.braked("release_invalid").is_empty());
+}
+
+#[test]
+fn no_more_is_launched_in_an_hour_than_the_ceiling_allows_whoever_leads() {
+    let steps = "  - {at: 20m, kill: {replica: leader, for: 1m}}\n";
+    let scenario =
+        |until: &str| format!("replicas: 2\nsettings: {{MAX_LAUNCHES_PER_HOUR: '4'}}\nsteps:\n{steps}until: {until}\n");
+    let within = play("ceiling-within-the-hour", PODS, &scenario("55m"));
+    assert_eq!((&within.report["launched"], &within.report["pods"]["bound"]), (&4.into(), &4.into()));
+    let held = within.story("launch_held");
+    assert!(held.iter().all(|line| line["reason"] == "max_launches_per_hour") && !held.is_empty());
+    let after = play("ceiling-after-the-hour", PODS, &scenario("75m"));
+    assert_eq!(after.report["launched"], 8);
+}
+
+#[test]
+fn what_would_cost_more_an_hour_than_the_ceiling_allows_is_not_launched() {
+    let played = play("ceiling-cost", PODS, "settings: {MAX_COST_PER_HOUR: '0.5'}\nuntil: 20m\n");
+    let cost = played.report["costPerHour"].as_f64().unwrap();
+    assert!((0.4..=0.5).contains(&cost), "{cost}");
+    assert!(!played.story("launch_held").is_empty());
+}
+
+#[test]
+fn nodes_that_do_not_register_are_tried_one_at_a_time() {
+    // User data of one's own that makes no node of the instance.
+    let never = manifests(PODS).replace(
+        "  amiSelectorTerms: [{alias: al2023@latest}]\n",
+        "  amiFamily: Custom\n  amiSelectorTerms: [{name: 'amazon-eks-node-al2023-x86_64-standard-*'}]\n  userData: nothing\n",
+    );
+    let played = play_over("never-registers", &never, "until: 60m\n");
+    assert_eq!(played.report["pods"]["bound"], 0);
+    let launched = played.times("launched");
+    let (at_first, trials): (Vec<f64>, Vec<f64>) = launched.iter().partition(|t| **t < 600.0);
+    assert_eq!(at_first.len(), PODS as usize, "{launched:?}");
+    assert!((2..=4).contains(&trials.len()), "{trials:?}");
+    assert!(trials.windows(2).all(|pair| pair[1] - pair[0] > 900.0), "one after the other: {trials:?}");
+    assert!(played.story("launch_held").iter().any(|line| line["reason"] == "nodes_do_not_register"));
+}

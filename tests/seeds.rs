@@ -1,0 +1,60 @@
+//! Random scenarios, through the binary: kills, pauses, partitions, errors, missing capacity, interruptions and scaling
+//! drawn from seeds, and no invariant violated. All of 1 to 200 are played by `cargo xtask proof seeds`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+use common::{arg, dovetail, json, python, scratch, stderr, stdout};
+
+/// Seeds that are played in every test.
+const SEEDS: &str = "1..20";
+
+#[test]
+fn no_seed_violates_an_invariant_or_leaves_a_pod_behind() {
+    let output = dovetail(&["simulate", "--random", "--seeds", SEEDS, "--json"]);
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(output.status.code(), Some(0), "{:#}\n{}", summary["failed"], stderr(&output));
+    assert_eq!(summary["seeds"], 20);
+    assert!(summary["launched"].as_u64().unwrap() > 100, "there was something to do: {summary}");
+}
+
+#[test]
+fn the_audit_agrees_with_what_random_scenarios_report() {
+    for seed in ["3", "11", "19"] {
+        let (folder, events) = (scratch(&format!("audit-{seed}")), scratch(&format!("audit-{seed}.jsonl")));
+        dovetail(&["simulate", "--random", "--seeds", seed, "--out", arg(&folder)]);
+        let scenario = folder.join(format!("seed-{seed}/scenario.yaml"));
+        let output = dovetail(&["simulate", arg(&scenario), "--json", "--events", arg(&events)]);
+        let saved = scratch(&format!("audit-{seed}.report.json"));
+        std::fs::write(&saved, &output.stdout).unwrap();
+        let audit = python(&["tests/simulation/audit.py", arg(&events), arg(&saved)]);
+        assert!(audit.status.success(), "seed {seed}: {}{}", stdout(&audit), stderr(&audit));
+    }
+}
+
+#[test]
+fn a_seed_replays_exactly_by_its_number_and_by_its_files() {
+    let folder = scratch("replayed");
+    let [by_number, by_files] = ["number", "files"].map(|name| scratch(&format!("replayed-{name}.jsonl")));
+    let args = ["simulate", "--random", "--seeds", "5", "--out", arg(&folder), "--events", arg(&by_number)];
+    assert_eq!(dovetail(&args).status.code(), Some(0));
+    let scenario = folder.join("seed-5/scenario.yaml");
+    json(&dovetail(&["simulate", arg(&scenario), "--json", "--events", arg(&by_files)]), 0);
+    let (one, two) = (std::fs::read(by_number).unwrap(), std::fs::read(by_files).unwrap());
+    assert!(one.len() > 10_000 && one == two, "two runs of one seed differ");
+}
+
+#[test]
+fn what_cannot_be_played_is_said() {
+    for args in [
+        vec!["simulate", "--random", "--seeds", "9..1"],
+        vec!["simulate", "--random", "--seeds", "many"],
+        vec!["simulate", "--random", "--seeds", "1..2", "--events", "x.jsonl"],
+        vec!["simulate", "--random", "scenario.yaml"],
+        vec!["simulate", "--seeds", "1"],
+        vec!["simulate"],
+    ] {
+        let output = dovetail(&args);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{args:?}");
+        assert!(!output.stderr.is_empty(), "{args:?}");
+    }
+}
