@@ -139,17 +139,19 @@ fn overlapping_pools_without_weights_are_warned_of() {
     assert!(stderr(&output).contains("weight"), "{}", stderr(&output));
 }
 
-/// Files without topology rules: everything placed, valid for a checker that does not know the engine.
+/// Everything placed, valid for a checker that does not know the engine, with variety where a claim may be spot.
 #[test]
 fn workloads_are_placed_whole_and_valid() {
-    for name in ["seeds-400-1", "seeds-100-1", "seeds-10-1", "batch-1-5000", "shapes-40000"] {
+    let plain = ["seeds-400-1", "seeds-100-1", "seeds-10-1", "batch-1-5000", "shapes-40000"];
+    let ruled = ["services-1-3000", "stateful-1-1500", "antiaffinity-5000", "preference-4000-respect", "diverse-500"];
+    for name in plain.into_iter().chain(ruled) {
         let Some(file) = shared(&format!("workloads/{name}.json.gz")) else { return };
         let output = dovetail(&["plan", "--workload", arg(&file), "--json"]);
         let answer = json(&output, 0);
         assert_eq!(answer["scheduledPods"], answer["pods"], "{name}");
         let path = scratch(&format!("plan-{name}.json"));
         std::fs::write(&path, &output.stdout).unwrap();
-        let checked = python(&["tests/plan/check.py", arg(&file), arg(&path)]);
+        let checked = python(&["tests/plan/check.py", "--policy-cost", arg(&file), arg(&path)]);
         assert!(checked.status.success(), "{name}: {}{}", stdout(&checked), stderr(&checked));
     }
 }

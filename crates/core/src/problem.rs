@@ -39,6 +39,20 @@ pub struct Problem {
     /// One pod of each DaemonSet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub daemon_pods: Vec<Pod>,
+    /// The namespaces, which rules between pods may choose by label; none when they are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<Namespace>,
+}
+
+/// A namespace, as far as rules between pods look at it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Namespace {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// What preferred terms are worth (setting `PREFERENCE_POLICY`).

@@ -1,5 +1,6 @@
 //! Amounts of resources as exact integers: cpu in thousandths of a core, everything else in whole units.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -20,10 +21,31 @@ pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// Number of nodes, in a NodePool's limits only.
 pub const NODES: &str = "nodes";
 
+/// The resources that nearly everything names, in order of name.
+const COMMON: [&str; 4] = [CPU, EPHEMERAL_STORAGE, MEMORY, PODS];
+
+/// The place of a name in [`COMMON`].
+fn common(name: &str) -> Option<usize> {
+    match name {
+        CPU => Some(0),
+        EPHEMERAL_STORAGE => Some(1),
+        MEMORY => Some(2),
+        PODS => Some(3),
+        _ => None,
+    }
+}
+
 /// Amounts by resource name. A resource that is not there counts as zero. In JSON and YAML a map of quantity
 /// strings; plain numbers are read too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Resources(BTreeMap<String, i64>);
+pub struct Resources {
+    /// Amounts of the common ones, zero where not named: there are thousands of these maps, and nearly all hold
+    /// nothing else.
+    common: [i64; 4],
+    /// Which of these are named.
+    named: [bool; 4],
+    others: BTreeMap<String, i64>,
+}
 
 impl Resources {
     /// Nothing at all.
@@ -43,34 +65,62 @@ impl Resources {
     /// The amount of one resource, zero when it is not there.
     #[must_use]
     pub fn get(&self, name: &str) -> i64 {
-        self.0.get(name).copied().unwrap_or(0)
+        match common(name) {
+            Some(at) => self.common[at],
+            None => self.others.get(name).copied().unwrap_or(0),
+        }
     }
 
     /// The amount of one resource, if it is there.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<i64> {
-        self.0.get(name).copied()
+        match common(name) {
+            Some(at) => self.named[at].then_some(self.common[at]),
+            None => self.others.get(name).copied(),
+        }
     }
 
     /// Sets the amount of one resource.
-    pub fn set(&mut self, name: impl Into<String>, amount: i64) {
-        self.0.insert(name.into(), amount);
+    pub fn set(&mut self, name: impl Into<String> + AsRef<str>, amount: i64) {
+        match common(name.as_ref()) {
+            Some(at) => (self.common[at], self.named[at]) = (amount, true),
+            None => {
+                self.others.insert(name.into(), amount);
+            }
+        }
     }
 
     /// Removes one resource.
     pub fn remove(&mut self, name: &str) {
-        self.0.remove(name);
+        match common(name) {
+            Some(at) => (self.common[at], self.named[at]) = (0, false),
+            None => {
+                self.others.remove(name);
+            }
+        }
     }
 
     /// Whether no resource is named.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.named == [false; 4] && self.others.is_empty()
     }
 
     /// The named resources in order of name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
+        let named = COMMON.iter().zip(self.common).zip(self.named).filter(|(_, named)| *named);
+        let mut common = named.map(|((name, amount), _)| (*name, amount)).peekable();
+        let mut others = self.others.iter().map(|(name, amount)| (name.as_str(), *amount)).peekable();
+        std::iter::from_fn(move || match (common.peek(), others.peek()) {
+            (Some(one), Some(other)) if one.0 > other.0 => others.next(),
+            (Some(_), _) => common.next(),
+            _ => others.next(),
+        })
+    }
+
+    /// The resources that few things name, in order of name.
+    pub(crate) fn uncommon(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.others.iter().map(|(name, amount)| (name.as_str(), *amount))
     }
 
     /// Adds every amount of `other`, up to the largest number there is.
@@ -95,7 +145,12 @@ impl Resources {
 
     /// Lowers every amount to that of `other`; what only one of them names becomes zero.
     pub fn min(&mut self, other: &Self) {
-        for (name, amount) in &mut self.0 {
+        for (own, other) in
+            self.common.iter_mut().zip(other.common).zip(self.named).filter_map(|(pair, named)| named.then_some(pair))
+        {
+            *own = (*own).min(other);
+        }
+        for (name, amount) in &mut self.others {
             *amount = (*amount).min(other.get(name));
         }
     }
@@ -103,16 +158,20 @@ impl Resources {
     /// Whether every amount is there in `available`, and nothing available is below zero (spec core 3.9).
     #[must_use]
     pub fn fits_in(&self, available: &Self) -> bool {
-        available.0.values().all(|amount| *amount >= 0)
-            && self.0.iter().all(|(name, amount)| *amount <= available.get(name))
+        available.iter().all(|(_, amount)| amount >= 0)
+            && self.iter().all(|(name, amount)| amount <= available.get(name))
     }
 
     fn combine(&mut self, other: &Self, with: impl Fn(i64, i64) -> i64) {
-        for (name, amount) in &other.0 {
-            match self.0.get_mut(name) {
+        for at in (0..COMMON.len()).filter(|at| other.named[*at]) {
+            self.common[at] = with(self.common[at], other.common[at]);
+            self.named[at] = true;
+        }
+        for (name, amount) in &other.others {
+            match self.others.get_mut(name) {
                 Some(own) => *own = with(*own, *amount),
                 None => {
-                    self.0.insert(name.clone(), with(0, *amount));
+                    self.others.insert(name.clone(), with(0, *amount));
                 }
             }
         }
@@ -121,7 +180,9 @@ impl Resources {
 
 impl FromIterator<(String, i64)> for Resources {
     fn from_iter<I: IntoIterator<Item = (String, i64)>>(amounts: I) -> Self {
-        Self(amounts.into_iter().collect())
+        let mut all = Self::new();
+        amounts.into_iter().for_each(|(name, amount)| all.set(name, amount));
+        all
     }
 }
 
@@ -157,7 +218,7 @@ pub fn format_amount(name: &str, amount: i64) -> String {
 
 impl Serialize for Resources {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        let mut map = serializer.serialize_map(None)?;
         for (name, amount) in self.iter() {
             map.serialize_entry(name, &format_amount(name, amount))?;
         }
@@ -181,16 +242,21 @@ impl<'de> Visitor<'de> for AmountsVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Resources, A::Error> {
-        let mut amounts = BTreeMap::new();
-        while let Some(name) = map.next_key::<String>()? {
+        let mut amounts = Resources::new();
+        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
             let amount = map.next_value_seed(AmountSeed(&name))?;
-            if amounts.insert(name, amount).is_some() {
+            if amounts.find(&name).is_some() {
                 return Err(serde::de::Error::custom("a resource is named twice"));
             }
+            amounts.set(name, amount);
         }
-        Ok(Resources(amounts))
+        Ok(amounts)
     }
 }
+
+/// A resource's name, borrowed from the text where that is possible.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 struct AmountSeed<'a>(&'a str);
 

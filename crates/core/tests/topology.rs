@@ -180,7 +180,198 @@ fn soft_rules_are_given_up() {
 }
 
 #[test]
-fn a_rule_by_an_unknown_key_is_never_broken_silently() {
+fn a_rule_by_a_key_that_no_node_has_is_never_broken_silently() {
     let packing = packed(&problem(vec![app("web", spread("web", "rack", 1))]));
-    assert!(packing.unscheduled[0].1.to_string().contains("topology key rack is not supported yet"));
+    assert!(packing.unscheduled[0].1.to_string().contains("no domain is left by topology spread over rack"));
+}
+
+fn prefer(kind: &str, name: &str, key: &str) -> Value {
+    json!({"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm":
+        {"topologyKey": key, "labelSelector": {"matchLabels": {"app": name}}}}]}}})
+}
+
+fn said<'p>(claim: &'p dovetail_core::pack::PlannedClaim, key: &str) -> Vec<&'p str> {
+    let said = claim.requirements.iter().filter(|said| said.key == key);
+    said.flat_map(|said| &said.values).map(String::as_str).collect()
+}
+
+#[test]
+fn a_soft_spread_is_kept_where_it_can_be() {
+    let soft = |skew: u32| {
+        let mut soft = spread("web", ZONE, skew);
+        soft["topologySpreadConstraints"][0]["whenUnsatisfiable"] = json!("ScheduleAnyway");
+        soft
+    };
+    let packing = packed(&problem(vec![app("web", soft(1)); 12]));
+    assert_eq!(by_zone(&packing).into_values().collect::<Vec<_>>(), [4, 4, 4]);
+    let mut ignored = problem(vec![app("web", soft(1)); 12]);
+    ignored.preference_policy = dovetail_core::PreferencePolicy::Ignore;
+    assert_eq!(by_zone(&packed(&ignored)).len(), 1);
+}
+
+#[test]
+fn preferred_affinity_draws_pods_to_a_zone_and_gives_way_to_what_is_required() {
+    let mut pods = vec![app("db", json!({"nodeSelector": {ZONE: "zone-c"}, "requests": {"cpu": "1"}}))];
+    pods.extend(vec![app("web", prefer("podAffinity", "db", ZONE)); 3]);
+    assert_eq!(by_zone(&packed(&problem(pods.clone()))), BTreeMap::from([("zone-c".to_owned(), 4)]));
+    for pod in &mut pods[1..] {
+        pod["nodeSelector"] = json!({ZONE: "zone-b"});
+    }
+    let packing = packed(&problem(pods));
+    assert!(packing.unscheduled.is_empty());
+    assert_eq!(by_zone(&packing)["zone-b"], 3);
+}
+
+#[test]
+fn preferred_distance_spreads_over_zones_and_then_gives_up() {
+    let packing = packed(&problem(vec![app("web", prefer("podAntiAffinity", "web", ZONE)); 5]));
+    assert!(packing.unscheduled.is_empty());
+    assert_eq!(by_zone(&packing).len(), 3);
+}
+
+#[test]
+fn preferred_distance_of_hosts_fills_six_nodes_and_opens_one_at_most() {
+    let mut problem = problem(vec![app("web", prefer("podAntiAffinity", "web", HOST)); 8]);
+    problem.existing_nodes = (0..6).map(|at| node(&format!("n{at}"), "zone-a", vec![])).collect();
+    problem.existing_nodes.iter_mut().for_each(|node| node.allocatable.set("cpu", 600));
+    let packing = packed(&problem);
+    assert_eq!(packing.on_existing.len(), 6);
+    assert!(packing.unscheduled.is_empty() && packing.claims.len() == 1);
+    assert_eq!(packing.claims[0].pods.len(), 2);
+}
+
+#[test]
+fn a_preference_binds_no_other_pod() {
+    let pods = vec![app("web", prefer("podAntiAffinity", "db", HOST)), app("db", json!({}))];
+    let mut problem = problem(pods);
+    problem.existing_nodes = vec![node("n", "zone-a", vec![])];
+    assert_eq!(packed(&problem).on_existing, [(0, vec![0, 1])]);
+}
+
+#[test]
+fn company_by_host_is_one_node_and_what_it_cannot_hold_waits() {
+    let together = app("web", term("podAffinity", "web", HOST));
+    let packing = packed(&problem(vec![together.clone(); 5]));
+    assert_eq!((packing.claims.len(), packing.claims[0].pods.len()), (1, 5));
+    let packing = packed(&problem(vec![together; 20]));
+    assert_eq!((packing.claims.len(), packing.claims[0].pods.len(), packing.unscheduled.len()), (1, 16, 4));
+    assert!(packing.unscheduled[0].1.to_string().contains(HOST), "{}", packing.unscheduled[0].1);
+}
+
+#[test]
+fn company_by_host_joins_the_pods_that_are_there() {
+    let mut problem = problem(vec![app("web", term("podAffinity", "db", HOST)); 2]);
+    let mut old = app("db", json!({}));
+    old["name"] = json!("old");
+    problem.existing_nodes = vec![node("a", "zone-a", vec![]), node("b", "zone-b", vec![old])];
+    assert_eq!(packed(&problem).on_existing, [(1, vec![0, 1])]);
+}
+
+#[test]
+fn followers_share_new_nodes_with_those_they_follow() {
+    let mut caches = app("cache", term("podAntiAffinity", "cache", HOST));
+    caches["requests"] = json!({"cpu": "1"});
+    let mut pods = vec![caches; 3];
+    let mut web = app("web", term("podAffinity", "cache", HOST));
+    web["affinity"]["podAntiAffinity"] = term("podAntiAffinity", "web", HOST)["affinity"]["podAntiAffinity"].clone();
+    pods.extend(vec![web; 3]);
+    let packing = packed(&problem(pods));
+    assert!(packing.unscheduled.is_empty(), "{}", packing.unscheduled[0].1);
+    assert_eq!(packing.claims.iter().map(|claim| claim.pods.len()).collect::<Vec<_>>(), [2, 2, 2]);
+}
+
+#[test]
+fn two_that_wait_for_each_other_wait_and_say_so() {
+    let pods = vec![app("a", term("podAffinity", "b", HOST)), app("b", term("podAffinity", "a", HOST))];
+    let packing = packed(&problem(pods));
+    assert_eq!(packing.unscheduled.len(), 2);
+    assert!(packing.unscheduled[0].1.to_string().contains("finds no pod to join"));
+}
+
+#[test]
+fn company_of_several_terms_is_one_pod_that_suits_them_all() {
+    let mut follower = app("web", term("podAffinity", "db", ZONE));
+    let terms = &mut follower["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    let tier = json!({"topologyKey": ZONE, "labelSelector": {"matchLabels": {"tier": "first"}}});
+    terms.as_array_mut().unwrap().push(tier);
+    let mut first = app("other", json!({"nodeSelector": {ZONE: "zone-a"}}));
+    first["labels"]["tier"] = json!("first");
+    let mut both = app("db", json!({"nodeSelector": {ZONE: "zone-b"}}));
+    both["labels"]["tier"] = json!("first");
+    let db = app("db", json!({"nodeSelector": {ZONE: "zone-c"}}));
+    let packing = solve(&problem(vec![follower.clone(), first.clone(), db.clone()]), &Options::default());
+    assert_eq!(packing.unscheduled.iter().map(|(pod, _)| *pod).collect::<Vec<_>>(), [0]);
+    let packing = packed(&problem(vec![follower, first, db, both]));
+    assert!(packing.unscheduled.is_empty());
+    assert_eq!(by_zone(&packing)["zone-b"], 2);
+}
+
+#[test]
+fn any_label_that_a_pool_leaves_open_is_a_domain() {
+    let mut problem = problem(vec![app("web", spread("web", "rack", 1)); 9]);
+    let racks = json!([{"key": "rack", "operator": "In", "values": ["r1", "r2", "r3"]}]);
+    problem.node_pools[0].requirements = serde_json::from_value(racks).unwrap();
+    let packing = solve(&problem, &Options::default());
+    let mut racks: Vec<(Vec<&str>, usize)> =
+        packing.claims.iter().map(|claim| (said(claim, "rack"), claim.pods.len())).collect();
+    racks.sort();
+    assert_eq!(racks, [(vec!["r1"], 3), (vec!["r2"], 3), (vec!["r3"], 3)]);
+}
+
+#[test]
+fn pools_are_domains_of_their_own_labels() {
+    let mut problem = problem(vec![app("web", spread("web", "team", 1)); 4]);
+    for team in ["red", "blue"] {
+        let mut pool = problem.node_pools[0].clone();
+        pool.name = team.to_owned();
+        pool.labels.insert("team".to_owned(), team.to_owned());
+        problem.node_pools.push(pool);
+    }
+    let packing = solve(&problem, &Options::default());
+    let mut held: Vec<(usize, usize)> = packing.claims.iter().map(|claim| (claim.pool, claim.pods.len())).collect();
+    held.sort_unstable();
+    assert_eq!(held, [(1, 2), (2, 2)]);
+}
+
+#[test]
+fn namespaces_are_chosen_by_their_labels_where_these_are_known() {
+    let mut follower = app("web", term("podAffinity", "db", ZONE));
+    let required = &mut follower["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
+    required["namespaceSelector"] = json!({"matchLabels": {"team": "data"}});
+    let of = |namespace: &str, zone: &str| app("db", json!({"namespace": namespace, "nodeSelector": {ZONE: zone}}));
+    let mut problem = problem(vec![follower, of("default", "zone-a"), of("store", "zone-b")]);
+    let packing = solve(&problem, &Options::default());
+    assert!(packing.unscheduled[0].1.to_string().contains("namespaceSelector"), "{}", packing.unscheduled[0].1);
+    problem.namespaces =
+        serde_json::from_value(json!([{"name": "default"}, {"name": "store", "labels": {"team": "data"}}])).unwrap();
+    let packing = solve(&problem, &Options::default());
+    assert_eq!(by_zone(&packing)["zone-b"], 2);
+}
+
+#[test]
+fn a_namespace_is_known_by_its_name_without_being_listed() {
+    let mut follower = app("web", term("podAffinity", "db", ZONE));
+    let required = &mut follower["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
+    required["namespaceSelector"] = json!({"matchLabels": {"kubernetes.io/metadata.name": "store"}});
+    let db = app("db", json!({"namespace": "store", "nodeSelector": {ZONE: "zone-b"}}));
+    let packing = solve(&problem(vec![follower, db]), &Options::default());
+    assert_eq!(by_zone(&packing)["zone-b"], 2);
+}
+
+#[test]
+fn taints_count_for_a_spread_that_honours_them() {
+    let mut constraint = spread("web", ZONE, 1);
+    let mut old = app("web", json!({}));
+    old["name"] = json!("old");
+    let mut problem = |policy: &str| {
+        constraint["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = json!(policy);
+        let mut problem = problem(vec![app("web", constraint.clone())]);
+        problem.existing_nodes = vec![node("n", "zone-a", vec![old.clone()])];
+        let taint = json!([{"key": "reserved", "effect": "NoSchedule"}]);
+        problem.existing_nodes[0].taints = serde_json::from_value(taint).unwrap();
+        problem
+    };
+    let zone = |problem: &Problem| solve(problem, &Options::default()).claims[0].cheapest_zone.clone();
+    assert_eq!(zone(&problem("Ignore")), "zone-b");
+    assert_eq!(zone(&problem("Honor")), "zone-a");
 }

@@ -1,4 +1,5 @@
-//! A pod's node affinity as a list of alternatives, tried in order: what relaxing would do, decided once.
+//! A pod's node affinity and its soft rules as a list of alternatives, tried in order: what relaxing would do, decided
+//! once.
 
 use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
 
@@ -12,12 +13,26 @@ pub(crate) struct Alternative {
     pub requirements: Requirements,
     /// Whether taints that only prefer are tolerated.
     pub forgiving: bool,
+    /// Soft rules between pods that are given up.
+    pub given_up: GivenUp,
 }
 
-/// The alternatives of a pod in the order of relaxation (spec core 3.6): required terms one after the other with
-/// the heaviest preference, then fewer preferences, then each required term without any, at last with
-/// `PreferNoSchedule` taints tolerated. The terms without preferences come again because a pod that Kubernetes
-/// could place must not be lost to a preference.
+/// How many soft rules of each kind, the heaviest first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct GivenUp {
+    /// Preferred pod affinity.
+    pub company: usize,
+    /// Preferred pod anti-affinity.
+    pub distance: usize,
+    /// Topology spread that may be broken.
+    pub spread: usize,
+}
+
+/// The alternatives of a pod with so many soft rules in the order of relaxation (spec core 3.6): required terms one
+/// after the other with the heaviest preference and all soft rules; then without preferred pod affinity,
+/// anti-affinity, node affinity, soft spread, one at a time; then each required term without any, at last with
+/// `PreferNoSchedule` taints tolerated. The terms without preferences come again because a pod that Kubernetes could
+/// place must not be lost to a preference.
 ///
 /// # Errors
 /// What is wrong with the pod, as a sentence.
@@ -25,6 +40,7 @@ pub(crate) fn alternatives(
     pod: &Pod,
     policy: PreferencePolicy,
     forgiveness_helps: bool,
+    soft: GivenUp,
 ) -> Result<Vec<Alternative>, String> {
     let affinity = pod.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let selector = Requirements::from_labels(&pod.node_selector);
@@ -33,28 +49,46 @@ pub(crate) fn alternatives(
         PreferencePolicy::Respect => preferred_terms(affinity),
         PreferencePolicy::Ignore => vec![],
     };
-    let mut found: Vec<Requirements> = Vec::new();
-    let mut push = |parts: &[Option<&Requirements>]| {
-        let mut all = selector.clone();
-        parts.iter().flatten().for_each(|part| all.intersect(part));
-        if !found.contains(&all) {
-            found.push(all);
+    let mut found: Vec<Alternative> = Vec::new();
+    let mut push = |parts: [Option<&Requirements>; 2], forgiving, given_up| {
+        let mut requirements = selector.clone();
+        parts.iter().flatten().for_each(|part| requirements.intersect(part));
+        let one = Alternative { requirements, forgiving, given_up };
+        if !found.contains(&one) {
+            found.push(one);
         }
     };
     let terms: Vec<Option<&Requirements>> =
         if required.is_empty() { vec![None] } else { required.iter().map(Some).collect() };
-    if let Some(heaviest) = preferred.first() {
-        terms.iter().for_each(|term| push(&[*term, Some(heaviest)]));
+    let last = terms[terms.len() - 1];
+    let heaviest = preferred.first();
+    let mut given_up = GivenUp::default();
+    if heaviest.is_some() || soft != given_up {
+        terms.iter().for_each(|term| push([*term, heaviest], false, given_up));
+    }
+    for company in 1..=soft.company {
+        given_up.company = company;
+        push([last, heaviest], false, given_up);
+    }
+    for distance in 1..=soft.distance {
+        given_up.distance = distance;
+        push([last, heaviest], false, given_up);
     }
     for lighter in preferred.iter().skip(1) {
-        push(&[terms[terms.len() - 1], Some(lighter)]);
+        push([last, Some(lighter)], false, given_up);
     }
-    terms.iter().for_each(|term| push(&[*term]));
-    let forgiven = forgiveness_helps.then(|| found[found.len() - terms.len().min(found.len())..].to_vec());
-    let with = |forgiving| move |requirements| Alternative { requirements, forgiving };
-    let mut all: Vec<Alternative> = found.into_iter().map(with(false)).collect();
-    all.extend(forgiven.into_iter().flatten().map(with(true)));
-    Ok(all)
+    if soft.spread > 0 {
+        push([last, None], false, given_up);
+    }
+    for spread in 1..=soft.spread {
+        given_up.spread = spread;
+        push([last, None], false, given_up);
+    }
+    terms.iter().for_each(|term| push([*term, None], false, soft));
+    if forgiveness_helps {
+        terms.iter().for_each(|term| push([*term, None], true, soft));
+    }
+    Ok(found)
 }
 
 fn required_terms(affinity: Option<&NodeAffinity>) -> Result<Vec<Requirements>, String> {
@@ -109,7 +143,7 @@ mod tests {
     }
 
     fn told(pod: &Pod, policy: PreferencePolicy, forgiveness: bool) -> Vec<String> {
-        let all = alternatives(pod, policy, forgiveness).unwrap();
+        let all = alternatives(pod, policy, forgiveness, GivenUp::default()).unwrap();
         all.iter().map(|one| format!("{}{}", one.requirements, if one.forgiving { " forgiving" } else { "" })).collect()
     }
 
@@ -140,6 +174,25 @@ mod tests {
     }
 
     #[test]
+    fn soft_rules_are_given_up_one_at_a_time_in_the_order_of_the_specification() {
+        let pod = pod(serde_json::json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "preference": in_("p", "x")}]}}));
+        let soft = GivenUp { company: 1, distance: 2, spread: 1 };
+        let all = alternatives(&pod, PreferencePolicy::Respect, false, soft).unwrap();
+        let told: Vec<_> = all
+            .iter()
+            .map(|one| {
+                let GivenUp { company, distance, spread } = one.given_up;
+                (company, distance, one.requirements.is_empty(), spread)
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [(0, 0, false, 0), (1, 0, false, 0), (1, 1, false, 0), (1, 2, false, 0), (1, 2, true, 0), (1, 2, true, 1)]
+        );
+    }
+
+    #[test]
     fn ignored_preferences_leave_the_required_terms() {
         let pod = pod(serde_json::json!({"nodeAffinity": {
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": in_("p", "x")}],
@@ -152,7 +205,7 @@ mod tests {
         let term = serde_json::json!({"matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]});
         let bad = pod(serde_json::json!({"nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}));
-        let error = alternatives(&bad, PreferencePolicy::Respect, false).unwrap_err();
+        let error = alternatives(&bad, PreferencePolicy::Respect, false, GivenUp::default()).unwrap_err();
         assert!(error.contains("Near") && error.contains("allowed"), "{error}");
     }
 }

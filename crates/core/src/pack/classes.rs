@@ -7,12 +7,13 @@ use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::alternatives::{Alternative, alternatives};
-use super::topology::{self, Topology};
+use super::alternatives::{Alternative, GivenUp, alternatives};
+use super::topology::groups::{Reader, Stated};
+use super::topology::{self, Builder, Topology};
 use crate::pod::Pod;
 use crate::problem::{PreferencePolicy, Problem};
 use crate::requirements::Requirements;
-use crate::resources::{CPU, MEMORY, PODS, Resources};
+use crate::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources};
 
 /// Amounts of the resources that anything asks for, in the order of [`ResourceNames`].
 pub(crate) type Amounts = SmallVec<[i64; 4]>;
@@ -27,8 +28,11 @@ impl ResourceNames {
         let mut names = vec![CPU.to_owned(), MEMORY.to_owned(), PODS.to_owned()];
         let mut others = std::collections::BTreeSet::new();
         for pod in problem.pods.iter().chain(&problem.daemon_pods) {
-            for (name, amount) in pod.requests.iter() {
-                if amount > 0 && !matches!(name, CPU | MEMORY | PODS) && !others.contains(name) {
+            if pod.requests.get(EPHEMERAL_STORAGE) > 0 && !others.contains(EPHEMERAL_STORAGE) {
+                others.insert(EPHEMERAL_STORAGE.to_owned());
+            }
+            for (name, amount) in pod.requests.uncommon() {
+                if amount > 0 && !others.contains(name) {
                     others.insert(name.to_owned());
                 }
             }
@@ -90,28 +94,36 @@ pub(crate) fn compile(problem: &Problem, names: &ResourceNames, sets: &mut Requi
         })
         .collect();
     classes.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| by_age(problem, a.pods[0], b.pods[0])));
-    let mut examples = Vec::with_capacity(classes.len());
+    let reader = Reader::new(problem);
+    let mut topology = Builder::new(problem);
     for class in &mut classes {
         let example = &problem.pods[class.pods[0] as usize];
-        match alternatives(example, problem.preference_policy, forgiveness) {
-            Ok(found) => {
-                let index = |one: Alternative| (sets.insert_full(one.requirements).0 as u32, one.forgiving);
-                class.alternatives = found.into_iter().map(index).collect();
-            }
-            Err(wrong) => class.refused = Some(wrong),
-        }
-        // Topology counts nodes by what a pod requires, preferences apart.
-        let strict = match topology::states_any(example) {
-            true => alternatives(example, PreferencePolicy::Ignore, false).unwrap_or_default(),
-            false => vec![],
+        let (stated, wrong) = match stated(reader, example) {
+            Ok(stated) => (stated, None),
+            Err(wrong) => (Stated::default(), Some(wrong)),
         };
-        examples.push((example, strict.into_iter().map(|one| one.requirements).collect()));
+        let found = match alternatives(example, problem.preference_policy, forgiveness, stated.soft()) {
+            Ok(found) => found,
+            Err(wrong) => {
+                class.refused = Some(wrong);
+                vec![]
+            }
+        };
+        let unkept = topology.add(example, &stated, &found);
+        class.refused = class.refused.take().or(wrong).or(unkept);
+        let index = |one: Alternative| (sets.insert_full(one.requirements).0 as u32, one.forgiving);
+        class.alternatives = found.into_iter().map(index).collect();
     }
-    let (topology, refused) = Topology::read(problem, &examples);
-    for (class, wrong) in classes.iter_mut().zip(refused) {
-        class.refused = class.refused.take().or(wrong);
+    (classes, topology.finish())
+}
+
+/// The rules between pods that a pod states. Topology counts nodes by what it requires, preferences apart.
+fn stated(reader: Reader<'_>, pod: &Pod) -> Result<Stated, String> {
+    if !topology::states_any(pod) {
+        return Ok(Stated::default());
     }
-    (classes, topology)
+    let strict = alternatives(pod, PreferencePolicy::Ignore, false, GivenUp::default()).unwrap_or_default();
+    reader.stated(pod, &strict.into_iter().map(|one| one.requirements).collect::<Vec<_>>())
 }
 
 fn by_age(problem: &Problem, a: u32, b: u32) -> std::cmp::Ordering {

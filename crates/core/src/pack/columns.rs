@@ -1,6 +1,8 @@
 //! What instance types say of one label key, with equal statements interned: a requirement is then decided once for
 //! each distinct statement instead of once for each type.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -9,47 +11,83 @@ use super::bits::Bits;
 use crate::instance_type::InstanceType;
 use crate::requirements::{NodeSelectorRequirement, Operator, Requirement};
 
-/// The keys of all instance types' requirements as numbers, read in one pass.
-#[derive(Debug)]
-pub(crate) struct Keys<'a> {
-    by_name: FxHashMap<&'a str, u32>,
-    ids: Vec<u32>,
-    /// Where each type's ids start.
-    starts: Vec<u32>,
+/// Columns by key, read when first asked for, over the types that some pool's nodes may be.
+pub(crate) struct Columns<'a> {
+    types: &'a [Arc<InstanceType>],
+    among: Bits,
+    by_key: RefCell<FxHashMap<String, Option<Rc<Column>>>>,
 }
 
-impl<'a> Keys<'a> {
-    pub fn read(types: &'a [Arc<InstanceType>]) -> Self {
-        let mut keys = Self { by_name: FxHashMap::default(), ids: vec![], starts: vec![0] };
-        let mut names: Vec<&'a str> = Vec::new();
-        // Types list their keys in the same order as a rule: the id follows from the neighbour's.
-        let mut before: Vec<u32> = Vec::new();
-        for one in types {
-            let mut hint = 0;
-            let first = keys.ids.len();
-            for written in &one.requirements {
-                let key = written.key.as_str();
-                let guess = before.iter().skip(hint).take(2).position(|id| names[*id as usize] == key);
-                let id = match guess {
-                    Some(step) => before[hint + step],
-                    None => *keys.by_name.entry(key).or_insert_with(|| {
-                        names.push(key);
-                        names.len() as u32 - 1
-                    }),
-                };
-                hint += guess.map_or(0, |step| step + 1);
-                keys.ids.push(id);
-            }
-            keys.starts.push(keys.ids.len() as u32);
-            before.clear();
-            before.extend_from_slice(&keys.ids[first..]);
-        }
-        keys
+impl<'a> Columns<'a> {
+    pub fn new(types: &'a [Arc<InstanceType>], among: Bits) -> Self {
+        Self { types, among, by_key: RefCell::default() }
     }
 
-    fn of_type(&self, at: usize) -> &[u32] {
-        &self.ids[self.starts[at] as usize..self.starts[at + 1] as usize]
+    /// The column of a key; `None` when no instance type defines it.
+    pub fn get(&self, key: &str) -> Option<Rc<Column>> {
+        if let Some(known) = self.by_key.borrow().get(key) {
+            return known.clone();
+        }
+        let column = Column::read(self.types, &self.among, key).map(Rc::new);
+        self.by_key.borrow_mut().insert(key.to_owned(), column.clone());
+        column
     }
+}
+
+/// Keeps of `among` the types that can be what all of `wanted` ask, a key that no type defines apart: that is for
+/// the nodes' labels to say. One pass over the types, and nothing kept: most types are never looked at again.
+pub(crate) fn keep_satisfying(types: &[Arc<InstanceType>], wanted: &[(&str, &Requirement)], among: &mut Bits) {
+    let mut defined = vec![false; wanted.len()];
+    let mut lacking: Vec<Bits> = wanted.iter().map(|_| Bits::empty(types.len())).collect();
+    let mut refused = Bits::empty(types.len());
+    for at in among.iter() {
+        for (nth, (key, requirement)) in wanted.iter().enumerate() {
+            let mut said = said(&types[at], key);
+            let good = match (said.next(), said.next()) {
+                (None, _) => {
+                    lacking[nth].insert(at);
+                    continue;
+                }
+                (Some(NodeSelectorRequirement { operator: Operator::In, values, .. }), None) if !values.is_empty() => {
+                    values.iter().any(|value| requirement.has(value))
+                }
+                _ => satisfiable(&statement(&types[at], key), requirement),
+            };
+            defined[nth] = true;
+            if !good {
+                refused.insert(at);
+                // Whether a key is defined at all is asked of every type.
+                if defined.iter().all(|key| *key) {
+                    break;
+                }
+            }
+        }
+    }
+    for (nth, (_, requirement)) in wanted.iter().enumerate() {
+        if defined[nth] && !requirement.allows_absence() {
+            refused.or(&lacking[nth]);
+        }
+    }
+    among.without(&refused);
+}
+
+/// What a type says of a key.
+fn said<'t>(one: &'t InstanceType, key: &str) -> impl Iterator<Item = &'t NodeSelectorRequirement> {
+    one.requirements.iter().filter(move |written| written.key == key)
+}
+
+/// All that a type says of a key as one. What makes no sense allows nothing.
+fn statement(one: &InstanceType, key: &str) -> Requirement {
+    let mut all = Requirement::exists();
+    for written in said(one, key) {
+        let read = Requirement::from_written(written).unwrap_or_else(|_| Requirement::does_not_exist());
+        all = all.intersect(&read);
+    }
+    all
+}
+
+fn satisfiable(statement: &Requirement, requirement: &Requirement) -> bool {
+    statement.intersects(requirement) || (requirement.allows_absence() && statement.allows_absence())
 }
 
 /// One key's statements over all instance types of the problem.
@@ -65,15 +103,13 @@ pub(crate) struct Column {
 const UNDEFINED: u32 = u32::MAX;
 
 impl Column {
-    /// Reads the key off every type; `None` when no type defines it.
-    pub fn read(types: &[Arc<InstanceType>], keys: &Keys<'_>, key: &str) -> Option<Self> {
-        let id = *keys.by_name.get(key)?;
-        let mut column = Self { entries: Vec::with_capacity(types.len()), statements: vec![], open: false };
+    /// Reads the key off every type of `among`; `None` when none defines it.
+    fn read(types: &[Arc<InstanceType>], among: &Bits, key: &str) -> Option<Self> {
+        let mut column = Self { entries: vec![UNDEFINED; types.len()], statements: vec![], open: false };
         let mut single: FxHashMap<&str, u32> = FxHashMap::default();
-        for (at, one) in types.iter().enumerate() {
-            let of_type = keys.of_type(at).iter().zip(&one.requirements);
-            let mut said = of_type.filter(|(own, _)| **own == id).map(|(_, written)| written);
-            let entry = match (said.next(), said.next()) {
+        for at in among.iter() {
+            let mut said = said(&types[at], key);
+            column.entries[at] = match (said.next(), said.next()) {
                 (None, _) => UNDEFINED,
                 (Some(NodeSelectorRequirement { operator: Operator::In, values, .. }), None) if values.len() == 1 => {
                     let next = column.statements.len() as u32;
@@ -83,20 +119,14 @@ impl Column {
                     }
                     entry
                 }
-                _ => column.intern(one, key),
+                _ => column.intern(statement(&types[at], key)),
             };
-            column.entries.push(entry);
         }
         (!column.statements.is_empty()).then_some(column)
     }
 
-    /// A statement that is not just one value. What makes no sense allows nothing.
-    fn intern(&mut self, one: &InstanceType, key: &str) -> u32 {
-        let mut all = Requirement::exists();
-        for written in one.requirements.iter().filter(|written| written.key == key) {
-            let read = Requirement::from_written(written).unwrap_or_else(|_| Requirement::does_not_exist());
-            all = all.intersect(&read);
-        }
+    /// A statement that is not just one value.
+    fn intern(&mut self, all: Requirement) -> u32 {
         self.open |= all.single().is_none() && !all.is_empty();
         let known = self.statements.iter().position(|statement| *statement == all);
         known.unwrap_or_else(|| {
@@ -108,11 +138,7 @@ impl Column {
     /// The types that can satisfy a requirement on this key.
     pub fn select(&self, requirement: &Requirement) -> Bits {
         let absent = requirement.allows_absence();
-        let good: Vec<bool> = self
-            .statements
-            .iter()
-            .map(|statement| statement.intersects(requirement) || (absent && statement.allows_absence()))
-            .collect();
+        let good: Vec<bool> = self.statements.iter().map(|statement| satisfiable(statement, requirement)).collect();
         let mut bits = Bits::empty(self.entries.len());
         for (at, entry) in self.entries.iter().enumerate() {
             if if *entry == UNDEFINED { absent } else { good[*entry as usize] } {
@@ -125,11 +151,6 @@ impl Column {
     /// What a type says; `None` when it does not define the key.
     pub fn statement(&self, at: usize) -> Option<&Requirement> {
         self.statements.get(self.entries[at] as usize)
-    }
-
-    /// All that types say of the key.
-    pub fn statements(&self) -> impl Iterator<Item = &Requirement> {
-        self.statements.iter()
     }
 
     /// A number that is the same for types that say the same.

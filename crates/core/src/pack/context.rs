@@ -4,17 +4,16 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
-
 use super::bits::Bits;
 use super::classes::{self, Amounts, Class, RequirementSets, ResourceNames};
-use super::columns::{Column, Keys};
+use super::columns::Columns;
 use super::joint::{JointId, Joints};
 use super::offers::{Bought, Mask, Offers};
 use super::plan::Options;
 use super::pools::{self, PoolView};
 use super::topology::Topology;
 use super::topology::node_rules::NodeRules;
+use super::topology::places::Places;
 use crate::labels;
 use crate::problem::Problem;
 use crate::requirements::Requirements;
@@ -30,6 +29,7 @@ pub(crate) struct Context<'a> {
     pub pools: Vec<PoolView>,
     pub classes: Vec<Class>,
     pub topology: Topology,
+    pub places: Places,
     pub sets: RequirementSets,
     /// Keys that a pod may ask for although a pool does not define them.
     pub allowed_undefined: BTreeSet<String>,
@@ -48,19 +48,19 @@ pub(crate) struct Selection {
 impl<'a> Context<'a> {
     pub fn new(problem: &'a Problem, options: &'a Options) -> Self {
         let names = ResourceNames::of(problem);
-        let columns = Columns::new(problem);
-        let mut pools = pools::read(problem, &columns);
+        let mut pools = pools::read(problem);
         let mut universe = Bits::empty(problem.instance_types.len());
         pools.iter().for_each(|pool| universe.or(&pool.types));
         let offers = Offers::read(problem, &universe);
+        let columns = Columns::new(&problem.instance_types, universe);
         let mut allowed_undefined: BTreeSet<String> = labels::WELL_KNOWN.into_iter().map(str::to_owned).collect();
         allowed_undefined.extend(problem.well_known_labels.iter().cloned());
-        allowed_undefined.retain(|key| offers.keys.contains(key) || columns.get(key).is_some());
         for pool in &mut pools {
             pool.finish(problem, &names, &columns, &offers);
         }
         let mut sets = RequirementSets::default();
         let (classes, topology) = classes::compile(problem, &names, &mut sets);
+        let places = Places::find(problem, &pools, (&columns, &offers), &topology, &classes, &mut sets);
         let selections = std::iter::repeat_with(OnceCell::new).take(sets.len() * pools.len()).collect();
         let joints = RefCell::new(Joints::new(problem.instance_types.len()));
         Self {
@@ -72,6 +72,7 @@ impl<'a> Context<'a> {
             pools,
             classes,
             topology,
+            places,
             sets,
             allowed_undefined,
             joints,
@@ -105,6 +106,8 @@ impl<'a> Context<'a> {
                         together.add(key, both);
                     }
                 }
+                // Well known, and nothing that a pool could launch has it.
+                None if own.is_none() && !requirement.allows_absence() => types.clear(),
                 None if own.is_some_and(|own| own.single().is_none()) => together.add(key, both),
                 None => {}
             }
@@ -153,36 +156,19 @@ impl<'a> Context<'a> {
         self.pools[pool].fit.room(at)
     }
 
-    /// What a class means for the nodes it is on.
+    /// What a class means for the new nodes it is on.
     pub fn node_rules(&self, class: u32) -> &NodeRules {
         &self.topology.node_rules[self.topology.of_class[class as usize].node_rules as usize]
+    }
+
+    /// What a class by one of its alternatives means for the existing nodes it is on, soft rules kept.
+    pub fn node_rules_there(&self, class: usize, alternative: usize) -> &NodeRules {
+        let level = self.topology.of_class[class].level(alternative);
+        &self.topology.node_rules[level.node_rules as usize]
     }
 
     /// Nothing requested of any resource.
     pub fn nothing(&self) -> Amounts {
         Amounts::from_elem(0, self.names.0.len())
-    }
-}
-
-/// Columns by key, read when first asked for.
-pub(crate) struct Columns<'a> {
-    problem: &'a Problem,
-    keys: Keys<'a>,
-    by_key: RefCell<FxHashMap<String, Option<Rc<Column>>>>,
-}
-
-impl<'a> Columns<'a> {
-    fn new(problem: &'a Problem) -> Self {
-        Self { problem, keys: Keys::read(&problem.instance_types), by_key: RefCell::default() }
-    }
-
-    /// The column of a key; `None` when no instance type defines it.
-    pub fn get(&self, key: &str) -> Option<Rc<Column>> {
-        if let Some(known) = self.by_key.borrow().get(key) {
-            return known.clone();
-        }
-        let column = Column::read(&self.problem.instance_types, &self.keys, key).map(Rc::new);
-        self.by_key.borrow_mut().insert(key.to_owned(), column.clone());
-        column
     }
 }

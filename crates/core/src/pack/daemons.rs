@@ -1,8 +1,9 @@
 //! What DaemonSets take of a pool's new nodes (spec core 3.9).
 
+use super::alternatives::GivenUp;
 use super::bits::Bits;
 use super::classes::{Amounts, ResourceNames};
-use super::context::Columns;
+use super::columns::Columns;
 use super::offers::Offers;
 use super::pools::PoolView;
 use super::{alternatives, taints};
@@ -25,7 +26,9 @@ pub(crate) fn overhead(
         if taints::untolerated(&pool.taints, &daemon.tolerations, true).is_some() {
             continue;
         }
-        let Ok(terms) = alternatives::alternatives(daemon, PreferencePolicy::Ignore, false) else { continue };
+        let Ok(terms) = alternatives::alternatives(daemon, PreferencePolicy::Ignore, false, GivenUp::default()) else {
+            continue;
+        };
         let mut types = Bits::empty(count);
         for term in terms {
             types.or(&reached(&term.requirements, view, columns, offers));

@@ -10,16 +10,25 @@ use super::joint::JointId;
 use super::offers::Mask;
 use super::topology::node_rules::Tally;
 
-/// No particular place.
-pub(crate) const ANYWHERE: u32 = u32::MAX;
+/// What rules between pods chose for a pod: one of its class's alternatives, and a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Spot {
+    pub level: u32,
+    pub place: u32,
+}
+
+impl Spot {
+    /// Any alternative, no particular place.
+    pub const ANYWHERE: Self = Self { level: u32::MAX, place: u32::MAX };
+}
 
 /// So many pods of a class, placed by one of its requirement sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Share {
     pub class: u32,
     pub set: u32,
-    /// The place that rules between pods chose, or [`ANYWHERE`].
-    pub place: u32,
+    /// What rules between pods chose, or [`Spot::ANYWHERE`].
+    pub spot: Spot,
     pub count: u32,
 }
 
@@ -56,12 +65,18 @@ impl Draft {
 
     /// Adds pods if the node can still be something afterwards; says whether it could.
     pub fn add(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
+        self.tally.allows(context.node_rules(item.class), count) == count && self.put(context, item, count)
+    }
+
+    /// Adds the first pod of its group, which needs no other there.
+    pub fn open(&mut self, context: &Context<'_>, item: &Item<'_>) -> bool {
+        self.tally.opens(context.node_rules(item.class), 1) == 1 && self.put(context, item, 1)
+    }
+
+    fn put(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
         let (selection, requests) = (item.selection, &context.classes[item.class as usize].requests);
-        let share = Share { class: item.class, set: item.set, place: item.place, count };
+        let share = Share { class: item.class, set: item.set, spot: item.spot, count };
         let rules = context.node_rules(item.class);
-        if self.tally.allows(rules, count) < count {
-            return false;
-        }
         let Some(joint) = context.meet(self.joint, selection.joint) else { return false };
         let cells = self.cells & item.cells;
         let mut total = self.requests.clone();
@@ -82,7 +97,7 @@ impl Draft {
         }
         (self.requests, self.types, self.cells, self.joint) = (total, types, cells, joint);
         self.tally.add(rules, count);
-        let same = |own: &&mut Share| (own.class, own.set, own.place) == (share.class, share.set, share.place);
+        let same = |own: &&mut Share| (own.class, own.set, own.spot) == (share.class, share.set, share.spot);
         match self.shares.iter_mut().find(same) {
             Some(own) => own.count += share.count,
             None => self.shares.push(share),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::classes::Class;
 use super::context::Context;
 use super::taints;
 use super::topology::domains::Domains;
+use super::topology::groups::Reader;
 use super::topology::node_rules::{NodeRules, Tally};
 use crate::labels;
 use crate::problem::ExistingNode;
@@ -38,20 +38,16 @@ impl<'a> Existing<'a> {
     }
 
     /// Places pods of a class, alternative by alternative and node by node: which node takes how many.
-    pub fn fill(
-        &mut self,
-        context: &Context<'_>,
-        class: &Class,
-        rules: &NodeRules,
-        left: &mut u32,
-    ) -> Vec<(usize, u32)> {
+    pub fn fill(&mut self, context: &Context<'_>, at: usize, left: &mut u32) -> Vec<(usize, u32)> {
         let mut placed = Vec::new();
         if self.0.is_empty() {
             return placed;
         }
+        let class = &context.classes[at];
         let tolerations = &class.example(context.problem).tolerations;
-        for (set, forgiving) in &class.alternatives {
+        for (level, (set, forgiving)) in class.alternatives.iter().enumerate() {
             let wanted = &context.sets[*set as usize];
+            let rules = context.node_rules_there(at, level);
             for free in &mut self.0 {
                 if *left == 0 {
                     return placed;
@@ -64,7 +60,8 @@ impl<'a> Existing<'a> {
                 {
                     continue;
                 }
-                free.take(&class.requests, rules, count);
+                // Soft rules bind nobody else.
+                free.take(&class.requests, context.node_rules(at as u32), count);
                 *left -= count;
                 placed.push((free.index, count));
             }
@@ -72,31 +69,31 @@ impl<'a> Existing<'a> {
         placed
     }
 
-    /// Places one pod of a class that rules over zones speak of: the first node that takes it.
-    pub fn take_one(
-        &mut self,
-        context: &Context<'_>,
-        at: usize,
-        class: &Class,
-        domains: &mut Domains<'_, '_>,
-    ) -> Option<usize> {
-        let rules = context.node_rules(at as u32);
+    /// Places one pod of a class that rules over wider domains speak of: the first node that takes it.
+    pub fn take_one(&mut self, context: &Context<'_>, at: usize, domains: &mut Domains<'_, '_>) -> Option<usize> {
+        let class = &context.classes[at];
         let tolerations = &class.example(context.problem).tolerations;
-        for (set, forgiving) in &class.alternatives {
+        for (level, (set, forgiving)) in class.alternatives.iter().enumerate() {
             let wanted = &context.sets[*set as usize];
+            let rules = context.node_rules_there(at, level);
             for free in &mut self.0 {
                 if holds(&free.room, &class.requests) > 0
                     && free.tally.allows(rules, 1) > 0
                     && taints::untolerated(&free.node.taints, tolerations, *forgiving).is_none()
                     && satisfies(&free.labels, wanted)
-                    && domains.take(at, domains.of_node(free.node))
+                    && domains.take(at, level, &domains.of_node(free.index))
                 {
-                    free.take(&class.requests, rules, 1);
+                    free.take(&class.requests, context.node_rules(at as u32), 1);
                     return Some(free.index);
                 }
             }
         }
         None
+    }
+
+    /// Whether any node holds a pod of a group.
+    pub fn holds(&self, group: u32) -> bool {
+        self.0.iter().any(|free| free.tally.held(group) > 0)
     }
 }
 
@@ -136,8 +133,9 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
                 .for_each(|(room, amount)| *room = room.saturating_sub(amount));
         }
         let mut tally = Tally::default();
+        let reader = Reader::new(problem);
         for pod in &node.pods {
-            tally.add(&context.topology.of_bound(pod), 1);
+            tally.add(&context.topology.of_bound(reader, pod), 1);
         }
         nodes.push(Free { index, node, labels: Requirements::from_labels(&labels), room, tally });
     }

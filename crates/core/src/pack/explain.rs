@@ -128,9 +128,12 @@ fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (R
         if context.offers.keys.contains(key) || view.labels.contains(key) {
             continue;
         }
-        let Some(column) = context.columns.get(key) else { continue };
         let mut types = trial.types.clone();
-        types.and(&column.select(requirement));
+        match context.columns.get(key) {
+            Some(column) => types.and(&column.select(requirement)),
+            None if view.requirements.get(key).is_none() && !requirement.allows_absence() => types.clear(),
+            None => continue,
+        }
         if !trial.keep(Rule::InstanceTypes, types) {
             let told = describe(key, requirement);
             return Err((Rule::InstanceTypes, format!("no instance type of the pool that is left has {told}")));

@@ -1,6 +1,7 @@
 //! What a pool is asked to carry: so many pods of a class by one of its requirement sets.
 
 use super::context::Selection;
+use super::draft::Spot;
 use super::offers::Mask;
 
 /// Pods of one class that go to one pool.
@@ -10,8 +11,8 @@ pub(crate) struct Item<'c> {
     pub set: u32,
     /// What the set leaves of the pool.
     pub selection: &'c Selection,
-    /// The place that rules between pods chose for them, or [`super::draft::ANYWHERE`].
-    pub place: u32,
+    /// What rules between pods chose for them.
+    pub spot: Spot,
     /// The ways of buying that the set and the place leave.
     pub cells: Mask,
     /// Pods not placed yet.

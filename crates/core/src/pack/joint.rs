@@ -5,7 +5,7 @@ use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::bits::Bits;
-use super::context::Columns;
+use super::columns::Columns;
 use crate::requirements::Requirements;
 
 /// A set of such requirements.

@@ -5,6 +5,7 @@
 //! ([`cost`] or [`fewest`]) and explains what is left.
 
 mod alternatives;
+mod assign;
 mod bits;
 mod classes;
 mod columns;

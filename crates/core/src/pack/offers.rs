@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::bits::Bits;
 use crate::labels;
 use crate::problem::Problem;
-use crate::requirements::{NodeSelectorRequirement, Requirement, Requirements};
+use crate::requirements::{NodeSelectorRequirement, Operator, Requirement, Requirements};
 
 /// A set of cells.
 pub(crate) type Mask = u128;
@@ -82,13 +82,21 @@ impl Offers {
 
     /// The cell of an offering, starting the search after the one found last.
     fn cell(&mut self, offering: &crate::Offering, last: usize) -> Option<usize> {
-        let repeats = |written: &&NodeSelectorRequirement| {
-            (written.key == labels::ZONE && written.values.first() == Some(&offering.zone))
-                || (written.key == labels::CAPACITY_TYPE && written.values.first() == Some(&offering.capacity_type))
+        let repeats = |written: &NodeSelectorRequirement| {
+            let own = match written.key.as_str() {
+                labels::ZONE => &offering.zone,
+                labels::CAPACITY_TYPE => &offering.capacity_type,
+                _ => return false,
+            };
+            written.operator == Operator::In && written.values.len() == 1 && written.values[0] == *own
         };
         let extra = || offering.requirements.iter().filter(|written| !repeats(written));
+        let plain = extra().next().is_none();
         let same = |cell: &Cell| {
-            cell.capacity_type == offering.capacity_type && cell.zone == offering.zone && cell.extra.iter().eq(extra())
+            cell.capacity_type == offering.capacity_type
+                && cell.zone == offering.zone
+                && cell.extra.is_empty() == plain
+                && (plain || cell.extra.iter().eq(extra()))
         };
         let count = self.cells.len();
         if let Some(at) = (0..count).map(|step| (last + 1 + step) % count).find(|at| same(&self.cells[*at])) {

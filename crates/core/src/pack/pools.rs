@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::bits::Bits;
 use super::classes::{Amounts, ResourceNames};
-use super::context::Columns;
+use super::columns::{self, Columns};
 use super::daemons;
 use super::limits::Limits;
 use super::offers::{Mask, Offers};
@@ -35,13 +35,13 @@ pub(crate) struct PoolView {
 }
 
 /// Reads the pools in the order in which they are tried: weight descending, then name descending (spec core 3.4).
-pub(crate) fn read(problem: &Problem, columns: &Columns<'_>) -> Vec<PoolView> {
+pub(crate) fn read(problem: &Problem) -> Vec<PoolView> {
     let mut order: Vec<usize> = (0..problem.node_pools.len()).collect();
     order.sort_by(|a, b| {
         let (a, b) = (&problem.node_pools[*a], &problem.node_pools[*b]);
         b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name))
     });
-    order.into_iter().map(|index| PoolView::read(problem, index, columns)).collect()
+    order.into_iter().map(|index| PoolView::read(problem, index)).collect()
 }
 
 /// What a node of the pool is for certain or may be.
@@ -56,7 +56,7 @@ pub(crate) fn requirements_of(pool: &Pool) -> Result<Requirements, crate::requir
 }
 
 impl PoolView {
-    fn read(problem: &Problem, index: usize, columns: &Columns<'_>) -> Self {
+    fn read(problem: &Problem, index: usize) -> Self {
         let pool = &problem.node_pools[index];
         let count = problem.instance_types.len();
         let (requirements, broken) = match requirements_of(pool) {
@@ -75,15 +75,11 @@ impl PoolView {
             types = Bits::empty(count);
         }
         let labels: BTreeSet<String> = pool.labels.keys().map(|key| labels::stable(key).to_owned()).collect();
-        for (key, requirement) in requirements.iter() {
-            let of_cell = matches!(key, labels::ZONE | labels::CAPACITY_TYPE | labels::NODE_POOL);
-            if of_cell || labels.contains(key) {
-                continue;
-            }
-            if let Some(column) = columns.get(key) {
-                types.and(&column.select(requirement));
-            }
-        }
+        let of_types = |key: &str| {
+            !matches!(key, labels::ZONE | labels::CAPACITY_TYPE | labels::NODE_POOL) && !labels.contains(key)
+        };
+        let wanted: Vec<_> = requirements.iter().filter(|(key, _)| of_types(key)).collect();
+        columns::keep_satisfying(&problem.instance_types, &wanted, &mut types);
         let min_values = requirements.iter().filter_map(|(key, one)| Some((key.to_owned(), one.min_values()?)));
         Self {
             index,
@@ -168,6 +164,6 @@ fn allocatable(one: &crate::InstanceType, names: &ResourceNames, out: &mut [i64]
             }
         }
     }
-    let huge: i64 = one.capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, b)| b).sum();
+    let huge: i64 = one.capacity.uncommon().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, b)| b).sum();
     out[1] = out[1].saturating_sub(huge);
 }

@@ -14,7 +14,7 @@ pub(crate) struct Ranks {
 }
 
 /// No more sets than this are kept for a resource.
-const MOST_SETS: usize = 512;
+const MOST_SETS: usize = 64;
 
 impl Ranks {
     /// Ranks the types of `among`.

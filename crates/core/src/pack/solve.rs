@@ -3,18 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::bits::Bits;
+use super::assign::{Together, assign};
 use super::classes::Class;
 use super::context::Context;
-use super::draft::{ANYWHERE, Draft};
+use super::draft::{Draft, Spot};
 use super::existing::Existing;
 use super::finish::Finisher;
 use super::item::Item;
 use super::limits::Limits;
-use super::offers::Mask;
 use super::plan::{Options, Packing, PlannedClaim};
-use super::topology::domains::{Domains, Place};
-use super::{cost, explain, fewest, taints};
+use super::topology::domains::Domains;
+use super::{cost, explain, fewest};
 use crate::problem::{Policy, Problem};
 
 /// Packs. The answer depends on the problem only, and not on the order of its pods.
@@ -47,8 +46,8 @@ struct Plan<'c, 'a> {
     existing: Existing<'a>,
     /// Where the pods are that rules between pods speak of.
     domains: Domains<'c, 'a>,
-    /// Pods whose place such rules chose and that have no node yet, by class and place.
-    pinned: BTreeMap<(u32, u32), u32>,
+    /// Pods whose place such rules chose and that have no node yet, by class and spot.
+    pinned: BTreeMap<(u32, Spot), u32>,
     finisher: Finisher<'c, 'a>,
     hand: Hand<'c>,
     on_existing: BTreeMap<usize, Vec<usize>>,
@@ -75,37 +74,57 @@ impl<'c, 'a> Plan<'c, 'a> {
     /// Places the classes chosen: on existing nodes, then on new ones as long as any pool takes any.
     fn place(&mut self, chosen: &dyn Fn(&Class) -> bool) {
         let context = self.context;
-        let open = |class: &Class| class.refused.is_none() && chosen(class);
-        let classes = || context.classes.iter().enumerate().filter(|(_, class)| open(class));
-        for (at, class) in classes().filter(|(at, _)| !context.topology.of_class[*at].is_wide()) {
-            let rules = context.node_rules(at as u32);
-            for (node, count) in self.existing.fill(context, class, rules, &mut self.left[at]) {
-                self.on_existing.entry(node).or_default().extend(self.hand.deal(at as u32, count));
+        let open = |at: usize| context.classes[at].refused.is_none() && chosen(&context.classes[at]);
+        let chosen: Vec<usize> = (0..context.classes.len()).filter(|at| open(*at)).collect();
+        let (wide, narrow): (Vec<usize>, Vec<usize>) =
+            chosen.iter().partition(|at| context.topology.of_class[**at].is_wide());
+        narrow.iter().for_each(|at| {
+            self.fill_existing(*at);
+        });
+        let company: Vec<usize> =
+            narrow.into_iter().filter(|at| !context.topology.of_class[*at].company.is_empty()).collect();
+        // A pod may wait for another one to be placed: go round until nothing moves.
+        loop {
+            let moved = wide.iter().fold(false, |moved, at| self.place_wide(*at) || moved);
+            if !company.iter().fold(moved, |moved, at| self.fill_existing(*at) || moved) {
+                break;
             }
         }
-        // A pod may wait for another one to be placed: go round until nothing moves.
-        while classes()
-            .filter(|(at, _)| context.topology.of_class[*at].is_wide())
-            .fold(false, |moved, (at, class)| self.place_wide(at, class) || moved)
-        {}
-        while self.new_nodes(chosen) {}
+        while self.plan_together(&chosen) | self.new_nodes(&chosen) {}
     }
 
-    /// Gives pods of a class that rules over zones speak of their existing node, or at least their place; says whether
-    /// any got one.
-    fn place_wide(&mut self, at: usize, class: &Class) -> bool {
+    /// Gives pods of a class existing nodes; says whether any got one.
+    fn fill_existing(&mut self, at: usize) -> bool {
+        let before = self.left[at];
+        for (node, count) in self.existing.fill(self.context, at, &mut self.left[at]) {
+            self.on_existing.entry(node).or_default().extend(self.hand.deal(at as u32, count));
+        }
+        self.left[at] < before
+    }
+
+    /// Gives pods of a class that rules over wider domains speak of their existing node, or at least their place; says
+    /// whether any got one.
+    fn place_wide(&mut self, at: usize) -> bool {
         let context = self.context;
         let mut waiting = self.left[at] - self.pinned_of(at as u32);
         let before = waiting;
-        let mut feasible: Option<Vec<(u32, f64)>> = None;
+        let levels = context.classes[at].alternatives.len();
+        let mut feasible: Vec<Option<Vec<(u32, f64)>>> = vec![None; levels];
         while waiting > 0 {
-            if let Some(node) = self.existing.take_one(context, at, class, &mut self.domains) {
+            if let Some(node) = self.existing.take_one(context, at, &mut self.domains) {
                 self.left[at] -= 1;
                 self.on_existing.entry(node).or_default().extend(self.hand.deal(at as u32, 1));
             } else {
-                let feasible = feasible.get_or_insert_with(|| self.feasible_places(at as u32, class));
-                let Some(place) = self.domains.choose(at, feasible) else { break };
-                *self.pinned.entry((at as u32, place)).or_insert(0) += 1;
+                let mut found = None;
+                for (level, feasible) in feasible.iter_mut().enumerate() {
+                    let feasible = feasible.get_or_insert_with(|| self.feasible_places(at, level));
+                    if let Some(place) = self.domains.choose(at, level, feasible) {
+                        found = Some(Spot { level: level as u32, place });
+                        break;
+                    }
+                }
+                let Some(spot) = found else { break };
+                *self.pinned.entry((at as u32, spot)).or_insert(0) += 1;
             }
             waiting -= 1;
         }
@@ -113,19 +132,31 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     fn pinned_of(&self, class: u32) -> u32 {
-        self.pinned.range((class, 0)..=(class, u32::MAX)).map(|(_, count)| *count).sum()
+        self.pinned.range(of_class(class)).map(|(_, count)| *count).sum()
     }
 
-    /// The places in which a class could get a new node, and the price of the cheapest.
-    fn feasible_places(&self, at: u32, class: &Class) -> Vec<(u32, f64)> {
-        let places = self.domains.places.iter().enumerate();
-        let price = |(place, one): (usize, &Place)| {
-            let (_, item) = assign(self.context, at, class, 1, &self.limits, (place as u32, one.mask))?;
-            let bought = self.context.bought(item.cells);
+    /// The places in which a class by one of its alternatives could get a new node, and the price of the cheapest.
+    fn feasible_places(&self, at: usize, level: usize) -> Vec<(u32, f64)> {
+        let context = self.context;
+        let places = context.places.of(context.topology.of_class[at].keys);
+        let price = |place: u32| {
+            let spot = Spot { level: level as u32, place };
+            let (_, item) = assign(context, at as u32, 1, &self.limits, spot, None)?;
+            let bought = context.bought(item.cells);
             let first = bought.order.iter().find(|at| item.selection.types.has(**at as usize))?;
-            Some((place as u32, bought.price[*first as usize]))
+            Some((place, bought.price[*first as usize]))
         };
-        places.filter_map(price).collect()
+        (0..places.len() as u32).filter_map(price).collect()
+    }
+
+    /// The pods of a class without a node, by spot.
+    fn waiting(&self, at: usize) -> Vec<(Spot, u32)> {
+        let mut all: Vec<(Spot, u32)> = match self.context.topology.of_class[at].is_wide() {
+            false => vec![(Spot::ANYWHERE, self.left[at])],
+            true => self.pinned.range(of_class(at as u32)).map(|((_, spot), left)| (*spot, *left)).collect(),
+        };
+        all.retain(|(_, left)| *left > 0);
+        all
     }
 
     /// Whether a pod is left over while a less urgent one has a place, which limits may have caused.
@@ -143,7 +174,8 @@ impl<'c, 'a> Plan<'c, 'a> {
     fn answer(mut self) -> Packing {
         let mut unscheduled = Vec::new();
         for (class, count) in self.left.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let told = self.context.topology.of_class[class].is_wide().then(|| self.domains.describe(class));
+            let part = &self.context.topology.of_class[class];
+            let told = (part.is_wide() || !part.company.is_empty()).then(|| self.domains.describe(class));
             let reason = explain::reason(self.context, &self.context.classes[class], &self.limits, told.as_deref());
             let reason = Arc::new(reason);
             unscheduled.extend(self.hand.deal(class as u32, *count).map(|pod| (pod, Arc::clone(&reason))));
@@ -157,26 +189,71 @@ impl<'c, 'a> Plan<'c, 'a> {
         }
     }
 
+    /// Plans nodes for pods that have to be on a node with others; says whether there was any.
+    fn plan_together(&mut self, chosen: &[usize]) -> bool {
+        let context = self.context;
+        let company = |at: &usize| !context.topology.of_class[*at].company.is_empty();
+        let followers: Vec<usize> = chosen.iter().copied().filter(company).collect();
+        let mut progress = false;
+        for at in &followers {
+            while let Some(draft) = self.gather(*at, &followers, chosen) {
+                let policy = context.problem.node_pools[context.pools[draft.pool].index].policy;
+                if !self.admit(draft, 1, policy) {
+                    break;
+                }
+                progress = true;
+            }
+        }
+        progress
+    }
+
+    /// A node for pods of a class and for those that they have to be with.
+    fn gather(&self, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
+        let context = self.context;
+        let company = &context.topology.of_class[at].company;
+        let there = |group: &u32| self.existing.holds(*group) || self.is_placed(*group);
+        let together = Together::new(context, &self.limits);
+        let waiting = |at: usize| self.waiting(at).into_iter().map(move |(spot, left)| (at, spot, left));
+        for own in waiting(at) {
+            let others = chosen.iter().filter(|other| **other != at);
+            let suits = |other: &&usize| {
+                let part = &context.topology.of_class[**other];
+                part.company.is_empty()
+                    && company.iter().all(|group| context.node_rules(**other as u32).member.contains(group))
+            };
+            let first = others.filter(suits).flat_map(|other| waiting(*other));
+            // The first of its kind may be alone, if it is its own company and there is no other anywhere.
+            let alone =
+                company.iter().all(|group| context.node_rules(at as u32).member.contains(group) && !there(group));
+            let mut draft = first.filter_map(|first| together.open(first, Some(own))).next();
+            if draft.is_none() && alone {
+                draft = together.open(own, None);
+            }
+            let Some(mut draft) = draft else { continue };
+            for follower in std::iter::once(at).chain(followers.iter().copied().filter(|other| *other != at)) {
+                for (follower, spot, left) in waiting(follower) {
+                    together.add(&mut draft, (follower, spot, left));
+                }
+            }
+            return Some(draft);
+        }
+        None
+    }
+
+    /// Whether a pod of a group has been placed in this round.
+    fn is_placed(&self, group: u32) -> bool {
+        let context = self.context;
+        let placed = |at: usize| (self.left[at] as usize) < context.classes[at].pods.len();
+        (0..self.left.len()).any(|at| placed(at) && context.node_rules(at as u32).member.contains(&group))
+    }
+
     /// One pass over the pools; says whether anything was placed, so that what one cannot take comes to the next.
-    fn new_nodes(&mut self, chosen: &dyn Fn(&Class) -> bool) -> bool {
+    fn new_nodes(&mut self, chosen: &[usize]) -> bool {
         let context = self.context;
         let mut by_pool: Vec<Vec<Item<'c>>> = context.pools.iter().map(|_| vec![]).collect();
-        for (at, class) in context.classes.iter().enumerate() {
-            if self.left[at] == 0 || class.refused.is_some() || !chosen(class) {
-                continue;
-            }
-            let class_id = at as u32;
-            let parts: Vec<(u32, Mask, u32)> = match context.topology.of_class[at].is_wide() {
-                false => vec![(ANYWHERE, !0, self.left[at])],
-                true => {
-                    let pinned = self.pinned.range((class_id, 0)..=(class_id, u32::MAX));
-                    pinned
-                        .map(|((_, place), left)| (*place, self.domains.places[*place as usize].mask, *left))
-                        .collect()
-                }
-            };
-            for (place, mask, left) in parts.into_iter().filter(|(_, _, left)| *left > 0) {
-                if let Some((pool, item)) = assign(context, class_id, class, left, &self.limits, (place, mask)) {
+        for at in chosen.iter().filter(|at| self.left[**at] > 0 && context.topology.of_class[**at].company.is_empty()) {
+            for (spot, left) in self.waiting(*at) {
+                if let Some((pool, item)) = assign(context, *at as u32, left, &self.limits, spot, None) {
                     by_pool[pool].push(item);
                 }
             }
@@ -221,7 +298,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             let mut claim = claim.clone();
             for share in &draft.shares {
                 self.left[share.class as usize] -= share.count;
-                if let Some(pinned) = self.pinned.get_mut(&(share.class, share.place)) {
+                if let Some(pinned) = self.pinned.get_mut(&(share.class, share.spot)) {
                     *pinned -= share.count;
                 }
                 claim.pods.extend(self.hand.deal(share.class, share.count));
@@ -232,36 +309,8 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 }
 
-/// The first alternative of a class for which a pool has a node, and the first such pool.
-fn assign<'c>(
-    context: &'c Context<'_>,
-    at: u32,
-    class: &Class,
-    left: u32,
-    limits: &[Limits],
-    (place, mask): (u32, Mask),
-) -> Option<(usize, Item<'c>)> {
-    let tolerations = &class.example(context.problem).tolerations;
-    for (set, forgiving) in &class.alternatives {
-        for (pool, view) in context.pools.iter().enumerate() {
-            let of = &context.problem.node_pools[view.index];
-            if taints::untolerated(&of.taints, tolerations, *forgiving).is_some() {
-                continue;
-            }
-            let Some(selection) = context.selection(*set, pool) else { continue };
-            let cells = selection.cells & mask;
-            let mut types: Bits = selection.types.clone();
-            if cells != selection.cells {
-                types.and(&context.bought(cells).types);
-            }
-            context.fitting(pool, &class.requests, &mut types);
-            limits[pool].keep(context.problem, &mut types);
-            if !types.is_empty() && super::options::enough_values(context, pool, &types, cells) {
-                return Some((pool, Item { class: at, set: *set, selection, place, cells, left }));
-            }
-        }
-    }
-    None
+fn of_class(class: u32) -> std::ops::RangeInclusive<(u32, Spot)> {
+    (class, Spot { level: 0, place: 0 })..=(class, Spot::ANYWHERE)
 }
 
 /// Hands out the pods of the classes, each once, in order.

@@ -31,6 +31,42 @@ pub(crate) fn any_preferring(taints: &[Taint]) -> bool {
     taints.iter().any(|taint| taint.effect == PREFER)
 }
 
+/// A toleration that can be told apart from others.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Tolerated {
+    key: Option<String>,
+    operator: Option<String>,
+    value: Option<String>,
+    effect: Option<String>,
+}
+
+impl Tolerated {
+    /// What a pod tolerates, in order.
+    pub fn all(tolerations: &[Toleration]) -> Vec<Self> {
+        let one = |one: &Toleration| Self {
+            key: one.key.clone(),
+            operator: one.operator.clone(),
+            value: one.value.clone(),
+            effect: one.effect.clone(),
+        };
+        let mut all: Vec<Self> = tolerations.iter().map(one).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Whether every taint that keeps pods away is tolerated.
+    pub fn cover(all: &[Self], taints: &[Taint]) -> bool {
+        let back = |one: &Self| Toleration {
+            key: one.key.clone(),
+            operator: one.operator.clone(),
+            value: one.value.clone(),
+            effect: one.effect.clone(),
+            toleration_seconds: None,
+        };
+        taints.is_empty() || untolerated(taints, &all.iter().map(back).collect::<Vec<_>>(), true).is_none()
+    }
+}
+
 /// `key=value:Effect`.
 pub(crate) fn describe(taint: &Taint) -> String {
     match taint.value.as_deref() {

@@ -11,7 +11,9 @@ use super::shapes::Shapes;
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub at: usize,
-    /// Dollars an hour, the price of a node more included.
+    /// Dollars an hour.
+    pub price: f64,
+    /// The same with what a node costs beside its price.
     pub cost: f64,
     /// The shapes that it may carry.
     pub shapes: Vec<u32>,
@@ -53,12 +55,17 @@ impl Candidates {
                     .collect();
                 if !carried.is_empty() {
                     same.push(all.len());
-                    let cost = bought.price[at] + context.options.price_per_node;
-                    all.push(Candidate { at, cost, shapes: carried });
+                    let price = bought.price[at];
+                    all.push(Candidate { at, price, cost: price + context.options.price_per_node, shapes: carried });
                 }
             }
         }
         Self { all }
+    }
+
+    /// Lets a node cost so much beside its price.
+    pub fn set_node_price(&mut self, node: f64) {
+        self.all.iter_mut().for_each(|candidate| candidate.cost = candidate.price + node);
     }
 }
 

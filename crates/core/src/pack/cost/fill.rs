@@ -19,7 +19,10 @@ pub(super) struct Filler<'c, 'a> {
     context: &'c Context<'a>,
     shapes: &'c Shapes<'c>,
     pool: usize,
+    /// Shapes that may be taken: their value, what they take of cpu, memory and the rest.
+    able: Vec<(u32, f64, [f64; 3])>,
     order: Vec<(f64, u32)>,
+    pattern: Pattern,
     whole: Vec<i64>,
     room: Vec<i64>,
     tally: Tally,
@@ -27,7 +30,17 @@ pub(super) struct Filler<'c, 'a> {
 
 impl<'c, 'a> Filler<'c, 'a> {
     pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes<'c>) -> Self {
-        Self { context, shapes, pool, order: vec![], whole: vec![], room: vec![], tally: Tally::default() }
+        Self {
+            context,
+            shapes,
+            pool,
+            able: vec![],
+            order: vec![],
+            pattern: Pattern::new(),
+            whole: vec![],
+            room: vec![],
+            tally: Tally::default(),
+        }
     }
 
     /// The most valuable filling of so many quarters of a candidate found, with its value. At most `left` pods of each
@@ -36,50 +49,55 @@ impl<'c, 'a> Filler<'c, 'a> {
         self.whole.clear();
         let room = self.context.room(self.pool, candidate.at);
         self.whole.extend(room.iter().map(|have| if quarters == 4 { *have } else { have / 4 * quarters }));
+        self.look(candidate, value, left);
         let mut best = (0.0, Pattern::new());
         for weights in WEIGHTS {
-            self.rank(candidate, value, left, weights);
-            let found = self.by_order(candidate, value, left, &best);
-            if let Some(found) = found {
-                best = found;
+            self.rank(weights);
+            let worth = self.by_order(candidate, value, left);
+            if worth > best.0 * (1.0 + 1e-9) {
+                best.0 = worth;
+                best.1.clone_from(&self.pattern);
             }
         }
         best.1.sort_unstable();
         best
     }
 
-    /// Orders the shapes by value for what they take.
-    fn rank(&mut self, candidate: &Candidate, value: &[f64], left: &[u32], weights: [f64; 2]) {
+    /// Finds the shapes that may be taken, and what each takes of the node.
+    fn look(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) {
         let room = self.context.room(self.pool, candidate.at);
-        self.order.clear();
+        self.able.clear();
         for shape in &candidate.shapes {
             if left[*shape as usize] == 0 || value[*shape as usize] <= 0.0 {
                 continue;
             }
-            let requests = &self.shapes.all[*shape as usize].requests;
-            let mut taken = 0.0;
-            for (resource, (asked, have)) in requests.iter().zip(room).enumerate() {
+            let mut taken = [0.0; 3];
+            for (resource, (asked, have)) in self.shapes.all[*shape as usize].requests.iter().zip(room).enumerate() {
                 if *asked > 0 {
-                    taken += weights.get(resource).unwrap_or(&OTHER_WEIGHT) * *asked as f64 / *have as f64;
+                    taken[resource.min(2)] += *asked as f64 / *have as f64;
                 }
             }
-            self.order.push((value[*shape as usize] / taken, *shape));
+            self.able.push((*shape, value[*shape as usize], taken));
         }
+    }
+
+    /// Orders the shapes by value for what they take.
+    fn rank(&mut self, weights: [f64; 2]) {
+        self.order.clear();
+        let ranked = self.able.iter().map(|(shape, value, [cpu, memory, rest])| {
+            (value / (weights[0] * cpu + weights[1] * memory + OTHER_WEIGHT * rest), *shape)
+        });
+        self.order.extend(ranked);
         self.order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     }
 
-    fn by_order(
-        &mut self,
-        candidate: &Candidate,
-        value: &[f64],
-        left: &[u32],
-        best: &(f64, Pattern),
-    ) -> Option<(f64, Pattern)> {
+    /// Fills in that order, into the pattern kept; answers what it is worth.
+    fn by_order(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) -> f64 {
         self.room.clear();
         self.tally.clear();
         self.room.extend_from_slice(&self.whole);
         let mut worth = 0.0;
-        let mut pattern = Pattern::new();
+        self.pattern.clear();
         let mut joint = JointId::NONE;
         for (_, shape) in &self.order {
             let one = &self.shapes.all[*shape as usize];
@@ -112,8 +130,8 @@ impl<'c, 'a> Filler<'c, 'a> {
                 *have -= asked * count;
             }
             worth += value[*shape as usize] * count as f64;
-            pattern.push((*shape, count as u32));
+            self.pattern.push((*shape, count as u32));
         }
-        (worth > best.0 * (1.0 + 1e-9)).then_some((worth, pattern))
+        worth
     }
 }

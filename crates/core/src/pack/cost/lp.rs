@@ -10,7 +10,10 @@ const EPSILON: f64 = 1e-9;
 #[derive(Debug)]
 pub(super) struct Master {
     rows: usize,
+    /// Patterns with the price of their nodes.
     columns: Vec<(Pattern, f64)>,
+    /// What a node costs beside its price.
+    node: f64,
     /// For each row the column that is basic in it; `None` for the row's surplus.
     basis: Vec<Option<usize>>,
     inverse: Vec<f64>,
@@ -19,19 +22,21 @@ pub(super) struct Master {
 }
 
 impl Master {
-    /// Starts with one pattern a row, which holds that row's shape only: its count on a node and the node's cost.
-    pub fn new(counts: &[u32], singles: &[(u32, f64)]) -> Self {
+    /// Starts with one pattern a row, which holds that row's shape only: its count on a node and the node's price. A
+    /// node costs so much more.
+    pub fn new(counts: &[u32], singles: &[(u32, f64)], node: f64) -> Self {
         let rows = counts.len();
         let mut master = Self {
             rows,
             columns: Vec::with_capacity(rows * 4),
+            node,
             basis: (0..rows).map(Some).collect(),
             inverse: vec![0.0; rows * rows],
             level: vec![0.0; rows],
             duals: vec![0.0; rows],
         };
-        for (row, (held, cost)) in singles.iter().enumerate() {
-            master.columns.push((vec![(row as u32, *held)], *cost));
+        for (row, (held, price)) in singles.iter().enumerate() {
+            master.columns.push((vec![(row as u32, *held)], *price));
             master.inverse[row * rows + row] = 1.0 / f64::from(*held);
             master.level[row] = f64::from(counts[row]) / f64::from(*held);
         }
@@ -44,38 +49,63 @@ impl Master {
         &self.duals
     }
 
+    /// Lets a node cost so much beside its price, and finds the best mix of the patterns known.
+    pub fn reprice(&mut self, node: f64) {
+        self.node = node;
+        self.price();
+        for _ in 0..self.rows * 2 {
+            let gain = |at: &usize| self.gain(&self.columns[*at].0, self.columns[*at].1) / (self.columns[*at].1 + node);
+            let gains = (0..self.columns.len()).map(|at| (gain(&at), at));
+            let best = gains.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+            let Some((_, at)) = best.filter(|(gain, _)| *gain > 1e-4) else { break };
+            if !self.bring(at) {
+                break;
+            }
+        }
+        self.price();
+    }
+
     /// What a pattern's pods are worth beyond its cost.
-    pub fn gain(&self, pattern: &Pattern, cost: f64) -> f64 {
-        pattern.iter().map(|(row, count)| self.duals[*row as usize] * f64::from(*count)).sum::<f64>() - cost
+    fn gain(&self, pattern: &Pattern, price: f64) -> f64 {
+        pattern.iter().map(|(row, count)| self.duals[*row as usize] * f64::from(*count)).sum::<f64>()
+            - price
+            - self.node
     }
 
     /// Brings a pattern into the basis if that gains anything, and then surplus as long as that does.
-    pub fn enter(&mut self, pattern: Pattern, cost: f64) -> bool {
-        if self.gain(&pattern, cost) <= EPSILON * cost {
+    pub fn enter(&mut self, pattern: Pattern, price: f64) -> bool {
+        if self.gain(&pattern, price) <= EPSILON * (price + self.node) {
             return false;
         }
+        self.columns.push((pattern, price));
+        self.bring(self.columns.len() - 1)
+    }
+
+    fn bring(&mut self, column: usize) -> bool {
+        let (pattern, price) = &self.columns[column];
+        let gain = self.gain(pattern, *price);
         let mut direction = vec![0.0; self.rows];
         for (row, slot) in direction.iter_mut().enumerate() {
             let inverse = &self.inverse[row * self.rows..(row + 1) * self.rows];
             *slot = pattern.iter().map(|(at, count)| inverse[*at as usize] * f64::from(*count)).sum();
         }
-        self.columns.push((pattern, cost));
-        if !self.pivot(&direction, Some(self.columns.len() - 1)) {
+        if !self.pivot(&direction, Some(column), gain) {
             return false;
         }
         for _ in 0..self.rows {
             let worst = (0..self.rows).min_by(|a, b| self.duals[*a].total_cmp(&self.duals[*b]));
             let Some(worst) = worst.filter(|row| self.duals[*row] < -EPSILON) else { break };
             let direction: Vec<f64> = (0..self.rows).map(|row| -self.inverse[row * self.rows + worst]).collect();
-            if !self.pivot(&direction, None) {
+            if !self.pivot(&direction, None, -self.duals[worst]) {
                 break;
             }
         }
         true
     }
 
-    /// One step: the entering column takes the place of the basic one that reaches zero first.
-    fn pivot(&mut self, direction: &[f64], entering: Option<usize>) -> bool {
+    /// One step: the entering column, worth so much beyond its cost, takes the place of the basic one that reaches zero
+    /// first.
+    fn pivot(&mut self, direction: &[f64], entering: Option<usize>, gain: f64) -> bool {
         let mut leaving: Option<(f64, usize)> = None;
         for (row, step) in direction.iter().enumerate() {
             if *step > EPSILON {
@@ -98,22 +128,23 @@ impl Master {
         }
         self.level[out] = ratio;
         self.basis[out] = entering;
-        self.price();
+        self.duals.iter_mut().zip(&scaled).for_each(|(dual, value)| *dual -= gain * value);
         true
     }
 
-    fn price(&mut self) {
+    /// What pods are worth, from the basis: steps only keep it up, and lose a little each time.
+    pub fn price(&mut self) {
         self.duals.fill(0.0);
         for (row, column) in self.basis.iter().enumerate() {
             let Some(column) = column else { continue };
-            let cost = self.columns[*column].1;
+            let cost = self.columns[*column].1 + self.node;
             let inverse = &self.inverse[row * self.rows..(row + 1) * self.rows];
             self.duals.iter_mut().zip(inverse).for_each(|(dual, value)| *dual += cost * value);
         }
     }
 
-    /// The patterns in use and how often, the most often first.
-    pub fn solution(&self) -> Vec<(&Pattern, f64)> {
+    /// The patterns in use with the price of their nodes and how often, the most often first.
+    pub fn solution(&self) -> Vec<(&Pattern, f64, f64)> {
         let mut used: Vec<(usize, f64)> = self
             .basis
             .iter()
@@ -122,7 +153,7 @@ impl Master {
             .filter(|(_, level)| *level > EPSILON)
             .collect();
         used.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        used.into_iter().map(|(column, level)| (&self.columns[column].0, level)).collect()
+        used.into_iter().map(|(column, level)| (&self.columns[column].0, self.columns[column].1, level)).collect()
     }
 }
 
@@ -133,19 +164,32 @@ mod tests {
     #[test]
     fn two_shapes_that_share_a_node_are_worth_its_cost_together() {
         // Ten of each; alone a node holds two and costs 1, together one of each costs 0.6.
-        let mut master = Master::new(&[10, 10], &[(2, 1.0), (2, 1.0)]);
+        let mut master = Master::new(&[10, 10], &[(2, 1.0), (2, 1.0)], 0.0);
         assert!(master.enter(vec![(0, 1), (1, 1)], 0.6));
         let together = master.duals()[0] + master.duals()[1];
         assert!((together - 0.6).abs() < 1e-9 || master.gain(&vec![(0, 1), (1, 1)], 0.6) < 1e-9);
         let total: f64 = master.duals().iter().map(|dual| dual * 10.0).sum();
         assert!((total - 6.0).abs() < 1e-6, "{total}");
-        let used: f64 = master.solution().iter().map(|(_, level)| level).sum();
+        let used: f64 = master.solution().iter().map(|(_, _, level)| level).sum();
         assert!((used - 10.0).abs() < 1e-6, "{used}");
     }
 
     #[test]
+    fn a_dearer_node_makes_large_patterns_worth_more() {
+        // One on a node for 1, ten on a node for 11: the small ones are cheaper until a node itself costs.
+        let mut master = Master::new(&[100], &[(1, 1.0)], 0.0);
+        assert!(!master.enter(vec![(0, 10)], 11.0));
+        let mut master = Master::new(&[100], &[(1, 1.0)], 0.5);
+        assert!(master.enter(vec![(0, 10)], 11.0));
+        master.reprice(0.0);
+        assert!((master.duals()[0] - 1.0).abs() < 1e-9, "{}", master.duals()[0]);
+        master.reprice(2.0);
+        assert!((master.duals()[0] - 1.3).abs() < 1e-9, "{}", master.duals()[0]);
+    }
+
+    #[test]
     fn what_gains_nothing_does_not_enter() {
-        let mut master = Master::new(&[10], &[(2, 1.0)]);
+        let mut master = Master::new(&[10], &[(2, 1.0)], 0.0);
         assert!(!master.enter(vec![(0, 1)], 0.5));
         assert!(master.enter(vec![(0, 4)], 1.0));
     }

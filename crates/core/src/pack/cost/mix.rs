@@ -28,36 +28,87 @@ const MOST_ENTERING: usize = 64;
 /// With more shapes than this the linear program is left out, and a pod is worth what it costs with its like.
 const MOST_ROWS: usize = 200;
 
-/// The patterns to launch and how often.
+/// How much dearer than the cheapest answer found one with fewer nodes may be.
+const FEWER_NODES_MAY_COST: f64 = 1.005;
+
+/// What a node may be taken to cost beside its price when fewer are looked for, in prices of the mean node.
+const NODE_PRICES: [f64; 4] = [0.1, 0.25, 0.6, 1.5];
+
+/// So many shapes are looked at in generating patterns: the bound on work, beside that on rounds.
+const MOST_LOOKS: usize = 1_000_000;
+
+/// Fewer nodes are looked for only with so few shapes.
+const FEW_FOR_FEWER: usize = 32;
+
+/// An answer: patterns and how often, what they cost, how many nodes they are.
+struct Answer {
+    patterns: Vec<(Pattern, u32)>,
+    price: f64,
+    nodes: u32,
+}
+
+impl Answer {
+    fn new() -> Self {
+        Self { patterns: vec![], price: 0.0, nodes: 0 }
+    }
+
+    fn add(&mut self, pattern: Pattern, price: f64, times: u32) {
+        self.price += price * f64::from(times);
+        self.nodes += times;
+        self.patterns.push((pattern, times));
+    }
+}
+
+/// The patterns to launch and how often: among answers little dearer than the cheapest the one with the fewest nodes.
 pub(super) fn plan(
     context: &Context<'_>,
     pool: usize,
     shapes: &Shapes<'_>,
-    candidates: &Candidates,
+    candidates: &mut Candidates,
 ) -> Vec<(Pattern, u32)> {
-    let mut left = shapes.counts();
+    let counts = shapes.counts();
     let mut planner =
         Planner { filler: Filler::new(context, pool, shapes), variety: Variety::new(context, pool, shapes) };
     let Some(singles) = planner.singles(context, pool, shapes, candidates) else { return vec![] };
-    let mut plan: Vec<(Pattern, u32)> = Vec::new();
-    let mut value: Vec<f64> = singles.iter().map(|(held, cost)| cost / f64::from(*held)).collect();
-    if shapes.all.len() <= MOST_ROWS {
-        let master = planner.best_mix(candidates, &left, &singles);
-        value = master.duals().to_vec();
-        round_down(&master, &mut left, &mut plan);
+    if shapes.all.len() > MOST_ROWS {
+        let node = context.options.price_per_node;
+        let value: Vec<f64> = singles.iter().map(|(held, price)| (price + node) / f64::from(*held)).collect();
+        let mut answer = Answer::new();
+        planner.rest(candidates, &value, &mut counts.clone(), &mut answer);
+        return answer.patterns;
     }
-    planner.rest(candidates, &value, &mut left, &mut plan);
-    plan
+    let mut master = Master::new(&counts, &singles, context.options.price_per_node);
+    planner.best_mix(&mut master, candidates, &counts, (ROUNDS, MOST_LOOKS));
+    let mut best = planner.whole(&master, candidates, &counts);
+    if shapes.all.len() > FEW_FOR_FEWER {
+        return best.patterns;
+    }
+    let most = best.price * FEWER_NODES_MAY_COST;
+    let mean = best.price / f64::from(best.nodes.max(1));
+    for factor in NODE_PRICES {
+        let node = context.options.price_per_node + factor * mean;
+        candidates.set_node_price(node);
+        master.reprice(node);
+        planner.best_mix(&mut master, candidates, &counts, (ROUNDS / 4, MOST_LOOKS / 8));
+        let other = planner.whole(&master, candidates, &counts);
+        if other.price > most {
+            break;
+        }
+        if other.nodes < best.nodes {
+            best = other;
+        }
+    }
+    best.patterns
 }
 
 /// The patterns of the mix as often as they come whole.
-fn round_down(master: &Master, left: &mut [u32], plan: &mut Vec<(Pattern, u32)>) {
-    for (pattern, level) in master.solution() {
+fn round_down(master: &Master, left: &mut [u32], answer: &mut Answer) {
+    for (pattern, price, level) in master.solution() {
         let possible = pattern.iter().map(|(shape, count)| left[*shape as usize] / count).min().unwrap_or(0);
         let times = ((level + 1e-6) as u32).min(possible);
         if times > 0 {
             pattern.iter().for_each(|(shape, count)| left[*shape as usize] -= count * times);
-            plan.push((pattern.clone(), times));
+            answer.add(pattern.clone(), price, times);
         }
     }
 }
@@ -68,14 +119,30 @@ struct Planner<'c, 'a> {
 }
 
 impl Planner<'_, '_> {
+    /// An answer in whole nodes.
+    fn whole(&mut self, master: &Master, candidates: &Candidates, counts: &[u32]) -> Answer {
+        let mut left = counts.to_vec();
+        let mut answer = Answer::new();
+        round_down(master, &mut left, &mut answer);
+        self.rest(candidates, master.duals(), &mut left, &mut answer);
+        answer
+    }
+
     /// The linear program's best mix, patterns generated as they pay.
-    fn best_mix(&mut self, candidates: &Candidates, counts: &[u32], singles: &[(u32, f64)]) -> Master {
-        let mut master = Master::new(counts, singles);
+    fn best_mix(
+        &mut self,
+        master: &mut Master,
+        candidates: &Candidates,
+        counts: &[u32],
+        (rounds, most_looks): (usize, usize),
+    ) {
+        let mut looks = 0;
         // What each candidate was last worth for its cost: those that were worth most are asked again first.
         let mut known = vec![f64::INFINITY; candidates.all.len()];
         let mut order: Vec<usize> = (0..candidates.all.len()).collect();
         let asked_first = if counts.len() <= FEW_ROWS { order.len() } else { ASKED_FIRST };
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
+            master.price();
             let duals = master.duals().to_vec();
             order.sort_by(|a, b| known[*b].total_cmp(&known[*a]).then(a.cmp(b)));
             let mut found: Vec<(f64, Pattern, f64)> = Vec::new();
@@ -85,25 +152,25 @@ impl Planner<'_, '_> {
                     continue;
                 }
                 let candidate = &candidates.all[*at];
+                looks += candidate.shapes.len();
                 let (value, pattern) = self.filling(candidate, &duals, counts);
                 known[*at] = value / candidate.cost;
                 if known[*at] > WORTH_A_ROUND {
-                    found.push((known[*at], pattern, candidate.cost));
+                    found.push((known[*at], pattern, candidate.price));
                 }
             }
             found.sort_by(|a, b| b.0.total_cmp(&a.0));
             let mut entered = false;
-            for (_, pattern, cost) in found.into_iter().take(counts.len().clamp(8, MOST_ENTERING)) {
-                entered |= master.enter(pattern, cost);
+            for (_, pattern, price) in found.into_iter().take(counts.len().clamp(8, MOST_ENTERING)) {
+                entered |= master.enter(pattern, price);
             }
-            if !entered {
+            if !entered || looks > most_looks {
                 break;
             }
         }
-        master
     }
 
-    /// For each shape the cheapest way to carry it alone: how many on a node, and the node's cost.
+    /// For each shape the cheapest way to carry it alone: how many on a node, and the node's price.
     fn singles(
         &mut self,
         context: &Context<'_>,
@@ -111,6 +178,7 @@ impl Planner<'_, '_> {
         shapes: &Shapes<'_>,
         candidates: &Candidates,
     ) -> Option<Vec<(u32, f64)>> {
+        let node = context.options.price_per_node;
         let mut best: Vec<Option<(u32, f64)>> = vec![None; shapes.all.len()];
         for candidate in &candidates.all {
             let room = context.room(pool, candidate.at);
@@ -125,8 +193,8 @@ impl Planner<'_, '_> {
                 }
                 let slot = &mut best[*shape as usize];
                 let each = candidate.cost / f64::from(count);
-                if count > 0 && slot.is_none_or(|(held, cost)| each < cost / f64::from(held)) {
-                    *slot = Some((count, candidate.cost));
+                if count > 0 && slot.is_none_or(|(held, price)| each < (price + node) / f64::from(held)) {
+                    *slot = Some((count, candidate.price));
                 }
             }
         }
@@ -145,7 +213,7 @@ impl Planner<'_, '_> {
     }
 
     /// What rounding left: again and again the pattern that is worth most for its cost.
-    fn rest(&mut self, candidates: &Candidates, value: &[f64], left: &mut [u32], plan: &mut Vec<(Pattern, u32)>) {
+    fn rest(&mut self, candidates: &Candidates, value: &[f64], left: &mut [u32], answer: &mut Answer) {
         let floor = value.iter().copied().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
         let value: Vec<f64> =
             value.iter().map(|value| if *value > 0.0 { *value } else { floor.min(1.0) * 1e-3 }).collect();
@@ -167,13 +235,13 @@ impl Planner<'_, '_> {
             }
             let times = pattern.iter().map(|(shape, count)| left[*shape as usize] / count).min().unwrap_or(0);
             pattern.iter().for_each(|(shape, count)| left[*shape as usize] -= count * times);
-            plan.push((pattern, times));
+            answer.add(pattern, candidate.price, times);
             hopes.push((Hope(ratio), Reverse(at)));
         }
         while let Some(pattern) = one_alone(candidates, left) {
             let times = left[pattern[0].0 as usize];
             left[pattern[0].0 as usize] = 0;
-            plan.push((pattern, times));
+            answer.add(pattern, 0.0, times);
         }
     }
 }

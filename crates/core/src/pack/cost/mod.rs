@@ -19,6 +19,7 @@ use super::draft::Draft;
 use super::fewest;
 use super::item::Item;
 use super::limits::Limits;
+use super::offers::Mask;
 use candidates::Candidates;
 use shapes::Shapes;
 
@@ -31,21 +32,51 @@ pub(crate) fn pack(context: &Context<'_>, pool: usize, limits: &Limits, items: &
     let mut open = context.pools[pool].types.clone();
     limits.keep(context.problem, &mut open);
     let open = &open;
-    let shapes = Shapes::of(context, open, items);
-    if shapes.all.len() > shapes::MANY {
-        let drafts = fewest::pack(context, pool, items, &mut limits.clone());
-        return drafts.into_iter().map(|draft| (draft, 1)).collect();
-    }
-    let candidates = Candidates::of(context, pool, &shapes);
-    let plan = if shapes.all.len() == 1 {
-        single::plan(context, pool, &shapes, &candidates)
-    } else {
-        mix::plan(context, pool, &shapes, &candidates)
-    };
     let mut drafts = Vec::new();
-    for (pattern, times) in plan {
-        let empty = Draft::new(context, pool, open.clone());
-        deal::deal(context, &empty, &shapes, items, &pattern, times, &mut drafts);
+    for which in unrelated(items) {
+        let shapes = Shapes::of(context, open, items, &which);
+        if shapes.all.len() > shapes::MANY {
+            let mut some: Vec<Item<'_>> = which.iter().map(|at| items[*at].clone()).collect();
+            let planned = fewest::pack(context, pool, &mut some, &mut limits.clone());
+            drafts.extend(planned.into_iter().map(|draft| (draft, 1)));
+            which.iter().zip(some).for_each(|(at, item)| items[*at] = item);
+            continue;
+        }
+        let mut candidates = Candidates::of(context, pool, &shapes);
+        let plan = if shapes.all.len() == 1 {
+            single::plan(context, pool, &shapes, &candidates)
+        } else {
+            mix::plan(context, pool, &shapes, &mut candidates)
+        };
+        for (pattern, times) in plan {
+            let empty = Draft::new(context, pool, open.clone());
+            deal::deal(context, &empty, &shapes, items, &pattern, times, &mut drafts);
+        }
     }
     drafts
+}
+
+/// The items in parts that no way of buying a node connects, such as those of each zone where all have theirs.
+fn unrelated(items: &[Item<'_>]) -> Vec<Vec<usize>> {
+    let mut masks: Vec<Mask> = Vec::new();
+    for item in items {
+        let mut joined = item.cells;
+        if masks.contains(&joined) {
+            continue;
+        }
+        masks.retain(|mask| {
+            let apart = mask & item.cells == 0;
+            joined |= if apart { 0 } else { *mask };
+            apart
+        });
+        masks.push(joined);
+    }
+    let mut parts: Vec<Vec<usize>> = vec![vec![]; masks.len()];
+    for (at, item) in items.iter().enumerate() {
+        let part = masks.iter().position(|mask| mask & item.cells != 0);
+        parts[part.unwrap_or(0)].push(at);
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.sort_by_key(|part| part.first().copied());
+    parts
 }

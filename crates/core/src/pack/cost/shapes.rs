@@ -39,34 +39,51 @@ pub(super) struct Shapes<'c> {
 }
 
 /// What makes two items one shape: requests, types, cells, joint requirement, rules for nodes.
-type Key<'k> = (&'k Amounts, &'k Bits, Mask, JointId, u32);
+type Key<'k> = (&'k Amounts, &'k Bits, Mask, JointId, Told);
+
+/// How items are told apart by their rules for nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Told {
+    /// So many of a class, and each class for itself.
+    Apart(u32),
+    /// By all that the rules say.
+    Rules(u32),
+    /// By whether they only count.
+    Roughly(bool),
+}
 
 impl<'c> Shapes<'c> {
     /// The shapes of the items. Where rules for nodes tell too many apart, those with any rule become one shape
     /// whose cap is only a bound; planning again what does not fit as hoped makes up for that.
-    pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>]) -> Self {
-        let exact = Self::merged(context, open, items, true);
-        if exact.all.len() <= FEW { exact } else { Self::merged(context, open, items, false) }
+    pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], which: &[usize]) -> Self {
+        let exact = Self::merged(context, open, items, which, true);
+        if exact.all.len() <= FEW { exact } else { Self::merged(context, open, items, which, false) }
     }
 
-    fn merged(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], exact: bool) -> Self {
+    fn merged(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], which: &[usize], exact: bool) -> Self {
         let mut all: Vec<Shape<'c>> = Vec::new();
         let mut known: FxHashMap<Key<'_>, usize> = FxHashMap::default();
         let mut seen: Vec<Vec<u32>> = Vec::new();
-        for (at, item) in items.iter().enumerate() {
+        for at in which.iter().copied() {
+            let item = &items[at];
             let requests = &context.classes[item.class as usize].requests;
             let selection = item.selection;
-            let id = context.topology.of_class[item.class as usize].node_rules;
-            let rules = context.node_rules(item.class);
-            // Otherwise: no rule, one that caps, or one that only counts.
-            let told = if exact || id == 0 { id } else { 1 + u32::from(rules.caps.is_empty()) };
+            let part = &context.topology.of_class[item.class as usize];
+            let (id, rules) = (part.node_rules, context.node_rules(item.class));
+            // Classes apart from themselves alone are alike: a node takes some of each. Where too many are told apart:
+            // no rule, one that caps, or one that only counts.
+            let told = match part.apart {
+                Some(cap) => Told::Apart(cap),
+                None if exact || id == 0 => Told::Rules(id),
+                None => Told::Roughly(rules.caps.is_empty()),
+            };
             let new = || {
                 let mut types = selection.types.clone();
                 types.and(open);
                 if item.cells != selection.cells {
                     types.and(&context.bought(item.cells).types);
                 }
-                let rules = (exact || id == 0).then_some(rules);
+                let rules = matches!(told, Told::Rules(_)).then_some(rules);
                 let (requests, cells, joint) = (requests.clone(), item.cells, selection.joint);
                 Shape { requests, types, cells, joint, count: 0, cap: 0, rules, items: vec![] }
             };
@@ -76,6 +93,7 @@ impl<'c> Shapes<'c> {
                 seen.push(vec![]);
                 all.len() - 1
             });
+            // Equal rules cap their classes together, unless each class has its own.
             if !seen[shape].contains(&id) {
                 seen[shape].push(id);
                 all[shape].cap = all[shape].cap.saturating_add(Tally::default().allows(rules, u32::MAX));

@@ -1,105 +1,75 @@
-//! Rules over zones or capacity types: each pod that one speaks of gets its domain before nodes are planned.
+//! Rules over zones and other labels: each pod that one speaks of gets its domain before nodes are planned.
 
 use std::collections::BTreeSet;
 
-use super::groups::{Group, Kind};
-use crate::labels;
+use super::groups::{Group, Kind, Reader};
+use super::places::{Domain, labels_of};
 use crate::pack::context::Context;
-use crate::pack::offers::Mask;
+use crate::pack::existing::satisfies;
+use crate::pack::taints::Tolerated;
 use crate::problem::ExistingNode;
-use crate::requirements::Requirements;
-
-/// A way to be bought that rules tell apart: a zone, a capacity type, or both.
-#[derive(Debug)]
-pub(crate) struct Place {
-    pub mask: Mask,
-    /// Its value for each of [`KEYS`], where a rule asks for it.
-    domains: [Option<u32>; 2],
-}
-
-/// The keys whose values are domains.
-const KEYS: [&str; 2] = [labels::ZONE, labels::CAPACITY_TYPE];
 
 /// Where pods are, as far as rules ask.
 pub(crate) struct Domains<'c, 'a> {
     context: &'c Context<'a>,
-    pub places: Vec<Place>,
-    values: [Vec<String>; 2],
     /// For each group how many of its pods each domain has.
     counts: Vec<Vec<u32>>,
     /// For each group how many pods in each domain state it.
     stating: Vec<Vec<u32>>,
-    /// For each class and each group that it states: the domains over which the least is taken.
-    eligible: Vec<Vec<Vec<u32>>>,
+    /// For each spread the domains over which the least is taken.
+    eligible: Vec<Vec<u32>>,
+    /// The domains of the existing nodes.
+    nodes: Vec<Domain>,
 }
 
 impl<'c, 'a> Domains<'c, 'a> {
     pub fn new(context: &'c Context<'a>) -> Self {
-        let groups = &context.topology.groups;
-        let wide: Vec<&Group> = groups.iter().filter(|group| !group.by_node()).collect();
-        let asked = [0, 1].map(|key| wide.iter().any(|group| group.key == KEYS[key]));
-        // Reading every type's values is a good part of a small solve: only what a rule asks for.
-        let values = [0, 1].map(|key| if asked[key] { universe(context, key) } else { Vec::new() });
-        let sized = || groups.iter().map(|group| vec![0; values[key_of(group)].len()]).collect();
-        let mut domains = Self { context, places: vec![], counts: sized(), stating: sized(), eligible: vec![], values };
-        if !wide.is_empty() {
-            domains.places = domains.find_places(asked);
-            domains.eligible = (0..context.classes.len()).map(|class| domains.eligible_of(class)).collect();
-            for node in &context.problem.existing_nodes {
-                domains.count_bound(node);
-            }
+        let topology = &context.topology;
+        let wide = |at: usize| !topology.groups[at].by_node();
+        let size = |at: usize| if wide(at) { context.places.values[topology.key_of(at as u32)].len() } else { 0 };
+        let sized = || (0..topology.groups.len()).map(|at| vec![0; size(at)]).collect();
+        let nodes = match topology.keys.is_empty() {
+            true => vec![],
+            false => context.problem.existing_nodes.iter().map(|node| context.places.of_node(topology, node)).collect(),
+        };
+        let mut domains = Self { context, counts: sized(), stating: sized(), eligible: vec![], nodes };
+        domains.eligible = (0..topology.groups.len()).map(|at| domains.eligible_of(at)).collect();
+        for at in 0..domains.nodes.len() {
+            domains.count_bound(at);
         }
         domains
     }
 
-    fn find_places(&self, asked: [bool; 2]) -> Vec<Place> {
-        let mut places: Vec<Place> = Vec::new();
-        for (at, cell) in self.context.offers.cells.iter().enumerate() {
-            let own = [&cell.zone, &cell.capacity_type];
-            let domains = [0, 1].map(|key| if asked[key] { position(&self.values[key], own[key]) } else { None });
-            match places.iter_mut().find(|place| place.domains == domains) {
-                Some(place) => place.mask |= 1 << at,
-                None => places.push(Place { mask: 1 << at, domains }),
-            }
-        }
-        places.sort_by_key(|place| place.domains);
-        places
-    }
-
-    /// The domains that count for a class's rules: those that its own node requirements allow, or all if it says so.
-    fn eligible_of(&self, class: usize) -> Vec<Vec<u32>> {
+    /// The domains that count for a spread: those that its pods' own node requirements allow, or all if it says so, and
+    /// in which a pool can make a node or a node that counts is.
+    fn eligible_of(&self, group: usize) -> Vec<u32> {
         let context = self.context;
-        let part = &context.topology.of_class[class];
-        let of = |group: &u32| {
-            let group = &context.topology.groups[*group as usize];
-            let all = &self.values[key_of(group)];
-            let nodes: &[Requirements] = match &group.kind {
-                Kind::Spread { nodes, .. } => nodes,
-                _ => &[],
-            };
-            let allowed = |value: &String| {
-                nodes.is_empty() || nodes.iter().any(|one| one.get(&group.key).is_none_or(|wanted| wanted.has(value)))
-            };
-            (0..all.len() as u32).filter(|at| allowed(&all[*at as usize])).collect()
+        let of = &context.topology.groups[group];
+        let (Kind::Spread { nodes, tolerated, .. }, false) = (&of.kind, of.by_node()) else { return vec![] };
+        let key = context.topology.key_of(group as u32);
+        let allowed = |value: &str| {
+            nodes.is_empty() || nodes.iter().any(|one| one.get(&of.key).is_none_or(|wanted| wanted.has(value)))
         };
-        part.states.iter().map(of).collect()
+        let open = |pool: &usize| {
+            let taints = &context.problem.node_pools[context.pools[*pool].index].taints;
+            tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, taints))
+        };
+        let nodes = context.problem.existing_nodes.iter().zip(&self.nodes);
+        let there: BTreeSet<u32> =
+            nodes.filter(|(node, _)| counts_on(of, node)).filter_map(|(_, domain)| domain[key]).collect();
+        let reached = |at: usize| context.places.pools[key][at].iter().any(open) || there.contains(&(at as u32));
+        let values = context.places.values[key].iter().enumerate();
+        values.filter(|(at, value)| allowed(value) && reached(*at)).map(|(at, _)| at as u32).collect()
     }
 
-    /// The domains of an existing node.
-    pub fn of_node(&self, node: &ExistingNode) -> [Option<u32>; 2] {
-        [0, 1].map(|key| {
-            let value = node.labels.iter().find(|(own, _)| labels::stable(own) == KEYS[key]).map(|(_, value)| value);
-            value.and_then(|value| position(&self.values[key], value))
-        })
-    }
-
-    fn count_bound(&mut self, node: &ExistingNode) {
-        let domains = self.of_node(node);
-        let groups = &self.context.topology.groups;
+    fn count_bound(&mut self, at: usize) {
+        let topology = &self.context.topology;
+        let (node, domain) = (&self.context.problem.existing_nodes[at], &self.nodes[at]);
+        let reader = Reader::new(self.context.problem);
         for pod in &node.pods {
-            let kept = super::groups::kept_by_bound(pod);
-            for (at, group) in groups.iter().enumerate() {
-                let Some(domain) = domains[key_of(group)] else { continue };
+            let kept = reader.kept_by_bound(pod);
+            for (at, group) in topology.groups.iter().enumerate().filter(|(_, group)| !group.by_node()) {
+                let Some(domain) = domain[topology.key_of(at as u32)] else { continue };
                 if group.means(pod) && counts_on(group, node) {
                     self.counts[at][domain as usize] += 1;
                 }
@@ -110,21 +80,26 @@ impl<'c, 'a> Domains<'c, 'a> {
         }
     }
 
-    /// Whether a pod of a class may be in these domains.
-    fn allows(&self, class: usize, domains: [Option<u32>; 2]) -> bool {
-        let part = &self.context.topology.of_class[class];
-        let groups = &self.context.topology.groups;
-        let stated = part.states.iter().enumerate().all(|(nth, at)| {
-            let group = &groups[*at as usize];
+    /// The domains of an existing node.
+    pub fn of_node(&self, at: usize) -> Domain {
+        self.nodes[at].clone()
+    }
+
+    /// Whether a pod of a class may be in these domains by an alternative's rules.
+    fn allows(&self, class: usize, level: usize, domain: &Domain) -> bool {
+        let topology = &self.context.topology;
+        let part = &topology.of_class[class];
+        let stated = part.level(level).states.iter().all(|at| {
+            let group = &topology.groups[*at as usize];
             let counts = &self.counts[*at as usize];
-            let Some(domain) = domains[key_of(group)] else { return group.kind == Kind::Distance };
+            let Some(domain) = domain[topology.key_of(*at)] else { return group.kind == Kind::Distance };
             let held = counts[domain as usize];
             match &group.kind {
                 Kind::Spread { skew, domains: least_domains, .. } => {
-                    let eligible = &self.eligible[class][nth];
+                    let eligible = &self.eligible[*at as usize];
                     let least = eligible.iter().map(|at| counts[*at as usize]).min().unwrap_or(0);
                     let least = if eligible.len() < *least_domains as usize { 0 } else { least };
-                    held + u32::from(part.meant.contains(at)) <= least + skew
+                    held + u32::from(part.meant.contains(at)) <= least.saturating_add(*skew)
                 }
                 Kind::Company => held > 0 || (part.meant.contains(at) && counts.iter().all(|count| *count == 0)),
                 Kind::Distance => held == 0,
@@ -133,18 +108,20 @@ impl<'c, 'a> Domains<'c, 'a> {
         });
         stated
             && part.meant.iter().all(|at| {
-                let group = &groups[*at as usize];
-                group.kind != Kind::Distance
-                    || domains[key_of(group)].is_none_or(|domain| self.stating[*at as usize][domain as usize] == 0)
+                topology.groups[*at as usize].kind != Kind::Distance
+                    || domain[topology.key_of(*at)]
+                        .is_none_or(|domain| self.stating[*at as usize][domain as usize] == 0)
             })
     }
 
-    fn record(&mut self, class: usize, domains: [Option<u32>; 2]) {
-        let part = &self.context.topology.of_class[class];
-        let groups = &self.context.topology.groups;
-        for (all, counts) in [(&part.meant, &mut self.counts), (&part.states, &mut self.stating)] {
+    /// Counts a pod. Only hard rules bind others, and the last alternative has given up all soft ones.
+    fn record(&mut self, class: usize, domain: &Domain) {
+        let topology = &self.context.topology;
+        let part = &topology.of_class[class];
+        let hard = &part.level(usize::MAX).states;
+        for (all, counts) in [(&part.meant, &mut self.counts), (hard, &mut self.stating)] {
             for at in all {
-                if let Some(domain) = domains[key_of(&groups[*at as usize])] {
+                if let Some(domain) = domain[topology.key_of(*at)] {
                     counts[*at as usize][domain as usize] += 1;
                 }
             }
@@ -152,46 +129,44 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Puts one pod of a class into an existing node's domains, if it may be there.
-    pub fn take(&mut self, class: usize, domains: [Option<u32>; 2]) -> bool {
-        let good = self.allows(class, domains);
+    pub fn take(&mut self, class: usize, level: usize, domain: &Domain) -> bool {
+        let good = self.allows(class, level, domain);
         if good {
-            self.record(class, domains);
+            self.record(class, domain);
         }
         good
     }
 
     /// Chooses one pod's place among those that it could get a node in, with what that would cost: where the fewest
     /// are that a spread counts, then the cheapest.
-    pub fn choose(&mut self, class: usize, feasible: &[(u32, f64)]) -> Option<u32> {
-        let part = &self.context.topology.of_class[class];
-        let groups = &self.context.topology.groups;
-        let spread: Vec<u32> = part
-            .states
-            .iter()
-            .chain(&part.meant)
-            .copied()
-            .filter(|at| matches!(groups[*at as usize].kind, Kind::Spread { .. }))
-            .collect();
+    pub fn choose(&mut self, class: usize, level: usize, feasible: &[(u32, f64)]) -> Option<u32> {
+        let context = self.context;
+        let (part, groups) = (&context.topology.of_class[class], &context.topology.groups);
+        let places = context.places.of(part.keys);
+        let stated = part.level(level).states.iter().chain(&part.meant);
         let crowd = |place: u32| -> u32 {
-            let domains = self.places[place as usize].domains;
+            let domain = &places[place as usize].domain;
             let held = |at: &u32| {
-                domains[key_of(&groups[*at as usize])].map_or(0, |domain| self.counts[*at as usize][domain as usize])
+                domain[context.topology.key_of(*at)].map_or(0, |domain| self.counts[*at as usize][domain as usize])
             };
-            spread.iter().map(held).sum()
+            let spread = stated.clone().filter(|at| matches!(groups[**at as usize].kind, Kind::Spread { .. }));
+            spread.map(held).sum()
         };
-        let open = feasible.iter().filter(|(place, _)| self.allows(class, self.places[*place as usize].domains));
-        let best = open.min_by(|a, b| crowd(a.0).cmp(&crowd(b.0)).then(a.1.total_cmp(&b.1)).then(a.0.cmp(&b.0)));
-        let place = best?.0;
-        self.record(class, self.places[place as usize].domains);
+        let open = feasible.iter().filter(|(place, _)| self.allows(class, level, &places[*place as usize].domain));
+        let open = open.map(|(place, price)| (crowd(*place), *price, *place));
+        let best = open.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
+        let place = best?.2;
+        self.record(class, &places[place as usize].domain);
         Some(place)
     }
 
     /// Why a pod of a class finds no domain.
     pub fn describe(&self, class: usize) -> String {
-        let groups = &self.context.topology.groups;
-        let part = &self.context.topology.of_class[class];
-        let told = part.states.iter().map(|at| {
-            let Group { kind, key, .. } = &groups[*at as usize];
+        let topology = &self.context.topology;
+        let part = &topology.of_class[class];
+        let stated = part.level(usize::MAX).states.iter().chain(&part.company);
+        let told = stated.map(|at| {
+            let Group { kind, key, .. } = &topology.groups[*at as usize];
             match kind {
                 Kind::Spread { skew, .. } => format!("topology spread over {key} with maxSkew {skew}"),
                 Kind::Company => format!("required pod affinity by {key}, which finds no pod to join"),
@@ -206,43 +181,12 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 }
 
-fn key_of(group: &Group) -> usize {
-    usize::from(group.key == labels::CAPACITY_TYPE)
-}
-
-fn position(values: &[String], value: &str) -> Option<u32> {
-    values.iter().position(|own| own == value).map(|at| at as u32)
-}
-
 /// Whether a pod on this node counts for a rule.
 fn counts_on(group: &Group, node: &ExistingNode) -> bool {
-    let Kind::Spread { nodes, .. } = &group.kind else { return true };
-    let own = Requirements::from_labels(&node.labels);
-    nodes.is_empty() || nodes.iter().any(|one| crate::pack::existing::satisfies(&own, one))
-}
-
-/// All domains of a key: those that any pool's types can be in, and those of existing nodes.
-fn universe(context: &Context<'_>, key: usize) -> Vec<String> {
-    let mut all: BTreeSet<String> = BTreeSet::new();
-    let column = context.columns.get(KEYS[key]);
-    for pool in &context.pools {
-        let cells = context.offers.cells.iter().enumerate().filter(|(at, _)| pool.cells >> at & 1 == 1);
-        for (_, cell) in cells {
-            all.insert(if key == 0 { &cell.zone } else { &cell.capacity_type }.clone());
-        }
-        let Some(column) = column.as_ref().filter(|_| key == 0) else { continue };
-        let wanted = pool.requirements.get(KEYS[key]);
-        let said = column.statements().filter(|said| !said.is_complement());
-        all.extend(
-            said.flat_map(|said| said.values())
-                .filter(|value| wanted.is_none_or(|wanted| wanted.has(value)))
-                .map(str::to_owned),
-        );
-    }
-    for node in &context.problem.existing_nodes {
-        all.extend(
-            node.labels.iter().filter(|(own, _)| labels::stable(own) == KEYS[key]).map(|(_, value)| value.clone()),
-        );
-    }
-    all.into_iter().collect()
+    let Kind::Spread { nodes, tolerated, .. } = &group.kind else { return true };
+    let wanted = || {
+        let own = labels_of(node);
+        nodes.iter().any(|one| satisfies(&own, one))
+    };
+    (nodes.is_empty() || wanted()) && tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, &node.taints))
 }

@@ -3,12 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexSet;
-use k8s_openapi::api::core::v1::{Affinity, PodAffinityTerm, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::{PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
 
 use super::selector::Selector;
 use crate::labels;
+use crate::pack::alternatives::GivenUp;
+use crate::pack::taints::Tolerated;
 use crate::pod::Pod;
+use crate::problem::{PreferencePolicy, Problem};
 use crate::requirements::{Operator, Requirements};
 
 /// What a rule says of the pods that its selector means.
@@ -22,6 +27,8 @@ pub(crate) enum Kind {
         domains: u32,
         /// The nodes that count: those with one of these; all when empty.
         nodes: Vec<Requirements>,
+        /// The nodes that count: those whose taints these cover; all when `None`.
+        tolerated: Option<Vec<Tolerated>>,
     },
     /// One of them is in the same domain.
     Company,
@@ -31,24 +38,40 @@ pub(crate) enum Kind {
     Port(i32, String),
 }
 
+/// Which pods a term means.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Target {
+    /// Where its pods are; `None` means everywhere.
+    namespaces: Option<BTreeSet<String>>,
+    selector: Selector,
+}
+
 /// A rule between pods.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Group {
     pub kind: Kind,
     /// The label whose values are the domains.
     pub key: String,
-    /// Where its pods are; `None` means everywhere.
-    namespaces: Option<BTreeSet<String>>,
-    selector: Selector,
+    /// A pod is meant when it is by each of these: the company of several terms is one pod that suits them all.
+    targets: SmallVec<[Target; 1]>,
 }
 
 impl Group {
-    /// Whether the rule's selector means a pod.
+    /// Whether the rule means a pod.
     pub fn means(&self, pod: &Pod) -> bool {
         if let Kind::Port(number, protocol) = &self.kind {
             return pod.host_ports.iter().any(|port| port.port == *number && port.protocol == *protocol);
         }
-        self.namespaces.as_ref().is_none_or(|all| all.contains(&pod.namespace)) && self.selector.matches(&pod.labels)
+        let meant = |target: &Target| {
+            target.namespaces.as_ref().is_none_or(|all| all.contains(&pod.namespace))
+                && target.selector.matches(&pod.labels)
+        };
+        self.targets.iter().all(meant)
+    }
+
+    /// A label that every pod meant has, and the values that will do; ports are no matter of labels.
+    pub fn certain(&self) -> Option<(&str, &[String])> {
+        self.targets.iter().find_map(|target| target.selector.certain())
     }
 
     /// Whether every node is a domain.
@@ -60,89 +83,187 @@ impl Group {
 /// All rules, each once.
 pub(crate) type Groups = IndexSet<Group, FxBuildHasher>;
 
-/// The hard rules that a pod states. `nodes` are its own node selector and required node affinity.
-///
-/// # Errors
-/// A rule that cannot be kept, as a sentence: the pod must not be placed.
-pub(crate) fn stated(pod: &Pod, nodes: &[Requirements]) -> Result<Vec<Group>, String> {
-    let mut found = Vec::new();
-    for spread in pod.topology_spread_constraints.iter().filter(|one| one.when_unsatisfiable != "ScheduleAnyway") {
-        found.push(of_spread(pod, spread, nodes)?);
+/// The rules that a pod states.
+#[derive(Debug, Default)]
+pub(crate) struct Stated {
+    pub hard: Vec<Group>,
+    /// Soft ones in the order in which they are given up.
+    pub company: Vec<Group>,
+    pub distance: Vec<Group>,
+    pub spread: Vec<Group>,
+}
+
+impl Stated {
+    /// How many soft rules there are.
+    pub fn soft(&self) -> GivenUp {
+        GivenUp { company: self.company.len(), distance: self.distance.len(), spread: self.spread.len() }
     }
-    if let Some(affinity) = &pod.affinity {
-        for term in required_company(affinity) {
-            if term.topology_key == labels::HOSTNAME {
-                return Err("required pod affinity by kubernetes.io/hostname is not supported yet".to_owned());
+
+    /// The soft rules still kept.
+    pub fn kept(&self, given_up: GivenUp) -> impl Iterator<Item = &Group> {
+        let company = self.company.iter().skip(given_up.company);
+        company.chain(self.distance.iter().skip(given_up.distance)).chain(self.spread.iter().skip(given_up.spread))
+    }
+}
+
+/// What terms are read with: the namespaces that selectors of namespaces choose from.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    problem: &'a Problem,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(problem: &'a Problem) -> Self {
+        Self { problem }
+    }
+
+    /// The rules that a pod states. `nodes` are its own node selector and required node affinity.
+    ///
+    /// # Errors
+    /// A hard rule that cannot be kept, as a sentence: the pod must not be placed.
+    pub fn stated(self, pod: &Pod, nodes: &[Requirements]) -> Result<Stated, String> {
+        let mut found = Stated::default();
+        let soft = self.problem.preference_policy == PreferencePolicy::Respect;
+        for spread in &pod.topology_spread_constraints {
+            if spread.when_unsatisfiable != "ScheduleAnyway" {
+                found.hard.push(of_spread(pod, spread, nodes)?);
+            } else if soft {
+                // What makes no sense is no preference.
+                found.spread.extend(of_spread(pod, spread, nodes));
             }
-            found.push(of_term(pod, term, Kind::Company)?);
         }
-        for term in required_distance(affinity) {
-            found.push(of_term(pod, term, Kind::Distance)?);
+        self.hard_terms(pod, &mut found.hard)?;
+        if soft && let Some(affinity) = &pod.affinity {
+            let company = affinity.pod_affinity.as_ref();
+            let company = company.and_then(|all| all.preferred_during_scheduling_ignored_during_execution.as_ref());
+            let distance = affinity.pod_anti_affinity.as_ref();
+            let distance = distance.and_then(|all| all.preferred_during_scheduling_ignored_during_execution.as_ref());
+            found.company = self.preferred(pod, company, Kind::Company);
+            found.distance = self.preferred(pod, distance, Kind::Distance);
         }
+        for port in &pod.host_ports {
+            let kind = Kind::Port(port.port, port.protocol.clone());
+            found.hard.push(Group { kind, key: labels::HOSTNAME.to_owned(), targets: SmallVec::new() });
+        }
+        Ok(found)
     }
-    for port in &pod.host_ports {
-        found.push(Group {
-            kind: Kind::Port(port.port, port.protocol.clone()),
-            key: labels::HOSTNAME.to_owned(),
-            namespaces: None,
-            selector: Selector::default(),
-        });
+
+    fn hard_terms(self, pod: &Pod, found: &mut Vec<Group>) -> Result<(), String> {
+        let company = pod.affinity.as_ref().and_then(|all| all.pod_affinity.as_ref());
+        let company = company.and_then(|all| all.required_during_scheduling_ignored_during_execution.as_ref());
+        let mut targets: SmallVec<[Target; 1]> = SmallVec::new();
+        for term in company.into_iter().flatten() {
+            targets.push(self.target(pod, term, &Kind::Company)?);
+        }
+        targets.sort_unstable();
+        targets.dedup();
+        for term in company.into_iter().flatten() {
+            let key = labels::stable(&term.topology_key).to_owned();
+            let group = Group { kind: Kind::Company, key, targets: targets.clone() };
+            if !found.contains(&group) {
+                found.push(group);
+            }
+        }
+        for term in required_distance(pod) {
+            found.push(self.of_term(pod, term, Kind::Distance)?);
+        }
+        Ok(())
     }
-    Ok(found)
+
+    /// Preferred terms, the heaviest first.
+    fn preferred(self, pod: &Pod, terms: Option<&Vec<WeightedPodAffinityTerm>>, kind: Kind) -> Vec<Group> {
+        let mut terms: Vec<_> = terms.into_iter().flatten().collect();
+        terms.sort_by_key(|term| std::cmp::Reverse(term.weight));
+        terms.into_iter().filter_map(|term| self.of_term(pod, &term.pod_affinity_term, kind.clone()).ok()).collect()
+    }
+
+    fn of_term(self, pod: &Pod, term: &PodAffinityTerm, kind: Kind) -> Result<Group, String> {
+        let targets = [self.target(pod, term, &kind)?].into_iter().collect();
+        Ok(Group { kind, key: labels::stable(&term.topology_key).to_owned(), targets })
+    }
+
+    fn target(self, pod: &Pod, term: &PodAffinityTerm, kind: &Kind) -> Result<Target, String> {
+        let selector = Selector::read(term.label_selector.as_ref())?
+            .keyed(term.match_label_keys.as_ref(), Operator::In, &pod.labels)
+            .keyed(term.mismatch_label_keys.as_ref(), Operator::NotIn, &pod.labels);
+        let mut listed: BTreeSet<String> = term.namespaces.iter().flatten().cloned().collect();
+        let namespaces = match &term.namespace_selector {
+            Some(wanted) if selects_all(wanted) => None,
+            Some(wanted) => match self.namespaces(wanted)? {
+                Some(chosen) => {
+                    listed.extend(chosen);
+                    Some(listed)
+                }
+                // Distance from too many is safe; company has to be exact.
+                None if *kind == Kind::Distance => None,
+                None => {
+                    return Err("pod affinity by namespaceSelector needs the namespaces' labels, which are not known"
+                        .to_owned());
+                }
+            },
+            None if listed.is_empty() => Some(BTreeSet::from([pod.namespace.clone()])),
+            None => Some(listed),
+        };
+        Ok(Target { namespaces, selector })
+    }
+
+    /// The namespaces that a selector chooses; `None` when their labels are not known. Every namespace has its name
+    /// for a label.
+    fn namespaces(self, wanted: &LabelSelector) -> Result<Option<Vec<String>>, String> {
+        const NAME: &str = "kubernetes.io/metadata.name";
+        let selector = Selector::read(Some(wanted))?;
+        if !self.problem.namespaces.is_empty() {
+            let chosen = self.problem.namespaces.iter().filter(|one| {
+                let mut labels = one.labels.clone();
+                labels.insert(NAME.to_owned(), one.name.clone());
+                selector.matches(&labels)
+            });
+            return Ok(Some(chosen.map(|one| one.name.clone()).collect()));
+        }
+        if !selector.keys().all(|key| key == NAME) {
+            return Ok(None);
+        }
+        let bound = self.problem.existing_nodes.iter().flat_map(|node| &node.pods);
+        let all: BTreeSet<&String> = self.problem.pods.iter().chain(bound).map(|pod| &pod.namespace).collect();
+        let named = |name: &&String| selector.matches(&BTreeMap::from([(NAME.to_owned(), (*name).clone())]));
+        Ok(Some(all.into_iter().filter(named).cloned().collect()))
+    }
+
+    /// The distance that a pod already on a node keeps: it binds others too.
+    pub fn kept_by_bound(self, pod: &Pod) -> Vec<Group> {
+        required_distance(pod).filter_map(|term| self.of_term(pod, term, Kind::Distance).ok()).collect()
+    }
+}
+
+fn selects_all(wanted: &LabelSelector) -> bool {
+    wanted.match_labels.as_ref().is_none_or(BTreeMap::is_empty)
+        && wanted.match_expressions.as_ref().is_none_or(Vec::is_empty)
+}
+
+fn required_distance(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
+    let terms = pod.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let terms = terms.and_then(|terms| terms.required_during_scheduling_ignored_during_execution.as_ref());
+    terms.into_iter().flatten()
 }
 
 fn of_spread(pod: &Pod, spread: &TopologySpreadConstraint, nodes: &[Requirements]) -> Result<Group, String> {
     let skew = u32::try_from(spread.max_skew).ok().filter(|skew| *skew > 0);
     let skew = skew.ok_or_else(|| format!("topology spread: maxSkew {} (allowed: 1 and more)", spread.max_skew))?;
-    let selector = Selector::read(spread.label_selector.as_ref())?;
+    let selector = Selector::read(spread.label_selector.as_ref())?.keyed(
+        spread.match_label_keys.as_ref(),
+        Operator::In,
+        &pod.labels,
+    );
     let ignored = spread.node_affinity_policy.as_deref() == Some("Ignore");
     let unbound = ignored || nodes.iter().any(Requirements::is_empty);
-    Ok(Group {
-        kind: Kind::Spread {
-            skew,
-            domains: spread.min_domains.map_or(0, |least| u32::try_from(least).unwrap_or(0)),
-            nodes: if unbound { vec![] } else { nodes.to_vec() },
-        },
-        key: labels::stable(&spread.topology_key).to_owned(),
-        namespaces: Some(BTreeSet::from([pod.namespace.clone()])),
-        selector: selector.keyed(spread.match_label_keys.as_ref(), Operator::In, &pod.labels),
-    })
-}
-
-fn of_term(pod: &Pod, term: &PodAffinityTerm, kind: Kind) -> Result<Group, String> {
-    let selector = Selector::read(term.label_selector.as_ref())?
-        .keyed(term.match_label_keys.as_ref(), Operator::In, &pod.labels)
-        .keyed(term.mismatch_label_keys.as_ref(), Operator::NotIn, &pod.labels);
-    let listed: BTreeSet<String> = term.namespaces.iter().flatten().cloned().collect();
-    let everywhere = |wanted: &k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector| {
-        wanted.match_labels.as_ref().is_none_or(BTreeMap::is_empty)
-            && wanted.match_expressions.as_ref().is_none_or(Vec::is_empty)
+    let honoured = spread.node_taints_policy.as_deref() == Some("Honor");
+    let kind = Kind::Spread {
+        skew,
+        domains: spread.min_domains.map_or(0, |least| u32::try_from(least).unwrap_or(0)),
+        nodes: if unbound { vec![] } else { nodes.to_vec() },
+        tolerated: honoured.then(|| Tolerated::all(&pod.tolerations)),
     };
-    let namespaces = match &term.namespace_selector {
-        Some(wanted) if everywhere(wanted) => None,
-        // Distance from too many is safe; company has to be exact.
-        Some(_) if kind == Kind::Distance => None,
-        Some(_) => return Err("required pod affinity with a namespaceSelector is not supported yet".to_owned()),
-        None if listed.is_empty() => Some(BTreeSet::from([pod.namespace.clone()])),
-        None => Some(listed),
-    };
-    Ok(Group { kind, key: labels::stable(&term.topology_key).to_owned(), namespaces, selector })
-}
-
-fn required_company(affinity: &Affinity) -> impl Iterator<Item = &PodAffinityTerm> {
-    let terms = affinity.pod_affinity.as_ref();
-    let terms = terms.and_then(|terms| terms.required_during_scheduling_ignored_during_execution.as_ref());
-    terms.into_iter().flatten()
-}
-
-fn required_distance(affinity: &Affinity) -> impl Iterator<Item = &PodAffinityTerm> {
-    let terms = affinity.pod_anti_affinity.as_ref();
-    let terms = terms.and_then(|terms| terms.required_during_scheduling_ignored_during_execution.as_ref());
-    terms.into_iter().flatten()
-}
-
-/// The distance that a pod already on a node keeps: it binds others too.
-pub(crate) fn kept_by_bound(pod: &Pod) -> Vec<Group> {
-    let terms = pod.affinity.iter().flat_map(required_distance);
-    terms.filter_map(|term| of_term(pod, term, Kind::Distance).ok()).collect()
+    let namespaces = Some(BTreeSet::from([pod.namespace.clone()]));
+    let targets = [Target { namespaces, selector }].into_iter().collect();
+    Ok(Group { kind, key: labels::stable(&spread.topology_key).to_owned(), targets })
 }

@@ -1,28 +1,39 @@
 //! Rules between pods: spread, affinity, anti-affinity and host ports.
 //!
-//! Those whose domain is the node become caps on what one node may hold ([`node_rules`]). Those over zones or capacity
-//! types are decided before nodes are planned ([`domains`]): each pod they speak of gets its domain, and planning then
-//! only sees where it may be. Preferred terms and `ScheduleAnyway` are given up at once.
+//! Those whose domain is the node become rules for what one node may hold ([`node_rules`]). Those over zones or other
+//! labels are decided before nodes are planned ([`domains`]): each pod they speak of gets its domain, and planning then
+//! only sees where it may be. Soft rules are kept in both as long as they leave a way, and given up in the order of
+//! [`super::alternatives`]; those over nodes choose among nodes that are there and never open one more.
 
 pub(crate) mod domains;
 pub(crate) mod groups;
 pub(crate) mod node_rules;
+pub(crate) mod places;
 pub(crate) mod selector;
+
+use std::collections::BTreeMap;
 
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use smallvec::SmallVec;
 
-use self::groups::{Group, Groups, Kind};
+use self::groups::{Group, Groups, Kind, Reader, Stated};
 use self::node_rules::NodeRules;
-use crate::labels;
+use super::alternatives::Alternative;
 use crate::pod::Pod;
 use crate::problem::Problem;
-use crate::requirements::Requirements;
+
+/// More distinct keys of wide rules than this are not told apart.
+const MOST_KEYS: usize = 32;
 
 /// All rules between pods, and what each class has to do with them.
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
     pub groups: Groups,
+    /// Label keys of wide rules.
+    pub keys: IndexSet<String, FxBuildHasher>,
+    /// For each group the place of its key, if it is wide.
+    key_of: Vec<Option<u8>>,
     /// Distinct node rules; the first is none at all.
     pub node_rules: IndexSet<NodeRules, FxBuildHasher>,
     /// For each class its node rules and its part in wider rules.
@@ -32,18 +43,40 @@ pub(crate) struct Topology {
 /// What a class has to do with rules between pods.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Part {
-    /// Index of its node rules.
+    /// Index of its hard node rules, which new nodes are held to.
     pub node_rules: u32,
-    /// Rules over zones or capacity types that it states.
-    pub states: Vec<u32>,
-    /// Rules over zones or capacity types that mean it.
+    /// Groups of which its node must hold a pod.
+    pub company: SmallVec<[u32; 1]>,
+    /// For each of its alternatives, or for all where these do not differ in rules.
+    levels: Vec<Level>,
+    /// Rules over wider domains that mean it.
     pub meant: Vec<u32>,
+    /// Which of the wide keys its rules ask for, as bits.
+    pub keys: u32,
+    /// How many of its pods a node may hold, where its hard node rules speak of itself alone.
+    pub apart: Option<u32>,
 }
+
+/// The rules of one alternative of a class, soft ones among them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Level {
+    /// Index of its node rules, which nodes that are there are held to.
+    pub node_rules: u32,
+    /// Rules over wider domains that it states.
+    pub states: Vec<u32>,
+}
+
+static NO_RULES: Level = Level { node_rules: 0, states: Vec::new() };
 
 impl Part {
     /// Whether its domain has to be decided before planning.
     pub fn is_wide(&self) -> bool {
-        !self.states.is_empty() || !self.meant.is_empty()
+        self.keys != 0
+    }
+
+    /// The rules of an alternative.
+    pub fn level(&self, alternative: usize) -> &Level {
+        self.levels.get(alternative).or(self.levels.last()).unwrap_or(&NO_RULES)
     }
 }
 
@@ -62,76 +95,211 @@ pub(crate) fn states_any(pod: &Pod) -> bool {
             .is_some_and(|affinity| affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some())
 }
 
-impl Topology {
-    /// Reads the rules of the classes, given each one's example and its own node requirements. Classes that state a
-    /// rule that cannot be kept are answered with it.
-    pub fn read(problem: &Problem, examples: &[(&Pod, Vec<Requirements>)]) -> (Self, Vec<Option<String>>) {
-        let mut topology = Self::default();
+/// The rules of a class as groups, before it is known which of them mean it.
+#[derive(Debug, Default)]
+struct Draft {
+    hard: Vec<u32>,
+    /// Soft ones kept, by alternative; one entry where all keep the same.
+    soft: Vec<Vec<u32>>,
+}
+
+/// Reads the rules of the classes one after the other.
+pub(crate) struct Builder<'a> {
+    problem: &'a Problem,
+    topology: Topology,
+    drafts: Vec<(&'a Pod, Draft)>,
+}
+
+impl<'a> Builder<'a> {
+    pub fn new(problem: &'a Problem) -> Self {
+        let mut topology = Topology::default();
         topology.node_rules.insert(NodeRules::default());
-        let mut stated: Vec<Vec<u32>> = Vec::new();
-        let mut refused = Vec::new();
-        for (pod, nodes) in examples {
-            let (own, wrong) = match groups::stated(pod, nodes).and_then(supported) {
-                Ok(own) => (own, taken_by_daemon(problem, pod)),
-                Err(wrong) => (vec![], Some(wrong)),
-            };
-            stated.push(own.into_iter().map(|group| topology.groups.insert_full(group).0 as u32).collect());
-            refused.push(wrong);
-        }
-        for pod in problem.existing_nodes.iter().flat_map(|node| &node.pods) {
-            for group in groups::kept_by_bound(pod) {
-                topology.groups.insert(group);
-            }
-        }
-        if topology.groups.is_empty() {
-            topology.of_class = vec![Part::default(); examples.len()];
-            return (topology, refused);
-        }
-        let mut known: FxHashMap<(&str, &std::collections::BTreeMap<String, String>), Vec<u32>> = FxHashMap::default();
-        for ((pod, _), stated) in examples.iter().zip(stated) {
-            let groups = &topology.groups;
-            // Ports are the pod's own and not its labels'.
-            let meant = match known.get(&(pod.namespace.as_str(), &pod.labels)) {
-                Some(known) if pod.host_ports.is_empty() => known.clone(),
-                _ => meaning(groups, pod),
-            };
-            if pod.host_ports.is_empty() {
-                known.entry((pod.namespace.as_str(), &pod.labels)).or_insert_with(|| meant.clone());
-            }
-            let part = topology.part(&stated, &meant);
-            topology.of_class.push(part);
-        }
-        (topology, refused)
+        Self { problem, topology, drafts: vec![] }
     }
 
-    fn part(&mut self, stated: &[u32], meant: &[u32]) -> Part {
-        let mut rules = NodeRules::default();
-        let mut part = Part::default();
-        for group in stated {
-            let of = &self.groups[*group as usize];
-            if of.by_node() {
-                rules.caps.push((*group, cap(of, meant.contains(group))));
-            } else {
-                part.states.push(*group);
+    /// Takes the next class, by its example; answers why it cannot be placed, if so.
+    pub fn add(&mut self, pod: &'a Pod, stated: &Stated, alternatives: &[Alternative]) -> Option<String> {
+        let mut draft = Draft::default();
+        let mut wrong = taken_by_daemon(self.problem, pod);
+        for group in &stated.hard {
+            match self.intern(group) {
+                Some(at) => draft.hard.push(at),
+                None => wrong = Some(format!("more than {MOST_KEYS} topology keys are not supported yet")),
             }
         }
-        for group in meant {
-            if self.groups[*group as usize].by_node() {
-                rules.member.push(*group);
-            } else {
-                part.meant.push(*group);
+        for alternative in alternatives {
+            let kept: Vec<u32> = stated.kept(alternative.given_up).filter_map(|group| self.intern(group)).collect();
+            draft.soft.push(kept);
+        }
+        if draft.soft.iter().all(Vec::is_empty) {
+            draft.soft.truncate(1);
+        }
+        self.drafts.push((pod, draft));
+        wrong
+    }
+
+    fn intern(&mut self, group: &Group) -> Option<u32> {
+        let topology = &mut self.topology;
+        if let Some(known) = topology.groups.get_index_of(group) {
+            return Some(known as u32);
+        }
+        let mut key = None;
+        if !group.by_node() {
+            if topology.keys.len() == MOST_KEYS && !topology.keys.contains(&group.key) {
+                return None;
+            }
+            key = Some(topology.keys.insert_full(group.key.clone()).0 as u8);
+        }
+        topology.key_of.push(key);
+        Some(topology.groups.insert_full(group.clone()).0 as u32)
+    }
+
+    /// What all of them come to.
+    pub fn finish(mut self) -> Topology {
+        let reader = Reader::new(self.problem);
+        for pod in self.problem.existing_nodes.iter().flat_map(|node| &node.pods) {
+            for group in reader.kept_by_bound(pod) {
+                self.intern(&group);
             }
         }
-        rules.caps.sort_unstable();
-        rules.caps.dedup();
-        part.node_rules = self.node_rules.insert_full(rules).0 as u32;
+        let Self { mut topology, drafts, .. } = self;
+        if topology.groups.is_empty() {
+            topology.of_class = vec![Part::default(); drafts.len()];
+            return topology;
+        }
+        let index = Index::of(&topology.groups);
+        let mut known: FxHashMap<(&str, &BTreeMap<String, String>), Vec<u32>> = FxHashMap::default();
+        let mut meant_by_class = Vec::with_capacity(drafts.len());
+        for (pod, _) in &drafts {
+            // Ports are the pod's own and not its labels'.
+            meant_by_class.push(match pod.host_ports.is_empty() {
+                false => index.meaning(&topology.groups, pod),
+                true => {
+                    let slot = known.entry((pod.namespace.as_str(), &pod.labels));
+                    slot.or_insert_with(|| index.meaning(&topology.groups, pod)).clone()
+                }
+            });
+        }
+        for ((_, draft), meant) in drafts.into_iter().zip(meant_by_class) {
+            let part = topology.part(&draft, &meant);
+            topology.of_class.push(part);
+        }
+        topology.find_those_apart();
+        topology
+    }
+}
+
+/// The groups by a label that the pods they mean have: a pod looks at few of many.
+struct Index {
+    by_label: FxHashMap<(String, String), Vec<u32>>,
+    others: Vec<u32>,
+}
+
+impl Index {
+    fn of(groups: &Groups) -> Self {
+        let mut index = Self { by_label: FxHashMap::default(), others: vec![] };
+        for (at, group) in groups.iter().enumerate() {
+            match group.certain() {
+                Some((key, values)) => {
+                    for value in values {
+                        index.by_label.entry((key.to_owned(), value.clone())).or_default().push(at as u32);
+                    }
+                }
+                None => index.others.push(at as u32),
+            }
+        }
+        index
+    }
+
+    /// The groups that mean a pod, in order.
+    fn meaning(&self, groups: &Groups, pod: &Pod) -> Vec<u32> {
+        let labels = pod.labels.iter().map(|(key, value)| self.by_label.get(&(key.clone(), value.clone())));
+        let possible = labels.flatten().flatten().chain(&self.others).copied();
+        let mut found: Vec<u32> = possible.filter(|at| groups[*at as usize].means(pod)).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+impl Topology {
+    /// The place of a wide group's key.
+    pub fn key_of(&self, group: u32) -> usize {
+        self.key_of[group as usize].map_or(0, usize::from)
+    }
+
+    fn part(&mut self, draft: &Draft, meant: &[u32]) -> Part {
+        let by_node = |group: &u32| self.key_of[*group as usize].is_none();
+        let mut part = Part {
+            company: draft.hard.iter().copied().filter(by_node).filter(|group| self.is_company(*group)).collect(),
+            meant: meant.iter().copied().filter(|group| !by_node(group)).collect(),
+            ..Part::default()
+        };
+        part.keys = self.bits(&part.meant);
+        part.node_rules = self.rules(draft.hard.iter(), meant);
+        for soft in &draft.soft {
+            let all = || draft.hard.iter().chain(soft);
+            let states: Vec<u32> = all().copied().filter(|group| self.key_of[*group as usize].is_some()).collect();
+            part.keys |= self.bits(&states);
+            let node_rules = self.rules(all(), meant);
+            part.levels.push(Level { node_rules, states });
+        }
         part
     }
 
-    /// The node rules of a pod that is on a node already: it counts, and keeps its distance.
-    pub fn of_bound(&self, pod: &Pod) -> NodeRules {
+    /// Finds the classes whose node rules concern no other class: many apps, each apart from itself, are alike.
+    fn find_those_apart(&mut self) {
+        let mut users = vec![0u32; self.groups.len()];
+        let rules = |part: &Part| &self.node_rules[part.node_rules as usize];
+        for part in self.of_class.iter().filter(|part| part.node_rules != 0) {
+            let own = rules(part);
+            let stated = own.caps.iter().map(|(group, _)| *group).filter(|group| !own.member.contains(group));
+            own.member.iter().copied().chain(stated).for_each(|group| users[group as usize] += 1);
+        }
+        let apart = |part: &Part| {
+            let own = rules(part);
+            let alone =
+                own.caps.iter().map(|(group, _)| group).chain(&own.member).all(|group| users[*group as usize] == 1);
+            let caps = own.caps.iter().filter(|(group, _)| own.member.contains(group)).map(|(_, cap)| *cap);
+            (part.node_rules != 0 && alone && own.needs.is_empty()).then(|| caps.min().unwrap_or(u32::MAX))
+        };
+        let found: Vec<Option<u32>> = self.of_class.iter().map(apart).collect();
+        self.of_class.iter_mut().zip(found).for_each(|(part, apart)| part.apart = apart);
+    }
+
+    fn is_company(&self, group: u32) -> bool {
+        self.groups[group as usize].kind == Kind::Company
+    }
+
+    fn bits(&self, groups: &[u32]) -> u32 {
+        groups.iter().fold(0, |bits, group| bits | 1 << self.key_of(*group))
+    }
+
+    /// Interns what those of the groups stated and meant come to that are by node.
+    fn rules<'g>(&mut self, stated: impl Iterator<Item = &'g u32>, meant: &[u32]) -> u32 {
         let mut rules = NodeRules::default();
-        for group in groups::kept_by_bound(pod) {
+        for group in stated.filter(|group| self.key_of[**group as usize].is_none()) {
+            if self.is_company(*group) {
+                rules.needs.push(*group);
+            } else {
+                rules.caps.push((*group, cap(&self.groups[*group as usize], meant.contains(group))));
+            }
+        }
+        rules.member = meant.iter().copied().filter(|group| self.key_of[*group as usize].is_none()).collect();
+        rules.caps.sort_unstable();
+        rules.caps.dedup();
+        rules.needs.sort_unstable();
+        rules.needs.dedup();
+        self.node_rules.insert_full(rules).0 as u32
+    }
+
+    /// The node rules of a pod that is on a node already: it counts, and keeps its distance.
+    pub fn of_bound(&self, reader: Reader<'_>, pod: &Pod) -> NodeRules {
+        let mut rules = NodeRules::default();
+        if self.groups.is_empty() {
+            return rules;
+        }
+        for group in reader.kept_by_bound(pod) {
             if let Some(at) = self.groups.get_index_of(&group).filter(|_| group.by_node()) {
                 rules.caps.push((at as u32, u32::from(group.means(pod))));
             }
@@ -153,17 +321,6 @@ fn cap(group: &Group, is_member: bool) -> u32 {
 
 fn meaning(groups: &Groups, pod: &Pod) -> Vec<u32> {
     (0..groups.len() as u32).filter(|at| groups[*at as usize].means(pod)).collect()
-}
-
-/// Domains are nodes, zones or capacity types.
-fn supported(all: Vec<Group>) -> Result<Vec<Group>, String> {
-    match all
-        .iter()
-        .find(|group| !matches!(group.key.as_str(), labels::HOSTNAME | labels::ZONE | labels::CAPACITY_TYPE))
-    {
-        Some(group) => Err(format!("a rule between pods by topology key {} is not supported yet", group.key)),
-        None => Ok(all),
-    }
 }
 
 fn taken_by_daemon(problem: &Problem, pod: &Pod) -> Option<String> {

@@ -9,6 +9,8 @@ pub(crate) struct NodeRules {
     pub caps: SmallVec<[(u32, u32); 2]>,
     /// Groups that such a pod counts for.
     pub member: SmallVec<[u32; 2]>,
+    /// Groups of which the node must hold one already.
+    pub needs: SmallVec<[u32; 1]>,
 }
 
 /// What is on a node, as far as rules ask. Groups that nothing on the node speaks of are not there.
@@ -28,8 +30,18 @@ impl Tally {
         &mut self.0[at]
     }
 
+    /// How many of a group's pods are here.
+    pub fn held(&self, group: u32) -> u32 {
+        self.of(group).0
+    }
+
     /// How many of `wanted` pods the node may take.
     pub fn allows(&self, rules: &NodeRules, wanted: u32) -> u32 {
+        if rules.needs.iter().any(|group| self.held(*group) == 0) { 0 } else { self.opens(rules, wanted) }
+    }
+
+    /// The same for pods that need no other: the first of their group.
+    pub fn opens(&self, rules: &NodeRules, wanted: u32) -> u32 {
         let mut count = wanted;
         for (group, cap) in &rules.caps {
             let (held, _) = self.of(*group);
@@ -68,7 +80,17 @@ mod tests {
     use super::*;
 
     fn rules(caps: &[(u32, u32)], member: &[u32]) -> NodeRules {
-        NodeRules { caps: caps.iter().copied().collect(), member: member.iter().copied().collect() }
+        let (caps, member) = (caps.iter().copied().collect(), member.iter().copied().collect());
+        NodeRules { caps, member, ..NodeRules::default() }
+    }
+
+    #[test]
+    fn company_has_to_be_there_first() {
+        let follower = NodeRules { needs: [7].into_iter().collect(), ..NodeRules::default() };
+        let mut tally = Tally::default();
+        assert_eq!((tally.allows(&follower, 2), tally.opens(&follower, 2)), (0, 2));
+        tally.add(&rules(&[], &[7]), 1);
+        assert_eq!(tally.allows(&follower, 2), 2);
     }
 
     #[test]

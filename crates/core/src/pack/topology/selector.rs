@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use crate::requirements::Operator;
 
 /// A label selector with everything merged that narrows it. Without a selector a rule matches no pod.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(crate) struct Selector {
     nothing: bool,
     expressions: Vec<(String, Operator, Vec<String>)>,
@@ -61,6 +61,17 @@ impl Selector {
     fn narrow(&mut self, key: &str, operator: Operator, mut values: Vec<String>) {
         values.sort();
         self.expressions.push((key.to_owned(), operator, values));
+    }
+
+    /// A label that every pod meant has, and the values that will do.
+    pub fn certain(&self) -> Option<(&str, &[String])> {
+        let certain = self.expressions.iter().find(|(_, operator, _)| *operator == Operator::In);
+        certain.map(|(key, _, values)| (key.as_str(), values.as_slice()))
+    }
+
+    /// The label keys that it asks for.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.expressions.iter().map(|(key, _, _)| key.as_str())
     }
 
     /// Whether a pod with these labels is meant.

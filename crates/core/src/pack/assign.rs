@@ -1,0 +1,107 @@
+//! Which pool a class's pods go to, and nodes for pods that have to be together.
+
+use super::bits::Bits;
+use super::context::Context;
+use super::draft::{Draft, Spot};
+use super::item::Item;
+use super::limits::Limits;
+use super::taints;
+
+/// The first alternative of a class for which a pool has a node, and the first such pool; of one pool only, if given.
+pub(crate) fn assign<'c>(
+    context: &'c Context<'_>,
+    at: u32,
+    left: u32,
+    limits: &[Limits],
+    spot: Spot,
+    only: Option<usize>,
+) -> Option<(usize, Item<'c>)> {
+    let class = &context.classes[at as usize];
+    let keys = context.topology.of_class[at as usize].keys;
+    let tolerations = &class.example(context.problem).tolerations;
+    let place = context.places.of(keys).get(spot.place as usize);
+    let mask = place.map_or(!0, |place| place.mask);
+    let alternatives = match spot {
+        Spot::ANYWHERE => class.alternatives.as_slice(),
+        Spot { level, .. } => class.alternatives.get(level as usize..=level as usize).unwrap_or_default(),
+    };
+    for (set, forgiving) in alternatives {
+        let set = context.places.narrowed(*set, keys, spot.place);
+        for (pool, view) in context.pools.iter().enumerate().filter(|(pool, _)| only.is_none_or(|only| only == *pool)) {
+            let of = &context.problem.node_pools[view.index];
+            if taints::untolerated(&of.taints, tolerations, *forgiving).is_some() {
+                continue;
+            }
+            let Some(selection) = context.selection(set, pool) else { continue };
+            let cells = selection.cells & mask;
+            let mut types: Bits = selection.types.clone();
+            if cells != selection.cells {
+                types.and(&context.bought(cells).types);
+            }
+            context.fitting(pool, &class.requests, &mut types);
+            limits[pool].keep(context.problem, &mut types);
+            if !types.is_empty() && super::options::enough_values(context, pool, &types, cells) {
+                return Some((pool, Item { class: at, set, selection, spot, cells, left }));
+            }
+        }
+    }
+    None
+}
+
+/// Pods of a class, where they are to be and how many of them there are.
+pub(crate) type Waiting = (usize, Spot, u32);
+
+/// Plans nodes for pods that have to be on a node with others.
+pub(crate) struct Together<'c, 'a> {
+    context: &'c Context<'a>,
+    limits: &'c [Limits],
+}
+
+impl<'c, 'a> Together<'c, 'a> {
+    pub fn new(context: &'c Context<'a>, limits: &'c [Limits]) -> Self {
+        Self { context, limits }
+    }
+
+    /// A node with the first pod of a group, and one that needs it.
+    pub fn open(&self, first: Waiting, second: Option<Waiting>) -> Option<Draft> {
+        let context = self.context;
+        (0..context.pools.len()).find_map(|pool| {
+            let mut types = context.pools[pool].types.clone();
+            self.limits[pool].keep(context.problem, &mut types);
+            let mut draft = Draft::new(context, pool, types);
+            let first = self.item(first, pool)?;
+            let with_second = |draft: &mut Draft| match second {
+                Some(second) => self.item(second, pool).is_some_and(|second| draft.add(context, &second, 1)),
+                None => true,
+            };
+            (draft.open(context, &first) && with_second(&mut draft)).then_some(draft)
+        })
+    }
+
+    /// Adds as many of a class as the node takes, those apart that are on it.
+    pub fn add(&self, draft: &mut Draft, waiting: Waiting) {
+        let there = draft.shares.iter().filter(|share| (share.class as usize, share.spot) == (waiting.0, waiting.1));
+        let there: u32 = there.map(|share| share.count).sum();
+        let Some(item) = self.item(waiting, draft.pool) else { return };
+        let rules = self.context.node_rules(item.class);
+        let mut most = draft.tally.allows(rules, waiting.2 - there);
+        // Each step is the largest that still fits, halved until nothing does.
+        let mut step = most;
+        while step > 0 {
+            step = step.min(most);
+            if draft.add(self.context, &item, step) {
+                most -= step;
+            } else {
+                step /= 2;
+            }
+            if most == 0 {
+                break;
+            }
+        }
+    }
+
+    fn item(&self, waiting: Waiting, pool: usize) -> Option<Item<'c>> {
+        let (at, spot, left) = waiting;
+        assign(self.context, at as u32, left, self.limits, spot, Some(pool)).map(|(_, item)| item)
+    }
+}
