@@ -152,6 +152,18 @@ fn a_deleted_nodepool_takes_all_that_it_owns_and_the_pods_move_to_another() {
 }
 
 #[test]
+fn sixty_nodes_end_together_in_few_calls() {
+    let run = Run::of("delete-wide-pool", &[], 0);
+    assert_eq!((run.number("launched"), run.number("terminated")), (60, 60));
+    assert!(run.nodes().is_empty() && run.told("nodeclaim_deleted").len() == 60);
+    let after = |action: &str| run.seen("aws", &[("action", action)]).iter().filter(|call| at(call) > 300.0).count();
+    assert!(after("TerminateInstances") <= 3, "{}", after("TerminateInstances"));
+    assert!(after("DescribeInstances") <= 30, "{}", after("DescribeInstances"));
+    let last = run.told("terminated").iter().map(|line| at(line)).fold(0.0, f64::max);
+    assert!(last <= 310.0, "the last instance is ended at {last} s");
+}
+
+#[test]
 fn a_successor_goes_on_where_a_killed_leader_stopped() {
     let run = Run::of("delete-pool-takeover", &[], 0);
     run.all_bound(12, "b");

@@ -90,20 +90,16 @@ impl Endings {
         asks
     }
 
-    /// The cloud has answered, or failed. Answers the first failure in a row.
-    pub fn end(&mut self, answered: &Result<Vec<Answer>, CloudError>, now: Duration) -> Option<CloudError> {
+    /// The cloud has answered, as far as it did. Answers the first failure in a row.
+    pub fn end(&mut self, answered: &Answered, now: Duration) -> Option<CloudError> {
         self.asking = false;
-        match answered {
-            Ok(answers) => {
-                self.backoff.reset();
-                self.answers.extend(answers.iter().map(|one| (one.handle.clone(), (one.seen, now))));
-                None
-            }
-            Err(error) => {
-                self.not_before = now + self.backoff.pause();
-                (self.backoff.failures() == 1).then(|| error.clone())
-            }
-        }
+        self.answers.extend(answered.answers.iter().map(|one| (one.handle.clone(), (one.seen, now))));
+        let Some(error) = &answered.failed else {
+            self.backoff.reset();
+            return None;
+        };
+        self.not_before = now + self.backoff.pause();
+        (self.backoff.failures() == 1).then(|| error.clone())
     }
 
     /// Nobody asks for it any more.
@@ -118,54 +114,77 @@ impl Endings {
     }
 }
 
-/// Asks the cloud, and ends what may be ended.
-pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Result<Vec<Answer>, CloudError> {
-    let confirmed = confirmed(&links, &asks).await;
-    let ids = |end: bool| -> Vec<String> {
-        let mine = asks.iter().filter(|one| confirmed.contains(&one.handle) == end);
-        mine.filter_map(|one| if let Handle::Id(id) = &one.handle { Some(id.clone()) } else { None }).collect()
-    };
-    let (ending, asked) = (ids(true), ids(false));
-    let mut found = BTreeMap::new();
-    if !ending.is_empty() && links.calls.may_act() {
-        let before = links.cloud.terminate_all(&ending).await?;
-        found.extend(before.into_iter().map(|one| (one.id.clone(), (one, true))));
-    }
-    if !asked.is_empty() {
-        let there = links.cloud.instances_of(&asked).await?;
-        found.extend(there.into_iter().map(|one| (one.id.clone(), (one, false))));
-    }
-    let mut answers = Vec::new();
-    for one in &asks {
-        match &one.handle {
-            Handle::Id(id) => answers.push(answer(&one.handle, found.get(id).into_iter())),
-            Handle::Token(token) => {
-                let end = confirmed.contains(&one.handle) && links.calls.may_act();
-                let there = by_token(&links, token, end).await?;
-                answers.push(answer(&one.handle, there.iter()));
-            }
-        }
-    }
-    Ok(answers)
+/// What the cloud answered, as far as it did.
+#[derive(Debug, Default)]
+pub struct Answered {
+    /// The answers; what is missing is asked again.
+    pub answers: Vec<Answer>,
+    /// The last call that failed.
+    pub failed: Option<CloudError>,
 }
 
-/// Instances that carry a launch token, ended if they may be.
-async fn by_token(links: &TerminatorLinks, token: &str, end: bool) -> Result<Vec<(Instance, bool)>, CloudError> {
+impl Answered {
+    /// The outcome of a call; its failure keeps no other call from being made.
+    fn take<T>(&mut self, outcome: Result<T, CloudError>) -> Option<T> {
+        outcome.map_err(|error| self.failed = Some(error)).ok()
+    }
+}
+
+/// Asks the cloud, and ends what may be ended.
+pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
+    let confirmed = confirmed(&links, &asks).await;
+    let mut answered = Answered::default();
+    let (mut ending, mut asked) = (Vec::new(), Vec::new());
+    for one in &asks {
+        if let Handle::Id(id) = &one.handle {
+            if confirmed.contains(&one.handle) { &mut ending } else { &mut asked }.push(id.clone());
+        }
+    }
+    if !ending.is_empty() && links.calls.may_act() {
+        match answered.take(links.cloud.terminate_all(&ending).await) {
+            Some(before) => answered.answers.extend(answers(&ending, &before, true)),
+            // One that may not be ended is no reason not to know of the others.
+            None => asked.append(&mut ending),
+        }
+    }
+    if !asked.is_empty()
+        && let Some(there) = answered.take(links.cloud.instances_of(&asked).await)
+    {
+        answered.answers.extend(answers(&asked, &there, false));
+    }
+    for one in &asks {
+        if let Handle::Token(token) = &one.handle {
+            let end = confirmed.contains(&one.handle) && links.calls.may_act();
+            let answer = answered.take(by_token(&links, token, end).await);
+            answered.answers.extend(answer);
+        }
+    }
+    answered
+}
+
+/// The answers for ids, of which these instances were found; `ended` when the end of those alive was accepted.
+fn answers(ids: &[String], found: &[Instance], ended: bool) -> Vec<Answer> {
+    let of = |id: &String| answer(Handle::Id(id.clone()), found.iter().filter(|one| one.id == *id), ended);
+    ids.iter().map(of).collect()
+}
+
+/// Looks for the instances that carry a launch token, and ends them if that may be.
+async fn by_token(links: &TerminatorLinks, token: &str, end: bool) -> Result<Answer, CloudError> {
     let there = links.cloud.instances_with_token(token).await?;
     let alive: Vec<_> = there.iter().filter(|one| !one.is_terminating()).map(|one| one.id.clone()).collect();
     if end && !alive.is_empty() {
         links.cloud.terminate_all(&alive).await?;
     }
-    Ok(there.into_iter().map(|one| (one, end)).collect())
+    Ok(answer(Handle::Token(token.to_owned()), there.iter(), end))
 }
 
-fn answer<'a>(handle: &Handle, found: impl Iterator<Item = &'a (Instance, bool)>) -> Answer {
+fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, end: bool) -> Answer {
     let (mut seen, mut ended) = (None, Vec::new());
-    for (instance, end) in found {
+    for instance in found {
         let one = match instance.state.as_str() {
             "terminated" => Seen::Terminated,
             "shutting-down" => Seen::Ending,
-            _ if *end => {
+            _ if end => {
                 ended.push(instance.id.clone());
                 Seen::Ending
             }
@@ -174,7 +193,7 @@ fn answer<'a>(handle: &Handle, found: impl Iterator<Item = &'a (Instance, bool)>
         // Of several the one that lives longest.
         seen = Some(seen.map_or(one, |so_far: Seen| so_far.min(one)));
     }
-    Answer { handle: handle.clone(), seen: seen.unwrap_or(Seen::Missing), ended }
+    Answer { handle, seen: seen.unwrap_or(Seen::Missing), ended }
 }
 
 /// Those whose claim, read just now, is being deleted and still has this instance.

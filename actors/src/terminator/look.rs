@@ -47,23 +47,25 @@ pub struct Progress {
     deleted: Vec<String>,
 }
 
-/// Deletes claims by our own decision.
-pub async fn remove(hand: Hand, claims: Vec<Arc<NodeClaim>>, reason: Reason) {
-    let deletions = claims.into_iter().map(|claim| {
+/// Deletes claims, given with their Nodes, by our own decision.
+pub async fn remove(hand: Hand, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, reason: Reason) {
+    let deletions = claims.into_iter().map(|(claim, nodes)| {
         let hand = hand.clone();
         async move {
             if let Ok(true) = hand.delete_claim(&claim).await {
-                tell_removing(&hand, &claim, reason);
+                tell_removing(&hand, &claim, &nodes, reason);
             }
         }
     });
     futures::stream::iter(deletions).buffered(DELETIONS).for_each(futures::future::ready).await;
 }
 
-fn tell_removing(hand: &Hand, claim: &NodeClaim, reason: Reason) {
+fn tell_removing(hand: &Hand, claim: &NodeClaim, nodes: &[Arc<Node>], reason: Reason) {
     let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
-    let message = format!("Disrupting NodeClaim: {}", reason.label());
-    hand.record(Record::normal(object::claim(claim), "DisruptionTerminating", message));
+    let message = format!("Disrupting: {}", reason.label());
+    for object in nodes.iter().map(|node| object::node(node)).chain([object::claim(claim)]) {
+        hand.record(Record::normal(object, "DisruptionTerminating", &*message));
+    }
     let (node_claim, reason) = (claim.name_any(), reason.label().to_owned());
     hand.tell(Story::Removing { node_claim, node, reason });
 }

@@ -156,7 +156,7 @@ impl Handler<Remove> for Terminator {
             let Some(claim) = self.known.claims.get(&wanted.name) else { continue };
             if claim.uid().as_deref() == Some(&wanted.uid) && !is_leaving(&**claim) {
                 self.reasons.insert(wanted.name.clone(), (remove.reason, remove.trace));
-                claims.push(claim.clone());
+                claims.push((claim.clone(), self.known.nodes_of(claim)));
             }
         }
         let hand = self.hand(Some(remove.trace));
@@ -298,8 +298,7 @@ impl Terminator {
                 let what = error.call().to_owned();
                 terminator.desk.tell(Story::Retrying { what, error: error.to_string() });
             }
-            let answers = answered.unwrap_or_default();
-            answers.iter().filter(|one| !one.ended.is_empty()).for_each(|one| terminator.tell_ended(one));
+            answered.answers.iter().filter(|one| !one.ended.is_empty()).for_each(|one| terminator.tell_ended(one));
             terminator.dirty.extend(terminator.leaving.iter().cloned());
             terminator.look_soon(SETTLE, ctx);
         }));

@@ -7,6 +7,7 @@ pub mod cloud;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dovetail_actors::{InlineSolver, MemoryJournal, ReplicaHandle, ReplicaParts, Settings};
@@ -32,6 +33,7 @@ pub struct World {
     pub cloud: Arc<FakeCloud>,
     pub clock: Arc<VirtualClock>,
     pub journal: Arc<MemoryJournal>,
+    silent: Arc<AtomicBool>,
 }
 
 /// Runs a test in a world of its own.
@@ -54,7 +56,14 @@ impl World {
         for crd in dovetail_api::crds::crds() {
             api.create(&CUSTOM_RESOURCE_DEFINITIONS, "", serde_json::to_value(crd).unwrap()).unwrap();
         }
-        Self { api, faults, cloud: Arc::new(FakeCloud::new(clock.clone())), clock, journal: Arc::default() }
+        Self {
+            api,
+            faults,
+            cloud: Arc::new(FakeCloud::new(clock.clone())),
+            clock,
+            journal: Arc::default(),
+            silent: Arc::default(),
+        }
     }
 
     /// A replica, in the LocalSet of the test.
@@ -105,6 +114,11 @@ impl World {
         }
     }
 
+    /// Instances that are launched from now on never join, or do again.
+    pub fn nobody_joins(&self, silent: bool) {
+        self.silent.store(silent, Ordering::Relaxed);
+    }
+
     /// How many pods are bound.
     pub fn bound(&self) -> usize {
         self.api.list(&PODS).iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count()
@@ -138,6 +152,9 @@ impl World {
 async fn kubelets(world: World) {
     let mut launched = world.cloud.launches();
     while let Some(instance) = launched.recv().await {
+        if world.silent.load(Ordering::Relaxed) {
+            continue;
+        }
         let world = world.clone();
         tokio::task::spawn_local(async move {
             tokio::time::sleep(JOINS).await;

@@ -140,6 +140,25 @@ async fn an_instance_is_launched_once_a_token_found_by_it_and_ended() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_are_ended_in_one_call_and_one_that_is_unknown_keeps_none_from_ending() {
+    let (region, cloud) = sandbox();
+    let class = resolved(&cloud, class("al2023@latest")).await;
+    let mut ids = Vec::new();
+    for token in ["a", "b", "c"] {
+        ids.push(cloud.launch(request(token, class.clone())).await.unwrap().id);
+    }
+    let unknown = "i-00000000000000000".to_owned();
+    let asked: Vec<String> = ids.iter().cloned().chain([unknown]).collect();
+    let found = cloud.instances_of(&asked).await.unwrap();
+    assert_eq!(found.iter().map(|one| one.id.clone()).collect::<BTreeSet<_>>(), ids.iter().cloned().collect());
+    let before = cloud.terminate_all(&asked).await.unwrap();
+    assert!(before.len() == 3 && before.iter().all(|one| !one.is_terminating()));
+    assert!(region.instances().iter().all(|one| !one.state.is_alive()));
+    let again = cloud.terminate_all(&asked).await.unwrap();
+    assert!(again.len() == 3 && again.iter().all(dovetail_cloud::Instance::is_terminating));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_launch_whose_answer_is_lost_may_have_happened_and_is_found_by_its_token() {
     let (region, cloud) = sandbox();
     let class = resolved(&cloud, class("al2023@latest")).await;

@@ -1,0 +1,119 @@
+//! Claims that are deleted before their node is there come to their end, and their instances with them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod world;
+
+use std::time::Duration;
+
+use dovetail_sandbox::apiserver::{DeleteOptions, NODE_CLAIMS};
+use serde_json::{Value, json};
+use world::{Spoil, World, run};
+
+fn on_demand_m5() -> Value {
+    json!([
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]},
+    ])
+}
+
+fn minutes(count: u64) -> Duration {
+    Duration::from_secs(60 * count)
+}
+
+/// Deletes the only claim; answers its uid.
+fn delete_claim(world: &World) -> String {
+    let claim = &world.claims()[0];
+    let text = |field: &str| claim["metadata"][field].as_str().unwrap().to_owned();
+    world.api.delete(&NODE_CLAIMS, "", &text("name"), &DeleteOptions::default()).unwrap();
+    text("uid")
+}
+
+fn is_gone(world: &World, uid: &str) -> bool {
+    world.claims().iter().all(|claim| claim["metadata"]["uid"] != uid)
+}
+
+/// Every living instance is some claim's.
+fn nothing_left_over(world: &World) {
+    let claimed: Vec<_> = world.claims().iter().map(|claim| claim["status"]["providerID"].clone()).collect();
+    for instance in world.cloud.living() {
+        let story = world.story().join("\n");
+        assert!(claimed.contains(&json!(instance.provider_id())), "{} is left over:\n{story}", instance.id);
+    }
+}
+
+#[test]
+fn a_launched_claim_that_is_deleted_by_hand_goes_with_its_instance() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        let _replica = world.replica(0);
+        while world.journal.count("launched") == 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let uid = delete_claim(&world);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert!(is_gone(&world, &uid), "{}", world.story().join("\n"));
+        world.until_bound(1, minutes(3)).await;
+        nothing_left_over(&world);
+    });
+}
+
+#[test]
+fn a_claim_that_is_deleted_while_a_call_hangs_leaves_no_instance() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        world.cloud.spoil([Spoil::Hangs]);
+        let _replica = world.replica(0);
+        while world.cloud.calls().is_empty() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let uid = delete_claim(&world);
+        world.until_bound(1, minutes(5)).await;
+        tokio::time::sleep(minutes(2)).await;
+        assert!(is_gone(&world, &uid), "{}", world.story().join("\n"));
+        nothing_left_over(&world);
+        assert_eq!(world.cloud.living().len(), 1);
+    });
+}
+
+#[test]
+fn a_claim_whose_call_made_nothing_goes_when_that_is_certain() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        world.cloud.spoil([Spoil::LostBefore, Spoil::LostBefore, Spoil::LostBefore]);
+        let _replica = world.replica(0);
+        while world.cloud.calls().is_empty() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let uid = delete_claim(&world);
+        tokio::time::sleep(Duration::from_secs(50)).await;
+        assert!(!is_gone(&world, &uid), "an instance may still show");
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert!(is_gone(&world, &uid), "{}", world.story().join("\n"));
+        nothing_left_over(&world);
+    });
+}
+
+#[test]
+fn an_instance_that_never_joins_is_ended_with_its_claim_after_a_quarter_of_an_hour() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        world.nobody_joins(true);
+        let _replica = world.replica(0);
+        while world.journal.count("launched") == 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let (uid, first) = (world.claims()[0]["metadata"]["uid"].clone(), world.cloud.living()[0].id.clone());
+        tokio::time::sleep(minutes(14)).await;
+        assert_eq!(world.cloud.living().len(), 1);
+        world.nobody_joins(false);
+        world.until_bound(1, minutes(5)).await;
+        assert!(is_gone(&world, uid.as_str().unwrap()), "{}", world.story().join("\n"));
+        assert!(world.cloud.living().iter().all(|one| one.id != first));
+        nothing_left_over(&world);
+        assert_eq!(world.journal.count("gave_up"), 1);
+    });
+}
