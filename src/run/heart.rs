@@ -92,8 +92,18 @@ impl Journal for CountedJournal {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::world::{World, WorldConfig};
+    use dovetail_actors::{InlineSolver, ReplicaParts, Settings};
+    use dovetail_cloud::ec2::Ec2Cloud;
+    use dovetail_core::clock::Clock;
+    use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
+    use dovetail_sandbox::faults::FaultSettings;
+    use dovetail_sandbox::log::Caller;
     use serde_json::json;
+    use std::collections::BTreeMap;
+    use tokio::task::LocalSet;
 
     #[test]
     fn a_replica_is_ready_once_it_has_seen_the_cluster_and_the_catalogue() {
@@ -108,5 +118,51 @@ mod tests {
     fn whoever_is_silent_is_named() {
         assert_eq!(silent(&json!({"control_plane": {"silent": ["launcher"]}})), ["launcher"]);
         assert!(silent(&json!({"control_plane": {}})).is_empty());
+    }
+
+    fn replica(clock: &Arc<dyn Clock>, metrics: &Metrics) -> (World, ReplicaHandle) {
+        let config = WorldConfig {
+            region: "us-east-1".into(),
+            cluster_name: "demo".into(),
+            seed: 1,
+            replicas: 0,
+            settings: BTreeMap::new(),
+            nodes: Vec::new(),
+            faults: FaultSettings::default(),
+            endpoint: None,
+        };
+        let world = World::new(config, clock.clone(), None, |_| {}).unwrap();
+        let who = Caller::replica(0, "dovetail-0");
+        let http = world.region.http_client(who.clone());
+        let replica = dovetail_actors::start(ReplicaParts {
+            identity: "dovetail-0".into(),
+            kube: world.api.client(who.clone()),
+            lease_kube: world.api.client(who),
+            cloud: Arc::new(Ec2Cloud::sandboxed(http, "us-east-1", "demo", clock.clone(), 1)),
+            clock: clock.clone(),
+            rng_seed: 1,
+            settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
+            solver: Arc::new(InlineSolver),
+            journal: CountedJournal::shared(metrics),
+        });
+        (world, replica)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_whose_actors_stand_still_is_dead_and_lives_again_when_they_move() {
+        let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(DEFAULT_START));
+        let (shown, metrics) = (clock.clone(), Metrics::new("0", "test"));
+        let health = Health::new(Arc::new(move || shown.monotonic()), PATIENCE);
+        let set = LocalSet::new();
+        let (_world, replica) = set.run_until(async { replica(&clock, &metrics) }).await;
+        let beating = |time| timeout(time, beat(&replica, health.clone(), metrics.clone()));
+        let _ = set.run_until(beating(Duration::from_secs(60))).await;
+        assert_eq!((health.live(), health.ready()), (Ok(()), Ok(())));
+        assert!(metrics.text().contains("\ndovetail_leader 1\n"), "{}", metrics.text());
+        // Nobody drives the actors any more.
+        let _ = beating(PATIENCE + Duration::from_secs(30)).await;
+        assert!(health.live().unwrap_err().starts_with("no answer from control_plane for "));
+        let _ = set.run_until(beating(Duration::from_secs(60))).await;
+        assert_eq!(health.live(), Ok(()));
     }
 }

@@ -1,0 +1,73 @@
+//! A replica that is asked to end hands over at once and leaves nothing half done for long.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod world;
+
+use std::time::Duration;
+
+use dovetail_core::clock::Clock as _;
+use serde_json::json;
+use world::{Spoil, World, run};
+
+async fn until(world: &World, within: Duration, holds: impl Fn() -> bool) -> Duration {
+    let begun = world.clock.monotonic();
+    while !holds() {
+        let passed = world.clock.monotonic() - begun;
+        assert!(passed < within, "it never came to that:\n{}", world.story().join("\n"));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    world.clock.monotonic() - begun
+}
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+#[test]
+fn the_next_leads_within_one_look_and_need_not_wait_for_the_lease_to_run_out() {
+    run(|world| async move {
+        let first = world.replica(0);
+        until(&world, seconds(30), || world.journal.count("elected") == 1).await;
+        let second = world.replica(1);
+        tokio::time::sleep(seconds(10)).await;
+        first.shutdown().await;
+        let took = until(&world, seconds(30), || world.journal.count("elected") == 2).await;
+        assert!(took <= seconds(3), "{took:?}");
+        let (before, now) = (first.state().await, second.state().await);
+        assert_eq!((&before["control_plane"]["leads"], &now["control_plane"]["leads"]), (&json!(false), &json!(true)));
+        assert!(before["packer"].is_null() && now["packer"].is_object(), "the leader's actors have ended");
+    });
+}
+
+#[test]
+fn a_launch_that_hangs_holds_nobody_up_and_is_brought_to_its_end_by_the_next() {
+    run(|world| async move {
+        world
+            .pool("default", json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]));
+        world.pods(4, "500m");
+        world.cloud.spoil([Spoil::Hangs]);
+        let first = world.replica(0);
+        until(&world, seconds(60), || !world.cloud.calls().is_empty()).await;
+        let begun = world.clock.monotonic();
+        first.shutdown().await;
+        let took = world.clock.monotonic() - begun;
+        assert!(took <= seconds(6), "{took:?}");
+        let _second = world.replica(1);
+        world.until_bound(4, seconds(300)).await;
+        assert_eq!(world.cloud.living().len(), world.claims().len(), "nothing is launched twice");
+    });
+}
+
+#[test]
+fn every_actor_that_runs_says_how_it_is_and_nobody_is_silent() {
+    run(|world| async move {
+        let replica = world.replica(0);
+        until(&world, seconds(30), || world.journal.count("elected") == 1).await;
+        tokio::time::sleep(seconds(5)).await;
+        let state = replica.state().await;
+        assert_eq!(state["control_plane"]["silent"], json!([]));
+        for name in ["leader", "pod_watcher", "cluster_watcher", "catalogue", "packer", "launcher", "terminator"] {
+            assert!(state[name].is_object(), "{name} is not in {state}");
+        }
+    });
+}
