@@ -11,6 +11,7 @@ pub fn test() -> Result<(), String> {
     run("checkers can fail", "python3", &["tests/plan/mutations.py"])?;
     run("audit can fail", "python3", &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"])?;
     clippy()?;
+    run("kubectl", "python3", &["tests/real/build.py", "kubectl"])?;
     cargo("tests", &["test", "--release", "--workspace", "--no-fail-fast"])?;
     nothing_compiled_twice()
 }
