@@ -107,7 +107,7 @@ pub struct SimulateArgs {
 }
 
 /// `dovetail sandbox`.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct SandboxArgs {
     /// Manifests applied at the start; may be given several times
     #[arg(short = 'f', value_name = "FILE")]
@@ -124,7 +124,19 @@ pub struct SandboxArgs {
     /// The seed of all chance
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The port of the Kubernetes API on 127.0.0.1; 0 takes a free one
+    /// How many times as fast as yours its time runs
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed)]
+    pub speed: f64,
+    /// The address that the Kubernetes API listens on; elsewhere than on this machine only with --token
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub listen: std::net::IpAddr,
+    /// What clients have to carry; the kubeconfig has it, and TLS is served
+    #[arg(long, env = "DOVETAIL_SANDBOX_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// Serve TLS, under a certificate that the kubeconfig has
+    #[arg(long)]
+    pub tls: bool,
+    /// The port of the Kubernetes API; 0 takes a free one
     #[arg(long, default_value_t = 0)]
     pub port: u16,
     /// Serve the region, too, as AWS_ENDPOINT_URL, on this port of 127.0.0.1; 0 takes a free one
@@ -139,6 +151,13 @@ pub struct SandboxArgs {
     /// What ${VAR} is filled from.
     #[command(flatten)]
     pub environment: EnvArgs,
+}
+
+/// `--speed`: much slower tells nothing, and much faster no machine keeps up with.
+fn speed(text: &str) -> Result<f64, String> {
+    let allowed = "a number from 0.1 to 100";
+    let factor: f64 = text.parse().map_err(|_| format!("is no number (allowed: {allowed})"))?;
+    if (0.1..=100.0).contains(&factor) { Ok(factor) } else { Err(format!("is out of range (allowed: {allowed})")) }
 }
 
 /// How the log is written.

@@ -1,8 +1,10 @@
 //! The control plane's own story: every replica's entries, in order, for the report, the event log and the terminal.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dovetail_actors::journal::{Entry, Journal};
+use dovetail_actors::story::Level;
 use dovetail_sandbox::log::{Caller, EventLog};
 use serde_json::{Map, Value};
 
@@ -15,6 +17,8 @@ pub struct Line {
     pub replica: u32,
     /// Which of its actors.
     pub actor: &'static str,
+    /// How loud it is.
+    pub level: Level,
     /// What happened, a stable name.
     pub event: &'static str,
     /// The same as a sentence.
@@ -26,10 +30,15 @@ pub struct Line {
 /// Hears every line as it is said.
 pub type Watcher = Arc<dyn Fn(&Line) + Send + Sync>;
 
-/// All lines so far. Clones share them.
+struct Kept {
+    lines: VecDeque<Line>,
+    most: usize,
+}
+
+/// All lines so far, or the latest of them. Clones share them.
 #[derive(Clone)]
 pub struct Timeline {
-    lines: Arc<Mutex<Vec<Line>>>,
+    lines: Arc<Mutex<Kept>>,
     log: EventLog,
     watcher: Option<Watcher>,
 }
@@ -37,7 +46,17 @@ pub struct Timeline {
 impl Timeline {
     /// An empty one that also writes into the event log.
     pub fn new(log: EventLog, watcher: Option<Watcher>) -> Self {
-        Self { lines: Arc::default(), log, watcher }
+        let kept = Kept { lines: VecDeque::new(), most: usize::MAX };
+        Self { lines: Arc::new(Mutex::new(kept)), log, watcher }
+    }
+
+    /// From now on only so many of the latest lines are kept, for runs that last.
+    pub fn keep_latest(&self, most: usize) {
+        self.kept().most = most;
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The journal of one replica.
@@ -47,7 +66,7 @@ impl Timeline {
 
     /// What was said so far.
     pub fn lines(&self) -> Vec<Line> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.kept().lines.iter().cloned().collect()
     }
 
     fn add(&self, line: Line) {
@@ -59,7 +78,11 @@ impl Timeline {
         if let Some(watcher) = &self.watcher {
             watcher(&line);
         }
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        let mut kept = self.kept();
+        kept.lines.push_back(line);
+        while kept.lines.len() > kept.most {
+            kept.lines.pop_front();
+        }
     }
 }
 
@@ -83,6 +106,7 @@ impl Journal for OfReplica {
             seconds: (self.timeline.log.seconds() * 1e6).round() / 1e6,
             replica: self.replica,
             actor: entry.actor,
+            level: entry.story.level(),
             event: entry.story.event(),
             text: entry.story.to_string(),
             fields,

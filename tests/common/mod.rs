@@ -1,6 +1,8 @@
 //! What tests of the binary from outside share.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
+pub mod live;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

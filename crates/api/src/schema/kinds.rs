@@ -124,6 +124,11 @@ pub fn schema_for(api_version: &str, kind: &str) -> Option<&'static Schema> {
     entry.schema.get_or_init(|| Schema::compile(&(entry.make)(api_version, kind)).ok()).as_ref()
 }
 
+/// The schema of a kind as JSON Schema, with its descriptions; made anew at each call.
+pub fn written(api_version: &str, kind: &str) -> Option<Value> {
+    find(api_version, kind).map(|entry| (entry.make)(api_version, kind))
+}
+
 /// Whether objects of a kind live in a namespace, `None` when the kind is not known.
 pub fn scope_of(api_version: &str, kind: &str) -> Option<Scope> {
     find(api_version, kind).map(|entry| entry.scope)

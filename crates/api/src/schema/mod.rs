@@ -15,7 +15,7 @@ mod validate;
 
 pub use compile::{CompileError, Schema};
 pub use error::{ErrorKind, SchemaError};
-pub use kinds::{Scope, accepted_kinds, schema_for, scope_of};
+pub use kinds::{Scope, accepted_kinds, schema_for, scope_of, written};
 pub use path::{Path, Step};
 pub use validate::UnknownFields;
 

@@ -106,20 +106,30 @@ fn merge_into(live: &Value, config: &Value, mine: Entry, shape: Shape<'_>, force
 }
 
 fn refuse_conflicts(others: &[&Entry], changed: &Fields) -> Result<()> {
-    let mut causes = Vec::new();
-    for other in others {
-        for path in other.fields.common(changed).paths() {
-            let with = format!("conflict with {:?} using {}", other.manager, other.api_version);
-            causes.push(Cause::new("FieldManagerConflict", &path, with));
+    let conflicts: Vec<(String, Vec<String>)> = others
+        .iter()
+        .map(|other| (other.named(), other.fields.common(changed).paths()))
+        .filter(|(_, paths)| !paths.is_empty())
+        .collect();
+    let count: usize = conflicts.iter().map(|(_, paths)| paths.len()).sum();
+    let message = match (count, conflicts.first()) {
+        (0, _) | (_, None) => return Ok(()),
+        (1, Some((manager, paths))) => {
+            format!("Apply failed with 1 conflict: conflict with {manager}: {}", paths.concat())
         }
-    }
-    if causes.is_empty() {
-        return Ok(());
-    }
-    let list: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.message, c.field)).collect();
-    let noun = if list.len() == 1 { "conflict" } else { "conflicts" };
-    let message = format!("Apply failed with {} {noun}: {}", list.len(), list.join("; "));
-    Err(ApiError::new(409, "Conflict", message).with_causes(causes))
+        _ => {
+            let of = |(manager, paths): &(String, Vec<String>)| {
+                let list: String = paths.iter().map(|path| format!("\n- {path}")).collect();
+                format!("conflicts with {manager}:{list}")
+            };
+            let all: Vec<String> = conflicts.iter().map(of).collect();
+            format!("Apply failed with {count} conflicts: {}", all.join("\n"))
+        }
+    };
+    let causes = conflicts.iter().flat_map(|(manager, paths)| {
+        paths.iter().map(move |path| Cause::new("FieldManagerConflict", path, format!("conflict with {manager}")))
+    });
+    Err(ApiError::new(409, "Conflict", message).with_causes(causes.collect()))
 }
 
 /// Merges a configuration into an object: maps and map-lists by key, the rest as a whole.

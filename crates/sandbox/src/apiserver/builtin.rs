@@ -15,6 +15,8 @@ const ORPHANS: u8 = 16;
 const VERSIONED: u8 = 32;
 /// Belongs to kubectl's `all`.
 const ALL: u8 = 64;
+/// Is answered and never stored.
+const REVIEW: u8 = 128;
 
 type Row = (&'static str, &'static str, &'static str, &'static str, u8);
 
@@ -51,6 +53,11 @@ const ROWS: &[Row] = &[
     ("apps", "deployments", "Deployment", "deploy", NS | STATUS | GEN | SCALE | ALL),
     ("apps", "replicasets", "ReplicaSet", "rs", NS | STATUS | GEN | SCALE | ALL),
     ("apps", "statefulsets", "StatefulSet", "sts", NS | STATUS | GEN | SCALE | ALL),
+    ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview", "", REVIEW),
+    ("authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview", "", NS | REVIEW),
+    ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview", "", REVIEW),
+    ("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview", "", REVIEW),
+    ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview", "", REVIEW),
     ("batch", "cronjobs", "CronJob", "cj", NS | STATUS | GEN | ALL),
     ("batch", "jobs", "Job", "", NS | STATUS | GEN | ORPHANS | ALL),
     ("coordination.k8s.io", "leases", "Lease", "", NS | VERSIONED),
@@ -80,8 +87,15 @@ fn resource(&(group, plural, kind, short, flags): &Row) -> ResourceDef {
         status: "/status/replicas".to_owned(),
         selector: Some("/spec/selector".to_owned()),
     });
-    let version =
-        Version { name: "v1".to_owned(), served: true, status: has(STATUS), scale, openapi: None, schema: None };
+    let version = Version {
+        name: "v1".to_owned(),
+        served: true,
+        status: has(STATUS),
+        scale,
+        openapi: None,
+        schema: None,
+        columns: Vec::new(),
+    };
     ResourceDef {
         group: group.to_owned(),
         plural: plural.to_owned(),
@@ -97,5 +111,6 @@ fn resource(&(group, plural, kind, short, flags): &Row) -> ResourceDef {
         custom: false,
         orphans: has(ORPHANS),
         needs_version: has(VERSIONED),
+        review: has(REVIEW),
     }
 }

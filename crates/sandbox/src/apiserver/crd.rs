@@ -39,6 +39,7 @@ pub fn resource(definition: &Value) -> Result<ResourceDef> {
         custom: true,
         orphans: false,
         needs_version: true,
+        review: false,
     })
 }
 
@@ -65,6 +66,7 @@ fn version(at: usize, written: &Value) -> std::result::Result<Version, Cause> {
         scale,
         openapi: schema.is_object().then(|| Arc::new(schema.clone())),
         schema: compiled,
+        columns: super::columns::of_definition(written),
     })
 }
 

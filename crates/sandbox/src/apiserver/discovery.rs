@@ -20,10 +20,17 @@ pub fn answer(server: &ApiServer, parts: &Parts) -> Result<Reply> {
         return Err(ApiError::method_not_allowed());
     }
     let accept = parts.headers.get(http::header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    let aggregated = accept.contains("as=APIGroupDiscoveryList") && accept.contains("v=v2");
+    // Clients of before 1.30 know `v2beta1` only; they are content with the form of old.
+    let aggregated = accept.split(',').any(|choice| {
+        let has = |wanted: &str| choice.split(';').any(|parameter| parameter.trim() == wanted);
+        has("as=APIGroupDiscoveryList") && has("v=v2")
+    });
     let state = server.lock();
     let path = parts.uri.path().trim_end_matches('/');
     let body = match path {
+        "" => paths(&state),
+        "/openapi/v2" => return super::openapi::v2(&state, accept),
+        _ if path == "/openapi/v3" || path.starts_with("/openapi/v3/") => return super::openapi::v3(&state, path),
         "/healthz" | "/livez" | "/readyz" => return Ok(Reply::Text("ok")),
         "/version" => version(),
         "/api" | "/apis" if aggregated => {
@@ -36,6 +43,17 @@ pub fn answer(server: &ApiServer, parts: &Parts) -> Result<Reply> {
         _ => below(&state, path)?,
     };
     Ok(Reply::Json(200, Bytes::from(body.to_string()), Vec::new()))
+}
+
+/// The paths that there are (`kubectl get --raw /`).
+fn paths(state: &State) -> Value {
+    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for (group, versions) in groups(state) {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
+    }
+    paths.extend(["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+    json!({"paths": paths})
 }
 
 /// The Kubernetes version that the sandbox behaves like.
@@ -117,8 +135,12 @@ fn served(state: &State) -> impl Iterator<Item = (&str, &ResourceDef, &Version)>
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
+fn verbs(def: &ResourceDef) -> &'static [&'static str] {
+    if def.review { &VERBS[..1] } else { &VERBS }
+}
+
 fn resource(def: &ResourceDef) -> Value {
-    let mut resource = json!({"name": def.plural, "singularName": def.singular, "namespaced": def.namespaced, "kind": def.kind, "verbs": VERBS});
+    let mut resource = json!({"name": def.plural, "singularName": def.singular, "namespaced": def.namespaced, "kind": def.kind, "verbs": verbs(def)});
     for (field, list) in [("shortNames", &def.short_names), ("categories", &def.categories)] {
         if !list.is_empty() {
             resource[field] = json!(list);
@@ -149,6 +171,7 @@ fn subresources(def: &ResourceDef, version: &Version) -> Vec<Sub> {
     if def.kind == "Pod" && def.group.is_empty() {
         subs.push(Sub { name: "binding", kind: Some(("", "v1", "Binding")), verbs: &["create"] });
         subs.push(Sub { name: "eviction", kind: Some(("policy", "v1", "Eviction")), verbs: &["create"] });
+        subs.push(Sub { name: "log", kind: None, verbs: &["get"] });
     }
     subs
 }
@@ -202,7 +225,7 @@ fn aggregated(group: &str, def: &ResourceDef, version: &Version) -> Value {
         .collect();
     let scope = if def.namespaced { "Namespaced" } else { "Cluster" };
     let mut resource = json!({"resource": def.plural, "responseKind": kind(group, &version.name, &def.kind), "scope": scope,
-        "singularResource": def.singular, "verbs": VERBS, "subresources": subs});
+        "singularResource": def.singular, "verbs": verbs(def), "subresources": subs});
     for (field, list) in [("shortNames", &def.short_names), ("categories", &def.categories)] {
         if !list.is_empty() {
             resource[field] = json!(list);

@@ -4,6 +4,7 @@ use super::error::{ApiError, Result};
 use super::gvr::Key;
 use super::list;
 use super::patch;
+use super::podlog::Reading;
 use super::registry::Found;
 use super::request::{Path, Query};
 use super::store::{Object, State};
@@ -29,6 +30,8 @@ pub enum Reply {
     Text(&'static str),
     /// A watch.
     Watch(Box<Watch>),
+    /// A pod's log.
+    Log(Box<Reading>),
 }
 
 /// A request, and what its path stands for.
@@ -66,13 +69,14 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
     };
     let query = Query::parse(parts.uri.query().unwrap_or_default())?;
     let header = |name| parts.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let content_type = header(http::header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
+    let sent = super::body::read(body, &content_type, query.twice)?;
     let mut state = server.lock();
     let found = state.registry.find(&path.group, &path.version, &path.resource)?;
     if path.namespace.is_some() && !found.def.namespaced {
         return Err(ApiError::no_such_path());
     }
-    let view = View::new(&found, Form::of(header(http::header::ACCEPT)));
-    let content_type = header(http::header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
+    let view = View::new(&found, Form::of(header(http::header::ACCEPT), query.include), state.now);
     let agent = header(http::header::USER_AGENT).split(['/', ' ']).next().unwrap_or_default();
     let manager =
         query.manager.clone().unwrap_or_else(|| if agent.is_empty() { "unknown".to_owned() } else { agent.to_owned() });
@@ -83,9 +87,13 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
         user: user.to_owned(),
         subresource: path.subresource.clone(),
         applied: false,
+        duplicates: sent.duplicates,
+        sent: body.len(),
     };
-    let body = read(body)?;
-    let mut call = Call { found: &found, path: &path, query: &query, view, body, content_type, options };
+    let mut call = Call { found: &found, path: &path, query: &query, view, body: sent.value, content_type, options };
+    if found.def.review {
+        return super::review::answer(&mut call, &parts.method);
+    }
     if !path.subresource.is_empty() {
         return subresource::handle(&mut state, &mut call, &parts.method);
     }
@@ -93,13 +101,6 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
         return read_many(server, &mut state, &call);
     }
     one(&mut state, &mut call, &parts.method)
-}
-
-fn read(body: &Bytes) -> Result<Value> {
-    if body.is_empty() {
-        return Ok(Value::Null);
-    }
-    serde_json::from_slice(body).map_err(|e| ApiError::bad_request(format!("the request body is no JSON: {e}")))
 }
 
 fn read_many(server: &ApiServer, state: &mut State, call: &Call<'_>) -> Result<Reply> {

@@ -106,11 +106,15 @@ pub fn current(state: &State, found: &Found, namespace: Option<&str>, query: &Qu
 
 fn write(view: &View, metadata: &Value, page: &[Arc<Object>]) -> Bytes {
     let (version, kind) = view.list_meta();
-    let items: Vec<Bytes> = page.iter().map(|o| view.json(o)).collect();
-    let size = items.iter().map(|i| i.len() + 1).sum::<usize>() + 256;
+    let items: Vec<Bytes> = page.iter().map(|o| view.item(o)).collect();
+    let size = items.iter().map(|i| i.len() + 1).sum::<usize>() + 4096;
     let mut body = Vec::with_capacity(size);
+    let contents = match view.columns() {
+        Some(columns) => format!("\"columnDefinitions\":{columns},\"rows\":["),
+        None => "\"items\":[".to_owned(),
+    };
     body.extend_from_slice(
-        format!("{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[", json!(kind), json!(version))
+        format!("{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},{contents}", json!(kind), json!(version))
             .as_bytes(),
     );
     for (index, item) in items.iter().enumerate() {

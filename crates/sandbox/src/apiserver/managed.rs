@@ -48,6 +48,18 @@ impl Entry {
             && self.api_version == other.api_version
     }
 
+    /// The entry's manager as conflicts name it.
+    pub fn named(&self) -> String {
+        let mut name = format!("{:?}", self.manager);
+        if !self.subresource.is_empty() {
+            name.push_str(&format!(" with subresource {:?}", self.subresource));
+        }
+        if self.operation == "Update" {
+            name.push_str(&format!(" using {} at {}", self.api_version, self.time));
+        }
+        name
+    }
+
     fn read(value: &Value) -> Self {
         let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
         Entry {

@@ -1,4 +1,5 @@
 //! Which resources are served, and how each behaves.
+use super::columns::CustomColumn;
 use super::crd;
 use super::error::{ApiError, Result};
 use dovetail_api::schema::Schema;
@@ -35,6 +36,8 @@ pub struct Version {
     pub openapi: Option<Arc<Value>>,
     /// The same, ready for use.
     pub schema: Option<Arc<Schema>>,
+    /// What a table of a custom resource shows beside the name.
+    pub columns: Vec<CustomColumn>,
 }
 
 /// One resource.
@@ -68,6 +71,8 @@ pub struct ResourceDef {
     pub orphans: bool,
     /// Whether a PUT has to carry the resourceVersion.
     pub needs_version: bool,
+    /// Whether it is answered and never stored (`SelfSubjectAccessReview`).
+    pub review: bool,
 }
 
 impl ResourceDef {

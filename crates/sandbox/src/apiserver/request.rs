@@ -1,6 +1,8 @@
 //! What a request asks for: its path and its query.
 use super::error::{ApiError, Result};
+use super::podlog::LogQuery;
 use super::select::Selector;
+use super::view::Include;
 use super::write::FieldValidation;
 
 /// A path below `/api/v1` or `/apis/GROUP/VERSION`.
@@ -94,10 +96,16 @@ pub struct Query {
     pub force: bool,
     /// `fieldValidation`.
     pub validation: FieldValidation,
+    /// Whether fields that stand twice are looked for.
+    pub twice: bool,
     /// `gracePeriodSeconds`, `propagationPolicy`, as in `DeleteOptions`.
     pub grace_period_seconds: Option<i64>,
     /// `propagationPolicy`.
     pub propagation: Option<String>,
+    /// `includeObject`, of tables.
+    pub include: Include,
+    /// The parameters of logs.
+    pub log: LogQuery,
 }
 
 impl Query {
@@ -140,7 +148,23 @@ impl Query {
             }
             "fieldManager" => self.manager = (!value.is_empty()).then_some(value),
             "force" => self.force = yes,
-            "fieldValidation" => self.validation = validation(&value)?,
+            "fieldValidation" => {
+                self.validation = validation(&value)?;
+                self.twice = !value.is_empty() && self.validation != FieldValidation::Ignore;
+            }
+            "includeObject" => self.include = include(&value)?,
+            "follow" => self.log.follow = yes,
+            "timestamps" => self.log.timestamps = yes,
+            "previous" => self.log.previous = yes,
+            "container" => self.log.container = (!value.is_empty()).then_some(value),
+            "tailLines" => self.log.tail = number(key, &value)?,
+            "limitBytes" => self.log.limit = number(key, &value)?,
+            "sinceSeconds" => self.log.since_seconds = number(key, &value)?,
+            "sinceTime" => {
+                let bad =
+                    |_| ApiError::bad_request(format!("sinceTime: Invalid value: {value:?}: must be an RFC 3339 time"));
+                self.log.since = (!value.is_empty()).then(|| value.parse().map_err(bad)).transpose()?;
+            }
             "gracePeriodSeconds" => self.grace_period_seconds = number(key, &value)?,
             "propagationPolicy" => self.propagation = Some(value),
             _ => {}
@@ -166,6 +190,17 @@ fn version_match(value: &str) -> Result<Option<VersionMatch>> {
         "Exact" => Ok(Some(VersionMatch::Exact)),
         _ => Err(ApiError::bad_request(format!(
             "resourceVersionMatch: Unsupported value: {value:?}: supported values: \"Exact\", \"NotOlderThan\""
+        ))),
+    }
+}
+
+fn include(value: &str) -> Result<Include> {
+    match value {
+        "" | "Metadata" => Ok(Include::Metadata),
+        "None" => Ok(Include::None),
+        "Object" => Ok(Include::Object),
+        _ => Err(ApiError::bad_request(format!(
+            "includeObject: Unsupported value: {value:?}: supported values: \"Metadata\", \"None\", \"Object\""
         ))),
     }
 }

@@ -159,6 +159,11 @@ impl KubeService {
             Reply::Text(text) => Response::builder()
                 .header(http::header::CONTENT_TYPE, "text/plain")
                 .body(whole(Bytes::from_static(text.as_bytes()))),
+            Reply::Log(log) => {
+                let lines = log.stream().map(|bytes| Ok(http_body::Frame::data(bytes)));
+                let plain = Response::builder().header(http::header::CONTENT_TYPE, "text/plain");
+                plain.body(BodyExt::boxed_unsync(StreamBody::new(lines)))
+            }
             Reply::Watch(watch) => json.body(self.streamed(*watch, cut)),
         };
         response.map_err(io::Error::other)

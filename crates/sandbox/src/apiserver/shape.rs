@@ -90,6 +90,17 @@ impl<'a> Shape<'a> {
     }
 }
 
+/// How the list in a field of a built-in type merges, by the type's name (`PodSpec`); none for one that is replaced.
+pub fn merge_keys(of: &str, field: &str) -> Option<ListType> {
+    let kind = match of {
+        "ServiceSpec" => "Service",
+        "EndpointSubset" => "Endpoints",
+        "NodeStatus" => "Node",
+        other => other,
+    };
+    Some(builtin_list(kind, field)).filter(|list| *list != ListType::Atomic)
+}
+
 /// From the `patchMergeKey` and `x-kubernetes-list-map-keys` of Kubernetes' types.
 fn builtin_list(kind: &str, field: &str) -> ListType {
     let keys: &[&str] = match field {

@@ -39,6 +39,8 @@ pub struct State {
     pub(super) collecting: bool,
     /// When old events were last looked for.
     pub(super) swept: Timestamp,
+    /// The logs that somebody writes, by pod.
+    pub(super) logs: BTreeMap<Key, Arc<super::podlog::LogBook>>,
     subscribers: Vec<Subscriber>,
     limits: Limits,
     pods: Option<Rid>,
@@ -63,6 +65,7 @@ impl State {
             garbage: VecDeque::new(),
             collecting: false,
             swept: Timestamp::UNIX_EPOCH,
+            logs: BTreeMap::new(),
             subscribers: Vec::new(),
             limits,
             pods,

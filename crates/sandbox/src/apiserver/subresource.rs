@@ -5,7 +5,7 @@ use super::handler::{Call, Reply, put, stored, written};
 use super::registry::Found;
 use super::store::{Object, State};
 use super::write::{WriteOptions, Written};
-use super::{evict, meta, patch, scale};
+use super::{evict, meta, patch, podlog, scale};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
@@ -22,7 +22,13 @@ pub(super) fn handle(state: &mut State, call: &mut Call<'_>, method: &Method) ->
         ("scale", _) if call.found.version.scale.is_some() => scale::handle(state, call, method),
         ("binding", &Method::POST) if pod => binding(state, call),
         ("eviction", &Method::POST) if pod => evict::handle(state, call),
-        ("binding" | "eviction", _) if pod => Err(ApiError::method_not_allowed()),
+        ("log", &Method::GET) if pod => podlog::answer(state, call),
+        ("exec" | "attach" | "portforward" | "proxy" | "ephemeralcontainers" | "resize", _) if pod => {
+            let what = &call.path.subresource;
+            let why = format!("{what}: the sandbox runs no containers, its pods only say that they run");
+            Err(ApiError::new(501, "NotImplemented", why))
+        }
+        ("binding" | "eviction" | "log", _) if pod => Err(ApiError::method_not_allowed()),
         _ => Err(ApiError::no_such_path()),
     }
 }

@@ -28,6 +28,9 @@ pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause>
     causes
 }
 
+/// The most that all annotations of an object may have together.
+const MOST_ANNOTATIONS: usize = 256 * 1024;
+
 fn metadata(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = meta::text(new, "name");
@@ -44,6 +47,12 @@ fn metadata(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         } else if !text.is_some_and(label_value_is_good) {
             causes.push(Cause::invalid("metadata.labels", format!("Invalid value: {value}: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character")));
         }
+    }
+    let annotations = new["metadata"]["annotations"].as_object().into_iter().flatten();
+    if annotations.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum::<usize>() > MOST_ANNOTATIONS
+    {
+        let message = format!("Too long: may not be more than {MOST_ANNOTATIONS} bytes");
+        causes.push(Cause::new("FieldValueTooLong", "metadata.annotations", message));
     }
     if let Some(old) = old.filter(|old| meta::deleting(old)) {
         let before = meta::finalizers(old);

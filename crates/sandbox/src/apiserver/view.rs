@@ -1,7 +1,9 @@
-//! The form in which a client sees an object: its version, and whether it wants the metadata only.
+//! The form in which a client sees an object: its version, and whether it wants it whole, its metadata only, or a table.
+use super::columns;
 use super::registry::{Found, api_version};
 use super::store::Object;
 use bytes::Bytes;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// What the `Accept` header asks for.
@@ -12,18 +14,38 @@ pub enum Form {
     Whole,
     /// `PartialObjectMetadata`.
     Metadata,
+    /// `Table`, each row with so much of its object.
+    Table(Include),
+}
+
+/// How much of its object a row of a table carries (`includeObject`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Include {
+    /// Nothing.
+    None,
+    /// Its metadata.
+    #[default]
+    Metadata,
+    /// All.
+    Object,
 }
 
 impl Form {
-    /// Reads an `Accept` header. Forms that the server does not have (tables) fall back to the whole object, as the
-    /// header's further choices allow.
-    pub fn of(accept: &str) -> Self {
-        let first = accept.split(',').find(|choice| choice.contains("as=PartialObjectMetadata"));
-        if first.is_some_and(|_| !accept.trim_start().starts_with("application/json,")) {
-            Form::Metadata
-        } else {
-            Form::Whole
+    /// Reads an `Accept` header: the first of its choices that the server has.
+    pub fn of(accept: &str, include: Include) -> Self {
+        for choice in accept.split(',') {
+            let parameter = |name: &str| {
+                let mut all = choice.split(';').skip(1).map(str::trim);
+                all.find_map(|p| p.strip_prefix(name)).unwrap_or_default()
+            };
+            match (parameter("as="), parameter("v=")) {
+                ("", _) => return Form::Whole,
+                ("Table", "v1") => return Form::Table(include),
+                ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => return Form::Metadata,
+                _ => {}
+            }
         }
+        Form::Whole
     }
 }
 
@@ -33,14 +55,20 @@ pub struct View {
     found: Found,
     form: Form,
     plain: bool,
+    now: Timestamp,
 }
 
 impl View {
     /// The view of a request.
-    pub fn new(found: &Found, form: Form) -> Self {
+    pub fn new(found: &Found, form: Form, now: Timestamp) -> Self {
         let plain =
             form == Form::Whole && found.group == found.def.group && found.version.name == found.def.stored().name;
-        View { found: found.clone(), form, plain }
+        View { found: found.clone(), form, plain, now }
+    }
+
+    /// From now on ages are counted to this time.
+    pub fn set_now(&mut self, now: Timestamp) {
+        self.now = now;
     }
 
     /// An object as JSON.
@@ -52,6 +80,7 @@ impl View {
     pub fn type_meta(&self) -> (String, &str) {
         match self.form {
             Form::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata"),
+            Form::Table(_) => ("meta.k8s.io/v1".to_owned(), "Table"),
             Form::Whole => (api_version(&self.found.group, &self.found.version.name), &self.found.def.kind),
         }
     }
@@ -60,8 +89,31 @@ impl View {
     pub fn list_meta(&self) -> (String, &str) {
         match self.form {
             Form::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadataList"),
+            Form::Table(_) => ("meta.k8s.io/v1".to_owned(), "Table"),
             Form::Whole => (api_version(&self.found.group, &self.found.version.name), &self.found.def.list_kind),
         }
+    }
+
+    /// The definitions of a table's columns; none for other forms.
+    pub fn columns(&self) -> Option<Value> {
+        matches!(self.form, Form::Table(_)).then(|| columns::definitions(&self.found))
+    }
+
+    /// An object as an item of a list; a row, if the list is a table.
+    pub fn item(&self, object: &Object) -> Bytes {
+        match self.form {
+            Form::Table(include) => Bytes::from(self.row(&object.value, include).to_string()),
+            _ => self.json(object),
+        }
+    }
+
+    fn row(&self, stored: &Value, include: Include) -> Value {
+        let object = match include {
+            Include::None => Value::Null,
+            Include::Metadata => View::new(&self.found, Form::Metadata, self.now).convert(stored),
+            Include::Object => View::new(&self.found, Form::Whole, self.now).convert(stored),
+        };
+        json!({"cells": columns::cells(&self.found, stored, self.now), "object": object})
     }
 
     /// A stored object as the client sees it.
@@ -70,8 +122,14 @@ impl View {
             return stored.clone();
         }
         let (version, kind) = self.type_meta();
-        if self.form == Form::Metadata {
-            return json!({"apiVersion": version, "kind": kind, "metadata": stored["metadata"]});
+        match self.form {
+            Form::Metadata => return json!({"apiVersion": version, "kind": kind, "metadata": stored["metadata"]}),
+            Form::Table(include) => {
+                let metadata = json!({"resourceVersion": stored["metadata"]["resourceVersion"]});
+                return json!({"kind": kind, "apiVersion": version, "metadata": metadata,
+                    "columnDefinitions": columns::definitions(&self.found), "rows": [self.row(stored, include)]});
+            }
+            Form::Whole => {}
         }
         let mut seen = stored.clone();
         if self.found.group == "events.k8s.io" {
@@ -83,7 +141,7 @@ impl View {
 
     /// The object as a patch in this view's version sees it.
     pub fn patched(&self, stored: &Value) -> Value {
-        View::new(&self.found, Form::Whole).convert(stored)
+        View::new(&self.found, Form::Whole, self.now).convert(stored)
     }
 
     /// What a client wrote, as it is stored.

@@ -147,6 +147,7 @@ impl Watch {
     fn look(&mut self) {
         let server = self.server.clone();
         let state = server.lock();
+        self.view.set_now(state.now);
         let table = state.table(self.rid);
         if state.registry.def(self.rid).is_none() {
             self.over = true;

@@ -1,5 +1,6 @@
 //! Creating and updating: what every write goes through before it is stored.
 use super::admission::Review;
+use super::body::{MOST_STORED, too_large};
 use super::error::{ApiError, Cause, Result};
 use super::gvr::Key;
 use super::keep::{count_generation, isolate, keep_metadata, preconditions, same};
@@ -36,6 +37,10 @@ pub struct WriteOptions {
     pub subresource: String,
     /// Whether `metadata.managedFields` of the new object is already right (server-side apply).
     pub applied: bool,
+    /// Fields that stand twice in what was sent.
+    pub duplicates: Vec<String>,
+    /// How many bytes were sent.
+    pub sent: usize,
 }
 
 /// A write's result.
@@ -75,7 +80,7 @@ impl State {
         self.stamp(found, &mut object);
         defaults::apply(self, found, &mut object, None)?;
         self.admit(found, &mut object, None, options)?;
-        check(found, &object, None)?;
+        check(found, &object, None, options)?;
         if def.kind == "CustomResourceDefinition" {
             object = crd::established(object, &meta::seconds(self.now));
             crd::resource(&object)?;
@@ -118,7 +123,7 @@ impl State {
         isolate(found, options, old, &mut new);
         defaults::apply(self, found, &mut new, Some(old))?;
         self.admit(found, &mut new, Some(old), options)?;
-        check(found, &new, Some(old))?;
+        check(found, &new, Some(old), options)?;
         if def.kind == "CustomResourceDefinition" && options.subresource.is_empty() {
             new = crd::established(new, &meta::seconds(self.now));
             crd::resource(&new)?;
@@ -247,7 +252,8 @@ fn unknown_fields(found: &Found, object: &mut Value, options: &WriteOptions) -> 
         return Ok(Vec::new());
     }
     let unknown = schema::prune(found, object)?;
-    let warnings: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    let twice = options.duplicates.iter().map(|path| format!("duplicate field \"{path}\""));
+    let warnings: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).chain(twice).collect();
     match options.validation {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Strict if !warnings.is_empty() => {
@@ -257,7 +263,13 @@ fn unknown_fields(found: &Found, object: &mut Value, options: &WriteOptions) -> 
     }
 }
 
-fn check(found: &Found, new: &Value, old: Option<&Value>) -> Result<()> {
+/// Objects below this are not measured: they cannot be too large, unless grown piece by piece.
+const SMALL: usize = 128 * 1024;
+
+fn check(found: &Found, new: &Value, old: Option<&Value>, options: &WriteOptions) -> Result<()> {
+    if options.sent > SMALL && new.to_string().len() > MOST_STORED {
+        return Err(too_large(MOST_STORED));
+    }
     let def = &found.def;
     let mut causes = validate::object(def, new, old);
     causes.extend(schema::check(found, new, old));

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod budgets;
 mod faults;
+mod kubectl;
 mod objects;
 mod owners;
 mod patches;

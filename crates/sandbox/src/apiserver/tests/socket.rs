@@ -1,6 +1,8 @@
 //! The server on a real socket.
 use super::*;
-use crate::apiserver::Listener;
+use crate::apiserver::{Identity, Listener};
+use std::rc::Rc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -51,4 +53,152 @@ async fn kube_s_own_client_lists_and_watches_over_the_socket() {
             assert!(matches!(events.next().await, Some(Ok(WatchEvent::Added(_)))));
         })
         .await;
+}
+
+/// A listener on a free port, served for as long as `then` takes.
+async fn served<T>(listener: Listener, then: impl AsyncFnOnce(std::net::SocketAddr) -> T) -> T {
+    let address = listener.address().unwrap();
+    let local = tokio::task::LocalSet::new();
+    local.spawn_local(listener.serve());
+    local.run_until(then(address)).await
+}
+
+async fn listener(token: Option<&str>) -> Listener {
+    Listener::bind(server(), ([127, 0, 0, 1], 0).into(), token.map(str::to_owned)).await.unwrap()
+}
+
+#[tokio::test]
+async fn without_a_token_only_this_machine_by_its_own_name_is_let_in() {
+    served(listener(None).await, async |address| {
+        let asked = async |host: &str, more: &str| {
+            let answer =
+                ask(address, &format!("GET /readyz HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n")).await;
+            answer.split_whitespace().nth(1).unwrap().to_owned()
+        };
+        for host in ["127.0.0.1:80", "localhost:6443", "localhost", "[::1]:80"] {
+            assert_eq!(asked(host, "").await, "200", "{host}");
+        }
+        for host in ["evil.example:80", "127.0.0.1.evil.example", ""] {
+            assert_eq!(asked(host, "").await, "403", "{host}");
+        }
+        assert_eq!(asked("localhost", "Origin: https://evil.example\r\n").await, "403");
+        assert_eq!(asked("localhost:80", "Origin: http://localhost:80\r\n").await, "200");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_token_is_taken_as_a_password_too() {
+    served(listener(Some("a-long-enough-token")).await, async |address| {
+        let asked = async |how: &str| {
+            ask(address, &format!("GET /readyz HTTP/1.1\r\nHost: x\r\n{how}Connection: close\r\n\r\n")).await
+        };
+        // any:a-long-enough-token
+        assert!(asked("Authorization: Basic YW55OmEtbG9uZy1lbm91Z2gtdG9rZW4=\r\n").await.starts_with("HTTP/1.1 200"));
+        let refused = asked("Authorization: Basic YW55Om90aGVy\r\n").await;
+        assert!(refused.starts_with("HTTP/1.1 401") && refused.contains("www-authenticate: Basic"), "{refused}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_page_is_shown_to_who_reads_and_paths_to_who_parses() {
+    let pages = Rc::new(|path: &str| (path == "/").then(|| ("text/html", bytes::Bytes::from_static(b"<p>hello"))));
+    served(listener(None).await.with_pages(pages), async |address| {
+        let asked = async |accept: &str| {
+            ask(address, &format!("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"))
+                .await
+        };
+        assert!(asked("text/html,*/*").await.ends_with("<p>hello"));
+        assert!(asked("application/json").await.contains("/apis/apps/v1"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
+    served(listener(None).await, async |address| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head =
+            "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let chunk = vec![b' '; 64 * 1024];
+        // The server stops reading somewhere; what is sent after that may not arrive.
+        for _ in 0..60 {
+            if stream.write_all(&chunk).await.is_err() {
+                break;
+            }
+        }
+        let mut answer = vec![0; 4096];
+        let read = stream.read(&mut answer).await.unwrap();
+        assert!(answer[..read].starts_with(b"HTTP/1.1 413"), "{}", String::from_utf8_lossy(&answer[..read]));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn kube_s_own_client_speaks_tls_to_the_identity_that_it_was_given() {
+    use kube::api::ListParams;
+    let identity = Identity::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    served(listener(Some("a-long-enough-token")).await.with_tls(&identity), async |address| {
+        let text = format!(
+            "{{apiVersion: v1, kind: Config, current-context: a, clusters: [{{name: a, cluster: {{server: 'https://{address}', certificate-authority-data: {}}}}}], \
+             contexts: [{{name: a, context: {{cluster: a, user: a}}}}], users: [{{name: a, user: {{token: a-long-enough-token}}}}]}}",
+            identity.authority()
+        );
+        let kubeconfig = kube::config::Kubeconfig::from_yaml(&text).unwrap();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
+        let pods: Api<Pod> = Api::all(kube::Client::try_from(config).unwrap());
+        assert!(pods.list(&ListParams::default()).await.unwrap().items.is_empty());
+        // Without TLS nothing is said.
+        assert!(!ask_or_nothing(address, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.contains("200"));
+    })
+    .await;
+}
+
+/// What comes back until the connection ends, whichever way.
+async fn ask_or_nothing(address: std::net::SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn http2_is_spoken_to_who_begins_with_it() {
+    served(listener(None).await, async |address| {
+        let stream = hyper_util::rt::TokioIo::new(TcpStream::connect(address).await.unwrap());
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), stream).await.unwrap();
+        tokio::task::spawn_local(connection);
+        let ask = |path: &str| {
+            let request = http::Request::get(format!("http://localhost{path}"));
+            request.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap()
+        };
+        let (one, two) = (sender.send_request(ask("/readyz")), sender.clone().send_request(ask("/version")));
+        assert_eq!(
+            (one.await.unwrap().status(), two.await.unwrap().status()),
+            (http::StatusCode::OK, http::StatusCode::OK)
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_that_say_nothing_or_half_of_something_are_closed() {
+    served(listener(None).await, async |address| {
+        for said in [
+            "",
+            "PRI * HT",
+            "GET /readyz HT",
+            "GET /readyz HTTP/1.1\r\nHost: localhost\r\n",
+            "POST /api/v1/namespaces HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+        ] {
+            let answer = tokio::time::timeout(Duration::from_secs(300), ask_or_nothing(address, said)).await;
+            let answer = answer.unwrap_or_else(|_| panic!("{said:?} holds its connection"));
+            assert!(!answer.contains("200 OK"), "{said:?}: {answer}");
+        }
+    })
+    .await;
 }

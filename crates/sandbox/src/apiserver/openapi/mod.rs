@@ -1,0 +1,118 @@
+//! OpenAPI: what kubectl explains, and by which lists it merges what is applied.
+//!
+//! Version 3 is one document a group and version; version 2 is everything in one, as JSON. Built-in kinds have the
+//! schemas of k8s-openapi, custom kinds those of their definitions.
+mod paths;
+mod schemas;
+
+use super::error::{ApiError, Result};
+use super::handler::Reply;
+use super::registry::{ResourceDef, Version, api_version};
+use super::store::State;
+use bytes::Bytes;
+use md5::{Digest, Md5};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+/// A kind that is served in a group's version.
+struct Served {
+    group: String,
+    def: Arc<ResourceDef>,
+    version: Version,
+}
+
+/// What is served, by the path of its document: `api/v1`, `apis/GROUP/VERSION`.
+fn served(state: &State) -> BTreeMap<String, Vec<Served>> {
+    let mut documents: BTreeMap<String, Vec<Served>> = BTreeMap::new();
+    for (group, def) in state.registry.all() {
+        for version in def.versions.iter().filter(|version| version.served) {
+            let prefix = if group.is_empty() { "api" } else { "apis" };
+            let path = format!("{prefix}/{}", api_version(group, &version.name));
+            let one = Served { group: group.to_owned(), def: def.clone(), version: version.clone() };
+            documents.entry(path).or_default().push(one);
+        }
+    }
+    documents
+}
+
+/// Answers a path below `/openapi/v3`.
+///
+/// # Errors
+/// 404 for a group and version that is not served.
+pub fn v3(state: &State, path: &str) -> Result<Reply> {
+    let documents = served(state);
+    let Some(asked) = path.strip_prefix("/openapi/v3/") else {
+        let index: Map<String, Value> = documents
+            .iter()
+            .map(|(path, kinds)| {
+                let url = format!("/openapi/v3/{path}?hash={}", fingerprint(kinds));
+                (path.clone(), json!({"serverRelativeURL": url}))
+            })
+            .collect();
+        return Ok(Reply::Json(200, Bytes::from(json!({"paths": index}).to_string()), Vec::new()));
+    };
+    let kinds = documents.get(asked).ok_or_else(ApiError::no_such_path)?;
+    Ok(Reply::Json(200, document(asked, kinds), Vec::new()))
+}
+
+/// Answers `/openapi/v2`, as JSON.
+///
+/// # Errors
+/// 406 for a client that reads nothing but protobuf.
+pub fn v2(state: &State, accept: &str) -> Result<Reply> {
+    let reads_json = accept.is_empty() || accept.contains("json") || accept.contains("*/*");
+    if !reads_json {
+        let why = "only application/json is served here; OpenAPI v3 is at /openapi/v3";
+        return Err(ApiError::new(406, "NotAcceptable", why));
+    }
+    let (mut paths, mut definitions) = (Map::new(), Map::new());
+    for (at, kinds) in served(state) {
+        let document: Value = serde_json::from_slice(&document(&at, &kinds)).unwrap_or_default();
+        paths.extend(members(&document["paths"]));
+        definitions.extend(members(&document["components"]["schemas"]));
+    }
+    let body = json!({"swagger": "2.0", "info": info(), "paths": paths, "definitions": definitions});
+    let text = body.to_string().replace("#/components/schemas/", "#/definitions/");
+    Ok(Reply::Json(200, Bytes::from(text), Vec::new()))
+}
+
+fn members(value: &Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
+}
+
+fn info() -> Value {
+    json!({"title": "Kubernetes", "version": "v1.33.0-dovetail"})
+}
+
+/// What a document's text depends on, short.
+fn fingerprint(kinds: &[Served]) -> String {
+    let mut digest = Md5::new();
+    for one in kinds {
+        digest.update(one.def.kind.as_bytes());
+        if let Some(schema) = &one.version.openapi {
+            digest.update(schema.to_string().as_bytes());
+        }
+    }
+    digest.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+/// The document of a group and version. Documents of built-in kinds alone are made once.
+fn document(path: &str, kinds: &[Served]) -> Bytes {
+    static MADE: LazyLock<Mutex<BTreeMap<String, Bytes>>> = LazyLock::new(Mutex::default);
+    let custom = kinds.iter().any(|one| one.def.custom);
+    if !custom && let Some(made) = MADE.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
+        return made.clone();
+    }
+    let (mut schemas, mut all_paths) = (Map::new(), Map::new());
+    for one in kinds {
+        schemas::add(&mut schemas, one);
+        all_paths.extend(paths::of(one));
+    }
+    let body = json!({"openapi": "3.0.0", "info": info(), "paths": all_paths, "components": {"schemas": schemas}});
+    let made = Bytes::from(body.to_string());
+    if !custom {
+        MADE.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), made.clone());
+    }
+    made
+}

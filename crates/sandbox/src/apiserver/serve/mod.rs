@@ -1,0 +1,238 @@
+//! The server on a socket: HTTP/1.1 and HTTP/2, plain or by TLS, for clients outside the process. Real time only.
+mod door;
+mod tls;
+
+pub use door::{Page, Pages};
+pub use tls::{Identity, TlsError};
+
+use super::{ApiServer, KubeService};
+use crate::log::Caller;
+use bytes::Bytes;
+use door::Door;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+/// Connections that are open at once; those beyond are closed at once.
+const MOST_CONNECTIONS: usize = 2_000;
+/// How long a client may take for its first bytes, for a request's head, and for its body.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often an HTTP/2 connection is asked whether anybody is still there.
+const ALIVE: Duration = Duration::from_secs(20);
+/// How long the listener waits when it cannot accept (no file descriptor left).
+const BREATHER: Duration = Duration::from_millis(100);
+/// So much of a body that is too large is read before it is refused.
+const MOST_FORGOTTEN: usize = 64 * 1024 * 1024;
+/// How an HTTP/2 connection begins when nobody has negotiated.
+const HTTP2: &[u8] = b"PRI * HTTP/2.0";
+
+/// A listener that serves an [`ApiServer`].
+pub struct Listener {
+    socket: TcpListener,
+    server: ApiServer,
+    door: Door,
+    tls: Option<TlsAcceptor>,
+    pace: f64,
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+impl Listener {
+    /// Binds to an address (port 0: any free one). With a token, requests have to carry it; without one, only programs
+    /// on this machine that name it as such are let in.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    pub async fn bind(server: ApiServer, address: SocketAddr, token: Option<String>) -> io::Result<Self> {
+        let socket = TcpListener::bind(address).await?;
+        Ok(Listener { socket, server, door: Door::new(token), tls: None, pace: 1.0 })
+    }
+
+    /// Serves TLS under an identity.
+    #[must_use]
+    pub fn with_tls(mut self, identity: &Identity) -> Self {
+        self.tls = Some(TlsAcceptor::from(identity.config()));
+        self
+    }
+
+    /// Shows pages beside the API.
+    #[must_use]
+    pub fn with_pages(mut self, pages: Pages) -> Self {
+        self.door.pages = Some(pages);
+        self
+    }
+
+    /// The clock runs so many times as fast as clients do; their time-outs are counted accordingly.
+    #[must_use]
+    pub fn with_pace(mut self, pace: f64) -> Self {
+        self.pace = pace;
+        self
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The socket has no address.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Serves connections until dropped; they end with it. To be run within a LocalSet, on which the streams of HTTP/2
+    /// are spawned.
+    pub async fn serve(self) {
+        let mut open = FuturesUnordered::new();
+        let (door, times) = (Rc::new(self.door), Times { pace: self.pace });
+        loop {
+            tokio::select! {
+                biased;
+                accepted = self.socket.accept() => match accepted {
+                    Ok(_) if open.len() >= MOST_CONNECTIONS => tracing::warn!("too many connections: one is closed"),
+                    Ok((stream, peer)) => {
+                        let service = self.server.service(Caller::named(format!("http/{}", peer.ip())));
+                        open.push(connection(stream, service, door.clone(), self.tls.clone(), times));
+                    }
+                    // One client's end, or no file descriptor left: the others are served on.
+                    Err(why) => {
+                        tracing::warn!(%why, "a connection could not be accepted");
+                        tokio::time::sleep(BREATHER).await;
+                    }
+                },
+                Some(ended) = open.next(), if !open.is_empty() => {
+                    if let Err(why) = ended {
+                        tracing::debug!(%why, "connection ended");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Time-outs that are meant in the client's time.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    pace: f64,
+}
+
+impl Times {
+    fn of(self, time: Duration) -> Duration {
+        time.mul_f64(self.pace.max(1.0))
+    }
+
+    async fn within<T>(self, what: &str, done: impl Future<Output = io::Result<T>>) -> Result<T, String> {
+        match tokio::time::timeout(self.of(PATIENCE), done).await {
+            Ok(done) => done.map_err(|why| why.to_string()),
+            Err(_) => Err(format!("{what} did not come in time")),
+        }
+    }
+}
+
+/// Runs the streams of HTTP/2 on the LocalSet.
+#[derive(Clone, Copy, Debug)]
+struct Local;
+
+impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Local {
+    fn execute(&self, stream: F) {
+        tokio::task::spawn_local(stream);
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    service: KubeService,
+    door: Rc<Door>,
+    tls: Option<TlsAcceptor>,
+    times: Times,
+) -> Result<(), String> {
+    stream.set_nodelay(true).map_err(|e| e.to_string())?;
+    let Some(acceptor) = tls else {
+        let two = times.within("the first bytes", speaks_http2(&stream)).await?;
+        return talk(stream, two, service, door, times).await;
+    };
+    let stream = times.within("the TLS handshake", acceptor.accept(stream)).await?;
+    let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    talk(stream, two, service, door, times).await
+}
+
+/// Whether a connection's first bytes are HTTP/2's. They stay where they are.
+async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
+    let mut head = [0; HTTP2.len()];
+    loop {
+        let there = stream.peek(&mut head).await?;
+        if there == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed before it began"));
+        }
+        if there == head.len() || head[..there] != HTTP2[..there] {
+            return Ok(head == HTTP2);
+        }
+        // The rest of the same few bytes is on its way.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn talk<S>(stream: S, two: bool, service: KubeService, door: Rc<Door>, times: Times) -> Result<(), String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let answer = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let (door, mut service) = (door.clone(), service.clone());
+        async move {
+            let (parts, body) = request.into_parts();
+            if let Some(answer) = door.answer(&parts) {
+                return answer;
+            }
+            let body = match tokio::time::timeout(times.of(PATIENCE), gather(body)).await {
+                Ok(Ok(body)) => body,
+                Ok(Err(refused)) => return door::refuse(&refused),
+                Err(_) => {
+                    return door::refuse(&super::ApiError::new(408, "Timeout", "the request's body did not come"));
+                }
+            };
+            tower::Service::call(&mut service, Request::from_parts(parts, Full::new(body))).await
+        }
+    });
+    let stream = TokioIo::new(stream);
+    if two {
+        let mut builder = http2::Builder::new(Local);
+        builder.timer(TokioTimer::new()).keep_alive_interval(times.of(ALIVE)).keep_alive_timeout(times.of(ALIVE));
+        builder.max_concurrent_streams(1_000);
+        return builder.serve_connection(stream, answer).await.map_err(|e| e.to_string());
+    }
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(times.of(PATIENCE));
+    builder.serve_connection(stream, answer).await.map_err(|e| e.to_string())
+}
+
+/// A request's body, as long as it is no larger than any may be. What is too large is read to its end and forgotten, as
+/// far as that goes: who still writes does not read the refusal.
+async fn gather(mut body: Incoming) -> Result<Bytes, super::ApiError> {
+    let (mut all, mut size) = (Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|why| super::ApiError::bad_request(format!("the request's body broke off: {why}")))?;
+        if let Some(data) = frame.data_ref() {
+            size += data.len();
+            if size > MOST_FORGOTTEN {
+                break;
+            }
+            if size <= super::body::MOST {
+                all.extend_from_slice(data);
+            }
+        }
+    }
+    if size > super::body::MOST { Err(super::body::too_large(super::body::MOST)) } else { Ok(Bytes::from(all)) }
+}

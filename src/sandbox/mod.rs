@@ -1,0 +1,150 @@
+//! `dovetail sandbox`: the world of a simulation, live: on real time or a multiple of it, its API served to kubectl.
+
+mod address;
+mod events;
+mod page;
+mod pods;
+mod speed;
+mod state;
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_cloud::shipped;
+use dovetail_core::clock::Clock;
+use dovetail_sandbox::clock::RealClock;
+use dovetail_sandbox::faults::FaultSettings;
+use dovetail_sandbox::region;
+use tokio::net::TcpListener;
+use tokio::task::LocalSet;
+
+use crate::cli::SandboxArgs;
+use crate::input::{Failure, Mistake, environment};
+use crate::manifests::read_manifests;
+use crate::story::Screen;
+use crate::world::{Line, Watcher, World, WorldConfig};
+use address::Address;
+use pods::ControlPlanePods;
+
+/// Runs until Ctrl-C.
+pub fn run(args: &SandboxArgs) -> Result<(), Failure> {
+    if !shipped::regions().any(|known| known == args.region) {
+        let what = format!("unknown region {:?}", args.region);
+        return Err(Mistake::of_file("--region", what)
+            .allowing(shipped::regions().collect::<Vec<_>>().join(", "))
+            .into());
+    }
+    let address = Address::of(args)?;
+    let env = environment(&args.environment.env, &args.environment.env_file)?;
+    let manifests = read_manifests(&args.manifests, &env, &args.cluster_name)?;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(speed::differs(args.speed)).build();
+    let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
+    let ended = LocalSet::new().block_on(&runtime, live(args, &address, &manifests));
+    // Nothing of what still runs has anything to save.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn live(
+    args: &SandboxArgs,
+    address: &Address,
+    manifests: &[dovetail_api::manifest::Manifest],
+) -> Result<(), Failure> {
+    let clock: Arc<dyn Clock> = match speed::differs(args.speed) {
+        true => speed::start(args.speed),
+        false => Arc::new(RealClock::new()),
+    };
+    let screen = Arc::new(Screen::new(args.log_format));
+    let control_plane = ControlPlanePods::new(args);
+    let watcher = watcher(screen.clone(), &control_plane, clock.clone());
+    // What happened is kept by nobody here: a sandbox may run for days.
+    let world = World::new(config(args), clock, Some(watcher), |log| log.write_to(Box::new(std::io::sink()), false))?;
+    world.timeline.keep_latest(state::LINES);
+    let world = Rc::new(world);
+    let listener = address.listen(&world, args).await?;
+    let kubeconfig = address.write_kubeconfig(args, &listener)?;
+    let open = address.page(&listener)?;
+    screen.say(&format!("kubeconfig: {kubeconfig}   (kubectl --kubeconfig {kubeconfig} get nodes)"));
+    screen.say(&format!("page: {open}"));
+    screen.say("prices of spot capacity are synthetic: they come from a model, not from AWS");
+    tokio::task::spawn_local(listener.serve());
+    events::start(&world);
+    if let Some(port) = args.serve_aws {
+        serve_aws(args, &screen, &world, port).await?;
+    }
+    world.apply(manifests)?;
+    control_plane.start(&world)?;
+    world.start_replicas()?;
+    tokio::task::spawn_local(progress(screen.clone(), world.clone(), args.speed));
+    asked_to_end().await.map_err(|why| Failure::System(format!("Ctrl-C cannot be heard: {why}")))?;
+    screen.say("stopped: cluster and region were in this process and are gone");
+    Ok(())
+}
+
+/// Serves the region on loopback. Whoever asks is taken for the one account that there is.
+async fn serve_aws(args: &SandboxArgs, screen: &Screen, world: &World, port: u16) -> Result<(), Failure> {
+    let refused = |why: std::io::Error| Failure::System(format!("--serve-aws {port}: {why}"));
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    screen.say(&format!("aws: AWS_ENDPOINT_URL=http://{address} AWS_REGION={}, with any credentials", args.region));
+    let serving = region::serve(world.region.clone(), listener);
+    tokio::task::spawn_local(async move {
+        let Err(why) = serving.await;
+        eprintln!("dovetail: the region is no longer served: {why}");
+    });
+    Ok(())
+}
+
+/// Waits for Ctrl-C, or for the signal that a service manager sends.
+async fn asked_to_end() -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        tokio::select! {
+            biased;
+            pressed = tokio::signal::ctrl_c() => pressed,
+            _ = terminate.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
+}
+
+fn config(args: &SandboxArgs) -> WorldConfig {
+    WorldConfig {
+        region: args.region.clone(),
+        cluster_name: args.cluster_name.clone(),
+        seed: args.seed,
+        replicas: args.replicas,
+        settings: std::collections::BTreeMap::new(),
+        faults: FaultSettings::default(),
+        nodes: Vec::new(),
+        endpoint: None,
+    }
+}
+
+/// Each line goes onto the screen and into the log of its replica's pod.
+fn watcher(screen: Arc<Screen>, control_plane: &ControlPlanePods, clock: Arc<dyn Clock>) -> Watcher {
+    let books = control_plane.books();
+    Arc::new(move |line: &Line| {
+        screen.tell(line);
+        if let Some(book) = books.get(line.replica as usize) {
+            book.write(clock.wall(), &screen.logged(line, clock.wall()));
+        }
+    })
+}
+
+/// Keeps the line of what is on its way up to date, where somebody sees it.
+async fn progress(screen: Arc<Screen>, world: Rc<World>, speed: f64) {
+    if !screen.has_progress() {
+        return;
+    }
+    let every = Duration::from_millis(250).mul_f64(speed);
+    loop {
+        tokio::time::sleep(every).await;
+        screen.progress(&state::on_the_way(&world));
+    }
+}

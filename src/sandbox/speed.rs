@@ -1,0 +1,75 @@
+//! `--speed`: the sandbox's time runs so many times as fast as the machine's.
+//!
+//! Tokio's clock is paused and a ticker moves it on by what has passed, multiplied. As long as the ticker's thread lives,
+//! the clock does not move by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_core::clock::Clock;
+use dovetail_sandbox::clock::VirtualClock;
+use tokio::sync::mpsc::{Receiver, channel, error::TrySendError};
+
+/// How often the clock is moved on.
+const TICK: Duration = Duration::from_millis(4);
+/// The farthest that it is moved in one go, so that what is due earlier comes before what is due later.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Whether a speed is another than the machine's.
+pub fn differs(speed: f64) -> bool {
+    (speed - 1.0).abs() > f64::EPSILON
+}
+
+/// Starts the ticker and answers with the clock, which shows the machine's time now. In a runtime whose clock is paused.
+#[allow(clippy::disallowed_methods, reason = "the one place where the live sandbox's time is made from the machine's")]
+pub fn start(speed: f64) -> Arc<dyn Clock> {
+    let (tick, ticks) = channel(1);
+    tokio::task::spawn_blocking(move || {
+        loop {
+            std::thread::sleep(TICK);
+            if let Err(TrySendError::Closed(())) = tick.try_send(()) {
+                return;
+            }
+        }
+    });
+    tokio::task::spawn_local(move_on(ticks, speed));
+    Arc::new(VirtualClock::new(jiff::Timestamp::now()))
+}
+
+#[allow(clippy::disallowed_methods, reason = "the one place where the live sandbox's time is made from the machine's")]
+async fn move_on(mut ticks: Receiver<()>, speed: f64) {
+    let mut last = std::time::Instant::now();
+    while ticks.recv().await.is_some() {
+        let now = std::time::Instant::now();
+        let mut due = (now - last).mul_f64(speed);
+        last = now;
+        while !due.is_zero() {
+            let step = due.min(STEP);
+            tokio::time::advance(step).await;
+            due -= step;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_runs_by_the_factor_and_never_by_itself() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        let runtime = runtime.expect("a runtime");
+        let passed = tokio::task::LocalSet::new().block_on(&runtime, async {
+            let clock = start(50.0);
+            let before = clock.monotonic();
+            #[allow(clippy::disallowed_methods)]
+            let real = std::time::Instant::now();
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            (clock.monotonic() - before, real.elapsed())
+        });
+        runtime.shutdown_background();
+        assert!(passed.0 >= Duration::from_secs(10), "{passed:?}");
+        // Ten seconds take a fiftieth of themselves, or more on a busy machine, but never nothing.
+        assert!(passed.1 >= Duration::from_millis(190), "{passed:?}");
+    }
+}
