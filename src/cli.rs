@@ -101,9 +101,31 @@ pub struct SimulateArgs {
     /// The seed, instead of the scenario's
     #[arg(long, conflicts_with = "random")]
     pub seed: Option<u64>,
+    /// What is done about nodes whose instances are taken away, instead of the scenario's setting INTERRUPTION
+    #[arg(long, value_enum, env = "INTERRUPTION")]
+    pub interruption: Option<Interruption>,
     /// What ${VAR} is filled from, before the scenario's own.
     #[command(flatten)]
     pub environment: EnvArgs,
+}
+
+/// What is done about a node whose instance is taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Interruption {
+    /// Its pods get places first; it is drained when those are ready or the time requires it
+    Replace,
+    /// It is drained at once, Karpenter's way
+    Evict,
+}
+
+impl Interruption {
+    /// As the setting has it.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Replace => "replace",
+            Self::Evict => "evict",
+        }
+    }
 }
 
 /// `dovetail sandbox`.

@@ -185,6 +185,17 @@ pub mod object {
         }
     }
 
+    /// A Node; as kubelets do, by its name where a uid would be.
+    pub fn node_named(name: &str) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Node".into()),
+            name: Some(name.into()),
+            uid: Some(name.into()),
+            ..ObjectReference::default()
+        }
+    }
+
     /// A Node.
     pub fn node(node: &Node) -> ObjectReference {
         ObjectReference {

@@ -122,8 +122,8 @@ stories! {
     OfferingRefused "offering_refused" Info { instance_type: String, zone: String, capacity_type: String, code: String } =>
         format!("{instance_type} {capacity_type} in {zone} is unavailable for a while: {code}");
     /// The cloud takes an instance away.
-    Interrupted "interrupted" Info { node_claim: String, node: String, instance: String, kind: String, deadline: String } =>
-        format!("instance {instance} of nodeclaim {node_claim} is taken away ({kind}), it runs until {deadline}");
+    Interrupted "interrupted" Info { node_claim: String, node: String, instance: String, reason: String, deadline: String } =>
+        format!("instance {instance} of nodeclaim {node_claim} is taken away ({reason}), it runs until {deadline}");
     /// The cloud may take an instance away.
     RebalanceRecommended "rebalance_recommended" Info { node_claim: String, instance: String } => format!("instance {instance} of nodeclaim {node_claim} is at risk of interruption");
     /// An interrupted node is drained.

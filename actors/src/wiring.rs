@@ -9,7 +9,7 @@
 //! | `cluster_watcher` | `ClaimChanged` | `janitor` |
 //! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged` | `node_class` |
-//! | `cluster_watcher`, `catalogue` | `WorldChanged` | `packer` |
+//! | `cluster_watcher` (room, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
 //! | `batcher` | `Batch` | `packer` |
 //! | `packer` | `TakeSnapshot`, `Plan` | `cluster_watcher` |
 //! | `packer` | `InstanceTypesFor` | `catalogue` |
@@ -22,6 +22,7 @@
 //! | `packer`, `launcher`, `registrar`, `terminator`, `node_class` | `Record` | `recorder` |
 //! | `terminator`, `node_class` | `TakeSnapshot` | `cluster_watcher` |
 //! | `interruption` | `Interrupted` | `terminator` |
+//! | `interruption` | `Refused` | `catalogue` |
 //! | `interruption`, `terminator` | `PackNow` | `packer` |
 //! | `interruption`, `terminator` | `MarkLeaving` | `cluster_watcher` |
 //! | `disruptor`, `janitor` | `Remove` | `terminator` |
@@ -167,6 +168,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
     });
     let interruption = InterruptionLinks {
         cluster: warm.cluster_watcher.clone(),
+        catalogue: warm.catalogue.clone(),
         packer: packer.clone(),
         terminator: terminator.clone(),
         recorder: warm.recorder.clone(),

@@ -198,7 +198,7 @@ impl Checker<'_> {
             },
             sqs: SqsFaults {
                 duplicate_rate: self.rate("faults.sqs.duplicateRate", faults.sqs.duplicate_rate.as_ref()),
-                ..SqsFaults::default()
+                error_rate: self.rate("faults.sqs.errorRate", faults.sqs.error_rate.as_ref()),
             },
         }
     }

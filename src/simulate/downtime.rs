@@ -1,6 +1,6 @@
 //! How long pods were missed: from a Ready pod's eviction, deletion by a drain or loss until its owner's next pod is Ready.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dovetail_sandbox::log::Entry;
@@ -17,7 +17,8 @@ pub struct Downtime {
     pub evicted: usize,
 }
 
-/// Reads it off the events (docs/events.md). Gaps of one owner close first in, first out.
+/// Reads it off the events (docs/events.md). A pod that becomes Ready closes the latest gap of its owner's that had begun
+/// when it was created: so each gap is left to a pod that can have been made for it.
 pub fn of(entries: &[Entry], end: Duration) -> Downtime {
     let mut reader = Reader::default();
     for (number, entry) in entries.iter().enumerate() {
@@ -45,7 +46,7 @@ struct Reader {
     /// Pods that a replica has deleted.
     drained: BTreeSet<String>,
     /// By owner: the numbers and times of the events that began them.
-    gaps: BTreeMap<String, VecDeque<(usize, u64)>>,
+    gaps: BTreeMap<String, Vec<(usize, u64)>>,
     closed: u64,
     evicted: BTreeSet<String>,
 }
@@ -67,6 +68,10 @@ impl Reader {
         match text(entry, "change").as_str() {
             "created" => {
                 let (owner, namespace) = (text(entry, "owner"), text(entry, "namespace"));
+                // A DaemonSet's pod comes and goes with its node: nobody waits for another.
+                if owner.starts_with("DaemonSet/") {
+                    return;
+                }
                 let known_by = if owner.is_empty() { format!("uid {uid}") } else { format!("{namespace}/{owner}") };
                 self.created.insert(uid.clone(), number);
                 self.owners.insert(uid, known_by);
@@ -91,17 +96,15 @@ impl Reader {
         if self.ready.remove(uid)
             && let Some(owner) = self.owners.get(uid)
         {
-            self.gaps.entry(owner.clone()).or_default().push_back((number, at));
+            self.gaps.entry(owner.clone()).or_default().push((number, at));
         }
     }
 
     fn close(&mut self, uid: &str, at: u64) {
         let created = self.created.get(uid).copied().unwrap_or_default();
         let Some(gaps) = self.owners.get(uid).and_then(|owner| self.gaps.get_mut(owner)) else { return };
-        if gaps.front().is_some_and(|(number, _)| *number < created)
-            && let Some((_, start)) = gaps.pop_front()
-        {
-            self.closed += at - start;
+        if let Some(latest) = gaps.iter().rposition(|(number, _)| *number < created) {
+            self.closed += at - gaps.remove(latest).1;
         }
     }
 }
@@ -145,6 +148,23 @@ mod tests {
     }
 
     #[test]
+    fn two_successors_that_overtake_each_other_close_both_gaps() {
+        let run = [
+            pod(0, "created", "a"),
+            pod(0, "created", "b"),
+            pod(1, "ready", "a"),
+            pod(1, "ready", "b"),
+            pod(10, "evicted", "a"),
+            pod(10, "created", "a2"),
+            pod(11, "evicted", "b"),
+            pod(11, "created", "b2"),
+            pod(13, "ready", "b2"),
+            pod(15, "ready", "a2"),
+        ];
+        assert_eq!(seconds(&run), 2.0 + 5.0);
+    }
+
+    #[test]
     fn a_deletion_counts_when_a_drain_made_it_and_not_when_somebody_scaled_down() {
         let life = [pod(0, "created", "a"), pod(1, "ready", "a")];
         let deleted = event(9, Some(0), "api", json!({"resource": "pods", "verb": "delete", "uid": "a", "code": 200}));
@@ -156,6 +176,15 @@ mod tests {
             (seconds(&with(None)), seconds(&with(Some(refused))), seconds(&with(Some(deleted)))),
             (0.0, 0.0, 90.0)
         );
+    }
+
+    #[test]
+    fn a_pod_that_belongs_to_its_node_is_not_missed() {
+        let of_daemon = |seconds, change: &str| {
+            let fields = json!({"change": change, "namespace": "a", "name": "d", "uid": "d", "owner": "DaemonSet/d"});
+            event(seconds, None, "pod", fields)
+        };
+        assert_eq!(seconds(&[of_daemon(0, "created"), of_daemon(1, "ready"), of_daemon(2, "lost")]), 0.0);
     }
 
     #[test]

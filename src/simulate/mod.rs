@@ -51,7 +51,10 @@ fn play_file(path: &Path, args: &SimulateArgs, quiet: bool) -> Result<Report, Fa
     if let Some(seed) = args.seed {
         scenario.seed = seed;
     }
-    let checked = check::check(path, &scenario)?;
+    let mut checked = check::check(path, &scenario)?;
+    if let Some(interruption) = args.interruption {
+        checked.settings.insert("INTERRUPTION".to_owned(), interruption.setting().to_owned());
+    }
     let mut env = environment(&args.environment.env, &args.environment.env_file)?;
     env.extend(scenario.env.clone());
     let reader = Reader { env, scenario: &scenario };

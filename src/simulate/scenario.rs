@@ -97,6 +97,9 @@ pub struct Step {
     pub apply: Option<Vec<Spanned<String>>>,
     /// Spot instances get their warning.
     pub interrupt: Option<Interrupt>,
+    /// A text comes into the interruption queue, whatever it says; `{instance}` stands for the first running spot
+    /// instance.
+    pub message: Option<String>,
     /// A replica is killed.
     pub kill: Option<Outage>,
     /// A replica stops running and goes on later.
@@ -263,6 +266,8 @@ pub struct Ec2Faults {
 pub struct SqsFaults {
     /// Share of messages that come twice, 0 to 1.
     pub duplicate_rate: Option<Spanned<f64>>,
+    /// Share of requests that fail, 0 to 1.
+    pub error_rate: Option<Spanned<f64>>,
 }
 
 fn default_region() -> Spanned<String> {

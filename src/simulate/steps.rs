@@ -66,6 +66,9 @@ impl Checker<'_> {
         if let Some(which) = &step.interrupt {
             found.extend(self.interrupt(field, step, which));
         }
+        if let Some(body) = &step.message {
+            found.push(Action::Message { body: body.clone() });
+        }
         if let Some(outage) = &step.kill {
             let (replica, duration) = self.outage(field, &outage.replica, outage.duration.as_ref())?;
             found.push(Action::Kill { replica, duration });
@@ -89,7 +92,7 @@ impl Checker<'_> {
         found.extend(self.mishap(field, step));
         if found.len() != 1 {
             let what = format!("{} things to do in one step", found.len());
-            let allowed = "exactly one of scale, delete, apply, interrupt, kill, pause, partition, zoneDown, lose, \
+            let allowed = "exactly one of scale, delete, apply, interrupt, message, kill, pause, partition, zoneDown, lose, \
                            emptyLists, foreignInstances, allowCollection";
             self.mistake(field, &step.at, what, allowed);
             return None;

@@ -51,6 +51,11 @@ pub enum Action {
         /// The node.
         node: String,
     },
+    /// A text comes into the interruption queue.
+    Message {
+        /// The text; `{instance}` stands for the first running spot instance.
+        body: String,
+    },
     /// A replica is killed.
     Kill {
         /// Which.
@@ -180,6 +185,11 @@ impl World {
             Action::Apply { files } => Ok(objects::apply(&self.api, &read(files)?)?),
             Action::InterruptSpot { share } => self.interrupt_share(*share),
             Action::InterruptNode { node } => self.interrupt_node(node),
+            Action::Message { body } => {
+                let instance = self.running_spot().into_iter().next().unwrap_or_default();
+                self.region.deliver(&body.replace("{instance}", &instance));
+                Ok(())
+            }
             Action::Kill { replica, duration } => self.kill(*replica, *duration),
             Action::Pause { replica, duration } => self.pause(*replica, *duration),
             Action::Partition { replica, from, direction, duration } => {
@@ -218,14 +228,15 @@ impl World {
         result.map_err(|why| Failure::System(format!("{kind} {name}: {why}")))
     }
 
+    fn running_spot(&self) -> Vec<String> {
+        let runs = |one: &dovetail_sandbox::region::Instance| {
+            one.capacity_type == CapacityType::Spot && one.state == InstanceState::Running
+        };
+        self.region.instances().into_iter().filter(runs).map(|one| one.id).collect()
+    }
+
     fn interrupt_share(&self, share: f64) -> Result<(), Failure> {
-        let spot: Vec<String> = self
-            .region
-            .instances()
-            .into_iter()
-            .filter(|one| one.capacity_type == CapacityType::Spot && one.state == InstanceState::Running)
-            .map(|one| one.id)
-            .collect();
+        let spot = self.running_spot();
         let count = (spot.len() as f64 * share).ceil() as usize;
         spot.iter().take(count).try_for_each(|id| self.interrupt(id))
     }

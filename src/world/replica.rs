@@ -72,7 +72,10 @@ impl Replica {
 
     fn parts(&self, around: &Surroundings<'_>) -> Result<ReplicaParts, Failure> {
         let mut settings = around.config.settings.clone();
-        settings.entry("CLUSTER_NAME".to_owned()).or_insert_with(|| around.config.cluster_name.clone());
+        // As Karpenter's CloudFormation template sets a cluster up: its queue has its name.
+        for name in ["CLUSTER_NAME", "INTERRUPTION_QUEUE"] {
+            settings.entry(name.to_owned()).or_insert_with(|| around.config.cluster_name.clone());
+        }
         let settings = Settings::from_map(&settings).map_err(|errors| {
             let told = errors.into_iter().map(|error| {
                 Mistake::of_file(error.name, format!("{} (given {:?})", error.what, error.value))

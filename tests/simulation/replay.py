@@ -138,15 +138,19 @@ class World:
         pod.node = event["node"]
 
     def _goes_down(self, pod, t):
+        if (pod.owner or "").startswith("DaemonSet/"):
+            return  # comes and goes with its node
         if pod.ready and not pod.down and not pod.gone and not pod.succeeded:
             pod.down = True
             owner = (pod.namespace, pod.owner) if pod.owner else ("", pod.key, pod.created)
             self._down[owner].append((self._line, t))
 
     def _replaced(self, pod, t):
-        waiting = self._down.get((pod.namespace, pod.owner))
-        if waiting and waiting[0][0] < pod.created:
-            self.down_seconds += t - waiting.popleft()[1]
+        waiting = self._down.get((pod.namespace, pod.owner), ())
+        begun = [gap for gap in waiting if gap[0] < pod.created]
+        if begun:
+            waiting.remove(begun[-1])
+            self.down_seconds += t - begun[-1][1]
 
     def _on_node(self, event):
         if event["change"] not in ("joined", "ready", "cordoned", "deleting", "deleted", "labelled"):

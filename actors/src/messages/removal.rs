@@ -2,8 +2,7 @@
 
 use actix::Message;
 use dovetail_core::disruption::Reason;
-use dovetail_core::interruption::Kind;
-use jiff::Timestamp;
+use dovetail_core::interruption::Notice;
 
 use super::{Term, TraceContext};
 
@@ -30,18 +29,16 @@ pub struct ClaimRef {
     pub uid: String,
 }
 
-/// The cloud takes an instance away. Fact.
+/// The cloud takes a claim's instance away. Fact; answered with whether it is written down where a successor finds it.
 #[derive(Clone, Debug, Message)]
-#[rtype(result = "()")]
+#[rtype(result = "bool")]
 pub struct Interrupted {
     /// The leader's term.
     pub term: Term,
-    /// `i-…`.
-    pub instance: String,
-    /// What was announced.
-    pub kind: Kind,
-    /// When the instance ends, where that is known.
-    pub deadline: Option<Timestamp>,
+    /// Whose instance.
+    pub claim: ClaimRef,
+    /// What was announced, and until when the instance runs.
+    pub notice: Notice,
     /// Trace that starts with the announcement.
     pub trace: TraceContext,
 }

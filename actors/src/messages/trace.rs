@@ -15,6 +15,17 @@ impl TraceContext {
         Self { trace: rng.u128(1..), span: rng.u64(1..) }
     }
 
+    /// The trace of something that has an id of its own, a UUID as a rule: the same id is the same trace, whoever reads
+    /// it.
+    pub fn of_event(id: &str, rng: &mut fastrand::Rng) -> Self {
+        let digits: String = id.chars().filter(|one| *one != '-').collect();
+        let uuid = (digits.len() == 32).then(|| u128::from_str_radix(&digits, 16).ok()).flatten();
+        match uuid.filter(|trace| *trace != 0) {
+            Some(trace) => Self { trace, span: rng.u64(1..) },
+            None => Self::root(rng),
+        }
+    }
+
     /// A new span of the same trace.
     pub fn child(&self, rng: &mut fastrand::Rng) -> Self {
         Self { trace: self.trace, span: rng.u64(1..) }
@@ -48,6 +59,17 @@ impl fmt::Display for TraceContext {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
+
+    #[test]
+    fn an_event_s_id_is_its_trace() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        let id = "7b1c0c52-2f0a-4d4e-9a55-0a4f6c0e1d01";
+        let traces = [(); 2].map(|()| TraceContext::of_event(id, &mut rng).trace_id());
+        assert_eq!(traces, ["7b1c0c522f0a4d4e9a550a4f6c0e1d01"; 2]);
+        for other in ["", "x", "00000000-0000-0000-0000-000000000000"] {
+            assert_ne!(TraceContext::of_event(other, &mut rng).trace_id(), "0".repeat(32), "{other}");
+        }
+    }
 
     #[test]
     fn what_is_written_is_read_and_nonsense_is_not() {

@@ -52,6 +52,8 @@ pub struct Settings {
     pub ceilings: Ceilings,
     /// `INTERRUPTION_QUEUE`; empty: none.
     pub interruption_queue: String,
+    /// `INTERRUPTION`.
+    pub interruption: Interruptions,
     /// `ISOLATED_VPC`.
     pub isolated_vpc: bool,
     /// `EKS_CONTROL_PLANE`.
@@ -84,6 +86,17 @@ pub struct Settings {
     pub cpu_requests: i64,
     /// `FEATURE_GATES`: those that are on.
     pub gates: BTreeSet<String>,
+}
+
+/// What is done about a node whose instance the cloud takes away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interruptions {
+    /// Its pods get places first; it is drained when those are ready or the time requires it.
+    #[default]
+    Replace,
+    /// It is drained at once, as Karpenter does.
+    Evict,
 }
 
 /// What becomes of minValues that cannot be kept.
@@ -127,6 +140,7 @@ impl Default for Settings {
             reserved_enis: 0,
             ceilings: Ceilings::default(),
             interruption_queue: String::new(),
+            interruption: Interruptions::Replace,
             isolated_vpc: false,
             eks_control_plane: false,
             log_level: "info".into(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use dovetail_api::v1::parse_go_duration;
 use dovetail_core::{Policy, PreferencePolicy};
 
-use super::{LogFormat, MinValues};
+use super::{Interruptions, LogFormat, MinValues};
 
 /// Why a value is refused: the problem and what is allowed.
 pub type Refusal = (String, String);
@@ -112,6 +112,14 @@ pub fn min_values(text: &str) -> Result<MinValues, Refusal> {
     match one_of(text, &["Strict", "BestEffort"])?.as_str() {
         "BestEffort" => Ok(MinValues::BestEffort),
         _ => Ok(MinValues::Strict),
+    }
+}
+
+/// `INTERRUPTION`.
+pub fn interruptions(text: &str) -> Result<Interruptions, Refusal> {
+    match one_of(text, &["replace", "evict"])?.as_str() {
+        "evict" => Ok(Interruptions::Evict),
+        _ => Ok(Interruptions::Replace),
     }
 }
 

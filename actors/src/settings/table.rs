@@ -3,8 +3,8 @@
 
 use super::Settings;
 use super::parse::{
-    Refusal, above_zero, address, boolean, ca_bundle, duration, filled, gates, log_format, min_values, number,
-    object_name, one_of, only_empty, outputs, policy, preferences, share, url,
+    Refusal, above_zero, address, boolean, ca_bundle, duration, filled, gates, interruptions, log_format, min_values,
+    number, object_name, one_of, only_empty, outputs, policy, preferences, share, url,
 };
 
 /// What a setting is about.
@@ -109,6 +109,8 @@ pub const TABLE: &[Known] = &[
 
     row(Aws, "AWS_REGION", "REGION", "", "The region; without it that of the profile or of the instance",
         |own, text| Ok(own.aws_region = filled(text)?)),
+    row(Aws, "INTERRUPTION", "WAY", "replace", "replace: an interrupted node's pods get their places first; evict: it is drained at once, Karpenter's way",
+        |own, text| Ok(own.interruption = interruptions(text)?)),
     row(Aws, "INTERRUPTION_QUEUE", "NAME", "", "The SQS queue with interruption warnings; without it none is heard",
         |own, text| Ok(own.interruption_queue = text.into())),
     row(Aws, "ISOLATED_VPC", BOOL, "false", "The VPC has no way to the pricing API: on-demand prices are those that ship with the binary",

@@ -8,6 +8,7 @@
 mod attachments;
 mod endings;
 mod evictions;
+mod interrupted;
 mod kept;
 mod known;
 mod look;
@@ -30,7 +31,7 @@ use crate::backoff::Backoff;
 use crate::calls::Calls;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
-use crate::messages::{ClaimChanged, ClaimGone, Interrupted, NodeChanged, NodeGone, Observe, Remove, TraceContext};
+use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, Remove, TraceContext};
 use crate::packer::Packer;
 use crate::recorder::Recorder;
 use crate::story::Story;
@@ -38,6 +39,7 @@ use crate::watch::watch;
 use attachments::Attachments;
 use endings::Endings;
 use evictions::Evictions;
+use interrupted::Waiting;
 use kept::Kept;
 use known::{Known, is_leaving};
 use look::Progress;
@@ -91,6 +93,8 @@ pub struct Terminator {
     progress: BTreeMap<String, Progress>,
     /// Why claims go, by name, where that was decided here.
     reasons: BTreeMap<String, (Reason, TraceContext)>,
+    /// Claims whose instances end and whose nodes are not drained yet.
+    waiting: Waiting,
     looking: bool,
     scheduled: bool,
     counts: BTreeMap<&'static str, u64>,
@@ -114,6 +118,7 @@ impl Terminator {
             busy: BTreeSet::new(),
             progress: BTreeMap::new(),
             reasons: BTreeMap::new(),
+            waiting: Waiting::default(),
             looking: false,
             scheduled: false,
             counts: BTreeMap::new(),
@@ -164,17 +169,12 @@ impl Handler<Remove> for Terminator {
     }
 }
 
-impl Handler<Interrupted> for Terminator {
-    type Result = ();
-
-    fn handle(&mut self, _: Interrupted, _: &mut Self::Context) {}
-}
-
 impl Handler<ClaimChanged> for Terminator {
     type Result = ();
 
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
         self.known.apply_claim(claim.clone());
+        self.look_for_notice(&claim, ctx);
         if is_leaving(&*claim) {
             self.leaving.insert(Key::Claim(claim.name_any()));
             self.touch(Key::Claim(claim.name_any()), ctx);
@@ -191,6 +191,7 @@ impl Handler<ClaimGone> for Terminator {
     fn handle(&mut self, gone: ClaimGone, ctx: &mut Self::Context) {
         self.forget(&Key::Claim(gone.name.clone()));
         self.reasons.remove(&gone.name);
+        self.waiting.forget(&gone.name);
         let Some(claim) = self.known.forget_claim(&gone.name) else { return };
         if let Some(handle) = handle(&claim) {
             self.endings.forget(&handle);
@@ -249,7 +250,7 @@ impl Handler<Observe> for Terminator {
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         MessageResult(json!({
             "leaving": self.leaving.len(), "busy": self.busy.len(), "evicting": self.evictions.running(),
-            "instances": self.endings.count(), "counts": self.counts,
+            "instances": self.endings.count(), "interrupted": self.waiting.len(), "counts": self.counts,
         }))
     }
 }

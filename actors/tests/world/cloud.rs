@@ -10,7 +10,8 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::launch::{Refusal, filters};
 use dovetail_cloud::node_class::{Finding, NodeClassResolution};
 use dovetail_cloud::{
-    Cloud, CloudError, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, shipped,
+    Cloud, CloudError, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, QueueMessage,
+    shipped,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::resources::format_amount;
@@ -271,6 +272,22 @@ impl Cloud for FakeCloud {
     }
 
     fn tag<'a>(&'a self, _: &'a str, _: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
+        ready(())
+    }
+
+    fn queue_url<'a>(&'a self, name: &'a str) -> CloudFuture<'a, String> {
+        ready(format!("https://sqs/{name}"))
+    }
+
+    fn receive<'a>(&'a self, _: &'a str) -> CloudFuture<'a, Vec<QueueMessage>> {
+        async {
+            tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+            Ok(Vec::new())
+        }
+        .boxed()
+    }
+
+    fn delete_messages<'a>(&'a self, _: &'a str, _: &'a [String]) -> CloudFuture<'a, ()> {
         ready(())
     }
 }

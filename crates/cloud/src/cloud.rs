@@ -72,6 +72,27 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// Puts tags on an instance.
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()>;
+
+    /// The address of the queue of that name (SQS GetQueueUrl).
+    fn queue_url<'a>(&'a self, name: &'a str) -> CloudFuture<'a, String>;
+
+    /// Messages of a queue, ten at most; waits up to twenty seconds for the first (ReceiveMessage). They come again
+    /// after twenty seconds unless they are deleted.
+    fn receive<'a>(&'a self, queue_url: &'a str) -> CloudFuture<'a, Vec<QueueMessage>>;
+
+    /// Takes messages out of a queue by their receipts (DeleteMessageBatch).
+    fn delete_messages<'a>(&'a self, queue_url: &'a str, receipts: &'a [String]) -> CloudFuture<'a, ()>;
+}
+
+/// A message of a queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueMessage {
+    /// What it says.
+    pub body: String,
+    /// What it is deleted by.
+    pub receipt: String,
+    /// When it was sent.
+    pub sent: Option<jiff::Timestamp>,
 }
 
 /// An instance as the cloud shows it.

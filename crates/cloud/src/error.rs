@@ -36,12 +36,13 @@ pub enum CloudError {
 }
 
 /// Codes by which AWS says that something is not there (karpenter-aws 3.6).
-const NOT_FOUND: [&str; 9] = [
+const NOT_FOUND: [&str; 10] = [
     "InvalidCapacityReservationId.NotFound",
     "InvalidInstanceID.NotFound",
     "InvalidLaunchTemplateName.NotFoundException",
     "InvalidLaunchTemplateId.NotFound",
     "InvalidLaunchTemplateId.NotFoundException",
+    "AWS.SimpleQueueService.NonExistentQueue",
     "QueueDoesNotExist",
     "NoSuchEntity",
     "ParameterNotFound",

@@ -182,3 +182,28 @@ async fn what_was_made_for_a_class_is_removed_with_it() {
     let anew = resolved(&cloud, class).await;
     cloud.launch(request("token-2", anew)).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_queue_hands_out_warnings_until_they_are_deleted() {
+    let (region, cloud) = sandbox();
+    assert!(cloud.queue_url("absent").await.unwrap_err().is_not_found());
+    let url = cloud.queue_url("demo").await.unwrap();
+    let began = tokio::time::Instant::now();
+    assert_eq!(cloud.receive(&url).await.unwrap(), []);
+    assert!(began.elapsed() >= Duration::from_secs(20), "it waits for a message");
+
+    let launched = cloud.launch(request("t", resolved(&cloud, class("al2023@latest")).await)).await.unwrap();
+    let first = cloud.receive(&url).await.unwrap();
+    assert!(first[0].body.contains(&launched.id) && first[0].sent.is_some(), "{first:?}");
+    tokio::time::sleep(Duration::from_secs(21)).await;
+    let mut again = cloud.receive(&url).await.unwrap();
+    assert!(again.iter().any(|message| message.body == first[0].body), "it comes again");
+    while !again.is_empty() {
+        let receipts: Vec<_> = again.iter().map(|message| message.receipt.clone()).collect();
+        cloud.delete_messages(&url, &receipts).await.unwrap();
+        again = cloud.receive(&url).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(21)).await;
+    assert_eq!(cloud.receive(&url).await.unwrap(), []);
+    drop(region);
+}

@@ -15,6 +15,7 @@ mod node_class;
 mod preflight;
 mod pricing;
 mod profile;
+mod queue;
 mod sdk;
 mod template;
 mod template_data;
@@ -29,7 +30,7 @@ use dovetail_core::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::cloud::{Cloud, CloudFuture, Instance, Made};
+use crate::cloud::{Cloud, CloudFuture, Instance, Made, QueueMessage};
 use crate::info::InstanceTypeInfo;
 use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
 use crate::node_class::NodeClassResolution;
@@ -199,5 +200,17 @@ impl Cloud for Ec2Cloud {
 
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
         self.tag_instance(id, tags).boxed()
+    }
+
+    fn queue_url<'a>(&'a self, name: &'a str) -> CloudFuture<'a, String> {
+        self.get_queue_url(name).boxed()
+    }
+
+    fn receive<'a>(&'a self, queue_url: &'a str) -> CloudFuture<'a, Vec<QueueMessage>> {
+        self.receive_messages(queue_url).boxed()
+    }
+
+    fn delete_messages<'a>(&'a self, queue_url: &'a str, receipts: &'a [String]) -> CloudFuture<'a, ()> {
+        self.delete_from_queue(queue_url, receipts).boxed()
     }
 }

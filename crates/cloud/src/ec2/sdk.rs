@@ -21,6 +21,8 @@ use dovetail_core::clock::Clock;
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a CreateFleet may take: EC2 answers an instant fleet only when it is launched.
 const LAUNCH_TIMEOUT: Duration = Duration::from_secs(45);
+/// How long a call to the queue may take: it waits for messages for twenty seconds.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a call is made at most.
@@ -160,6 +162,7 @@ pub(super) struct Clients {
     pub iam: aws_sdk_iam::Client,
     pub eks: aws_sdk_eks::Client,
     pub pricing: aws_sdk_pricing::Client,
+    pub sqs: aws_sdk_sqs::Client,
 }
 
 macro_rules! client {
@@ -172,6 +175,7 @@ impl Clients {
     pub fn new(parts: &SdkParts) -> Self {
         let config = parts.config(&parts.region, parts.retry.clone(), ATTEMPT_TIMEOUT);
         let once = parts.config(&parts.region, RetryConfig::disabled(), LAUNCH_TIMEOUT);
+        let queue = parts.config(&parts.region, parts.retry.clone(), QUEUE_TIMEOUT);
         let pricing = parts.config(pricing_region(&parts.region), parts.retry.clone(), ATTEMPT_TIMEOUT);
         Self {
             ec2: client!(aws_sdk_ec2, &config),
@@ -180,6 +184,7 @@ impl Clients {
             iam: client!(aws_sdk_iam, &config),
             eks: client!(aws_sdk_eks, &config),
             pricing: client!(aws_sdk_pricing, &pricing),
+            sqs: client!(aws_sdk_sqs, &queue),
         }
     }
 }

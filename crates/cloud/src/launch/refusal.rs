@@ -7,7 +7,7 @@ use dovetail_api::names::labels::SPOT;
 use crate::unavailable::{OfferingKey, UnavailableOfferings};
 
 /// Codes after which an offering is held to be unavailable for a while.
-const MARKING: [&str; 8] = [
+const MARKING: [&str; 9] = [
     "InsufficientInstanceCapacity",
     "MaxSpotInstanceCountExceeded",
     "VcpuLimitExceeded",
@@ -16,6 +16,8 @@ const MARKING: [&str; 8] = [
     "InsufficientFreeAddressesInSubnet",
     "MaxFleetCountExceeded",
     "ReservationCapacityExceeded",
+    // Not a refusal of a launch: EC2 takes back what it gave (karpenter-aws 5).
+    "SpotInterrupted",
 ];
 /// The subnet has no address left.
 const FULL_SUBNET: &str = "InsufficientFreeAddressesInSubnet";

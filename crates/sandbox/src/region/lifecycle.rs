@@ -63,6 +63,11 @@ impl Region {
         })
     }
 
+    /// Puts a text into the cluster's interruption queue, as whoever may write to it could.
+    pub fn deliver(&self, body: &str) {
+        self.with(|cx| interruption::deliver(cx, body));
+    }
+
     /// Terminates an instance as somebody at the console would.
     ///
     /// # Errors

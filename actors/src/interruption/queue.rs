@@ -1,0 +1,105 @@
+//! The queue's side of the interruption: found by its name, read for ever, with back-off while it is not there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_cloud::{Cloud, CloudError};
+
+use super::{Failed, Interruption, Received};
+use crate::backoff::Backoff;
+use crate::desk::Desk;
+use crate::story::Story;
+
+/// A call gives no more messages than this; one that gives fewer has emptied the queue, as far as it knows.
+pub(super) const FULL: usize = 10;
+/// Pause before something is asked for again within this process.
+pub(super) const PATIENCE: Duration = Duration::from_millis(200);
+/// Longest pause between two attempts at a queue that is not there or fails: a warning leaves two minutes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+/// How often a deletion is tried; a message that stays comes again and is known.
+const ATTEMPTS: u32 = 3;
+
+/// Reads the queue of the settings until the term ends.
+pub(super) async fn listen(cloud: Arc<dyn Cloud>, desk: Desk, to: Addr<Interruption>) {
+    let name = desk.settings.interruption_queue.clone();
+    let mut trouble = Trouble::new(&desk, &name, to.clone());
+    loop {
+        let queue_url = match cloud.queue_url(&name).await {
+            Ok(url) => url,
+            Err(error) => {
+                trouble.wait(&error).await;
+                continue;
+            }
+        };
+        loop {
+            match cloud.receive(&queue_url).await {
+                Ok(messages) => {
+                    trouble.over();
+                    let received = Received { queue_url: queue_url.clone(), messages };
+                    if !received.messages.is_empty() && to.send(received).await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    trouble.wait(&error).await;
+                    if error.is_not_found() {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Deletes messages; what stays comes again.
+pub(super) async fn delete(cloud: Arc<dyn Cloud>, queue_url: String, receipts: Vec<String>, to: Addr<Interruption>) {
+    if receipts.is_empty() {
+        return;
+    }
+    for attempt in 1..=ATTEMPTS {
+        match cloud.delete_messages(&queue_url, &receipts).await {
+            Ok(()) => return,
+            Err(error) => {
+                to.do_send(Failed);
+                if !error.is_retryable() {
+                    return;
+                }
+                tokio::time::sleep(PATIENCE * attempt).await;
+            }
+        }
+    }
+}
+
+/// A queue that does not answer: counted, told of once until it does, asked more and more rarely.
+struct Trouble {
+    desk: Desk,
+    what: String,
+    backoff: Backoff,
+    to: Addr<Interruption>,
+}
+
+impl Trouble {
+    fn new(desk: &Desk, name: &str, to: Addr<Interruption>) -> Self {
+        let backoff = Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, desk.rng("queue"));
+        Self { desk: desk.clone(), what: format!("reading the interruption queue {name}"), backoff, to }
+    }
+
+    async fn wait(&mut self, error: &CloudError) {
+        self.to.do_send(Failed);
+        let pause = self.backoff.pause();
+        // A passing fault is repeated by the SDK already; what gets here is worth telling.
+        if self.backoff.failures() == 1 {
+            self.desk.tell(Story::Retrying { what: self.what.clone(), error: error.to_string() });
+        }
+        tokio::time::sleep(pause).await;
+    }
+
+    fn over(&mut self) {
+        if self.backoff.failures() > 0 {
+            let attempts = self.backoff.failures() + 1;
+            self.desk.tell(Story::Recovered { what: self.what.clone(), attempts });
+            self.backoff.reset();
+        }
+    }
+}

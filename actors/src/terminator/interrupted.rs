@@ -1,0 +1,228 @@
+//! Nodes whose instances the cloud takes away: the end is written on the claim and the node tainted at once, and the
+//! claim is deleted, which drains the node, when `dovetail_core::interruption::retreat` says so. What is written on the
+//! claim is enough to go on: a successor hears of it as of any other claim.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::names::{annotations, taints};
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::cluster_state::{Moment, Snapshot};
+use dovetail_core::disruption::Reason;
+use dovetail_core::interruption::{Cause, Mover, Notice, Retreat, retreat};
+use k8s_openapi::api::core::v1::Taint;
+use kube::ResourceExt;
+
+use super::{Terminator, TerminatorLinks};
+use crate::calls::CallError;
+use crate::claims::Claims;
+use crate::messages::{ClaimRef, Interrupted, Record, Remove, TakeSnapshot, TraceContext, Wrote};
+use crate::nodes::Nodes;
+use crate::recorder::object;
+use crate::settings::Interruptions;
+use crate::story::Story;
+
+/// How often it is looked whether places are ready. The pods run meanwhile.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often it is looked whether a claim that was ordered to be deleted is; then the message that asked for it comes again.
+const PATIENCE: u32 = 20;
+
+/// Interrupted nodes that are not drained yet.
+#[derive(Default)]
+pub(super) struct Waiting {
+    /// By the claim's name.
+    claims: BTreeMap<String, Doomed>,
+    looking: bool,
+}
+
+/// A claim whose instance ends.
+struct Doomed {
+    uid: String,
+    notice: Notice,
+    trace: TraceContext,
+    /// It is being deleted: what follows is the drain's.
+    ordered: bool,
+}
+
+impl Waiting {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.claims.len()
+    }
+
+    /// The claim is gone.
+    pub(super) fn forget(&mut self, claim: &str) {
+        self.claims.remove(claim);
+    }
+}
+
+impl Handler<Interrupted> for Terminator {
+    type Result = ResponseFuture<bool>;
+
+    fn handle(&mut self, interrupted: Interrupted, ctx: &mut Self::Context) -> Self::Result {
+        if interrupted.term < self.desk.term {
+            return Box::pin(async { false });
+        }
+        let Interrupted { claim, notice, trace, .. } = interrupted;
+        let links = self.links.clone();
+        if self.desk.settings.interruption == Interruptions::Evict {
+            let order =
+                Remove { term: self.desk.term, claims: vec![claim.clone()], reason: Reason::Interrupted, trace };
+            ctx.notify(order);
+            return Box::pin(async move { deleted(&links, &claim).await });
+        }
+        Box::pin(async move {
+            match write_down(&links, &claim, notice).await {
+                Ok(()) | Err(CallError::NotFound(_)) => true,
+                Err(_) => false,
+            }
+        })
+    }
+}
+
+impl Terminator {
+    /// A claim is there or has changed: whether an end is written on it that is to be waited for.
+    pub(super) fn look_for_notice(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
+        let name = claim.name_any();
+        let notice = Notice::on(claim).filter(|_| claim.metadata.deletion_timestamp.is_none());
+        let Some(notice) = notice else {
+            self.waiting.forget(&name);
+            return;
+        };
+        let uid = claim.uid().unwrap_or_default();
+        if let Some(known) = self.waiting.claims.get_mut(&name).filter(|known| known.uid == uid) {
+            known.notice = notice;
+            return;
+        }
+        let written = claim.annotations().get(annotations::TRACEPARENT).and_then(|text| TraceContext::parse(text));
+        let trace = written.unwrap_or_else(|| TraceContext::root(&mut self.desk.rng("interruption")));
+        self.waiting.claims.insert(name, Doomed { uid, notice, trace, ordered: false });
+        ctx.spawn(taint(self.links.clone(), claim.clone()).into_actor(self));
+        if !std::mem::replace(&mut self.waiting.looking, true) {
+            self.watch_places(ctx);
+        }
+    }
+
+    /// Looks once in a while whether nodes can be drained, as long as there are any.
+    fn watch_places(&mut self, ctx: &mut Context<Self>) {
+        let cluster = self.links.cluster.clone();
+        ctx.spawn(cluster.send(TakeSnapshot).into_actor(self).map(|snapshot, terminator, ctx| {
+            if let Ok(Some(snapshot)) = snapshot {
+                terminator.retreat(&snapshot, ctx);
+            }
+            terminator.waiting.looking = !terminator.waiting.claims.is_empty();
+            if terminator.waiting.looking {
+                ctx.run_later(LOOK, Self::watch_places);
+            }
+        }));
+    }
+
+    fn retreat(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+        let now = self.desk.moment();
+        let mut orders = Vec::new();
+        for (name, doomed) in self.waiting.claims.iter_mut().filter(|(_, doomed)| !doomed.ordered) {
+            // Until the state has what is written on the claim, it does not count its pods.
+            if !snapshot.leaving.claims.contains(name) {
+                continue;
+            }
+            let movers = movers(snapshot, name, now);
+            if let Retreat::Delete(cause) = retreat(&doomed.notice, &movers, now.wall) {
+                doomed.ordered = true;
+                orders.push((
+                    ClaimRef { name: name.clone(), uid: doomed.uid.clone() },
+                    cause,
+                    movers.len(),
+                    doomed.trace,
+                ));
+            }
+        }
+        for (claim, cause, pods, trace) in orders {
+            self.tell_retreat(snapshot, &claim, cause, pods, trace);
+            ctx.notify(Remove { term: self.desk.term, claims: vec![claim], reason: Reason::Interrupted, trace });
+        }
+    }
+
+    fn tell_retreat(&self, snapshot: &Snapshot, claim: &ClaimRef, cause: Cause, pods: usize, trace: TraceContext) {
+        let Some(entry) = snapshot.claims.get(&claim.name) else { return };
+        let node = entry.claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
+        let cause = match cause {
+            Cause::Replaced => "every place is ready",
+            Cause::TimeIsUp => "the pods need the rest of its time to end",
+            Cause::InstanceEnds => "its instance is ending",
+        };
+        let message = format!("Interruption triggered termination: {cause}");
+        for one in [Some(object::claim(&entry.claim)), (!node.is_empty()).then(|| object::node_named(&node))] {
+            let Some(one) = one else { continue };
+            self.links.recorder.do_send(Record::warning(one, "TerminatingOnInterruption", message.clone()));
+        }
+        let node_claim = claim.name.clone();
+        self.desk.tell_in(Story::Retreating { node_claim, node, cause: cause.to_owned(), pods }, trace);
+    }
+}
+
+/// The pods that have to leave a claim's node, and whether their places are ready.
+fn movers(snapshot: &Snapshot, claim: &str, now: Moment) -> Vec<Mover> {
+    let Some(entry) = snapshot.claims.get(claim) else { return Vec::new() };
+    let node =
+        snapshot.nodes.values().find(|node| !node.provider_id.is_empty() && node.provider_id == entry.provider_id());
+    let Some(node) = node else { return Vec::new() };
+    let movers = snapshot.movers(&node.name, now.wall).into_iter();
+    movers.map(|pod| Mover { ready: snapshot.place_is_ready(&pod.pod.uid, now), grace: pod.grace }).collect()
+}
+
+/// Writes the end on the claim, unless a sooner one is there.
+async fn write_down(links: &TerminatorLinks, claim: &ClaimRef, notice: Notice) -> Result<(), CallError> {
+    let claims = Claims::new(links.calls.clone());
+    let there = claims.get(&claim.name).await?;
+    if there.uid().as_deref() != Some(claim.uid.as_str()) || there.metadata.deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    let written = claims
+        .change_metadata(there, |claim| {
+            let counts = Notice::on(claim).map_or(notice, |known| known.sooner(notice));
+            claim.annotations_mut().insert(annotations::INTERRUPTION.into(), counts.to_string());
+        })
+        .await?;
+    links.cluster.do_send(Wrote::Claim(Arc::new(written)));
+    Ok(())
+}
+
+/// Waits until a claim that is ordered to be deleted is being deleted.
+async fn deleted(links: &TerminatorLinks, claim: &ClaimRef) -> bool {
+    let claims = Claims::new(links.calls.clone());
+    for _ in 0..PATIENCE {
+        match claims.get(&claim.name).await {
+            Ok(there) if there.uid().as_deref() != Some(claim.uid.as_str()) => return true,
+            Ok(there) if there.metadata.deletion_timestamp.is_some() => return true,
+            Ok(_) => tokio::time::sleep(LOOK).await,
+            Err(CallError::NotFound(_)) => return true,
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+/// Keeps new pods away from the claim's node.
+async fn taint(links: TerminatorLinks, claim: Arc<NodeClaim>) {
+    let name = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
+    if name.is_empty() {
+        return;
+    }
+    let nodes = Nodes::new(links.calls.clone());
+    loop {
+        let Ok(mut node) = nodes.get(&name).await else { return };
+        let all = node.spec.get_or_insert_default().taints.get_or_insert_default();
+        if all.iter().any(|one| one.key == taints::DISRUPTED && one.effect == taints::NO_SCHEDULE) {
+            return;
+        }
+        all.retain(|one| one.key != taints::DISRUPTED);
+        all.push(Taint { key: taints::DISRUPTED.into(), effect: taints::NO_SCHEDULE.into(), ..Taint::default() });
+        match nodes.write(&node).await {
+            Ok(node) => return links.cluster.do_send(Wrote::Node(Arc::new(node))),
+            Err(CallError::Conflict(_)) => {}
+            Err(_) => return,
+        }
+    }
+}
