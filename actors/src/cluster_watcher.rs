@@ -22,8 +22,8 @@ use serde_json::json;
 
 use crate::desk::Desk;
 use crate::messages::{
-    Attach, ClaimChanged, ClaimGone, ClassChanged, Detach, Forget, MarkLeaving, NodeChanged, NodeGone, Observe, Plan,
-    PodSeen, PoolChanged, TakeSnapshot, WorldChanged, Wrote,
+    Attach, ClaimChanged, ClaimGone, ClassChanged, ClusterChanged, Detach, Forget, MarkLeaving, NodeChanged, NodeGone,
+    Observe, Plan, PodSeen, PoolChanged, TakeSnapshot, WorldChanged, Wrote,
 };
 use crate::story::Story;
 use crate::watch::watch;
@@ -81,6 +81,9 @@ impl Handler<PodSeen> for ClusterWatcher {
             Event::InitApply(pod) | Event::Apply(pod) => self.apply_pod(&pod),
             Event::Delete(pod) => self.state.delete_pod(&pod.metadata.uid.unwrap_or_default()),
             Event::InitDone => self.listed(Kind::Pod),
+        }
+        if self.state.date_moves(self.desk.wall()) {
+            self.cluster_changed();
         }
     }
 }
@@ -177,6 +180,7 @@ impl Handler<Seen<PodDisruptionBudget>> for ClusterWatcher {
             Event::Delete(budget) => self.state.delete_budget(&budget),
             Event::InitDone => self.listed(Kind::PodDisruptionBudget),
         }
+        self.cluster_changed();
     }
 }
 
@@ -186,6 +190,7 @@ impl Handler<MarkLeaving> for ClusterWatcher {
     fn handle(&mut self, mark: MarkLeaving, _: &mut Self::Context) {
         self.state.mark_leaving(mark.claims.iter().map(String::as_str), mark.leaving);
         self.tell_departures();
+        self.cluster_changed();
     }
 }
 
@@ -214,6 +219,7 @@ impl Handler<Plan> for ClusterWatcher {
         for (pods, target) in plan.expected {
             self.state.nominate(pods.iter().map(String::as_str), &target, until);
         }
+        self.cluster_changed();
     }
 }
 
@@ -304,6 +310,10 @@ impl ClusterWatcher {
         }
     }
 
+    fn cluster_changed(&self) {
+        self.tell(|leader| leader.disruption.do_send(ClusterChanged));
+    }
+
     fn listed(&mut self, kind: Kind) {
         self.state.list_ends(kind);
         if self.state.synced() && !self.synced {
@@ -332,6 +342,7 @@ impl ClusterWatcher {
         self.nodes.insert(node.name_any(), node.clone());
         self.tell(|leader| leader.nodes.iter().for_each(|to| to.do_send(NodeChanged(node.clone()))));
         self.tell_departures();
+        self.cluster_changed();
     }
 
     fn node_gone(&mut self, name: &str, uid: Option<&str>) {
@@ -341,6 +352,7 @@ impl ClusterWatcher {
                 leader.nodes_gone.iter().for_each(|to| to.do_send(NodeGone { name: name.to_owned() }));
             });
             self.world_changed();
+            self.cluster_changed();
         }
     }
 
@@ -363,6 +375,7 @@ impl ClusterWatcher {
             self.world_changed();
         }
         self.tell_departures();
+        self.cluster_changed();
     }
 
     fn claim_gone(&mut self, name: &str, uid: Option<&str>) {
@@ -371,6 +384,7 @@ impl ClusterWatcher {
             leader.claims_gone.iter().for_each(|to| to.do_send(ClaimGone { name: name.to_owned() }));
         });
         self.world_changed();
+        self.cluster_changed();
     }
 
     fn apply_pool(&mut self, mut pool: NodePool) {
@@ -381,6 +395,7 @@ impl ClusterWatcher {
             self.world_changed();
         }
         self.tell(|leader| leader.pools.do_send(PoolChanged { name: name.clone(), pool: Some(told.clone()) }));
+        self.cluster_changed();
     }
 
     fn apply_class(&mut self, mut class: EC2NodeClass) {

@@ -186,6 +186,25 @@ stories! {
     /// A pool has become usable or ceased to be.
     NodePool "node_pool" Info { node_pool: String, ready: bool, why: String } =>
         if *ready { format!("nodepool {node_pool} is ready") } else { format!("nodepool {node_pool} is not ready: {why}") };
+    /// Something that a pool says about disruption makes no sense.
+    PoolMistaken "pool_mistaken" Error { node_pool: String, error: String } => format!("nodepool {node_pool}: {error}");
+    /// A node has become empty, and its pool gives such nodes a time to live.
+    TtlAdded "ttl_added" Info { node: String, seconds: i64 } => format!("added TTL to empty node {node}: {seconds}s");
+    /// It is no longer empty.
+    TtlRemoved "ttl_removed" Info { node: String } => format!("removed TTL from node {node}");
+    /// It has been empty for so long.
+    TtlReached "ttl_reached" Info { node: String, seconds: i64 } => format!("triggering termination after {seconds}s for empty node {node}");
+    /// Nodes go by our own decision.
+    Disrupting "disrupting" Info { command: String, decision: String, reason: String, disrupted_node_count: usize, replacement_node_count: usize, pod_count: usize, disrupted_nodes: Names } =>
+        format!("disrupting {disrupted_node_count} node(s) with {pod_count} pod(s): {reason}, {disrupted_nodes}");
+    /// Nodes would have gone, were their pool not only observed.
+    WouldDisrupt "would_disrupt" Info { node_pool: String, reason: String, nodes: usize, node_claims: Names } =>
+        format!("nodepool {node_pool} is only observed, {nodes} node(s) would have been removed: {reason}, {node_claims}");
+    /// A node could go and may not.
+    DisruptionBlocked "disruption_blocked" Info { node: String, node_claim: String, why: String } => format!("cannot disrupt node {node}: {why}");
+    /// Nodes of a pool could go and its budgets allow none.
+    BudgetBlocked "budget_blocked" Info { node_pool: String, reason: String, nodes: usize } =>
+        format!("budgets of nodepool {node_pool} allow no disruptions for reason {reason}; {nodes} node(s) could go");
     /// What the region offers has been read.
     CatalogueRead "catalogue_read" Debug { instance_types: usize, offerings: usize } => format!("read {instance_types} instance types with {offerings} offerings");
     /// Something failed and is tried again; said once until it succeeds.

@@ -10,6 +10,7 @@
 //! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged` | `node_class` |
 //! | `cluster_watcher` (room, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
+//! | `cluster_watcher` | `ClusterChanged` | `disruptor` |
 //! | `batcher` | `Batch` | `packer` |
 //! | `packer` | `TakeSnapshot`, `Plan` | `cluster_watcher` |
 //! | `packer` | `InstanceTypesFor` | `catalogue` |
@@ -18,9 +19,10 @@
 //! | `launcher` | `InstanceTypesFor`, `Refused` | `catalogue` |
 //! | `launcher`, `registrar` | `PackNow` | `packer` |
 //! | `registrar` | `NotRegistered` | `launcher` |
-//! | `launcher`, `registrar`, `terminator`, `node_class` | `Wrote` | `cluster_watcher` |
-//! | `packer`, `launcher`, `registrar`, `terminator`, `node_class` | `Record` | `recorder` |
-//! | `terminator`, `node_class` | `TakeSnapshot` | `cluster_watcher` |
+//! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Wrote` | `cluster_watcher` |
+//! | `packer`, `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Record` | `recorder` |
+//! | `terminator`, `node_class`, `disruptor` | `TakeSnapshot` | `cluster_watcher` |
+//! | `disruptor` | `InstanceTypesFor` | `catalogue` |
 //! | `interruption` | `Interrupted` | `terminator` |
 //! | `interruption` | `Refused` | `catalogue` |
 //! | `interruption`, `terminator` | `PackNow` | `packer` |
@@ -207,7 +209,8 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
 }
 
 fn attach(warm: &Warm, leading: &Leading) {
-    let Leading { batcher, packer, launcher, registrar, node_class, terminator, janitor, .. } = leading.clone();
+    let Leading { batcher, packer, launcher, registrar, node_class, terminator, janitor, disruptor, .. } =
+        leading.clone();
     warm.catalogue.do_send(CatalogueAttach(packer.clone().recipient()));
     warm.cluster_watcher.do_send(Attach {
         claims: vec![
@@ -222,6 +225,7 @@ fn attach(warm: &Warm, leading: &Leading) {
         pools: node_class.clone().recipient(),
         classes: node_class.recipient(),
         world: packer.recipient(),
+        disruption: disruptor.recipient(),
     });
     warm.pod_watcher.do_send(AttachPods {
         pending: batcher.clone().recipient(),

@@ -103,6 +103,12 @@ pub struct ClassChanged {
     pub class: Option<Arc<EC2NodeClass>>,
 }
 
+/// A pod has come to a node or gone from it, or a Node, a claim, a pool or a PodDisruptionBudget has changed. Fact, to
+/// `disruptor`.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct ClusterChanged;
+
 /// The leader's actors that want to hear of the cluster; what is there is said to them at once. Order.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -121,6 +127,8 @@ pub struct Attach {
     pub classes: Recipient<ClassChanged>,
     /// Who hears that packing may come out differently now.
     pub world: Recipient<WorldChanged>,
+    /// Who hears that disruption may.
+    pub disruption: Recipient<ClusterChanged>,
 }
 
 /// Nobody leads here any more. Order, to the watchers.

@@ -13,8 +13,8 @@ mod trace;
 
 pub use catalogue::{CatalogueAttach, InstanceTypesFor, Refused};
 pub use cluster::{
-    Attach, ClaimChanged, ClaimGone, ClassChanged, Detach, Forget, NodeChanged, NodeGone, Plan, PodSeen, PoolChanged,
-    TakeSnapshot, Wrote,
+    Attach, ClaimChanged, ClaimGone, ClassChanged, ClusterChanged, Detach, Forget, NodeChanged, NodeGone, Plan,
+    PodSeen, PoolChanged, TakeSnapshot, Wrote,
 };
 pub use events::Record;
 pub use launch::{Launch, LaunchOrder, NotRegistered};

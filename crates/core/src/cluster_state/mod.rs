@@ -7,9 +7,12 @@
 //! copied when the next event changes them.
 
 mod budget;
+mod claim;
 mod daemon;
 mod joined;
 mod leaving;
+mod load;
+mod moves;
 mod node;
 mod nominations;
 mod pod;
@@ -29,16 +32,15 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use budget::BudgetEntry;
+pub use claim::{ClaimEntry, ClaimFacts};
 pub use joined::{JoinedNode, NodeSource};
 pub use leaving::Leaving;
+pub use load::Load;
+pub use moves::Moves;
 pub use node::NodeEntry;
 pub use nominations::{Nomination, Target};
 pub use pod::{DoNotDisrupt, PodEntry, is_provisionable};
 pub use problem::{Planning, PlanningInput, SkippedPool};
-
-use crate::interruption::Notice;
-use crate::lifecycle;
-use crate::resources::{PODS, Resources};
 
 /// A kind that is listed and watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,44 +76,6 @@ impl Kind {
 
 type Table<V> = Arc<BTreeMap<String, Arc<V>>>;
 
-/// A claim, planned or known to the API server.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClaimEntry {
-    /// The claim; without a uid while it is only planned.
-    pub claim: Arc<NodeClaim>,
-    /// What its instance will have at most, while the cloud has not said what it has.
-    pub expected_capacity: Resources,
-}
-
-impl ClaimEntry {
-    /// Whether the API server does not know it yet.
-    #[must_use]
-    pub fn is_planned(&self) -> bool {
-        self.claim.metadata.uid.is_none()
-    }
-
-    /// Its machine, empty until the cloud has made one.
-    #[must_use]
-    pub fn provider_id(&self) -> &str {
-        self.claim.status.as_ref().map_or("", |status| status.provider_id.as_str())
-    }
-
-    /// Whether it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
-    #[must_use]
-    pub fn says_it_leaves(&self) -> bool {
-        lifecycle::is_leaving(&self.claim) || Notice::on(&self.claim).is_some()
-    }
-}
-
-/// The pods on one node, and what they request together.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Load {
-    /// By uid.
-    pub pods: BTreeMap<String, Arc<PodEntry>>,
-    /// Their requests, `pods` included.
-    pub requests: Resources,
-}
-
 /// An immutable view of the cluster; cloning it is cheap.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -131,6 +95,8 @@ pub struct Snapshot {
     pub budgets: Table<BudgetEntry>,
     /// What is bound to each node, by its name.
     pub loads: Table<Load>,
+    /// When pods last came to a node or went from it, by its name.
+    pub moves: Arc<BTreeMap<String, Moves>>,
     /// Where pods are expected, by pod uid: those that wait for a node, and those that have to leave theirs.
     pub nominations: Arc<BTreeMap<String, Nomination>>,
     /// What is about to go.
@@ -156,6 +122,8 @@ pub struct ClusterState {
     /// Claims that are said to be leaving before the API server knows.
     marked: BTreeSet<String>,
     departures: u64,
+    /// Nodes on which pods have come or gone and that are not dated yet; whether it was more than the end of an ending one.
+    moved: BTreeMap<String, bool>,
 }
 
 /// How many uids of deleted claims are remembered, so that a late answer does not revive one.
@@ -195,7 +163,10 @@ impl ClusterState {
                     self.delete_pod(&uid);
                 }
             }
-            Kind::Node => retain(&mut self.now.nodes, |name, _| seen.contains(name)),
+            Kind::Node => {
+                retain(&mut self.now.nodes, |name, _| seen.contains(name));
+                self.forget_moves(|node| !seen.contains(node));
+            }
             Kind::NodeClaim => retain(&mut self.now.claims, |name, entry| entry.is_planned() || seen.contains(name)),
             Kind::NodePool => retain(&mut self.now.pools, |name, _| seen.contains(name)),
             Kind::NodeClass => retain(&mut self.now.classes, |name, _| seen.contains(name)),
@@ -219,15 +190,15 @@ impl ClusterState {
         let entry = Arc::new(PodEntry::from_kube(pod)?);
         let uid = entry.pod.uid.clone();
         self.saw(Kind::Pod, &uid);
-        let mut newly_bound = !entry.node_name.is_empty();
-        if let Some(known) = self.now.pods.get(&uid) {
-            newly_bound &= known.node_name.is_empty();
+        let known = self.now.pods.get(&uid).cloned();
+        let newly_bound = !entry.node_name.is_empty() && known.as_ref().is_none_or(|known| known.node_name.is_empty());
+        if let Some(known) = &known {
             if older(entry.resource_version, known.resource_version) {
                 return Ok(known.clone());
             }
-            let known = known.clone();
-            self.unload(&known);
+            self.unload(known);
         }
+        self.note_move(known.as_deref(), &entry);
         self.load(&entry);
         if newly_bound {
             self.bound(&uid, &entry.pod, &entry.node_name);
@@ -241,6 +212,7 @@ impl ClusterState {
         Arc::make_mut(&mut self.now.nominations).remove(uid);
         if let Some(entry) = Arc::make_mut(&mut self.now.pods).remove(uid) {
             self.unload(&entry);
+            self.note_end(&entry);
         }
     }
 
@@ -249,9 +221,7 @@ impl ClusterState {
             return;
         }
         let load = Arc::make_mut(&mut self.now.loads).entry(entry.node_name.clone()).or_default();
-        let load = Arc::make_mut(load);
-        load.requests.add(&with_itself(&entry.pod.requests));
-        load.pods.insert(entry.pod.uid.clone(), entry.clone());
+        Arc::make_mut(load).put(entry);
     }
 
     fn unload(&mut self, entry: &PodEntry) {
@@ -260,10 +230,7 @@ impl ClusterState {
         }
         let loads = Arc::make_mut(&mut self.now.loads);
         let Some(load) = loads.get_mut(&entry.node_name) else { return };
-        let load = Arc::make_mut(load);
-        if load.pods.remove(&entry.pod.uid).is_some() {
-            load.requests.sub(&with_itself(&entry.pod.requests));
-        }
+        Arc::make_mut(load).take(&entry.pod.uid);
         if load.pods.is_empty() {
             loads.remove(&entry.node_name);
         }
@@ -291,6 +258,7 @@ impl ClusterState {
         if self.now.nodes.get(name).is_some_and(same) {
             Arc::make_mut(&mut self.now.nodes).remove(name);
             self.forget_target(|target| matches!(target, Target::Node(node) if node == name));
+            self.forget_moves(|node| node == name);
             self.look_who_leaves();
         }
     }
@@ -309,7 +277,7 @@ impl ClusterState {
             return false;
         }
         let expected_capacity = known.map(|known| known.expected_capacity.clone()).unwrap_or_default();
-        let entry = ClaimEntry { claim, expected_capacity };
+        let entry = ClaimEntry::new(claim, expected_capacity);
         let same_machine = known.is_some_and(|known| known.provider_id() == entry.provider_id());
         let concerns = self.now.leaving.concerns_claim(&name, &entry, same_machine);
         Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
@@ -394,13 +362,6 @@ impl ClusterState {
     pub fn delete_budget(&mut self, budget: &PodDisruptionBudget) {
         Arc::make_mut(&mut self.now.budgets).remove(&namespaced(&budget.metadata));
     }
-}
-
-/// A pod's requests and the place that it takes itself.
-fn with_itself(requests: &Resources) -> Resources {
-    let mut all = requests.clone();
-    all.set(PODS, all.get(PODS).max(1));
-    all
 }
 
 fn namespaced(meta: &ObjectMeta) -> String {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use dovetail_api::names::{labels, taints};
+use dovetail_api::names::{annotations, labels, taints};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 
 use crate::lifecycle::{claim::from_quantities, initialization::is_ready};
@@ -29,6 +30,10 @@ pub struct NodeEntry {
     pub ready: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Whether it is to be left alone.
+    pub do_not_disrupt: bool,
+    /// Since when it is empty, as a leader has written it down for a pool with a TTL.
+    pub emptied: Option<Timestamp>,
     /// Its resourceVersion.
     pub resource_version: Option<u64>,
 }
@@ -46,8 +51,12 @@ impl NodeEntry {
         let name = node.metadata.name.clone().unwrap_or_default();
         let mut own_labels = node.metadata.labels.clone().unwrap_or_default();
         own_labels.entry(labels::HOSTNAME.into()).or_insert_with(|| name.clone());
+        let own = node.metadata.annotations.as_ref();
+        let annotation = |key: &str| own.and_then(|all| all.get(key)).map(String::as_str);
         Self {
             name,
+            do_not_disrupt: annotation(annotations::DO_NOT_DISRUPT) == Some("true"),
+            emptied: annotation(annotations::EMPTINESS_TIMESTAMP).and_then(|text| text.parse().ok()),
             uid: node.metadata.uid.clone().unwrap_or_default(),
             provider_id: spec.provider_id.unwrap_or_default(),
             labels: own_labels,

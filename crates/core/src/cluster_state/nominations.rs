@@ -35,7 +35,7 @@ impl ClusterState {
     /// Claims are planned: from now on they are capacity on its way, and pods are expected on them.
     pub fn plan_claim(&mut self, claim: NodeClaim, expected_capacity: Resources) {
         let name = claim.metadata.name.clone().unwrap_or_default();
-        let entry = ClaimEntry { claim: Arc::new(claim), expected_capacity };
+        let entry = ClaimEntry::new(Arc::new(claim), expected_capacity);
         Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
     }
 

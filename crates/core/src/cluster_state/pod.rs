@@ -8,6 +8,7 @@ use dovetail_api::v1::parse_go_duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as KubePod;
 
+use crate::disruption::eviction_cost;
 use crate::pod::Pod;
 use crate::termination::DrainFacts;
 
@@ -30,6 +31,10 @@ pub struct PodEntry {
     pub do_not_disrupt: DoNotDisrupt,
     /// How long it may take to end.
     pub grace: Duration,
+    /// What its eviction costs (core spec 5.4).
+    pub eviction_cost: f64,
+    /// Whether it is Ready.
+    pub ready: bool,
     /// Whether it has ended.
     pub terminal: bool,
     /// Whether it is being deleted.
@@ -41,7 +46,7 @@ pub struct PodEntry {
 }
 
 /// What a pod's annotation `karpenter.sh/do-not-disrupt` comes to (core spec 5.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DoNotDisrupt {
     /// It may be moved.
     #[default]
@@ -50,29 +55,35 @@ pub enum DoNotDisrupt {
     Always,
     /// It may be moved from then on.
     Until(Timestamp),
+    /// It says what is neither `true` nor a positive duration: that counts as nothing, and is said.
+    Invalid(String),
 }
 
 impl DoNotDisrupt {
-    /// Reads it off a pod; what is no duration does not count.
+    /// Reads it off a pod.
     #[must_use]
     pub fn of(pod: &KubePod) -> Self {
         let written = pod.metadata.annotations.as_ref().and_then(|all| all.get(annotations::DO_NOT_DISRUPT));
-        let Some(written) = written else { return Self::No };
-        if written == "true" {
-            return Self::Always;
+        match written.map(String::as_str) {
+            None | Some("false") => Self::No,
+            Some("true") => Self::Always,
+            Some(text) => match parse_go_duration(text) {
+                Ok(asked) if !asked.is_zero() => {
+                    let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+                    started.and_then(|started| started.0.checked_add(asked).ok()).map_or(Self::Always, Self::Until)
+                }
+                _ => Self::Invalid(text.to_owned()),
+            },
         }
-        let Some(asked) = parse_go_duration(written).ok().filter(|time| !time.is_zero()) else { return Self::No };
-        let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
-        started.and_then(|started| started.0.checked_add(asked).ok()).map_or(Self::Always, Self::Until)
     }
 
     /// Whether it holds now.
     #[must_use]
-    pub fn holds(self, now: Timestamp) -> bool {
+    pub fn holds(&self, now: Timestamp) -> bool {
         match self {
-            Self::No => false,
+            Self::No | Self::Invalid(_) => false,
             Self::Always => true,
-            Self::Until(end) => now < end,
+            Self::Until(end) => now < *end,
         }
     }
 }
@@ -87,14 +98,18 @@ impl PodEntry {
     /// What is wrong with its requests.
     pub fn from_kube(pod: &KubePod) -> Result<Self, crate::pod::PodError> {
         let node_name = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        let scheduled = Pod::from_kube(pod)?;
+        let deletion_cost = pod.metadata.annotations.as_ref().and_then(|own| own.get(annotations::POD_DELETION_COST));
         Ok(Self {
-            pod: Arc::new(Pod::from_kube(pod)?),
+            eviction_cost: eviction_cost(deletion_cost, scheduled.priority),
+            do_not_disrupt: DoNotDisrupt::of(pod),
+            ready: is_ready(pod),
+            mirror: owned_by(pod, "v1", "Node"),
+            stateful: owned_by(pod, "apps/v1", "StatefulSet"),
+            pod: Arc::new(scheduled),
             provisionable: node_name.is_empty() && is_provisionable(pod),
             node_name,
             daemon: owned_by(pod, "apps/v1", "DaemonSet"),
-            mirror: owned_by(pod, "v1", "Node"),
-            stateful: owned_by(pod, "apps/v1", "StatefulSet"),
-            do_not_disrupt: DoNotDisrupt::of(pod),
             grace: grace(pod),
             terminal: is_terminal(pod),
             deleting: pod.metadata.deletion_timestamp.is_some(),
@@ -107,6 +122,18 @@ impl PodEntry {
     #[must_use]
     pub fn counts_for_topology(&self) -> bool {
         !self.node_name.is_empty() && !self.terminal && !self.deleting
+    }
+
+    /// Whether it has neither ended nor is ending.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        !self.terminal && !self.deleting
+    }
+
+    /// Whether it comes again by itself wherever there is a node: nobody has to find it a place.
+    #[must_use]
+    pub fn belongs_to_node(&self) -> bool {
+        self.daemon || self.mirror
     }
 
     /// Whether it would have to be moved if its node went, and comes again elsewhere (core spec 5.2, "reschedulable").
@@ -146,6 +173,11 @@ pub fn is_provisionable(pod: &KubePod) -> bool {
 fn grace(pod: &KubePod) -> Duration {
     let written = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     written.map_or(DEFAULT_GRACE, |seconds| Duration::from_secs(seconds.try_into().unwrap_or(0)))
+}
+
+fn is_ready(pod: &KubePod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 fn is_terminal(pod: &KubePod) -> bool {
@@ -196,5 +228,31 @@ mod tests {
         assert!(!is_provisionable(&pod(owner("apps/v1", "DaemonSet"))));
         assert!(!is_provisionable(&pod(owner("v1", "Node"))));
         assert!(is_provisionable(&pod(owner("apps/v1", "ReplicaSet"))));
+    }
+
+    fn asks(text: &str, started: Option<&str>) -> DoNotDisrupt {
+        DoNotDisrupt::of(&pod(|pod| {
+            pod["metadata"]["annotations"] = json!({"karpenter.sh/do-not-disrupt": text});
+            pod["status"]["startTime"] = json!(started);
+        }))
+    }
+
+    #[test]
+    fn true_holds_a_pod_for_ever_and_a_duration_from_its_start() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let start = "2026-01-01T00:00:00Z";
+        assert!(asks("true", None).holds(Timestamp::MAX));
+        let hour = asks("1h", Some(start));
+        assert!(hour.holds(at("2026-01-01T00:59:59Z")) && !hour.holds(at("2026-01-01T01:00:00Z")));
+        assert!(asks("1s", None).holds(Timestamp::MAX), "nobody knows since when");
+    }
+
+    #[test]
+    fn what_is_no_duration_holds_nothing_and_is_told_apart() {
+        for text in ["yes", "-5m", "0s", "", "5", "1d"] {
+            assert_eq!(asks(text, None), DoNotDisrupt::Invalid(text.into()), "{text:?}");
+            assert!(!asks(text, None).holds(Timestamp::MIN), "{text:?}");
+        }
+        assert_eq!(asks("false", None), DoNotDisrupt::No);
     }
 }

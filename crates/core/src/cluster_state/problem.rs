@@ -7,7 +7,8 @@ use dovetail_api::names::{annotations, conditions, labels};
 use dovetail_api::v1::{NodePool, condition_status, is_true};
 use serde::Serialize;
 
-use super::{JoinedNode, Moment, PodEntry, Snapshot, daemon, with_itself};
+use super::load::with_itself;
+use super::{JoinedNode, Moment, PodEntry, Snapshot, daemon};
 use crate::instance_type::InstanceType;
 use crate::lifecycle::claim::{from_quantities, read};
 use crate::pod::Pod;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::lifecycle::launch::{LaunchedInstance, launched};
+use crate::resources::Resources;
 
 fn at(seconds: u64) -> Moment {
     let wall = Timestamp::from_second(i64::try_from(seconds).unwrap()).unwrap();

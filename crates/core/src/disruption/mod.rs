@@ -1,6 +1,44 @@
 //! Which nodes are to go by our own decision, and why (core spec 5).
+//!
+//! ```text
+//! snapshot, offers, time ──► look ──► marks on claims (Consolidatable, lastPodEventTime)
+//!                             │  ▲    the TTL on Nodes of pools converted from Provisioners
+//!                          memory     removals: empty, expired
+//!                                     what would have been removed, what is held and by what
+//!                                     when to look again
+//! ```
+//!
+//! Everything here is pure. What a term's [`Memory`] holds can be lost: a successor derives it from the API.
+
+mod blocked;
+mod budgets;
+mod cost;
+mod emptiness;
+mod expiry;
+mod look;
+mod machines;
+mod marks;
+mod memory;
+mod pools;
+mod price;
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod ttl;
+mod usage;
 
 use serde::Serialize;
+
+pub use blocked::Blocked;
+pub use budgets::{Allowed, allowed};
+pub use cost::eviction_cost;
+pub use look::{Cause, Decision, Doomed, Exhausted, Nonsense, Offers, Removal, look};
+pub use marks::Mark;
+pub use memory::Memory;
+pub use pools::Observing;
+pub use schedule::Schedule;
+pub use ttl::TtlMark;
+pub use usage::{PoolUsage, usage};
 
 /// Why a claim goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -31,6 +69,17 @@ impl Reason {
             Self::Underutilized => "underutilized",
             Self::Interrupted => "interrupted",
             Self::GarbageCollected => "garbage_collected",
+        }
+    }
+
+    /// As budgets name it, those reasons that budgets know.
+    #[must_use]
+    pub fn budget_key(self) -> Option<&'static str> {
+        match self {
+            Self::Empty => Some("Empty"),
+            Self::Drifted => Some("Drifted"),
+            Self::Underutilized => Some("Underutilized"),
+            Self::Expired | Self::Interrupted | Self::GarbageCollected => None,
         }
     }
 }

@@ -1,0 +1,262 @@
+//! Decides which nodes go by our own will: empty ones and those whose time is over; later drift and consolidation. Also
+//! keeps what claims, Nodes and pools say of it: Consolidatable and lastPodEventTime, the TTL of empty nodes, and what a
+//! pool's nodes have together. What to do is decided by `dovetail_core::disruption`; here it is asked for and written.
+//!
+//! At the mailbox's bound: what comes in only says that something has changed; however much comes, there is one look at
+//! a time and the next no sooner than [`SETTLE`] after.
+
+mod tell;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_core::cluster_state::{Moment, Snapshot};
+use dovetail_core::disruption::{self, Decision, Memory, Offers, Removal};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use serde_json::json;
+
+use self::writes::Write;
+use crate::calls::Calls;
+use crate::catalogue::Catalogue;
+use crate::cluster_watcher::ClusterWatcher;
+use crate::desk::Desk;
+use crate::messages::{ClaimRef, ClusterChanged, InstanceTypesFor, Observe, Remove, TakeSnapshot, TraceContext};
+use crate::recorder::Recorder;
+use crate::terminator::Terminator;
+
+/// Changes are waited for this long, as they come in swarms.
+const SETTLE: Duration = Duration::from_millis(200);
+/// Without a change it is looked this often (core spec 5.1).
+const POLL: Duration = Duration::from_secs(10);
+/// What pools' nodes have together is counted this often at most (core spec 0.2).
+const COUNT: Duration = Duration::from_secs(5);
+/// Writes under way at a time; what is left over comes up again at the next look.
+const MOST_WRITES: usize = 16;
+
+/// Whom the disruptor speaks to.
+#[derive(Clone)]
+pub struct DisruptorLinks {
+    /// For snapshots and read-your-writes.
+    pub cluster: Addr<ClusterWatcher>,
+    /// For instance types and prices.
+    pub catalogue: Addr<Catalogue>,
+    /// For claims that are to go.
+    pub terminator: Addr<Terminator>,
+    /// For events.
+    pub recorder: Addr<Recorder>,
+    /// For the API server.
+    pub calls: Calls,
+}
+
+/// See the module.
+pub struct Disruptor {
+    desk: Desk,
+    links: DisruptorLinks,
+    rng: fastrand::Rng,
+    memory: Memory,
+    /// Instance types, and when they were asked for.
+    offers: Offers,
+    asked: Option<Duration>,
+    looking: bool,
+    changed: bool,
+    /// When the next look is due.
+    wake: Option<(Duration, SpawnHandle)>,
+    /// When pools were last counted.
+    counted: Option<Duration>,
+    queue: VecDeque<Write>,
+    /// Objects that are being written.
+    busy: BTreeSet<String>,
+    looks: u64,
+    removed: BTreeMap<&'static str, usize>,
+}
+
+impl Disruptor {
+    /// At the start of a term.
+    pub fn new(desk: &Desk, links: DisruptorLinks) -> Self {
+        let desk = desk.of("disruptor");
+        let rng = desk.rng("trace");
+        Self {
+            desk,
+            links,
+            rng,
+            memory: Memory::new(),
+            offers: Offers::new(),
+            asked: None,
+            looking: false,
+            changed: false,
+            wake: None,
+            counted: None,
+            queue: VecDeque::new(),
+            busy: BTreeSet::new(),
+            looks: 0,
+            removed: BTreeMap::new(),
+        }
+    }
+}
+
+impl Actor for Disruptor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.look_in(SETTLE, ctx);
+    }
+}
+
+impl Handler<ClusterChanged> for Disruptor {
+    type Result = ();
+
+    fn handle(&mut self, _: ClusterChanged, ctx: &mut Self::Context) {
+        if self.looking {
+            self.changed = true;
+        } else {
+            self.look_in(SETTLE, ctx);
+        }
+    }
+}
+
+impl Handler<Observe> for Disruptor {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let (validating, asked) = self.memory.counts();
+        MessageResult(json!({
+            "looks": self.looks, "validating": validating, "asked": asked, "removed": self.removed,
+            "writing": self.busy.len(), "queued": self.queue.len(),
+        }))
+    }
+}
+
+/// What a look is taken at.
+struct View {
+    snapshot: Snapshot,
+    offers: Option<Offers>,
+}
+
+impl Disruptor {
+    /// Looks after that time, or sooner if that is planned already.
+    fn look_in(&mut self, after: Duration, ctx: &mut Context<Self>) {
+        let due = self.desk.now() + after;
+        if let Some((planned, handle)) = self.wake {
+            if planned <= due {
+                return;
+            }
+            ctx.cancel_future(handle);
+        }
+        let handle = ctx.run_later(after, |disruptor, ctx| {
+            disruptor.wake = None;
+            disruptor.look(ctx);
+        });
+        self.wake = Some((due, handle));
+    }
+
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        if self.looking || !self.links.calls.may_act() {
+            return;
+        }
+        (self.looking, self.changed) = (true, false);
+        let old = self.asked.is_none_or(|asked| self.desk.now().saturating_sub(asked) >= POLL);
+        let viewing = view(self.links.clone(), old).into_actor(self);
+        ctx.spawn(viewing.map(|view, disruptor, ctx| {
+            disruptor.looking = false;
+            let again = view.map(|view| disruptor.decide(&view, ctx));
+            disruptor.look_in(again.unwrap_or(SETTLE * 5), ctx);
+            if disruptor.changed {
+                disruptor.look_in(SETTLE, ctx);
+            }
+        }));
+    }
+
+    /// Decides and acts; answers when to look again. The snapshot is let go of before anything else changes it.
+    fn decide(&mut self, view: &View, ctx: &mut Context<Self>) -> Duration {
+        if let Some(offers) = &view.offers {
+            (self.offers, self.asked) = (offers.clone(), Some(self.desk.now()));
+        }
+        self.looks += 1;
+        let now = Moment { monotonic: self.desk.now(), wall: self.desk.wall() };
+        let decision = disruption::look(&view.snapshot, &self.offers, &mut self.memory, now);
+        let due = decision.again.map_or(POLL, |at| until(now.wall, at).min(POLL));
+        let count = self.count(&view.snapshot);
+        self.act(decision, &view.snapshot, ctx);
+        due.min(count)
+    }
+
+    fn act(&mut self, decision: Decision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+        self.tell(&decision, snapshot);
+        for removal in &decision.removals {
+            self.remove(removal);
+        }
+        self.queue.retain(|write| matches!(write, Write::Usage { .. }));
+        self.queue.extend(decision.ttl.into_iter().map(Write::Ttl));
+        self.queue.extend(decision.untaint.into_iter().map(|(node, uid)| Write::Untaint { node, uid }));
+        self.queue.extend(decision.marks.into_iter().filter_map(|mark| {
+            let claim = snapshot.claims.get(&mark.claim)?.claim.clone();
+            Some(Write::Mark { claim, mark })
+        }));
+        self.write(ctx);
+    }
+
+    fn remove(&mut self, removal: &Removal) {
+        let reason = removal.cause.reason();
+        *self.removed.entry(reason.label()).or_default() += removal.claims.len();
+        let trace = TraceContext::root(&mut self.rng);
+        self.tell_removal(removal, trace);
+        let claim = |doomed: &disruption::Doomed| ClaimRef { name: doomed.claim.clone(), uid: doomed.uid.clone() };
+        let claims = removal.claims.iter().map(claim).collect();
+        self.links.terminator.do_send(Remove { term: self.desk.term, claims, reason, trace });
+    }
+
+    /// Counts what pools' nodes have together, now and then; answers when it is due again.
+    fn count(&mut self, snapshot: &Snapshot) -> Duration {
+        let now = self.desk.now();
+        if let Some(left) =
+            self.counted.and_then(|counted| (counted + COUNT).checked_sub(now)).filter(|left| !left.is_zero())
+        {
+            return left;
+        }
+        self.counted = Some(now);
+        self.queue.retain(|write| !matches!(write, Write::Usage { .. }));
+        for (name, usage) in disruption::usage(snapshot) {
+            let pool = snapshot.pools.get(&name).filter(|pool| !usage.is_said_by(pool)).cloned();
+            self.queue.extend(pool.map(|pool| Write::Usage { pool, usage }));
+        }
+        POLL
+    }
+
+    /// Begins what is to be written and not being written, as far as there is room.
+    fn write(&mut self, ctx: &mut Context<Self>) {
+        while self.busy.len() < MOST_WRITES {
+            let Some(write) = self.queue.pop_front() else { return };
+            let object = write.object();
+            if !self.busy.insert(object.clone()) {
+                continue;
+            }
+            let writing = writes::write(self.links.clone(), write, self.desk.wall()).into_actor(self);
+            ctx.spawn(writing.map(move |(), disruptor, ctx| {
+                disruptor.busy.remove(&object);
+                disruptor.write(ctx);
+            }));
+        }
+    }
+}
+
+/// The cluster, and on request what the cloud offers. Nothing while the cluster is not known.
+async fn view(links: DisruptorLinks, with_offers: bool) -> Option<View> {
+    let mut offers = None;
+    if with_offers {
+        let snapshot = links.cluster.send(TakeSnapshot).await.ok()??;
+        let in_use = snapshot.classes_in_use();
+        let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+        drop(snapshot);
+        offers = links.catalogue.send(InstanceTypesFor { classes }).await.ok()?;
+    }
+    let snapshot = links.cluster.send(TakeSnapshot).await.ok()??;
+    Some(View { snapshot, offers })
+}
+
+/// How long until then, a little more rather than less: who wakes too early has to wake twice.
+fn until(now: Timestamp, then: Timestamp) -> Duration {
+    Duration::try_from(then.duration_since(now)).map_or(Duration::ZERO, |left| left + Duration::from_millis(1))
+}

@@ -1,0 +1,146 @@
+//! What the disruptor tells: its story, and the events that people find at nodes, claims and pools (core spec 7.2, 8).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dovetail_core::cluster_state::Snapshot;
+use dovetail_core::disruption::{Blocked, Cause, Decision, Doomed, Exhausted, Nonsense, Removal, TtlMark};
+use k8s_openapi::api::core::v1::ObjectReference;
+
+use super::Disruptor;
+use crate::messages::{Record, TraceContext};
+use crate::story::{Names, Story};
+
+/// How many names a story gives.
+const NAMED: usize = 20;
+/// A pool's blocking budget is said this often (core spec 7.2).
+const POOL_QUIET: Duration = Duration::from_secs(60);
+
+impl Disruptor {
+    /// Tells all of a decision but its removals.
+    pub(super) fn tell(&self, decision: &Decision, snapshot: &Snapshot) {
+        for (node_pool, error) in &decision.mistakes {
+            self.desk.tell(Story::PoolMistaken { node_pool: node_pool.clone(), error: error.clone() });
+        }
+        decision.ttl.iter().filter(|mark| mark.news).for_each(|mark| self.tell_ttl(mark));
+        decision.blocked.iter().for_each(|blocked| self.tell_blocked(blocked));
+        decision.exhausted.iter().for_each(|exhausted| self.tell_exhausted(exhausted));
+        decision.nonsense.iter().for_each(|pod| self.tell_nonsense(pod));
+        decision.observed.iter().for_each(|removal| self.tell_observed(removal, snapshot));
+    }
+
+    fn tell_ttl(&self, mark: &TtlMark) {
+        let (node, seconds) = (mark.node.clone(), mark.seconds);
+        self.desk.tell(match mark.since {
+            Some(_) => Story::TtlAdded { node, seconds },
+            None => Story::TtlRemoved { node },
+        });
+    }
+
+    fn tell_blocked(&self, blocked: &Blocked) {
+        let Blocked { claim, uid, node, node_uid, why, news } = blocked;
+        if *news {
+            let (node, node_claim) = (node.clone(), claim.clone());
+            self.desk.tell(Story::DisruptionBlocked { node, node_claim, why: why.clone() });
+        }
+        for object in [node_object(node, node_uid), claim_object(claim, uid)] {
+            self.links.recorder.do_send(Record::normal(object, "DisruptionBlocked", format!("Cannot disrupt: {why}")));
+        }
+    }
+
+    fn tell_exhausted(&self, exhausted: &Exhausted) {
+        let Exhausted { pool, uid, reason, nodes, news } = exhausted;
+        let reason = reason.budget_key().unwrap_or_default();
+        if *news {
+            let (node_pool, reason) = (pool.clone(), reason.to_owned());
+            self.desk.tell(Story::BudgetBlocked { node_pool, reason, nodes: *nodes });
+        }
+        let object = reference("karpenter.sh/v1", "NodePool", "", pool, uid);
+        let message = format!("No disruptions are allowed for reason {reason}: a budget says so");
+        self.links.recorder.do_send(Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_QUIET));
+    }
+
+    fn tell_nonsense(&self, pod: &Nonsense) {
+        let object = reference("v1", "Pod", &pod.namespace, &pod.name, &pod.uid);
+        let message = format!(
+            "karpenter.sh/do-not-disrupt is {:?} and counts as nothing: \"true\" or a positive duration is allowed",
+            pod.says
+        );
+        self.links.recorder.do_send(Record::warning(object, "InvalidDoNotDisruptAnnotation", message));
+    }
+
+    /// What would have been done in pools that are only observed.
+    fn tell_observed(&self, removal: &Removal, snapshot: &Snapshot) {
+        let reason = removal.cause.reason().label();
+        let mut by_pool: BTreeMap<&str, Vec<&Doomed>> = BTreeMap::new();
+        for doomed in &removal.claims {
+            by_pool.entry(&doomed.pool).or_default().push(doomed);
+            let message = format!("NodePool {} is only observed; removed otherwise: {reason}", doomed.pool);
+            self.record(doomed, "DisruptionBlocked", &message);
+        }
+        for (pool, claims) in by_pool {
+            let names = Names::first(NAMED, claims.iter().map(|doomed| doomed.claim.clone()));
+            let (node_pool, reason) = (pool.to_owned(), reason.to_owned());
+            let nodes = claims.len();
+            self.desk.tell(Story::WouldDisrupt { node_pool, reason: reason.clone(), nodes, node_claims: names });
+            let uid = snapshot.pools.get(pool).and_then(|pool| pool.metadata.uid.clone()).unwrap_or_default();
+            let object = reference("karpenter.sh/v1", "NodePool", "", pool, &uid);
+            let message = format!("Only observed; {nodes} node(s) would have been removed: {reason}");
+            self.links.recorder.do_send(Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_QUIET));
+        }
+    }
+
+    /// Claims go.
+    pub(super) fn tell_removal(&self, removal: &Removal, trace: TraceContext) {
+        if let Cause::Ttl(seconds) = removal.cause {
+            for doomed in &removal.claims {
+                self.desk.tell_in(Story::TtlReached { node: doomed.node.clone(), seconds }, trace);
+            }
+        }
+        let reason = removal.cause.reason();
+        let name = |doomed: &Doomed| if doomed.node.is_empty() { doomed.claim.clone() } else { doomed.node.clone() };
+        let story = Story::Disrupting {
+            command: trace.trace_id(),
+            decision: "delete".into(),
+            reason: reason.label().into(),
+            disrupted_node_count: removal.claims.len(),
+            replacement_node_count: 0,
+            pod_count: removal.claims.iter().map(|doomed| doomed.pods).sum(),
+            disrupted_nodes: Names::first(NAMED, removal.claims.iter().map(name)),
+        };
+        self.desk.tell_in(story, trace);
+        for doomed in &removal.claims {
+            self.record(doomed, "DisruptionTerminating", &format!("Disrupting: {}", reason.label()));
+        }
+    }
+
+    /// The same event at a claim and at its Node.
+    fn record(&self, doomed: &Doomed, reason: &'static str, message: &str) {
+        if !doomed.node.is_empty() {
+            let object = node_object(&doomed.node, &doomed.node_uid);
+            self.links.recorder.do_send(Record::normal(object, reason, message));
+        }
+        let object = claim_object(&doomed.claim, &doomed.uid);
+        self.links.recorder.do_send(Record::normal(object, reason, message));
+    }
+}
+
+fn node_object(name: &str, uid: &str) -> ObjectReference {
+    reference("v1", "Node", "", name, uid)
+}
+
+fn claim_object(name: &str, uid: &str) -> ObjectReference {
+    reference("karpenter.sh/v1", "NodeClaim", "", name, uid)
+}
+
+fn reference(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> ObjectReference {
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    ObjectReference {
+        api_version: some(api_version),
+        kind: some(kind),
+        namespace: some(namespace),
+        name: some(name),
+        uid: some(uid),
+        ..ObjectReference::default()
+    }
+}

@@ -1,0 +1,108 @@
+//! What the disruptor writes: status of claims and pools, an annotation of Nodes. Each rests on what it changes and on
+//! nothing else of the object, and is derived anew at the next look if it fails.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dovetail_api::names::annotations::EMPTINESS_TIMESTAMP;
+use dovetail_api::names::taints::DISRUPTED;
+use dovetail_api::v1::{NodeClaim, NodePool};
+use dovetail_core::disruption::{Mark, PoolUsage, TtlMark};
+use dovetail_core::lifecycle::claim::to_quantities;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use super::DisruptorLinks;
+use crate::calls::CallError;
+use crate::claims::Claims;
+use crate::messages::Wrote;
+use crate::nodes::Nodes;
+
+/// Something to be written.
+pub(super) enum Write {
+    /// A Node's TTL.
+    Ttl(TtlMark),
+    /// A Node loses the taint of disruption.
+    Untaint {
+        /// Its name.
+        node: String,
+        /// Its uid.
+        uid: String,
+    },
+    /// A claim's status.
+    Mark {
+        /// The claim as it stands.
+        claim: Arc<NodeClaim>,
+        /// How it is to be.
+        mark: Mark,
+    },
+    /// What a pool's nodes have together.
+    Usage {
+        /// The pool as it stands.
+        pool: Arc<NodePool>,
+        /// What it is to say.
+        usage: PoolUsage,
+    },
+}
+
+impl Write {
+    /// The object that is written.
+    pub fn object(&self) -> String {
+        match self {
+            Self::Ttl(TtlMark { node, .. }) | Self::Untaint { node, .. } => format!("node/{node}"),
+            Self::Mark { mark, .. } => format!("nodeclaim/{}", mark.claim),
+            Self::Usage { pool, .. } => format!("nodepool/{}", pool.name_any()),
+        }
+    }
+}
+
+/// Writes it, and tells the cluster state the answer. What fails is seen again at a later look.
+pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) {
+    let wrote = match write {
+        Write::Ttl(mark) => {
+            let api = Api::<Node>::all(links.calls.client.clone());
+            let since = mark.since.map(|since| since.to_string());
+            let patch = json!({"metadata": {"uid": mark.uid, "annotations": {EMPTINESS_TIMESTAMP: since}}});
+            links.calls.merge(&api, &mark.node, patch).await.map(|node| Wrote::Node(Arc::new(node)))
+        }
+        Write::Untaint { node, uid } => untaint(&links, &node, &uid).await.map(|node| Wrote::Node(Arc::new(node))),
+        Write::Mark { claim, mark } => {
+            let claims = Claims::new(links.calls.clone());
+            let claim = NodeClaim::clone(&claim);
+            let written = claims.change_status(claim, |claim| mark.on(claim, now)).await;
+            written.map(|claim| Wrote::Claim(Arc::new(claim)))
+        }
+        Write::Usage { pool, usage } => {
+            let api = Api::<NodePool>::all(links.calls.client.clone());
+            let written = links.calls.merge_status(&api, &pool.name_any(), of_status(&pool, &usage)).await;
+            written.map(|pool| Wrote::Pool(Box::new(pool)))
+        }
+    };
+    if let Ok(wrote) = wrote {
+        links.cluster.do_send(wrote);
+    }
+}
+
+/// The Node without the taint, resting on the version read.
+async fn untaint(links: &DisruptorLinks, name: &str, uid: &str) -> Result<Node, CallError> {
+    let nodes = Nodes::new(links.calls.clone());
+    let mut node = nodes.get(name).await?;
+    if node.uid().as_deref() != Some(uid) || node.metadata.deletion_timestamp.is_some() {
+        return Err(CallError::NotFound(name.to_owned()));
+    }
+    if let Some(taints) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
+        taints.retain(|taint| taint.key != DISRUPTED);
+    }
+    nodes.write(&node).await
+}
+
+/// The usage as a patch of the pool's status: resources that nobody has any more are taken out.
+fn of_status(pool: &NodePool, usage: &PoolUsage) -> Value {
+    let written = pool.status.as_ref().map(|status| &status.resources);
+    let mut resources: BTreeMap<String, Value> =
+        written.into_iter().flatten().map(|(name, _)| (name.clone(), Value::Null)).collect();
+    resources.extend(to_quantities(&usage.resources).into_iter().map(|(name, amount)| (name, json!(amount))));
+    json!({"metadata": {"uid": pool.uid()}, "status": {"resources": resources, "nodes": usage.nodes()}})
+}

@@ -1,0 +1,109 @@
+//! A NodeClaim as the cluster state keeps it, with what is asked of it again and again read once.
+
+use std::sync::Arc;
+
+use dovetail_api::names::{conditions, labels};
+use dovetail_api::v1::{NodeClaim, condition, is_true};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::interruption::Notice;
+use crate::lifecycle::{self, Stage};
+use crate::resources::Resources;
+
+/// A claim, planned or known to the API server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimEntry {
+    /// The claim; without a uid while it is only planned.
+    pub claim: Arc<NodeClaim>,
+    /// What its instance will have at most, while the cloud has not said what it has.
+    pub expected_capacity: Resources,
+    /// What its conditions and times come to.
+    pub facts: ClaimFacts,
+}
+
+/// What a claim's conditions and times come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimFacts {
+    /// Its name.
+    pub name: String,
+    /// Its uid, empty while it is only planned.
+    pub uid: String,
+    /// Its pool's name, empty when it has none.
+    pub pool: String,
+    /// Its Node's name, empty until it has one.
+    pub node: String,
+    /// The last stage that it has passed.
+    pub stage: Option<Stage>,
+    /// When it became Initialized.
+    pub initialized: Option<Timestamp>,
+    /// Whether it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
+    pub leaving: bool,
+    /// Whether the cloud has begun to end its instance.
+    pub terminating: bool,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// When its time is over.
+    pub expires: Option<Timestamp>,
+    /// Whether Consolidatable is True.
+    pub consolidatable: bool,
+    /// Whether a command says that it holds the claim.
+    pub disruption_reason: bool,
+    /// `status.lastPodEventTime`.
+    pub last_pod_event: Option<Timestamp>,
+}
+
+impl ClaimEntry {
+    /// A claim as it stands.
+    #[must_use]
+    pub fn new(claim: Arc<NodeClaim>, expected_capacity: Resources) -> Self {
+        let facts = ClaimFacts::of(&claim);
+        Self { claim, expected_capacity, facts }
+    }
+
+    /// Whether the API server does not know it yet.
+    #[must_use]
+    pub fn is_planned(&self) -> bool {
+        self.claim.metadata.uid.is_none()
+    }
+
+    /// Its machine, empty until the cloud has made one.
+    #[must_use]
+    pub fn provider_id(&self) -> &str {
+        self.claim.status.as_ref().map_or("", |status| status.provider_id.as_str())
+    }
+
+    /// Whether it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
+    #[must_use]
+    pub fn says_it_leaves(&self) -> bool {
+        self.facts.leaving
+    }
+}
+
+impl ClaimFacts {
+    /// Reads a claim.
+    #[must_use]
+    pub fn of(claim: &NodeClaim) -> Self {
+        let meta = &claim.metadata;
+        let status = claim.status.as_ref();
+        let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let stage = lifecycle::stage(claim);
+        let initialized = condition(conditions, conditions::INITIALIZED).map(|one| one.last_transition_time.0);
+        let created = meta.creation_timestamp.as_ref().map(|time| time.0);
+        let age = claim.spec.expire_after.get().and_then(|age| SignedDuration::try_from(age).ok());
+        Self {
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+            pool: meta.labels.as_ref().and_then(|own| own.get(labels::NODE_POOL)).cloned().unwrap_or_default(),
+            node: status.map(|status| status.node_name.clone()).unwrap_or_default(),
+            initialized: initialized.filter(|_| stage == Some(Stage::Initialized)),
+            stage,
+            leaving: lifecycle::is_leaving(claim) || Notice::on(claim).is_some(),
+            terminating: is_true(conditions, conditions::INSTANCE_TERMINATING),
+            created,
+            expires: created.zip(age).and_then(|(created, age)| created.checked_add(age).ok()),
+            consolidatable: is_true(conditions, conditions::CONSOLIDATABLE),
+            disruption_reason: is_true(conditions, conditions::DISRUPTION_REASON),
+            last_pod_event: status.and_then(|status| status.last_pod_event_time.as_ref()).map(|time| time.0),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! When pods came to a node or went from it. Every replica keeps this by its own watch, so that one that takes over
+//! need not start to count anew. DaemonSets' pods and mirror pods do not count: they come and go with the node.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{ClusterState, Kind, PodEntry};
+
+/// The last comings and goings on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moves {
+    /// When a pod was last bound, ended or began to end: the pod event of core spec 4.
+    pub event: Option<Timestamp>,
+    /// When a pod last came or was gone for good.
+    pub last: Timestamp,
+}
+
+impl ClusterState {
+    /// Dates what has moved since this was last called. Answers whether anything has.
+    pub fn date_moves(&mut self, now: Timestamp) -> bool {
+        if self.moved.is_empty() {
+            return false;
+        }
+        let moves = Arc::make_mut(&mut self.now.moves);
+        for (node, is_event) in std::mem::take(&mut self.moved) {
+            let dated = moves.entry(node).or_insert(Moves { event: None, last: now });
+            dated.last = now;
+            if is_event {
+                dated.event = Some(now);
+            }
+        }
+        true
+    }
+
+    /// What a change of a pod means for its node. While pods are listed for the first time nothing has moved.
+    pub(super) fn note_move(&mut self, before: Option<&PodEntry>, after: &PodEntry) {
+        let first = before.is_none() && !self.listed.contains(&Kind::Pod);
+        if first || after.belongs_to_node() || after.node_name.is_empty() {
+            return;
+        }
+        let was = |what: fn(&PodEntry) -> bool| before.is_some_and(what);
+        let bound = !was(|pod| !pod.node_name.is_empty());
+        let ended = after.terminal && !was(|pod| pod.terminal);
+        let ending = after.deleting && !was(|pod| pod.deleting);
+        if bound || ended || ending {
+            self.moved.insert(after.node_name.clone(), true);
+        }
+    }
+
+    /// What the disappearance of a pod means for its node.
+    pub(super) fn note_end(&mut self, pod: &PodEntry) {
+        if pod.takes_room() && !pod.belongs_to_node() {
+            *self.moved.entry(pod.node_name.clone()).or_default() |= !pod.deleting;
+        }
+    }
+
+    pub(super) fn forget_moves(&mut self, gone: impl Fn(&str) -> bool) {
+        if self.now.moves.keys().any(|node| gone(node)) {
+            Arc::make_mut(&mut self.now.moves).retain(|node, _| !gone(node));
+        }
+        self.moved.retain(|node, _| !gone(node));
+    }
+}

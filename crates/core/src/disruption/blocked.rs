@@ -1,0 +1,87 @@
+//! What keeps a node that could go (core spec 5.2): its own annotation, and that of its pods or what protects them.
+
+use dovetail_api::names::{annotations, taints};
+use jiff::Timestamp;
+
+use super::machines::Machine;
+use crate::cluster_state::{BudgetEntry, DoNotDisrupt, PodEntry, Snapshot};
+use crate::pack::taints::covers;
+
+/// A node that could go and may not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// Its claim's name.
+    pub claim: String,
+    /// Its claim's uid.
+    pub uid: String,
+    /// Its Node's name.
+    pub node: String,
+    /// Its Node's uid.
+    pub node_uid: String,
+    /// What holds it.
+    pub why: String,
+    /// Whether that was otherwise at the look before.
+    pub news: bool,
+}
+
+/// Why a machine may not go, and when that ends by itself.
+pub fn why(machine: &Machine<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
+    held(machine, now).or_else(|| protected(machine, snapshot, now).map(|why| (why, None)))
+}
+
+/// Whether the node or a pod on it asks to be left alone. DaemonSets' pods and mirror pods are asked as well.
+pub fn held(machine: &Machine<'_>, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
+    if machine.node.do_not_disrupt {
+        return Some((format!("the node has the annotation {}", annotations::DO_NOT_DISRUPT), None));
+    }
+    let pods = machine.load.into_iter().flat_map(|load| load.pods.values());
+    let mut holding = pods.filter(|pod| pod.is_active() && pod.do_not_disrupt.holds(now));
+    let pod = holding.next()?;
+    let why = format!("pod {} has the annotation {}", name(pod), annotations::DO_NOT_DISRUPT);
+    let until = match pod.do_not_disrupt {
+        DoNotDisrupt::Until(end) => Some(end),
+        _ => None,
+    };
+    Some((why, until))
+}
+
+/// Whether a PodDisruptionBudget would refuse the eviction of a pod on it. Judged pod by pod.
+fn protected(machine: &Machine<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<String> {
+    let disrupted = taints::disrupted();
+    let evicted = |pod: &&PodEntry| {
+        pod.is_active()
+            && !pod.mirror
+            && !pod.do_not_disrupt.holds(now)
+            && !pod.pod.tolerations.iter().any(|toleration| covers(toleration, &disrupted))
+    };
+    let pods = machine.load.into_iter().flat_map(|load| load.pods.values()).map(AsRef::as_ref);
+    pods.filter(evicted).find_map(|pod| {
+        let mut covering = snapshot.budgets_of(&pod.pod);
+        let budget = covering.next()?;
+        if let Some(other) = covering.next() {
+            return Some(format!("pod {} is covered by pdb {} and pdb {}", name(pod), key(budget), key(other)));
+        }
+        let spec = budget.budget.spec.as_ref();
+        let unready_may_go = spec.and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref()) == Some("AlwaysAllow");
+        let blocks = budget.allowed() == 0 && (pod.ready || !unready_may_go);
+        blocks.then(|| format!("pdb {} prevents the eviction of pod {}", key(budget), name(pod)))
+    })
+}
+
+/// Pods on a machine whose annotation makes no sense, with its text.
+pub fn nonsense<'a>(machine: &Machine<'a>) -> impl Iterator<Item = (&'a PodEntry, &'a str)> {
+    let pods = machine.load.into_iter().flat_map(|load| load.pods.values());
+    pods.filter_map(|pod| match &pod.do_not_disrupt {
+        DoNotDisrupt::Invalid(text) => Some((pod.as_ref(), text.as_str())),
+        _ => None,
+    })
+}
+
+fn key(entry: &BudgetEntry) -> String {
+    let meta = &entry.budget.metadata;
+    format!("{}/{}", meta.namespace.as_deref().unwrap_or("default"), meta.name.as_deref().unwrap_or_default())
+}
+
+fn name(pod: &PodEntry) -> String {
+    format!("{}/{}", pod.pod.namespace, pod.pod.name)
+}

@@ -1,0 +1,106 @@
+//! Empty nodes of pools without a TTL (core spec 5.5): as many as the budgets allow, dearest first, each after it has
+//! been looked at for 15 seconds. The wait is one of each node's own: nothing else waits for it.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::look::{Cause, Exhausted, Look, doomed};
+use super::machines::Machine;
+use super::pools::{Observing, PoolView};
+use super::{Reason, allowed, blocked, marks, price};
+
+/// How long a node has to stay a candidate before it goes (core spec 5.8).
+const VALIDATION: SignedDuration = SignedDuration::from_secs(15);
+
+/// Candidates of one pool.
+pub(super) type Candidates<'a> = Vec<Machine<'a>>;
+
+/// How many nodes a pool has for its budgets, and how many of them are being disrupted already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    nodes: usize,
+    disrupting: usize,
+}
+
+impl Totals {
+    /// Counts a machine (core spec 5.3): initialized, and its instance not ending; one that is not Ready or is leaving is
+    /// being disrupted.
+    pub fn count(&mut self, machine: &Machine<'_>, leaving: bool) {
+        if machine.initialized() && !machine.claim.terminating {
+            self.nodes += 1;
+            self.disrupting += usize::from(leaving || !machine.node.ready);
+        }
+    }
+}
+
+/// Whether a machine is one that emptiness looks at.
+pub(super) fn could_go(machine: &Machine<'_>, view: &PoolView<'_>, now: Timestamp) -> bool {
+    machine.empty() && !machine.nominated && marks::consolidatable_from(machine, view).is_some_and(|from| from <= now)
+}
+
+impl<'a> Look<'a> {
+    /// The empty machines of a pool.
+    pub(super) fn empty(&mut self, pool: &'a str, machines: Candidates<'a>, totals: Totals) {
+        let Some(view) = self.pools.get(pool).cloned() else { return };
+        let class = &view.pool.spec.template.spec.node_class_ref.name;
+        if self.offers.get(class).is_none_or(|types| types.is_empty()) {
+            return;
+        }
+        let candidates = self.free(machines, &view);
+        if candidates.is_empty() {
+            return;
+        }
+        let allowed = allowed(view.pool, Reason::Empty, totals.nodes, self.now);
+        if allowed.is_none() {
+            self.exhausted(&view, pool, candidates.len());
+        }
+        let mut room = allowed.after(totals.disrupting);
+        let (mut waiting, mut new) = (Vec::new(), Vec::new());
+        for machine in candidates {
+            match self.memory.planned.get(&machine.claim.uid).copied() {
+                // What has been told of in an observed pool stays told of, and takes nobody's place.
+                _ if view.observing != Observing::No && self.memory.has_observed(&machine.claim.uid, Reason::Empty) => {
+                    self.go(Cause::Empty, doomed(&machine));
+                }
+                Some(since) => waiting.push((machine, since)),
+                None => new.push((machine, self.now)),
+            }
+        }
+        for (machine, since) in waiting.into_iter().chain(new) {
+            if room == 0 {
+                break;
+            }
+            room -= 1;
+            let due = since.checked_add(VALIDATION).unwrap_or(Timestamp::MAX);
+            if due <= self.now {
+                self.go(Cause::Empty, doomed(&machine));
+            } else {
+                self.memory.planned.keep(&machine.claim.uid, since);
+                self.look_again(Some(due));
+            }
+        }
+    }
+
+    /// Those that nothing holds, dearest first.
+    fn free(&mut self, machines: Candidates<'a>, view: &PoolView<'a>) -> Candidates<'a> {
+        let mut priced = Vec::with_capacity(machines.len());
+        for machine in machines {
+            match blocked::why(&machine, self.snapshot, self.now) {
+                Some((why, until)) => self.block(&machine, why, until),
+                None => priced.push((price::of(machine.node, view.pool, self.offers), machine)),
+            }
+        }
+        priced.sort_by(|(a, one), (b, other)| b.total_cmp(a).then_with(|| one.node.name.cmp(&other.node.name)));
+        priced.into_iter().map(|(_, machine)| machine).collect()
+    }
+
+    fn exhausted(&mut self, view: &PoolView<'a>, pool: &str, nodes: usize) {
+        let news = self.memory.exhausted.keep(pool, ());
+        self.out.exhausted.push(Exhausted {
+            pool: pool.to_owned(),
+            uid: view.pool.metadata.uid.clone().unwrap_or_default(),
+            reason: Reason::Empty,
+            nodes,
+            news,
+        });
+    }
+}

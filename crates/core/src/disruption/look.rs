@@ -1,0 +1,319 @@
+//! One look at the cluster: everything that disruption decides, in one pass over the nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dovetail_api::names::taints;
+use jiff::Timestamp;
+
+use super::blocked::{self, Blocked};
+use super::emptiness::{self, Candidates, Totals};
+use super::machines::{Machine, machines};
+use super::marks::{self, Mark};
+use super::memory::Memory;
+use super::pools::{Observing, PoolView, pools};
+use super::ttl::{self, TtlMark};
+use super::{Reason, expiry};
+use crate::cluster_state::{Moment, Snapshot};
+use crate::instance_type::InstanceType;
+
+/// Instance types by the name of the node class.
+pub type Offers = BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>;
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decision {
+    /// To be written on claims.
+    pub marks: Vec<Mark>,
+    /// To be written on Nodes.
+    pub ttl: Vec<TtlMark>,
+    /// Nodes, by name and uid, that nobody disrupts and that are tainted as if somebody did.
+    pub untaint: Vec<(String, String)>,
+    /// To be removed.
+    pub removals: Vec<Removal>,
+    /// What would have been removed, were it not for its pool, which is only observed. Each is told once.
+    pub observed: Vec<Removal>,
+    /// What could go and may not.
+    pub blocked: Vec<Blocked>,
+    /// Pools with nodes that could go and budgets that allow none.
+    pub exhausted: Vec<Exhausted>,
+    /// What pools say that makes no sense: the pool, and what is wrong. Each is told once.
+    pub mistakes: Vec<(String, String)>,
+    /// Pods whose annotation makes no sense.
+    pub nonsense: Vec<Nonsense>,
+    /// When something is due, if nothing changes before.
+    pub again: Option<Timestamp>,
+}
+
+/// Claims that go together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// Why.
+    pub cause: Cause,
+    /// Which.
+    pub claims: Vec<Doomed>,
+}
+
+/// Why claims go, as exactly as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// Vacant for so many seconds, in a pool with a TTL.
+    Ttl(i64),
+    /// Empty, and the budgets allow it.
+    Empty,
+    /// Its time is over.
+    Expired,
+}
+
+impl Cause {
+    /// The reason that it comes under.
+    #[must_use]
+    pub fn reason(self) -> Reason {
+        match self {
+            Self::Ttl(_) | Self::Empty => Reason::Empty,
+            Self::Expired => Reason::Expired,
+        }
+    }
+}
+
+/// A claim that goes, and its Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doomed {
+    /// The claim's name.
+    pub claim: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its pool.
+    pub pool: String,
+    /// Its Node's name, empty while it has none.
+    pub node: String,
+    /// Its Node's uid.
+    pub node_uid: String,
+    /// How many pods are on it that are neither a DaemonSet's nor the kubelet's own.
+    pub pods: usize,
+}
+
+/// A pool whose budgets allow nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exhausted {
+    /// The pool's name.
+    pub pool: String,
+    /// Its uid.
+    pub uid: String,
+    /// For which reason.
+    pub reason: Reason,
+    /// How many nodes could go.
+    pub nodes: usize,
+    /// Whether it was otherwise at the look before.
+    pub news: bool,
+}
+
+/// A pod whose `karpenter.sh/do-not-disrupt` makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nonsense {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Uid.
+    pub uid: String,
+    /// What it says.
+    pub says: String,
+}
+
+/// Looks at the cluster. `memory` is this term's.
+pub fn look(snapshot: &Snapshot, offers: &Offers, memory: &mut Memory, now: Moment) -> Decision {
+    memory.forget(snapshot, now.wall);
+    let mut look = Look {
+        snapshot,
+        offers,
+        now: now.wall,
+        pools: pools(snapshot),
+        first: !memory.begin(),
+        memory,
+        out: Decision::default(),
+        going: BTreeMap::new(),
+    };
+    look.mistakes();
+    let machines = machines(snapshot, now);
+    look.machines(&machines);
+    look.expire();
+    look.finish()
+}
+
+/// A look that is being taken.
+pub(super) struct Look<'a> {
+    pub snapshot: &'a Snapshot,
+    pub offers: &'a Offers,
+    pub now: Timestamp,
+    pub pools: BTreeMap<&'a str, PoolView<'a>>,
+    pub memory: &'a mut Memory,
+    /// Whether it is the term's first.
+    first: bool,
+    pub out: Decision,
+    going: BTreeMap<(bool, Cause), Vec<Doomed>>,
+}
+
+impl<'a> Look<'a> {
+    fn mistakes(&mut self) {
+        for (name, view) in &self.pools {
+            let version = view.pool.metadata.resource_version.as_deref().unwrap_or_default();
+            if !self.memory.has_judged(name, version) {
+                let news = self.memory.judge(name, version, view.mistakes(self.now));
+                self.out.mistakes.extend(news.into_iter().map(|what| ((*name).to_owned(), what)));
+            }
+        }
+    }
+
+    fn machines(&mut self, machines: &[Machine<'a>]) {
+        let mut totals: BTreeMap<&str, Totals> = BTreeMap::new();
+        let mut candidates: BTreeMap<&str, Candidates<'a>> = BTreeMap::new();
+        for machine in machines {
+            let Some(view) = self.pools.get(machine.claim.pool.as_str()).cloned() else { continue };
+            let asked = self.memory.is_asked(&machine.claim.uid);
+            let leaving = asked || machine.leaving;
+            totals.entry(machine.claim.pool.as_str()).or_default().count(machine, leaving);
+            if leaving {
+                continue;
+            }
+            let (mark, again) = marks::mark(machine, &view, self.now);
+            self.out.marks.extend(mark);
+            if machine.node.taints.iter().any(|taint| taint.key == taints::DISRUPTED) {
+                self.out.untaint.push((machine.node.name.clone(), machine.node.uid.clone()));
+            }
+            self.look_again(again);
+            match view.ttl {
+                Some(_) => self.ttl(machine, &view),
+                None if emptiness::could_go(machine, &view, self.now) => {
+                    candidates.entry(machine.claim.pool.as_str()).or_default().push(*machine);
+                }
+                None => {}
+            }
+        }
+        self.memory.vacant.turn();
+        for (pool, candidates) in candidates {
+            self.empty(pool, candidates, totals.get(pool).copied().unwrap_or_default());
+        }
+        self.memory.planned.turn();
+        self.memory.exhausted.turn();
+    }
+
+    /// A machine of a pool with a TTL.
+    fn ttl(&mut self, machine: &Machine<'a>, view: &PoolView<'a>) {
+        let Some(ttl) = view.ttl else { return };
+        let name = &machine.node.name;
+        let known = self.memory.vacant.get(name).copied();
+        let mark = |since, news| TtlMark {
+            node: name.clone(),
+            uid: machine.node.uid.clone(),
+            since,
+            seconds: ttl.as_secs(),
+            news,
+        };
+        if !machine.initialized() || !machine.vacant() || machine.nominated {
+            if machine.node.emptied.is_some() {
+                let news = self.memory.cleared.insert(name.clone());
+                self.out.ttl.push(mark(None, news));
+            } else {
+                self.memory.cleared.remove(name);
+            }
+            return;
+        }
+        let since = ttl::since(machine, known, self.first, self.now);
+        self.memory.vacant.keep(name, since);
+        self.memory.cleared.remove(name);
+        if machine.node.emptied != Some(since) {
+            self.out.ttl.push(mark(Some(since), known.is_none()));
+        }
+        let due = since.checked_add(ttl).unwrap_or(Timestamp::MAX);
+        if due > self.now {
+            self.look_again(Some(due));
+        } else if let Some((why, until)) = blocked::held(machine, self.now) {
+            self.block(machine, why, until);
+        } else {
+            self.go(Cause::Ttl(ttl.as_secs()), doomed(machine));
+        }
+    }
+
+    fn expire(&mut self) {
+        let (memory, pools) = (&*self.memory, &self.pools);
+        let told = |claim: &crate::cluster_state::ClaimFacts| {
+            pools.get(claim.pool.as_str()).is_some_and(|view| view.observing != Observing::No)
+                && memory.has_observed(&claim.uid, Reason::Expired)
+        };
+        let (expired, again) = expiry::expired(self.snapshot, |claim| memory.is_asked(&claim.uid), told, self.now);
+        self.look_again(again);
+        for claim in expired {
+            let node = self.snapshot.nodes.get(&claim.node);
+            self.go(
+                Cause::Expired,
+                Doomed {
+                    claim: claim.name.clone(),
+                    uid: claim.uid.clone(),
+                    pool: claim.pool.clone(),
+                    node: claim.node.clone(),
+                    node_uid: node.map(|node| node.uid.clone()).unwrap_or_default(),
+                    pods: self.snapshot.loads.get(&claim.node).map_or(0, |load| load.visitors),
+                },
+            );
+        }
+    }
+
+    /// A claim is to go; or it is told of, when its pool is only observed.
+    pub fn go(&mut self, cause: Cause, doomed: Doomed) {
+        let observing = self.pools.get(doomed.pool.as_str()).is_some_and(|view| view.observing != Observing::No);
+        if observing {
+            if !self.memory.observe(&doomed, cause.reason()) {
+                return;
+            }
+        } else if !self.memory.ask(&doomed, self.now) {
+            return;
+        }
+        self.going.entry((observing, cause)).or_default().push(doomed);
+    }
+
+    /// A machine could go and may not.
+    pub fn block(&mut self, machine: &Machine<'a>, why: String, until: Option<Timestamp>) {
+        self.look_again(until);
+        for (pod, says) in blocked::nonsense(machine) {
+            let pod = &pod.pod;
+            self.out.nonsense.push(Nonsense {
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+                says: says.to_owned(),
+            });
+        }
+        let Doomed { claim, uid, node, node_uid, .. } = doomed(machine);
+        let news = self.memory.blocked.keep(&uid, why.clone());
+        self.out.blocked.push(Blocked { claim, uid, node, node_uid, why, news });
+    }
+
+    pub fn look_again(&mut self, at: Option<Timestamp>) {
+        self.out.again = match (self.out.again, at) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+
+    fn finish(mut self) -> Decision {
+        self.memory.blocked.turn();
+        self.memory.observed_now.turn();
+        for ((observing, cause), claims) in std::mem::take(&mut self.going) {
+            let list = if observing { &mut self.out.observed } else { &mut self.out.removals };
+            list.push(Removal { cause, claims });
+        }
+        self.out
+    }
+}
+
+pub(super) fn doomed(machine: &Machine<'_>) -> Doomed {
+    Doomed {
+        claim: machine.claim.name.clone(),
+        uid: machine.claim.uid.clone(),
+        pool: machine.claim.pool.clone(),
+        node: machine.node.name.clone(),
+        node_uid: machine.node.uid.clone(),
+        pods: machine.load.map_or(0, |load| load.visitors),
+    }
+}

@@ -1,0 +1,98 @@
+//! The nodes that have both a claim and a Node, with what disruption asks of each. Made anew at every look, so it copies
+//! nothing: the tables that are sorted by node name are walked side by side.
+
+use std::collections::{BTreeMap, btree_map};
+use std::iter::Peekable;
+
+use jiff::Timestamp;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+
+use crate::cluster_state::{ClaimFacts, Load, Moment, Moves, NodeEntry, Snapshot, Target};
+
+/// A node and its claim.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine<'a> {
+    /// The Node.
+    pub node: &'a NodeEntry,
+    /// The claim.
+    pub claim: &'a ClaimFacts,
+    /// What is bound to it.
+    pub load: Option<&'a Load>,
+    /// When pods last came or went.
+    pub moves: Option<Moves>,
+    /// Whether a pod that waits, or has to leave its own node, is expected on it.
+    pub nominated: bool,
+    /// Whether it is on its way out: an object is being deleted, the instance ends, or that is decided.
+    pub leaving: bool,
+}
+
+impl Machine<'_> {
+    /// Whether pods can run on it.
+    pub fn initialized(&self) -> bool {
+        self.claim.initialized.is_some()
+    }
+
+    /// Whether nothing but DaemonSets' pods and mirror pods is on it; a pod that is ending still is.
+    pub fn vacant(&self) -> bool {
+        self.load.is_none_or(|load| load.visitors == 0)
+    }
+
+    /// Whether no pod on it is worth keeping it for (core spec 5.4).
+    pub fn empty(&self) -> bool {
+        self.load.is_none_or(|load| load.costly == 0)
+    }
+
+    /// The last pod event that anybody knows of.
+    pub fn last_pod_event(&self) -> Option<Timestamp> {
+        self.moves.and_then(|moves| moves.event).max(self.claim.last_pod_event)
+    }
+}
+
+/// All machines by node name.
+pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<Machine<'_>> {
+    let mut claims: FxHashMap<&str, &ClaimFacts> =
+        FxHashMap::with_capacity_and_hasher(snapshot.claims.len(), FxBuildHasher);
+    for entry in snapshot.claims.values() {
+        let provider_id = entry.provider_id();
+        if !provider_id.is_empty() {
+            claims.insert(provider_id, &entry.facts);
+        }
+    }
+    let expected = expected(snapshot, now);
+    let any_leaves = !snapshot.leaving.is_empty();
+    let (mut loads, mut moves) = (Walk::of(&snapshot.loads), Walk::of(&snapshot.moves));
+    let mut all = Vec::with_capacity(claims.len());
+    for node in snapshot.nodes.values() {
+        let (load, moved) = (loads.at(&node.name), moves.at(&node.name));
+        let Some(claim) = claims.get(node.provider_id.as_str()) else { continue };
+        let nominated = !expected.is_empty()
+            && (expected.contains(&(true, node.name.as_str())) || expected.contains(&(false, claim.name.as_str())));
+        let leaving = node.deleting || claim.leaving || (any_leaves && snapshot.leaving.nodes.contains(&node.name));
+        all.push(Machine { node, claim, load: load.map(AsRef::as_ref), moves: moved.copied(), nominated, leaving });
+    }
+    all
+}
+
+/// Where pods are expected: nodes (`true`) and claims (`false`) by name.
+fn expected(snapshot: &Snapshot, now: Moment) -> FxHashSet<(bool, &str)> {
+    let targets = snapshot.nominations.keys().filter_map(|uid| snapshot.expected_on(uid, now));
+    let keys = targets.map(|target| match target {
+        Target::Node(name) => (true, name.as_str()),
+        Target::Claim(name) => (false, name.as_str()),
+    });
+    keys.collect()
+}
+
+/// A sorted table read once from its beginning to its end, by keys that only grow.
+struct Walk<'a, V>(Peekable<btree_map::Iter<'a, String, V>>);
+
+impl<'a, V> Walk<'a, V> {
+    fn of(table: &'a BTreeMap<String, V>) -> Self {
+        Self(table.iter().peekable())
+    }
+
+    fn at(&mut self, key: &str) -> Option<&'a V> {
+        while self.0.next_if(|(own, _)| own.as_str() < key).is_some() {}
+        self.0.next_if(|(own, _)| own.as_str() == key).map(|(_, value)| value)
+    }
+}

@@ -1,0 +1,85 @@
+//! What is written on claims about their pods: `lastPodEventTime` and the condition Consolidatable (core spec 4, 5.5).
+
+use dovetail_api::names::conditions::{CONSOLIDATABLE, DISRUPTION_REASON, TRUE};
+use dovetail_api::v1::{NodeClaim, set_condition};
+use jiff::{SignedDuration, Timestamp, Unit};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::machines::Machine;
+use super::pools::PoolView;
+
+/// `lastPodEventTime` is written at most this often (core spec 4).
+const PAUSE: SignedDuration = SignedDuration::from_secs(10);
+
+/// How a claim's status is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The claim's name.
+    pub claim: String,
+    /// Its uid.
+    pub uid: String,
+    /// Whether it is consolidatable.
+    pub consolidatable: bool,
+    /// The last pod event, where it is to be written.
+    pub last_pod_event: Option<Timestamp>,
+}
+
+impl Mark {
+    /// The claim with the mark on it. Another claim of its name is left alone.
+    #[must_use]
+    pub fn on(&self, claim: &NodeClaim, now: Timestamp) -> NodeClaim {
+        let mut claim = claim.clone();
+        if claim.metadata.uid.as_ref() != Some(&self.uid) || claim.metadata.deletion_timestamp.is_some() {
+            return claim;
+        }
+        let generation = claim.metadata.generation;
+        let status = claim.status.get_or_insert_default();
+        if self.consolidatable {
+            set_condition(&mut status.conditions, (CONSOLIDATABLE, TRUE, "", ""), generation, now);
+        } else {
+            status.conditions.retain(|condition| condition.type_ != CONSOLIDATABLE);
+        }
+        // Left behind by a command that nobody carries on (core spec 5.1).
+        status.conditions.retain(|condition| condition.type_ != DISRUPTION_REASON);
+        if let Some(event) = self.last_pod_event
+            && status.last_pod_event_time.as_ref().is_none_or(|written| written.0 < event)
+        {
+            status.last_pod_event_time = Some(Time(event));
+        }
+        claim
+    }
+}
+
+/// When a machine becomes consolidatable; never for pools that do not consolidate.
+pub fn consolidatable_from(machine: &Machine<'_>, view: &PoolView<'_>) -> Option<Timestamp> {
+    let initialized = machine.claim.initialized?;
+    let since = machine.last_pod_event().unwrap_or(initialized);
+    since.checked_add(view.after?).ok()
+}
+
+/// What is to be written on a machine's claim, and when to look again.
+pub fn mark(machine: &Machine<'_>, view: &PoolView<'_>, now: Timestamp) -> (Option<Mark>, Option<Timestamp>) {
+    let claim = machine.claim;
+    let from = consolidatable_from(machine, view);
+    let consolidatable = from.is_some_and(|from| from <= now);
+    let mut again = from.filter(|from| *from > now);
+    let mut last_pod_event = None;
+    if let Some(event) = machine.moves.and_then(|moves| moves.event).map(whole_seconds)
+        && claim.last_pod_event.is_none_or(|written| written < event)
+    {
+        match claim.last_pod_event.and_then(|written| written.checked_add(PAUSE).ok()).filter(|free| *free > now) {
+            Some(free) => again = Some(again.map_or(free, |again| again.min(free))),
+            None => last_pod_event = Some(event),
+        }
+    }
+    let differs = consolidatable != claim.consolidatable || claim.disruption_reason || last_pod_event.is_some();
+    let mark =
+        differs.then(|| Mark { claim: claim.name.clone(), uid: claim.uid.clone(), consolidatable, last_pod_event });
+    (mark, again)
+}
+
+/// As the API writes times.
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    let rounding = jiff::TimestampRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Floor);
+    time.round(rounding).unwrap_or(time)
+}

@@ -1,0 +1,139 @@
+//! What a term remembers from look to look. A successor starts without it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Reason;
+use super::look::Doomed;
+use crate::cluster_state::Snapshot;
+
+/// After so long a removal that was asked for and has not begun is asked for again.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    begun: bool,
+    /// Since when nodes of pools with a TTL are vacant, by node.
+    pub(super) vacant: Turns<Timestamp>,
+    /// Nodes whose TTL is being taken away.
+    pub(super) cleared: BTreeSet<String>,
+    /// Empty claims that are about to go, by uid, and since when.
+    pub(super) planned: Turns<Timestamp>,
+    /// Claims whose removal has been asked for, by uid: name and when.
+    asked: BTreeMap<String, (String, Timestamp)>,
+    /// Empty claims of observed pools that have been told of.
+    pub(super) observed_now: Turns<()>,
+    /// Expired claims of observed pools that have been told of, by uid: their names.
+    expired: BTreeMap<String, String>,
+    /// What holds claims that could go, by uid.
+    pub(super) blocked: Turns<String>,
+    /// Pools whose budgets allowed nothing.
+    pub(super) exhausted: Turns<()>,
+    /// What has been said of pools, by name: the version, and what is wrong with it.
+    judged: BTreeMap<String, (String, Vec<String>)>,
+}
+
+impl Memory {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many claims are about to go, and how many have been asked to.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        (self.planned.known.len(), self.asked.len())
+    }
+
+    /// A look begins; answers whether one has before.
+    pub(super) fn begin(&mut self) -> bool {
+        std::mem::replace(&mut self.begun, true)
+    }
+
+    /// Forgets what has come to pass, and what has taken too long.
+    pub(super) fn forget(&mut self, snapshot: &Snapshot, now: Timestamp) {
+        let there = |uid: &str, name: &str| {
+            snapshot.claims.get(name).is_some_and(|entry| entry.facts.uid == uid && !entry.facts.leaving)
+        };
+        self.asked.retain(|uid, (name, when)| there(uid, name) && now.duration_since(*when) < PATIENCE);
+        self.expired.retain(|uid, name| there(uid, name));
+        self.cleared.retain(|node| snapshot.nodes.contains_key(node));
+        self.judged.retain(|pool, _| snapshot.pools.contains_key(pool));
+    }
+
+    /// Whether a claim's removal has been asked for.
+    pub(super) fn is_asked(&self, uid: &str) -> bool {
+        self.asked.contains_key(uid)
+    }
+
+    /// A claim's removal is asked for; answers whether that is new.
+    pub(super) fn ask(&mut self, doomed: &Doomed, now: Timestamp) -> bool {
+        let news = !self.is_asked(&doomed.uid);
+        if news {
+            self.asked.insert(doomed.uid.clone(), (doomed.claim.clone(), now));
+        }
+        news
+    }
+
+    /// A claim would go; answers whether that is new.
+    pub(super) fn observe(&mut self, doomed: &Doomed, reason: Reason) -> bool {
+        match reason {
+            Reason::Expired => self.expired.insert(doomed.uid.clone(), doomed.claim.clone()).is_none(),
+            _ => self.observed_now.keep(&doomed.uid, ()),
+        }
+    }
+
+    /// Whether it has been told that a claim would go.
+    pub(super) fn has_observed(&self, uid: &str, reason: Reason) -> bool {
+        match reason {
+            Reason::Expired => self.expired.contains_key(uid),
+            _ => self.observed_now.get(uid).is_some(),
+        }
+    }
+
+    pub(super) fn has_judged(&self, pool: &str, version: &str) -> bool {
+        self.judged.get(pool).is_some_and(|(known, _)| known == version)
+    }
+
+    /// Keeps what is wrong with a pool; answers what is new of it.
+    pub(super) fn judge(&mut self, pool: &str, version: &str, mistakes: Vec<String>) -> Vec<String> {
+        let before = self.judged.insert(pool.to_owned(), (version.to_owned(), mistakes.clone()));
+        let said = before.map(|(_, said)| said).unwrap_or_default();
+        mistakes.into_iter().filter(|mistake| !said.contains(mistake)).collect()
+    }
+}
+
+/// Values that last as long as each look says them again.
+#[derive(Clone, Debug)]
+pub(super) struct Turns<V> {
+    known: BTreeMap<String, V>,
+    next: BTreeMap<String, V>,
+}
+
+impl<V> Default for Turns<V> {
+    fn default() -> Self {
+        Self { known: BTreeMap::new(), next: BTreeMap::new() }
+    }
+}
+
+impl<V: PartialEq> Turns<V> {
+    /// What the look before said.
+    pub fn get(&self, key: &str) -> Option<&V> {
+        self.known.get(key)
+    }
+
+    /// Says it for this look; answers whether it is new, or other than before.
+    pub fn keep(&mut self, key: &str, value: V) -> bool {
+        let news = self.known.get(key) != Some(&value);
+        self.next.insert(key.to_owned(), value);
+        news
+    }
+
+    /// The look is over: what it did not say is forgotten.
+    pub fn turn(&mut self) {
+        self.known = std::mem::take(&mut self.next);
+    }
+}

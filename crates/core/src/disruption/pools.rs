@@ -1,0 +1,77 @@
+//! What disruption reads of a NodePool.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dovetail_api::names::annotations;
+use dovetail_api::v1::NodePool;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::cluster_state::Snapshot;
+
+/// Whether a pool's nodes are only watched (design, "Safety" 5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Observing {
+    /// Nodes go.
+    No,
+    /// They are told of instead.
+    Yes,
+    /// The annotation says something else: nothing goes before it is clear.
+    Unclear(String),
+}
+
+/// A pool as disruption sees it.
+#[derive(Clone, Debug)]
+pub struct PoolView<'a> {
+    /// The pool.
+    pub pool: &'a NodePool,
+    /// `ttlSecondsAfterEmpty` of the Provisioner that it was: exact, and without budgets.
+    pub ttl: Option<SignedDuration>,
+    /// consolidateAfter; `None` is Never, or a static pool.
+    pub after: Option<SignedDuration>,
+    /// Whether its nodes are only watched.
+    pub observing: Observing,
+}
+
+impl<'a> PoolView<'a> {
+    /// Reads a pool.
+    pub fn of(pool: &'a NodePool) -> Self {
+        let annotation = |key: &str| pool.metadata.annotations.as_ref().and_then(|own| own.get(key));
+        let seconds = annotation(annotations::TTL_SECONDS_AFTER_EMPTY).and_then(|text| text.parse::<u32>().ok());
+        let after = pool.spec.disruption.consolidate_after.get().filter(|_| pool.spec.replicas.is_none());
+        Self {
+            pool,
+            ttl: seconds.map(|seconds| SignedDuration::from_secs(i64::from(seconds))),
+            after: after.and_then(signed),
+            observing: match annotation(annotations::DISRUPTION).map(String::as_str) {
+                None | Some("") => Observing::No,
+                Some("observe") => Observing::Yes,
+                Some(other) => Observing::Unclear(other.to_owned()),
+            },
+        }
+    }
+
+    /// What of its annotations and budgets makes no sense.
+    pub fn mistakes(&self, now: Timestamp) -> Vec<String> {
+        let mut all = super::allowed(self.pool, super::Reason::Empty, 0, now).mistakes;
+        if let Observing::Unclear(text) = &self.observing {
+            all.push(format!("annotation {}: {text:?} is not known (allowed: observe)", annotations::DISRUPTION));
+        }
+        let own = self.pool.metadata.annotations.as_ref();
+        let written = own.and_then(|own| own.get(annotations::TTL_SECONDS_AFTER_EMPTY));
+        if let Some(text) = written.filter(|_| self.ttl.is_none()) {
+            let key = annotations::TTL_SECONDS_AFTER_EMPTY;
+            all.push(format!("annotation {key}: {text:?} is no number of seconds"));
+        }
+        all
+    }
+}
+
+fn signed(time: Duration) -> Option<SignedDuration> {
+    SignedDuration::try_from(time).ok()
+}
+
+/// All pools by name.
+pub fn pools(snapshot: &Snapshot) -> BTreeMap<&str, PoolView<'_>> {
+    snapshot.pools.iter().map(|(name, pool)| (name.as_str(), PoolView::of(pool))).collect()
+}

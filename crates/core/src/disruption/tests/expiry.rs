@@ -1,0 +1,69 @@
+//! Claims whose time is over.
+
+use super::*;
+
+fn expiring(world: &mut World, name: &str, after: &str) {
+    world.machine(name, |claim, _| claim["spec"]["expireAfter"] = json!(after));
+}
+
+#[test]
+fn a_claim_goes_when_its_time_is_over_whatever_is_on_it_and_whatever_budgets_say() {
+    let mut world = World::new(json!({"budgets": [{"nodes": "0"}]}));
+    expiring(&mut world, "a", "1h");
+    expiring(&mut world, "b", "Never");
+    world.pod("one", "a", |pod| pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("true"));
+    world.pod("two", "b", |_| ());
+    assert_eq!(gone(&world.look(3599.9)), Vec::<&str>::new());
+    let decision = world.look(3600.0);
+    assert_eq!((gone(&decision), decision.removals[0].cause), (vec!["a"], Cause::Expired));
+    assert_eq!(decision.removals[0].claims[0].pods, 1);
+    assert_eq!(gone(&world.look(3601.0)), Vec::<&str>::new());
+}
+
+#[test]
+fn a_claim_expires_also_before_it_has_a_node() {
+    let mut world = World::new(json!({}));
+    world.machine("a", |claim, _| {
+        claim["spec"]["expireAfter"] = json!("5m");
+        claim["status"] = json!({});
+    });
+    assert_eq!(world.look(300.0).removals[0].claims[0].claim, "claim-a");
+}
+
+#[test]
+fn of_many_that_expire_together_a_tenth_goes_at_a_time_the_oldest_first() {
+    let mut world = World::new(json!({"consolidateAfter": "Never"}));
+    for n in 0..200 {
+        expiring(&mut world, &format!("n{n:03}"), "1h");
+    }
+    world.machine("n150", |claim, _| {
+        claim["spec"]["expireAfter"] = json!("1h");
+        claim["metadata"]["creationTimestamp"] = json!(at(-10.0));
+    });
+    let decision = world.look(3600.0);
+    assert_eq!(gone(&decision).len(), 20);
+    assert_eq!(gone(&decision)[0], "n150");
+    assert_eq!(gone(&world.look(3610.0)), Vec::<&str>::new());
+    for name in gone(&decision) {
+        world.machine(name, |claim, _| {
+            claim["spec"]["expireAfter"] = json!("1h");
+            claim["metadata"]["deletionTimestamp"] = json!(at(3601.0));
+        });
+    }
+    assert_eq!(gone(&world.look(3600.0 + 1800.0)).len(), 180, "nothing waits longer than half an hour");
+}
+
+#[test]
+fn an_observed_pool_says_which_claims_would_expire() {
+    let mut world = World::new(json!({"consolidateAfter": "Never"}));
+    (0..30).for_each(|n| expiring(&mut world, &format!("n{n:02}"), "1h"));
+    world.annotate("dovetail.dev/disruption", "observe");
+    let told: Vec<usize> = (0..4)
+        .map(|step| {
+            let decision = world.look(3600.0 + f64::from(step));
+            assert_eq!(decision.removals, []);
+            decision.observed.iter().map(|removal| removal.claims.len()).sum()
+        })
+        .collect();
+    assert_eq!(told, [10, 10, 10, 0]);
+}

@@ -1,0 +1,24 @@
+//! What pools' nodes have together.
+
+use super::*;
+
+#[test]
+fn a_pool_has_what_its_nodes_have_that_stay_and_always_names_the_five_resources() {
+    let mut world = World::new(json!({})).machines(&["a", "b"]);
+    world.machine("c", |claim, _| claim["metadata"]["deletionTimestamp"] = json!(at(0.0)));
+    let usage = &crate::disruption::usage(&world.state.snapshot())["default"];
+    assert_eq!(usage.resources.to_string(), "cpu: 4, ephemeral-storage: 0, memory: 16Gi, nodes: 2, pods: 58");
+    assert_eq!(usage.nodes(), 2);
+    let pool = NodePool::clone(&world.state.snapshot().pools["default"]);
+    assert!(!usage.is_said_by(&pool));
+}
+
+#[test]
+fn a_machine_that_has_not_joined_counts_with_what_the_cloud_promised() {
+    let mut world = World::new(json!({}));
+    world.machine("a", |claim, node| {
+        claim["status"]["conditions"] = json!([]);
+        node["spec"]["providerID"] = json!("other");
+    });
+    assert_eq!(crate::disruption::usage(&world.state.snapshot())["default"].resources.get("cpu"), 2000);
+}

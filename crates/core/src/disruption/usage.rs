@@ -1,0 +1,70 @@
+//! What a pool's nodes have together, as its status says it (core spec 1.1).
+
+use std::collections::BTreeMap;
+
+use dovetail_api::v1::NodePool;
+
+use crate::cluster_state::{ClaimEntry, NodeEntry, Snapshot};
+use crate::lifecycle::claim::{from_quantities, to_quantities};
+use crate::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, NODES, PODS, Resources};
+
+/// What a pool's nodes have together: of those that stay, there or launched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolUsage {
+    /// Sum of their capacities; `nodes` counts them.
+    pub resources: Resources,
+}
+
+impl PoolUsage {
+    /// How many nodes there are.
+    #[must_use]
+    pub fn nodes(&self) -> i64 {
+        self.resources.get(NODES)
+    }
+
+    /// Whether the pool's status says so.
+    #[must_use]
+    pub fn is_said_by(&self, pool: &NodePool) -> bool {
+        pool.status
+            .as_ref()
+            .is_some_and(|status| status.nodes == self.nodes() && status.resources == to_quantities(&self.resources))
+    }
+}
+
+/// The usage of every pool.
+#[must_use]
+pub fn usage(snapshot: &Snapshot) -> BTreeMap<String, PoolUsage> {
+    let mut all: BTreeMap<&str, PoolUsage> = snapshot.pools.keys().map(|name| (name.as_str(), none())).collect();
+    let nodes: rustc_hash::FxHashMap<&str, &NodeEntry> =
+        snapshot.nodes.values().map(|node| (node.provider_id.as_str(), node.as_ref())).collect();
+    for entry in snapshot.claims.values().filter(|entry| !entry.provider_id().is_empty() && !entry.facts.leaving) {
+        let node = nodes.get(entry.provider_id()).copied();
+        let stays = node.is_none_or(|node| !node.deleting);
+        if let Some(sum) = all.get_mut(entry.facts.pool.as_str()).filter(|_| stays) {
+            add(&mut sum.resources, entry, node);
+        }
+    }
+    all.into_iter().map(|(name, usage)| (name.to_owned(), usage)).collect()
+}
+
+/// Nothing, with the resources that are always named.
+fn none() -> PoolUsage {
+    let always = [CPU, MEMORY, PODS, EPHEMERAL_STORAGE, NODES];
+    PoolUsage { resources: always.into_iter().map(|name| (name.to_owned(), 0)).collect() }
+}
+
+/// The Node's capacity; until it is initialized, what it does not say yet is what the cloud promised.
+fn add(sum: &mut Resources, entry: &ClaimEntry, node: Option<&NodeEntry>) {
+    match node.filter(|_| entry.facts.initialized.is_some()) {
+        Some(node) => sum.add(&node.capacity),
+        None => {
+            let promised = entry.claim.status.as_ref().map(|status| from_quantities(&status.capacity));
+            let mut own = promised.unwrap_or_default();
+            for (name, amount) in node.iter().flat_map(|node| node.capacity.iter()).filter(|(_, amount)| *amount != 0) {
+                own.set(name, amount);
+            }
+            sum.add(&own);
+        }
+    }
+    sum.set(NODES, sum.get(NODES) + 1);
+}
