@@ -182,17 +182,18 @@ fn empty_nodes_go_a_tenth_at_a_time() {
     let removed = run.removed();
     let first = removed.values().copied().fold(f64::MAX, f64::min);
     assert!((315.0..330.0).contains(&first), "the first went at {first}");
-    // Never more than a tenth, rounded up, on its way at a time.
-    let gone: BTreeMap<String, f64> = run
-        .seen("api", &[("resource", "nodeclaims")])
-        .into_iter()
-        .filter(|event| event["claim"].is_null() && event["code"] == 200)
-        .map(|event| (event["name"].as_str().unwrap().to_owned(), at(event)))
-        .collect();
-    for (claim, t) in &removed {
-        let on_their_way = removed.iter().filter(|(other, begun)| *begun <= t && gone[*other] > *t).count();
-        let left = gone.values().filter(|gone| *gone > t).count();
-        assert!(on_their_way <= left.div_ceil(10), "{on_their_way} of {left} are on their way with {claim}");
+    // A tenth of twelve is two, of what is left then one; each step has its own validation.
+    let steps = run.told("disrupting");
+    let counts: Vec<_> = steps.iter().map(|line| line["disrupted_node_count"].as_u64().unwrap()).collect();
+    assert_eq!(counts, [2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+    assert!(steps.windows(2).all(|pair| at(pair[1]) - at(pair[0]) >= 15.0));
+    // A step is over when the instances of its nodes are on their way out.
+    let ending: Vec<f64> = run.seen("instance", &[("change", "shutting-down")]).into_iter().map(at).collect();
+    let mut asked = 0;
+    for step in &steps {
+        let under_way = asked - ending.iter().filter(|t| **t < at(step)).count();
+        assert_eq!(under_way, 0, "at {}", at(step));
+        asked += usize::try_from(step["disrupted_node_count"].as_u64().unwrap()).unwrap();
     }
 }
 
