@@ -85,7 +85,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             narrow.into_iter().filter(|at| !context.topology.of_class[*at].company.is_empty()).collect();
         // A pod may wait for another one to be placed: go round until nothing moves.
         loop {
-            let moved = wide.iter().fold(false, |moved, at| self.place_wide(*at) || moved);
+            let moved = wide.iter().filter(|at| self.place_wide(**at)).count() > 0;
             if !company.iter().fold(moved, |moved, at| self.fill_existing(*at) || moved) {
                 break;
             }
