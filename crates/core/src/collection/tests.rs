@@ -247,6 +247,8 @@ proptest! {
         let mut launched: BTreeMap<String, u64> = BTreeMap::new();
         let mut orphan_since: BTreeMap<String, u64> = BTreeMap::new();
         let mut collected: BTreeMap<String, u64> = BTreeMap::new();
+        // What was collected under a release is no collection within the bound, nor is its end when it is asked for again.
+        let mut freed: BTreeMap<String, u64> = BTreeMap::new();
         for (pause, instances, claims, nodes, none, released) in passes {
             now += pause;
             let bit = |bits: u16, n: usize| bits >> n & 1 == 1;
@@ -281,11 +283,13 @@ proptest! {
                 matches!(one, Notice::Braked { .. } | Notice::CloudSuspect { .. } | Notice::ClaimsSuspect { .. })
             });
             prop_assert!(!doubted || verdict.terminate.is_empty(), "{verdict:?}");
+            freed.retain(|_, first| now - *first < WINDOW.as_secs());
             let all = verdict.terminate.iter().cloned().chain(verdict.remove.iter().map(|(name, _)| name.clone()));
             for subject in all {
                 if released {
-                    collected.remove(&subject);
-                } else {
+                    let first = collected.remove(&subject).unwrap_or(now);
+                    freed.entry(subject).or_insert(first);
+                } else if !freed.contains_key(&subject) {
                     collected.entry(subject).or_insert(now);
                 }
             }

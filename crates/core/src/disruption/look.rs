@@ -174,6 +174,10 @@ impl<'a> Look<'a> {
             let leaving = asked || machine.leaving;
             totals.entry(machine.claim.pool.as_str()).or_default().count(machine, leaving);
             if leaving {
+                // What was asked for may not come to pass: since when it is vacant stays known.
+                if let Some(since) = self.memory.vacant.get(&machine.node.name).copied() {
+                    self.memory.vacant.keep(&machine.node.name, since);
+                }
                 continue;
             }
             let (mark, again) = marks::mark(machine, &view, self.now);

@@ -139,7 +139,10 @@ impl World {
         for mark in &decision.ttl {
             let since = mark.since.map(|since| since.to_string());
             self.machine(&mark.node.clone(), |_, node| {
-                node["metadata"]["annotations"] = json!({"karpenter.sh/emptiness-timestamp": since});
+                node["metadata"]["annotations"] = match since {
+                    Some(since) => json!({"karpenter.sh/emptiness-timestamp": since}),
+                    None => json!({}),
+                };
             });
         }
         for mark in &decision.marks {
