@@ -283,6 +283,8 @@ proptest! {
                 matches!(one, Notice::Braked { .. } | Notice::CloudSuspect { .. } | Notice::ClaimsSuspect { .. })
             });
             prop_assert!(!doubted || verdict.terminate.is_empty(), "{verdict:?}");
+            // What was collected ten minutes ago is forgotten first: collected again now, it counts from now on.
+            collected.retain(|_, when| now - *when < WINDOW.as_secs());
             freed.retain(|_, first| now - *first < WINDOW.as_secs());
             let all = verdict.terminate.iter().cloned().chain(verdict.remove.iter().map(|(name, _)| name.clone()));
             for subject in all {
@@ -293,7 +295,6 @@ proptest! {
                     collected.entry(subject).or_insert(now);
                 }
             }
-            collected.retain(|_, when| now - *when < WINDOW.as_secs());
             prop_assert!(collected.len() <= bound(12), "{} in ten minutes", collected.len());
         }
     }
