@@ -19,6 +19,10 @@ use clap::Parser as _;
 use cli::{Cli, Command};
 use input::Failure;
 
+/// Small objects by the million, of one thread, in a short life: what a problem is read into and solved with.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Plan(args) => plan::run(&args),

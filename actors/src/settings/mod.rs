@@ -268,6 +268,18 @@ mod tests {
     }
 
     #[test]
+    fn ceilings_are_numbers_above_zero() {
+        let ceilings = read(&[("MAX_LAUNCHES_PER_HOUR", "40"), ("MAX_COST_PER_HOUR", "12.5")]).unwrap().ceilings;
+        assert_eq!((ceilings.launches, ceilings.cost), (Some(40), Some(12.5)));
+        for name in ["MAX_LAUNCHES_PER_HOUR", "MAX_COST_PER_HOUR"] {
+            for bad in ["0", "-1", "NaN", "inf", "many"] {
+                let errors = read(&[(name, bad)]).unwrap_err();
+                assert!(errors.len() == 1 && errors[0].to_string().contains(name), "{name}={bad}: {errors:?}");
+            }
+        }
+    }
+
+    #[test]
     fn every_mistake_is_named_with_what_is_allowed() {
         let errors = read(&[
             ("BATCH_IDLE_DURATION", "soon"),
