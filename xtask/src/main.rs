@@ -16,7 +16,8 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
     ("licences", "the licences of all dependencies against the list that we accept", licences::check),
     (
         "proof",
-        "the full figure of something: `proof seeds [FIRST..LAST]` plays random scenarios, 1..200 unless given",
+        "the full figure of something: `proof seeds [FIRST..LAST]` plays random scenarios, 1..200 unless given; \
+         `proof properties [FIRST..LAST]` draws other cases for the core's property tests",
         steps::proof,
     ),
     ("figures", "the figures of docs/performance.md, made anew (minutes)", steps::figures),

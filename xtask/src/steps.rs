@@ -12,8 +12,27 @@ pub fn test() -> Result<(), String> {
     run("audit can fail", "python3", &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"])?;
     clippy()?;
     run("kubectl", "python3", &["tests/real/build.py", "kubectl"])?;
-    cargo("tests", &["test", "--release", "--workspace", "--no-fail-fast"])?;
+    // One change is judged by the same cases twice; new ones are drawn by `proof properties`.
+    let seed = std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned());
+    let tests = ["test", "--release", "--workspace", "--no-fail-fast"];
+    run_with("tests", &cargo_program(), &tests, &[(PROPERTY_SEED, &seed)])?;
     nothing_compiled_twice()
+}
+
+/// What proptest draws its cases from.
+const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
+
+/// The core's property tests with other cases: a whole round for every seed of `FIRST..LAST`.
+fn proof_properties(seeds: &str) -> Result<(), String> {
+    let wrong = || format!("{seeds:?} are no seeds; allowed: FIRST..LAST, such as 2..50");
+    let (first, last) = seeds.split_once("..").ok_or_else(wrong)?;
+    let (first, last): (u64, u64) = (first.parse().map_err(|_| wrong())?, last.parse().map_err(|_| wrong())?);
+    let tests = ["test", "--release", "--quiet", "--package", "dovetail-core"];
+    for seed in first..=last {
+        let what = format!("properties, seed {seed}");
+        run_with(&what, &cargo_program(), &tests, &[(PROPERTY_SEED, &seed.to_string())])?;
+    }
+    Ok(())
 }
 
 /// The README's `cargo run` has to use what the tests have built: one feature more on either side and the SDKs, minutes
@@ -64,7 +83,8 @@ pub fn proof() -> Result<(), String> {
             cargo("binary", &["build", "--release"])?;
             run("seeds", "target/release/dovetail", &["simulate", "--random", "--seeds", &seeds])
         }
-        other => Err(format!("there is no proof {:?} (there is: seeds)", other.unwrap_or_default())),
+        Some("properties") => proof_properties(&std::env::args().nth(3).unwrap_or_else(|| "2..20".to_owned())),
+        other => Err(format!("there is no proof {:?} (there are: properties, seeds)", other.unwrap_or_default())),
     }
 }
 
@@ -92,8 +112,13 @@ fn cargo_program() -> String {
 }
 
 fn run(what: &str, program: &str, args: &[&str]) -> Result<(), String> {
+    run_with(what, program, args, &[])
+}
+
+fn run_with(what: &str, program: &str, args: &[&str], environment: &[(&str, &str)]) -> Result<(), String> {
     println!("== {what}: {program} {}", args.join(" "));
-    match Command::new(program).args(args).current_dir(root()).status() {
+    let environment = environment.iter().copied();
+    match Command::new(program).args(args).envs(environment).current_dir(root()).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{what} failed ({status})")),
         Err(why) => Err(format!("{what}: {program} cannot be started: {why}")),
