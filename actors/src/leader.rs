@@ -132,7 +132,9 @@ impl Leader {
             }
             LeaseOutput::Deposed { term, why } => {
                 self.depose(term, why);
-                self.look_in(pause, ctx);
+                // Until its deadline who led may take the next Lease at once.
+                let again = if why == Deposition::Missing { AFTER_FAILURE } else { pause };
+                self.look_in(again, ctx);
             }
         }
         self.tell_holder();

@@ -10,17 +10,25 @@
 //!
 //! | role | input | what follows |
 //! |---|---|---|
-//! | standby | read: nobody's, ours, or unchanged for its duration | write (update) with the term raised |
+//! | standby | read: given back, ours, or unchanged for its duration | write (update) with the term raised |
 //! | standby | read: none, and nobody is known to have led | write (create) with the first term |
-//! | standby | read: none, for a lease's duration; or at once by who led until it was gone | write (create) with the term raised |
-//! | standby | read: somebody's and fresh, or none of late | wait |
-//! | standby | wrote | leader of that term until ask + deadline |
+//! | standby | read: none | write (create), vacant |
+//! | standby | read: vacant and unchanged for its duration; or at once by who led until the one before was gone | write (update) with the term raised |
+//! | standby | read: somebody's, or vacant, and fresh | wait |
+//! | standby | wrote | leader of that term until ask + deadline; of a vacant one nobody is |
 //! | standby | refused, unknown | read again |
 //! | leader | time at or past the deadline | deposed |
 //! | leader | read: still ours, same term | write (renew) |
 //! | leader | read: another's, or another term, or none | deposed |
 //! | leader | wrote | deadline moves |
 //! | leader | refused, unknown | read again; the deadline stands |
+//!
+//! A Lease that is deleted takes with it what it knew: whether somebody leads, and how high terms have gone; and nobody can
+//! tell by looking now and then how often that has happened. So the next one is created vacant (term 0), and nobody leads
+//! until it has stood for its duration: whoever led by an earlier one has reached its deadline by then. Its first term is
+//! not below its resourceVersion, which is above that of every write before: above every term, too, as no term exceeds the
+//! resourceVersion at which it was written (decision 011 has the proof; where resourceVersions outgrow the field, the
+//! highest term on any NodeClaim or remembered has to do).
 //!
 //! Invariants: LE-1 a leader's deadline lies before the time at which a standby that saw its last write may take over;
 //! LE-2 every acquisition raises the term, by the same identity too; LE-3 every write carries the resourceVersion read.
@@ -29,8 +37,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+/// `leaseTransitions` is an int32; a vacant Lease leaves half of it for what comes after.
+const MOST_TERM: u64 = 1 << 30;
+
 /// The durations of an election; the defaults are client-go's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseSettings {
     /// How long others respect a lease that is not renewed; written on the Lease.
     pub duration: Duration,
@@ -51,11 +62,11 @@ impl Default for LeaseSettings {
 }
 
 /// A Lease as read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseView {
     /// Who holds it; empty when it was released.
     pub holder: String,
-    /// `leaseTransitions`: the term.
+    /// `leaseTransitions`: the term; 0 when it is vacant, that is, new.
     pub term: u64,
     /// `leaseDurationSeconds`.
     pub duration: Duration,
@@ -64,7 +75,7 @@ pub struct LeaseView {
 }
 
 /// What to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseWrite {
     /// The resourceVersion it rests on; `None` creates the Lease.
     pub resource_version: Option<String>,
@@ -75,7 +86,7 @@ pub struct LeaseWrite {
 }
 
 /// What has happened. Times are CLOCK_BOOTTIME's.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseInput {
     /// The Lease as it stands; `None`: there is no such object.
     Read(Option<LeaseView>),
@@ -126,15 +137,13 @@ pub enum Deposition {
 }
 
 /// One replica's part in the election.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Election {
     identity: String,
     settings: LeaseSettings,
     role: Role,
     /// The Lease last seen held by another, and since when it has been seen unchanged.
     seen: Option<(LeaseView, Duration)>,
-    /// Since when there has been no Lease though somebody has led: whoever did may not have noticed yet.
-    missing: Option<Duration>,
     /// The deadline that this replica had when it found its Lease gone: until then nobody else leads.
     bereft: Option<Duration>,
     /// Highest term known from any source.
@@ -143,7 +152,7 @@ pub struct Election {
     led: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Role {
     Standby,
     Leader { term: u64, until: Duration },
@@ -153,16 +162,7 @@ impl Election {
     /// A standby that has seen nothing.
     #[must_use]
     pub fn new(identity: impl Into<String>, settings: LeaseSettings) -> Self {
-        Self {
-            identity: identity.into(),
-            settings,
-            role: Role::Standby,
-            seen: None,
-            missing: None,
-            bereft: None,
-            highest: 0,
-            led: 0,
-        }
+        Self { identity: identity.into(), settings, role: Role::Standby, seen: None, bereft: None, highest: 0, led: 0 }
     }
 
     /// Tells of a term seen elsewhere (on a NodeClaim): a recreated Lease starts above it.
@@ -184,8 +184,8 @@ impl Election {
     pub fn holder(&self) -> &str {
         match (&self.role, &self.seen) {
             (Role::Leader { .. }, _) => &self.identity,
-            (Role::Standby, Some((lease, _))) => &lease.holder,
-            (Role::Standby, None) => "",
+            (Role::Standby, Some((lease, _))) if lease.term > 0 || lease.holder != self.identity => &lease.holder,
+            (Role::Standby, _) => "",
         }
     }
 
@@ -193,7 +193,6 @@ impl Election {
     pub fn step(&mut self, input: LeaseInput, now: Duration) -> LeaseOutput {
         if let LeaseInput::Read(Some(lease)) | LeaseInput::Wrote { lease, .. } = &input {
             self.highest = self.highest.max(lease.term);
-            self.missing = None;
         }
         match self.role {
             Role::Leader { term, until } if now >= until => self.depose(term, Deposition::NotRenewed),
@@ -204,10 +203,9 @@ impl Election {
 
     fn step_leader(&mut self, term: u64, input: LeaseInput) -> LeaseOutput {
         match input {
-            LeaseInput::Read(None) => {
-                self.bereft = self.leads().map(|(_, until)| until);
-                self.depose(term, Deposition::Missing)
-            }
+            LeaseInput::Read(None) => self.bereave(term),
+            // Deleted, and created by somebody else already.
+            LeaseInput::Read(Some(lease)) if lease.term == 0 => self.bereave(term),
             LeaseInput::Read(Some(lease)) if lease.holder == self.identity && lease.term == term => {
                 LeaseOutput::Write(LeaseWrite { resource_version: Some(lease.resource_version), term, acquires: false })
             }
@@ -225,21 +223,25 @@ impl Election {
 
     fn step_standby(&mut self, input: LeaseInput, now: Duration) -> LeaseOutput {
         match input {
+            LeaseInput::Read(None) if self.highest == 0 => {
+                LeaseOutput::Write(LeaseWrite { resource_version: None, term: 1, acquires: true })
+            }
             LeaseInput::Read(None) => {
-                let ours = self.bereft.is_some_and(|until| now < until);
-                let since = *self.missing.get_or_insert(now);
-                let free = self.highest == 0 || ours || now >= since + self.settings.duration;
-                if free { self.acquire(None) } else { LeaseOutput::Wait }
+                LeaseOutput::Write(LeaseWrite { resource_version: None, term: 0, acquires: false })
             }
             LeaseInput::Read(Some(lease)) => {
-                // A Lease that names us while we do not lead is from an earlier life, or from a write whose answer was
-                // lost: nobody else acts on it, and the raised term shuts out whatever that life left behind.
-                let free = lease.holder.is_empty() || lease.holder == self.identity || self.expired(&lease, now);
-                if free { self.acquire(Some(lease.resource_version)) } else { LeaseOutput::Wait }
+                let free = if lease.term == 0 {
+                    self.bereft.is_some_and(|until| now < until)
+                } else {
+                    // A Lease that names us while we do not lead is from an earlier life, or from a write whose answer
+                    // was lost: nobody else acts on it, and the raised term shuts out what that life left behind.
+                    lease.holder.is_empty() || lease.holder == self.identity
+                };
+                if free || self.expired(&lease, now) { self.acquire(lease) } else { LeaseOutput::Wait }
             }
             LeaseInput::Wrote { lease, asked } => {
                 let until = asked + self.settings.renew_deadline;
-                if lease.holder != self.identity || now >= until || lease.term <= self.led {
+                if lease.term == 0 || lease.holder != self.identity || now >= until || lease.term <= self.led {
                     return LeaseOutput::Wait;
                 }
                 self.seen = None;
@@ -251,8 +253,19 @@ impl Election {
         }
     }
 
-    fn acquire(&self, resource_version: Option<String>) -> LeaseOutput {
-        LeaseOutput::Write(LeaseWrite { resource_version, term: self.highest + 1, acquires: true })
+    fn acquire(&self, lease: LeaseView) -> LeaseOutput {
+        let above_all = match lease.resource_version.parse() {
+            Ok(version) if lease.term == 0 && version <= MOST_TERM => version,
+            _ => 0,
+        };
+        let term = above_all.max(self.highest + 1);
+        LeaseOutput::Write(LeaseWrite { resource_version: Some(lease.resource_version), term, acquires: true })
+    }
+
+    /// The Lease that this replica leads by is gone.
+    fn bereave(&mut self, term: u64) -> LeaseOutput {
+        self.bereft = self.leads().map(|(_, until)| until);
+        self.depose(term, Deposition::Missing)
     }
 
     /// Whether a Lease has been seen unchanged for its own duration, by our clock alone.
@@ -294,13 +307,26 @@ mod tests {
         election
     }
 
+    const VACANT: LeaseWrite = LeaseWrite { resource_version: None, term: 0, acquires: false };
+
+    fn taken(version: &str, term: u64) -> LeaseOutput {
+        LeaseOutput::Write(LeaseWrite { resource_version: Some(version.into()), term, acquires: true })
+    }
+
     #[test]
-    fn a_missing_lease_is_created_above_the_highest_term_known() {
-        let mut election = Election::new("a", LeaseSettings::default());
-        election.saw_term(7);
-        let write = LeaseWrite { resource_version: None, term: 8, acquires: true };
-        assert_eq!(election.step(LeaseInput::Read(None), at(0)), LeaseOutput::Wait);
-        assert_eq!(election.step(LeaseInput::Read(None), at(15)), LeaseOutput::Write(write));
+    fn le_2_a_missing_lease_is_created_vacant_and_its_first_term_is_above_every_other() {
+        for (version, remembered, first) in [("900", 7, 900), ("900", 2000, 2001), ("what", 7, 8), ("4294967296", 7, 8)]
+        {
+            let mut election = Election::new("a", LeaseSettings::default());
+            election.saw_term(remembered);
+            assert_eq!(election.step(LeaseInput::Read(None), at(0)), LeaseOutput::Write(VACANT));
+            let vacant = lease("a", 0, version);
+            let wrote = LeaseInput::Wrote { lease: vacant.clone(), asked: at(0) };
+            assert_eq!((election.step(wrote, at(1)), election.leads()), (LeaseOutput::Wait, None));
+            assert_eq!(election.step(LeaseInput::Read(Some(vacant.clone())), at(1)), LeaseOutput::Wait);
+            assert_eq!(election.step(LeaseInput::Read(Some(vacant.clone())), at(15)), LeaseOutput::Wait);
+            assert_eq!(election.step(LeaseInput::Read(Some(vacant)), at(16)), taken(version, first));
+        }
     }
 
     #[test]
@@ -311,17 +337,29 @@ mod tests {
     }
 
     #[test]
-    fn le_1_a_deleted_lease_is_created_by_who_held_it_at_once_and_by_others_when_that_one_must_have_noticed() {
+    fn le_1_a_deleted_lease_is_taken_by_who_held_it_at_once_and_by_others_when_that_one_must_have_noticed() {
         let (mut leader, mut standby) = (elected("a", 3, 0), Election::new("b", LeaseSettings::default()));
         standby.step(LeaseInput::Read(Some(lease("a", 3, "1"))), at(0));
-        assert_eq!(standby.step(LeaseInput::Read(None), at(1)), LeaseOutput::Wait);
+        assert_eq!(standby.step(LeaseInput::Read(None), at(1)), LeaseOutput::Write(VACANT));
+        let vacant = LeaseInput::Read(Some(lease("b", 0, "60")));
+        assert_eq!(standby.step(vacant.clone(), at(1)), LeaseOutput::Wait);
         let deposed = LeaseOutput::Deposed { term: 3, why: Deposition::Missing };
-        assert_eq!(leader.step(LeaseInput::Read(None), at(2)), deposed);
-        let write = LeaseWrite { resource_version: None, term: 4, acquires: true };
-        assert_eq!(leader.step(LeaseInput::Read(None), at(4)), LeaseOutput::Write(write.clone()));
-        assert_eq!(leader.step(LeaseInput::Read(None), at(10)), LeaseOutput::Wait, "its deadline is over");
-        assert_eq!(standby.step(LeaseInput::Read(None), at(15)), LeaseOutput::Wait);
-        assert_eq!(standby.step(LeaseInput::Read(None), at(16)), LeaseOutput::Write(write));
+        assert_eq!(leader.step(vacant.clone(), at(2)), deposed);
+        assert_eq!(leader.step(vacant.clone(), at(4)), taken("60", 60));
+        assert_eq!(leader.step(vacant.clone(), at(10)), LeaseOutput::Wait, "its deadline is over");
+        assert_eq!(standby.step(vacant.clone(), at(15)), LeaseOutput::Wait);
+        assert_eq!(standby.step(vacant, at(16)), taken("60", 60));
+    }
+
+    #[test]
+    fn le_1_each_lease_that_is_deleted_makes_all_wait_anew() {
+        let mut standby = Election::new("b", LeaseSettings::default());
+        standby.step(LeaseInput::Read(Some(lease("a", 3, "1"))), at(0));
+        for (version, from) in [("60", 10), ("61", 24), ("62", 38)] {
+            let vacant = LeaseInput::Read(Some(lease("c", 0, version)));
+            assert_eq!(standby.step(vacant.clone(), at(from)), LeaseOutput::Wait);
+            assert_eq!(standby.step(vacant, at(from + 14)), LeaseOutput::Wait);
+        }
     }
 
     #[test]

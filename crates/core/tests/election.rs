@@ -208,4 +208,12 @@ proptest! {
     ) {
         history(seed, count, slow, losses, 0, pauses)?;
     }
+
+    #[test]
+    fn a_lease_that_is_deleted_makes_no_second_leader(
+        seed in any::<u64>(), count in 2..=5_usize, slow in 0..20_u64, losses in 0..20_u64, deletions in 1..10_u64,
+        pauses in 0..20_u64,
+    ) {
+        history(seed, count, slow, losses, deletions, pauses)?;
+    }
 }

@@ -86,7 +86,8 @@ fn lease_term(log: &crate::log::EventLog, who: &Caller, path: &Path, code: u16, 
     let Some(replica) = who.replica.filter(|_| path.resource == "leases" && code < 300) else { return };
     let spec = &answer["spec"];
     let held = spec["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty());
-    if let Some(term) = spec["leaseTransitions"].as_i64().filter(|_| held) {
+    // One of term 0 is vacant: it has been created, and nobody leads by it.
+    if let Some(term) = spec["leaseTransitions"].as_i64().filter(|term| held && *term > 0) {
         log.set_term(replica, term);
     }
 }
