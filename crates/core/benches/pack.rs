@@ -33,7 +33,15 @@ fn packing(criterion: &mut Criterion) {
         let problem: Problem = serde_json::from_slice(&bytes).unwrap();
         group.bench_function(name, |bench| bench.iter(|| solve(&problem, &Options::default())));
     }
-    for (kind, pods) in [(Kind::Shapes, 10_000), (Kind::Services, 3_000), (Kind::Apart, 5_000)] {
+    let kinds = [
+        (Kind::Shapes, 10_000),
+        (Kind::Services, 3_000),
+        (Kind::Apart, 5_000),
+        (Kind::Diverse, 5_000),
+        (Kind::Even, 20_000),
+        (Kind::Databases, 1_500),
+    ];
+    for (kind, pods) in kinds {
         let problem = generated(kind, pods, 42);
         group.bench_function(problem.name.clone(), |bench| bench.iter(|| solve(&problem, &Options::default())));
     }

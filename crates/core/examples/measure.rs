@@ -1,6 +1,11 @@
 //! Packs workload files and prints what came out: `cargo run --release -p dovetail-core --example measure -- FILE…`.
+//! Instead of a file `KIND:PODS:SEED` generates one, such as `diverse:10000:1`.
 #![allow(clippy::panic)] // a tool for developers: a file that cannot be read ends it
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+#[allow(dead_code)]
+#[path = "../benches/support/mod.rs"]
+mod support;
 
 use std::io::Read;
 use std::time::Instant;
@@ -15,7 +20,7 @@ fn main() {
     );
     for path in std::env::args().skip(1) {
         let start = Instant::now();
-        let mut bytes = std::fs::read(&path).unwrap();
+        let mut bytes = generated(&path).unwrap_or_else(|| std::fs::read(&path).unwrap());
         if path.ends_with(".gz") {
             let mut plain = Vec::new();
             flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).unwrap();
@@ -45,4 +50,11 @@ fn main() {
             println!("    {reason}");
         }
     }
+}
+
+fn generated(text: &str) -> Option<Vec<u8>> {
+    let mut parts = text.split(':');
+    let kind = support::Kind::named(parts.next()?)?;
+    let (pods, seed) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    serde_json::to_vec(&support::generated(kind, pods, seed)).ok()
 }

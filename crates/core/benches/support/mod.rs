@@ -27,6 +27,21 @@ pub enum Kind {
     Services,
     /// Apps of which a host takes one pod each.
     Apart,
+    /// Fifths: plain, spread over zones, spread over hosts, gathered in zones, one a host.
+    Diverse,
+    /// Equal pods, spread evenly over zones.
+    Even,
+    /// Databases of a few replicas each: on-demand, one a host, spread over zones.
+    Databases,
+}
+
+impl Kind {
+    /// The kind of that name, in small letters.
+    #[allow(dead_code)] // the benches name theirs
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Self::Shapes, Self::Services, Self::Apart, Self::Diverse, Self::Even, Self::Databases];
+        all.into_iter().find(|kind| format!("{kind:?}").to_lowercase() == name)
+    }
 }
 
 /// Splitmix64: the same numbers from the same seed, everywhere.
@@ -44,12 +59,12 @@ impl Random {
 
 /// So many pods of a kind on a catalogue of 8 sizes in 30 families, two architectures, three zones, two ways to buy.
 pub fn generated(kind: Kind, pods: usize, seed: u64) -> Problem {
-    let mut random = Random(seed);
+    let (mut random, total) = (Random(seed), pods);
     let types: Vec<Value> = (0..30)
         .flat_map(|family| (0..8).map(move |size| (family, size)))
         .map(|(family, size)| machine(&mut random, family, size))
         .collect();
-    let pods: Vec<Value> = (0..pods).map(|at| pod(&mut random, kind, at)).collect();
+    let pods: Vec<Value> = (0..pods).map(|at| pod(&mut random, kind, at, total)).collect();
     let problem = json!({"name": format!("{kind:?}-{}", pods.len()), "nodePools": [{"name": "default"}], "instanceTypes": types, "pods": pods});
     serde_json::from_value(problem).unwrap_or_default()
 }
@@ -78,7 +93,7 @@ fn machine(random: &mut Random, family: u64, size: u32) -> Value {
     })
 }
 
-fn pod(random: &mut Random, kind: Kind, at: usize) -> Value {
+fn pod(random: &mut Random, kind: Kind, at: usize, total: usize) -> Value {
     let app = format!("app-{}", at / 25);
     let cpu = [100, 250, 500, 1000, 1500][random.below(5) as usize];
     let memory = [128, 512, 2048, 4096][random.below(4) as usize];
@@ -103,6 +118,51 @@ fn pod(random: &mut Random, kind: Kind, at: usize) -> Value {
             pod["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
                 {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}]}});
         }
+        Kind::Diverse => diverse(random, &mut pod, at * 5 / total.max(1)),
+        Kind::Even => {
+            pod["labels"] = json!({"app": "even"});
+            pod["requests"] = json!({"cpu": "1", "memory": "2Gi"});
+            pod["topologySpreadConstraints"] = json!([spread("topology.kubernetes.io/zone", "app", "even")]);
+        }
+        Kind::Databases => {
+            let app = format!("db-{}", at / 5);
+            let size = [1, 2, 4, 8][at / 5 * 7 % 4];
+            pod["labels"] = json!({"app": app});
+            pod["requests"] = json!({"cpu": size.to_string(), "memory": format!("{}Gi", size * [4, 7, 8][at / 5 % 3])});
+            pod["nodeSelector"] = json!({"karpenter.sh/capacity-type": "on-demand"});
+            pod["topologySpreadConstraints"] = json!([spread("topology.kubernetes.io/zone", "app", &app)]);
+            pod["affinity"] = json!({"podAntiAffinity": near("kubernetes.io/hostname", "app", &app)});
+        }
     }
     pod
+}
+
+/// The rule of a fifth, between pods that share one of seven labels.
+fn diverse(random: &mut Random, pod: &mut Value, fifth: usize) {
+    let mut letter = || ["a", "b", "c", "d", "e", "f", "g"][random.below(7) as usize];
+    let (own, other) = (letter(), letter());
+    pod["labels"] = json!({"letter": own});
+    match fifth {
+        1 => pod["topologySpreadConstraints"] = json!([spread("topology.kubernetes.io/zone", "letter", other)]),
+        2 => pod["topologySpreadConstraints"] = json!([spread("kubernetes.io/hostname", "letter", other)]),
+        3 => {
+            pod["labels"] = json!({"friend": own});
+            pod["affinity"] = json!({"podAffinity": near("topology.kubernetes.io/zone", "friend", own)});
+        }
+        4 => {
+            pod["labels"] = json!({"app": "nginx"});
+            pod["affinity"] = json!({"podAntiAffinity": near("kubernetes.io/hostname", "app", "nginx")});
+        }
+        _ => {}
+    }
+}
+
+fn spread(key: &str, label: &str, value: &str) -> Value {
+    json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {label: value}}})
+}
+
+fn near(key: &str, label: &str, value: &str) -> Value {
+    json!({"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": key, "labelSelector": {"matchLabels": {label: value}}}]})
 }

@@ -6,6 +6,7 @@ use super::draft::{Draft, Spot};
 use super::item::Item;
 use super::limits::Limits;
 use super::taints;
+use crate::problem::Policy;
 
 /// The first alternative of a class for which a pool has a node, and the first such pool; of one pool only, if given.
 pub(crate) fn assign<'c>(
@@ -33,7 +34,10 @@ pub(crate) fn assign<'c>(
                 continue;
             }
             let Some(selection) = context.selection(set, pool) else { continue };
-            let cells = selection.cells & mask;
+            let mut cells = selection.cells & mask;
+            if of.policy == Policy::Cost && view.min_values.is_empty() {
+                cells = context.offers.worthwhile(cells);
+            }
             let mut types: Bits = selection.types.clone();
             if cells != selection.cells {
                 types.and(&context.bought(cells).types);

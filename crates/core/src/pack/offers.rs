@@ -34,6 +34,8 @@ pub(crate) struct Offers {
     pub keys: BTreeSet<String>,
     available: Vec<Mask>,
     price: Vec<f64>,
+    /// Spot cells in which nothing costs less than on demand, with the cell that is as cheap.
+    pointless: Vec<(usize, usize)>,
     by_mask: RefCell<FxHashMap<Mask, Rc<Bought>>>,
 }
 
@@ -56,6 +58,7 @@ impl Offers {
             keys: BTreeSet::from([labels::ZONE.to_owned(), labels::CAPACITY_TYPE.to_owned()]),
             available: vec![0; problem.instance_types.len()],
             price: vec![],
+            pointless: vec![],
             by_mask: RefCell::default(),
         };
         let mut found = Vec::new();
@@ -77,7 +80,29 @@ impl Offers {
             let slot = &mut offers.price[at * width + cell];
             *slot = slot.min(price);
         }
+        offers.pointless = offers.find_pointless();
         offers
+    }
+
+    fn find_pointless(&self) -> Vec<(usize, usize)> {
+        let width = self.cells.len();
+        let alike = |a: &Cell, b: &Cell| a.zone == b.zone && a.extra == b.extra;
+        let mut found = Vec::new();
+        for (spot, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.capacity_type == labels::SPOT) {
+            let on_demand = |other: &&Cell| other.capacity_type == labels::ON_DEMAND && alike(cell, other);
+            let Some(other) = self.cells.iter().position(|other| on_demand(&other)) else { continue };
+            let mut rows = self.price.chunks(width);
+            if rows.all(|price| price[other] <= price[spot]) {
+                found.push((spot, other));
+            }
+        }
+        found
+    }
+
+    /// The cells without those of spot capacity that saves nothing: it can be taken back, and costs as much.
+    pub fn worthwhile(&self, mask: Mask) -> Mask {
+        let pointless = self.pointless.iter().filter(|(_, other)| mask >> other & 1 == 1);
+        pointless.fold(mask, |mask, (spot, _)| mask & !(1 << spot))
     }
 
     /// The cell of an offering, starting the search after the one found last.

@@ -7,6 +7,13 @@ use super::super::context::Context;
 use super::super::offers::Mask;
 use super::shapes::Shapes;
 
+/// With more shapes than this, types that are almost alike are not told apart: a node gets the cheapest type that holds
+/// what is planned on it anyway.
+const MANY_SHAPES: usize = 48;
+
+/// A dearer type is worth a look with that many shapes if it has so much more room than a cheaper one.
+const MORE_ROOM: f64 = 1.08;
+
 /// A type bought in one of some cells that all shapes see alike.
 #[derive(Debug)]
 pub(super) struct Candidate {
@@ -17,6 +24,13 @@ pub(super) struct Candidate {
     pub cost: f64,
     /// The shapes that it may carry.
     pub shapes: Vec<u32>,
+}
+
+/// Types that are in the same sets: the shapes that these allow, and the candidates kept, cheapest first, so that the
+/// first to have room wins.
+struct Kept {
+    allowed: Vec<u32>,
+    candidates: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -32,29 +46,36 @@ impl Candidates {
         let mut all: Vec<Candidate> = Vec::new();
         for cells in cell_groups(context, pool, shapes) {
             let bought = context.bought(cells);
-            // By what sets a type is in: the candidates kept, cheapest first, so that the first to have room wins.
-            let mut kept: FxHashMap<Vec<bool>, Vec<usize>> = FxHashMap::default();
+            // By what sets a type is in.
+            let mut kept: FxHashMap<Vec<bool>, Kept> = FxHashMap::default();
             for at in bought.order.iter().map(|at| *at as usize).filter(|at| open.has(*at)) {
                 let signature: Vec<bool> = sets.iter().map(|set| set.has(at)).collect();
                 let room = context.room(pool, at);
-                let same = kept.entry(signature).or_default();
-                let beaten = same.iter().any(|other| {
-                    let other = context.room(pool, all[*other].at);
-                    other.iter().zip(room).all(|(other, own)| other >= own)
+                let may = |shape: &u32| {
+                    let shape = &shapes.all[*shape as usize];
+                    shape.cells & cells != 0 && shape.types.has(at)
+                };
+                let same = kept.entry(signature).or_insert_with(|| Kept {
+                    allowed: (0..shapes.all.len() as u32).filter(may).collect(),
+                    candidates: vec![],
+                });
+                let more = if shapes.all.len() > MANY_SHAPES { MORE_ROOM } else { 1.0 };
+                let beaten = same.candidates.iter().any(|other| {
+                    let (room_of, shapes) = (context.room(pool, all[*other].at), &all[*other].shapes);
+                    let mut rooms = room_of.iter().zip(room).map(|(other, own)| (*other as f64, *own as f64));
+                    let all_carried = shapes.len() == same.allowed.len();
+                    rooms.all(|(other, own)| other * if all_carried { more } else { 1.0 } >= own)
                 });
                 if beaten {
                     continue;
                 }
-                let carried: Vec<u32> = (0..shapes.all.len() as u32)
-                    .filter(|shape| {
-                        let shape = &shapes.all[*shape as usize];
-                        shape.cells & cells != 0
-                            && shape.types.has(at)
-                            && shape.requests.iter().zip(room).all(|(asked, have)| asked <= have)
-                    })
-                    .collect();
+                let holds = |shape: &u32| {
+                    let requests = &shapes.all[*shape as usize].requests;
+                    requests.iter().zip(room).all(|(asked, have)| asked <= have)
+                };
+                let carried: Vec<u32> = same.allowed.iter().copied().filter(holds).collect();
                 if !carried.is_empty() {
-                    same.push(all.len());
+                    same.candidates.push(all.len());
                     let price = bought.price[at];
                     all.push(Candidate { at, price, cost: price + context.options.price_per_node, shapes: carried });
                 }

@@ -1,10 +1,12 @@
 //! From patterns of shapes to nodes with pods of classes.
 
+use smallvec::SmallVec;
+
 use super::super::context::Context;
 use super::super::draft::Draft;
 use super::super::item::Item;
 use super::Pattern;
-use super::shapes::Shapes;
+use super::shapes::{Shapes, half_of};
 
 /// Deals a pattern's pods out to the items of its shapes, which may make several drafts of one pattern. What rules
 /// for nodes do not let together stays with its item.
@@ -49,16 +51,31 @@ fn take(
     if ruled {
         order.sort_by_key(|at| std::cmp::Reverse(items[*at].left));
     }
-    for at in order {
-        let item = &mut items[at];
-        let count = draft.tally.allows(context.node_rules(item.class), wanted.min(item.left));
-        if count > 0 && draft.add(context, item, count) {
-            item.left -= count;
-            wanted -= count;
-            taken.push((at, count));
+    // Of each item no more than half its workload as long as there are others.
+    let mut most: SmallVec<[u32; 8]> = order.iter().map(|at| half_of(context, items[*at].class)).collect();
+    loop {
+        let mut bound = false;
+        for (at, most) in order.iter().copied().zip(&mut most) {
+            let item = &mut items[at];
+            let wish = wanted.min(item.left);
+            bound |= wish > *most;
+            let count = draft.tally.allows(context.node_rules(item.class), wish.min(*most));
+            if count > 0 && draft.add(context, item, count) {
+                item.left -= count;
+                wanted -= count;
+                *most -= count;
+                match taken.iter_mut().find(|(own, _)| *own == at) {
+                    Some((_, own)) => *own += count,
+                    None => taken.push((at, count)),
+                }
+            }
+            if wanted == 0 {
+                return;
+            }
         }
-        if wanted == 0 {
-            break;
+        if !bound {
+            return;
         }
+        most.fill(u32::MAX);
     }
 }

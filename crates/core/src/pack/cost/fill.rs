@@ -1,5 +1,8 @@
 //! Filling one node with what is worth most.
 
+use std::collections::BinaryHeap;
+
+use super::super::classes::Amounts;
 use super::super::context::Context;
 use super::super::joint::JointId;
 use super::super::topology::node_rules::Tally;
@@ -9,22 +12,37 @@ use super::shapes::Shapes;
 
 /// How strongly cpu and memory count when pods are ordered by worth per resource taken. No one order is best for all
 /// types: the best of several is taken.
-const WEIGHTS: [[f64; 2]; 5] = [[1.0, 1.0], [1.0, 0.25], [0.25, 1.0], [1.0, 0.02], [0.02, 1.0]];
+const EVENLY: [f64; 2] = [1.0, 1.0];
+const BY_CPU: [[f64; 2]; 2] = [[1.0, 0.25], [1.0, 0.02]];
+const BY_MEMORY: [[f64; 2]; 2] = [[0.25, 1.0], [0.02, 1.0]];
+
+/// With more shapes than this only the resource that runs out first is tried as the one that counts.
+const FEW_SHAPES: usize = 48;
 
 /// How much every other resource counts.
 const OTHER_WEIGHT: f64 = 0.3;
+
+/// A shape that may be taken: its value, and what it takes of cpu, memory and the rest.
+#[derive(Debug, Clone, Copy)]
+struct Able {
+    shape: u32,
+    value: f64,
+    taken: [f64; 3],
+}
 
 /// Fills nodes; keeps its buffers.
 pub(super) struct Filler<'c, 'a> {
     context: &'c Context<'a>,
     shapes: &'c Shapes<'c>,
     pool: usize,
-    /// Shapes that may be taken: their value, what they take of cpu, memory and the rest.
-    able: Vec<(u32, f64, [f64; 3])>,
-    order: Vec<(f64, u32)>,
+    able: Vec<Able>,
+    /// The least that any of these asks of each resource.
+    least: Amounts,
+    /// The able by worth, see [`Filler::rank`].
+    order: BinaryHeap<u64>,
     pattern: Pattern,
-    whole: Vec<i64>,
-    room: Vec<i64>,
+    whole: Amounts,
+    room: Amounts,
     tally: Tally,
 }
 
@@ -35,10 +53,11 @@ impl<'c, 'a> Filler<'c, 'a> {
             shapes,
             pool,
             able: vec![],
-            order: vec![],
+            least: Amounts::new(),
+            order: BinaryHeap::new(),
             pattern: Pattern::new(),
-            whole: vec![],
-            room: vec![],
+            whole: Amounts::new(),
+            room: Amounts::new(),
             tally: Tally::default(),
         }
     }
@@ -51,63 +70,82 @@ impl<'c, 'a> Filler<'c, 'a> {
         self.whole.extend(room.iter().map(|have| if quarters == 4 { *have } else { have / 4 * quarters }));
         self.look(candidate, value, left);
         let mut best = (0.0, Pattern::new());
-        for weights in WEIGHTS {
-            self.rank(weights);
-            let worth = self.by_order(candidate, value, left);
-            if worth > best.0 * (1.0 + 1e-9) {
-                best.0 = worth;
-                best.1.clone_from(&self.pattern);
+        self.attempt(EVENLY, candidate, left, &mut best);
+        let of_whole = |at: usize| self.room[at] as f64 / self.whole[at].max(1) as f64;
+        let cpu_first = of_whole(0) <= of_whole(1);
+        let few = self.able.len() <= FEW_SHAPES;
+        for (weights, first) in [(BY_CPU, cpu_first), (BY_MEMORY, !cpu_first)] {
+            if few || first {
+                weights.into_iter().for_each(|weights| self.attempt(weights, candidate, left, &mut best));
             }
         }
         best.1.sort_unstable();
         best
     }
 
-    /// Finds the shapes that may be taken, and what each takes of the node.
-    fn look(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) {
-        let room = self.context.room(self.pool, candidate.at);
-        self.able.clear();
-        for shape in &candidate.shapes {
-            if left[*shape as usize] == 0 || value[*shape as usize] <= 0.0 {
-                continue;
-            }
-            let mut taken = [0.0; 3];
-            for (resource, (asked, have)) in self.shapes.all[*shape as usize].requests.iter().zip(room).enumerate() {
-                if *asked > 0 {
-                    taken[resource.min(2)] += *asked as f64 / *have as f64;
-                }
-            }
-            self.able.push((*shape, value[*shape as usize], taken));
+    fn attempt(&mut self, weights: [f64; 2], candidate: &Candidate, left: &[u32], best: &mut (f64, Pattern)) {
+        self.rank(weights);
+        let worth = self.by_order(candidate, left);
+        if worth > best.0 * (1.0 + 1e-9) {
+            best.0 = worth;
+            best.1.clone_from(&self.pattern);
         }
     }
 
-    /// Orders the shapes by value for what they take.
+    /// Finds the shapes that may be taken, and what each takes of the node.
+    fn look(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) {
+        let room = self.context.room(self.pool, candidate.at);
+        let part: smallvec::SmallVec<[f64; 4]> = room.iter().map(|have| 1.0 / (*have).max(1) as f64).collect();
+        self.able.clear();
+        self.least.clear();
+        self.least.resize(room.len(), i64::MAX);
+        for shape in &candidate.shapes {
+            let value = value[*shape as usize];
+            if left[*shape as usize] == 0 || value <= 0.0 {
+                continue;
+            }
+            let mut taken = [0.0; 3];
+            let requests = &self.shapes.all[*shape as usize].requests;
+            for (resource, ((asked, part), least)) in requests.iter().zip(&part).zip(&mut self.least).enumerate() {
+                taken[resource.min(2)] += *asked as f64 * part;
+                *least = (*least).min(*asked);
+            }
+            self.able.push(Able { shape: *shape, value, taken });
+        }
+    }
+
+    /// Orders the shapes by value for what they take, the first of equals first: the bits of a positive number are in
+    /// the order of the numbers, and the last of them, which do not matter, make room for the place.
     fn rank(&mut self, weights: [f64; 2]) {
-        self.order.clear();
-        let ranked = self.able.iter().map(|(shape, value, [cpu, memory, rest])| {
-            (value / (weights[0] * cpu + weights[1] * memory + OTHER_WEIGHT * rest), *shape)
-        });
-        self.order.extend(ranked);
-        self.order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        const PLACE: u64 = 0xffff;
+        let mut order = std::mem::take(&mut self.order).into_vec();
+        order.clear();
+        order.extend(self.able.iter().enumerate().map(|(at, one)| {
+            let taken = weights[0] * one.taken[0] + weights[1] * one.taken[1] + OTHER_WEIGHT * one.taken[2];
+            ((one.value / taken).to_bits() & !PLACE) | (PLACE - (at as u64).min(PLACE))
+        }));
+        self.order = BinaryHeap::from(order);
     }
 
     /// Fills in that order, into the pattern kept; answers what it is worth.
-    fn by_order(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) -> f64 {
-        self.room.clear();
+    fn by_order(&mut self, candidate: &Candidate, left: &[u32]) -> f64 {
+        self.room.clone_from(&self.whole);
         self.tally.clear();
-        self.room.extend_from_slice(&self.whole);
-        let mut worth = 0.0;
         self.pattern.clear();
+        let mut worth = 0.0;
         let mut joint = JointId::NONE;
-        for (_, shape) in &self.order {
-            let one = &self.shapes.all[*shape as usize];
-            let mut count = i64::from(left[*shape as usize]);
+        while let Some(key) = self.order.pop() {
+            let Able { shape, value, .. } = self.able[0xffff - (key & 0xffff) as usize];
+            let one = &self.shapes.all[shape as usize];
+            if one.requests.iter().zip(&self.room).any(|(asked, have)| asked > have) {
+                continue;
+            }
+            let mut count = i64::from(left[shape as usize].min(one.cap));
             for (asked, have) in one.requests.iter().zip(&self.room) {
-                if *asked > 0 {
-                    count = count.min(have / asked);
+                if *asked > 0 && asked.saturating_mul(count) > *have {
+                    count = have / asked;
                 }
             }
-            count = count.min(i64::from(one.cap));
             if let Some(rules) = one.rules.filter(|_| count > 0) {
                 count = i64::from(self.tally.allows(rules, count as u32));
             }
@@ -129,8 +167,11 @@ impl<'c, 'a> Filler<'c, 'a> {
             for (have, asked) in self.room.iter_mut().zip(&one.requests) {
                 *have -= asked * count;
             }
-            worth += value[*shape as usize] * count as f64;
-            self.pattern.push((*shape, count as u32));
+            worth += value * count as f64;
+            self.pattern.push((shape, count as u32));
+            if self.least.iter().zip(&self.room).any(|(least, have)| least > have) {
+                break;
+            }
         }
         worth
     }

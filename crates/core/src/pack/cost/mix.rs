@@ -4,12 +4,12 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use super::super::context::Context;
-use super::Pattern;
 use super::candidates::{Candidate, Candidates};
 use super::fill::Filler;
 use super::lp::Master;
 use super::shapes::Shapes;
 use super::variety::Variety;
+use super::{Answer, Pattern};
 
 /// How often patterns are generated anew at most: the bound on work, instead of time, keeps the answer the same.
 const ROUNDS: usize = 60;
@@ -18,7 +18,7 @@ const ROUNDS: usize = 60;
 const WORTH_A_ROUND: f64 = 1.002;
 
 /// With so few shapes all candidates are asked in every round; otherwise so many, and the others in turns.
-const FEW_ROWS: usize = 64;
+const FEW_ROWS: usize = 24;
 const ASKED_FIRST: usize = 24;
 const TURNS: usize = 6;
 
@@ -34,54 +34,43 @@ const FEWER_NODES_MAY_COST: f64 = 1.005;
 /// What a node may be taken to cost beside its price when fewer are looked for, in prices of the mean node.
 const NODE_PRICES: [f64; 4] = [0.1, 0.25, 0.6, 1.5];
 
-/// So many shapes are looked at in generating patterns: the bound on work, beside that on rounds.
+/// So many shapes are looked at in generating patterns: the bound on work, beside that on rounds. With many shapes it
+/// grows with the pods: what the linear program knows of few pods of each is lost in rounding.
 const MOST_LOOKS: usize = 1_000_000;
+const LOOKS_A_POD: usize = 100;
+const LOOKS_A_POD_OF_FEW_SHAPES: usize = 400;
+
+/// A step of the linear program takes as long as so many looks, for each pair of shapes.
+const PAIRS_A_LOOK: usize = 64;
+
+/// Among the patterns for what is left one that is worth so much less than another was hoped to be is as good.
+const AS_GOOD: f64 = 1.004;
 
 /// Fewer nodes are looked for only with so few shapes.
 const FEW_FOR_FEWER: usize = 32;
 
-/// An answer: patterns and how often, what they cost, how many nodes they are.
-struct Answer {
-    patterns: Vec<(Pattern, u32)>,
-    price: f64,
-    nodes: u32,
-}
-
-impl Answer {
-    fn new() -> Self {
-        Self { patterns: vec![], price: 0.0, nodes: 0 }
-    }
-
-    fn add(&mut self, pattern: Pattern, price: f64, times: u32) {
-        self.price += price * f64::from(times);
-        self.nodes += times;
-        self.patterns.push((pattern, times));
-    }
-}
-
 /// The patterns to launch and how often: among answers little dearer than the cheapest the one with the fewest nodes.
-pub(super) fn plan(
-    context: &Context<'_>,
-    pool: usize,
-    shapes: &Shapes<'_>,
-    candidates: &mut Candidates,
-) -> Vec<(Pattern, u32)> {
+pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &mut Candidates) -> Answer {
     let counts = shapes.counts();
+    candidates.set_node_price(context.options.price_per_node);
     let mut planner =
         Planner { filler: Filler::new(context, pool, shapes), variety: Variety::new(context, pool, shapes) };
-    let Some(singles) = planner.singles(context, pool, shapes, candidates) else { return vec![] };
+    let Some(singles) = planner.singles(context, pool, shapes, candidates) else { return Answer::new() };
     if shapes.all.len() > MOST_ROWS {
         let node = context.options.price_per_node;
         let value: Vec<f64> = singles.iter().map(|(held, price)| (price + node) / f64::from(*held)).collect();
         let mut answer = Answer::new();
         planner.rest(candidates, &value, &mut counts.clone(), &mut answer);
-        return answer.patterns;
+        return answer;
     }
     let mut master = Master::new(&counts, &singles, context.options.price_per_node);
-    planner.best_mix(&mut master, candidates, &counts, (ROUNDS, MOST_LOOKS));
+    let pods: usize = counts.iter().map(|count| *count as usize).sum();
+    let a_pod = if counts.len() <= FEW_FOR_FEWER * 2 { LOOKS_A_POD_OF_FEW_SHAPES } else { LOOKS_A_POD };
+    let looks = if counts.len() <= FEW_ROWS { MOST_LOOKS } else { MOST_LOOKS.min(pods.saturating_mul(a_pod)) };
+    planner.best_mix(&mut master, candidates, &counts, (ROUNDS, looks));
     let mut best = planner.whole(&master, candidates, &counts);
     if shapes.all.len() > FEW_FOR_FEWER {
-        return best.patterns;
+        return best;
     }
     let most = best.price * FEWER_NODES_MAY_COST;
     let mean = best.price / f64::from(best.nodes.max(1));
@@ -98,7 +87,7 @@ pub(super) fn plan(
             best = other;
         }
     }
-    best.patterns
+    best
 }
 
 /// The patterns of the mix as often as they come whole.
@@ -162,7 +151,10 @@ impl Planner<'_, '_> {
             found.sort_by(|a, b| b.0.total_cmp(&a.0));
             let mut entered = false;
             for (_, pattern, price) in found.into_iter().take(counts.len().clamp(8, MOST_ENTERING)) {
-                entered |= master.enter(pattern, price);
+                if master.enter(pattern, price) {
+                    entered = true;
+                    looks += counts.len() * counts.len() / PAIRS_A_LOOK;
+                }
             }
             if !entered || looks > most_looks {
                 break;
@@ -229,7 +221,7 @@ impl Planner<'_, '_> {
                 continue;
             }
             let ratio = worth / candidate.cost;
-            if hopes.peek().is_some_and(|(next, _)| next.0 > ratio) {
+            if hopes.peek().is_some_and(|(next, _)| next.0 > ratio * AS_GOOD) {
                 hopes.push((Hope(ratio), Reverse(at)));
                 continue;
             }

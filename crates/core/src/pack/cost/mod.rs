@@ -8,6 +8,7 @@
 mod candidates;
 mod deal;
 mod fill;
+mod holes;
 mod lp;
 mod mix;
 mod shapes;
@@ -26,6 +27,28 @@ use shapes::Shapes;
 /// So many pods of each shape on one node; shapes in order.
 type Pattern = Vec<(u32, u32)>;
 
+/// How much dearer the answer may be in which no node holds more than half of a workload worth splitting.
+const SPLITTING_MAY_COST: f64 = 1.05;
+
+/// An answer: patterns and how often, what they cost, how many nodes they are.
+struct Answer {
+    patterns: Vec<(Pattern, u32)>,
+    price: f64,
+    nodes: u32,
+}
+
+impl Answer {
+    fn new() -> Self {
+        Self { patterns: vec![], price: 0.0, nodes: 0 }
+    }
+
+    fn add(&mut self, pattern: Pattern, price: f64, times: u32) {
+        self.price += price * f64::from(times);
+        self.nodes += times;
+        self.patterns.push((pattern, times));
+    }
+}
+
 /// Plans nodes of one pool for the items, out of the types that limits leave, and how often each; takes what it places
 /// off the items' counts.
 pub(crate) fn pack(context: &Context<'_>, pool: usize, limits: &Limits, items: &mut [Item<'_>]) -> Vec<(Draft, u32)> {
@@ -43,17 +66,27 @@ pub(crate) fn pack(context: &Context<'_>, pool: usize, limits: &Limits, items: &
             continue;
         }
         let mut candidates = Candidates::of(context, pool, &shapes);
-        let plan = if shapes.all.len() == 1 {
-            single::plan(context, pool, &shapes, &candidates)
-        } else {
-            mix::plan(context, pool, &shapes, &mut candidates)
-        };
-        for (pattern, times) in plan {
+        let mut answer = answer(context, pool, &shapes, &mut candidates);
+        if shapes.hang_on_one_node(&answer.patterns) {
+            let split = self::answer(context, pool, &shapes.split(), &mut candidates);
+            if split.price <= answer.price * SPLITTING_MAY_COST {
+                answer = split;
+            }
+        }
+        for (pattern, times) in answer.patterns {
             let empty = Draft::new(context, pool, open.clone());
             deal::deal(context, &empty, &shapes, items, &pattern, times, &mut drafts);
         }
     }
+    holes::fill(context, items, &mut drafts);
     drafts
+}
+
+fn answer(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &mut Candidates) -> Answer {
+    if shapes.all.len() == 1 {
+        return single::plan(context, pool, shapes, candidates);
+    }
+    mix::plan(context, pool, shapes, candidates)
 }
 
 /// The items in parts that no way of buying a node connects, such as those of each zone where all have theirs.

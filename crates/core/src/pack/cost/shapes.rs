@@ -9,6 +9,7 @@ use super::super::item::Item;
 use super::super::joint::JointId;
 use super::super::offers::Mask;
 use super::super::topology::node_rules::{NodeRules, Tally};
+use super::Pattern;
 
 /// With more shapes than this, telling them apart is more work than it is worth.
 pub(super) const MANY: usize = 1000;
@@ -16,8 +17,17 @@ pub(super) const MANY: usize = 1000;
 /// So many are told apart by their rules for nodes too.
 const FEW: usize = 200;
 
+/// A workload of so many pods is not to hang on one node.
+const WORTH_SPLITTING: usize = 10;
+
+/// How many pods of a class one node should hold at most: half of a workload worth splitting.
+pub(super) fn half_of(context: &Context<'_>, class: u32) -> u32 {
+    let all = context.classes[class as usize].pods.len();
+    if all >= WORTH_SPLITTING { (all / 2) as u32 } else { u32::MAX }
+}
+
 /// Pods that ask for the same.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Shape<'c> {
     pub requests: Amounts,
     pub types: Bits,
@@ -26,6 +36,8 @@ pub(super) struct Shape<'c> {
     pub count: u32,
     /// How many of them one node may hold by their own rules.
     pub cap: u32,
+    /// How many of them one node may hold without holding more than half of a workload worth splitting.
+    pub half: u32,
     /// Their rules for nodes, if all have the same.
     pub rules: Option<&'c NodeRules>,
     /// Their items, in order.
@@ -85,7 +97,7 @@ impl<'c> Shapes<'c> {
                 }
                 let rules = matches!(told, Told::Rules(_)).then_some(rules);
                 let (requests, cells, joint) = (requests.clone(), item.cells, selection.joint);
-                Shape { requests, types, cells, joint, count: 0, cap: 0, rules, items: vec![] }
+                Shape { requests, types, cells, joint, count: 0, cap: 0, half: 0, rules, items: vec![] }
             };
             let key = (requests, &selection.types, item.cells, selection.joint, told);
             let shape = *known.entry(key).or_insert_with(|| {
@@ -99,8 +111,22 @@ impl<'c> Shapes<'c> {
                 all[shape].cap = all[shape].cap.saturating_add(Tally::default().allows(rules, u32::MAX));
             }
             all[shape].count += item.left;
+            all[shape].half = all[shape].half.saturating_add(item.left.min(half_of(context, item.class)));
             all[shape].items.push(at);
         }
+        Self { all }
+    }
+
+    /// Whether a pattern puts more than half of a workload on one node.
+    pub fn hang_on_one_node(&self, patterns: &[(Pattern, u32)]) -> bool {
+        let mut held = patterns.iter().flat_map(|(pattern, _)| pattern);
+        held.any(|(shape, count)| *count > self.all[*shape as usize].half)
+    }
+
+    /// The same shapes, of which no node may hold more than half of a workload.
+    pub fn split(&self) -> Self {
+        let mut all = self.all.clone();
+        all.iter_mut().for_each(|shape| shape.cap = shape.cap.min(shape.half));
         Self { all }
     }
 

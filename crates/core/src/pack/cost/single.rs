@@ -1,7 +1,7 @@
 //! One shape only: how many nodes of which size carry exactly so many pods at the least cost.
 
 use super::super::context::Context;
-use super::Pattern;
+use super::Answer;
 use super::candidates::Candidates;
 use super::shapes::Shapes;
 use super::variety::Variety;
@@ -9,30 +9,13 @@ use super::variety::Variety;
 /// Up to so many pods the answer is exact; beyond, whole nodes of the best size come first.
 const EXACT: u32 = 4096;
 
-/// A workload of so many pods is not to hang on one node.
-const WORTH_SPLITTING: u32 = 10;
-
-/// How much dearer the answer may be in which no node holds more than half of the workload.
-const SPLITTING_MAY_COST: f64 = 1.05;
-
 /// The patterns to launch and how often.
-pub(super) fn plan(
-    context: &Context<'_>,
-    pool: usize,
-    shapes: &Shapes<'_>,
-    candidates: &Candidates,
-) -> Vec<(Pattern, u32)> {
-    let count = shapes.all[0].count;
+pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &Candidates) -> Answer {
     let sizes = sizes(context, pool, shapes, candidates);
-    let mut found = cheapest(&sizes, count);
-    if count >= WORTH_SPLITTING {
-        let halves: Vec<(u32, f64)> = sizes.iter().map(|(held, cost)| ((*held).min(count / 2), *cost)).collect();
-        let split = cheapest(&halves, count);
-        if split.cost <= found.cost * SPLITTING_MAY_COST {
-            found = split;
-        }
-    }
-    found.nodes.into_iter().map(|(held, times)| (vec![(0, held)], times)).collect()
+    let found = cheapest(&sizes, shapes.all[0].count);
+    let nodes: u32 = found.nodes.iter().map(|(_, times)| times).sum();
+    let price = found.cost - context.options.price_per_node * f64::from(nodes);
+    Answer { patterns: found.nodes.into_iter().map(|(held, times)| (vec![(0, held)], times)).collect(), price, nodes }
 }
 
 /// How many pods a node may hold at what cost, each count once, by its lowest cost.
