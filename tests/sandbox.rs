@@ -6,8 +6,8 @@ mod common;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
-use common::live::Live;
-use common::{arg, dovetail, scratch, stderr, stdout, write};
+use common::live::{Live, kubectl_program};
+use common::{arg, dovetail, python, scratch, stderr, stdout, write};
 
 const README: &[&str] = &["-f", "deploy/examples/spot.yaml", "-f", "deploy/examples/inflate-400.yaml"];
 
@@ -189,6 +189,12 @@ fn who_sends_half_of_something_or_nothing_is_cut_off() {
     });
     assert_eq!(plain.ok(&["get", "--raw", "/readyz"]), "ok");
     assert_eq!(tls.ok(&["get", "--raw", "/readyz"]), "ok");
+}
+
+#[test]
+fn the_session_that_is_recorded_is_what_happens() {
+    let played = python(&["tests/session.py", env!("CARGO_BIN_EXE_dovetail"), kubectl_program()]);
+    assert!(played.status.success(), "{}", stderr(&played));
 }
 
 #[test]
