@@ -2,6 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 mod common;
+#[path = "kubectl/leaving.rs"]
+mod leaving;
+#[path = "kubectl/versions.rs"]
+mod versions;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -216,7 +220,7 @@ fn a_field_that_nobody_knows_is_refused_warned_of_or_dropped() {
     let unknown = of_pool("  disruption:", "  disrupton:", "pool-typo.yaml");
     let refused = live.refused(&["apply", "-f", &unknown]);
     assert!(refused.contains("NodePool in version \"v1\" cannot be handled as a NodePool: strict decoding error: unknown field \"spec.disrupton\""), "{refused}");
-    let wrong = of_pool("consolidateAfter: 30s", "consolidateAfter: soon", "pool-wrong.yaml");
+    let wrong = of_pool("consolidateAfter: 10s", "consolidateAfter: soon", "pool-wrong.yaml");
     let refused = live.refused(&["apply", "-f", &wrong]);
     assert!(refused.contains("The NodePool \"other\" is invalid: spec.disruption.consolidateAfter"), "{refused}");
     let operator = of_pool("operator: In", "operator: Is", "pool-operator.yaml");
@@ -311,6 +315,9 @@ fn a_node_is_described_cordoned_and_drained() {
     let events = live.ok(&["get", "events", "--field-selector=involvedObject.kind=Pod"]);
     assert_eq!(heading(&events), "LAST SEEN TYPE REASON OBJECT MESSAGE");
     assert!(live.ok(&["events", "--for", &pod]).contains("Scheduled"));
+    // Before the drain: a node that is empty goes soon.
+    assert_eq!(live.ok(&["taint", "nodes", &node, "gone=soon:NoSchedule"]), format!("node/{node} tainted\n"));
+    assert_eq!(live.ok(&["taint", "nodes", &node, "gone-"]), format!("node/{node} untainted\n"));
     assert_eq!(live.ok(&["cordon", &node]), format!("node/{node} cordoned\n"));
     assert!(has(&live.ok(&["get", "node", &node]), &["Ready,SchedulingDisabled"]));
     assert_eq!(live.ok(&["uncordon", &node]), format!("node/{node} uncordoned\n"));
@@ -323,7 +330,6 @@ fn a_node_is_described_cordoned_and_drained() {
     let left =
         live.ok(&["get", "pods", "-l", "app=web", "--field-selector", &format!("spec.nodeName={node}"), "-o", "name"]);
     assert_eq!(left, "");
-    assert_eq!(live.ok(&["taint", "nodes", &node, "gone=soon:NoSchedule"]), format!("node/{node} tainted\n"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use dovetail_sandbox::apiserver::{Identity, Listener};
 
 use super::page;
+use super::serving::Serving;
 use crate::cli::SandboxArgs;
 use crate::input::{Failure, Mistake, describe};
 use crate::world::World;
@@ -47,15 +48,18 @@ impl Address {
         Ok(Self { asked: SocketAddr::from((args.listen, args.port)), token, identity })
     }
 
-    /// Listens there; the world's pages are shown beside its API.
-    pub async fn listen(&self, world: &Rc<World>, args: &SandboxArgs) -> Result<Listener, Failure> {
-        let listener = Listener::bind(world.api.clone(), self.asked, self.token.clone()).await;
-        let listener = listener.map_err(|why| self.not_bound(&why))?;
-        let listener = listener.with_pages(page::pages(world.clone(), args)).with_pace(args.speed);
-        Ok(match &self.identity {
-            Some(identity) => listener.with_tls(identity),
-            None => listener,
-        })
+    /// Serves the world's API there, and its pages beside it, on a thread of its own.
+    pub async fn serve(&self, world: &Rc<World>, args: &SandboxArgs) -> Result<Serving, Failure> {
+        let (api, asked, token) = (world.api.clone(), self.asked, self.token.clone());
+        let (pages, identity) = (page::pages(world.clone(), args), self.identity.clone());
+        let serving = Serving::start(async move || {
+            let listener = Listener::bind(api, asked, token).await?.with_pages(pages);
+            Ok(match &identity {
+                Some(identity) => listener.with_tls(identity),
+                None => listener,
+            })
+        });
+        serving.await.map_err(|why| self.not_bound(&why))
     }
 
     fn not_bound(&self, why: &std::io::Error) -> Failure {
@@ -75,30 +79,30 @@ impl Address {
     }
 
     /// The API's address.
-    fn endpoint(&self, listener: &Listener) -> Result<String, Failure> {
-        let bound = listener.address().map_err(|why| Failure::System(why.to_string()))?;
+    fn endpoint(&self, serving: &Serving) -> String {
+        let bound = serving.address();
         let host = match bound.ip() {
             ip if ip.is_unspecified() => HERE.to_owned(),
             IpAddr::V6(ip) => format!("[{ip}]"),
             IpAddr::V4(ip) => ip.to_string(),
         };
         let scheme = if self.identity.is_some() { "https" } else { "http" };
-        Ok(format!("{scheme}://{host}:{}", bound.port()))
+        format!("{scheme}://{host}:{}", bound.port())
     }
 
     /// Where the page is opened.
-    pub fn page(&self, listener: &Listener) -> Result<String, Failure> {
+    pub fn page(&self, serving: &Serving) -> String {
         let hint = if self.token.is_some() { "   (any name, the token as the password)" } else { "" };
-        Ok(format!("{}/{hint}", self.endpoint(listener)?))
+        format!("{}/{hint}", self.endpoint(serving))
     }
 
     /// Writes a kubeconfig, to where the user said or into the folder for temporary files.
-    pub fn write_kubeconfig(&self, args: &SandboxArgs, listener: &Listener) -> Result<String, Failure> {
+    pub fn write_kubeconfig(&self, args: &SandboxArgs, serving: &Serving) -> Result<String, Failure> {
         let path = match &args.kubeconfig {
             Some(path) => std::path::PathBuf::from(path),
             None => std::env::temp_dir().join(format!("dovetail-sandbox-{}.kubeconfig", std::process::id())),
         };
-        let text = self.kubeconfig(&args.cluster_name, &self.endpoint(listener)?);
+        let text = self.kubeconfig(&args.cluster_name, &self.endpoint(serving));
         write_private(&path, &text)
             .map_err(|why| Failure::System(format!("--kubeconfig {}: {}", path.display(), describe(&why))))?;
         Ok(path.display().to_string())
@@ -111,7 +115,12 @@ impl Address {
             }
             None => String::new(),
         };
-        let user = self.token.as_ref().map_or("{}".to_owned(), |token| format!("{{token: {token:?}}}"));
+        let user = match (&self.token, &self.identity) {
+            (Some(token), _) => format!("{{token: {token:?}}}"),
+            // By TLS kubectl asks for a name, unless it has something to show.
+            (None, Some(_)) => "{token: none-is-asked-for}".to_owned(),
+            (None, None) => "{}".to_owned(),
+        };
         format!(
             "apiVersion: v1\nkind: Config\nclusters:\n- name: {name}\n  cluster:\n    server: \"{endpoint}\"{authority}\ncontexts:\n- name: {name}\n  \
              context: {{cluster: {name}, user: {name}}}\ncurrent-context: {name}\nusers:\n- name: {name}\n  user: {user}\n"

@@ -4,6 +4,7 @@ mod address;
 mod events;
 mod page;
 mod pods;
+mod serving;
 mod speed;
 mod state;
 
@@ -64,13 +65,12 @@ async fn live(
     let world = World::new(config(args), clock, Some(watcher), |log| log.write_to(Box::new(std::io::sink()), false))?;
     world.timeline.keep_latest(state::LINES);
     let world = Rc::new(world);
-    let listener = address.listen(&world, args).await?;
-    let kubeconfig = address.write_kubeconfig(args, &listener)?;
-    let open = address.page(&listener)?;
+    let serving = address.serve(&world, args).await?;
+    let kubeconfig = address.write_kubeconfig(args, &serving)?;
+    let open = address.page(&serving);
     screen.say(&format!("kubeconfig: {kubeconfig}   (kubectl --kubeconfig {kubeconfig} get nodes)"));
     screen.say(&format!("page: {open}"));
     screen.say("prices of spot capacity are synthetic: they come from a model, not from AWS");
-    tokio::task::spawn_local(listener.serve());
     events::start(&world);
     if let Some(port) = args.serve_aws {
         serve_aws(args, &screen, &world, port).await?;
@@ -79,7 +79,11 @@ async fn live(
     control_plane.start(&world)?;
     world.start_replicas()?;
     tokio::task::spawn_local(progress(screen.clone(), world.clone(), args.speed));
-    asked_to_end().await.map_err(|why| Failure::System(format!("Ctrl-C cannot be heard: {why}")))?;
+    tokio::select! {
+        biased;
+        asked = asked_to_end() => asked.map_err(|why| Failure::System(format!("Ctrl-C cannot be heard: {why}")))?,
+        () = serving.ended() => return Err(Failure::System("the API is no longer served: its thread has ended".to_owned())),
+    }
     screen.say("stopped: cluster and region were in this process and are gone");
     Ok(())
 }

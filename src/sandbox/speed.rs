@@ -1,19 +1,42 @@
 //! `--speed`: the sandbox's time runs so many times as fast as the machine's.
 //!
 //! Tokio's clock is paused and a ticker moves it on by what has passed, multiplied. As long as the ticker's thread lives,
-//! the clock does not move by itself.
+//! the clock does not move by itself. The thread that serves the API has tokio's other clock, so what time it is here is
+//! kept beside it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use dovetail_core::clock::Clock;
-use dovetail_sandbox::clock::VirtualClock;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc::{Receiver, channel, error::TrySendError};
 
 /// How often the clock is moved on.
 const TICK: Duration = Duration::from_millis(4);
 /// The farthest that it is moved in one go, so that what is due earlier comes before what is due later.
 const STEP: Duration = Duration::from_millis(20);
+
+/// As with the other clocks of the sandbox, the machine has been up for a while.
+const BOOTED_BEFORE: Duration = Duration::from_secs(1_000);
+
+/// The sandbox's time, for all threads: a little ahead of tokio's while that is moved on, never behind it.
+struct Paced {
+    start: Timestamp,
+    /// Nanoseconds since the start.
+    passed: AtomicU64,
+}
+
+impl Clock for Paced {
+    fn wall(&self) -> Timestamp {
+        let passed = SignedDuration::from_nanos(i64::try_from(self.passed.load(Relaxed)).unwrap_or(i64::MAX));
+        self.start.saturating_add(passed).unwrap_or(Timestamp::MAX)
+    }
+
+    fn monotonic(&self) -> Duration {
+        BOOTED_BEFORE + Duration::from_nanos(self.passed.load(Relaxed))
+    }
+}
 
 /// Whether a speed is another than the machine's.
 pub fn differs(speed: f64) -> bool {
@@ -32,12 +55,13 @@ pub fn start(speed: f64) -> Arc<dyn Clock> {
             }
         }
     });
-    tokio::task::spawn_local(move_on(ticks, speed));
-    Arc::new(VirtualClock::new(jiff::Timestamp::now()))
+    let clock = Arc::new(Paced { start: Timestamp::now(), passed: AtomicU64::new(0) });
+    tokio::task::spawn_local(move_on(clock.clone(), ticks, speed));
+    clock
 }
 
 #[allow(clippy::disallowed_methods, reason = "the one place where the live sandbox's time is made from the machine's")]
-async fn move_on(mut ticks: Receiver<()>, speed: f64) {
+async fn move_on(clock: Arc<Paced>, mut ticks: Receiver<()>, speed: f64) {
     let mut last = std::time::Instant::now();
     while ticks.recv().await.is_some() {
         let now = std::time::Instant::now();
@@ -45,6 +69,7 @@ async fn move_on(mut ticks: Receiver<()>, speed: f64) {
         last = now;
         while !due.is_zero() {
             let step = due.min(STEP);
+            clock.passed.fetch_add(u64::try_from(step.as_nanos()).unwrap_or(u64::MAX), Relaxed);
             tokio::time::advance(step).await;
             due -= step;
         }

@@ -32,6 +32,7 @@ pub fn of(world: &World, args: &SandboxArgs) -> Value {
         "pricePerHour": price,
         "pods": pods(world),
         "nodes": nodes,
+        "instances": world.region.instances().iter().filter(|one| rises(one)).count(),
         "story": story,
     })
 }
@@ -45,8 +46,7 @@ pub fn on_the_way(world: &World) -> String {
         .filter_map(|node| node["spec"]["providerID"].as_str().map(str::to_owned))
         .collect();
     let instances = world.region.instances();
-    let rising = |one: &&Instance| matches!(one.state, InstanceState::Pending | InstanceState::Running);
-    let booting = instances.iter().filter(rising).filter(|one| !ready.contains(&one.provider_id())).count();
+    let booting = instances.iter().filter(|one| rises(one) && !ready.contains(&one.provider_id())).count();
     let pods = pods(world);
     let pending = pods["pending"].as_u64().unwrap_or_default();
     let mut parts = Vec::new();
@@ -57,6 +57,11 @@ pub fn on_the_way(world: &World) -> String {
         parts.push(format!("{pending} of {} pods pending", pods["total"]));
     }
     parts.join(", ")
+}
+
+/// Whether an instance is there, or about to be.
+fn rises(instance: &Instance) -> bool {
+    matches!(instance.state, InstanceState::Pending | InstanceState::Running)
 }
 
 /// Who holds the Lease.

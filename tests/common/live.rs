@@ -12,11 +12,14 @@ use super::{arg, python, root, scratch, stderr, stdout};
 /// kubectl as the project's go.mod pins it, built when it is not there.
 pub fn kubectl_program() -> &'static str {
     static BUILT: OnceLock<String> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let built = python(&["tests/real/build.py", "kubectl"]);
-        assert!(built.status.success(), "{}", stderr(&built));
-        stdout(&built).trim().to_owned()
-    })
+    BUILT.get_or_init(|| built("kubectl"))
+}
+
+/// A program as the project's go.mod files pin it, built when it is not there.
+pub fn built(program: &str) -> String {
+    let built = python(&["tests/real/build.py", program]);
+    assert!(built.status.success(), "{}", stderr(&built));
+    stdout(&built).trim().to_owned()
 }
 
 /// What a sandbox has said so far.
@@ -32,6 +35,7 @@ pub struct Live {
     said: Arc<Said>,
     name: String,
     kubeconfig: PathBuf,
+    program: Option<String>,
 }
 
 /// Nothing that a sandbox is asked for takes longer.
@@ -61,7 +65,7 @@ impl Live {
             to.lines.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
             to.more.notify_all();
         });
-        let live = Self { child, said, name: name.to_owned(), kubeconfig };
+        let live = Self { child, said, name: name.to_owned(), kubeconfig, program: None };
         live.wait_until_served();
         live
     }
@@ -75,6 +79,12 @@ impl Live {
         }
     }
 
+    /// Uses another kubectl.
+    pub fn with_kubectl(mut self, program: String) -> Self {
+        self.program = Some(program);
+        self
+    }
+
     /// Where its kubeconfig is.
     pub fn kubeconfig(&self) -> &str {
         arg(&self.kubeconfig)
@@ -82,10 +92,15 @@ impl Live {
 
     /// The first line that says this; fails when the sandbox ends, or has not said it in a long time.
     pub fn wait_for(&self, what: &str) -> String {
+        self.wait_until(what, |lines| lines.iter().find(|line| line.contains(what)).cloned())
+    }
+
+    /// What is found in the lines as soon as they have it; fails when the sandbox ends, or is silent for a long time.
+    pub fn wait_until<T>(&self, what: &str, found: impl Fn(&[String]) -> Option<T>) -> T {
         let mut lines = self.said.lines.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(line) = lines.0.iter().find(|line| line.contains(what)) {
-                return line.clone();
+            if let Some(found) = found(&lines.0) {
+                return found;
             }
             assert!(!lines.1, "the sandbox ended without saying {what:?}: {:#?}", lines.0);
             let (again, late) = self.said.more.wait_timeout(lines, PATIENCE).unwrap();
@@ -101,7 +116,7 @@ impl Live {
 
     /// A kubectl command on it, ready to run.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(kubectl_program());
+        let mut command = Command::new(self.program.as_deref().unwrap_or_else(|| kubectl_program()));
         command
             .args(["--kubeconfig", self.kubeconfig(), "--cache-dir", arg(&scratch(&format!("{}.cache", self.name)))])
             .args(args)

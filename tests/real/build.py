@@ -21,6 +21,7 @@ TARGET = HERE.parent.parent / "target" / "real"
 # program: the folder of its go.mod, the module that has its version, its package
 PROGRAMS = {
     "kubectl": ("kubernetes", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
+    "kubectl-1.33": ("kubernetes-1.33", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
 }
 
 
@@ -35,7 +36,7 @@ def version_of(folder, module):
 
 def stamps(folder, version):
     """What Kubernetes' own build writes into its programs, and `kubectl version` shows."""
-    if folder != "kubernetes":
+    if not folder.startswith("kubernetes"):
         return ""
     major, minor, _ = version.lstrip("v").split(".", 2)
     facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}

@@ -201,10 +201,10 @@ fn service(object: &mut Value) {
     let uid = meta::text(object, "uid").to_owned();
     let spec = meta::member(object, "spec");
     or(spec, "type", json!("ClusterIP"));
-    // From the cluster's range, drawn from the uid: nothing answers there.
+    // From the range that EKS names for the cluster, drawn from the uid: nothing answers there.
     if spec["type"] != "ExternalName" {
         let bits = u32::from_str_radix(uid.get(..8).unwrap_or_default(), 16).unwrap_or_default();
-        or(spec, "clusterIP", json!(format!("10.100.{}.{}", 1 + bits % 250, 2 + bits / 250 % 250)));
+        or(spec, "clusterIP", json!(format!("172.20.{}.{}", 1 + bits % 250, 2 + bits / 250 % 250)));
         let own = spec["clusterIP"].clone();
         or(spec, "clusterIPs", json!([own]));
     }

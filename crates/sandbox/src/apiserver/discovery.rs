@@ -11,6 +11,9 @@ use http::request::Parts;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+/// The content type of aggregated discovery, by which alone clients know it.
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
 /// Answers a path that is no resource's.
 ///
 /// # Errors
@@ -34,7 +37,7 @@ pub fn answer(server: &ApiServer, parts: &Parts) -> Result<Reply> {
         "/healthz" | "/livez" | "/readyz" => return Ok(Reply::Text("ok")),
         "/version" => version(),
         "/api" | "/apis" if aggregated => {
-            return Ok(Reply::Discovery(Bytes::from(all_in_one(&state, path == "/api").to_string())));
+            return Ok(Reply::Typed(AGGREGATED, Bytes::from(all_in_one(&state, path == "/api").to_string())));
         }
         "/api" => json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}),
         "/apis" => {

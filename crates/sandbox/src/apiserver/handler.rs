@@ -24,8 +24,8 @@ use std::sync::Arc;
 pub enum Reply {
     /// JSON at once, with `Warning` headers.
     Json(u16, Bytes, Vec<String>),
-    /// Aggregated discovery, which clients know by its content type alone.
-    Discovery(Bytes),
+    /// Something of another content type than JSON's.
+    Typed(&'static str, Bytes),
     /// Text.
     Text(&'static str),
     /// A watch.

@@ -14,9 +14,6 @@ use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The content type of aggregated discovery.
-const AGGREGATED_DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
@@ -153,8 +150,8 @@ impl KubeService {
                 }
                 response.body(whole(bytes))
             }
-            Reply::Discovery(bytes) => {
-                Response::builder().header(http::header::CONTENT_TYPE, AGGREGATED_DISCOVERY).body(whole(bytes))
+            Reply::Typed(kind, bytes) => {
+                Response::builder().header(http::header::CONTENT_TYPE, kind).body(whole(bytes))
             }
             Reply::Text(text) => Response::builder()
                 .header(http::header::CONTENT_TYPE, "text/plain")

@@ -11,11 +11,11 @@ pub(crate) fn furnish(ctx: &mut Context) {
     let services = [
         json!({
             "metadata": {"name": "kubernetes", "namespace": "default", "labels": {"component": "apiserver", "provider": "kubernetes"}},
-            "spec": {"clusterIP": "10.100.0.1", "clusterIPs": ["10.100.0.1"], "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 443}]},
+            "spec": {"clusterIP": "172.20.0.1", "clusterIPs": ["172.20.0.1"], "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 443}]},
         }),
         json!({
             "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": {"k8s-app": "kube-dns", "kubernetes.io/name": "CoreDNS"}},
-            "spec": {"clusterIP": "10.100.0.10", "clusterIPs": ["10.100.0.10"], "selector": {"k8s-app": "kube-dns"},
+            "spec": {"clusterIP": "172.20.0.10", "clusterIPs": ["172.20.0.10"], "selector": {"k8s-app": "kube-dns"},
                 "ports": [port("dns", "UDP", 53), port("dns-tcp", "TCP", 53)]},
         }),
     ];

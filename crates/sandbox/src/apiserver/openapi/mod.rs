@@ -1,9 +1,11 @@
 //! OpenAPI: what kubectl explains, and by which lists it merges what is applied.
 //!
-//! Version 3 is one document a group and version; version 2 is everything in one, as JSON. Built-in kinds have the
-//! schemas of k8s-openapi, custom kinds those of their definitions.
+//! Version 3 is one document a group and version; version 2 is everything in one. Built-in kinds have the schemas of
+//! k8s-openapi, custom kinds those of their definitions.
 mod paths;
+mod protobuf;
 mod schemas;
+mod v2;
 
 use super::error::{ApiError, Result};
 use super::handler::Reply;
@@ -56,25 +58,35 @@ pub fn v3(state: &State, path: &str) -> Result<Reply> {
     Ok(Reply::Json(200, document(asked, kinds), Vec::new()))
 }
 
-/// Answers `/openapi/v2`, as JSON.
+/// The content type of version 2 as protobuf.
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// Answers `/openapi/v2`, in the first form that the client names and that is known.
 ///
 /// # Errors
-/// 406 for a client that reads nothing but protobuf.
+/// 406 for a client that reads neither JSON nor protobuf.
 pub fn v2(state: &State, accept: &str) -> Result<Reply> {
-    let reads_json = accept.is_empty() || accept.contains("json") || accept.contains("*/*");
-    if !reads_json {
-        let why = "only application/json is served here; OpenAPI v3 is at /openapi/v3";
+    let form = accept.split(',').map(str::trim).find_map(|form| match form.split(';').next().unwrap_or_default() {
+        "" | "*/*" | "application/*" | "application/json" => Some(false),
+        // Written with an `@` by clients of old.
+        known if known.replace('@', ".") == PROTOBUF => Some(true),
+        _ => None,
+    });
+    let Some(protobuf) = form else {
+        let why = format!("only application/json and {PROTOBUF} are served here");
         return Err(ApiError::new(406, "NotAcceptable", why));
-    }
-    let (mut paths, mut definitions) = (Map::new(), Map::new());
+    };
+    let (mut paths, mut schemas) = (Map::new(), Map::new());
     for (at, kinds) in served(state) {
         let document: Value = serde_json::from_slice(&document(&at, &kinds)).unwrap_or_default();
         paths.extend(members(&document["paths"]));
-        definitions.extend(members(&document["components"]["schemas"]));
+        schemas.extend(members(&document["components"]["schemas"]));
     }
-    let body = json!({"swagger": "2.0", "info": info(), "paths": paths, "definitions": definitions});
-    let text = body.to_string().replace("#/components/schemas/", "#/definitions/");
-    Ok(Reply::Json(200, Bytes::from(text), Vec::new()))
+    let document = v2::document(info(), paths, schemas);
+    Ok(match protobuf {
+        true => Reply::Typed(PROTOBUF, Bytes::from(protobuf::document(&document))),
+        false => Reply::Json(200, Bytes::from(document.to_string()), Vec::new()),
+    })
 }
 
 fn members(value: &Value) -> Map<String, Value> {

@@ -3,17 +3,18 @@ use crate::apiserver::{ApiError, Body};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::request::Parts;
 use http::{Method, Response, header};
 use http_body_util::{BodyExt, Full};
 use std::io;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A page: its content type and its text.
 pub type Page = (&'static str, Bytes);
 
 /// The pages by path; none for a path that is the API's.
-pub type Pages = Rc<dyn Fn(&str) -> Option<Page>>;
+pub type Pages = Arc<dyn Fn(&str) -> BoxFuture<'static, Option<Page>> + Send + Sync>;
 
 /// What stands before the API.
 pub struct Door {
@@ -28,14 +29,15 @@ impl Door {
     }
 
     /// The answer to who is not let in, or asks for a page; none when the API is to answer.
-    pub fn answer(&self, parts: &Parts) -> Option<io::Result<Response<Body>>> {
+    pub async fn answer(&self, parts: &Parts) -> Option<io::Result<Response<Body>>> {
         if let Err(refused) = self.admit(parts) {
             return Some(refuse(&refused));
         }
         let pages = self.pages.as_ref().filter(|_| parts.method == Method::GET)?;
         // The root is the API's list of paths, unless somebody wants to read.
         let reads = text(parts, header::ACCEPT).contains("text/html");
-        let (kind, page) = (parts.uri.path() != "/" || reads).then(|| pages(parts.uri.path())).flatten()?;
+        let asked = (parts.uri.path() != "/" || reads).then(|| pages(parts.uri.path()))?;
+        let (kind, page) = asked.await?;
         let response = Response::builder()
             .header(header::CONTENT_TYPE, kind)
             .header(header::CACHE_CONTROL, "no-store")

@@ -43,7 +43,6 @@ pub struct Listener {
     server: ApiServer,
     door: Door,
     tls: Option<TlsAcceptor>,
-    pace: f64,
 }
 
 impl std::fmt::Debug for Listener {
@@ -60,7 +59,7 @@ impl Listener {
     /// The address cannot be bound.
     pub async fn bind(server: ApiServer, address: SocketAddr, token: Option<String>) -> io::Result<Self> {
         let socket = TcpListener::bind(address).await?;
-        Ok(Listener { socket, server, door: Door::new(token), tls: None, pace: 1.0 })
+        Ok(Listener { socket, server, door: Door::new(token), tls: None })
     }
 
     /// Serves TLS under an identity.
@@ -77,13 +76,6 @@ impl Listener {
         self
     }
 
-    /// The clock runs so many times as fast as clients do; their time-outs are counted accordingly.
-    #[must_use]
-    pub fn with_pace(mut self, pace: f64) -> Self {
-        self.pace = pace;
-        self
-    }
-
     /// Where it listens.
     ///
     /// # Errors
@@ -96,7 +88,7 @@ impl Listener {
     /// are spawned.
     pub async fn serve(self) {
         let mut open = FuturesUnordered::new();
-        let (door, times) = (Rc::new(self.door), Times { pace: self.pace });
+        let door = Rc::new(self.door);
         loop {
             tokio::select! {
                 biased;
@@ -104,7 +96,7 @@ impl Listener {
                     Ok(_) if open.len() >= MOST_CONNECTIONS => tracing::warn!("too many connections: one is closed"),
                     Ok((stream, peer)) => {
                         let service = self.server.service(Caller::named(format!("http/{}", peer.ip())));
-                        open.push(connection(stream, service, door.clone(), self.tls.clone(), times));
+                        open.push(connection(stream, service, door.clone(), self.tls.clone()));
                     }
                     // One client's end, or no file descriptor left: the others are served on.
                     Err(why) => {
@@ -122,22 +114,10 @@ impl Listener {
     }
 }
 
-/// Time-outs that are meant in the client's time.
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    pace: f64,
-}
-
-impl Times {
-    fn of(self, time: Duration) -> Duration {
-        time.mul_f64(self.pace.max(1.0))
-    }
-
-    async fn within<T>(self, what: &str, done: impl Future<Output = io::Result<T>>) -> Result<T, String> {
-        match tokio::time::timeout(self.of(PATIENCE), done).await {
-            Ok(done) => done.map_err(|why| why.to_string()),
-            Err(_) => Err(format!("{what} did not come in time")),
-        }
+async fn within<T>(what: &str, done: impl Future<Output = io::Result<T>>) -> Result<T, String> {
+    match tokio::time::timeout(PATIENCE, done).await {
+        Ok(done) => done.map_err(|why| why.to_string()),
+        Err(_) => Err(format!("{what} did not come in time")),
     }
 }
 
@@ -156,16 +136,15 @@ async fn connection(
     service: KubeService,
     door: Rc<Door>,
     tls: Option<TlsAcceptor>,
-    times: Times,
 ) -> Result<(), String> {
     stream.set_nodelay(true).map_err(|e| e.to_string())?;
     let Some(acceptor) = tls else {
-        let two = times.within("the first bytes", speaks_http2(&stream)).await?;
-        return talk(stream, two, service, door, times).await;
+        let two = within("the first bytes", speaks_http2(&stream)).await?;
+        return talk(stream, two, service, door).await;
     };
-    let stream = times.within("the TLS handshake", acceptor.accept(stream)).await?;
+    let stream = within("the TLS handshake", acceptor.accept(stream)).await?;
     let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    talk(stream, two, service, door, times).await
+    talk(stream, two, service, door).await
 }
 
 /// Whether a connection's first bytes are HTTP/2's. They stay where they are.
@@ -184,7 +163,7 @@ async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-async fn talk<S>(stream: S, two: bool, service: KubeService, door: Rc<Door>, times: Times) -> Result<(), String>
+async fn talk<S>(stream: S, two: bool, service: KubeService, door: Rc<Door>) -> Result<(), String>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
@@ -192,10 +171,10 @@ where
         let (door, mut service) = (door.clone(), service.clone());
         async move {
             let (parts, body) = request.into_parts();
-            if let Some(answer) = door.answer(&parts) {
+            if let Some(answer) = door.answer(&parts).await {
                 return answer;
             }
-            let body = match tokio::time::timeout(times.of(PATIENCE), gather(body)).await {
+            let body = match tokio::time::timeout(PATIENCE, gather(body)).await {
                 Ok(Ok(body)) => body,
                 Ok(Err(refused)) => return door::refuse(&refused),
                 Err(_) => {
@@ -208,12 +187,12 @@ where
     let stream = TokioIo::new(stream);
     if two {
         let mut builder = http2::Builder::new(Local);
-        builder.timer(TokioTimer::new()).keep_alive_interval(times.of(ALIVE)).keep_alive_timeout(times.of(ALIVE));
+        builder.timer(TokioTimer::new()).keep_alive_interval(ALIVE).keep_alive_timeout(ALIVE);
         builder.max_concurrent_streams(1_000);
         return builder.serve_connection(stream, answer).await.map_err(|e| e.to_string());
     }
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(times.of(PATIENCE));
+    builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
     builder.serve_connection(stream, answer).await.map_err(|e| e.to_string())
 }
 

@@ -91,8 +91,15 @@ async fn openapi_has_a_document_a_group_with_paths_and_the_lists_that_merge() {
     assert_eq!(get(&server, "/openapi/v3/apis/none/v1", "").await.0, 404);
     let (_, two) = get(&server, "/openapi/v2", "application/json").await;
     assert!(two["definitions"]["io.k8s.api.core.v1.Pod"].is_object());
+    let patch = &two["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"];
+    assert!(patch["consumes"].as_array().unwrap().contains(&json!("application/merge-patch+json")), "{patch}");
+    let spec = &two["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["spec"];
+    assert_eq!(spec["$ref"], "#/definitions/io.k8s.api.core.v1.PodSpec");
+    assert!(!two.to_string().contains("#/components/"), "references point among the definitions");
     let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    assert_eq!(get(&server, "/openapi/v2", protobuf).await.0, 406);
+    let (code, bytes) = get(&server, "/openapi/v2", &format!("{protobuf}, application/json")).await;
+    assert!(code == 200 && bytes.as_str().unwrap().starts_with("\n\u{3}2.0"), "the first field is the version");
+    assert_eq!(get(&server, "/openapi/v2", "text/plain").await.0, 406);
 }
 
 #[tokio::test(start_paused = true)]
