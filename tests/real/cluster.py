@@ -34,6 +34,7 @@ ROOT = HERE.parent.parent
 PATIENCE = 120
 LIBC = ctypes.CDLL(None, use_errno=True)
 NAMESPACE = "kube-system"
+NEEDED = ("certs", "etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl", "kwok", "helm")
 SIGNALS = {"stop": signal.SIGSTOP, "cont": signal.SIGCONT, "term": signal.SIGTERM}
 
 
@@ -54,8 +55,7 @@ class Cluster:
         self.environment = dict(one.split("=", 1) for one in settings)
         shutil.rmtree(state, ignore_errors=True)
         (state / "log").mkdir(parents=True)
-        wanted = [name for name in build.PROGRAMS]
-        self.programs = {name: build.build(name) for name in wanted}
+        self.programs = {name: build.build(name) for name in NEEDED}
         subprocess.run([self.programs["certs"], state / "pki"], check=True)
         self.parts = Parts(state, self.programs, build.python(), boot)
         self.tls = ssl.create_default_context(cafile=str(state / "pki/ca.crt"))

@@ -12,7 +12,7 @@ import time
 from kube import Kube, Refused
 
 DRIVER = "ebs.csi.aws.com"
-LOOK = 0.3
+LOOK = 1.0
 STORAGE = "/apis/storage.k8s.io/v1"
 #: Volumes a node, as the driver reports them for most types.
 COUNT = 25

@@ -2,7 +2,8 @@
 
     serve.py PORT ANSWERS
 
-moto spends five seconds of a core on writing down all instance types, and the same again for the next who asks.
+moto spends five seconds of a core on writing down all instance types, or all spot prices, and the same again for the next
+who asks.
 """
 
 import hashlib
@@ -14,7 +15,9 @@ import urllib.parse
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
 
-STATIC = ("DescribeInstanceTypes", "DescribeInstanceTypeOfferings")
+STATIC = ("DescribeInstanceTypes", "DescribeInstanceTypeOfferings", "DescribeSpotPriceHistory")
+#: moto does not heed these, and they are others each time.
+UNHEEDED = ("StartTime", "EndTime")
 PORT, ANSWERS = int(sys.argv[1]), pathlib.Path(sys.argv[2])
 
 
@@ -31,7 +34,8 @@ class Kept:
         if question.get("Action", [""])[0] not in STATIC:
             return self.app(environ, start)
         scope = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].split(",")[0].split("/")[2:3]
-        path = ANSWERS / hashlib.sha256(body + "".join(scope).encode()).hexdigest()
+        asked = sorted((name, value) for name, value in question.items() if name not in UNHEEDED)
+        path = ANSWERS / hashlib.sha256(repr((asked, scope)).encode()).hexdigest()
         if not path.exists():
             status = []
             answer = b"".join(self.app(environ, lambda line, headers, *_: status.append(line)))
