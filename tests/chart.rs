@@ -1,35 +1,37 @@
-//! The Helm chart, rendered by helm (`cargo xtask chart` builds it into target/tools; without it these tests are skipped).
+//! The Helm chart, rendered by helm (tests/real/build.py builds it where it is not there).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 use common::{arg, root, scratch};
 use dovetail_actors::Settings;
 use dovetail_actors::settings::TABLE;
 use serde_json::{Value, json};
 
-/// Runs helm on the chart; `None` where there is none.
-fn helm(verb: &[&str], more: &[&str]) -> Option<Output> {
-    let helm = root().join("target/tools/helm");
-    if !helm.exists() {
-        eprintln!("skipped: {} is not there; cargo xtask chart builds it", helm.display());
-        return None;
-    }
+/// Runs helm on the chart.
+fn helm(verb: &[&str], more: &[&str]) -> Output {
+    static BUILT: OnceLock<String> = OnceLock::new();
+    let helm = BUILT.get_or_init(|| {
+        let built = common::python(&["tests/real/build.py", "helm"]);
+        assert!(built.status.success(), "{}", common::stderr(&built));
+        common::stdout(&built).trim().to_owned()
+    });
     let chart = root().join("deploy/helm/dovetail");
-    Some(Command::new(helm).args(verb).arg(arg(&chart)).args(more).output().unwrap())
+    Command::new(helm).args(verb).arg(arg(&chart)).args(more).output().unwrap()
 }
 
 /// What the chart makes with these values.
-fn rendered(values: &[&str]) -> Option<Vec<Value>> {
+fn rendered(values: &[&str]) -> Vec<Value> {
     let mut more = vec!["--namespace", "kube-system", "--kube-version", "1.33.0"];
     values.iter().for_each(|value| more.extend(["--set", *value]));
-    let output = helm(&["template", "dv"], &more)?;
+    let output = helm(&["template", "dv"], &more);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    Some(serde_saphyr::from_multiple::<Value>(&text).unwrap())
+    serde_saphyr::from_multiple::<Value>(&text).unwrap()
 }
 
 fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
@@ -55,13 +57,13 @@ fn every_variable_that_the_chart_sets_is_a_setting_with_a_value_that_it_takes() 
         "settings.featureGates.nodeRepair=true",
         "controller.metrics.port=9090",
     ];
-    let Some(objects) = rendered(&everything) else { return };
+    let objects = rendered(&everything);
     let given = variables(&objects);
     let settings = Settings::from_map(&given).unwrap();
     assert_eq!((settings.cluster_name.as_str(), settings.metrics_port), ("demo", 9090));
     assert_eq!(settings.interruption_queue, "demo");
     assert_eq!(settings.gates, BTreeSet::from(["NodeRepair".to_owned(), "ReservedCapacity".to_owned()]));
-    let Some(objects) = rendered(&["settings.clusterName=demo"]) else { return };
+    let objects = rendered(&["settings.clusterName=demo"]);
     let defaults = Settings { cluster_name: "demo".into(), ..Settings::default() };
     assert_eq!(Settings::from_map(&variables(&objects)).unwrap(), defaults, "the chart's defaults are the settings'");
     let known = |name: &str| TABLE.iter().any(|known| known.name == name);
@@ -74,7 +76,7 @@ fn every_variable_that_the_chart_sets_is_a_setting_with_a_value_that_it_takes() 
 
 #[test]
 fn without_a_cluster_name_nothing_is_rendered() {
-    let Some(output) = helm(&["template", "dv"], &["--kube-version", "1.33.0"]) else { return };
+    let output = helm(&["template", "dv"], &["--kube-version", "1.33.0"]);
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("settings.clusterName is required"));
 }
@@ -82,12 +84,10 @@ fn without_a_cluster_name_nothing_is_rendered() {
 #[test]
 fn spellings_of_older_charts_are_accepted_and_noted() {
     let old = ["controller.clusterName=\"demo\"", "controller.clusterEndpoint=\"https://demo.example\""];
-    let Some(objects) = rendered(&old) else { return };
+    let objects = rendered(&old);
     let given = variables(&objects);
     assert_eq!((given["CLUSTER_NAME"].as_str(), given["CLUSTER_ENDPOINT"].as_str()), ("demo", "https://demo.example"));
-    let Some(objects) = rendered(&["settings.aws.clusterName=demo", "settings.aws.interruptionQueueName=q"]) else {
-        return;
-    };
+    let objects = rendered(&["settings.aws.clusterName=demo", "settings.aws.interruptionQueueName=q"]);
     let given = variables(&objects);
     assert_eq!((given["CLUSTER_NAME"].as_str(), given["INTERRUPTION_QUEUE"].as_str()), ("demo", "q"));
     let note = of_kind(&objects, "Deployment")[0]["metadata"]["annotations"]["dovetail.dev/note"].as_str().unwrap();
@@ -95,13 +95,13 @@ fn spellings_of_older_charts_are_accepted_and_noted() {
         note.contains("settings.aws.clusterName is how Karpenter 0.19 to 0.32 spelled settings.clusterName"),
         "{note}"
     );
-    let Some(objects) = rendered(&["settings.clusterName=demo"]) else { return };
+    let objects = rendered(&["settings.clusterName=demo"]);
     assert!(of_kind(&objects, "Deployment")[0]["metadata"]["annotations"].is_null(), "nothing to note");
 }
 
 #[test]
 fn two_replicas_stand_apart_and_run_as_nobody() {
-    let Some(objects) = rendered(&["settings.clusterName=demo"]) else { return };
+    let objects = rendered(&["settings.clusterName=demo"]);
     let deployment = of_kind(&objects, "Deployment")[0];
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(deployment["spec"]["replicas"], 2);
@@ -133,7 +133,7 @@ fn allowed(objects: &[Value], verb: &str, resource: &str) -> bool {
 
 #[test]
 fn the_roles_allow_every_write_that_a_run_makes_and_nothing_in_secrets() {
-    let Some(objects) = rendered(&["settings.clusterName=demo"]) else { return };
+    let objects = rendered(&["settings.clusterName=demo"]);
     let events = scratch("chart-events.jsonl");
     let output = common::dovetail(&["simulate", "deploy/examples/scenario.yaml", "--json", "--events", arg(&events)]);
     assert_eq!(output.status.code(), Some(0), "{}", common::stderr(&output));
@@ -161,7 +161,7 @@ fn the_roles_allow_every_write_that_a_run_makes_and_nothing_in_secrets() {
 #[test]
 fn the_chart_brings_the_crds_that_the_binary_prints() {
     let more = ["--include-crds", "--kube-version", "1.33.0", "--set", "settings.clusterName=demo"];
-    let Some(output) = helm(&["template", "dv"], &more) else { return };
+    let output = helm(&["template", "dv"], &more);
     let crds = |text: &str| -> BTreeSet<String> {
         let all: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
         let names = of_kind(&all, "CustomResourceDefinition").into_iter().map(|one| one["metadata"]["name"].as_str());

@@ -28,12 +28,12 @@ where
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
-                    if backoff.failures() >= WORTH_TELLING {
-                        let what = format!("watching {kind}");
-                        desk.tell(Story::Recovered { what, attempts: backoff.failures() + 1 });
-                    }
                     // Init is said before the list is asked for: only what follows proves that the server answers.
                     if !matches!(event, Event::Init) {
+                        if backoff.failures() >= WORTH_TELLING {
+                            let what = format!("watching {kind}");
+                            desk.tell(Story::Recovered { what, attempts: backoff.failures() + 1 });
+                        }
                         backoff.reset();
                     }
                     on(event);

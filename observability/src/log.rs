@@ -32,10 +32,11 @@ pub struct LogOptions {
     pub stamp: Stamp,
 }
 
-/// Everything of ours at `level`; of libraries only what went wrong: their debug lines may show what was sent.
+/// Everything of ours at `level`; of libraries only what went wrong: their debug lines may show what was sent. What kube's
+/// client says of every single attempt is left out: whoever asked says once that the API server is away.
 fn filter(level: &str) -> EnvFilter {
     EnvFilter::new(format!(
-        "error,dovetail={level},dovetail_actors={level},dovetail_cloud={level},dovetail_observability={level}"
+        "error,kube_client::client::builder=off,dovetail={level},dovetail_actors={level},dovetail_cloud={level},dovetail_observability={level}"
     ))
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Builds programs that others wrote, pinned by the go.mod files beside this script, and prints where each one is.
 
-    python3 tests/real/build.py kubectl
+    python3 tests/real/build.py kubectl etcd
+    python3 tests/real/build.py all
 
 What has been built stays in target/real/, in a folder named after the version and the checksums of its dependencies, so
 that a second call costs nothing and a changed go.mod builds anew. Calls at the same time wait for one another.
@@ -18,15 +19,24 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 TARGET = HERE.parent.parent / "target" / "real"
 
-# program: the folder of its go.mod, the module that has its version, its package
+# program: the folder of its go.mod, the module that has its version (none: the folder's own), its package
 PROGRAMS = {
     "kubectl": ("kubernetes", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
     "kubectl-1.33": ("kubernetes-1.33", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
+    "kube-apiserver": ("kubernetes", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
+    "kube-scheduler": ("kubernetes", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
+    "kube-controller-manager": ("kubernetes", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+    "etcd": ("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"),
+    "kwok": ("kwok", "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    "helm": ("helm", "helm.sh/helm/v3", "helm.sh/helm/v3/cmd/helm"),
+    "certs": ("certs", None, "."),
 }
 
 
 def version_of(folder, module):
     """The version that a go.mod requires of a module."""
+    if module is None:
+        return "own"
     text = (HERE / folder / "go.mod").read_text()
     found = re.search(rf"^\s*(?:require\s+)?{re.escape(module)} (v\S+)", text, re.MULTILINE)
     if not found:
@@ -36,6 +46,10 @@ def version_of(folder, module):
 
 def stamps(folder, version):
     """What Kubernetes' own build writes into its programs, and `kubectl version` shows."""
+    if folder == "helm":
+        # The Kubernetes that a chart is rendered for, where nothing else is said.
+        place = "helm.sh/helm/v3/pkg/chartutil.k8sVersion"
+        return f"-X {place}Major=1 -X {place}Minor=33"
     if not folder.startswith("kubernetes"):
         return ""
     major, minor, _ = version.lstrip("v").split(".", 2)
@@ -48,11 +62,12 @@ def build(program):
     """The path of a program, built when it is not there."""
     folder, module, package = PROGRAMS[program]
     version = version_of(folder, module)
-    key = hashlib.sha256(b"".join((HERE / folder / name).read_bytes() for name in ("go.mod", "go.sum"))).hexdigest()[:12]
+    sources = sorted(path for path in (HERE / folder).iterdir() if path.name in ("go.mod", "go.sum") or path.suffix == ".go")
+    key = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
     place = TARGET / f"{folder}-{version}-{key}"
     built = place / program
     place.mkdir(parents=True, exist_ok=True)
-    with open(TARGET / "lock", "w") as lock:
+    with open(TARGET / f"lock-{program}", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not built.exists():
             unfinished = place / f".{program}.{os.getpid()}"
@@ -69,12 +84,48 @@ def build(program):
     return built
 
 
+def stages(kwok):
+    """kwok's own rules for nodes and pods, out of its module: the program alone has none. Beside the program."""
+    path = kwok.parent / "stages.yaml"
+    if not path.exists():
+        where = ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"]
+        module = subprocess.run(where, cwd=HERE / "kwok", check=True, capture_output=True, text=True).stdout.strip()
+        folders = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
+        files = [file for folder in folders for file in sorted(pathlib.Path(module, "kustomize/stage", folder).glob("*.yaml"))]
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_text("---\n".join(file.read_text() for file in files if file.name != "kustomization.yaml"))
+        unfinished.rename(path)
+    return path
+
+
+def python():
+    """The Python that has moto, in a virtual environment made anew when the pins have changed."""
+    pins, venv = HERE / "moto" / "requirements.txt", TARGET / "moto"
+    interpreter, made_from = venv / "bin" / "python", venv / "requirements.txt"
+    TARGET.mkdir(parents=True, exist_ok=True)
+    with open(TARGET / "lock-moto", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if made_from.exists() and made_from.read_text() == pins.read_text():
+            return interpreter
+        print("installing moto (once; half a minute)", file=sys.stderr, flush=True)
+        pip = [str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(pins)]
+        try:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
+            subprocess.run(pip, check=True)
+        except subprocess.CalledProcessError as failed:
+            sys.exit(f"build.py: moto could not be installed: {failed}")
+        made_from.write_text(pins.read_text())
+    return interpreter
+
+
 def main(programs):
-    unknown = [name for name in programs if name not in PROGRAMS]
+    if programs == ["all"]:
+        programs = [*PROGRAMS, "moto"]
+    unknown = [name for name in programs if name not in PROGRAMS and name != "moto"]
     if unknown or not programs:
-        sys.exit(f"usage: build.py PROGRAM…, of {', '.join(PROGRAMS)}" + "".join(f"; unknown: {name}" for name in unknown))
+        sys.exit(f"usage: build.py all | PROGRAM…, of {', '.join(PROGRAMS)}, moto" + "".join(f"; unknown: {name}" for name in unknown))
     for name in programs:
-        print(build(name))
+        print(python() if name == "moto" else build(name))
 
 
 if __name__ == "__main__":

@@ -8,16 +8,14 @@ use std::process::ExitCode;
 const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
     ("test", "everything that has to hold, once: format, lints, licences, all tests", steps::test),
     ("lint", "format and clippy, warnings refused", steps::lint),
-    (
-        "chart",
-        "the Helm chart, rendered and tested; builds helm into target/tools the first time (Go, minutes)",
-        steps::chart,
-    ),
+    ("chart", "the Helm chart, rendered and tested; builds helm the first time (Go, minutes)", steps::chart),
+    ("real", "`real up|down|status`: a real control plane and a foreign AWS on loopback, by hand", steps::real),
     ("licences", "the licences of all dependencies against the list that we accept", licences::check),
     (
         "proof",
         "the full figure of something: `proof seeds [FIRST..LAST]` plays random scenarios, 1..200 unless given; \
-         `proof properties [FIRST..LAST]` draws other cases for the core's property tests",
+         `proof properties [FIRST..LAST]` draws other cases for the core's property tests; \
+         `proof load` packs 400, then 5,000 pods on the real parts",
         steps::proof,
     ),
     ("figures", "the figures of docs/performance.md, made anew (minutes)", steps::figures),

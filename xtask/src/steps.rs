@@ -11,7 +11,7 @@ pub fn test() -> Result<(), String> {
     run("checkers can fail", "python3", &["tests/plan/mutations.py"])?;
     run("audit can fail", "python3", &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"])?;
     clippy()?;
-    run("kubectl", "python3", &["tests/real/build.py", "kubectl"])?;
+    real_parts()?;
     // One change is judged by the same cases twice; new ones are drawn by `proof properties`.
     let seed = std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned());
     let tests = ["test", "--release", "--workspace", "--no-fail-fast"];
@@ -51,22 +51,28 @@ fn nothing_compiled_twice() -> Result<(), String> {
     ))
 }
 
-/// helm, and the Kubernetes version that it takes for granted.
-const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.19.0";
-const HELM_FLAGS: &str = "-s -w -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 \
-                          -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=33";
+/// Programs that others wrote, for the tests that need them: etcd, Kubernetes, kwok, helm, moto. Once a version.
+fn real_parts() -> Result<(), String> {
+    run("real parts", "python3", &["tests/real/build.py", "all"])
+}
 
 /// The Helm chart.
 pub fn chart() -> Result<(), String> {
-    let tools = root().join("target/tools");
-    if !tools.join("helm").exists() {
-        println!("== helm: go install {HELM}");
-        let built = Command::new("go").args(["install", "-ldflags", HELM_FLAGS, HELM]).env("GOBIN", &tools).status();
-        if !built.map_err(|why| format!("go cannot be started: {why}"))?.success() {
-            return Err(format!("helm could not be built: go install {HELM}"));
-        }
-    }
+    run("helm", "python3", &["tests/real/build.py", "helm"])?;
     cargo("chart", &["test", "--release", "--workspace", "--test", "chart"])
+}
+
+/// A real cluster by hand.
+pub fn real() -> Result<(), String> {
+    let words: Vec<String> = std::env::args().skip(2).collect();
+    let Some(verb) = words.first().filter(|verb| ["up", "down", "status"].contains(&verb.as_str())) else {
+        return Err("say `real up`, `real down` or `real status` (more: tests/real/cluster.py --help)".to_owned());
+    };
+    if verb == "up" {
+        cargo("binary", &["build", "--release"])?;
+    }
+    let args: Vec<&str> = std::iter::once("tests/real/cluster.py").chain(words.iter().map(String::as_str)).collect();
+    run("real", "python3", &args)
 }
 
 /// Format and clippy.
@@ -84,7 +90,14 @@ pub fn proof() -> Result<(), String> {
             run("seeds", "target/release/dovetail", &["simulate", "--random", "--seeds", &seeds])
         }
         Some("properties") => proof_properties(&std::env::args().nth(3).unwrap_or_else(|| "2..20".to_owned())),
-        other => Err(format!("there is no proof {:?} (there are: properties, seeds)", other.unwrap_or_default())),
+        Some("load") => {
+            let more: Vec<String> = std::env::args().skip(3).collect();
+            let args: Vec<&str> =
+                std::iter::once("tests/real/load.py").chain(more.iter().map(String::as_str)).collect();
+            cargo("binary", &["build", "--release"])?;
+            run("load", "python3", &args)
+        }
+        other => Err(format!("there is no proof {:?} (there are: load, properties, seeds)", other.unwrap_or_default())),
     }
 }
 

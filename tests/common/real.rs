@@ -1,0 +1,161 @@
+//! A real cluster on a foreign AWS, and replicas of the binary on it: tests/real/cluster.py from inside a test.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{arg, root, stderr, stdout};
+
+/// Nothing that a cluster is asked for takes longer.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// One cluster at a time: two control planes on two cores only keep each other waiting.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Everything that was started; it ends with the test, also with one that panics or is killed.
+pub struct Real {
+    cluster: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    facts: Value,
+    _one: MutexGuard<'static, ()>,
+}
+
+impl Real {
+    /// Starts etcd, the control plane, kwok, moto and the stand-ins; builds what is missing, which takes minutes once.
+    pub fn start(name: &str, settings: &[&str]) -> Self {
+        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = root().join("target/real/run").join(name);
+        let mut command = Command::new("python3");
+        command.arg(root().join("tests/real/cluster.py")).args(["run", "--state", arg(&state)]);
+        for setting in settings {
+            command.args(["--set", setting]);
+        }
+        let mut cluster =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3 starts: it is needed");
+        let orders = cluster.stdin.take();
+        let mut answers = BufReader::new(cluster.stdout.take().expect("piped"));
+        let mut line = String::new();
+        answers.read_line(&mut line).unwrap();
+        let facts = serde_json::from_str(&line).expect("tests/real/cluster.py said what is missing");
+        Self { cluster, orders, answers, facts, _one: one }
+    }
+
+    /// Gives an order of cluster.py's.
+    pub fn order(&mut self, order: &str) {
+        writeln!(self.orders.as_mut().expect("it runs"), "{order}").unwrap();
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), "done", "{order}");
+    }
+
+    /// Two replicas.
+    pub fn two_replicas(&mut self) {
+        self.order("start dovetail-0");
+        self.order("start dovetail-1");
+    }
+
+    /// kubectl, as the cluster's administrator.
+    pub fn kubectl(&self, args: &[&str]) -> Output {
+        let program = self.facts["kubectl"].as_str().unwrap();
+        let config = self.facts["kubeconfig"].as_str().unwrap();
+        let cache = format!("{}/cache", self.facts["state"].as_str().unwrap());
+        let own = ["--kubeconfig", config, "--cache-dir", &cache];
+        Command::new(program).args(own).args(args).current_dir(root()).output().unwrap()
+    }
+
+    /// What kubectl says when it does as it is told.
+    pub fn ok(&self, args: &[&str]) -> String {
+        let output = self.kubectl(args);
+        assert!(output.status.success(), "kubectl {args:?}: {}", stderr(&output));
+        stdout(&output)
+    }
+
+    /// Objects of a kind, in all namespaces.
+    pub fn objects(&self, kind: &str) -> Vec<Value> {
+        let list: Value = serde_json::from_str(&self.ok(&["get", kind, "-A", "-o", "json"])).unwrap();
+        list["items"].as_array().unwrap().clone()
+    }
+
+    /// Instances that moto has and has not ended.
+    pub fn instances(&self) -> usize {
+        let script = "import sys; sys.path.insert(0, 'tests/real'); from joiner import instances; \
+                      print(len(list(instances(sys.argv[1], 'eu-west-1'))))";
+        let output = Command::new("python3")
+            .args(["-c", script, self.facts["aws"].as_str().unwrap()])
+            .current_dir(root())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output).trim().parse().unwrap()
+    }
+
+    /// How many pods are Ready: asked as a table, which costs the API server least.
+    pub fn ready(&self) -> usize {
+        let table = self.ok(&["get", "pods", "-A", "--no-headers"]);
+        table.lines().filter(|line| line.split_whitespace().nth(2) == Some("1/1")).count()
+    }
+
+    /// Waits until something holds.
+    pub fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+        let begun = Instant::now();
+        while !holds(self) {
+            assert!(begun.elapsed() < PATIENCE, "never came to pass: {what}\n{}", self.story());
+            sleep(Duration::from_secs(1));
+        }
+        println!("after {:5.1} s: {what}", begun.elapsed().as_secs_f64());
+    }
+
+    /// What a part has logged.
+    pub fn log(&self, part: &str) -> String {
+        let path = format!("{}/log/{part}.log", self.facts["state"].as_str().unwrap());
+        std::fs::read_to_string(path).unwrap_or_default()
+    }
+
+    /// The replicas' logs, line by line; what is no JSON is a line with that text alone.
+    pub fn said(&self) -> Vec<Value> {
+        let logs = [self.log("dovetail-0"), self.log("dovetail-1")].concat();
+        logs.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| Value::from(line))).collect()
+    }
+
+    /// The end of the replicas' logs, for a test that failed.
+    fn story(&self) -> String {
+        let tail = |part: &str| {
+            let log = self.log(part);
+            let lines: Vec<&str> = log.lines().collect();
+            format!("{part}:\n{}", lines[lines.len().saturating_sub(25)..].join("\n"))
+        };
+        [tail("dovetail-0"), tail("dovetail-1"), tail("joiner"), self.ok(&["get", "nodeclaims,nodes"])].join("\n")
+    }
+
+    /// Nothing was forbidden, no conflict went unhandled, nobody panicked.
+    pub fn nothing_was_forbidden(&self) {
+        let said = self.said();
+        assert!(!said.is_empty(), "the replicas have logged nothing");
+        for line in &said {
+            let text = line.to_string();
+            let wrong = ["forbidden", "Forbidden", "the object has been modified", "panic"];
+            assert!(!wrong.iter().any(|word| text.contains(word)), "{text}");
+        }
+    }
+
+    /// No node, no claim, no instance.
+    pub fn until_nothing_is_left(&self) {
+        self.until("no claim is left", |real| real.objects("nodeclaims").is_empty());
+        self.until("no node is left", |real| real.objects("nodes").is_empty());
+        self.until("no instance is left", |real| real.instances() == 0);
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        // The end of its input is the order to end.
+        self.orders.take();
+        let _ = self.cluster.wait();
+    }
+}

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""What two replicas do under load on the real control plane: the figures of docs/performance.md, as Markdown.
+
+    load.py [400] [5000]      which of the two; both unless said
+
+400 pods are one Deployment of 250m CPU and 256Mi, 5,000 are five Deployments of five shapes. Instances join in no time, as
+with the peer's figures. Pods are watched, so that what is measured costs the API server little.
+"""
+
+import http.client
+import json
+import os
+import pathlib
+import sys
+import threading
+import time
+
+import build
+from cluster import Cluster
+from joiner import instances
+from kube import Kube
+from parts import HERE, REGION
+
+SHAPES = {
+    400: [("250m", "256Mi", 400)],
+    5000: [("100m", "128Mi", 1000), ("250m", "512Mi", 1000), ("500m", "1Gi", 1000), ("1", "1Gi", 1000), ("1500m", "4Gi", 1000)],
+}
+REPLICAS = ("dovetail-0", "dovetail-1")
+PATIENCE = 900
+
+
+class Pods:
+    """Every pod as the API server tells of it, from a watch in a thread."""
+
+    def __init__(self, kube):
+        self.exist, self.bound, self.ready = set(), set(), set()
+        begun = kube.call("GET", "/api/v1/namespaces/default/pods?limit=1")["metadata"]["resourceVersion"]
+        self.connection = http.client.HTTPSConnection(kube.address, context=kube.tls)
+        self.connection.request("GET", f"/api/v1/namespaces/default/pods?watch=1&resourceVersion={begun}")
+        threading.Thread(target=self.follow, args=(self.connection.getresponse(),), daemon=True).start()
+
+    def follow(self, stream):
+        text = b""
+        while more := stream.read1(1 << 16):
+            *lines, text = (text + more).split(b"\n")
+            for line in lines:
+                self.hear(json.loads(line))
+
+    def hear(self, event):
+        if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
+            pod = event["object"]
+            name, there = pod["metadata"]["name"], event["type"] != "DELETED"
+            conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", [])}
+            for known, holds in (
+                (self.exist, True), (self.bound, pod["spec"].get("nodeName")), (self.ready, conditions.get("Ready") == "True"),
+            ):
+                known.add(name) if there and holds else known.discard(name)
+
+
+def deployment(number, cpu, memory, count):
+    """A Deployment of pods that ask for so much."""
+    name = f"load-{number}"
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
+    return {
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {"replicas": count, "selector": {"matchLabels": {"app": name}}, "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}}},
+    }
+
+
+def consumed(cluster):
+    """CPU seconds and peak resident MiB of the replicas."""
+    cpu, peak = 0.0, []
+    for name in REPLICAS:
+        process = pathlib.Path(f"/proc/{cluster.running[name].pid}")
+        fields = (process / "stat").read_text().rsplit(")", 1)[1].split()
+        cpu += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+        peak.append(int(status["VmHWM"].split()[0]) // 1024)
+    return cpu, peak
+
+
+def until(what, holds):
+    """Waits; ends everything when it takes too long."""
+    begun = time.monotonic()
+    while not holds():
+        if time.monotonic() - begun > PATIENCE:
+            raise SystemExit(f"load.py: never came to pass: {what}")
+        time.sleep(0.1)
+
+
+def measure(count):
+    """One cluster, one load, one row."""
+    cluster = Cluster(build.TARGET / "run" / f"load-{count}", boot=0)
+    try:
+        cluster.begin()
+        kube = Kube(cluster.parts.server, cluster.parts.pki, "admin")
+        cluster.kubectl("apply", "-f", str(HERE / "manifests/pool.yaml"))
+        for name in REPLICAS:
+            cluster.start(name)
+        elected = lambda: any("elected" in (cluster.state / "log" / f"{name}.log").read_text() for name in REPLICAS)
+        until("a replica is elected", elected)
+        time.sleep(5)
+        pods, before, begun = Pods(kube), consumed(cluster)[0], time.monotonic()
+        for number, shape in enumerate(SHAPES[count]):
+            kube.create("/apis/apps/v1/namespaces/default/deployments", deployment(number, *shape))
+        seconds = {}
+        def step(name, holds):
+            until(name, holds)
+            seconds[name] = time.monotonic() - begun
+        claims = lambda: kube.list("/apis/karpenter.sh/v1/nodeclaims")
+        first = threading.Thread(target=step, args=("first claim", claims))
+        first.start()
+        step("pods exist", lambda: len(pods.exist) >= count)
+        step("all bound", lambda: len(pods.bound) >= count)
+        step("all Ready", lambda: len(pods.ready) >= count)
+        first.join()
+        found = kube.list("/api/v1/nodes")
+        cpu, peak = consumed(cluster)
+        types = {}
+        for node in found:
+            name = node["metadata"]["labels"]["node.kubernetes.io/instance-type"]
+            types[name] = types.get(name, 0) + 1
+        begun = time.monotonic()
+        for number, _ in enumerate(SHAPES[count]):
+            kube.patch(f"/apis/apps/v1/namespaces/default/deployments/load-{number}", {"spec": {"replicas": 0}})
+        step("scale-in to nothing", lambda: not pods.exist and not kube.list("/api/v1/nodes"))
+        until("no instance is left", lambda: not list(instances(cluster.parts.aws, REGION)))
+        total, peak = consumed(cluster)
+        return {**seconds, "nodes": len(found), "types": types, "cpu": cpu - before, "cpu with scale-in": total - before, "peak": peak}
+    finally:
+        cluster.end()
+
+
+def main(counts):
+    for count in counts:
+        row = measure(count)
+        load = os.getloadavg()[0]
+        print(f"\n{count} pods (load average {load:.0f}):")
+        for name in ("pods exist", "first claim", "all bound", "all Ready", "scale-in to nothing"):
+            print(f"| {name} | {row[name]:.1f} s |")
+        print(f"| nodes | {row['nodes']}: {', '.join(f'{n} {t}' for t, n in sorted(row['types'].items()))} |")
+        print(f"| CPU seconds, both replicas, until all are Ready; with the scale-in | {row['cpu']:.1f}; {row['cpu with scale-in']:.1f} |")
+        print(f"| peak RSS, the one and the other | {row['peak'][0]} and {row['peak'][1]} MiB |", flush=True)
+
+
+if __name__ == "__main__":
+    main([int(word) for word in sys.argv[1:]] or [400, 5000])

@@ -1,0 +1,154 @@
+"""The parts of a cluster: how each is started, and how one sees that it is there."""
+
+import base64
+import json
+import pathlib
+import random
+import socket
+
+import build
+
+HERE = pathlib.Path(__file__).resolve().parent
+REGION = "eu-west-1"
+CLUSTER = "demo"
+#: kube-scheduler's and the controller manager's own limits of 50 and 20 requests a second alone cost minutes at 5,000 pods.
+QPS, BURST = 1000, 2000
+#: In the order in which they start.
+ORDER = (
+    "etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok", "moto", "joiner", "csi",
+)
+
+
+def free_ports(count):
+    """Ports that nobody has, below those that the system gives to connections."""
+    held, ports = [], []
+    while len(ports) < count:
+        port = random.randrange(20000, 32000)
+        one = socket.socket()
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            one.close()
+            continue
+        held.append(one)
+        ports.append(port)
+    for one in held:
+        one.close()
+    return ports
+
+
+class Parts:
+    """Command lines and health checks of one cluster, whose files lie in `state`."""
+
+    def __init__(self, state, programs, python, boot):
+        self.state, self.programs, self.python, self.boot = state, programs, python, boot
+        self.pki = state / "pki"
+        names = ("etcd", "peer", "api", "scheduler", "manager", "kwok", "moto")
+        self.port = dict(zip(names, free_ports(len(names))))
+        self.server = f"https://127.0.0.1:{self.port['api']}"
+        self.aws = f"http://127.0.0.1:{self.port['moto']}"
+
+    def kubeconfig(self, name, user):
+        """Writes a kubeconfig for a user; its path."""
+        path = self.state / f"{name}.kubeconfig"
+        authority = base64.b64encode((self.pki / "ca.crt").read_bytes()).decode()
+        config = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": self.server, "certificate-authority-data": authority}}],
+            "users": [{"name": "u", "user": user}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        }
+        path.write_text(json.dumps(config))
+        path.chmod(0o600)
+        return path
+
+    def by_certificate(self, name):
+        """The kubeconfig of one of the cluster's own clients."""
+        data = lambda kind: base64.b64encode((self.pki / f"{name}.{kind}").read_bytes()).decode()
+        return self.kubeconfig(name, {"client-certificate-data": data("crt"), "client-key-data": data("key")})
+
+    def command(self, name):
+        """The command line of a part."""
+        return [str(word) for word in getattr(self, "_" + name.replace("-", "_"))()]
+
+    def health(self, name):
+        """Where a part says that it is there; `None` where it says nothing."""
+        of = lambda scheme, port, path: f"{scheme}://127.0.0.1:{self.port[port]}{path}"
+        return {
+            "etcd": of("http", "etcd", "/health"),
+            "kube-apiserver": of("https", "api", "/readyz"),
+            "kube-scheduler": of("https", "scheduler", "/readyz"),
+            "kube-controller-manager": of("https", "manager", "/healthz"),
+            "kwok": of("https", "kwok", "/healthz"),
+            "moto": of("http", "moto", "/moto-api/data.json"),
+        }.get(name)
+
+    def _etcd(self):
+        client, peer = (f"http://127.0.0.1:{self.port[name]}" for name in ("etcd", "peer"))
+        return [
+            self.programs["etcd"], "--name=l", f"--data-dir={self.state / 'etcd'}", "--log-level=warn",
+            f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=l={peer}",
+            "--quota-backend-bytes=8589934592", "--unsafe-no-fsync",
+        ]
+
+    def _kube_apiserver(self):
+        pki = self.pki
+        return [
+            self.programs["kube-apiserver"], f"--etcd-servers=http://127.0.0.1:{self.port['etcd']}",
+            "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--secure-port={self.port['api']}",
+            "--endpoint-reconciler-type=none", f"--tls-cert-file={pki / 'apiserver.crt'}",
+            f"--tls-private-key-file={pki / 'apiserver.key'}", f"--client-ca-file={pki / 'ca.crt'}",
+            f"--kubelet-client-certificate={pki / 'kubelet-client.crt'}",
+            f"--kubelet-client-key={pki / 'kubelet-client.key'}", "--kubelet-preferred-address-types=InternalIP",
+            "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={pki / 'sa.pub'}",
+            f"--service-account-signing-key-file={pki / 'sa.key'}", "--service-cluster-ip-range=10.0.0.0/16",
+            "--authorization-mode=Node,RBAC", "--allow-privileged=true", "--anonymous-auth=false",
+            "--max-requests-inflight=1000", "--max-mutating-requests-inflight=500", "--event-ttl=1h", "--v=1",
+        ]
+
+    def _kube_scheduler(self):
+        config = self.by_certificate("scheduler")
+        settings = self.state / "scheduler.json"
+        settings.write_text(json.dumps({
+            "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": str(config), "qps": QPS, "burst": BURST},
+        }))
+        return [
+            self.programs["kube-scheduler"], f"--config={settings}", "--bind-address=127.0.0.1",
+            f"--secure-port={self.port['scheduler']}", f"--cert-dir={self.state / 'scheduler-certs'}",
+            f"--authentication-kubeconfig={config}", f"--authorization-kubeconfig={config}", "--v=1",
+        ]
+
+    def _kube_controller_manager(self):
+        pki, config = self.pki, self.by_certificate("controller-manager")
+        return [
+            self.programs["kube-controller-manager"], f"--kubeconfig={config}",
+            f"--authentication-kubeconfig={config}", f"--authorization-kubeconfig={config}",
+            "--bind-address=127.0.0.1", f"--secure-port={self.port['manager']}",
+            f"--cert-dir={self.state / 'manager-certs'}", "--leader-elect=false",
+            "--use-service-account-credentials=true", f"--service-account-private-key-file={pki / 'sa.key'}",
+            f"--root-ca-file={pki / 'ca.crt'}", f"--cluster-signing-cert-file={pki / 'ca.crt'}",
+            f"--cluster-signing-key-file={pki / 'ca.key'}", "--allocate-node-cidrs=false",
+            "--service-cluster-ip-range=10.0.0.0/16", f"--kube-api-qps={QPS}", f"--kube-api-burst={BURST}", "--v=1",
+        ]
+
+    def _kwok(self):
+        port = self.port["kwok"]
+        return [
+            self.programs["kwok"], f"--kubeconfig={self.by_certificate('kwok-client')}",
+            f"--config={build.stages(self.programs['kwok'])}", "--manage-all-nodes=false",
+            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds=40",
+            "--cidr=10.0.0.1/8", "--node-ip=127.0.0.1", f"--node-port={port}", f"--server-address=127.0.0.1:{port}",
+            f"--tls-cert-file={self.pki / 'kwok.crt'}", f"--tls-private-key-file={self.pki / 'kwok.key'}",
+        ]
+
+    def _moto(self):
+        return [self.python, HERE / "moto/serve.py", self.port["moto"], self.python.parent.parent / "answers"]
+
+    def _joiner(self):
+        return [self.python, HERE / "joiner.py", self.server, self.pki, self.aws, REGION, self.boot]
+
+    def _csi(self):
+        return [self.python, HERE / "csi.py", self.server, self.pki]
