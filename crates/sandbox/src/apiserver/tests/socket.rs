@@ -1,7 +1,7 @@
 //! The server on a real socket.
 use super::*;
-use crate::apiserver::{Identity, Listener};
-use std::rc::Rc;
+use crate::apiserver::{Identity, Listener, Pages};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -103,7 +103,10 @@ async fn the_token_is_taken_as_a_password_too() {
 
 #[tokio::test]
 async fn a_page_is_shown_to_who_reads_and_paths_to_who_parses() {
-    let pages = Rc::new(|path: &str| (path == "/").then(|| ("text/html", bytes::Bytes::from_static(b"<p>hello"))));
+    let pages: Pages = Arc::new(|path: &str| {
+        let page = (path == "/").then(|| ("text/html", bytes::Bytes::from_static(b"<p>hello")));
+        Box::pin(std::future::ready(page))
+    });
     served(listener(None).await.with_pages(pages), async |address| {
         let asked = async |accept: &str| {
             ask(address, &format!("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"))
