@@ -79,7 +79,7 @@ fn a_manifest_that_makes_no_sense_is_refused_by_the_rules_in_the_crds() {
         ("nodes: \"100%\"", "nodes: many", "nodes"),
         ("kubernetes.io/arch", "kubernetes.io/hostname", "hostname"),
         ("  amiFamily: AL2023", "  amiFamily: Gentoo", "amiFamily"),
-        ("  role: KarpenterNodeRole-demo", "  kubelet: {maxPods: -1}\n  role: KarpenterNodeRole-demo", "maxPods"),
+        ("  amiFamily: AL2023\n", "", "must specify amiFamily"),
         ("  role: KarpenterNodeRole-demo\n", "", "role"),
         ("  disruption:\n", "  weight: 101\n  disruption:\n", "weight"),
     ];
