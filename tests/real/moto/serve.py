@@ -10,6 +10,7 @@ import hashlib
 import io
 import pathlib
 import sys
+import threading
 import urllib.parse
 
 from moto.server import DomainDispatcherApplication, create_backend_app
@@ -25,7 +26,7 @@ class Kept:
     """Answers a static question from its file, once somebody has asked it."""
 
     def __init__(self, app):
-        self.app = app
+        self.app, self.one = app, threading.Lock()
 
     def __call__(self, environ, start):
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
@@ -35,6 +36,10 @@ class Kept:
             return self.app(environ, start)
         scope = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].split(",")[0].split("/")[2:3]
         asked = sorted((name, value) for name, value in question.items() if name not in UNHEEDED)
+        with self.one:
+            return self.answer(environ, start, asked, scope)
+
+    def answer(self, environ, start, asked, scope):
         path = ANSWERS / hashlib.sha256(repr((asked, scope)).encode()).hexdigest()
         if not path.exists():
             status = []
