@@ -8,6 +8,11 @@ INV-2 CreateFleet only under a term, and never after a newer term acted
 INV-3 no instance without a claim at the end, those that were there beforehand excepted
 INV-4 no pod is bound twice
 INV-5 events stand in the order of t
+INV-9 no NodeClaim is created, and no launch token written, under a term after a later one has begun
+INV-10 terms of the Lease rise, each with one holder
+INV-11 an instance's token stood on a claim before
+INV-12 no claim gets another instance while one of its own has lived for a minute (unless EC2 showed none)
+INV-13 the collection keeps its bound until an operator releases it
 
 The log does not carry nodes' allocatable, so that pods fit their nodes is not checked here.
 """
@@ -20,7 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from replay import World  # noqa: E402
 
-INVARIANTS = ("INV-1", "INV-2", "INV-3", "INV-4", "INV-5")
+INVARIANTS = ("INV-1", "INV-2", "INV-3", "INV-4", "INV-5", "INV-9", "INV-10", "INV-11", "INV-12", "INV-13")
 
 
 def audit(lines, report):

@@ -4,6 +4,10 @@ import json
 from collections import defaultdict, deque
 
 
+# Seconds: the window of the collection's bound; after how long EC2 shows what was launched.
+WINDOW, CONSISTENT = 600, 60
+
+
 class Pod:
     """A pod's life as the log tells it."""
 
@@ -51,6 +55,8 @@ class World:
         self.end, self.term, self.evicted, self.down_seconds = 0.0, None, set(), 0.0
         self._down, self._drained, self._line, self._last = defaultdict(deque), set(), 0, None
         self._sharers, self._shared, self._acts = defaultdict(set), set(), []
+        self._begun, self._holder, self._written, self._collected = 0, "", set(), []
+        self._first_step = {}
 
     # Reading
 
@@ -103,6 +109,15 @@ class World:
 
     def _on_story(self, event):
         self.story.append(event)
+        if event.get("event") == "collected" and "AllowCollection" not in self._first_step:
+            self._collected = [t for t in self._collected if event["t"] - t < WINDOW] + [event["t"]]
+            alive = sum(i.ended is None for i in self.instances.values())
+            most = max(5, -(-(alive + len(self._collected)) // 20))
+            if len(self._collected) > most:
+                self.violate("INV-13", event["t"], f"{len(self._collected)} collected in ten minutes, {most} may be")
+
+    def _on_step(self, event):
+        self._first_step.setdefault(str(event.get("what", "")).split(" ")[0].split("{")[0], event["t"])
 
     def _on_pod(self, event):
         change, uid = event["change"], event["uid"]
@@ -168,6 +183,11 @@ class World:
         for field in ("instanceType", "zone", "capacityType", "pricePerHour", "beforehand", "token"):
             if event.get(field) is not None:
                 instance.facts[field] = event[field]
+        token = _base(event.get("token"))
+        if instance.started == event["t"] and token and not instance.facts.get("looked at"):
+            instance.facts["looked at"] = True
+            if token not in self._written:
+                self.violate("INV-11", event["t"], f"instance {instance.id} has token {token}, which no claim had")
         if event["change"] in ("shutting-down", "terminated") and instance.ended is None:
             instance.ended = event["t"]
 
@@ -180,6 +200,18 @@ class World:
             self._claim(event)
         if event.get("resource") != "leases":
             self._acted(event)
+        elif done and event["replica"] is not None:
+            self._lease(event)
+
+    def _lease(self, event):
+        spec = (event.get("sent") or {}).get("spec") or {}
+        term, who = spec.get("leaseTransitions") or 0, spec.get("holderIdentity") or ""
+        if term == 0:
+            return  # vacant: nobody leads by it
+        if term < self._begun or (term == self._begun and who not in ("", self._holder)):
+            self.violate("INV-10", event["t"], f"term {term} of {who} after term {self._begun} of {self._holder}")
+        if term > self._begun:
+            self._begun, self._holder = term, who
 
     def _claim(self, event):
         uid = event.get("uid") or event["name"]
@@ -189,6 +221,10 @@ class World:
             claim.gone = claim.gone or event["verb"] == "delete" or "claim" in event
             return
         claim.gone = bool(event.get("gone"))
+        term = int(told["term"]) if str(told.get("term") or "").isdigit() else None
+        if term is not None and term < self._begun and (event["verb"] == "create" or told.get("token") != claim.token):
+            self.violate("INV-9", event["t"], f"claim {event['name']} is written under term {term}, {self._begun} has begun")
+        self._written |= {told.get("token")} - {None}
         claim.token, claim.provider_id = told.get("token"), told.get("providerID")
         claim.tokens |= {claim.token} - {None}
         if claim.provider_id:
@@ -225,6 +261,12 @@ class World:
             held = sorted(i.id for i in live if i.facts.get("token") in tokens)
             if len(held) > max(1, len(uids)):
                 self.violate("INV-1", self.end, f"{len(held)} instances for {max(1, len(uids))} claim(s) of token {min(tokens)}: {', '.join(held)}")
+        blind = self._first_step.get("EmptyLists", float("inf"))
+        for claim in self.claims.values():
+            own = [i for i in self.instances.values() if _base(i.facts.get("token")) in claim.tokens and i.started < blind]
+            for later in own:
+                if any(i.started + CONSISTENT < later.started and (i.ended is None or i.ended > later.started) for i in own):
+                    self.violate("INV-12", later.started, f"claim {claim.name} got {later.id} though an earlier instance lived")
         for instance in sorted(live, key=lambda i: i.id):
             owned = any((c.provider_id or "").endswith("/" + instance.id) or c.provider_id == instance.id for c in claims)
             on_the_way = any(c.provider_id is None and c.token and c.token == instance.facts.get("token") for c in claims)
@@ -234,6 +276,13 @@ class World:
     def present(self):
         """{name: node} at the end."""
         return {name: node for name, node in self.nodes.items() if node["here"]}
+
+
+def _base(token):
+    """A launch that is made again with a new template has the token with a suffix."""
+    while token and token.endswith("-r"):
+        token = token[:-2]
+    return token
 
 
 def _families(claims, tokens):

@@ -227,6 +227,51 @@ class AuditTest(unittest.TestCase):
     def test_time_that_goes_back_is_caught(self):
         self.assert_violation("INV-5", lambda log: log.add(30, "fault", what="x"), 40.5)
 
+    def lease(self, log, t, term, holder):
+        log.add(t, "api", replica=int(holder[-1]), term=term, verb="patch", resource="leases", subresource=None, namespace="kube-system",
+                name="karpenter-leader-election", uid="lease", code=200, sent={"spec": {"leaseTransitions": term, "holderIdentity": holder}})
+
+    def test_a_claim_of_a_term_that_is_over_is_caught(self):
+        def late(log):
+            self.lease(log, 700, 9, "dovetail-1")
+            log.claim(701, "create", 8)
+        self.assert_violation("INV-9", late, 702)
+
+    def test_a_term_with_two_holders_or_that_falls_is_caught(self):
+        for term, holder in ((9, "dovetail-0"), (8, "dovetail-1")):
+            def twice(log, term=term, holder=holder):
+                self.lease(log, 700, 9, "dovetail-1")
+                self.lease(log, 701, term, holder)
+            self.assert_violation("INV-10", twice, 702)
+
+    def test_a_lease_that_is_vacant_is_nobody_s(self):
+        def vacant(log):
+            self.lease(log, 700, 9, "dovetail-1")
+            self.lease(log, 701, 0, "dovetail-0")
+        with self.assertRaises(AssertionError):
+            self.assert_violation("INV-10", vacant, 702)
+
+    def test_an_instance_whose_token_no_claim_had_is_caught(self):
+        self.assert_violation("INV-11", lambda log: log.instance(20, "pending", 9, 0.05, token="tok-9"), 21)
+
+    def test_a_second_instance_beside_one_that_could_be_found_is_caught(self):
+        def doubled(log):
+            log.claim(605, "patch", 3, "aws:///us-east-1a/i-3", "tok-3b")
+            log.instance(690, "pending", 9, 0.06, token="tok-3b")
+        self.assert_violation("INV-12", doubled, 691)
+
+    def test_more_collected_than_the_bound_is_caught_until_it_is_released(self):
+        def collected(log):
+            for number in range(6):
+                log.add(700 + number, "story", replica=0, term=4, actor="janitor", event="collected", instance=f"i-{number}")
+        self.assert_violation("INV-13", collected, 710)
+
+        def released(log):
+            log.add(699, "step", by="operator", what="AllowCollection { duration: 600s }")
+            collected(log)
+        with self.assertRaises(AssertionError):
+            self.assert_violation("INV-13", released, 710)
+
     def test_a_violation_told_truly_agrees(self):
         events, told = story(), report()
         self.insert(lambda log: log.pod(50, "bound", "web-2", node="node-1"), 51)(events)
