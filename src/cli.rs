@@ -57,8 +57,8 @@ pub struct PlanArgs {
     /// The cluster's name, which names roles and discovery tags
     #[arg(long, default_value = "demo", env = "CLUSTER_NAME")]
     pub cluster_name: String,
-    /// How to choose nodes, for pools that do not say
-    #[arg(long, value_enum, env = "PACKING_POLICY")]
+    /// How to choose nodes; also --policy
+    #[arg(long, alias = "policy", value_enum, env = "PACKING_POLICY")]
     pub packing_policy: Option<PackingPolicy>,
     /// The answer as JSON
     #[arg(long)]
@@ -75,6 +75,8 @@ pub enum PackingPolicy {
     Cost,
     /// The fewest nodes, Karpenter's way
     FewestNodes,
+    /// Groups of fixed types, Cluster Autoscaler's way, for comparison: pools, and the node groups of an eksctl ClusterConfig
+    NodeGroups,
 }
 
 /// `dovetail simulate`.

@@ -1,5 +1,5 @@
-//! Keeps the cluster state on every replica: watches Nodes, NodeClaims, NodePools, EC2NodeClasses, DaemonSets and
-//! PodDisruptionBudgets, hears of Pods from `pod_watcher` and of our own writes from whoever made them, hands out
+//! Keeps the cluster state on every replica: watches Nodes, NodeClaims, NodePools, EC2NodeClasses, DaemonSets,
+//! PodDisruptionBudgets, and what is kept of volumes, Namespaces and StatefulSets, hears of Pods from `pod_watcher` and of our own writes from whoever made them, hands out
 //! snapshots, and tells the leader's actors what has changed and that nodes have begun to leave.
 //!
 //! At the mailbox's bound: nothing here waits, so the mailbox is empty whenever the replica is idle; facts are never
@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
-use dovetail_core::cluster_state::{ClusterState, Kind, Snapshot};
+use dovetail_core::cluster_state::{ClusterState, Kept, Kind, Snapshot};
 use dovetail_core::lifecycle::{self, Stage};
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::apps::v1::{DaemonSet, StatefulSet};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use kube::{Api, Client, ResourceExt};
 use kube_runtime::watcher::Event;
 use serde_json::json;
@@ -68,7 +69,9 @@ impl Actor for ClusterWatcher {
     fn started(&mut self, ctx: &mut Self::Context) {
         watches!(self, ctx, Node => "nodes", NodeClaim => "nodeclaims", NodePool => "nodepools",
             EC2NodeClass => "ec2nodeclasses", DaemonSet => "daemonsets",
-            PodDisruptionBudget => "poddisruptionbudgets");
+            PodDisruptionBudget => "poddisruptionbudgets", Namespace => "namespaces",
+            PersistentVolumeClaim => "persistentvolumeclaims", PersistentVolume => "persistentvolumes",
+            StorageClass => "storageclasses", CSINode => "csinodes", StatefulSet => "statefulsets");
     }
 }
 
@@ -183,6 +186,35 @@ impl Handler<Seen<PodDisruptionBudget>> for ClusterWatcher {
         self.cluster_changed();
     }
 }
+
+/// Kinds of which only facts are kept: what a pod left over waits for may have come with them.
+macro_rules! facts {
+    ($($kind:ty),*) => {$(
+        impl Handler<Seen<$kind>> for ClusterWatcher {
+            type Result = ();
+
+            fn handle(&mut self, Seen(event): Seen<$kind>, _: &mut Self::Context) {
+                let news = match event {
+                    Event::Init => {
+                        self.state.list_begins(<$kind as Kept>::KIND);
+                        false
+                    }
+                    Event::InitApply(one) | Event::Apply(one) => self.state.apply(&one),
+                    Event::Delete(one) => self.state.delete(&one),
+                    Event::InitDone => {
+                        self.listed(<$kind as Kept>::KIND);
+                        false
+                    }
+                };
+                if news {
+                    self.world_changed();
+                }
+            }
+        }
+    )*};
+}
+
+facts!(Namespace, PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode, StatefulSet);
 
 impl Handler<MarkLeaving> for ClusterWatcher {
     type Result = ();

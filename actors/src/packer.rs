@@ -205,6 +205,7 @@ impl Packer {
         let (links, solver) = (self.links.clone(), self.solver.clone());
         let input = PlanningInput {
             preferences: self.desk.settings.preferences,
+            min_values: self.desk.settings.min_values,
             policy: self.desk.settings.policy,
             only: Some(self.handled.clone()),
             ..PlanningInput::default()

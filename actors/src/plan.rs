@@ -37,7 +37,7 @@ impl Plans<'_> {
         // The class is said by nodeClassRef and by the label; as a requirement its key is refused.
         let class_label = pool.spec.template.spec.node_class_ref.label();
         let requirements: Vec<_> = planned.requirements.iter().filter(|one| one.key != class_label).cloned().collect();
-        let claim = node_claim(ClaimPlan {
+        let mut claim = node_claim(ClaimPlan {
             name: &name,
             pool,
             requirements: &requirements,
@@ -51,6 +51,10 @@ impl Plans<'_> {
             traceparent,
             class_hash: class_hash.map(String::as_str),
         });
+        if planned.min_values_relaxed {
+            let own = claim.metadata.annotations.get_or_insert_default();
+            own.insert(annotations::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
+        }
         Some(LaunchOrder { claim, pods: planned.pods.len() })
     }
 

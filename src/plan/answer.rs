@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dovetail_core::pack::{Packing, PlannedClaim};
+use dovetail_core::pack::{Packing, PlannedClaim, Reason};
 use dovetail_core::{NodeSelectorRequirement, Problem, Resources};
 use serde::Serialize;
 
@@ -30,12 +30,31 @@ pub struct Answer<'a> {
     wall_ms: f64,
     scheduled_pods: usize,
     unscheduled: BTreeMap<String, String>,
+    reasons: Vec<LeftOver<'a>>,
     num_node_claims: usize,
     total_cheapest_hourly_price: f64,
     expected_hourly_price: f64,
     #[serde(rename = "peakRssKiB")]
     peak_rss_kib: u64,
     node_claims: Vec<Claim<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    existing_nodes: Vec<Filled<'a>>,
+}
+
+/// An existing node and the pods planned on it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Filled<'a> {
+    name: &'a str,
+    pod_names: Vec<String>,
+}
+
+/// Pods left over for one reason, as a program reads it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LeftOver<'a> {
+    pod_names: Vec<String>,
+    reason: &'a Reason,
 }
 
 #[derive(Serialize)]
@@ -58,16 +77,17 @@ impl<'a> Answer<'a> {
         let node_claims: Vec<Claim<'a>> = packing.claims.iter().map(|claim| Claim::of(problem, claim)).collect();
         Self {
             workload: &problem.name,
-            pods: problem.pods.len(),
+            pods: waiting(problem),
             solve_ms: milliseconds(times.solve),
             load_ms: milliseconds(times.load),
             wall_ms: milliseconds(times.wall),
-            scheduled_pods: problem.pods.len() - packing.unscheduled.len(),
+            scheduled_pods: waiting(problem) - packing.unscheduled.len(),
             unscheduled: packing
                 .unscheduled
                 .iter()
                 .map(|(pod, reason)| (pod_name(problem, *pod), reason.to_string()))
                 .collect(),
+            reasons: reasons(problem, packing),
             num_node_claims: node_claims.len(),
             total_cheapest_hourly_price: node_claims
                 .iter()
@@ -80,8 +100,35 @@ impl<'a> Answer<'a> {
                 .fold(0.0, |sum, price| sum + price),
             peak_rss_kib: peak_rss_kib(),
             node_claims,
+            existing_nodes: packing.on_existing.iter().map(|(node, pods)| Filled::of(problem, *node, pods)).collect(),
         }
     }
+}
+
+impl<'a> Filled<'a> {
+    fn of(problem: &'a Problem, node: usize, pods: &[usize]) -> Self {
+        let mut pod_names: Vec<String> = pods.iter().map(|pod| pod_name(problem, *pod)).collect();
+        pod_names.sort_unstable();
+        Self { name: &problem.existing_nodes[node].name, pod_names }
+    }
+}
+
+/// How many pods there are that wait for a node.
+pub fn waiting(problem: &Problem) -> usize {
+    problem.pods.iter().filter(|pod| !pod.to_come).count()
+}
+
+/// Each reason once, in the order of the first pod that it is told of.
+fn reasons<'a>(problem: &Problem, packing: &'a Packing) -> Vec<LeftOver<'a>> {
+    let mut by_reason: BTreeMap<String, LeftOver<'a>> = BTreeMap::new();
+    for (pod, reason) in &packing.unscheduled {
+        let entry = by_reason.entry(reason.to_string());
+        entry.or_insert_with(|| LeftOver { pod_names: vec![], reason }).pod_names.push(pod_name(problem, *pod));
+    }
+    let mut all: Vec<LeftOver<'a>> = by_reason.into_values().collect();
+    all.iter_mut().for_each(|one| one.pod_names.sort_unstable());
+    all.sort_by(|a, b| a.pod_names.cmp(&b.pod_names));
+    all
 }
 
 impl<'a> Claim<'a> {

@@ -14,14 +14,14 @@ use dovetail_core::pack;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::jiff::Timestamp;
 
-use super::Loaded;
-use crate::cli::PlanArgs;
+use super::{Loaded, node_groups, storage};
+use crate::cli::{PackingPolicy, PlanArgs};
 use crate::input::{Mistake, environment};
 use crate::manifests::read_manifests;
 use crate::stopwatch::Stopwatch;
 
 /// Zones in which the imagined cluster has subnets.
-const ZONES: usize = 3;
+pub(super) const ZONES: usize = 3;
 
 /// Reads manifests into a problem.
 pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
@@ -45,10 +45,13 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
         settle_class(pool, &catalogue, &mut input, &mut warnings);
         state.apply_pool(ready(pool.clone()));
     }
+    storage::apply(&mut state, &manifests, &mut warnings);
     apply_workloads(&mut state, &manifests)?;
     let planning = state.snapshot().planning(&input);
     let mut problem = Arc::unwrap_or_clone(planning.problem);
     problem.name = args.manifests.join(", ");
+    let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
+    node_groups::apply(&mut problem, &manifests, &catalogue, groups, &mut warnings)?;
     warnings.extend(
         planning.skipped.iter().map(|skipped| format!("nodepool {} is left out: {}", skipped.pool, skipped.why)),
     );

@@ -2,7 +2,8 @@
 
 mod answer;
 mod manifests;
-
+mod node_groups;
+mod storage;
 mod table;
 mod workload;
 
@@ -45,6 +46,7 @@ fn set_policy(problem: &mut Problem, policy: PackingPolicy) {
     let policy = match policy {
         PackingPolicy::Cost => Policy::Cost,
         PackingPolicy::FewestNodes => Policy::FewestNodes,
+        PackingPolicy::NodeGroups => Policy::NodeGroups,
     };
     for pool in &mut problem.node_pools {
         pool.policy = policy;

@@ -8,7 +8,7 @@ use dovetail_core::pack::{Packing, PlannedClaim};
 use dovetail_core::resources::{CPU, MEMORY};
 use dovetail_core::{Problem, Requirements};
 
-use super::answer::{pod_name, type_name};
+use super::answer::{pod_name, type_name, waiting};
 
 /// How many options a line names; the rest is counted.
 const OPTIONS_NAMED: usize = 5;
@@ -25,12 +25,12 @@ pub fn render(problem: &Problem, packing: &Packing) -> String {
     if on_existing > 0 {
         let _ = writeln!(text, "{on_existing} pods fit on nodes that are there");
     }
-    let placed = problem.pods.len() - packing.unscheduled.len();
+    let waiting = waiting(problem);
+    let placed = waiting - packing.unscheduled.len();
     let price: f64 = packing.claims.iter().map(|claim| claim.price).fold(0.0, |sum, price| sum + price);
     let _ = writeln!(
         text,
-        "{placed} of {} pods placed on {} new node{}, ${price:.4} an hour",
-        problem.pods.len(),
+        "{placed} of {waiting} pods placed on {} new node{}, ${price:.4} an hour",
         packing.claims.len(),
         if packing.claims.len() == 1 { "" } else { "s" },
     );

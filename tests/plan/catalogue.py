@@ -11,6 +11,11 @@ TYPE = "node.kubernetes.io/instance-type"
 FAMILY = "karpenter.k8s.aws/instance-family"
 
 
+def attachable(resource):
+    """Whether a resource counts the volumes that a CSI driver attaches to a node."""
+    return resource.startswith("attachable-volumes-csi-")
+
+
 class Offering:
     """One instance type in one zone with one capacity type: `labels` is what the type and the offering say together."""
 
@@ -46,6 +51,8 @@ class InstanceType:
         if "memory" in self.allocatable:
             self.allocatable["memory"] -= huge
         self.allocatable = {k: max(v, 0) for k, v in self.allocatable.items()}
+        # What a CSI driver attaches is bounded only where a bound is named.
+        self.allocatable.update(resources(raw.get("attachments")))
         self.offerings = [Offering(self.labels, o) for o in raw.get("offerings") or ()]
         family = self.labels.get(FAMILY)
         self.family = _single(family) if family else self.name.split(".")[0]
@@ -63,6 +70,7 @@ class Pool:
         self.taints = raw.get("taints") or []
         self.limits = resources(raw.get("limits"))
         self.policy = raw.get("policy") or "cost"
+        self.min_nodes = raw.get("minNodes") or 0
 
 
 class Catalogue:

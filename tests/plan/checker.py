@@ -17,13 +17,18 @@ PL-11 an option against the requirements           PL-25 pod anti-affinity
 PL-12 an option without an available offering      PL-26 a rule holds only for some of an open claim's nodes
 PL-13 an option too small                          PL-27 a pod left over that a fresh node would hold
 PL-14 the claim's requests                         PL-28 a claim without pods
+PL-33 a possible node is not where a volume is     PL-34 more volumes than an option attaches
+PL-35 a pod placed that nothing can serve          PL-36 host ports that clash on a node
+PL-37 minValues of a claim that it does not keep   PL-38 a node group's claim without all its types
+PL-39 an existing node that does not suit its pods
 PL-30, PL-31, PL-32 (policy cost): 15 types, 5 families, 1.25 times the cheapest
 """
 
 import policy
-from catalogue import HOST, Catalogue, largest
-from pods import PodClass, group, matching_types
-from requirements import add, quantity, requirement_set
+from catalogue import HOST, Catalogue, attachable, largest
+from existing import Existing
+from pods import PodClass, group, matching_types, ports_clash
+from requirements import add, norm, quantity, requirement_set
 from shape import Shapes, close
 from topology import Placed, Topology
 
@@ -76,7 +81,8 @@ class Check:
         self.catalogue = Catalogue(workload)
         self.classes, self.class_of = group(workload)
         self.shapes, self._daemons = Shapes(self.catalogue), {}
-        daemons = workload.get("daemonSets") or workload.get("daemons") or ()
+        self.existing = Existing(self.report, workload)
+        daemons = workload.get("daemonPods") or workload.get("daemonSets") or workload.get("daemons") or ()
         self.daemons = [PodClass(i, d) for i, d in enumerate(daemons)]
 
     def run(self):
@@ -84,6 +90,7 @@ class Check:
             return self.report
         claims = [Claim(i, raw) for i, raw in enumerate(self.plan["nodeClaims"])]
         self._pods(claims)
+        self.existing.check(self.plan, self.class_of)
         for claim in claims:
             self._claim(claim)
         known = [c for c in claims if c.shape]
@@ -117,12 +124,15 @@ class Check:
 
     def _pods(self, claims):
         seen = {}
+        least = {name: pool.min_nodes for name, pool in self.catalogue.pools.items() if pool.policy == "node-groups"}
         for claim in claims:
-            self.report.expect(claim.raw["podNames"], "PL-28", claim.name, "no pods")
+            spare = claims and sum(c.raw["nodePool"] == claim.raw["nodePool"] for c in claims) <= least.get(claim.raw["nodePool"], 0)
+            self.report.expect(claim.raw["podNames"] or spare, "PL-28", claim.name, "no pods")
             for name in claim.raw["podNames"]:
                 cls = self.class_of.get(name)
-                if not self.report.expect(cls, "PL-3", name, f"in {claim.name}, not in the workload"):
+                if not self.report.expect(cls and not cls.to_come, "PL-3", name, f"in {claim.name}, not in the workload or still to come"):
                     continue
+                self.report.expect(not cls.blocked, "PL-35", name, f"placed although {cls.blocked}")
                 self.report.expect(name not in seen, "PL-1", name, lambda: f"in {seen[name]} and in {claim.name}")
                 seen[name] = claim.name
                 claim.counts[cls] = claim.counts.get(cls, 0) + 1
@@ -130,15 +140,22 @@ class Check:
             if self.report.expect(name in self.class_of, "PL-3", name, "unscheduled, not in the workload"):
                 self.report.expect(name not in seen, "PL-1", name, lambda: f"in {seen[name]} and unscheduled")
                 self.report.expect(bool(reason), "PL-5", name, "unscheduled without a reason")
-        for name in self.class_of:
+        for name, node in self.existing.nodes_of(self.plan):
+            cls = self.class_of.get(name)
+            if self.report.expect(cls and not cls.to_come, "PL-3", name, f"on {node}, not in the workload or still to come"):
+                self.report.expect(name not in seen, "PL-1", name, lambda: f"in {seen[name]} and on {node}")
+                self.report.expect(not cls.blocked, "PL-35", name, f"placed although {cls.blocked}")
+                seen[name] = node
+        for name in (n for n, cls in self.class_of.items() if not cls.to_come):
             self.report.expect(name in seen or name in self.plan["unscheduled"], "PL-2", name, "nowhere in the plan")
 
     def _totals(self, claims):
         plan, expect = self.plan, self.report.expect
         names = {self.workload.get("name"), self.stem} - {None}
         expect(not names or plan["workload"] in names, "PL-5", "workload", f"{plan['workload']!r}, not one of {sorted(names)}")
-        placed = sum(len(c.raw["podNames"]) for c in claims)
-        for field, value in (("pods", len(self.workload["pods"])), ("scheduledPods", placed), ("numNodeClaims", len(claims))):
+        placed = sum(len(c.raw["podNames"]) for c in claims) + len(self.existing.nodes_of(plan))
+        waiting = sum(not cls.to_come for cls in self.class_of.values())
+        for field, value in (("pods", waiting), ("scheduledPods", placed), ("numNodeClaims", len(claims))):
             expect(plan[field] == value, "PL-4", field, f"{plan[field]}, counted {value}")
         total = sum(c.raw["price"] for c in claims)
         expect(close(plan["totalCheapestHourlyPrice"], total), "PL-22", "totalCheapestHourlyPrice",
@@ -192,7 +209,7 @@ class Check:
         for kind in claim.shape.kinds:
             short = self.too_small(claim.pool, kind, claim.needs)
             if short:
-                self.report.add("PL-13", claim.name, f"{kind.name} holds {short[1]} {short[0]}, its pods need {short[2]}")
+                self.report.add("PL-34" if attachable(short[0]) else "PL-13", claim.name, f"{kind.name} holds {short[1]} {short[0]}, its pods need {short[2]}")
 
     def room(self, pool, kind):
         """Allocatable of a type less the pool's daemons."""
@@ -209,11 +226,15 @@ class Check:
     def too_small(self, pool, kind, needs):
         """(resource, room, need) of the first resource that a type lacks, or None."""
         room = self.room(pool, kind)
-        return next(((r, room.get(r, 0), n) for r, n in needs.items() if n > room.get(r, 0) and n > 0), None)
+        bounded = ((r, n) for r, n in needs.items() if n > 0 and (r in room or not attachable(r)))
+        return next(((r, room.get(r, 0), n) for r, n in bounded if n > room.get(r, 0)), None)
 
     def _requests(self, claim):
         for resource, need in claim.needs.items():
             told = claim.raw["requests"].get(resource)
+            if attachable(resource):
+                self.report.expect(told is None, "PL-14", claim.name, f"{resource} is told, which is no resource of a node")
+                continue
             if told is None:
                 self.report.expect(resource == "pods" or need == 0, "PL-14", claim.name, f"{resource} is missing, pods need {need}")
                 continue
@@ -241,8 +262,35 @@ class Check:
                 bad = min(claim.shape.kind_names - matching_types(cls.filter, claim.shape.view))
                 self.report.add("PL-15", claim.name, f"{bad}: the node selection {cls.filter.key} of {count} pods does not hold for "
                                 "every node it could become")
+            if cls.volumes and not claim.shape.admits(cls.volumes)[0]:
+                self.report.add("PL-33", claim.name, f"the volumes of {count} pods can only be where {cls.volumes.key}, and not every "
+                                "node it could become is there")
+        self._ports(claim)
+        if claim.pool.policy == "node-groups":
+            types = {k.name for k in self.catalogue.types.values() if self.catalogue.view(claim.pool, {}).nodes(k)}
+            missing = types - set(claim.shape.names)
+            self.report.expect(not missing, "PL-38", claim.name, lambda: f"a node of the group may become {min(missing)}")
+
+    def _ports(self, claim):
+        """A host port is taken once on a node; its DaemonSets take theirs."""
+        view = self.catalogue.view(claim.pool, {})
+        here = [d for d in self.daemons if d.ports and not d.tolerates(claim.pool.taints)
+                and any(d.filter.holds(view, o) for k in claim.shape.kinds for o in view.nodes(k))]
+        taken = [p for d in here for p in d.ports]
+        for cls, count in claim.counts.items():
+            for port in cls.ports * count:
+                self.report.checked()
+                if any(ports_clash(port, other) for other in taken):
+                    self.report.add("PL-36", claim.name, f"host port {port['port']} is taken twice")
+                    return
+                taken.append(port)
 
     def _min_values(self, claim):
+        for raw in claim.raw["requirements"]:
+            if raw.get("minValues"):
+                found = claim.shape.values(norm(raw["key"]))
+                self.report.expect(len(found) >= raw["minValues"], "PL-37", claim.name,
+                                   lambda: f"{len(found)} values of {raw['key']}, its own minValues {raw['minValues']}")
         if self.workload.get("minValuesPolicy") == "BestEffort":
             return
         for key, least in claim.pool.min_values:
@@ -265,7 +313,7 @@ class Check:
         seen = set()
         for name in self.plan["unscheduled"]:
             cls = self.class_of.get(name)
-            if cls is None or cls in seen or topology.bound_to_others(cls):
+            if cls is None or cls in seen or cls.blocked or topology.bound_to_others(cls):
                 continue
             seen.add(cls)
             self.report.checked()
@@ -280,5 +328,5 @@ class Check:
         return [k for k in self.catalogue.types.values()
                 if view.nodes(k) and not self.too_small(pool, k, cls.requests)
                 and all(used.get(r, 0) + largest([k]).get(r, 0) <= limit for r, limit in pool.limits.items())
-                and any(cls.filter.holds(view, o) for o in view.nodes(k))]
+                and any(cls.filter.holds(view, o) and (not cls.volumes or cls.volumes.holds(view, o)) for o in view.nodes(k))]
 

@@ -16,6 +16,9 @@ class PodClass:
         self.tolerations = raw.get("tolerations") or []
         affinity = raw.get("affinity") or {}
         self.filter = NodeFilter(raw.get("nodeSelector"), affinity.get("nodeAffinity"))
+        self.volumes = volume_filter(raw.get("volumeTopology"))
+        self.blocked, self.to_come = raw.get("blocked"), bool(raw.get("toCome"))
+        self.ports = raw.get("hostPorts") or []
         self.spread = [c for c in raw.get("topologySpreadConstraints") or ()
                        if c.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"]
         self.affinity = _required(affinity.get("podAffinity"))
@@ -42,6 +45,22 @@ class NodeFilter:
     def holds(self, view, offering, test=surely):
         """Whether a pod may run on every node (`surely`) or on some node (`possibly`) this offering can become."""
         return any(all(test(op, values, view.state(key, offering.labels)) for key, op, values in term) for term in self.terms)
+
+
+def volume_filter(places):
+    """PersistentVolumes' node affinity: the node has to meet one of the places; None without volumes."""
+    if not places:
+        return None
+    terms = [{"matchExpressions": place} for place in places]
+    return NodeFilter(None, {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}})
+
+
+def ports_clash(a, b):
+    """Whether two host ports exclude each other: port and protocol, and the same address or one of them every address."""
+    every = ("", "0.0.0.0", "::")
+    ips = (a.get("ip") or "", b.get("ip") or "")
+    return (a["port"], a.get("protocol") or "TCP") == (b["port"], b.get("protocol") or "TCP") and \
+        (ips[0] == ips[1] or ips[0] in every or ips[1] in every)
 
 
 def matching_types(node_filter, view, test=surely):

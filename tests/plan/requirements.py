@@ -10,6 +10,7 @@ from fractions import Fraction
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 
 ALIASES = {
+    "topology.ebs.csi.aws.com/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
     "beta.kubernetes.io/arch": "kubernetes.io/arch",

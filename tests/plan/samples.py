@@ -10,6 +10,7 @@ ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 ARCH, CT = "kubernetes.io/arch", "karpenter.sh/capacity-type"
 FAMILY, CPU, TYPE = "karpenter.k8s.aws/instance-family", "karpenter.k8s.aws/instance-cpu", "node.kubernetes.io/instance-type"
 GPU = "karpenter.k8s.aws/instance-gpu-count"
+EBS = "attachable-volumes-csi-ebs.csi.aws.com"
 ZONES = ["z-1", "z-2", "z-3"]
 UNITS = {"m": 0.001, "": 1, "Mi": 1, "Gi": 1024}
 
@@ -25,7 +26,15 @@ def workload(seed=1):
     rng = random.Random(seed)
     return {"name": f"sample-{seed}", "preferencePolicy": "Respect",
             "wellKnownLabels": [ARCH, CT, ZONE, TYPE, FAMILY, CPU, GPU, "karpenter.sh/nodepool"],
-            "nodePools": _pools(), "instanceTypes": list(_types(rng)), "pods": list(_pods(rng))}
+            "nodePools": _pools(), "instanceTypes": list(_types(rng)), "pods": list(_pods(rng)), "existingNodes": _nodes()}
+
+
+def _nodes():
+    """Two nodes beforehand, the second of Fargate; the pods of the app `guest` go on the first."""
+    node = {"labels": {ZONE: "z-1", ARCH: "amd64"}, "allocatable": {"cpu": "6", "memory": "16Gi", "pods": "4", EBS: "2"},
+            "used": {"cpu": "500m", "pods": "1", EBS: "1"}}
+    fargate = dict(node, labels=dict(node["labels"], **{"eks.amazonaws.com/compute-type": "fargate"}))
+    return [dict(node, name="there"), dict(fargate, name="fargate")]
 
 
 def _pools():
@@ -59,7 +68,7 @@ def _type(name, arch, family, cpu, gib, base, rng, gpu=0):
                "requirements": [_in(CT, ct), _in(ZONE, z)]} for z in ZONES for ct in ("spot", "on-demand")]
     return {"name": name, "requirements": [{"key": k, "operator": "In", "values": v} for k, v in labels.items()], "offerings": offers,
             "capacity": {"cpu": str(cpu), "memory": f"{gib}Gi", "pods": "24", **({"nvidia.com/gpu": str(gpu)} if gpu else {})},
-            "overhead": {"kubeReserved": {"cpu": "80m", "memory": "300Mi"}, "evictionThreshold": {"memory": "100Mi"}}}
+            "attachments": {EBS: "3"}, "overhead": {"kubeReserved": {"cpu": "80m", "memory": "300Mi"}, "evictionThreshold": {"memory": "100Mi"}}}
 
 
 def _in(key, *values):
@@ -81,9 +90,13 @@ def _pods(rng):
         ("zapart", 3, {"affinity": {"podAntiAffinity": _need(("zapart", ZONE))}}),
         ("keepoff", 2, {"affinity": {"podAntiAffinity": _need(("arm", HOST))}, "nodeSelector": {ARCH: "arm64"}}),
         ("gpu", 1, {}), ("huge", 1, {}),
+        ("disk", 3, {"volumeTopology": [[_in("topology.ebs.csi.aws.com/zone", "z-2")]]}), ("many", 5, {}),
+        ("proxy", 2, {"hostPorts": [{"port": 80}]}),
+        ("blocked", 1, {"blocked": "PersistentVolumeClaim default/data is not there"}), ("guest", 2, {}), ("later", 2, {"toCome": True}),
     ]
     for app, count, fields in kinds:
         size = {"cpu": rng.choice(["500m", "1", "250m"]), "memory": rng.choice(["512Mi", "1Gi", "2Gi"])}
+        size.update({EBS: "1"} if app in ("disk", "many") else {})
         size = {"gpu": {"cpu": "1", "nvidia.com/gpu": "1"}, "huge": {"cpu": "64"}}.get(app, size)
         for i in range(count):
             yield {"name": f"{app}-{i}", "namespace": "default", "uid": f"{app}-{i}-uid", "labels": {"app": app, "rev": str(i % 2)},
@@ -116,6 +129,8 @@ class Node:
 
 
 def _room(kind, resource):
+    if resource in kind["attachments"]:
+        return amount(kind["attachments"][resource])
     have = amount(kind["capacity"].get(resource, "0"))
     return have - sum(amount(part.get(resource, "0")) for part in kind["overhead"].values())
 
@@ -132,10 +147,18 @@ class Packer:
     """Packs a sample, naively."""
 
     def __init__(self, sample):
-        self.sample, self.nodes, self.left = sample, [], {}
+        self.sample, self.nodes, self.left, self.guests = sample, [], {}, []
 
     def pack(self):
         for pod in self.sample["pods"]:
+            if pod.get("toCome"):
+                continue
+            if pod["labels"]["app"] == "guest":
+                self.guests.append(pod["name"])
+                continue
+            if "blocked" in pod:
+                self.left[pod["name"]] = pod["blocked"]
+                continue
             node = next((n for n in self.nodes if self.takes(n, pod)), None) or self.open(pod)
             if node:
                 node.pods.append(pod)
@@ -166,6 +189,8 @@ class Packer:
     def takes(self, node, pod):
         return (all(t["effect"] == "PreferNoSchedule" or any(o["key"] == t["key"] for o in pod.get("tolerations", ())) for t in node.pool.get("taints", ()))
                 and all(node.labels.get(k) == v for k, v in pod.get("nodeSelector", {}).items())
+                and all(node.labels[ZONE] in e["values"] for place in pod.get("volumeTopology", ()) for e in place)
+                and not any(pod.get("hostPorts") and p.get("hostPorts") for p in node.pods)
                 and self.node_affinity(node, pod) and len(node.pods) < 12 and bool(node.fitting([pod])) and self.between(node, pod))
 
     @staticmethod
@@ -201,8 +226,9 @@ class Packer:
 
     def plan(self):
         claims = [self.claim(n) for n in self.nodes]
-        out = {"workload": self.sample["name"], "pods": len(self.sample["pods"]), "solveMs": 1.0, "loadMs": 1.0, "wallMs": 2.0,
-               "unscheduled": self.left, "peakRssKiB": 1, "nodeClaims": claims}
+        out = {"workload": self.sample["name"], "pods": sum(not p.get("toCome") for p in self.sample["pods"]), "solveMs": 1.0, "loadMs": 1.0, "wallMs": 2.0,
+               "unscheduled": self.left, "peakRssKiB": 1, "nodeClaims": claims,
+               "existingNodes": [{"name": "there", "podNames": self.guests}]}
         return bill(self.sample, out)
 
     def claim(self, node):
@@ -258,7 +284,7 @@ def bill(sample, plan):
         first = claim["instanceTypeOptions"][0]
         claim.update(cheapestType=first, cheapestZone=best[first]["zone"], cheapestCapacityType=best[first]["capacityType"], price=best[first]["price"])
         mean += sum(o["price"] for o in best.values()) / len(best)
-    plan["scheduledPods"] = sum(len(c["podNames"]) for c in plan["nodeClaims"])
+    plan["scheduledPods"] = sum(len(c["podNames"]) for c in plan["nodeClaims"] + plan["existingNodes"])
     plan["numNodeClaims"] = len(plan["nodeClaims"])
     plan["totalCheapestHourlyPrice"] = sum(c["price"] for c in plan["nodeClaims"])
     plan["expectedHourlyPrice"] = mean

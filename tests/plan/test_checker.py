@@ -67,6 +67,31 @@ class CheckerTest(unittest.TestCase):
     def assert_valid(self, workload, *claims, left=(), **flags):
         self.assert_rules([], workload, *claims, left=left, **flags)
 
+    # Node groups
+
+    def test_a_node_group_may_be_at_its_least_without_pods_and_no_other_pool_may(self):
+        group = {"policy": "node-groups", "minNodes": 2}
+        self.assert_valid(world([{"app": "a"}], **group), ([0], None), ([], None))
+        self.assert_rules(["PL-28"], world([{"app": "a"}], **dict(group, minNodes=1)), ([0], None), ([], None))
+        self.assert_rules(["PL-28"], world([{"app": "a"}], policy="fewest-nodes"), ([0], None), ([], None))
+
+    def test_a_node_of_a_group_may_become_each_of_its_types(self):
+        two = world([{"app": "a"}], policy="node-groups")
+        two["instanceTypes"].append(dict(two["instanceTypes"][0], name="m.9"))
+        self.assert_rules(["PL-38"], two, ([0], None))
+
+    # Volumes
+
+    def test_one_place_of_a_volume_is_enough_and_attachments_without_a_bound_have_none(self):
+        places = [[_in("topology.ebs.csi.aws.com/zone", "z")], [_in(ZONE, "a", "b")]]
+        many = {"cpu": "100m", "attachable-volumes-csi-x": "99"}
+        self.assert_valid(world([{"app": "a", "volumeTopology": places, "requests": many}]), ([0], ["a"]))
+        self.assert_rules(["PL-33"], world([{"app": "a", "volumeTopology": places}]), ([0], ["c"]))
+
+    def test_ports_of_other_protocols_and_addresses_do_not_clash(self):
+        ports = [{"port": 53, "protocol": "UDP"}, {"port": 53}, {"port": 80, "ip": "10.0.0.1"}, {"port": 80, "ip": "10.0.0.2"}]
+        self.assert_valid(world([{"app": "a", "hostPorts": [p]} for p in ports]), ([0, 1, 2, 3], None))
+
     # Node selection
 
     def test_not_in_holds_where_the_label_is_missing(self):

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use dovetail_core::launch_limits::Ceilings;
-use dovetail_core::{Policy, PreferencePolicy};
+use dovetail_core::{MinValuesPolicy, Policy, PreferencePolicy};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -39,7 +39,7 @@ pub struct Settings {
     #[serde(skip)]
     pub preferences: PreferencePolicy,
     /// `MIN_VALUES_POLICY`.
-    pub min_values: MinValues,
+    pub min_values: MinValuesPolicy,
     /// `PACKING_POLICY`: for pools that do not say.
     #[serde(skip)]
     pub policy: Policy,
@@ -99,16 +99,6 @@ pub enum Interruptions {
     Evict,
 }
 
-/// What becomes of minValues that cannot be kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub enum MinValues {
-    /// The pods wait.
-    #[default]
-    Strict,
-    /// It is lowered to what can be.
-    BestEffort,
-}
-
 /// How the log is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum LogFormat {
@@ -134,7 +124,7 @@ impl Default for Settings {
             lease_namespace: "kube-system".into(),
             disable_leader_election: false,
             preferences: PreferencePolicy::Respect,
-            min_values: MinValues::Strict,
+            min_values: MinValuesPolicy::Strict,
             policy: Policy::Cost,
             vm_memory_overhead: 0.075,
             reserved_enis: 0,

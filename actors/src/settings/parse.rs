@@ -6,9 +6,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use dovetail_api::v1::parse_go_duration;
-use dovetail_core::{Policy, PreferencePolicy};
+use dovetail_core::{MinValuesPolicy, Policy, PreferencePolicy};
 
-use super::{Interruptions, LogFormat, MinValues};
+use super::{Interruptions, LogFormat};
 
 /// Why a value is refused: the problem and what is allowed.
 pub type Refusal = (String, String);
@@ -108,10 +108,10 @@ pub fn preferences(text: &str) -> Result<PreferencePolicy, Refusal> {
 }
 
 /// `MIN_VALUES_POLICY`.
-pub fn min_values(text: &str) -> Result<MinValues, Refusal> {
+pub fn min_values(text: &str) -> Result<MinValuesPolicy, Refusal> {
     match one_of(text, &["Strict", "BestEffort"])?.as_str() {
-        "BestEffort" => Ok(MinValues::BestEffort),
-        _ => Ok(MinValues::Strict),
+        "BestEffort" => Ok(MinValuesPolicy::BestEffort),
+        _ => Ok(MinValuesPolicy::Strict),
     }
 }
 

@@ -128,6 +128,8 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.ceilings.cost = Some(above_zero(text, "$ an hour above zero, such as 12.50")?))),
     row(Packing, "MAX_LAUNCHES_PER_HOUR", "COUNT", "", "A ceiling on launches in any hour; none without it",
         |own, text| Ok(own.ceilings.launches = Some(at_least_one(text)?))),
+    row(Packing, "MIN_VALUES_POLICY", "POLICY", "Strict", "Strict: pods wait where minValues cannot be kept; BestEffort: minValues are lowered, and the NodeClaim says so",
+        |own, text| Ok(own.min_values = min_values(text)?)),
     row(Packing, "PACKING_POLICY", "POLICY", "cost", "cost, or fewest-nodes, Karpenter's way; for pools that do not say",
         |own, text| Ok(own.policy = policy(text)?)),
     row(Packing, "PREFERENCE_POLICY", "POLICY", "Respect", "Respect, or Ignore what pods merely prefer",
@@ -171,8 +173,6 @@ pub const TABLE: &[Known] = &[
     row(NoEffect, "KUBERNETES_MIN_VERSION", "VERSION", "", "Set by Karpenter's chart", |_, _| Ok(())),
     row(NoEffect, "LOG_ERROR_OUTPUT_PATHS", "PATHS", "stderr", "Where Karpenter's logger reports its own errors", |_, text| outputs(text).map(drop)),
     row(NoEffect, "MEMORY_LIMIT", "BYTES", "-1", "The soft limit of Go's garbage collector", |_, text| number::<i64>(text, "an integer of bytes, or -1").map(drop)),
-    row(NoEffect, "MIN_VALUES_POLICY", "POLICY", "Strict", "Strict, or BestEffort: what becomes of minValues that cannot be kept, to come",
-        |own, text| Ok(own.min_values = min_values(text)?)),
     row(NoEffect, "SCHEDULER_CONFIG", "YAML", "", "Defaults of topology spread: refused unless empty, since it is not supported yet", |_, text| only_empty(text)),
     row(NoEffect, "SUBNET_REFRESH_INTERVAL", "DURATION", "1m", "Karpenter's cache of subnets", |_, text| duration(text).map(drop)),
 ];

@@ -247,6 +247,18 @@ impl InstanceTypeInfo {
         self.virtualization.iter().any(|v| v == "hvm") && self.kube_arch().is_some()
     }
 
+    /// How many volumes the EBS CSI driver attaches: of the shared slots of a Nitro instance the root volume, one network
+    /// interface and the local disks are taken (EBS CSI driver, volume attachment limits).
+    pub fn ebs_volumes(&self) -> u32 {
+        let most = self.ebs.max_attachments;
+        let disks: u32 = self.storage.iter().flat_map(|s| &s.disks).map(|d| d.count).sum();
+        match (self.hypervisor.as_deref(), self.ebs.attachment_limit.as_deref()) {
+            (Some("xen"), _) => 39,
+            (_, Some("dedicated")) if most > 0 => most - 1,
+            _ => 28u32.saturating_sub(disks.saturating_add(2)).max(1),
+        }
+    }
+
     /// Interfaces that the default network card can carry.
     pub fn default_card_interfaces(&self) -> u32 {
         self.network

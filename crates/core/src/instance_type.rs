@@ -19,6 +19,10 @@ pub struct InstanceType {
     pub requirements: Vec<NodeSelectorRequirement>,
     /// Where and how it can be bought.
     pub offerings: Vec<Offering>,
+    /// How many volumes its nodes attach, by the resource of the CSI driver ([`crate::volumes::attachable`]); as many as
+    /// are asked for where it is not named.
+    #[serde(default, skip_serializing_if = "Resources::is_empty")]
+    pub attachments: Resources,
 }
 
 /// What a node keeps for itself, out of its capacity.
@@ -80,11 +84,13 @@ struct InstanceTypeFile {
     #[serde(default)]
     requirements: Vec<NodeSelectorRequirement>,
     offerings: Vec<Offering>,
+    #[serde(default)]
+    attachments: Resources,
 }
 
 impl From<InstanceTypeFile> for InstanceType {
     fn from(file: InstanceTypeFile) -> Self {
-        let InstanceTypeFile { name, capacity, overhead, requirements, offerings, .. } = file;
-        Self { name, capacity, overhead, requirements, offerings }
+        let InstanceTypeFile { name, capacity, overhead, requirements, offerings, attachments, .. } = file;
+        Self { name, capacity, overhead, requirements, offerings, attachments }
     }
 }

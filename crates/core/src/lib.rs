@@ -18,10 +18,11 @@ pub mod quantity;
 pub mod requirements;
 pub mod resources;
 pub mod termination;
+pub mod volumes;
 pub mod window;
 
 pub use instance_type::{InstanceType, Offering, Overhead};
 pub use pod::Pod;
-pub use problem::{ExistingNode, Policy, Pool, PreferencePolicy, Problem};
+pub use problem::{ExistingNode, MinValuesPolicy, Policy, Pool, PreferencePolicy, Problem};
 pub use requirements::{NodeSelectorRequirement, Operator, Requirement, Requirements};
 pub use resources::Resources;

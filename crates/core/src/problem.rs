@@ -24,6 +24,9 @@ pub struct Problem {
     /// Whether preferences are tried before they are given up.
     #[serde(default)]
     pub preference_policy: PreferencePolicy,
+    /// What becomes of `minValues` that cannot be kept.
+    #[serde(default, skip_serializing_if = "MinValuesPolicy::is_strict")]
+    pub min_values_policy: MinValuesPolicy,
     /// Keys that a provider defines on its nodes, beside those that every provider does.
     #[serde(default)]
     pub well_known_labels: Vec<String>,
@@ -65,6 +68,22 @@ pub enum PreferencePolicy {
     Ignore,
 }
 
+/// What becomes of `minValues` that cannot be kept (setting `MIN_VALUES_POLICY`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MinValuesPolicy {
+    /// The node is not planned.
+    #[default]
+    Strict,
+    /// The demand is lowered to what can be had, and the claim says so.
+    BestEffort,
+}
+
+impl MinValuesPolicy {
+    fn is_strict(&self) -> bool {
+        *self == Self::Strict
+    }
+}
+
 /// A NodePool as packing sees it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -95,12 +114,20 @@ pub struct Pool {
     /// What to aim at.
     #[serde(default)]
     pub policy: Policy,
+    /// How many nodes it has at least, under `node-groups`; its limit of `nodes` is the most.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub min_nodes: u32,
     /// Which of the problem's instance types it may use, by index; all when `None`.
     #[serde(default)]
     pub instance_types: Option<Vec<usize>>,
     /// The name of its node class, if any.
     #[serde(default)]
     pub node_class: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What a pool's packing aims at.
@@ -112,10 +139,13 @@ pub enum Policy {
     Cost,
     /// Karpenter's way: fill a planned node while any instance type still fits.
     FewestNodes,
+    /// Cluster Autoscaler's way, for comparison: the pool is a group of fixed types, each of which has to hold a node's
+    /// pods.
+    NodeGroups,
 }
 
 impl Policy {
-    /// The policy of that name, as a setting or an annotation spells it.
+    /// The policy of that name, as a setting or an annotation spells it; `node-groups` is no policy of a cluster.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {

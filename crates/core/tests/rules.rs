@@ -352,3 +352,47 @@ fn a_type_without_an_available_offering_is_no_option() {
     let told = reason(&packed(&problem));
     assert_eq!(told, "pool p: nothing is available anywhere");
 }
+
+#[test]
+fn a_node_group_grows_by_fixed_types_up_to_its_limit_and_says_what_its_nodes_cannot_hold() {
+    let group = json!({"policy": "node-groups", "limits": {"nodes": 3}, "requirements": requires(CT, &["spot"])});
+    let pods: Vec<Value> = (0..7).map(|at| pod(&format!("p{at}"), "1")).collect();
+    let mut problem = problem(json!([with(pool("ng"), group)]), json!(pods));
+    let packing = packed(&problem);
+    assert_eq!(packing.claims.iter().map(|claim| claim.pods.len()).collect::<Vec<_>>(), [2, 2, 2]);
+    for claim in &packing.claims {
+        assert_eq!(claim.options.len(), 4, "a node may become any of the group's types");
+    }
+    assert_eq!(reason(&packing), "pool ng: limit of 3 nodes reached");
+    problem.pods.truncate(1);
+    problem.pods[0].requests.set("cpu", 3000);
+    let told = reason(&packed(&problem));
+    assert_eq!(told, "pool ng: needs 3 CPU, a node of the group has 2 CPU for certain");
+    problem.pods[0].requests.set("cpu", 500);
+    problem.node_pools[0].min_nodes = 2;
+    let packing = solve(&problem, &Options::default());
+    assert_eq!(packing.claims.iter().map(|claim| claim.pods.len()).collect::<Vec<_>>(), [1, 0], "its least is there");
+}
+
+#[test]
+fn min_values_that_cannot_be_kept_are_lowered_under_best_effort_and_the_claim_says_so() {
+    let demand = json!([{"key": "karpenter.k8s.aws/instance-cpu", "operator": "Exists", "minValues": 2}]);
+    let mut problem =
+        problem(json!([with(pool("p"), json!({"requirements": demand}))]), json!([pod("a", "5"), pod("b", "1")]));
+    let strict = packed(&problem);
+    assert_eq!(strict.unscheduled.iter().map(|(pod, _)| *pod).collect::<Vec<_>>(), [0]);
+    assert!(strict.claims.iter().all(|claim| !claim.min_values_relaxed));
+    problem.min_values_policy = dovetail_core::MinValuesPolicy::BestEffort;
+    let packing = packed(&problem);
+    assert!(packing.unscheduled.is_empty());
+    let least = |pod: usize| {
+        let claim = packing.claims.iter().find(|claim| claim.pods.contains(&pod)).unwrap();
+        let said = claim.requirements.iter().find(|said| said.key == "karpenter.k8s.aws/instance-cpu").unwrap();
+        (said.min_values, claim.min_values_relaxed)
+    };
+    assert_eq!(least(0), (Some(1), true), "only types of eight cores hold it");
+    problem.pods.remove(0);
+    let packing = packed(&problem);
+    let said = packing.claims[0].requirements.iter().find(|said| said.key == "karpenter.k8s.aws/instance-cpu").unwrap();
+    assert_eq!((said.min_values, packing.claims[0].min_values_relaxed), (Some(2), false), "kept where it can be");
+}

@@ -115,6 +115,8 @@ fn core_kinds() -> Vec<Core> {
         openapi::<api::autoscaling::v2::HorizontalPodAutoscaler>,
     ));
     all.push(("apiextensions.k8s.io/v1", "CustomResourceDefinition", Scope::Cluster, open));
+    // No object of a cluster: what eksctl makes one from, with the node groups that `plan` compares with.
+    all.push(("eksctl.io/v1alpha5", "ClusterConfig", Scope::Cluster, open));
     all
 }
 

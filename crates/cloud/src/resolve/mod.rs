@@ -8,7 +8,8 @@ mod view;
 
 use std::collections::BTreeMap;
 
-use dovetail_core::InstanceType;
+use dovetail_core::volumes::{EBS, attachable};
+use dovetail_core::{InstanceType, Resources};
 
 use crate::catalogue::Catalogue;
 use crate::info::InstanceTypeInfo;
@@ -70,5 +71,7 @@ fn instance_type(
     let capacity = capacity::of(info, class, settings);
     let overhead = overhead::of(info, class, &capacity);
     let requirements = labels::of(info, class, &catalogue.region, &offerings);
-    Some(InstanceType { name: info.name.clone(), capacity, overhead, requirements, offerings })
+    let mut attachments = Resources::new();
+    attachments.set(attachable(EBS), i64::from(info.ebs_volumes()));
+    Some(InstanceType { name: info.name.clone(), capacity, overhead, requirements, offerings, attachments })
 }

@@ -17,6 +17,7 @@ mod node;
 mod nominations;
 mod pod;
 mod problem;
+mod storage;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +42,7 @@ pub use node::NodeEntry;
 pub use nominations::{Nomination, Target};
 pub use pod::{DoNotDisrupt, PodEntry, is_provisionable};
 pub use problem::{Planning, PlanningInput, SkippedPool};
+pub use storage::{Kept, OrderedSet, Storage};
 
 /// A kind that is listed and watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,11 +61,23 @@ pub enum Kind {
     DaemonSet,
     /// PodDisruptionBudgets.
     PodDisruptionBudget,
+    /// Namespaces.
+    Namespace,
+    /// PersistentVolumeClaims.
+    PersistentVolumeClaim,
+    /// PersistentVolumes.
+    PersistentVolume,
+    /// StorageClasses.
+    StorageClass,
+    /// CSINodes.
+    CsiNode,
+    /// StatefulSets.
+    StatefulSet,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 13] = [
         Self::Pod,
         Self::Node,
         Self::NodeClaim,
@@ -71,6 +85,12 @@ impl Kind {
         Self::NodeClass,
         Self::DaemonSet,
         Self::PodDisruptionBudget,
+        Self::Namespace,
+        Self::PersistentVolumeClaim,
+        Self::PersistentVolume,
+        Self::StorageClass,
+        Self::CsiNode,
+        Self::StatefulSet,
     ];
 }
 
@@ -93,6 +113,8 @@ pub struct Snapshot {
     pub daemon_sets: Table<DaemonSet>,
     /// PodDisruptionBudgets by `namespace/name`.
     pub budgets: Table<BudgetEntry>,
+    /// Volumes, namespaces, StatefulSets.
+    pub storage: Arc<Storage>,
     /// What is bound to each node, by its name.
     pub loads: Table<Load>,
     /// When pods last came to a node or went from it, by its name.
@@ -172,6 +194,7 @@ impl ClusterState {
             Kind::NodeClass => retain(&mut self.now.classes, |name, _| seen.contains(name)),
             Kind::DaemonSet => retain(&mut self.now.daemon_sets, |name, _| seen.contains(name)),
             Kind::PodDisruptionBudget => retain(&mut self.now.budgets, |name, _| seen.contains(name)),
+            kept => self.stored_list_ends(kept, &seen),
         }
         self.look_who_leaves();
     }

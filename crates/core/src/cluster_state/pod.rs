@@ -39,6 +39,8 @@ pub struct PodEntry {
     pub terminal: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Names of the PersistentVolumeClaims that it uses.
+    pub volume_claims: Vec<String>,
     /// What draining has to know of it.
     pub drain: DrainFacts,
     /// Its resourceVersion.
@@ -113,6 +115,7 @@ impl PodEntry {
             grace: grace(pod),
             terminal: is_terminal(pod),
             deleting: pod.metadata.deletion_timestamp.is_some(),
+            volume_claims: crate::volumes::claims_of(pod),
             drain: DrainFacts::from_kube(pod),
             resource_version: pod.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
         })

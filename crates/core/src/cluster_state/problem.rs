@@ -8,11 +8,12 @@ use dovetail_api::v1::{NodePool, condition_status, is_true};
 use serde::Serialize;
 
 use super::load::with_itself;
+use super::storage::any_attaches;
 use super::{JoinedNode, Moment, PodEntry, Snapshot, daemon};
 use crate::instance_type::InstanceType;
 use crate::lifecycle::claim::{from_quantities, read};
 use crate::pod::Pod;
-use crate::problem::{ExistingNode, Policy, Pool, PreferencePolicy, Problem};
+use crate::problem::{ExistingNode, MinValuesPolicy, Namespace, Policy, Pool, PreferencePolicy, Problem};
 use crate::resources::Resources;
 
 /// What a problem is made from, beside the snapshot.
@@ -22,6 +23,8 @@ pub struct PlanningInput {
     pub instance_types: BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>,
     /// The setting `PREFERENCE_POLICY`.
     pub preferences: PreferencePolicy,
+    /// The setting `MIN_VALUES_POLICY`.
+    pub min_values: MinValuesPolicy,
     /// The setting `PACKING_POLICY`, for pools that do not say.
     pub policy: Policy,
     /// The moment.
@@ -84,14 +87,23 @@ impl Snapshot {
         let joined = self.joined();
         let mut problem = Problem {
             preference_policy: input.preferences,
+            min_values_policy: input.min_values,
             well_known_labels: labels::well_known().map(str::to_owned).collect(),
-            pods: self.to_pack(input).into_iter().map(|entry| Pod::clone(&entry.pod)).collect(),
+            namespaces: self.storage.namespaces.values().map(|one| Namespace::clone(one)).collect(),
             ..Problem::default()
         };
         let (pools, skipped) = self.pools(input, &joined, &mut problem);
         let existing: Vec<_> = joined.into_iter().filter(|node| !node.leaving).collect();
         let expected = self.expected(input.now);
         problem.existing_nodes = existing.iter().map(|node| self.existing(node, &daemon_pods, &expected)).collect();
+        let attached: Vec<_> =
+            existing.iter().map(|node| self.attached(self.on_node(node, &expected).into_iter())).collect();
+        problem.pods = self.with_volumes(&self.to_pack(input), &attached.iter().flatten().cloned().collect());
+        if any_attaches(&problem.pods) {
+            for ((node, attached), out) in existing.iter().zip(&attached).zip(&mut problem.existing_nodes) {
+                self.set_attachments(node, attached, &problem.instance_types, out);
+            }
+        }
         problem.daemon_pods = daemon_pods;
         let unsettled = self.pools.values().any(|pool| is_unsettled(pool));
         Planning { problem: Arc::new(problem), pools, existing, skipped, unsettled }
@@ -142,6 +154,19 @@ impl Snapshot {
         all
     }
 
+    /// The pods on a node and those expected there.
+    fn on_node<'s>(
+        &'s self,
+        node: &JoinedNode,
+        expected: &BTreeMap<&super::Target, Vec<&'s Arc<PodEntry>>>,
+    ) -> Vec<&'s Arc<PodEntry>> {
+        let load = node.node_name().and_then(|name| self.loads.get(name));
+        let bound = load.into_iter().flat_map(|load| load.pods.values());
+        bound
+            .chain(targets(node).iter().flatten().filter_map(|target| expected.get(target)).flatten().copied())
+            .collect()
+    }
+
     fn existing(
         &self,
         node: &JoinedNode,
@@ -156,11 +181,7 @@ impl Snapshot {
             .filter(|entry| entry.counts_for_topology())
             .map(|entry| Pod::clone(&entry.pod))
             .collect();
-        let targets = [
-            node.node_name().map(|name| super::Target::Node(name.to_owned())),
-            node.claim_name().map(|name| super::Target::Claim(name.to_owned())),
-        ];
-        for entry in targets.iter().flatten().filter_map(|target| expected.get(target)).flatten() {
+        for entry in targets(node).iter().flatten().filter_map(|target| expected.get(target)).flatten() {
             used.add(&with_itself(&entry.pod.requests));
             pods.push(Pod::clone(&entry.pod));
         }
@@ -176,6 +197,14 @@ impl Snapshot {
             daemon_requests,
         }
     }
+}
+
+/// What pods are expected at that are expected on a node.
+fn targets(node: &JoinedNode) -> [Option<super::Target>; 2] {
+    [
+        node.node_name().map(|name| super::Target::Node(name.to_owned())),
+        node.claim_name().map(|name| super::Target::Claim(name.to_owned())),
+    ]
 }
 
 /// What DaemonSets will still request of a node: all that land on it, less what is there, not below zero.
@@ -237,6 +266,7 @@ fn as_pool(name: &str, pool: &NodePool, usage: Resources, instance_types: Vec<us
         startup_taints: template.spec.startup_taints.clone(),
         limits: pool.spec.limits.as_ref().map(from_quantities).unwrap_or_default(),
         usage,
+        min_nodes: 0,
         policy: written.and_then(|name| Policy::named(name)).unwrap_or(policy),
         instance_types: Some(instance_types),
         node_class: Some(class.name.clone()),

@@ -91,6 +91,25 @@ pub(crate) fn alternatives(
     Ok(found)
 }
 
+/// The alternatives, each with every way in which the pod's volumes can be had. They bind its node, and nothing that is
+/// counted for topology (spec core 3.8).
+///
+/// # Errors
+/// What is wrong with the places of its volumes, as a sentence.
+pub(crate) fn where_volumes_can_be(found: Vec<Alternative>, pod: &Pod) -> Result<Vec<Alternative>, String> {
+    if pod.volume_topology.is_empty() {
+        return Ok(found);
+    }
+    let places: Result<Vec<Requirements>, _> = pod.volume_topology.iter().map(Requirements::from_written).collect();
+    let places = places.map_err(|error| format!("volume topology: {error}"))?;
+    let within = |one: &Alternative, place: &Requirements| {
+        let mut one = one.clone();
+        one.requirements.intersect(place);
+        one
+    };
+    Ok(found.iter().flat_map(|one| places.iter().map(move |place| within(one, place))).collect())
+}
+
 fn required_terms(affinity: Option<&NodeAffinity>) -> Result<Vec<Requirements>, String> {
     let Some(selector) =
         affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref())

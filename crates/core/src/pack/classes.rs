@@ -7,16 +7,20 @@ use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::alternatives::{Alternative, GivenUp, alternatives};
+use super::alternatives::{Alternative, GivenUp, alternatives, where_volumes_can_be};
 use super::topology::groups::{Reader, Stated};
 use super::topology::{self, Builder, Topology};
 use crate::pod::Pod;
 use crate::problem::{PreferencePolicy, Problem};
 use crate::requirements::Requirements;
 use crate::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources};
+use crate::volumes::is_attachable;
 
 /// Amounts of the resources that anything asks for, in the order of [`ResourceNames`].
 pub(crate) type Amounts = SmallVec<[i64; 4]>;
+
+/// More than can be asked for, and far from overflow.
+pub(crate) const UNBOUNDED: i64 = i64::MAX / 4;
 
 /// The resources that count: cpu, memory, pods and whatever else a pod requests.
 #[derive(Debug)]
@@ -52,8 +56,18 @@ impl ResourceNames {
         amounts
     }
 
+    /// What a node with so much has room for; attachments that it does not name have no bound.
+    pub fn room(&self, resources: &Resources) -> Amounts {
+        let room = |name: &String| match resources.find(name) {
+            None if is_attachable(name) => UNBOUNDED,
+            found => found.unwrap_or(0),
+        };
+        self.0.iter().map(room).collect()
+    }
+
+    /// What is written down as requested: attachments are counted, but are no resource of a node.
     pub fn resources(&self, amounts: &[i64]) -> Resources {
-        let named = self.0.iter().zip(amounts).filter(|(_, amount)| **amount != 0);
+        let named = self.0.iter().zip(amounts).filter(|(name, amount)| **amount != 0 && !is_attachable(name));
         named.map(|(name, amount)| (name.clone(), *amount)).collect()
     }
 }
@@ -81,8 +95,14 @@ impl Class {
 pub(crate) type RequirementSets = IndexSet<Requirements, FxBuildHasher>;
 
 /// Compiles the pods. Classes come in an order that does not depend on the order of the pods: more cpu first, then
-/// more memory (spec core 3.3), then more of anything else, then by the first pod.
-pub(crate) fn compile(problem: &Problem, names: &ResourceNames, sets: &mut RequirementSets) -> (Vec<Class>, Topology) {
+/// more memory (spec core 3.3), then more of anything else, then by the first pod; pods still to come after all that
+/// wait.
+pub(crate) fn compile(
+    problem: &Problem,
+    softly_capped: bool,
+    names: &ResourceNames,
+    sets: &mut RequirementSets,
+) -> (Vec<Class>, Topology) {
     let forgiveness = problem.node_pools.iter().any(|pool| super::taints::any_preferring(&pool.taints))
         || problem.existing_nodes.iter().any(|node| super::taints::any_preferring(&node.taints));
     let mut classes: Vec<Class> = grouped(problem, topology::labels_matter(problem))
@@ -93,16 +113,21 @@ pub(crate) fn compile(problem: &Problem, names: &ResourceNames, sets: &mut Requi
             Class { pods, requests, alternatives: vec![], refused: None }
         })
         .collect();
-    classes.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| by_age(problem, a.pods[0], b.pods[0])));
+    let to_come = |class: &Class| class.example(problem).to_come;
+    classes.sort_by(|a, b| {
+        let order = to_come(a).cmp(&to_come(b)).then_with(|| b.requests.cmp(&a.requests));
+        order.then_with(|| by_age(problem, a.pods[0], b.pods[0]))
+    });
     let reader = Reader::new(problem);
-    let mut topology = Builder::new(problem);
+    let mut topology = Builder::new(problem, softly_capped);
     for class in &mut classes {
         let example = &problem.pods[class.pods[0] as usize];
         let (stated, wrong) = match stated(reader, example) {
             Ok(stated) => (stated, None),
             Err(wrong) => (Stated::default(), Some(wrong)),
         };
-        let found = match alternatives(example, problem.preference_policy, forgiveness, stated.soft()) {
+        let found = alternatives(example, problem.preference_policy, forgiveness, stated.soft());
+        let found = match found.and_then(|found| where_volumes_can_be(found, example)) {
             Ok(found) => found,
             Err(wrong) => {
                 class.refused = Some(wrong);
@@ -110,7 +135,7 @@ pub(crate) fn compile(problem: &Problem, names: &ResourceNames, sets: &mut Requi
             }
         };
         let unkept = topology.add(example, &stated, &found);
-        class.refused = class.refused.take().or(wrong).or(unkept);
+        class.refused = class.refused.take().or(wrong).or(unkept).or_else(|| example.blocked.clone());
         let index = |one: Alternative| (sets.insert_full(one.requirements).0 as u32, one.forgiving);
         class.alternatives = found.into_iter().map(index).collect();
     }
@@ -160,6 +185,9 @@ fn equal(a: &Pod, b: &Pod, labels_matter: bool) -> bool {
         && a.host_ports == b.host_ports
         && a.affinity == b.affinity
         && a.topology_spread_constraints == b.topology_spread_constraints
+        && a.volume_topology == b.volume_topology
+        && a.blocked == b.blocked
+        && a.to_come == b.to_come
         && (!labels_matter || (a.namespace == b.namespace && a.labels == b.labels))
 }
 
@@ -169,6 +197,7 @@ fn hash(pod: &Pod, labels_matter: bool) -> u64 {
     pod.priority.hash(&mut hasher);
     pod.node_selector.hash(&mut hasher);
     pod.host_ports.hash(&mut hasher);
+    (&pod.volume_topology, &pod.blocked, pod.to_come).hash(&mut hasher);
     if labels_matter {
         pod.namespace.hash(&mut hasher);
         pod.labels.hash(&mut hasher);

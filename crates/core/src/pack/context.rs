@@ -59,7 +59,7 @@ impl<'a> Context<'a> {
             pool.finish(problem, &names, &columns, &offers);
         }
         let mut sets = RequirementSets::default();
-        let (classes, topology) = classes::compile(problem, &names, &mut sets);
+        let (classes, topology) = classes::compile(problem, options.soft_spread_on_new_nodes, &names, &mut sets);
         let places = Places::find(problem, &pools, (&columns, &offers), &topology, &classes, &mut sets);
         let selections = std::iter::repeat_with(OnceCell::new).take(sets.len() * pools.len()).collect();
         let joints = RefCell::new(Joints::new(problem.instance_types.len()));
@@ -146,9 +146,13 @@ impl<'a> Context<'a> {
         self.offers.with(|cell| cell.capacity_type == labels::SPOT)
     }
 
-    /// The types of a pool that hold so much beside the pool's daemons.
+    /// The types of a pool that hold so much beside the pool's daemons; of a node group all or none.
     pub fn fitting(&self, pool: usize, requests: &[i64], types: &mut Bits) {
-        self.pools[pool].fit.keep(requests, types);
+        let view = &self.pools[pool];
+        view.fit.keep(requests, types);
+        if view.is_group && types.count() < view.types.count() {
+            types.clear();
+        }
     }
 
     /// What a pool's node of a type has for pods.
@@ -158,7 +162,12 @@ impl<'a> Context<'a> {
 
     /// What a class means for the new nodes it is on.
     pub fn node_rules(&self, class: u32) -> &NodeRules {
-        &self.topology.node_rules[self.topology.of_class[class as usize].node_rules as usize]
+        &self.topology.node_rules[self.topology.of_class[class as usize].new_node_rules as usize]
+    }
+
+    /// What a class means for the existing nodes it is on: soft rules bind nobody else.
+    pub fn hard_node_rules(&self, class: usize) -> &NodeRules {
+        &self.topology.node_rules[self.topology.of_class[class].node_rules as usize]
     }
 
     /// What a class by one of its alternatives means for the existing nodes it is on, soft rules kept.

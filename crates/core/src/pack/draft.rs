@@ -8,6 +8,7 @@ use super::context::Context;
 use super::item::Item;
 use super::joint::JointId;
 use super::offers::Mask;
+use super::options::{Least, enough_of, least_of};
 use super::topology::node_rules::Tally;
 
 /// What rules between pods chose for a pod: one of its class's alternatives, and a place.
@@ -47,6 +48,8 @@ pub(crate) struct Draft {
     pub joint: JointId,
     /// What rules whose domain is the node count on it.
     pub tally: Tally,
+    /// How many distinct values its types have to offer (`minValues`), once its first pod has decided it.
+    least: Option<Least>,
 }
 
 impl Draft {
@@ -60,6 +63,7 @@ impl Draft {
             cells: context.pools[pool].cells,
             joint: JointId::NONE,
             tally: Tally::default(),
+            least: None,
         }
     }
 
@@ -92,9 +96,14 @@ impl Draft {
         if joint != self.joint {
             context.keep_joint(joint, &mut types);
         }
-        if types.is_empty() || !super::options::enough_values(context, self.pool, &types, cells) {
+        if types.is_empty() {
             return false;
         }
+        let least = self.least.clone().unwrap_or_else(|| self.least_with(context, item));
+        if !enough_of(context, self.pool, &types, cells, &least) {
+            return false;
+        }
+        self.least = Some(least);
         (self.requests, self.types, self.cells, self.joint) = (total, types, cells, joint);
         self.tally.add(rules, count);
         let same = |own: &&mut Share| (own.class, own.set, own.spot) == (share.class, share.set, share.spot);
@@ -103,6 +112,19 @@ impl Draft {
             None => self.shares.push(share),
         }
         true
+    }
+
+    /// What `minValues` come to for a node that is opened with one pod of an item.
+    fn least_with(&self, context: &Context<'_>, item: &Item<'_>) -> Least {
+        if context.pools[self.pool].min_values.is_empty() {
+            return Least::new();
+        }
+        let cells = self.cells & item.cells;
+        let mut types = self.types.clone();
+        types.and(&item.selection.types);
+        types.and(&context.bought(cells).types);
+        context.fitting(self.pool, &context.classes[item.class as usize].requests, &mut types);
+        least_of(context, self.pool, &types, cells)
     }
 
     /// How many pods it holds.

@@ -61,7 +61,7 @@ impl<'a> Existing<'a> {
                     continue;
                 }
                 // Soft rules bind nobody else.
-                free.take(&class.requests, context.node_rules(at as u32), count);
+                free.take(&class.requests, context.hard_node_rules(at), count);
                 *left -= count;
                 placed.push((free.index, count));
             }
@@ -83,7 +83,7 @@ impl<'a> Existing<'a> {
                     && satisfies(&free.labels, wanted)
                     && domains.take(at, level, &domains.of_node(free.index))
                 {
-                    free.take(&class.requests, context.node_rules(at as u32), 1);
+                    free.take(&class.requests, context.hard_node_rules(at), 1);
                     return Some(free.index);
                 }
             }
@@ -114,6 +114,10 @@ fn holds(room: &[i64], requests: &[i64]) -> i64 {
     each.min().unwrap_or(0)
 }
 
+fn is_fargate(node: &ExistingNode) -> bool {
+    node.labels.get(labels::COMPUTE_TYPE).is_some_and(|kind| kind == "fargate")
+}
+
 fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
     let problem = context.problem;
     let mut order: Vec<usize> = (0..problem.existing_nodes.len()).collect();
@@ -126,7 +130,11 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
         let node = &problem.existing_nodes[index];
         let mut labels: BTreeMap<String, String> = node.labels.clone();
         labels.entry(labels::HOSTNAME.to_owned()).or_insert_with(|| node.name.clone());
-        let mut room = context.names.amounts(&node.allocatable).to_vec();
+        let mut room = context.names.room(&node.allocatable).to_vec();
+        if is_fargate(node) {
+            // Each of these is made for its one pod; nothing else is ever bound there.
+            room.fill(-1);
+        }
         for taken in [&node.used, &node.daemon_requests] {
             room.iter_mut()
                 .zip(context.names.amounts(taken))

@@ -1,5 +1,6 @@
 //! Why a class of pods is left over: each pool's rules one after the other, with what each removes.
 
+use super::alternatives::{GivenUp, alternatives};
 use super::bits::Bits;
 use super::classes::Class;
 use super::context::Context;
@@ -7,7 +8,9 @@ use super::limits::Limits;
 use super::pools::PoolView;
 use super::reason::{PoolReason, Reason, Removed, Rule};
 use super::taints;
-use crate::requirements::{Incompatible, Requirements, describe};
+use crate::pod::Pod;
+use crate::problem::PreferencePolicy;
+use crate::requirements::{Incompatible, NodeSelectorRequirement, Requirements, describe};
 use crate::resources::format_amount;
 
 /// The reason of a class, by its least demanding alternative.
@@ -45,6 +48,15 @@ impl Trial<'_, '_> {
         !self.types.is_empty()
     }
 
+    /// Applies where the pod's volumes are; says whether anything is left.
+    fn keep_where_volumes_are(&mut self, class: &Class, pool: usize) -> bool {
+        let mut there = Bits::empty(self.context.problem.instance_types.len());
+        let selections = class.alternatives.iter().filter_map(|(set, _)| self.context.selection(*set, pool));
+        selections.for_each(|selection| there.or(&selection.types));
+        there.and(&self.types);
+        self.keep(Rule::Volumes, there)
+    }
+
     fn end(self, rule: Rule, detail: String) -> PoolReason {
         let pool = self.context.problem.node_pools[self.view.index].name.clone();
         PoolReason { pool, rule, detail, instance_types: self.view.types.count(), removed: self.removed }
@@ -75,12 +87,17 @@ fn why_not(context: &Context<'_>, class: &Class, pool: usize, limits: &Limits, t
     let Some((set, _)) = class.alternatives.last() else {
         return trial.end(Rule::Requirements, "no alternative".to_owned());
     };
-    let wanted = &context.sets[*set as usize];
+    let without_volumes = own_requirements(example);
+    let wanted = without_volumes.as_ref().unwrap_or(&context.sets[*set as usize]);
     if let Err(conflict) = view.requirements.compatible(wanted, &context.allowed_undefined) {
         return refused_label(trial, conflict);
     }
     if let Err((rule, detail)) = types_left(&mut trial, wanted) {
         return trial.end(rule, detail);
+    }
+    if without_volumes.is_some() && !trial.keep_where_volumes_are(class, pool) {
+        let detail = format!("its volumes can only be where {}", places(&example.volume_topology));
+        return trial.end(Rule::Volumes, detail);
     }
     let mut fitting = trial.types.clone();
     context.fitting(pool, &class.requests, &mut fitting);
@@ -104,6 +121,26 @@ fn why_not(context: &Context<'_>, class: &Class, pool: usize, limits: &Limits, t
     let count = trial.types.count();
     let detail = format!("the {count} instance types left do not offer minValues {}", demands.join(", "));
     trial.end(Rule::MinValues, detail)
+}
+
+/// What a pod with volumes asks for apart from these; `None` for one without.
+fn own_requirements(pod: &Pod) -> Option<Requirements> {
+    if pod.volume_topology.is_empty() {
+        return None;
+    }
+    let own = alternatives(pod, PreferencePolicy::Ignore, false, GivenUp::default()).ok()?;
+    own.into_iter().next_back().map(|one| one.requirements)
+}
+
+/// `zone In [a], or zone In [b]`.
+fn places(all: &[Vec<NodeSelectorRequirement>]) -> String {
+    const MOST: usize = 4;
+    let told = all.iter().take(MOST).map(|place| match Requirements::from_written(place) {
+        Ok(read) => read.to_string(),
+        Err(error) => error.to_string(),
+    });
+    let rest = if all.len() > MOST { format!(", or {} other places", all.len() - MOST) } else { String::new() };
+    format!("{}{rest}", told.collect::<Vec<_>>().join(", or "))
 }
 
 fn refused_label(trial: Trial<'_, '_>, conflict: Incompatible) -> PoolReason {
@@ -164,6 +201,9 @@ fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (R
 fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) -> String {
     let count = types.count();
     let noun = if count == 1 { "instance type" } else { "instance types" };
+    if context.pools[pool].is_group {
+        return too_large_for_a_group(context, class, pool);
+    }
     for (resource, name) in context.names.0.iter().enumerate() {
         let asked = class.requests[resource];
         let most = types.iter().map(|at| context.room(pool, at)[resource]).max().unwrap_or(0).max(0);
@@ -175,6 +215,23 @@ fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) ->
     let asked: Vec<String> =
         context.names.0.iter().zip(&class.requests).filter(|(_, a)| **a > 0).map(|(n, a)| person(n, *a)).collect();
     format!("needs {} at once, none of {} {noun} has all of it free", asked.join(" and "), grouped(count))
+}
+
+/// A node of a group may become the smallest of its types.
+fn too_large_for_a_group(context: &Context<'_>, class: &Class, pool: usize) -> String {
+    for (resource, name) in context.names.0.iter().enumerate() {
+        let asked = class.requests[resource];
+        let least =
+            context.pools[pool].types.iter().map(|at| context.room(pool, at)[resource]).min().unwrap_or(0).max(0);
+        if asked > least {
+            return format!(
+                "needs {}, a node of the group has {} for certain",
+                person(name, asked),
+                person(name, least)
+            );
+        }
+    }
+    "not every instance type of the group is what it asks for".to_owned()
 }
 
 /// An amount as a person says it: `400 CPU`, `3Gi of memory`.

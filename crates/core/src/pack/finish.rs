@@ -44,11 +44,14 @@ impl<'c, 'a> Finisher<'c, 'a> {
             });
             requests.add(&context.names.resources(&least.unwrap_or_default()));
         }
+        let mut all = self.requirements(draft, &kept);
+        let min_values_relaxed = super::options::lower(context, draft, &kept, &mut all);
         Some(PlannedClaim {
             pool: view.index,
             pods: vec![],
             requests,
-            requirements: self.requirements(draft, &kept).to_written(),
+            requirements: all.to_written(),
+            min_values_relaxed,
             options: options.collect(),
             cheapest_zone: cell.zone.clone(),
             cheapest_capacity_type: cell.capacity_type.clone(),

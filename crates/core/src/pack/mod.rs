@@ -20,6 +20,7 @@ mod finish;
 mod item;
 mod joint;
 mod limits;
+mod node_groups;
 mod offers;
 mod options;
 mod plan;
@@ -28,6 +29,7 @@ mod ranks;
 mod reason;
 mod solve;
 pub(crate) mod taints;
+mod to_come;
 mod topology;
 mod warnings;
 

@@ -2,22 +2,74 @@
 
 use std::collections::BTreeSet;
 
+use smallvec::SmallVec;
+
 use super::bits::Bits;
 use super::context::Context;
+use super::draft::Draft;
 use super::offers::Mask;
 use crate::labels;
-use crate::problem::Policy;
+use crate::problem::{MinValuesPolicy, Policy};
+use crate::requirements::Requirements;
 
-/// Whether the types offer as many distinct values as the pool's `minValues` demand.
+/// How many distinct values a node's types have to offer, in the order of the pool's `minValues`.
+pub(crate) type Least = SmallVec<[u32; 2]>;
+
+/// Whether the types offer as many distinct values as the pool's `minValues` demand, or need not.
 pub(crate) fn enough_values(context: &Context<'_>, pool: usize, types: &Bits, cells: Mask) -> bool {
     let view = &context.pools[pool];
-    view.min_values.is_empty() || {
-        let mut values = Values::new(context, pool, cells);
+    view.min_values.is_empty()
+        || context.problem.min_values_policy == MinValuesPolicy::BestEffort
+        || enough_of(context, pool, types, cells, &written(context, pool))
+}
+
+/// Whether the types offer so many.
+pub(crate) fn enough_of(context: &Context<'_>, pool: usize, types: &Bits, cells: Mask, least: &Least) -> bool {
+    least.is_empty() || {
+        let mut values = Values::new(context, pool, cells, least);
         types.iter().for_each(|at| {
             values.add(at);
         });
         values.enough()
     }
+}
+
+/// What a node that is opened with types has to keep: what is written, or, where the best effort is asked for, what these
+/// types can offer of it.
+pub(crate) fn least_of(context: &Context<'_>, pool: usize, types: &Bits, cells: Mask) -> Least {
+    let least = written(context, pool);
+    if least.is_empty() || context.problem.min_values_policy == MinValuesPolicy::Strict {
+        return least;
+    }
+    let mut values = Values::new(context, pool, cells, &least);
+    types.iter().for_each(|at| {
+        values.add(at);
+    });
+    values.reached()
+}
+
+/// Lowers the `minValues` of a claim's requirements to what the types kept offer; says whether any was.
+pub(crate) fn lower(context: &Context<'_>, draft: &Draft, kept: &[u32], all: &mut Requirements) -> bool {
+    let least = written(context, draft.pool);
+    if least.is_empty() || context.problem.min_values_policy == MinValuesPolicy::Strict {
+        return false;
+    }
+    let mut values = Values::new(context, draft.pool, draft.cells, &least);
+    kept.iter().for_each(|at| {
+        values.add(*at as usize);
+    });
+    let mut lowered = false;
+    for ((key, written), reached) in context.pools[draft.pool].min_values.iter().zip(values.reached()) {
+        let Some(own) = all.get(key).cloned().filter(|_| reached < *written) else { continue };
+        all.remove(key);
+        all.add(key, own.with_min_values(reached));
+        lowered = true;
+    }
+    lowered
+}
+
+fn written(context: &Context<'_>, pool: usize) -> Least {
+    context.pools[pool].min_values.iter().map(|(_, least)| *least).collect()
 }
 
 /// The options of a node that may be `types`, cheapest first. Under `cost` those that cost at most so many times the
@@ -30,10 +82,10 @@ pub(crate) fn choose(context: &Context<'_>, pool: usize, types: &Bits, cells: Ma
     let Some(first) = order.first() else { return order };
     let ceiling = match policy {
         Policy::Cost => bought.price[*first as usize] * limits.price_spread,
-        Policy::FewestNodes => f64::INFINITY,
+        Policy::FewestNodes | Policy::NodeGroups => f64::INFINITY,
     };
     let spot = cells & context.spot_cells();
-    let mut values = Values::new(context, pool, cells);
+    let mut values = Values::new(context, pool, cells, &written(context, pool));
     let mut families = Families::new(context);
     let mut kept = Vec::new();
     let mut later = Vec::new();
@@ -103,9 +155,9 @@ struct Values<'c, 'a> {
 }
 
 impl<'c, 'a> Values<'c, 'a> {
-    fn new(context: &'c Context<'a>, pool: usize, cells: Mask) -> Self {
-        let demands = context.pools[pool].min_values.iter();
-        let demands = demands.map(|(key, least)| (key.as_str(), *least, BTreeSet::new())).collect();
+    fn new(context: &'c Context<'a>, pool: usize, cells: Mask, least: &Least) -> Self {
+        let demands = context.pools[pool].min_values.iter().zip(least);
+        let demands = demands.map(|((key, _), least)| (key.as_str(), *least, BTreeSet::new())).collect();
         Self { context, cells, demands }
     }
 
@@ -133,6 +185,13 @@ impl<'c, 'a> Values<'c, 'a> {
             new |= seen.len() > before;
         }
         new
+    }
+
+    /// How many of each are there, of those that are demanded; one at least, as there is a node.
+    fn reached(&self) -> Least {
+        let seen =
+            self.demands.iter().map(|(_, least, seen)| (*least).min(u32::try_from(seen.len()).unwrap_or(u32::MAX)));
+        seen.map(|seen| seen.max(1)).collect()
     }
 
     fn enough(&self) -> bool {

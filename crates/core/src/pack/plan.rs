@@ -21,11 +21,21 @@ pub struct Options {
     pub price_spread: f64,
     /// How many instance types a claim names at most (spec core 3.10).
     pub most_types: usize,
+    /// Whether `ScheduleAnyway` spread over hosts with a `maxSkew` of ten or more bounds what a new node holds, as long as
+    /// nothing is left over for it.
+    pub soft_spread_on_new_nodes: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { price_per_node: 0.02, spot_types: 15, spot_families: 5, price_spread: 1.25, most_types: 600 }
+        Self {
+            price_per_node: 0.02,
+            spot_types: 15,
+            spot_families: 5,
+            price_spread: 1.25,
+            most_types: 600,
+            soft_spread_on_new_nodes: true,
+        }
     }
 }
 
@@ -56,6 +66,8 @@ pub struct PlannedClaim {
     /// All that the node has to be: the pool's requirements and labels, its pods', the instance types, and capacity
     /// type and zone as far as they are open.
     pub requirements: Vec<NodeSelectorRequirement>,
+    /// Whether `minValues` of its pool have been lowered in these.
+    pub min_values_relaxed: bool,
     /// The instance types that it may be, cheapest first.
     pub options: Vec<LaunchOption>,
     /// The zone in which the first option is cheapest.

@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::bits::Bits;
-use super::classes::{Amounts, ResourceNames};
+use super::classes::{Amounts, ResourceNames, UNBOUNDED};
 use super::columns::{self, Columns};
 use super::daemons;
 use super::limits::Limits;
 use super::offers::{Mask, Offers};
 use super::ranks::Ranks;
 use crate::labels;
-use crate::problem::{Pool, Problem};
+use crate::problem::{Policy, Pool, Problem};
 use crate::requirements::{Requirement, Requirements};
+use crate::volumes::is_attachable;
 
 /// A compiled pool.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct PoolView {
     /// Keys for which the types kept must offer so many values.
     pub min_values: Vec<(String, u32)>,
     pub limits: Limits,
+    /// Whether each of its nodes has to be all its types at once ([`Policy::NodeGroups`]).
+    pub is_group: bool,
     /// Why it can have no node at all.
     pub broken: Option<String>,
 }
@@ -89,6 +92,7 @@ impl PoolView {
             fit: Fit::default(),
             min_values: min_values.collect(),
             limits: Limits::new(pool),
+            is_group: pool.policy == Policy::NodeGroups,
             requirements,
             broken,
         }
@@ -157,6 +161,10 @@ impl Fit {
 /// [`crate::InstanceType::allocatable`] for the resources that count, without building maps.
 fn allocatable(one: &crate::InstanceType, names: &ResourceNames, out: &mut [i64]) {
     for (name, slot) in names.0.iter().zip(out.iter_mut()) {
+        if is_attachable(name) {
+            *slot = one.attachments.find(name).unwrap_or(UNBOUNDED);
+            continue;
+        }
         *slot = one.capacity.get(name);
         for part in [&one.overhead.kube_reserved, &one.overhead.system_reserved, &one.overhead.eviction_threshold] {
             if !part.is_empty() {

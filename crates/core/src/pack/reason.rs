@@ -67,6 +67,8 @@ pub enum Rule {
     Requirements,
     /// Node selector or node affinity against the instance types.
     InstanceTypes,
+    /// The places of the pod's volumes.
+    Volumes,
     /// No offering is available in the zones and capacity types left.
     Offerings,
     /// The pod, with the daemons, is larger than the instance types.
@@ -89,6 +91,7 @@ impl Rule {
             Self::UndefinedLabel => "undefined label",
             Self::Requirements => "requirements",
             Self::InstanceTypes => "instance types",
+            Self::Volumes => "volumes",
             Self::Offerings => "offerings",
             Self::Resources => "resources",
             Self::Limits => "limits",

@@ -12,13 +12,23 @@ use super::finish::Finisher;
 use super::item::Item;
 use super::limits::Limits;
 use super::plan::{Options, Packing, PlannedClaim};
+use super::topology::any_soft_spread;
 use super::topology::domains::Domains;
-use super::{cost, explain, fewest};
+use super::{cost, explain, fewest, node_groups};
 use crate::problem::{Policy, Problem};
 
 /// Packs. The answer depends on the problem only, and not on the order of its pods.
 #[must_use]
 pub fn solve(problem: &Problem, options: &Options) -> Packing {
+    let packing = solve_once(problem, options);
+    if packing.unscheduled.is_empty() || !options.soft_spread_on_new_nodes || !any_soft_spread(problem) {
+        return packing;
+    }
+    let loose = solve_once(problem, &Options { soft_spread_on_new_nodes: false, ..options.clone() });
+    if loose.unscheduled.len() < packing.unscheduled.len() { loose } else { packing }
+}
+
+fn solve_once(problem: &Problem, options: &Options) -> Packing {
     let context = Context::new(problem, options);
     let mut plan = Plan::new(&context);
     plan.place(&|_| true);
@@ -28,7 +38,10 @@ pub fn solve(problem: &Problem, options: &Options) -> Packing {
             plan.place(&|class| class.example(problem).priority == priority);
         }
     }
-    plan.answer()
+    for draft in node_groups::missing(&context, &plan.claims) {
+        plan.admit(draft, 1, Policy::NodeGroups);
+    }
+    super::to_come::taken_out(problem, plan.answer())
 }
 
 /// All priorities, the most urgent first.
@@ -264,6 +277,11 @@ impl<'c, 'a> Plan<'c, 'a> {
             match policy {
                 Policy::FewestNodes => {
                     for draft in fewest::pack(context, pool, &mut items, &mut self.limits[pool]) {
+                        progress |= self.admit(draft, 1, policy);
+                    }
+                }
+                Policy::NodeGroups => {
+                    for draft in node_groups::pack(context, pool, &mut items, &mut self.limits[pool]) {
                         progress |= self.admit(draft, 1, policy);
                     }
                 }

@@ -47,6 +47,9 @@ impl Pod {
             priority: spec.priority.unwrap_or(0),
             host_ports: spec.containers.iter().flat_map(host_ports).collect(),
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
+            volume_topology: vec![],
+            blocked: None,
+            to_come: false,
         })
     }
 }

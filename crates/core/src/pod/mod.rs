@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Affinity, Taint, Toleration, TopologySpreadCons
 use serde::{Deserialize, Serialize};
 
 use crate::pack::taints::covers;
+use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
 
 /// What scheduling needs to know of a pod. Fields are named as in a Pod's metadata and spec.
@@ -50,6 +51,17 @@ pub struct Pod {
     /// When it was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<jiff::Timestamp>,
+    /// Where its volumes can be: its node has to meet one of these lists; anything when empty. The attachments that they
+    /// take are among the requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volume_topology: Vec<Vec<NodeSelectorRequirement>>,
+    /// Why no node would do whatever is launched, such as a claim for a volume that is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<String>,
+    /// Whether it is not there yet: an ordinal of an ordered StatefulSet that is still to come. It counts when a node is
+    /// chosen; nothing is launched for it alone, and nothing is answered for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub to_come: bool,
 }
 
 impl Pod {

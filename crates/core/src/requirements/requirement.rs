@@ -229,6 +229,13 @@ impl Requirement {
         self
     }
 
+    /// The same with another demand for distinct values.
+    #[must_use]
+    pub fn with_min_values(mut self, least: u32) -> Self {
+        self.min_values = Some(least);
+        self
+    }
+
     /// Writes it back: both bounds give `Gte` and `Lte`, and excluded values within them a `NotIn` besides.
     pub fn to_written(&self, key: &str, out: &mut Vec<NodeSelectorRequirement>) {
         let first = out.len();

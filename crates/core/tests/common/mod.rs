@@ -58,6 +58,7 @@ fn check_claim(problem: &Problem, claim: &PlannedClaim, wrong: &mut dyn FnMut(St
                 requested.set("pods", requested.get("pods") + 1);
             }
         }
+        take_attachments_out(&mut requested, &one.attachments, &mut |what| wrong(format!("{}: {what}", one.name)));
         if !requested.fits_in(&allocatable) {
             wrong(format!("{requested} do not fit on {}", one.name));
         }
@@ -80,6 +81,17 @@ fn check_claim(problem: &Problem, claim: &PlannedClaim, wrong: &mut dyn FnMut(St
     }
     if cheapest != claim.price {
         wrong(format!("costs {cheapest}, not {}", claim.price));
+    }
+}
+
+/// Attachments have a bound only where one is named.
+fn take_attachments_out(requested: &mut Resources, bounds: &Resources, wrong: &mut dyn FnMut(String)) {
+    let attached: Vec<(String, i64)> = requested.iter().map(|(name, amount)| (name.to_owned(), amount)).collect();
+    for (name, amount) in attached.into_iter().filter(|(name, _)| name.starts_with("attachable-volumes-csi-")) {
+        if bounds.find(&name).is_some_and(|most| amount > most) {
+            wrong(format!("{amount} volumes are too many"));
+        }
+        requested.remove(&name);
     }
 }
 
@@ -141,13 +153,19 @@ fn wants(pod: &Pod, labels: &Labels) -> bool {
     let selected = selector.map(|(key, value)| NodeSelectorRequirement::one_of(key, [value])).all(|said| every(&said));
     let affinity = pod.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+    let places = &pod.volume_topology;
     selected
+        && (places.is_empty() || places.iter().any(|place| place.iter().map(stably).all(|said| every(&said))))
         && required.is_none_or(|required| {
             required.node_selector_terms.iter().any(|term| {
                 let said = term.match_expressions.iter().flatten();
                 said.map(|said| NodeSelectorRequirement::from_kube(said).unwrap()).all(|said| every(&said))
             })
         })
+}
+
+fn stably(said: &NodeSelectorRequirement) -> NodeSelectorRequirement {
+    NodeSelectorRequirement { key: stable(&said.key).to_owned(), ..said.clone() }
 }
 
 fn meets(said: &NodeSelectorRequirement, value: Option<&String>) -> bool {
@@ -181,6 +199,9 @@ fn check_existing(problem: &Problem, packing: &Packing, wrong: &mut Vec<String>)
                 wrong.push(format!("pod {pod} does not want node {}", node.name));
             }
         }
+        take_attachments_out(&mut used, &node.allocatable, &mut |what| {
+            wrong.push(format!("node {}: {what}", node.name))
+        });
         if !used.fits_in(&node.allocatable) {
             wrong.push(format!("node {} is overfull: {used}", node.name));
         }

@@ -3,7 +3,8 @@
 //! Those whose domain is the node become rules for what one node may hold ([`node_rules`]). Those over zones or other
 //! labels are decided before nodes are planned ([`domains`]): each pod they speak of gets its domain, and planning then
 //! only sees where it may be. Soft rules are kept in both as long as they leave a way, and given up in the order of
-//! [`super::alternatives`]; those over nodes choose among nodes that are there and never open one more.
+//! [`super::alternatives`]; those over nodes choose among nodes that are there and never open one more, but for a spread that
+//! lets a node hold many: it bounds what is lost with one node, and holds on new ones while nothing is left over for it.
 
 pub(crate) mod domains;
 pub(crate) mod groups;
@@ -22,6 +23,10 @@ use self::node_rules::NodeRules;
 use super::alternatives::Alternative;
 use crate::pod::Pod;
 use crate::problem::Problem;
+
+/// A soft spread over hosts that lets a node hold so many bounds what is lost with one node; less would rather be alone,
+/// which opens no node.
+const MANY: u32 = 10;
 
 /// More distinct keys of wide rules than this are not told apart.
 const MOST_KEYS: usize = 32;
@@ -43,8 +48,10 @@ pub(crate) struct Topology {
 /// What a class has to do with rules between pods.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Part {
-    /// Index of its hard node rules, which new nodes are held to.
+    /// Index of its hard node rules.
     pub node_rules: u32,
+    /// Index of the node rules that new nodes are held to: the hard ones, and soft spread that lets a node hold many.
+    pub new_node_rules: u32,
     /// Groups of which its node must hold a pod.
     pub company: SmallVec<[u32; 1]>,
     /// For each of its alternatives, or for all where these do not differ in rules.
@@ -85,6 +92,12 @@ pub(crate) fn labels_matter(problem: &Problem) -> bool {
     problem.pods.iter().any(states_any) || problem.existing_nodes.iter().any(|node| node.pods.iter().any(states_any))
 }
 
+/// Whether any soft spread may bound what a new node holds.
+pub(crate) fn any_soft_spread(problem: &Problem) -> bool {
+    let mut all = problem.pods.iter().flat_map(|pod| &pod.topology_spread_constraints);
+    all.any(|spread| spread.when_unsatisfiable == "ScheduleAnyway" && spread.max_skew >= MANY as i32)
+}
+
 /// Whether a pod states any rule between pods, hard or soft.
 pub(crate) fn states_any(pod: &Pod) -> bool {
     !pod.topology_spread_constraints.is_empty()
@@ -108,13 +121,15 @@ pub(crate) struct Builder<'a> {
     problem: &'a Problem,
     topology: Topology,
     drafts: Vec<(&'a Pod, Draft)>,
+    /// Whether soft spread that lets a node hold many holds on new nodes.
+    softly_capped: bool,
 }
 
 impl<'a> Builder<'a> {
-    pub fn new(problem: &'a Problem) -> Self {
+    pub fn new(problem: &'a Problem, softly_capped: bool) -> Self {
         let mut topology = Topology::default();
         topology.node_rules.insert(NodeRules::default());
-        Self { problem, topology, drafts: vec![] }
+        Self { problem, topology, drafts: vec![], softly_capped }
     }
 
     /// Takes the next class, by its example; answers why it cannot be placed, if so.
@@ -162,7 +177,7 @@ impl<'a> Builder<'a> {
                 self.intern(&group);
             }
         }
-        let Self { mut topology, drafts, .. } = self;
+        let Self { mut topology, drafts, softly_capped, .. } = self;
         if topology.groups.is_empty() {
             topology.of_class = vec![Part::default(); drafts.len()];
             return topology;
@@ -181,7 +196,7 @@ impl<'a> Builder<'a> {
             });
         }
         for ((_, draft), meant) in drafts.into_iter().zip(meant_by_class) {
-            let part = topology.part(&draft, &meant);
+            let part = topology.part(&draft, &meant, softly_capped);
             topology.of_class.push(part);
         }
         topology.find_those_apart();
@@ -228,7 +243,7 @@ impl Topology {
         self.key_of[group as usize].map_or(0, usize::from)
     }
 
-    fn part(&mut self, draft: &Draft, meant: &[u32]) -> Part {
+    fn part(&mut self, draft: &Draft, meant: &[u32], softly_capped: bool) -> Part {
         let by_node = |group: &u32| self.key_of[*group as usize].is_none();
         let mut part = Part {
             company: draft.hard.iter().copied().filter(by_node).filter(|group| self.is_company(*group)).collect(),
@@ -237,6 +252,12 @@ impl Topology {
         };
         part.keys = self.bits(&part.meant);
         part.node_rules = self.rules(draft.hard.iter(), meant);
+        part.new_node_rules = part.node_rules;
+        let caps = draft.soft.first().filter(|_| softly_capped).into_iter().flatten();
+        let caps: Vec<u32> = caps.copied().filter(|group| self.bounds_a_node(*group)).collect();
+        if !caps.is_empty() {
+            part.new_node_rules = self.rules(draft.hard.iter().chain(&caps), meant);
+        }
         for soft in &draft.soft {
             let all = || draft.hard.iter().chain(soft);
             let states: Vec<u32> = all().copied().filter(|group| self.key_of[*group as usize].is_some()).collect();
@@ -250,8 +271,8 @@ impl Topology {
     /// Finds the classes whose node rules concern no other class: many apps, each apart from itself, are alike.
     fn find_those_apart(&mut self) {
         let mut users = vec![0u32; self.groups.len()];
-        let rules = |part: &Part| &self.node_rules[part.node_rules as usize];
-        for part in self.of_class.iter().filter(|part| part.node_rules != 0) {
+        let rules = |part: &Part| &self.node_rules[part.new_node_rules as usize];
+        for part in self.of_class.iter().filter(|part| part.new_node_rules != 0) {
             let own = rules(part);
             let stated = own.caps.iter().map(|(group, _)| *group).filter(|group| !own.member.contains(group));
             own.member.iter().copied().chain(stated).for_each(|group| users[group as usize] += 1);
@@ -261,7 +282,7 @@ impl Topology {
             let alone =
                 own.caps.iter().map(|(group, _)| group).chain(&own.member).all(|group| users[*group as usize] == 1);
             let caps = own.caps.iter().filter(|(group, _)| own.member.contains(group)).map(|(_, cap)| *cap);
-            (part.node_rules != 0 && alone && own.needs.is_empty()).then(|| caps.min().unwrap_or(u32::MAX))
+            (part.new_node_rules != 0 && alone && own.needs.is_empty()).then(|| caps.min().unwrap_or(u32::MAX))
         };
         let found: Vec<Option<u32>> = self.of_class.iter().map(apart).collect();
         self.of_class.iter_mut().zip(found).for_each(|(part, apart)| part.apart = apart);
@@ -269,6 +290,12 @@ impl Topology {
 
     fn is_company(&self, group: u32) -> bool {
         self.groups[group as usize].kind == Kind::Company
+    }
+
+    /// Whether a rule is a spread over hosts that lets a node hold many.
+    fn bounds_a_node(&self, group: u32) -> bool {
+        let of = &self.groups[group as usize];
+        of.by_node() && matches!(of.kind, Kind::Spread { skew, .. } if skew >= MANY)
     }
 
     fn bits(&self, groups: &[u32]) -> u32 {

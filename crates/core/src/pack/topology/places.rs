@@ -130,8 +130,8 @@ impl Places {
                 place.pins.push((key, *value));
                 place
             };
-            all = all.iter().flat_map(|place| values.iter().map(move |value| with(place, value))).collect();
-            all.truncate(MOST_PLACES);
+            let both = all.iter().flat_map(|place| values.iter().map(move |value| with(place, value)));
+            all = both.take(MOST_PLACES).collect();
         }
         all.sort_by(|a, b| a.domain.cmp(&b.domain));
         all

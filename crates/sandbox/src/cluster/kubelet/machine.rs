@@ -61,15 +61,8 @@ pub(crate) fn quantities(resources: &Resources) -> Value {
     Value::Object(resources.iter().map(entry).collect::<Map<String, Value>>())
 }
 
-/// How many volumes the EBS CSI driver says that it can attach: of the shared slots of a Nitro instance the root
-/// volume, one network interface and the local disks are taken (EBS CSI driver, volume attachment limits).
+/// How many volumes the EBS CSI driver says that it can attach.
 pub(crate) fn volume_limit(region: &Region, instance: &Instance) -> u64 {
-    let Some(info) = region.catalogue().instance_type(&instance.instance_type) else { return 26 };
-    let most = u64::from(info.ebs.max_attachments);
-    let disks: u64 = info.storage.iter().flat_map(|s| &s.disks).map(|d| u64::from(d.count)).sum();
-    match (info.hypervisor.as_deref(), info.ebs.attachment_limit.as_deref()) {
-        (Some("xen"), _) => 39,
-        (_, Some("dedicated")) if most > 0 => most - 1,
-        _ => 28u64.saturating_sub(2 + disks).max(1),
-    }
+    let info = region.catalogue().instance_type(&instance.instance_type);
+    info.map_or(26, |info| u64::from(info.ebs_volumes()))
 }

@@ -1,0 +1,276 @@
+//! Volumes, namespaces and StatefulSets as packing needs them: what a pod's claims ask of its node, what nodes have
+//! attached, and which ordinals of an ordered StatefulSet are still to come.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::{ClusterState, JoinedNode, Kind, PodEntry, Snapshot, Table, namespaced};
+use crate::instance_type::InstanceType;
+use crate::labels;
+use crate::pod::Pod;
+use crate::problem::{ExistingNode, Namespace};
+use crate::resources::Resources;
+use crate::volumes::{ClaimFacts, ClassFacts, Known, VolumeFacts, attachable, attachments_of, is_attachable};
+
+/// How many ordinals to come of a StatefulSet count when a node is chosen for the one that waits.
+const MOST_TO_COME: i64 = 20;
+
+/// A volume to attach: its driver, and a name that no other has.
+type Attachment = (String, String);
+
+/// A StatefulSet whose pods start one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OrderedSet {
+    /// Its first ordinal.
+    pub first: i64,
+    /// How many pods it is to have.
+    pub replicas: i64,
+}
+
+impl OrderedSet {
+    /// Reads a StatefulSet; `None` for one whose pods start all at once, or that is being deleted.
+    #[must_use]
+    pub fn of(set: &StatefulSet) -> Option<Self> {
+        let spec = set.spec.as_ref()?;
+        let ordered = spec.pod_management_policy.as_deref().is_none_or(|policy| policy == "OrderedReady");
+        let stays = set.metadata.deletion_timestamp.is_none();
+        let first = spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
+        let replicas = spec.replicas.unwrap_or(1);
+        (ordered && stays).then_some(Self { first: i64::from(first), replicas: i64::from(replicas) })
+    }
+}
+
+/// What is known of storage and of what pods belong to.
+#[derive(Clone, Debug, Default)]
+pub struct Storage {
+    /// Namespaces by name.
+    pub namespaces: Table<Namespace>,
+    /// PersistentVolumeClaims by `namespace/name`.
+    pub claims: Table<ClaimFacts>,
+    /// PersistentVolumes by name.
+    pub volumes: Table<VolumeFacts>,
+    /// StorageClasses by name.
+    pub classes: Table<ClassFacts>,
+    /// How many volumes the drivers of a node attach, by its name.
+    pub csi_nodes: Table<Resources>,
+    /// StatefulSets whose pods start one after the other, by `namespace/name`.
+    pub ordered_sets: Table<OrderedSet>,
+}
+
+/// An object of the API of which the state keeps only facts.
+pub trait Kept {
+    /// Its kind.
+    const KIND: Kind;
+    /// The key that it is kept under.
+    fn key(&self) -> String;
+    /// Keeps it, or forgets it; says whether packing may see a difference.
+    fn keep(&self, storage: &mut Storage, there: bool) -> bool;
+}
+
+/// Puts facts under a key, or takes them out; says whether that changed anything.
+fn put<V: PartialEq + Clone>(table: &mut Table<V>, key: String, facts: Option<V>) -> bool {
+    match facts {
+        Some(facts) if table.get(&key).is_some_and(|known| **known == facts) => false,
+        Some(facts) => {
+            Arc::make_mut(table).insert(key, Arc::new(facts));
+            true
+        }
+        None => table.contains_key(&key) && Arc::make_mut(table).remove(&key).is_some(),
+    }
+}
+
+macro_rules! kept {
+    ($($object:ty: $kind:ident, $key:path, $table:ident, $facts:path;)*) => {$(
+        impl Kept for $object {
+            const KIND: Kind = Kind::$kind;
+
+            fn key(&self) -> String {
+                $key(&self.metadata)
+            }
+
+            fn keep(&self, storage: &mut Storage, there: bool) -> bool {
+                let facts = if there { $facts(self).into() } else { None };
+                put(&mut storage.$table, self.key(), facts)
+            }
+        }
+    )*};
+}
+
+fn by_name(meta: &ObjectMeta) -> String {
+    meta.name.clone().unwrap_or_default()
+}
+
+fn namespace_of(one: &KubeNamespace) -> Namespace {
+    Namespace { name: by_name(&one.metadata), labels: one.metadata.labels.clone().unwrap_or_default() }
+}
+
+kept! {
+    KubeNamespace: Namespace, by_name, namespaces, namespace_of;
+    PersistentVolumeClaim: PersistentVolumeClaim, namespaced, claims, ClaimFacts::of;
+    PersistentVolume: PersistentVolume, by_name, volumes, VolumeFacts::of;
+    StorageClass: StorageClass, by_name, classes, ClassFacts::of;
+    CSINode: CsiNode, by_name, csi_nodes, attachments_of;
+    StatefulSet: StatefulSet, namespaced, ordered_sets, OrderedSet::of;
+}
+
+impl ClusterState {
+    /// An object is there or has changed. Answers whether packing may see a difference.
+    pub fn apply<K: Kept>(&mut self, object: &K) -> bool {
+        self.saw(K::KIND, &object.key());
+        object.keep(Arc::make_mut(&mut self.now.storage), true)
+    }
+
+    /// It is gone.
+    pub fn delete<K: Kept>(&mut self, object: &K) -> bool {
+        object.keep(Arc::make_mut(&mut self.now.storage), false)
+    }
+
+    /// A list of a kind of which only facts are kept is complete.
+    pub(super) fn stored_list_ends(&mut self, kind: Kind, seen: &BTreeSet<String>) {
+        let storage = Arc::make_mut(&mut self.now.storage);
+        let gone = |key: &str| !seen.contains(key);
+        match kind {
+            Kind::Namespace => super::retain(&mut storage.namespaces, |key, _| !gone(key)),
+            Kind::PersistentVolumeClaim => super::retain(&mut storage.claims, |key, _| !gone(key)),
+            Kind::PersistentVolume => super::retain(&mut storage.volumes, |key, _| !gone(key)),
+            Kind::StorageClass => super::retain(&mut storage.classes, |key, _| !gone(key)),
+            Kind::CsiNode => super::retain(&mut storage.csi_nodes, |key, _| !gone(key)),
+            Kind::StatefulSet => super::retain(&mut storage.ordered_sets, |key, _| !gone(key)),
+            _ => {}
+        }
+    }
+}
+
+type Facts<'a> = Known<'a, Arc<ClaimFacts>, Arc<VolumeFacts>, Arc<ClassFacts>>;
+
+impl Snapshot {
+    fn known_volumes(&self) -> Facts<'_> {
+        let storage = &*self.storage;
+        Known { claims: &storage.claims, volumes: &storage.volumes, classes: &storage.classes }
+    }
+
+    /// What the pods on a node and those expected there have attached.
+    pub(super) fn attached<'p>(&self, pods: impl Iterator<Item = &'p Arc<PodEntry>>) -> BTreeSet<Attachment> {
+        let known = self.known_volumes();
+        let of = |entry: &Arc<PodEntry>| known.attached(&entry.pod.namespace, &entry.volume_claims);
+        pods.filter(|entry| !entry.volume_claims.is_empty()).flat_map(of).collect()
+    }
+
+    /// The pods to pack with what their volumes ask, and the ordinals of ordered StatefulSets that follow them. A volume
+    /// that several pods use, or that a node has already, is not counted again.
+    pub(super) fn with_volumes(&self, entries: &[&Arc<PodEntry>], there: &BTreeSet<Attachment>) -> Vec<Pod> {
+        let mut pods: Vec<(Pod, BTreeSet<Attachment>)> = Vec::with_capacity(entries.len());
+        for entry in entries {
+            pods.push(needing(&entry.pod, &entry.volume_claims, self.known_volumes()));
+        }
+        pods.extend(self.to_come(entries));
+        let mut users: BTreeMap<Attachment, usize> = there.iter().map(|one| (one.clone(), 1)).collect();
+        pods.iter().flat_map(|(_, own)| own).for_each(|one| *users.entry(one.clone()).or_insert(0) += 1);
+        let counted = |(mut pod, own): (Pod, BTreeSet<Attachment>)| {
+            for (driver, _) in own.iter().filter(|one| users[*one] == 1) {
+                let name = attachable(driver);
+                pod.requests.set(name.clone(), pod.requests.get(&name).saturating_add(1));
+            }
+            pod
+        };
+        pods.into_iter().map(counted).collect()
+    }
+
+    /// The pods that follow those that wait, of StatefulSets whose pods start one after the other.
+    fn to_come(&self, entries: &[&Arc<PodEntry>]) -> Vec<(Pod, BTreeSet<Attachment>)> {
+        let mut all = Vec::new();
+        let waiting = entries.iter().filter(|entry| entry.stateful && entry.node_name.is_empty());
+        for entry in waiting {
+            let Some((name, ordinal)) = entry.pod.name.rsplit_once('-') else { continue };
+            let Ok(ordinal) = ordinal.parse::<i64>() else { continue };
+            let namespace = &entry.pod.namespace;
+            let Some(set) = self.storage.ordered_sets.get(&format!("{namespace}/{name}")) else { continue };
+            let end = set.first.saturating_add(set.replicas).min(ordinal.saturating_add(1 + MOST_TO_COME));
+            let there = |name: &str| {
+                self.pods.values().any(|other| other.pod.name == name && other.pod.namespace == *namespace)
+            };
+            let next = (ordinal.saturating_add(1)..end).map(|ordinal| format!("{name}-{ordinal}"));
+            all.extend(next.filter(|name| !there(name)).filter_map(|name| self.follower(entry, &name)));
+        }
+        all
+    }
+
+    /// The pod of that name as it will be, with claims of its own; `None` where these would hold it up.
+    fn follower(&self, entry: &PodEntry, name: &str) -> Option<(Pod, BTreeSet<Attachment>)> {
+        let namespace = &entry.pod.namespace;
+        let mut claims = BTreeMap::new();
+        let mut names = Vec::new();
+        for own in &entry.volume_claims {
+            let renamed = own.strip_suffix(entry.pod.name.as_str()).map(|stem| format!("{stem}{name}"));
+            let known = self.storage.claims.get(&format!("{namespace}/{own}"))?;
+            let facts = match &renamed {
+                Some(next) => self
+                    .storage
+                    .claims
+                    .get(&format!("{namespace}/{next}"))
+                    .cloned()
+                    .unwrap_or_else(|| Arc::new(ClaimFacts { class: known.class.clone(), ..ClaimFacts::default() })),
+                None => known.clone(),
+            };
+            let next = renamed.unwrap_or_else(|| own.clone());
+            claims.insert(format!("{namespace}/{next}"), facts);
+            names.push(next);
+        }
+        let (mut pod, own) = needing(&entry.pod, &names, Known { claims: &claims, ..self.known_volumes() });
+        pod.uid = format!("{}/{name}", entry.pod.uid);
+        pod.name = name.to_owned();
+        pod.to_come = true;
+        // What is not there yet takes nothing from what is.
+        pod.priority = i32::MIN;
+        pod.created = Some(Timestamp::MAX);
+        pod.blocked.is_none().then_some((pod, own))
+    }
+
+    /// What a node attaches: what its drivers say, and before they do what its instance type would.
+    pub(super) fn set_attachments(
+        &self,
+        node: &JoinedNode,
+        attached: &BTreeSet<Attachment>,
+        types: &[Arc<InstanceType>],
+        out: &mut ExistingNode,
+    ) {
+        let said = node.node_name().and_then(|name| self.storage.csi_nodes.get(name));
+        let kind = node.labels.get(labels::INSTANCE_TYPE);
+        let promised = kind.and_then(|kind| types.iter().find(|one| one.name == *kind)).map(|one| &one.attachments);
+        for (name, amount) in promised.into_iter().chain(said.map(AsRef::as_ref)).flat_map(Resources::iter) {
+            out.allocatable.set(name, amount);
+        }
+        for (driver, _) in attached {
+            let name = attachable(driver);
+            out.used.set(name.clone(), out.used.get(&name).saturating_add(1));
+        }
+    }
+}
+
+/// Whether any pod asks for an attachment.
+pub(super) fn any_attaches(pods: &[Pod]) -> bool {
+    pods.iter().any(|pod| pod.requests.iter().any(|(name, _)| is_attachable(name)))
+}
+
+fn needing<'a>(pod: &Pod, claims: &[String], known: Facts<'a>) -> (Pod, BTreeSet<Attachment>) {
+    let mut pod = pod.clone();
+    if claims.is_empty() {
+        return (pod, BTreeSet::new());
+    }
+    match known.needs(&pod.namespace, claims) {
+        Ok(needs) => {
+            pod.volume_topology = needs.places;
+            (pod, needs.attachments)
+        }
+        Err(why) => {
+            pod.blocked = Some(why);
+            (pod, BTreeSet::new())
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What a pod's PersistentVolumeClaims ask of its node (spec core 3.8): where its volumes can be, and how many a node
+//! attaches. What Kubernetes says of claims, volumes and storage classes is read once into small facts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{
+    NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Pod as KubePod, TopologySelectorTerm,
+};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+
+use crate::labels;
+use crate::requirements::{NodeSelectorRequirement, Operator, Requirements};
+use crate::resources::Resources;
+
+/// The resource that counts attachments of a CSI driver, as kube-scheduler names it, without the driver.
+const ATTACHABLE: &str = "attachable-volumes-csi-";
+/// The EBS CSI driver.
+pub const EBS: &str = "ebs.csi.aws.com";
+/// The in-tree provisioner that it replaces.
+const EBS_IN_TREE: &str = "kubernetes.io/aws-ebs";
+/// Ways to combine the places of a pod's volumes; more make no sense.
+const MOST_COMBINATIONS: usize = 64;
+
+/// The resource that counts a CSI driver's attachments. What does not name it has no bound.
+#[must_use]
+pub fn attachable(driver: &str) -> String {
+    format!("{ATTACHABLE}{driver}")
+}
+
+/// Whether a resource counts attachments.
+#[must_use]
+pub fn is_attachable(resource: &str) -> bool {
+    resource.starts_with(ATTACHABLE)
+}
+
+/// Requirements, all of which a node has to meet.
+type Place = Vec<NodeSelectorRequirement>;
+
+/// A PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimFacts {
+    /// Its storage class; none when it asks for none.
+    pub class: Option<String>,
+    /// The PersistentVolume that it names, empty while it names none.
+    pub volume: String,
+    /// Whether both sides know of each other.
+    pub bound: bool,
+    /// Whether its volume is lost.
+    pub lost: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+impl ClaimFacts {
+    /// Reads a claim.
+    #[must_use]
+    pub fn of(claim: &PersistentVolumeClaim) -> Self {
+        const DONE: &str = "pv.kubernetes.io/bind-completed";
+        let spec = claim.spec.clone().unwrap_or_default();
+        let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+        Self {
+            class: spec.storage_class_name.filter(|name| !name.is_empty()),
+            volume: spec.volume_name.unwrap_or_default(),
+            bound: claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(DONE)),
+            lost: phase == Some("Lost"),
+            deleting: claim.metadata.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+/// A PersistentVolume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeFacts {
+    /// Where it can be used: nodes that meet one of these; anywhere when empty.
+    pub places: Vec<Place>,
+    /// The CSI driver that attaches it, that of the in-tree plugin included.
+    pub driver: Option<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+impl VolumeFacts {
+    /// Reads a volume.
+    #[must_use]
+    pub fn of(volume: &PersistentVolume) -> Self {
+        let spec = volume.spec.clone().unwrap_or_default();
+        // The name of the host that a local volume is on says nothing of a node to come, as Karpenter has it.
+        let local = spec.local.is_some() || spec.host_path.is_some();
+        let required = spec.node_affinity.and_then(|affinity| affinity.required);
+        let terms = required.map(|required| required.node_selector_terms).unwrap_or_default();
+        let driver = spec.csi.map(|csi| csi.driver);
+        Self {
+            places: terms.iter().map(|term| place_of(term, local)).collect(),
+            driver: driver.or_else(|| spec.aws_elastic_block_store.map(|_| EBS.to_owned())),
+            deleting: volume.metadata.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+/// A StorageClass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassFacts {
+    /// Who makes its volumes, the in-tree EBS plugin under its CSI driver's name.
+    pub provisioner: String,
+    /// Whether a volume is made only when a pod's node is chosen.
+    pub waits: bool,
+    /// Where its volumes are made: nodes that meet one of these; anywhere when empty.
+    pub places: Vec<Place>,
+}
+
+impl ClassFacts {
+    /// Reads a class.
+    #[must_use]
+    pub fn of(class: &StorageClass) -> Self {
+        let provisioner = if class.provisioner == EBS_IN_TREE { EBS } else { &class.provisioner };
+        Self {
+            provisioner: provisioner.to_owned(),
+            waits: class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"),
+            places: class.allowed_topologies.iter().flatten().map(allowed).collect(),
+        }
+    }
+}
+
+fn allowed(term: &TopologySelectorTerm) -> Place {
+    let expressions = term.match_label_expressions.iter().flatten();
+    expressions.map(|one| NodeSelectorRequirement::one_of(one.key.clone(), one.values.clone())).collect()
+}
+
+fn place_of(term: &NodeSelectorTerm, local: bool) -> Place {
+    let mut place = Place::new();
+    for one in term.match_expressions.iter().flatten() {
+        if local && labels::stable(&one.key) == labels::HOSTNAME {
+            continue;
+        }
+        match NodeSelectorRequirement::from_kube(one) {
+            Ok(read) if Requirements::from_written([&read]).is_ok() => place.push(read),
+            // What makes no sense is met by no node.
+            _ => place.extend(
+                [Operator::Exists, Operator::DoesNotExist]
+                    .map(|operator| NodeSelectorRequirement::new(one.key.clone(), operator, Vec::<String>::new())),
+            ),
+        }
+    }
+    place
+}
+
+/// How many volumes the CSI drivers of a node say that they attach.
+#[must_use]
+pub fn attachments_of(node: &CSINode) -> Resources {
+    let mut all = Resources::new();
+    for driver in &node.spec.drivers {
+        if let Some(count) = driver.allocatable.as_ref().and_then(|allocatable| allocatable.count) {
+            all.set(attachable(&driver.name), i64::from(count.max(0)));
+        }
+    }
+    all
+}
+
+/// Names of the claims that a pod uses; those of its generic ephemeral volumes go by the pod's name.
+#[must_use]
+pub fn claims_of(pod: &KubePod) -> Vec<String> {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+    let used = volumes.iter().filter_map(|volume| match &volume.persistent_volume_claim {
+        Some(claim) => Some(claim.claim_name.clone()),
+        None => volume.ephemeral.as_ref().map(|_| format!("{name}-{}", volume.name)),
+    });
+    used.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn told(namespace: &str, claim: &str) -> String {
+    format!("PersistentVolumeClaim {namespace}/{claim}")
+}
+
+/// What is known of volumes.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a, C, V, S> {
+    /// Claims by `namespace/name`.
+    pub claims: &'a BTreeMap<String, C>,
+    /// Volumes by name.
+    pub volumes: &'a BTreeMap<String, V>,
+    /// Storage classes by name.
+    pub classes: &'a BTreeMap<String, S>,
+}
+
+/// What a pod's claims ask of its node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// The node has to meet one of these; anything when empty.
+    pub places: Vec<Place>,
+    /// Volumes to attach: the driver, and a name that no other volume has.
+    pub attachments: BTreeSet<(String, String)>,
+}
+
+impl<C: AsRef<ClaimFacts>, V: AsRef<VolumeFacts>, S: AsRef<ClassFacts>> Known<'_, C, V, S> {
+    /// What claims of a namespace ask of a node.
+    ///
+    /// # Errors
+    /// Why no node would do, as a sentence.
+    pub fn needs(&self, namespace: &str, claims: &[String]) -> Result<Needs, String> {
+        let mut needs = Needs::default();
+        let mut all: Vec<Vec<Place>> = Vec::new();
+        for name in claims {
+            let (places, attachment) = self.of_claim(namespace, name)?;
+            needs.attachments.extend(attachment);
+            all.push(places);
+        }
+        needs.places = combined(all)?;
+        Ok(needs)
+    }
+
+    /// What a pod that is bound attaches; what is not known is skipped.
+    #[must_use]
+    pub fn attached(&self, namespace: &str, claims: &[String]) -> BTreeSet<(String, String)> {
+        claims.iter().filter_map(|name| self.of_claim(namespace, name).ok()?.1).collect()
+    }
+
+    fn of_claim(&self, namespace: &str, name: &str) -> Result<(Vec<Place>, Option<(String, String)>), String> {
+        let who = || told(namespace, name);
+        let key = format!("{namespace}/{name}");
+        let claim = self.claims.get(&key).ok_or_else(|| format!("{} is not there", who()))?.as_ref();
+        if claim.deleting {
+            return Err(format!("{} is being deleted", who()));
+        }
+        if claim.lost {
+            return Err(format!("{} has lost its volume", who()));
+        }
+        if !claim.volume.is_empty() {
+            if !claim.bound {
+                return Err(format!("{} is not bound yet to volume {}", who(), claim.volume));
+            }
+            let volume = self.volumes.get(&claim.volume).map(AsRef::as_ref).filter(|volume| !volume.deleting);
+            let volume = volume.ok_or_else(|| format!("volume {} of {} is gone", claim.volume, who()))?;
+            let attachment = volume.driver.clone().map(|driver| (driver, claim.volume.clone()));
+            return Ok((volume.places.clone(), attachment));
+        }
+        let named = claim.class.as_deref().ok_or_else(|| format!("{} is unbound and has no StorageClass", who()))?;
+        let class = self.classes.get(named).map(AsRef::as_ref);
+        let class = class.ok_or_else(|| format!("StorageClass {named} of {} is not there", who()))?;
+        if !class.waits {
+            return Err(format!("{} is unbound, and its StorageClass {named} does not wait for a pod's node", who()));
+        }
+        Ok((class.places.clone(), Some((class.provisioner.clone(), key))))
+    }
+}
+
+/// One place of each volume together: the ways that do not contradict themselves, or all where every one does, so that
+/// the reason can be told.
+fn combined(all: Vec<Vec<Place>>) -> Result<Vec<Place>, String> {
+    let mut ways: Vec<Place> = vec![vec![]];
+    for places in all.into_iter().filter(|places| !places.is_empty()) {
+        let mut next: Vec<Place> = Vec::new();
+        for way in &ways {
+            for place in &places {
+                let mut both = way.clone();
+                both.extend(place.iter().filter(|one| !way.contains(one)).cloned());
+                if !next.contains(&both) {
+                    next.push(both);
+                }
+                if next.len() > MOST_COMBINATIONS {
+                    return Err(format!("its volumes can be in more than {MOST_COMBINATIONS} combinations of places"));
+                }
+            }
+        }
+        if next.iter().any(|way| can_be(way)) {
+            next.retain(|way| can_be(way));
+        }
+        ways = next;
+    }
+    ways.retain(|way| !way.is_empty());
+    Ok(ways)
+}
+
+/// Whether some node could meet all of it.
+fn can_be(way: &Place) -> bool {
+    Requirements::from_written(way)
+        .is_ok_and(|all| all.iter().all(|(_, left)| !left.is_empty() || left.allows_absence()))
+}
