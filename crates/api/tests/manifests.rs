@@ -227,7 +227,7 @@ fn each_bad_input_gives_its_mistake_and_no_other() {
         ("kind: Pod\n\tmetadata: {}".into(), &["2"]),
         (with("").replace("NodePool", "NodePol"), &["2 kind"]),
         (with("").replace("sh/v1", "sh/v2"), &["1 apiVersion"]),
-        ("apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: a}".into(), &["1 apiVersion"]),
+        ("apiVersion: example.com/v1alpha5\nkind: ClusterConfig\nmetadata: {name: a}".into(), &["1 apiVersion"]),
         ("kind: Pod\nmetadata: {name: a}".into(), &["1 apiVersion"]),
         (with("").replace("  name: a\n", "  nam: a\n"), &["3 metadata.name", "4 metadata.nam"]),
         (with("").replace("name: a\nspec", "name: A\nspec"), &["4 metadata.name"]),

@@ -262,8 +262,8 @@ fn combined(all: Vec<Vec<Place>>) -> Result<Vec<Place>, String> {
                 }
             }
         }
-        if next.iter().any(|way| can_be(way)) {
-            next.retain(|way| can_be(way));
+        if next.iter().any(can_be) {
+            next.retain(can_be);
         }
         ways = next;
     }

@@ -37,6 +37,11 @@ impl Limits {
         self.nodes.is_none_or(|nodes| nodes > 0) && self.left.iter().all(|(name, left)| self.largest.get(name) <= left)
     }
 
+    /// Whether so many more nodes are allowed.
+    pub fn allow(&self, nodes: u64) -> bool {
+        self.nodes.is_none_or(|left| u64::try_from(left).is_ok_and(|left| nodes <= left))
+    }
+
     /// Removes the types that are too large for what is left.
     pub fn keep(&self, problem: &Problem, types: &mut Bits) {
         if self.are_far() {

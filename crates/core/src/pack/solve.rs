@@ -286,7 +286,16 @@ impl<'c, 'a> Plan<'c, 'a> {
                     }
                 }
                 Policy::Cost => {
-                    for (draft, times) in cost::pack(context, pool, &self.limits[pool], &mut items) {
+                    let cheapest = cost::pack(context, pool, &self.limits[pool], &mut items.clone());
+                    let nodes = cheapest.iter().map(|(_, times)| u64::from(*times)).sum();
+                    let planned = if self.limits[pool].allow(nodes) {
+                        cheapest
+                    } else {
+                        // Too few nodes are left for the cheapest way: those that are left carry what they can.
+                        let fullest = fewest::pack(context, pool, &mut items, &mut self.limits[pool].clone());
+                        fullest.into_iter().map(|draft| (draft, 1)).collect()
+                    };
+                    for (draft, times) in planned {
                         progress |= self.admit(draft, times, policy);
                     }
                 }

@@ -16,8 +16,11 @@ pub fn apply(state: &State, found: &Found, object: &mut Value, old: Option<&Valu
     if found.def.custom {
         return Ok(());
     }
-    quantities(object);
     let def: &ResourceDef = &found.def;
+    // A CSINode's `allocatable.count` is a number.
+    if def.kind != "CSINode" {
+        quantities(object);
+    }
     match (def.group.as_str(), def.kind.as_str()) {
         ("", "Pod") => {
             pod_defaults::spec(meta::member(object, "spec"));

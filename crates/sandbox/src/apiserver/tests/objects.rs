@@ -2,6 +2,7 @@
 use super::*;
 use crate::apiserver::{NODE_POOLS, PODS};
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::storage::v1::CSINode;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, ListParams, ObjectList, Patch, PatchParams};
@@ -21,6 +22,20 @@ async fn a_created_pod_carries_uid_version_time_and_the_defaults_of_a_real_clust
     assert_eq!(spec.tolerations.unwrap().len(), 2);
     assert_eq!(spec.containers[0].resources.as_ref().unwrap().requests.as_ref().unwrap()["cpu"].0, "1");
     assert_eq!(made.status.unwrap().phase.as_deref(), Some("Pending"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_csi_driver_attaches_is_a_number_and_no_quantity() {
+    let server = server();
+    let node: CSINode = serde_json::from_value(json!({
+        "metadata": {"name": "a"},
+        "spec": {"drivers": [{"name": "ebs.csi.aws.com", "nodeID": "i-1", "allocatable": {"count": 26}}]},
+    }))
+    .unwrap();
+    let api: Api<CSINode> = Api::all(client(&server));
+    api.create(&PostParams::default(), &node).await.unwrap();
+    let read = api.list(&ListParams::default()).await.unwrap().items.remove(0);
+    assert_eq!(read.spec.drivers[0].allocatable.as_ref().unwrap().count, Some(26));
 }
 
 #[tokio::test(start_paused = true)]
