@@ -37,9 +37,9 @@ impl Limits {
         self.nodes.is_none_or(|nodes| nodes > 0) && self.left.iter().all(|(name, left)| self.largest.get(name) <= left)
     }
 
-    /// Whether so many more nodes are allowed.
-    pub fn allow(&self, nodes: u64) -> bool {
-        self.nodes.is_none_or(|left| u64::try_from(left).is_ok_and(|left| nodes <= left))
+    /// How many more nodes are allowed, where that is limited.
+    pub fn nodes(&self) -> Option<u64> {
+        self.nodes.map(|left| u64::try_from(left).unwrap_or(0))
     }
 
     /// Removes the types that are too large for what is left.

@@ -274,31 +274,14 @@ impl<'c, 'a> Plan<'c, 'a> {
         let mut progress = false;
         for (pool, mut items) in by_pool.into_iter().enumerate().filter(|(_, items)| !items.is_empty()) {
             let policy = context.problem.node_pools[context.pools[pool].index].policy;
-            match policy {
-                Policy::FewestNodes => {
-                    for draft in fewest::pack(context, pool, &mut items, &mut self.limits[pool]) {
-                        progress |= self.admit(draft, 1, policy);
-                    }
-                }
-                Policy::NodeGroups => {
-                    for draft in node_groups::pack(context, pool, &mut items, &mut self.limits[pool]) {
-                        progress |= self.admit(draft, 1, policy);
-                    }
-                }
-                Policy::Cost => {
-                    let cheapest = cost::pack(context, pool, &self.limits[pool], &mut items.clone());
-                    let nodes = cheapest.iter().map(|(_, times)| u64::from(*times)).sum();
-                    let planned = if self.limits[pool].allow(nodes) {
-                        cheapest
-                    } else {
-                        // Too few nodes are left for the cheapest way: those that are left carry what they can.
-                        let fullest = fewest::pack(context, pool, &mut items, &mut self.limits[pool].clone());
-                        fullest.into_iter().map(|draft| (draft, 1)).collect()
-                    };
-                    for (draft, times) in planned {
-                        progress |= self.admit(draft, times, policy);
-                    }
-                }
+            let limits = &mut self.limits[pool];
+            let planned = match policy {
+                Policy::FewestNodes => once_each(fewest::pack(context, pool, &mut items, limits)),
+                Policy::NodeGroups => once_each(node_groups::pack(context, pool, &mut items, limits)),
+                Policy::Cost => cheapest(context, pool, &mut items, limits),
+            };
+            for (draft, times) in planned {
+                progress |= self.admit(draft, times, policy);
             }
         }
         progress
@@ -334,6 +317,23 @@ impl<'c, 'a> Plan<'c, 'a> {
         }
         times > 0
     }
+}
+
+/// The cheapest nodes for the items; where a limit leaves too few nodes for those, the fullest.
+fn cheapest(context: &Context<'_>, pool: usize, items: &mut [Item<'_>], limits: &Limits) -> Vec<(Draft, u32)> {
+    let Some(most) = limits.nodes() else {
+        return cost::pack(context, pool, limits, items);
+    };
+    let planned = cost::pack(context, pool, limits, &mut items.to_vec());
+    let nodes: u64 = planned.iter().map(|(_, times)| u64::from(*times)).sum();
+    match nodes <= most {
+        true => planned,
+        false => once_each(fewest::pack(context, pool, items, &mut limits.clone())),
+    }
+}
+
+fn once_each(drafts: Vec<Draft>) -> Vec<(Draft, u32)> {
+    drafts.into_iter().map(|draft| (draft, 1)).collect()
 }
 
 fn of_class(class: u32) -> std::ops::RangeInclusive<(u32, Spot)> {

@@ -17,8 +17,7 @@ pub fn apply(state: &State, found: &Found, object: &mut Value, old: Option<&Valu
         return Ok(());
     }
     let def: &ResourceDef = &found.def;
-    // A CSINode's `allocatable.count` is a number.
-    if def.kind != "CSINode" {
+    if GROUPS_WITH_QUANTITIES.contains(&def.group.as_str()) {
         quantities(object);
     }
     match (def.group.as_str(), def.kind.as_str()) {
@@ -49,7 +48,10 @@ pub fn apply(state: &State, found: &Found, object: &mut Value, old: Option<&Valu
     Ok(())
 }
 
-/// Members that hold quantities by resource name, wherever they stand in a built-in kind.
+/// API groups whose kinds hold quantities by resource name; a CSINode's `allocatable` is something else.
+const GROUPS_WITH_QUANTITIES: [&str; 3] = ["", "apps", "batch"];
+
+/// Members that hold quantities by resource name, wherever they stand in a kind of these groups.
 const QUANTITIES: [&str; 6] = ["requests", "limits", "capacity", "allocatable", "overhead", "hard"];
 
 /// Quantities written as plain numbers become text, as Kubernetes stores them.
