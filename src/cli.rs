@@ -60,12 +60,22 @@ pub struct PlanArgs {
     /// How to choose nodes; also --policy
     #[arg(long, alias = "policy", value_enum, env = "PACKING_POLICY")]
     pub packing_policy: Option<PackingPolicy>,
+    /// What a node more is worth avoiding, in dollars an hour: weighed by the policy cost, not part of the price
+    #[arg(long, value_name = "DOLLARS", default_value = "0.02", value_parser = dollars, env = "PRICE_PER_NODE")]
+    pub price_per_node: f64,
     /// The answer as JSON
     #[arg(long)]
     pub json: bool,
     /// What ${VAR} is filled from.
     #[command(flatten)]
     pub environment: EnvArgs,
+}
+
+/// An amount of dollars, from zero.
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount: Option<f64> = text.parse().ok();
+    let amount = amount.filter(|amount| amount.is_finite() && *amount >= 0.0);
+    amount.ok_or_else(|| "allowed: dollars an hour from zero, such as 0.05".to_owned())
 }
 
 /// How nodes are chosen.

@@ -384,7 +384,8 @@ async fn compute(links: PackerLinks, solver: Arc<dyn Solver>, mut input: Plannin
         let packing = if problem.pods.is_empty() {
             Packing::default()
         } else {
-            solver.solve(problem.clone(), Options::default()).await
+            let options = Options { price_per_node: desk.settings.price_per_node, ..Options::default() };
+            solver.solve(problem.clone(), options).await
         };
         planning.problem = problem;
         return Some(Solved { snapshot, planning, packing });

@@ -36,7 +36,8 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
         set_policy(&mut loaded.problem, policy);
     }
     let solving = Stopwatch::start();
-    let packing = pack::solve(&loaded.problem, &pack::Options::default());
+    let options = pack::Options { price_per_node: args.price_per_node, ..pack::Options::default() };
+    let packing = pack::solve(&loaded.problem, &options);
     let times = answer::Times { solve: solving.elapsed(), load: loaded.load, wall: wall.elapsed() };
     report(args, &loaded, &packing, &times)?;
     if packing.unscheduled.is_empty() { Ok(()) } else { Err(Failure::Outcome) }
@@ -63,7 +64,7 @@ fn report(args: &PlanArgs, loaded: &Loaded, packing: &Packing, times: &answer::T
         text.push('\n');
         text
     } else {
-        table::render(&loaded.problem, packing)
+        table::render(&loaded.problem, packing, args.price_per_node)
     };
     // A reader that has seen enough (`| head`) is no failure of ours.
     match std::io::stdout().write_all(text.as_bytes()) {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, Table, presets};
 use dovetail_core::pack::{Packing, PlannedClaim};
 use dovetail_core::resources::{CPU, MEMORY};
-use dovetail_core::{Problem, Requirements};
+use dovetail_core::{Policy, Problem, Requirements};
 
 use super::answer::{pod_name, type_name, waiting};
 
@@ -16,7 +16,7 @@ const OPTIONS_NAMED: usize = 5;
 const PODS_NAMED: usize = 5;
 
 /// The whole answer as text. It holds no times, so that equal input gives equal bytes.
-pub fn render(problem: &Problem, packing: &Packing) -> String {
+pub fn render(problem: &Problem, packing: &Packing, price_per_node: f64) -> String {
     let mut text = String::new();
     if !packing.claims.is_empty() {
         let _ = writeln!(text, "{}\n", nodes(problem, packing));
@@ -34,6 +34,9 @@ pub fn render(problem: &Problem, packing: &Packing) -> String {
         packing.claims.len(),
         if packing.claims.len() == 1 { "" } else { "s" },
     );
+    if problem.node_pools.iter().any(|pool| pool.policy == Policy::Cost) && !packing.claims.is_empty() {
+        let _ = writeln!(text, "a node more was taken where it saved more than ${price_per_node} an hour");
+    }
     pending(&mut text, problem, packing);
     text
 }

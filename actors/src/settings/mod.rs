@@ -43,6 +43,8 @@ pub struct Settings {
     /// `PACKING_POLICY`: for pools that do not say.
     #[serde(skip)]
     pub policy: Policy,
+    /// `PRICE_PER_NODE`, in dollars an hour.
+    pub price_per_node: f64,
     /// `VM_MEMORY_OVERHEAD_PERCENT`, a fraction.
     pub vm_memory_overhead: f64,
     /// `RESERVED_ENIS`.
@@ -126,6 +128,7 @@ impl Default for Settings {
             preferences: PreferencePolicy::Respect,
             min_values: MinValuesPolicy::Strict,
             policy: Policy::Cost,
+            price_per_node: dovetail_core::pack::Options::default().price_per_node,
             vm_memory_overhead: 0.075,
             reserved_enis: 0,
             ceilings: Ceilings::default(),

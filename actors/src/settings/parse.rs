@@ -123,6 +123,13 @@ pub fn interruptions(text: &str) -> Result<Interruptions, Refusal> {
     }
 }
 
+/// Dollars an hour, from zero.
+pub fn from_zero(text: &str) -> Result<f64, Refusal> {
+    const ALLOWED: &str = "$ an hour from zero, such as 0.05";
+    let amount: f64 = number(text, ALLOWED)?;
+    if amount.is_finite() && amount >= 0.0 { Ok(amount) } else { refuse("no such price", ALLOWED) }
+}
+
 /// `PACKING_POLICY`.
 pub fn policy(text: &str) -> Result<Policy, Refusal> {
     Policy::named(text).ok_or_else(|| ("there is no such policy".into(), "cost, fewest-nodes".into()))

@@ -3,8 +3,8 @@
 
 use super::Settings;
 use super::parse::{
-    Refusal, above_zero, address, boolean, ca_bundle, duration, filled, gates, interruptions, log_format, min_values,
-    number, object_name, one_of, only_empty, outputs, policy, preferences, share, url,
+    Refusal, above_zero, address, boolean, ca_bundle, duration, filled, from_zero, gates, interruptions, log_format,
+    min_values, number, object_name, one_of, only_empty, outputs, policy, preferences, share, url,
 };
 
 /// What a setting is about.
@@ -134,6 +134,8 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.policy = policy(text)?)),
     row(Packing, "PREFERENCE_POLICY", "POLICY", "Respect", "Respect, or Ignore what pods merely prefer",
         |own, text| Ok(own.preferences = preferences(text)?)),
+    row(Packing, "PRICE_PER_NODE", "DOLLARS", "0.02", "What a node more is worth avoiding an hour: weighed by the policy cost, not part of the price",
+        |own, text| Ok(own.price_per_node = from_zero(text)?)),
 
     row(Election, "DISABLE_LEADER_ELECTION", BOOL, "false", "Lead without a Lease: for a single replica",
         |own, text| Ok(own.disable_leader_election = boolean(text)?)),

@@ -88,8 +88,8 @@ fn spread_services_cost_less_than_the_peers() {
 }
 
 #[test]
-fn databases_apart_cost_less_than_a_fifth_more_than_the_bound() {
-    packs("stateful-1-1500", 266.53 * 1.2);
+fn databases_apart_cost_a_seventh_more_than_the_bound_at_most() {
+    packs("stateful-1-1500", 266.53 * 1.15);
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn one_a_host_costs_no_more_than_the_peers() {
 }
 
 #[test]
-fn an_even_zone_spread_costs_a_thousandth_more_than_the_peers_at_most() {
-    packs("zonespread-20000", 6311.02 * 1.001);
+fn an_even_zone_spread_costs_no_more_than_the_peers() {
+    packs("zonespread-20000", 6311.02);
 }
 
 #[test]
@@ -111,4 +111,5 @@ fn preferences_that_cannot_be_kept_cost_no_more_than_none() {
 #[test]
 fn all_rules_at_once_cost_a_seventh_less_than_the_peers() {
     packs("diverse-500", 164.61 * 0.85);
+    packs("diverse-2000", 678.91 * 0.85);
 }

@@ -34,11 +34,16 @@ const FEWER_NODES_MAY_COST: f64 = 1.005;
 /// What a node may be taken to cost beside its price when fewer are looked for, in prices of the mean node.
 const NODE_PRICES: [f64; 4] = [0.1, 0.25, 0.6, 1.5];
 
-/// So many shapes are looked at in generating patterns: the bound on work, beside that on rounds. With many shapes it
-/// grows with the pods: what the linear program knows of few pods of each is lost in rounding.
+/// So many shapes are looked at in generating patterns: the bound on work, beside that on rounds. It grows with the
+/// pods, less with many shapes: what the linear program knows of few pods of each is lost in rounding.
 const MOST_LOOKS: usize = 1_000_000;
-const LOOKS_A_POD: usize = 100;
-const LOOKS_A_POD_OF_FEW_SHAPES: usize = 400;
+const LEAST_LOOKS: usize = 20_000;
+const LOOKS_A_POD: usize = 60;
+const LOOKS_A_POD_OF_SOME_SHAPES: usize = 400;
+const LOOKS_A_POD_OF_FEW_SHAPES: usize = 1000;
+
+/// So many shapes are some.
+const SOME_ROWS: usize = 64;
 
 /// A step of the linear program takes as long as so many looks, for each pair of shapes.
 const PAIRS_A_LOOK: usize = 64;
@@ -65,8 +70,12 @@ pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, cand
     }
     let mut master = Master::new(&counts, &singles, context.options.price_per_node);
     let pods: usize = counts.iter().map(|count| *count as usize).sum();
-    let a_pod = if counts.len() <= FEW_FOR_FEWER * 2 { LOOKS_A_POD_OF_FEW_SHAPES } else { LOOKS_A_POD };
-    let looks = if counts.len() <= FEW_ROWS { MOST_LOOKS } else { MOST_LOOKS.min(pods.saturating_mul(a_pod)) };
+    let a_pod = match counts.len() {
+        ..=FEW_ROWS => LOOKS_A_POD_OF_FEW_SHAPES,
+        ..=SOME_ROWS => LOOKS_A_POD_OF_SOME_SHAPES,
+        _ => LOOKS_A_POD,
+    };
+    let looks = MOST_LOOKS.min(LEAST_LOOKS + pods.saturating_mul(a_pod));
     planner.best_mix(&mut master, candidates, &counts, (ROUNDS, looks));
     let mut best = planner.whole(&master, candidates, &counts);
     if shapes.all.len() > FEW_FOR_FEWER {
@@ -78,7 +87,7 @@ pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, cand
         let node = context.options.price_per_node + factor * mean;
         candidates.set_node_price(node);
         master.reprice(node);
-        planner.best_mix(&mut master, candidates, &counts, (ROUNDS / 4, MOST_LOOKS / 8));
+        planner.best_mix(&mut master, candidates, &counts, (ROUNDS / 4, looks / 8));
         let other = planner.whole(&master, candidates, &counts);
         if other.price > most {
             break;

@@ -1,0 +1,18 @@
+//! Writes a generated workload file: `cargo run --release -p dovetail-core --example generate -- diverse 10000 1 > FILE`
+//! (kind, pods, seed). The same arguments give the same bytes.
+#![allow(clippy::panic, clippy::unwrap_used)] // a tool for developers
+
+#[allow(dead_code)]
+#[path = "../benches/support/mod.rs"]
+mod support;
+
+use std::io::Write;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [kind, pods, seed] = words.as_slice() else { panic!("wanted: KIND PODS SEED") };
+    let kinds = "shapes, services, apart, diverse, even, databases";
+    let kind = support::Kind::named(kind).unwrap_or_else(|| panic!("{kind}: allowed are {kinds}"));
+    let problem = support::generated(kind, pods.parse().unwrap(), seed.parse().unwrap());
+    std::io::stdout().write_all(&serde_json::to_vec(&problem).unwrap()).unwrap();
+}
