@@ -139,6 +139,90 @@ fn overlapping_pools_without_weights_are_warned_of() {
     assert!(stderr(&output).contains("weight"), "{}", stderr(&output));
 }
 
+/// The README's table of node groups, by the commands that it names.
+#[test]
+fn node_groups_come_to_what_the_post_tells_of_cluster_autoscaler() {
+    let readme = std::fs::read_to_string(common::root().join("README.md")).unwrap();
+    for (workload, status, told) in [
+        ("inflate-400", 0, "400 of 400 pods placed on 27 new nodes"),
+        ("inflate-100", 0, "100 of 100 pods placed on 34 new nodes"),
+        ("inflate-10", 1, "0 of 10 pods placed on 1 new node"),
+    ] {
+        let file = format!("deploy/examples/{workload}.yaml");
+        let command = format!("dovetail plan --policy node-groups -f deploy/examples/node-group.yaml -f {file}");
+        let args: Vec<&str> = command.split_whitespace().skip(1).collect();
+        let output = dovetail(&args);
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        let table = stdout(&output);
+        assert!(table.contains(told), "{workload}: {table}");
+        assert!(status == 0 || table.contains("needs 10 CPU, a node of the group has 3.92 CPU for certain"), "{table}");
+        assert!(readme.contains(&command), "{command} is not in the README");
+    }
+    assert!(readme.contains("| Cluster Autoscaler's way | 27 | 34 | pending for ever |"));
+}
+
+#[test]
+fn a_node_group_that_makes_no_sense_is_bad_input() {
+    let config = "apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: demo, region: us-east-1}\n\
+                  managedNodeGroups:\n  - {name: a, instanceType: m5.huge}\n  - {name: b, availabilityZones: [us-east-1z]}\n";
+    let path = write("groups.yaml", config);
+    let output = dovetail(&["plan", "--policy", "node-groups", "-f", &path]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = stderr(&output);
+    assert!(told.contains("managedNodeGroups[0].instanceTypes: \"m5.huge\""), "{told}");
+    assert!(told.contains("managedNodeGroups[1].availabilityZones: \"us-east-1z\""), "{told}");
+}
+
+/// Volumes among manifests: a StatefulSet's claims, a claim that is bound, a class that nobody wrote.
+#[test]
+fn volumes_among_manifests_bind_their_pods() {
+    let of = |claim: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {claim}}}\nspec:\n  containers: [{{name: c, image: pause}}]\n  \
+             volumes: [{{name: v, persistentVolumeClaim: {{claimName: {claim}}}}}]\n"
+        )
+    };
+    let volumes = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: p}\nspec: {requirements: []}\n---\n\
+        apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [ReadWriteOnce], volumeName: pv, \
+        storageClassName: gp3, resources: {requests: {storage: 1Gi}}}\n---\n\
+        apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv}\nspec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], \
+        csi: {driver: ebs.csi.aws.com, volumeHandle: v}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: \
+        [{key: topology.ebs.csi.aws.com/zone, operator: In, values: [us-east-1b]}]}]}}}\n---\n\
+        apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: new}\nspec: {accessModes: [ReadWriteOnce], \
+        storageClassName: fast, resources: {requests: {storage: 1Gi}}}\n";
+    let path = write("volumes.yaml", &format!("{volumes}{}{}{}", of("data"), of("new"), of("nobodys")));
+    let output = dovetail(&["plan", "--json", "-f", &path]);
+    let answer = json(&output, 1);
+    assert!(stderr(&output).contains("StorageClass fast is not among the manifests"), "{}", stderr(&output));
+    assert_eq!(answer["unscheduled"]["nobodys"], "PersistentVolumeClaim default/nobodys is not there");
+    let of_data = claims(&answer).iter().find(|claim| claim["podNames"].to_string().contains("data")).unwrap();
+    assert_eq!(in_set(of_data, "topology.kubernetes.io/zone"), ["us-east-1b"]);
+    let reason = &answer["reasons"][0];
+    assert_eq!((&reason["podNames"][0], &reason["reason"]["kind"]), (&"nobodys".into(), &"invalid".into()));
+}
+
+#[test]
+fn a_reason_is_for_programs_too_with_what_each_rule_removes() {
+    let Some(answer) = plan_seeds("us-east-1", &["003-two-pools.yaml"], 1) else { return };
+    let reason = &answer["reasons"][0];
+    assert_eq!(reason["podNames"], serde_json::json!(["web-on-spot"]));
+    let pools = reason["reason"]["pools"].as_array().unwrap();
+    assert_eq!(pools.len(), 2);
+    for pool in pools {
+        assert!(pool["rule"] == "requirements" && pool["instanceTypes"].as_u64().unwrap() > 100, "{pool}");
+    }
+    let big = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: p}\nspec: {requirements: []}\n---\n\
+               apiVersion: v1\nkind: Pod\nmetadata: {name: big}\nspec:\n  nodeSelector: {kubernetes.io/arch: arm64}\n  \
+               containers: [{name: c, image: pause, resources: {requests: {cpu: 500}}}]\n";
+    let answer = json(&dovetail(&["plan", "--json", "-f", &write("big.yaml", big)]), 1);
+    let pool = &answer["reasons"][0]["reason"]["pools"][0];
+    let removed = pool["removed"].as_array().unwrap();
+    let rules: Vec<&str> = removed.iter().map(|one| one["rule"].as_str().unwrap()).collect();
+    assert_eq!(rules, ["instanceTypes", "resources"], "{pool}");
+    let sum: u64 = removed.iter().map(|one| one["instanceTypes"].as_u64().unwrap()).sum();
+    assert_eq!(sum, pool["instanceTypes"].as_u64().unwrap(), "every type is removed by one rule");
+}
+
 /// Everything placed, valid for a checker that does not know the engine, with variety where a claim may be spot.
 #[test]
 fn workloads_are_placed_whole_and_valid() {

@@ -87,6 +87,52 @@ fn the_pod_that_fits_neither_pool_is_named_with_its_reason() {
     assert!(reason.contains("on-demand-only") && reason.contains("spot-only"), "{reason}");
 }
 
+/// The nodes that a run has made, and those of them and of the others that hold a pod.
+fn nodes_of(report: &Value) -> (Vec<&Value>, Vec<&Value>) {
+    let nodes = report["nodes"].as_array().unwrap().iter();
+    let new = nodes.clone().filter(|node| node["beforehand"] == false).collect();
+    (new, nodes.filter(|node| node["pods"] != 0).collect())
+}
+
+#[test]
+fn pods_with_required_zone_affinity_land_in_one_zone_existing_nodes_first() {
+    let Some(report) = simulate("001-affinity", 0, &[]) else { return };
+    assert_eq!(report["pods"]["bound"], 8);
+    let (new, used) = nodes_of(&report);
+    let zones: std::collections::BTreeSet<&str> = used.iter().map(|node| node["zone"].as_str().unwrap()).collect();
+    assert_eq!(zones.len(), 1, "{zones:?}");
+    assert_eq!(new.len(), 1, "one new node beside those that are there");
+    assert_eq!(used.len(), 4, "the three nodes of that zone are used");
+}
+
+#[test]
+fn preferred_anti_affinity_opens_one_new_node_at_most_and_leaves_nothing_pending() {
+    let Some(report) = simulate("001-anti-affinity", 0, &[]) else { return };
+    assert_eq!(report["pods"]["bound"], 8);
+    let (new, used) = nodes_of(&report);
+    assert!(new.len() <= 1, "{new:?}");
+    assert_eq!(used.len() - new.len(), 6, "all six nodes that are there are used");
+}
+
+#[test]
+fn the_stateful_set_stays_in_its_zone_with_its_volumes_on_few_nodes() {
+    let Some(report) = simulate("001-stateful", 0, &[]) else { return };
+    assert_eq!(report["pods"]["bound"], 20);
+    let (new, used) = nodes_of(&report);
+    assert!(used.iter().all(|node| node["zone"] == "eu-west-1a"), "{used:?}");
+    // One after the other they cost the post four new nodes; the ordinals to come count when the first is chosen.
+    assert!((1..=2).contains(&new.len()), "{}", new.len());
+}
+
+#[test]
+fn a_spread_of_thirty_over_hosts_gives_about_fifteen_nodes() {
+    let Some(report) = simulate("003-spread", 0, &[]) else { return };
+    assert_eq!(report["pods"]["bound"], 400);
+    let (new, used) = nodes_of(&report);
+    assert!((13..=17).contains(&new.len()), "{}", new.len());
+    assert!(used.iter().all(|node| node["pods"].as_u64().unwrap() <= 30), "{used:?}");
+}
+
 #[test]
 fn faults_delay_but_nothing_is_lost_or_launched_twice() {
     for seed in ["7", "8", "9", "10", "11"] {

@@ -276,3 +276,164 @@ fn can_be(way: &Place) -> bool {
     Requirements::from_written(way)
         .is_ok_and(|all| all.iter().all(|(_, left)| !left.is_empty() || left.allows_absence()))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Store {
+        claims: BTreeMap<String, Arc<ClaimFacts>>,
+        volumes: BTreeMap<String, Arc<VolumeFacts>>,
+        classes: BTreeMap<String, Arc<ClassFacts>>,
+    }
+
+    impl Store {
+        fn new() -> Self {
+            let mut store = Self::default();
+            store.class("gp2", "kubernetes.io/aws-ebs", "WaitForFirstConsumer", json!(null));
+            store
+        }
+
+        fn class(&mut self, name: &str, provisioner: &str, mode: &str, topologies: Value) {
+            let class = json!({"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode,
+                "allowedTopologies": topologies});
+            self.classes.insert(name.into(), Arc::new(ClassFacts::of(&serde_json::from_value(class).unwrap())));
+        }
+
+        fn claim(&mut self, name: &str, claim: Value) {
+            let facts = ClaimFacts::of(&serde_json::from_value(claim).unwrap());
+            self.claims.insert(format!("default/{name}"), Arc::new(facts));
+        }
+
+        fn bound(&mut self, name: &str, volume: Value) {
+            let done = json!({"pv.kubernetes.io/bind-completed": "yes"});
+            let claim = json!({"metadata": {"annotations": done}, "spec": {"volumeName": format!("pv-{name}")}});
+            self.claim(name, claim);
+            let facts = VolumeFacts::of(&serde_json::from_value(json!({"spec": volume})).unwrap());
+            self.volumes.insert(format!("pv-{name}"), Arc::new(facts));
+        }
+
+        fn needs(&self, claims: &[&str]) -> Result<Needs, String> {
+            let known = Known { claims: &self.claims, volumes: &self.volumes, classes: &self.classes };
+            known.needs("default", &claims.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        }
+
+        fn places(&self, claims: &[&str]) -> Vec<String> {
+            let told = |way: &Place| Requirements::from_written(way).unwrap().to_string();
+            self.needs(claims).unwrap().places.iter().map(told).collect()
+        }
+    }
+
+    fn affinity(key: &str, zones: &[&[&str]]) -> Value {
+        let term = |values: &&[&str]| json!({"matchExpressions": [{"key": key, "operator": "In", "values": values}]});
+        json!({"required": {"nodeSelectorTerms": zones.iter().map(term).collect::<Vec<_>>()}})
+    }
+
+    const EBS_ZONE: &str = "topology.ebs.csi.aws.com/zone";
+    const ZONE: &str = "topology.kubernetes.io/zone";
+
+    #[test]
+    fn a_bound_claim_is_where_its_volume_can_be_by_the_key_of_the_driver_or_the_in_tree_one() {
+        let mut store = Store::new();
+        store.bound(
+            "a",
+            json!({"nodeAffinity": affinity(EBS_ZONE, &[&["z1"]]), "csi": {"driver": EBS, "volumeHandle": "v"}}),
+        );
+        store.bound(
+            "b",
+            json!({"nodeAffinity": affinity(ZONE, &[&["z1", "z2"]]), "awsElasticBlockStore": {"volumeID": "v"}}),
+        );
+        let needs = store.needs(&["a", "b"]).unwrap();
+        assert_eq!(store.places(&["a", "b"]), [format!("{ZONE} In [z1]")]);
+        let named = |volume: &str| (EBS.to_owned(), volume.to_owned());
+        assert_eq!(needs.attachments, BTreeSet::from([named("pv-a"), named("pv-b")]));
+    }
+
+    #[test]
+    fn an_unbound_claim_is_where_its_class_makes_volumes_and_each_term_is_another_way() {
+        let mut store = Store::new();
+        let terms = json!([{"matchLabelExpressions": [{"key": ZONE, "values": ["z1"]}]},
+                           {"matchLabelExpressions": [{"key": ZONE, "values": ["z2", "z3"]}]}]);
+        store.class("zonal", EBS, "WaitForFirstConsumer", terms);
+        store.claim("a", json!({"spec": {"storageClassName": "zonal"}}));
+        store.claim("free", json!({"spec": {"storageClassName": "gp2"}}));
+        assert_eq!(store.places(&["a", "free"]), [format!("{ZONE} In [z1]"), format!("{ZONE} In [z2, z3]")]);
+        assert!(store.places(&["free"]).is_empty());
+        let named = |volume: &str| (EBS.to_owned(), volume.to_owned());
+        let both = BTreeSet::from([named("default/a"), named("default/free")]);
+        assert_eq!(store.needs(&["a", "free"]).unwrap().attachments, both, "in-tree EBS is the CSI driver's");
+    }
+
+    #[test]
+    fn ways_that_contradict_themselves_are_left_out_unless_all_do() {
+        let mut store = Store::new();
+        store.bound("a", json!({"nodeAffinity": affinity(ZONE, &[&["z1"], &["z2"]])}));
+        store.bound("b", json!({"nodeAffinity": affinity(ZONE, &[&["z2"], &["z3"]])}));
+        assert_eq!(store.places(&["a", "b"]), [format!("{ZONE} In [z2]")]);
+        store.bound("c", json!({"nodeAffinity": affinity(ZONE, &[&["z9"]])}));
+        assert_eq!(store.needs(&["a", "c"]).unwrap().places.len(), 2);
+    }
+
+    #[test]
+    fn too_many_combinations_are_refused_and_not_counted_out() {
+        let mut store = Store::new();
+        let zones: Vec<String> = (0..40).map(|at| format!("z{at}")).collect();
+        let terms: Vec<Vec<&str>> = zones.iter().map(|zone| vec![zone.as_str(), "all"]).collect();
+        let terms: Vec<&[&str]> = terms.iter().map(Vec::as_slice).collect();
+        for name in ["a", "b", "c", "d"] {
+            store.bound(name, json!({"nodeAffinity": affinity(ZONE, &terms)}));
+        }
+        assert!(store.needs(&["a", "b", "c", "d"]).unwrap_err().contains("combinations"));
+    }
+
+    #[test]
+    fn a_local_volume_says_nothing_of_hosts() {
+        let mut store = Store::new();
+        let mut local = affinity("kubernetes.io/hostname", &[&["n1"]]);
+        let zone = json!({"key": ZONE, "operator": "In", "values": ["z1"]});
+        local["required"]["nodeSelectorTerms"][0]["matchExpressions"].as_array_mut().unwrap().push(zone);
+        store.bound("a", json!({"nodeAffinity": local, "local": {"path": "/d"}}));
+        assert_eq!(store.places(&["a"]), [format!("{ZONE} In [z1]")]);
+    }
+
+    #[test]
+    fn a_claim_that_no_node_can_serve_is_refused_with_the_reason() {
+        let mut store = Store::new();
+        store.class("now", EBS, "Immediate", json!(null));
+        store.claim("immediate", json!({"spec": {"storageClassName": "now"}}));
+        store.claim("classless", json!({"spec": {}}));
+        store.claim("unknown", json!({"spec": {"storageClassName": "who"}}));
+        store.claim("half", json!({"spec": {"volumeName": "pv-x"}}));
+        store.claim("lost", json!({"spec": {}, "status": {"phase": "Lost"}}));
+        store.claim("going", json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+        store.bound("gone", json!({}));
+        store.volumes.clear();
+        for (claim, why) in [
+            ("none", "is not there"),
+            ("immediate", "does not wait for a pod's node"),
+            ("classless", "has no StorageClass"),
+            ("unknown", "StorageClass who of PersistentVolumeClaim default/unknown is not there"),
+            ("half", "is not bound yet to volume pv-x"),
+            ("lost", "has lost its volume"),
+            ("going", "is being deleted"),
+            ("gone", "volume pv-gone of PersistentVolumeClaim default/gone is gone"),
+        ] {
+            let told = store.needs(&[claim]).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
+    }
+
+    #[test]
+    fn ephemeral_volumes_have_claims_by_the_pods_name() {
+        let pod = json!({"metadata": {"name": "web-0"}, "spec": {"containers": [], "volumes": [
+            {"name": "scratch", "ephemeral": {}}, {"name": "data", "persistentVolumeClaim": {"claimName": "own"}},
+            {"name": "again", "persistentVolumeClaim": {"claimName": "own"}}, {"name": "tmp", "emptyDir": {}}]}});
+        assert_eq!(claims_of(&serde_json::from_value(pod).unwrap()), ["own", "web-0-scratch"]);
+    }
+}
