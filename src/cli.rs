@@ -110,6 +110,9 @@ pub struct SimulateArgs {
     /// Write everything that happened, JSON Lines
     #[arg(long, value_name = "FILE")]
     pub events: Option<String>,
+    /// Break something on purpose, so that the checks are seen to fail
+    #[arg(long = "break", value_enum, hide = true)]
+    pub broken: Option<crate::world::Broken>,
     /// The seed, instead of the scenario's
     #[arg(long, conflicts_with = "random")]
     pub seed: Option<u64>,

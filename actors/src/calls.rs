@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use crate::backoff::Backoff;
 use crate::desk::Desk;
+use crate::fence::{self, Refusal};
 use crate::story::Story;
 use crate::tenure::Tenure;
 
@@ -89,6 +90,11 @@ impl Calls {
                     return Ok(answer);
                 }
                 Ok(Err(error)) => match classify(error) {
+                    // A newer term has begun: the API server knows it before we do.
+                    Attempt::Failed(CallError::Deposed) => {
+                        self.tenure.iter().for_each(Tenure::end);
+                        return Err(CallError::Deposed);
+                    }
                     Attempt::Failed(error) => return Err(error),
                     Attempt::Again(error) => error,
                 },
@@ -133,6 +139,11 @@ fn classify(error: kube::Error) -> Attempt {
             (409, "AlreadyExists") => Attempt::Failed(CallError::Exists(status.message)),
             (409, _) => Attempt::Failed(CallError::Conflict(status.message)),
             (404 | 410, _) => Attempt::Failed(CallError::NotFound(status.message)),
+            (403, _) => match fence::refusal(&status.message) {
+                Some(Refusal::Succeeded) => Attempt::Failed(CallError::Deposed),
+                Some(Refusal::NotKnownYet) => Attempt::Again(format!("403 {}", status.message)),
+                None => Attempt::Failed(CallError::Refused(format!("403 {}", status.message))),
+            },
             (408 | 425 | 429 | 500.., _) => Attempt::Again(format!("{} {}", status.code, status.message)),
             _ => Attempt::Failed(CallError::Refused(format!("{} {}", status.code, status.message))),
         },

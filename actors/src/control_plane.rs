@@ -14,6 +14,7 @@ use tokio::task::{JoinHandle, LocalSet};
 use crate::backoff::Backoff;
 use crate::catch_up;
 use crate::desk::Desk;
+use crate::fence;
 use crate::messages::{Deposed, Elected, Observe, Release, Term};
 use crate::story::Story;
 use crate::tenure::Tenure;
@@ -83,11 +84,17 @@ impl Handler<Elected> for ControlPlane {
         self.stop();
         let tenure = elected.tenure;
         self.tenure = Some(tenure.clone());
-        if tenure.term() == FIRST_TERM {
-            return self.start();
-        }
-        let caught_up =
-            catch_up::catch_up(self.means.kube.clone(), self.warm.cluster_watcher.clone(), self.desk.clone());
+        let (kube, cluster) = (self.means.kube.clone(), self.warm.cluster_watcher.clone());
+        let (desk, term) = (self.desk.clone(), tenure.term());
+        // First the API server shuts out earlier terms, then what they have left is read: nothing comes after that.
+        let caught_up = async move {
+            if !desk.settings.disable_leader_election {
+                fence::stand_behind(&kube, term, &desk).await;
+            }
+            if term != FIRST_TERM {
+                catch_up::catch_up(kube, cluster, desk).await;
+            }
+        };
         ctx.spawn(caught_up.into_actor(self).map(move |(), plane, _| {
             let current = plane.tenure.as_ref().is_some_and(|now| now.term() == tenure.term());
             if current && plane.running.is_none() {

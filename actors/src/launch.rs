@@ -148,7 +148,8 @@ impl Launching {
         }
     }
 
-    async fn create(&self, order: LaunchOrder) -> Result<NodeClaim, End> {
+    async fn create(&self, mut order: LaunchOrder) -> Result<NodeClaim, End> {
+        order.claim.annotations_mut().insert(annotations::TERM.into(), self.desk.term.0.to_string());
         let claim = match self.claims().create(&order.claim).await {
             Ok(claim) => claim,
             Err(CallError::Deposed) => return Err(End::Deposed),

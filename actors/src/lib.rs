@@ -38,6 +38,7 @@ mod claims;
 mod class_end;
 mod desk;
 mod evict;
+mod fence;
 mod launch;
 mod launch_cost;
 mod launch_facts;

@@ -127,6 +127,8 @@ fn config(args: &SandboxArgs) -> WorldConfig {
         faults: FaultSettings::default(),
         nodes: Vec::new(),
         endpoint: None,
+        clocks: Vec::new(),
+        broken: None,
     }
 }
 

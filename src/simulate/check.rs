@@ -13,13 +13,21 @@ use serde_saphyr::Spanned;
 
 use super::scenario::{self, NodeGroup, Scenario, duration, line};
 use crate::input::Mistake;
-use crate::world::Action;
+use crate::world::{Action, Skew};
+
+/// What a clock may be off at most, and gain or lose at most each second, in microseconds: a tenth.
+const MOST_OFFSET: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
+const MOST_DRIFT: i64 = 100_000;
 
 /// A scenario that makes sense.
 #[derive(Debug)]
 pub struct Checked {
     /// The end.
     pub until: Duration,
+    /// The end comes earlier when everything has been settled for so long.
+    pub settled: Option<Duration>,
+    /// How wrong the replicas' clocks are.
+    pub clocks: Vec<Skew>,
     /// How many replicas.
     pub replicas: u32,
     /// Manifest files at time 0.
@@ -41,6 +49,8 @@ pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
     let until = checker.keep(scenario.until(path)).unwrap_or(Duration::MAX);
     let checked = Checked {
         until,
+        settled: scenario.settled.as_ref().and_then(|text| checker.keep(duration(path, "settled", text))),
+        clocks: scenario.clocks.iter().enumerate().filter_map(|(n, clock)| checker.clock(n, clock)).collect(),
         replicas: checker.replicas(scenario.replicas.as_ref()),
         apply: scenario.apply.iter().filter_map(|file| checker.file("apply", file)).collect(),
         steps: checker.steps(&scenario.steps, until, catalogue.as_ref()),
@@ -107,6 +117,30 @@ impl Checker<'_> {
             what: what.into(),
             allowed: allowed.into(),
         });
+    }
+
+    fn clock(&mut self, number: usize, clock: &scenario::WrongClock) -> Option<Skew> {
+        let field = format!("clocks[{number}]");
+        let offset = match &clock.offset {
+            None => jiff::SignedDuration::ZERO,
+            Some(text) => match text.value.parse::<jiff::SignedDuration>() {
+                Ok(offset) if offset.abs() <= MOST_OFFSET => offset,
+                _ => {
+                    let what = format!("{:?} is no offset", text.value);
+                    self.mistake(format!("{field}.offset"), text, what, "a duration from -1h to 1h, as -3s");
+                    return None;
+                }
+            },
+        };
+        let drift_ppm = match &clock.drift {
+            Some(drift) if drift.value.abs() > MOST_DRIFT => {
+                let what = format!("{} microseconds a second", drift.value);
+                self.mistake(format!("{field}.drift"), drift, what, format!("-{MOST_DRIFT} to {MOST_DRIFT}"));
+                return None;
+            }
+            drift => drift.as_ref().map_or(0, |drift| drift.value),
+        };
+        Some(Skew { offset, drift_ppm })
     }
 
     fn catalogue(&mut self, region: &Spanned<String>) -> Option<Catalogue> {

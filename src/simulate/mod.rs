@@ -6,6 +6,7 @@ mod invariants;
 mod random;
 mod report;
 pub mod scenario;
+mod settled;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ use crate::cli::SimulateArgs;
 use crate::input::{Failure, Mistake, environment};
 use crate::manifests::read_manifests;
 use crate::story;
-use crate::world::{World, WorldConfig, virtual_clock};
+use crate::world::{Broken, World, WorldConfig, virtual_clock};
 use check::Checked;
 use report::Report;
 use scenario::Scenario;
@@ -63,7 +64,15 @@ fn play_file(path: &Path, args: &SimulateArgs, quiet: bool) -> Result<Report, Fa
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
-    let run = Run { path, quiet, scenario: &scenario, checked: &checked, reader: &reader, first: &first };
+    let run = Run {
+        path,
+        quiet,
+        scenario: &scenario,
+        checked: &checked,
+        reader: &reader,
+        first: &first,
+        broken: args.broken,
+    };
     LocalSet::new().block_on(&runtime, run.play(events))
 }
 
@@ -97,6 +106,7 @@ struct Run<'a> {
     checked: &'a Checked,
     reader: &'a Reader<'a>,
     first: &'a [Manifest],
+    broken: Option<Broken>,
 }
 
 impl Run<'_> {
@@ -115,7 +125,7 @@ impl Run<'_> {
             tokio::time::sleep_until(started + *at).await;
             world.act(action, &|files| self.reader.read(files))?;
         }
-        tokio::time::sleep_until(started + self.checked.until).await;
+        settled::wait(&world, self.checked.settled, started + self.checked.until).await;
         let report = report::of(&world);
         world.log.append("end", &Caller::named("simulation"), [("violations", json!(report.violations()))]);
         world.log.flush().map_err(|why| Failure::System(format!("--events: {why}")))?;
@@ -132,6 +142,8 @@ impl Run<'_> {
             nodes: self.checked.nodes.clone(),
             faults: self.checked.faults.clone(),
             endpoint: None,
+            clocks: self.checked.clocks.clone(),
+            broken: self.broken,
         };
         let watcher: Option<crate::world::Watcher> =
             (!self.quiet).then(|| Arc::new(|line: &crate::world::Line| story::print_plain(line)) as _);

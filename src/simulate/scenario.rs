@@ -47,6 +47,21 @@ pub struct Scenario {
     pub faults: Faults,
     /// The end.
     pub until: Option<Spanned<String>>,
+    /// The end comes earlier when everything has been settled for so long after the last step.
+    pub settled: Option<Spanned<String>>,
+    /// The replicas' clocks, by number; those that are not named are right.
+    #[serde(default)]
+    pub clocks: Vec<WrongClock>,
+}
+
+/// A clock that is wrong.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WrongClock {
+    /// How far wall time is off, `-3s`.
+    pub offset: Option<Spanned<String>>,
+    /// Microseconds gained each second.
+    pub drift: Option<Spanned<i64>>,
 }
 
 /// Nodes that are there beforehand.

@@ -10,7 +10,7 @@ use dovetail_sandbox::region::{CapacityType, InstanceState};
 use serde_json::json;
 
 use super::replica::Replica;
-use super::{World, objects};
+use super::{Broken, World, objects};
 use crate::input::{Failure, Mistake};
 
 /// Something that happens to the world.
@@ -265,7 +265,13 @@ impl World {
     fn pause(&self, which: ReplicaRef, duration: Option<Duration>) -> Result<(), Failure> {
         let replica = self.find(which)?;
         replica.cage().pause();
-        later(duration, move || replica.cage().resume());
+        let clock_sleeps = self.config.broken == Some(Broken::NoDeadline);
+        later(duration, move || {
+            if let Some(time) = duration.filter(|_| clock_sleeps) {
+                replica.sleeps(time);
+            }
+            replica.cage().resume();
+        });
         Ok(())
     }
 

@@ -1,7 +1,10 @@
 //! The world that `simulate` and `sandbox` share: a cluster, a region, and replicas of the control plane in it.
 
 mod actions;
+mod broken;
 mod cage;
+mod clock;
+mod fence;
 mod journal;
 mod mishaps;
 mod objects;
@@ -22,6 +25,8 @@ use dovetail_sandbox::region::{Region, RegionConfig};
 use serde_json::Value;
 
 pub use actions::{Action, DELETABLE, ReplicaRef};
+pub use broken::Broken;
+pub use clock::Skew;
 pub use journal::{Line, Timeline, Watcher};
 pub use mishaps::OTHER_CLUSTER;
 use replica::Replica;
@@ -48,6 +53,10 @@ pub struct WorldConfig {
     pub faults: FaultSettings,
     /// The Kubernetes API's address as seen from outside, where it is served.
     pub endpoint: Option<String>,
+    /// How wrong each replica's clock is; right where it does not say.
+    pub clocks: Vec<Skew>,
+    /// What is broken on purpose.
+    pub broken: Option<Broken>,
 }
 
 /// A cluster in a region, with a control plane. To be used inside a LocalSet.
@@ -96,12 +105,20 @@ impl World {
         tokio::task::spawn_local(region.run());
         let timeline = Timeline::new(log.clone(), watch);
         objects::install_crds(&api)?;
+        // Without replicas of ours it is a cluster into which nobody has installed us.
+        if config.replicas > 0 && config.broken != Some(Broken::NoFence) {
+            fence::install(&api, &config.settings)?;
+        }
         let settings = ClusterSettings { cluster_name: config.cluster_name.clone(), ..ClusterSettings::default() };
         let mut cluster = Cluster::new(api.clone(), region.clone(), clock.clone(), log.clone(), settings, config.seed);
         cluster.place(&config.nodes).map_err(|why| Failure::System(format!("nodes beforehand: {why}")))?;
         cluster.start();
         let replicas = (0..config.replicas).map(|number| Rc::new(Replica::new(number))).collect();
-        Ok(Self { config, api, region, log, timeline, faults, clock, replicas })
+        let world = Self { config, api, region, log, timeline, faults, clock, replicas };
+        if world.config.broken == Some(Broken::NoBrakes) {
+            world.allow_collection(Duration::from_secs(23 * 3600))?;
+        }
+        Ok(world)
     }
 
     /// Starts every replica.

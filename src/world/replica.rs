@@ -1,6 +1,8 @@
 //! A replica of the control plane in its cage, with the sandbox in place of the outside world.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use dovetail_actors::replica::{self, ReplicaParts};
 use dovetail_actors::settings::Settings;
@@ -12,7 +14,9 @@ use dovetail_sandbox::log::Caller;
 use dovetail_sandbox::region::Region;
 
 use super::WorldConfig;
+use super::broken::BrokenCloud;
 use super::cage::Cage;
+use super::clock::OwnClock;
 use super::journal::Timeline;
 use crate::input::{Failure, Mistake};
 
@@ -36,12 +40,14 @@ pub struct Replica {
     cage: Cage,
     /// How often it was started, so that a restart draws other numbers.
     starts: std::cell::Cell<u64>,
+    /// How long its clock has stood still with it, where that is what is broken.
+    stood: Arc<AtomicU64>,
 }
 
 impl Replica {
     /// A replica that does not run yet.
     pub fn new(number: u32) -> Self {
-        Self { number, cage: Cage::default(), starts: std::cell::Cell::new(0) }
+        Self { number, cage: Cage::default(), starts: std::cell::Cell::new(0), stood: Arc::default() }
     }
 
     /// Its identity in the Lease.
@@ -57,6 +63,18 @@ impl Replica {
     /// Its number, from 0.
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Its clock has not counted the time for which it stood still.
+    pub fn sleeps(&self, time: Duration) {
+        self.stood.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Its own clock.
+    fn clock(&self, around: &Surroundings<'_>) -> Arc<dyn Clock> {
+        let number = usize::try_from(self.number).unwrap_or(usize::MAX);
+        let skew = around.config.clocks.get(number).copied().unwrap_or_default();
+        Arc::new(OwnClock::new(around.clock.clone(), skew, self.stood.clone()))
     }
 
     /// Starts it, or starts it anew.
@@ -87,14 +105,15 @@ impl Replica {
         let caller = Caller::replica(self.number, self.identity());
         let rng_seed = around.config.seed.wrapping_mul(1009) ^ u64::from(self.number) ^ (self.starts.get() << 32);
         let http_client = around.region.http_client(caller.clone());
-        let sdk = SdkParts::in_process(http_client, &around.config.region, around.clock.clone());
-        let cloud = Ec2Cloud::new(sdk, cloud_settings(around));
+        let clock = self.clock(around);
+        let sdk = SdkParts::in_process(http_client, &around.config.region, clock.clone());
+        let cloud = Arc::new(Ec2Cloud::new(sdk, cloud_settings(around)));
         Ok(ReplicaParts {
             identity: self.identity(),
             kube: around.api.client(caller.clone()),
             lease_kube: around.api.client(caller),
-            cloud: Arc::new(cloud),
-            clock: around.clock.clone(),
+            cloud: BrokenCloud::instead_of(cloud, around.config.broken),
+            clock,
             rng_seed,
             settings,
             solver: Arc::new(InlineSolver),

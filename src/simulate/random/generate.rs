@@ -1,5 +1,5 @@
-//! A scenario from a seed: a quarter of an hour to half an hour in which things happen and go wrong, then as long in
-//! which nothing new does, so that what can run runs in the end and what is nobody's is gone.
+//! A scenario from a seed: some minutes in which things happen and go wrong, then time in which nothing new does, so that
+//! what can run runs in the end and what is nobody's is gone. It ends when everything has settled.
 
 use std::fmt::Write as _;
 
@@ -9,8 +9,10 @@ use super::workload::{self, Workload};
 
 /// A region of few instance types: every replica reads all of them when it starts.
 const REGION: &str = "ca-west-1";
-/// Calm at the end: longer than a node has to register, and than two passes of the janitor after that.
+/// Calm at the end, at most: longer than a node has to register, and than two passes of the janitor after that.
 const CALM: u32 = 30 * 60;
+/// It is over when all has been settled for so long: longer than an empty node has to stay.
+const SETTLED: &str = "3m30s";
 
 /// A scenario and the manifests that it applies.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,8 +27,10 @@ pub struct Files {
 pub fn scenario(seed: u64) -> Files {
     let mut rng = Rng::with_seed(seed ^ 0x7261_6e64_6f6d); // "random"
     let (workload, workloads) = workload::draw(&mut rng);
-    let busy = rng.u32(10..=25) * 60;
-    let replicas = rng.u32(1..=4);
+    let busy = 60 * if rng.u32(0..10) == 0 { rng.u32(10..=25) } else { rng.u32(3..=7) };
+    // Two are what a cluster has, mostly.
+    let replicas = [1, 2, 2, 2, 2, 3, 3, 4, 5][rng.usize(0..9)];
+    // In milliseconds: what happens is to fall between any two of the replicas' own steps.
     let mut steps: Vec<(u32, String)> = Vec::new();
     scale(&mut steps, &workloads, busy, &mut rng);
     mishaps(&mut steps, replicas, busy, &mut rng);
@@ -42,33 +46,60 @@ settings: {{INTERRUPTION_QUEUE: demo}}
 "
     );
     if rng.u32(0..3) == 0 {
+        clocks(&mut scenario, replicas, &mut rng);
+    }
+    if rng.u32(0..3) == 0 {
         scenario.push_str("nodes: [{instanceType: m5.xlarge, zone: ca-west-1a}]\n");
     }
     faults(&mut scenario, &mut rng);
     scenario.push_str("steps:\n");
     for (at, step) in &steps {
-        let _ = writeln!(scenario, "  - {{at: {at}s, {step}}}");
+        let _ = writeln!(scenario, "  - {{at: {at}ms, {step}}}");
     }
-    let _ = writeln!(scenario, "until: {}s", busy + CALM);
+    let _ = writeln!(scenario, "until: {}s\nsettled: {SETTLED}", busy + CALM);
     Files { scenario, workload }
 }
 
 fn scale(steps: &mut Vec<(u32, String)>, workloads: &[Workload], busy: u32, rng: &mut Rng) {
-    for _ in 0..rng.u32(2..=8) {
+    for _ in 0..rng.u32(1..=5) {
         let workload = &workloads[rng.usize(0..workloads.len())];
         let (kind, name, replicas) = (workload.kind, &workload.name, rng.u32(0..=workload.most));
         let step = format!("scale: {{kind: {kind}, name: {name}, replicas: {replicas}}}");
-        steps.push((rng.u32(30..busy), step));
+        steps.push((rng.u32(30_000..busy * 1000), step));
+    }
+}
+
+/// Clocks that are wrong by seconds, and gain or lose up to a thousandth.
+fn clocks(text: &mut String, replicas: u32, rng: &mut Rng) {
+    let one = |rng: &mut Rng| format!("{{offset: {}ms, drift: {}}}", rng.i32(-3000..=3000), rng.i32(-1000..=1000));
+    let all: Vec<String> = (0..replicas).map(|_| one(rng)).collect();
+    let _ = writeln!(text, "clocks: [{}]", all.join(", "));
+}
+
+/// A moment: any, or one soon after something was asked for, when most is under way.
+fn moment(steps: &[(u32, String)], busy: u32, rng: &mut Rng) -> u32 {
+    let asked: Vec<u32> = steps.iter().filter(|(_, step)| step.starts_with("scale")).map(|(at, _)| *at).collect();
+    match rng.u32(0..4) {
+        0 => rng.u32(1_000..12_000),
+        1 | 2 if !asked.is_empty() => asked[rng.usize(0..asked.len())] + rng.u32(500..12_000),
+        _ => rng.u32(5_000..busy * 1000),
     }
 }
 
 fn mishaps(steps: &mut Vec<(u32, String)>, replicas: u32, busy: u32, rng: &mut Rng) {
     for _ in 0..rng.u32(1..=6) {
-        let at = rng.u32(5..busy);
-        let who = if rng.bool() { "leader".to_owned() } else { rng.u32(0..replicas).to_string() };
-        let step = match rng.u32(0..8) {
+        let at = moment(steps, busy, rng);
+        let who = if rng.u32(0..3) > 0 { "leader".to_owned() } else { rng.u32(0..replicas).to_string() };
+        let step = match rng.u32(0..12) {
             0 | 1 => format!("kill: {{replica: {who}, for: {}s}}", rng.u32(1..=120)),
-            2 => format!("pause: {{replica: {who}, for: {}s}}", rng.u32(1..=60)),
+            2 | 8 => format!("pause: {{replica: {who}, for: {}ms}}", rng.u32(1_000..=90_000)),
+            9 => "lose: {kind: Lease, count: 1}".to_owned(),
+            10 => {
+                // The collection may be braked by that: an operator looks, and releases it.
+                let after = at + rng.u32(7 * 60_000..12 * 60_000);
+                steps.push((after, "allowCollection: {for: 30m}".to_owned()));
+                format!("lose: {{kind: NodeClaim, count: {}}}", [1, 2, 3, 100][rng.usize(0..4)])
+            }
             3 | 4 => {
                 let from = ["[apiServer]", "[ec2]", "[sqs]", "[apiServer, ec2, sqs]"][rng.usize(0..4)];
                 let direction = ["in", "out", "both"][rng.usize(0..3)];
@@ -85,14 +116,14 @@ fn mishaps(steps: &mut Vec<(u32, String)>, replicas: u32, busy: u32, rng: &mut R
         steps.push((at, step));
     }
     if rng.u32(0..5) == 0 {
-        steps.push((rng.u32(5..busy), format!("foreignInstances: {}", rng.u32(1..=8))));
+        steps.push((rng.u32(5_000..busy * 1000), format!("foreignInstances: {}", rng.u32(1..=8))));
     }
 }
 
 fn faults(text: &mut String, rng: &mut Rng) {
     let mut rate = |most: f64| if rng.bool() { 0.0 } else { (rng.f64() * most * 1000.0).round() / 1000.0 };
     let (api, ec2, throttle, twice) = (rate(0.1), rate(0.2), rate(0.2), rate(0.3));
-    let latency = [0, 5, 20, 100][rng.usize(0..4)];
+    let latency = [0, 5, 20, 100, 400][rng.usize(0..5)];
     // Never everything: c, m and r on demand in the other zones are left.
     let sold_out =
         ["", "'m5.*/*/spot'", "'*/ca-west-1a/*'", "'*/*/spot'", "'c*/ca-west-1b/on-demand', '*/ca-west-1c/spot'"];

@@ -6,7 +6,10 @@ mod generate;
 mod workload;
 
 use std::fmt::Write as _;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -39,32 +42,19 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
             .allowing("--seeds with one seed")
             .into());
     }
-    let folder = Folder::of(args)?;
-    let mut failed = Vec::new();
-    let (mut launched, mut terminated) = (0, 0);
-    for seed in first..=last {
-        let files = generate::scenario(seed);
-        let path = folder.write(seed, &files)?;
-        let one = match play_file(&path, args, true) {
-            Ok(report) if report.came_out_well() => {
-                (launched, terminated) = (launched + report.launched(), terminated + report.terminated());
-                None
-            }
-            Ok(report) => Some(of_report(seed, &report)),
-            // A step that the world refused, or bad input: the generator is wrong, and the seed says where.
-            Err(Failure::Outcome) => None,
-            Err(error) => Some(of_error(seed, &error)),
-        };
-        match one {
-            Some(one) => {
-                if !args.json {
-                    print(&one.text(&path))?;
-                }
-                failed.push(one);
-            }
-            None => folder.forget(seed),
-        }
-    }
+    let all = All { args, folder: Folder::of(args)?, next: AtomicU64::new(first), last, sum: Mutex::default() };
+    // Each world lives on one thread; they have nothing in common.
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        let players: Vec<_> = (0..threads).map(|_| scope.spawn(|| all.play())).collect();
+        players.into_iter().try_for_each(|player| match player.join() {
+            Ok(played) => played,
+            Err(_) => Err(Failure::System("a simulation has panicked".to_owned())),
+        })
+    })?;
+    all.folder.close();
+    let Sum { mut failed, launched, terminated } = all.sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failed.sort_by_key(|one| one.seed);
     let count = last - first + 1;
     if args.json {
         let summary = json!({"seeds": count, "first": first, "last": last, "failed": failed,
@@ -77,6 +67,62 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
         ))?;
     }
     if failed.is_empty() { Ok(()) } else { Err(Failure::Outcome) }
+}
+
+/// What the seeds have come to.
+#[derive(Default)]
+struct Sum {
+    failed: Vec<Failed>,
+    launched: usize,
+    terminated: usize,
+}
+
+/// All seeds of a run; each thread takes the next.
+struct All<'a> {
+    args: &'a SimulateArgs,
+    folder: Folder,
+    next: AtomicU64,
+    last: u64,
+    sum: Mutex<Sum>,
+}
+
+impl All<'_> {
+    fn play(&self) -> Result<(), Failure> {
+        loop {
+            let seed = self.next.fetch_add(1, Ordering::Relaxed);
+            if seed > self.last {
+                return Ok(());
+            }
+            self.play_one(seed)?;
+        }
+    }
+
+    fn play_one(&self, seed: u64) -> Result<(), Failure> {
+        let path = self.folder.write(seed, &generate::scenario(seed))?;
+        let played = play_file(&path, self.args, true);
+        let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = match played {
+            Ok(report) if report.came_out_well() => {
+                sum.launched += report.launched();
+                sum.terminated += report.terminated();
+                None
+            }
+            Ok(report) => Some(of_report(seed, &report)),
+            // A step that the world refused, or bad input: the generator is wrong, and the seed says where.
+            Err(Failure::Outcome) => None,
+            Err(error) => Some(of_error(seed, &error)),
+        };
+        match one {
+            Some(one) => {
+                if !self.args.json {
+                    print(&one.text(&path))?;
+                }
+                sum.failed.push(one);
+            }
+            None => self.folder.forget(seed),
+        }
+        Ok(())
+    }
 }
 
 /// `17` or `1..200`, both ends included.
@@ -161,11 +207,17 @@ impl Folder {
         Ok(scenario)
     }
 
+    /// Nothing is left of the temporary folder unless a seed has failed.
+    fn close(&self) {
+        if !self.keep {
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+
     fn forget(&self, seed: u64) {
         if !self.keep {
             // What cannot be removed from a temporary folder is nobody's trouble.
             let _ = std::fs::remove_dir_all(self.path.join(format!("seed-{seed}")));
-            let _ = std::fs::remove_dir(&self.path);
         }
     }
 }

@@ -29,6 +29,7 @@ mod openapi;
 mod patch;
 mod pod_defaults;
 mod podlog;
+mod policy;
 mod protobuf;
 mod registry;
 mod request;

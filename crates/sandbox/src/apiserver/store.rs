@@ -29,6 +29,8 @@ pub struct State {
     pub now: Timestamp,
     /// Hooks called before a create or update is stored.
     pub admission: Vec<Box<dyn super::admission::Admission>>,
+    /// Expressions of admission policies.
+    pub(super) compiled: super::policy::Compiled,
     tables: Vec<Table>,
     by_node: BTreeMap<String, BTreeSet<Key>>,
     by_owner: BTreeMap<String, BTreeSet<(Rid, Key)>>,
@@ -58,6 +60,7 @@ impl State {
             rng: fastrand::Rng::with_seed(seed),
             now: Timestamp::UNIX_EPOCH,
             admission: Vec::new(),
+            compiled: super::policy::Compiled::default(),
             tables,
             by_node: BTreeMap::new(),
             by_owner: BTreeMap::new(),

@@ -233,7 +233,8 @@ impl State {
 
     fn admit(&self, found: &Found, object: &mut Value, old: Option<&Value>, options: &WriteOptions) -> Result<()> {
         let review = Review { def: &found.def, subresource: &options.subresource, old, user: &options.user };
-        self.admission.iter().try_for_each(|hook| hook.admit(&review, object))
+        self.admission.iter().try_for_each(|hook| hook.admit(&review, object))?;
+        self.ask_policies(found, object, old, options)
     }
 
     /// A definition that was written takes effect.

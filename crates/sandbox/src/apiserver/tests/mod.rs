@@ -6,6 +6,7 @@ mod kubectl;
 mod objects;
 mod owners;
 mod patches;
+mod policies;
 mod replay;
 mod scale;
 mod schemas;

@@ -1,0 +1,161 @@
+//! Replicas that are broken on purpose, so that the checks of a simulation are seen to fail (docs/decisions/012). Each
+//! breaks, at a seam, what our own code counts on there; the code itself, and the checks, stay as they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::ValueEnum;
+use dovetail_api::v1::EC2NodeClass;
+use dovetail_cloud::info::InstanceTypeInfo;
+use dovetail_cloud::node_class::NodeClassResolution;
+use dovetail_cloud::{
+    Cloud, CloudFuture, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, QueueMessage,
+};
+use futures::future::BoxFuture;
+
+/// What is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Broken {
+    /// The API server refuses no NodeClaim of an older term.
+    NoFence,
+    /// The leader's clock stands still while its machine does: its deadline does not pass.
+    NoDeadline,
+    /// Each launch is sent with a token of its own.
+    NoToken,
+    /// What an earlier launch has made is not found.
+    ForgottenAdoption,
+    /// A launch that did not come out well is sent again at once, as another one.
+    DoubleResend,
+    /// The operator's release of the collection never ends.
+    NoBrakes,
+}
+
+/// A cloud that forgets who asked before.
+pub struct BrokenCloud {
+    inner: Arc<dyn Cloud>,
+    broken: Broken,
+    sent: AtomicU64,
+}
+
+impl BrokenCloud {
+    /// The cloud itself where it is not what is broken.
+    pub fn instead_of(inner: Arc<dyn Cloud>, broken: Option<Broken>) -> Arc<dyn Cloud> {
+        match broken {
+            Some(broken @ (Broken::NoToken | Broken::ForgottenAdoption | Broken::DoubleResend)) => {
+                Arc::new(Self { inner, broken, sent: AtomicU64::new(0) })
+            }
+            _ => inner,
+        }
+    }
+
+    /// The same launch under another token.
+    fn other(&self, request: &LaunchRequest) -> LaunchRequest {
+        let number = self.sent.fetch_add(1, Ordering::Relaxed);
+        LaunchRequest { token: format!("{}-{number}", request.token), ..request.clone() }
+    }
+}
+
+impl Cloud for BrokenCloud {
+    fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
+        match self.broken {
+            Broken::NoToken => self.inner.launch(self.other(&request)),
+            Broken::DoubleResend => Box::pin(async move {
+                match self.inner.launch(request.clone()).await {
+                    Err(error) if error.kind != LaunchErrorKind::InsufficientCapacity => {
+                        self.inner.launch(self.other(&request)).await
+                    }
+                    other => other,
+                }
+            }),
+            _ => self.inner.launch(request),
+        }
+    }
+
+    fn instances_with_token<'a>(&'a self, token: &'a str) -> CloudFuture<'a, Vec<Instance>> {
+        match self.broken {
+            Broken::ForgottenAdoption => Box::pin(async { Ok(Vec::new()) }),
+            _ => self.inner.instances_with_token(token),
+        }
+    }
+
+    fn region(&self) -> &str {
+        self.inner.region()
+    }
+
+    fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
+        self.inner.instance_types()
+    }
+
+    fn offerings(&self) -> CloudFuture<'_, BTreeMap<String, BTreeSet<String>>> {
+        self.inner.offerings()
+    }
+
+    fn on_demand_prices(&self) -> CloudFuture<'_, BTreeMap<String, f64>> {
+        self.inner.on_demand_prices()
+    }
+
+    fn spot_prices(&self) -> CloudFuture<'_, BTreeMap<(String, String), f64>> {
+        self.inner.spot_prices()
+    }
+
+    fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution> {
+        self.inner.resolve_node_class(class)
+    }
+
+    fn remove_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, ()> {
+        self.inner.remove_node_class(class)
+    }
+
+    fn cluster_uid(&self) -> &str {
+        self.inner.cluster_uid()
+    }
+
+    fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {
+        self.inner.instances()
+    }
+
+    fn instances_by_name(&self) -> CloudFuture<'_, Vec<Instance>> {
+        self.inner.instances_by_name()
+    }
+
+    fn instance<'a>(&'a self, id: &'a str) -> CloudFuture<'a, Option<Instance>> {
+        self.inner.instance(id)
+    }
+
+    fn terminate<'a>(&'a self, id: &'a str) -> CloudFuture<'a, ()> {
+        self.inner.terminate(id)
+    }
+
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>> {
+        self.inner.instances_of(ids)
+    }
+
+    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>> {
+        self.inner.terminate_all(ids)
+    }
+
+    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+        self.inner.made()
+    }
+
+    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
+        self.inner.remove_made(made)
+    }
+
+    fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
+        self.inner.tag(id, tags)
+    }
+
+    fn queue_url<'a>(&'a self, name: &'a str) -> CloudFuture<'a, String> {
+        self.inner.queue_url(name)
+    }
+
+    fn receive<'a>(&'a self, queue_url: &'a str) -> CloudFuture<'a, Vec<QueueMessage>> {
+        self.inner.receive(queue_url)
+    }
+
+    fn delete_messages<'a>(&'a self, queue_url: &'a str, receipts: &'a [String]) -> CloudFuture<'a, ()> {
+        self.inner.delete_messages(queue_url, receipts)
+    }
+}
