@@ -130,6 +130,8 @@ mod tests {
             nodes: Vec::new(),
             faults: FaultSettings::default(),
             endpoint: None,
+            clocks: Vec::new(),
+            broken: None,
         };
         let world = World::new(config, clock.clone(), None, |_| {}).unwrap();
         let who = Caller::replica(0, "dovetail-0");

@@ -71,8 +71,8 @@ pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, cand
     let mut master = Master::new(&counts, &singles, context.options.price_per_node);
     let pods: usize = counts.iter().map(|count| *count as usize).sum();
     let a_pod = match counts.len() {
-        ..=FEW_ROWS => LOOKS_A_POD_OF_FEW_SHAPES,
-        ..=SOME_ROWS => LOOKS_A_POD_OF_SOME_SHAPES,
+        few if few <= FEW_ROWS => LOOKS_A_POD_OF_FEW_SHAPES,
+        some if some <= SOME_ROWS => LOOKS_A_POD_OF_SOME_SHAPES,
         _ => LOOKS_A_POD,
     };
     let looks = MOST_LOOKS.min(LEAST_LOOKS + pods.saturating_mul(a_pod));
