@@ -212,7 +212,7 @@ fn a_reason_is_for_programs_too_with_what_each_rule_removes() {
         assert!(pool["rule"] == "requirements" && pool["instanceTypes"].as_u64().unwrap() > 100, "{pool}");
     }
     let big = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: p}\nspec: {requirements: []}\n---\n\
-               apiVersion: v1\nkind: Pod\nmetadata: {name: big}\nspec:\n  nodeSelector: {kubernetes.io/arch: arm64}\n  \
+               apiVersion: v1\nkind: Pod\nmetadata: {name: big}\nspec:\n  nodeSelector: {karpenter.k8s.aws/instance-family: m5}\n  \
                containers: [{name: c, image: pause, resources: {requests: {cpu: 500}}}]\n";
     let answer = json(&dovetail(&["plan", "--json", "-f", &write("big.yaml", big)]), 1);
     let pool = &answer["reasons"][0]["reason"]["pools"][0];

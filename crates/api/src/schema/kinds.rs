@@ -73,6 +73,14 @@ fn open(_: &str, _: &str) -> Value {
     json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"metadata": {"type": "object"}}})
 }
 
+/// eksctl's kind, whose metadata is no object's.
+fn cluster_config(_: &str, _: &str) -> Value {
+    let text = json!({"type": "string"});
+    let metadata = json!({"type": "object", "required": ["name"], "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {"name": text, "region": text, "version": text}});
+    json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"metadata": metadata}})
+}
+
 type Core = (&'static str, &'static str, Scope, fn(&str, &str) -> Value);
 
 /// Kubernetes' own kinds.
@@ -116,7 +124,7 @@ fn core_kinds() -> Vec<Core> {
     ));
     all.push(("apiextensions.k8s.io/v1", "CustomResourceDefinition", Scope::Cluster, open));
     // No object of a cluster: what eksctl makes one from, with the node groups that `plan` compares with.
-    all.push(("eksctl.io/v1alpha5", "ClusterConfig", Scope::Cluster, open));
+    all.push(("eksctl.io/v1alpha5", "ClusterConfig", Scope::Cluster, cluster_config));
     all
 }
 
