@@ -113,6 +113,12 @@ pub struct SimulateArgs {
     /// Break something on purpose, so that the checks are seen to fail
     #[arg(long = "break", value_enum, hide = true)]
     pub broken: Option<crate::world::Broken>,
+    /// Write the metrics as /metrics would show them at the end
+    #[arg(long, value_name = "FILE", conflicts_with = "random")]
+    pub metrics: Option<String>,
+    /// Write the traces, one OTLP/JSON document, which Jaeger's page reads
+    #[arg(long, value_name = "FILE", conflicts_with = "random")]
+    pub traces: Option<String>,
     /// The seed, instead of the scenario's
     #[arg(long, conflicts_with = "random")]
     pub seed: Option<u64>,

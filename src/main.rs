@@ -10,6 +10,7 @@ mod sandbox;
 mod simulate;
 mod stopwatch;
 mod story;
+mod telemetry;
 mod world;
 
 use std::process::ExitCode;

@@ -167,6 +167,7 @@ mod tests {
             event,
             text: "batched 400 pods in 1.0s".to_owned(),
             fields: serde_json::Map::new(),
+            trace_id: String::new(),
         }
     }
 

@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::window::{Window, WindowInput, WindowOutput, WindowSettings};
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::desk::Desk;
 use crate::messages::{Batch, Observe, PodBound, PodGone, PodPending, TraceContext};
+use crate::span::names;
 
 /// See the module.
 pub struct Batcher {
     desk: Desk,
     packer: Recipient<Batch>,
     window: Window,
-    /// Trace of the pod that opened the window.
-    trace: Option<TraceContext>,
+    /// Trace of the pod that opened the window, and when.
+    trace: Option<(TraceContext, Timestamp)>,
     alarm: Option<SpawnHandle>,
     batches: u64,
 }
@@ -40,7 +42,7 @@ impl Handler<PodPending> for Batcher {
 
     fn handle(&mut self, pod: PodPending, ctx: &mut Self::Context) {
         if self.window.is_empty() {
-            self.trace = Some(pod.trace);
+            self.trace = Some((pod.trace, self.desk.wall()));
         }
         self.step(WindowInput::Pending(&pod.uid), ctx);
     }
@@ -77,8 +79,11 @@ impl Batcher {
             WindowOutput::Nothing => {}
             WindowOutput::WakeAt(due) => self.wake_in(due.saturating_sub(now), ctx),
             WindowOutput::Close(closed) => {
-                let Some(trace) = self.trace.take() else { return };
+                let Some((trace, opened)) = self.trace.take() else { return };
                 self.batches += 1;
+                let span = self.desk.span(trace, "batch", &opened.to_string()).since(opened);
+                let trace = span.context();
+                span.with(names::PODS, closed.pods.len()).end();
                 self.packer.do_send(Batch {
                     term: self.desk.term,
                     pods: closed.pods.into_iter().collect(),

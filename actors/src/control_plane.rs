@@ -15,6 +15,7 @@ use crate::backoff::Backoff;
 use crate::catch_up;
 use crate::desk::Desk;
 use crate::fence;
+use crate::measure::Measure;
 use crate::messages::{Deposed, Elected, Observe, Release, Term};
 use crate::story::Story;
 use crate::tenure::Tenure;
@@ -121,9 +122,14 @@ impl Handler<Observe> for ControlPlane {
         let mut asked = self.warm.observed();
         asked.extend(self.running.iter().flat_map(|running| running.leading.observed()));
         let (leads, restarts) = (self.running.is_some(), self.restarts.len());
+        let desk = self.desk.clone();
         Box::pin(async move {
+            let desk = &desk;
             let answers = asked.into_iter().map(|(name, actor)| async move {
+                let begun = desk.now();
                 let answer = tokio::time::timeout(ANSWER_WITHIN, actor.send(Observe)).await;
+                let seconds = desk.now().saturating_sub(begun).as_secs_f64();
+                desk.measure(&Measure::ActorAnswered { actor: name, seconds });
                 (name, answer)
             });
             let (mut all, mut silent) = (serde_json::Map::new(), Vec::new());

@@ -7,8 +7,10 @@ use dovetail_core::clock::Clock;
 use dovetail_core::cluster_state::Moment;
 
 use crate::journal::{Entry, Journal};
+use crate::measure::Measure;
 use crate::messages::{Term, TraceContext};
 use crate::settings::Settings;
+use crate::span::{Open, Span};
 use crate::story::Story;
 
 /// An actor's equipment.
@@ -90,5 +92,37 @@ impl Desk {
     pub fn tell_in(&self, story: Story, trace: impl Into<Option<TraceContext>>) {
         let trace_id = trace.into().map(|trace| trace.trace_id()).unwrap_or_default();
         self.journal.record(&Entry { actor: self.actor, story, trace_id, term: self.term.0 });
+    }
+
+    /// Begins a span inside another. The key tells it apart from others of its name there.
+    pub fn span(&self, inside: TraceContext, name: &'static str, key: &str) -> Open {
+        self.open(inside.inner(name, key), Some(inside), name)
+    }
+
+    /// Begins a span whose context is known; `inside` is none for a trace's first.
+    pub fn open(&self, context: TraceContext, inside: Option<TraceContext>, name: &'static str) -> Open {
+        let told = self.journal.traces().then(|| {
+            let now = self.clock.wall();
+            let span = Span {
+                context,
+                parent: inside,
+                name,
+                actor: self.actor,
+                term: self.term.0,
+                begun: now,
+                ended: now,
+                remote: false,
+                attributes: Vec::new(),
+                links: Vec::new(),
+                error: None,
+            };
+            Box::new((span, self.journal.clone(), self.clock.clone()))
+        });
+        Open::new(context, told)
+    }
+
+    /// Counts or measures something.
+    pub fn measure(&self, measure: &Measure<'_>) {
+        self.journal.measure(measure);
     }
 }

@@ -24,14 +24,17 @@ use serde_json::json;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
+use crate::measure::Measure;
 use crate::messages::{
     ClaimRef, Interrupted, MarkLeaving, Observe, PackNow, Record, Refused, TakeSnapshot, TraceContext,
 };
 use crate::packer::Packer;
 use crate::recorder::{Recorder, object};
 use crate::settings::Interruptions;
+use crate::span::{Open, names};
 use crate::story::Story;
 use crate::terminator::Terminator;
+use crate::traces;
 
 /// Messages that wait to be written down before more are read.
 const MOST_UNWRITTEN: usize = 1000;
@@ -229,6 +232,8 @@ impl Interruption {
             }
         };
         self.count(announced.kind.label());
+        let waited = message.sent.map(|sent| self.desk.wall().duration_since(sent).as_secs_f64());
+        self.desk.measure(&Measure::MessageReceived { kind: announced.kind.label(), waited });
         if self.remembered.0.contains(&announced.id) {
             self.count("duplicate");
             return Vec::new();
@@ -327,9 +332,14 @@ impl Interruption {
         let Some(event) = found.first().map(|one| one.event.clone()) else { return };
         self.unwritten += 1;
         let written: Vec<_> = found.iter().map(|one| self.tell_and_send(one)).collect();
+        let span = found.first().map(|one| self.span(one));
         ctx.spawn(futures::future::join_all(written).into_actor(self).then(move |written, actor, ctx| {
             actor.unwritten -= 1;
             let all = written.into_iter().all(|written| written.unwrap_or(false));
+            if let Some(span) = span {
+                let span = if all { span } else { span.failed("NotWritten", "the announcement comes again") };
+                span.end();
+            }
             if !all {
                 // It comes again.
                 actor.remembered.0.remove(&event);
@@ -337,6 +347,13 @@ impl Interruption {
             let receipts = if all { vec![receipt] } else { Vec::new() };
             queue::delete(actor.links.cloud.clone(), queue_url, receipts, ctx.address()).into_actor(actor)
         }));
+    }
+
+    /// What everything lies in that follows from an announcement.
+    fn span(&self, due: &Due) -> Open {
+        let span = self.desk.open(due.trace, None, "interruption").with(names::REASON, due.notice.kind.label());
+        let span = span.with_all(|| traces::attributes(&due.claim.claim));
+        span.with("dovetail.deadline", due.notice.deadline.to_string())
     }
 
     fn tell_and_send(&self, due: &Due) -> Request<Terminator, Interrupted> {

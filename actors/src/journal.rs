@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::measure::Measure;
+use crate::span::Span;
 use crate::story::{Level, Story};
 
 /// One happening.
@@ -28,6 +30,17 @@ fn is_zero(term: &u64) -> bool {
 pub trait Journal: Send + Sync {
     /// Takes one.
     fn record(&self, entry: &Entry);
+
+    /// Whether anybody wants spans; while nobody does, none is made.
+    fn traces(&self) -> bool {
+        false
+    }
+
+    /// Takes a span that has ended; must not wait.
+    fn span(&self, _: Span) {}
+
+    /// Takes something that was counted or measured; must not wait.
+    fn measure(&self, _: &Measure<'_>) {}
 }
 
 /// The log: one line a happening, its fields as JSON in `fields`.
@@ -49,12 +62,17 @@ impl Journal for LogJournal {
 
 /// Keeps everything; for tests.
 #[derive(Debug, Default)]
-pub struct MemoryJournal(std::sync::Mutex<Vec<Entry>>);
+pub struct MemoryJournal(std::sync::Mutex<Vec<Entry>>, std::sync::Mutex<Vec<Span>>);
 
 impl MemoryJournal {
     /// What has been told so far.
     pub fn entries(&self) -> Vec<Entry> {
         self.0.lock().map(|entries| entries.clone()).unwrap_or_default()
+    }
+
+    /// The spans that have ended so far.
+    pub fn spans(&self) -> Vec<Span> {
+        self.1.lock().map(|spans| spans.clone()).unwrap_or_default()
     }
 
     /// How often an event has been told.
@@ -67,6 +85,16 @@ impl Journal for MemoryJournal {
     fn record(&self, entry: &Entry) {
         if let Ok(mut entries) = self.0.lock() {
             entries.push(entry.clone());
+        }
+    }
+
+    fn traces(&self) -> bool {
+        true
+    }
+
+    fn span(&self, span: Span) {
+        if let Ok(mut spans) = self.1.lock() {
+            spans.push(span);
         }
     }
 }

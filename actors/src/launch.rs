@@ -10,17 +10,22 @@ use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::{Instance, LaunchErrorKind, LaunchRequest, LaunchedInstance};
 use dovetail_core::lifecycle::claim::from_quantities;
 use dovetail_core::lifecycle::{self, launch::LaunchedInstance as Facts, token};
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::backoff::Backoff;
 use crate::calls::CallError;
 use crate::claims::Claims;
 use crate::desk::Desk;
+use crate::fleet;
 use crate::launch_facts::{self, Types, as_launched, named_types, pool_of};
 use crate::launcher::LauncherLinks;
+use crate::measure::Measure;
 use crate::messages::{InstanceTypesFor, LaunchOrder, Record, Refused, TakeSnapshot, TraceContext, Wrote};
 use crate::recorder::object;
+use crate::span::{Open, names};
 use crate::story::{Names, Story};
+use crate::traces;
 
 /// EC2's describes are consistent after this long.
 const CONSISTENT: Duration = Duration::from_secs(60);
@@ -40,8 +45,12 @@ pub struct Launching {
     pub desk: Desk,
     /// The launcher's.
     pub links: LauncherLinks,
-    /// The batch's.
+    /// Its own span.
     pub trace: TraceContext,
+    /// The claim's span, in which that lies.
+    pub inside: TraceContext,
+    /// When it was ordered.
+    pub since: Timestamp,
 }
 
 /// How a launch ended.
@@ -93,8 +102,8 @@ impl From<CallError> for End {
 
 /// Launches a claim, from creation to the instance written on it.
 pub async fn run(launching: Launching, order: LaunchOrder) -> End {
-    let name = order.claim.name_any();
-    match launching.bring_up(order).await {
+    let (name, ordered) = (order.claim.name_any(), order.claim.clone());
+    let end = match launching.bring_up(order).await {
         // Refused before the cloud was called, or after the instance was ended: none belongs to the claim.
         Err(End::Refused) => match launching.claims().get(&name).await {
             Ok(claim) => launching.discard(&claim, "refused", false).await.unwrap_or_else(|end| end),
@@ -102,7 +111,13 @@ pub async fn run(launching: Launching, order: LaunchOrder) -> End {
             Err(_) => LOST,
         },
         Ok(end) | Err(end) => end,
+    };
+    if matches!(end, End::Lost { .. } | End::Refused) {
+        let span = launching.span().with_all(|| traces::attributes(&ordered));
+        span.failed(end.label(), "the claim is given up").end();
+        traces::claim_ended(&launching.desk, &ordered, Some((end.label(), "no instance was launched for it")));
     }
+    end
 }
 
 /// What an attempt came to.
@@ -114,6 +129,11 @@ enum Attempt {
 }
 
 impl Launching {
+    /// The launch as a span.
+    fn span(&self) -> Open {
+        self.desk.open(self.trace, Some(self.inside), "launch").since(self.since)
+    }
+
     fn claims(&self) -> Claims {
         Claims::new(self.links.calls.clone())
     }
@@ -150,10 +170,12 @@ impl Launching {
 
     async fn create(&self, mut order: LaunchOrder) -> Result<NodeClaim, End> {
         order.claim.annotations_mut().insert(annotations::TERM.into(), self.desk.term.0.to_string());
+        let span = self.desk.span(self.trace, "create NodeClaim", "").remote();
         let claim = match self.claims().create(&order.claim).await {
             Ok(claim) => claim,
             Err(CallError::Deposed) => return Err(End::Deposed),
             Err(error) => {
+                span.failed("CreateFailed", error.to_string()).end();
                 let (node_claim, error) = (order.claim.name_any(), error.to_string());
                 let story = Story::LaunchFailed { node_claim, error, reason: "CreateFailed".into(), retry: false };
                 self.desk.tell_in(story, self.trace);
@@ -161,6 +183,8 @@ impl Launching {
             }
         };
         self.wrote(&claim);
+        span.with_all(|| traces::attributes(&claim)).with(names::PODS, order.pods).end();
+        self.desk.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned" });
         let story = Story::ClaimCreated {
             node_claim: claim.name_any(),
             node_pool: pool_of(&claim),
@@ -201,24 +225,30 @@ impl Launching {
             return Ok(Attempt::GivenUp { reason: "nodeclass_not_ready", at_once: false });
         };
         let mut backoff = Backoff::cloud(self.desk.rng(&token));
+        let mut calls = 0;
         loop {
             if !self.links.calls.may_act() {
                 return Err(End::Deposed);
             }
+            calls += 1;
+            let span = self.desk.span(self.trace, "CreateFleet", &format!("{attempt}/{calls}")).remote();
             let call = self.links.cloud.launch(request.clone());
             let error = match tokio::time::timeout(PATIENCE, call).await {
                 Ok(Ok(instance)) => {
+                    fleet::called(&self.desk, span, &instance.refusals, Ok(&instance));
                     self.refused(instance.refusals.clone());
                     return Ok(Attempt::Launched(instance));
                 }
                 Ok(Err(error)) => error,
                 Err(_) => {
+                    span.failed("TimedOut", format!("no answer within {PATIENCE:?}")).end();
                     if let Some(instance) = self.find(&token, OWN_LOOK).await {
                         return Ok(Attempt::Found(instance));
                     }
                     continue;
                 }
             };
+            fleet::called(&self.desk, span, &error.refusals, Err(&error));
             let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
             self.refused(error.refusals.clone());
             match error.kind {
@@ -394,6 +424,7 @@ impl Launching {
             allocatable: from_quantities(&facts.allocatable).to_string(),
         };
         self.desk.tell_in(story, self.trace);
+        self.span().with_all(|| traces::attributes(claim)).end();
     }
 }
 

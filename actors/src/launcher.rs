@@ -16,6 +16,7 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Cloud;
 use dovetail_core::launch_limits::{Ask, Limits, Origin, Wait};
 use dovetail_core::lifecycle::{self, Stage};
+use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -33,6 +34,7 @@ use crate::messages::{
 use crate::packer::Packer;
 use crate::recorder::Recorder;
 use crate::story::Story;
+use crate::traces;
 
 /// How long an order waits that may not be launched yet, before its pods are packed anew.
 const HOLD: Duration = Duration::from_secs(30);
@@ -62,7 +64,8 @@ pub struct LauncherLinks {
 pub struct Launcher {
     desk: Desk,
     links: LauncherLinks,
-    queue: VecDeque<(LaunchOrder, TraceContext)>,
+    /// What is to be launched, the packing that it comes from, and since when it waits.
+    queue: VecDeque<(LaunchOrder, TraceContext, Timestamp)>,
     /// Claims queued or being launched, by name.
     busy: BTreeSet<String>,
     running: usize,
@@ -136,9 +139,7 @@ impl Handler<ClaimChanged> for Launcher {
         if ours || lifecycle::is_leaving(&claim) || lifecycle::stage(&claim).is_some() {
             return;
         }
-        let written = claim.annotations().get(dovetail_api::names::annotations::TRACEPARENT);
-        let trace =
-            written.and_then(|text| TraceContext::parse(text)).unwrap_or_else(|| TraceContext::root(&mut self.rng));
+        let trace = traces::of_packing(&claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
         self.enqueue(LaunchOrder { claim: NodeClaim::clone(&claim), pods: 0 }, trace);
         self.run(ctx);
     }
@@ -151,7 +152,7 @@ impl Handler<ClaimGone> for Launcher {
         self.done.remove(&gone.name);
         self.limits.gone(&gone.name);
         self.unregistered.remove(&gone.name);
-        self.queue.retain(|(order, _)| order.claim.metadata.uid.is_none() || order.claim.name_any() != gone.name);
+        self.queue.retain(|(order, ..)| order.claim.metadata.uid.is_none() || order.claim.name_any() != gone.name);
     }
 }
 
@@ -176,27 +177,27 @@ impl Handler<Observe> for Launcher {
 impl Launcher {
     fn enqueue(&mut self, order: LaunchOrder, trace: TraceContext) {
         if self.busy.insert(order.claim.name_any()) {
-            self.queue.push_back((order, trace));
+            self.queue.push_back((order, trace, self.desk.wall()));
         }
     }
 
     fn run(&mut self, ctx: &mut Context<Self>) {
         while self.running < AT_ONCE {
-            let Some((order, trace)) = self.queue.pop_front() else { return };
+            let Some((order, trace, since)) = self.queue.pop_front() else { return };
             self.running += 1;
             // A claim that is there already is brought up, whatever the ceilings.
             if order.claim.metadata.uid.is_some() {
-                self.start(order, trace, ctx);
+                self.start(order, trace, since, ctx);
             } else if self.limits.asks_for_cost() {
-                self.price(order, trace, ctx);
+                self.price(order, trace, since, ctx);
             } else {
-                self.admit(order, trace, 0.0, ctx);
+                self.admit(order, (trace, since), 0.0, ctx);
             }
         }
     }
 
     /// Finds out what the launch would cost first.
-    fn price(&mut self, order: LaunchOrder, trace: TraceContext, ctx: &mut Context<Self>) {
+    fn price(&mut self, order: LaunchOrder, trace: TraceContext, since: Timestamp, ctx: &mut Context<Self>) {
         let before = self.committed.clone();
         let pricing = cost_with(self.links.clone(), order.claim.clone(), before.clone()).into_actor(self);
         ctx.spawn(pricing.map(move |cost, launcher, ctx| {
@@ -205,22 +206,31 @@ impl Launcher {
             let meanwhile = launcher.committed.iter().filter(|(name, _)| !before.contains_key(*name));
             let meanwhile: f64 = meanwhile.map(|(_, price)| price).sum();
             launcher.committed.insert(order.claim.name_any(), own);
-            launcher.admit(order, trace, all + meanwhile + own, ctx);
+            launcher.admit(order, (trace, since), all + meanwhile + own, ctx);
             launcher.run(ctx);
         }));
     }
 
-    fn admit(&mut self, order: LaunchOrder, trace: TraceContext, cost: f64, ctx: &mut Context<Self>) {
+    fn admit(
+        &mut self,
+        order: LaunchOrder,
+        (trace, since): (TraceContext, Timestamp),
+        cost: f64,
+        ctx: &mut Context<Self>,
+    ) {
         let ask = Ask { claim: order.claim.name_any(), origin: origin(&order.claim), cost };
         match self.limits.ask(&ask, self.desk.now()) {
-            Ok(()) => self.start(order, trace, ctx),
+            Ok(()) => self.start(order, trace, since, ctx),
             Err(wait) => self.hold(&order, &wait, trace, ctx),
         }
     }
 
-    fn start(&mut self, order: LaunchOrder, trace: TraceContext, ctx: &mut Context<Self>) {
+    fn start(&mut self, order: LaunchOrder, trace: TraceContext, since: Timestamp, ctx: &mut Context<Self>) {
         let name = order.claim.name_any();
-        let launching = Launching { desk: self.desk.clone(), links: self.links.clone(), trace };
+        let inside = traces::of_claim(trace, &name);
+        // A successor's attempt is another span beside the one that was cut off.
+        let own = inside.inner("launch", &self.desk.term.0.to_string());
+        let launching = Launching { desk: self.desk.clone(), links: self.links.clone(), trace: own, inside, since };
         let run = launch::run(launching, order).into_actor(self);
         ctx.spawn(run.map(move |end, launcher, ctx| {
             launcher.ended(&name, end, trace, ctx);

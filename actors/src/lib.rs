@@ -26,9 +26,11 @@ pub mod messages;
 pub mod wiring;
 
 pub mod journal;
+pub mod measure;
 pub mod replica;
 pub mod settings;
 pub mod solver;
+pub mod span;
 pub mod story;
 
 mod backoff;
@@ -39,19 +41,24 @@ mod class_end;
 mod desk;
 mod evict;
 mod fence;
+mod fleet;
 mod launch;
 mod launch_cost;
 mod launch_facts;
+mod metered_cloud;
 mod nodes;
 mod plan;
 mod pools;
 mod register;
 mod sweep;
 mod tenure;
+mod traces;
 mod watch;
 
 pub use journal::{Entry, Journal, LogJournal, MemoryJournal};
+pub use measure::Measure;
 pub use replica::{Exit, ReplicaHandle, ReplicaParts, start};
 pub use settings::{SettingError, Settings};
 pub use solver::{InlineSolver, Solver};
+pub use span::Span;
 pub use story::Story;

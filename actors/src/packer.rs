@@ -14,6 +14,7 @@ use actix::prelude::*;
 use dovetail_core::Pod;
 use dovetail_core::cluster_state::{Planning, PlanningInput, Snapshot, Target};
 use dovetail_core::pack::{Options, Packing};
+use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -29,6 +30,7 @@ use crate::recorder::{Recorder, object};
 use crate::registrar::Registrar;
 use crate::solver::Solver;
 use crate::story::{Names, Story};
+use crate::traces;
 
 /// What waits for kube-scheduler longer than it should is looked at this often (core spec 0.2).
 const LOOK: Duration = Duration::from_secs(10);
@@ -81,10 +83,23 @@ struct Request {
     /// The batch, if one has closed.
     batch: Option<(BTreeSet<String>, Duration)>,
     trace: TraceContext,
+    /// Nobody asked: the trace is one of its own, unless something is found that led to it.
+    own: bool,
+    /// Traces of what was merged into it.
+    also: Vec<TraceContext>,
 }
 
 impl Request {
+    fn of(trace: TraceContext, batch: Option<(BTreeSet<String>, Duration)>) -> Self {
+        Self { batch, trace, own: false, also: Vec::new() }
+    }
+
     fn merge(&mut self, other: Self) {
+        if self.own && !other.own {
+            (self.trace, self.own) = (other.trace, false);
+        } else if !other.own && other.trace.trace() != self.trace.trace() && self.also.len() < traces::MOST_LINKS {
+            self.also.push(other.trace);
+        }
         match (&mut self.batch, other.batch) {
             (Some((pods, waited)), Some((more, longer))) => {
                 pods.extend(more);
@@ -101,6 +116,8 @@ struct Solved {
     snapshot: Snapshot,
     planning: Planning,
     packing: Packing,
+    /// When the solver was asked, and when it had answered.
+    solving: (Timestamp, Timestamp),
 }
 
 impl Packer {
@@ -147,7 +164,7 @@ impl Handler<Batch> for Packer {
         }
         self.handled.extend(batch.pods.iter().cloned());
         let pods = batch.pods.into_iter().collect();
-        self.ask(Request { batch: Some((pods, batch.waited)), trace: batch.trace }, ctx);
+        self.ask(Request::of(batch.trace, Some((pods, batch.waited))), ctx);
     }
 }
 
@@ -156,7 +173,7 @@ impl Handler<PackNow> for Packer {
 
     fn handle(&mut self, now: PackNow, ctx: &mut Self::Context) {
         if now.term >= self.desk.term {
-            self.ask(Request { batch: None, trace: now.trace }, ctx);
+            self.ask(Request::of(now.trace, None), ctx);
         }
     }
 }
@@ -190,7 +207,7 @@ impl Handler<Observe> for Packer {
 impl Packer {
     fn look_again(&mut self, ctx: &mut Context<Self>) {
         let trace = TraceContext::root(&mut self.rng);
-        self.ask(Request { batch: None, trace }, ctx);
+        self.ask(Request { own: true, ..Request::of(trace, None) }, ctx);
     }
 
     fn ask(&mut self, request: Request, ctx: &mut Context<Self>) {
@@ -202,6 +219,7 @@ impl Packer {
             return;
         }
         self.solving = true;
+        let asked = self.desk.wall();
         let (links, solver) = (self.links.clone(), self.solver.clone());
         let input = PlanningInput {
             preferences: self.desk.settings.preferences,
@@ -214,7 +232,7 @@ impl Packer {
         ctx.spawn(computing.map(move |solved, packer, ctx| {
             packer.solving = false;
             if let Some(solved) = solved {
-                packer.act_on(solved, request);
+                packer.act_on(solved, request, asked);
             }
             if let Some(next) = packer.queued.take() {
                 packer.ask(next, ctx);
@@ -222,8 +240,8 @@ impl Packer {
         }));
     }
 
-    fn act_on(&mut self, solved: Solved, request: Request) {
-        let Solved { snapshot, planning, packing } = solved;
+    fn act_on(&mut self, solved: Solved, mut request: Request, asked: Timestamp) {
+        let Solved { snapshot, planning, packing, solving } = solved;
         let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable);
         self.handled.retain(waiting);
         self.leaving = !snapshot.leaving.is_empty();
@@ -231,10 +249,17 @@ impl Packer {
             self.left_over.clear();
             return;
         }
+        if request.own {
+            request.trace = traces::that_leads_to_moves(&snapshot).unwrap_or(request.trace);
+        }
         self.tell_batch(&planning, &request);
         self.tell_skipped(&planning, &request);
         self.packings += 1;
-        let traceparent = request.trace.child(&mut self.rng).to_string();
+        let span = self.desk.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
+        // From here on everything lies in this packing.
+        request.trace = span.context();
+        traces::packed(&self.desk, span, (&planning, &packing), solving, &request.also);
+        let traceparent = request.trace.to_string();
         let plans = Plans { snapshot: &snapshot, planning: &planning, term: self.desk.term };
         let mut orders = Vec::new();
         let (mut planned, mut expected) = (Vec::new(), Vec::new());
@@ -335,6 +360,9 @@ impl Packer {
             let pod = &planning.problem.pods[*pod];
             let error = reason.to_string();
             if self.left_over.get(&pod.uid) != Some(&error) {
+                if left_over.len() < traces::MOST_UNPLACED {
+                    traces::unplaced(&self.desk, request.trace, pod, &error);
+                }
                 self.tell_unplaced(pod, &error, plans.snapshot.is_bound(&pod.uid), request.trace);
             }
             left_over.insert(pod.uid.clone(), error);
@@ -366,7 +394,8 @@ async fn compute(links: PackerLinks, solver: Arc<dyn Solver>, mut input: Plannin
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
         input.now = desk.moment();
         if snapshot.to_pack(&input).is_empty() {
-            return Some(Solved { snapshot, planning: Planning::default(), packing: Packing::default() });
+            let (planning, packing, now) = (Planning::default(), Packing::default(), input.now.wall);
+            return Some(Solved { snapshot, planning, packing, solving: (now, now) });
         }
         let Some(types) = links.catalogue.send(InstanceTypesFor { classes }).await.ok()? else {
             tokio::time::sleep(SETTLE).await;
@@ -381,6 +410,7 @@ async fn compute(links: PackerLinks, solver: Arc<dyn Solver>, mut input: Plannin
             continue;
         }
         let problem = std::mem::take(&mut planning.problem);
+        let asked = desk.wall();
         let packing = if problem.pods.is_empty() {
             Packing::default()
         } else {
@@ -388,6 +418,6 @@ async fn compute(links: PackerLinks, solver: Arc<dyn Solver>, mut input: Plannin
             solver.solve(problem.clone(), options).await
         };
         planning.problem = problem;
-        return Some(Solved { snapshot, planning, packing });
+        return Some(Solved { snapshot, planning, packing, solving: (asked, desk.wall()) });
     }
 }

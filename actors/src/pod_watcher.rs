@@ -5,9 +5,11 @@
 //! runs, as both share this actor's turn.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use actix::prelude::*;
 use dovetail_core::cluster_state::is_provisionable;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
 use kube_runtime::watcher::Event;
@@ -15,7 +17,8 @@ use serde_json::json;
 
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
-use crate::messages::{AttachPods, Detach, Observe, PodBound, PodGone, PodPending, PodSeen, TraceContext};
+use crate::measure::Measure;
+use crate::messages::{AttachPods, Detach, Observe, PodBound, PodGone, PodPending, PodSeen, TraceContext, Waited};
 use crate::watch::watch;
 
 /// See the module.
@@ -25,7 +28,9 @@ pub struct PodWatcher {
     cluster: Addr<ClusterWatcher>,
     rng: fastrand::Rng,
     /// Pods that wait for a node, by uid, with the trace that each began.
-    waiting: BTreeMap<String, TraceContext>,
+    waiting: BTreeMap<String, Arc<Waited>>,
+    /// Pods that are not ready yet, by uid, and when they were created.
+    starting: BTreeMap<String, Timestamp>,
     /// While a list starts over: what it has shown.
     listing: Option<BTreeSet<String>>,
     leader: Option<AttachPods>,
@@ -36,7 +41,16 @@ impl PodWatcher {
     pub fn new(desk: &Desk, client: Client, cluster: Addr<ClusterWatcher>) -> Self {
         let desk = desk.of("pod_watcher");
         let rng = desk.rng("trace");
-        Self { desk, client, cluster, rng, waiting: BTreeMap::new(), listing: None, leader: None }
+        Self {
+            desk,
+            client,
+            cluster,
+            rng,
+            waiting: BTreeMap::new(),
+            starting: BTreeMap::new(),
+            listing: None,
+            leader: None,
+        }
     }
 }
 
@@ -67,11 +81,16 @@ impl Handler<Seen> for PodWatcher {
         match event {
             Event::Init => self.listing = Some(BTreeSet::new()),
             Event::InitApply(pod) | Event::Apply(pod) => self.seen(&pod),
-            Event::Delete(pod) => self.gone(&pod.metadata.uid.unwrap_or_default()),
+            Event::Delete(pod) => {
+                let uid = pod.metadata.uid.unwrap_or_default();
+                self.starting.remove(&uid);
+                self.gone(&uid);
+            }
             Event::InitDone => {
                 let seen = self.listing.take().unwrap_or_default();
                 let missed: Vec<_> = self.waiting.keys().filter(|uid| !seen.contains(*uid)).cloned().collect();
                 missed.iter().for_each(|uid| self.gone(uid));
+                self.starting.retain(|uid, _| seen.contains(uid));
             }
         }
     }
@@ -81,8 +100,8 @@ impl Handler<AttachPods> for PodWatcher {
     type Result = ();
 
     fn handle(&mut self, leader: AttachPods, _: &mut Self::Context) {
-        for (uid, trace) in &self.waiting {
-            leader.pending.do_send(PodPending { uid: uid.clone(), trace: *trace });
+        for (uid, pod) in &self.waiting {
+            leader.pending.do_send(PodPending { uid: uid.clone(), trace: pod.trace, since: pod.since });
         }
         self.leader = Some(leader);
     }
@@ -110,26 +129,58 @@ impl PodWatcher {
         if let Some(listing) = &mut self.listing {
             listing.insert(uid.clone());
         }
+        self.starts(&uid, pod);
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
         if is_provisionable(pod) {
-            self.waits(uid);
+            self.waits(uid, pod);
         } else if node.is_empty() {
             self.gone(&uid);
-        } else if self.waiting.remove(&uid).is_some()
+        } else if let Some(waited) = self.waiting.remove(&uid)
             && let Some(leader) = &self.leader
         {
-            leader.bound.iter().for_each(|to| to.do_send(PodBound { uid: uid.clone(), node: node.clone() }));
+            let bound = || PodBound { uid: uid.clone(), node: node.clone(), waited: waited.clone() };
+            leader.bound.iter().for_each(|to| to.do_send(bound()));
+            if let Some(created) = waited.created {
+                let seconds = self.desk.wall().duration_since(created).as_secs_f64();
+                self.desk.measure(&Measure::PodBound { seconds, trace: waited.trace.trace() });
+            }
         }
     }
 
-    fn waits(&mut self, uid: String) {
+    /// Measures how long a pod took until it was ready, if it was seen before it was.
+    fn starts(&mut self, uid: &str, pod: &Pod) {
+        let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let ready = conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True");
+        match (ready, &pod.metadata.creation_timestamp) {
+            (false, Some(created)) if pod.metadata.deletion_timestamp.is_none() => {
+                self.starting.entry(uid.to_owned()).or_insert(created.0);
+            }
+            (false, _) => drop(self.starting.remove(uid)),
+            (true, _) => {
+                let Some(created) = self.starting.remove(uid).filter(|_| self.leader.is_some()) else { return };
+                let seconds = self.desk.wall().duration_since(created).as_secs_f64();
+                self.desk.measure(&Measure::PodStarted { seconds });
+            }
+        }
+    }
+
+    fn waits(&mut self, uid: String, pod: &Pod) {
         if self.waiting.contains_key(&uid) {
             return;
         }
-        let trace = TraceContext::root(&mut self.rng);
-        self.waiting.insert(uid.clone(), trace);
+        // Every replica that sees the pod means the same trace by it.
+        let trace = TraceContext::of_event(&uid, &mut self.rng);
+        let since = self.desk.wall();
+        let waited = Waited {
+            name: pod.metadata.name.clone().unwrap_or_default(),
+            namespace: pod.metadata.namespace.clone().unwrap_or_default(),
+            since,
+            created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            trace,
+        };
+        self.waiting.insert(uid.clone(), Arc::new(waited));
         if let Some(leader) = &self.leader {
-            leader.pending.do_send(PodPending { uid, trace });
+            leader.pending.do_send(PodPending { uid, trace, since });
         }
     }
 

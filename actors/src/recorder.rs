@@ -14,6 +14,7 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use crate::desk::Desk;
+use crate::measure::Measure;
 use crate::messages::{Observe, Record};
 
 /// Events that may wait.
@@ -30,7 +31,7 @@ pub struct Recorder {
     desk: Desk,
     client: Client,
     rng: fastrand::Rng,
-    waiting: VecDeque<Event>,
+    waiting: VecDeque<(&'static str, Event)>,
     writing: bool,
     /// Until when an event is not said again, by object, reason and message.
     quiet: BTreeMap<(String, &'static str, String), Duration>,
@@ -72,10 +73,12 @@ impl Handler<Record> for Recorder {
         }
         if self.waiting.len() >= MOST_WAITING {
             self.dropped += 1;
+            self.desk.measure(&Measure::EventWritten { reason: record.reason, written: false });
             return;
         }
+        let reason = record.reason;
         let event = self.event(record);
-        self.waiting.push_back(event);
+        self.waiting.push_back((reason, event));
         self.write(ctx);
     }
 }
@@ -139,7 +142,7 @@ impl Recorder {
         if self.writing {
             return;
         }
-        let Some(event) = self.waiting.pop_front() else { return };
+        let Some((reason, event)) = self.waiting.pop_front() else { return };
         self.writing = true;
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let api = Api::<Event>::namespaced(self.client.clone(), &namespace);
@@ -148,8 +151,9 @@ impl Recorder {
             create.is_ok()
         };
         let writing = async move { tokio::time::timeout(PATIENCE, writing).await.unwrap_or(false) };
-        ctx.spawn(writing.into_actor(self).map(|written, recorder, ctx| {
+        ctx.spawn(writing.into_actor(self).map(move |written, recorder, ctx| {
             recorder.writing = false;
+            recorder.desk.measure(&Measure::EventWritten { reason, written });
             *(if written { &mut recorder.written } else { &mut recorder.dropped }) += 1;
             recorder.write(ctx);
         }));

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::v1::NodeClaim;
+use dovetail_api::names::{conditions, labels};
+use dovetail_api::v1::{NodeClaim, condition};
 use dovetail_core::cluster_state::Target;
 use dovetail_core::lifecycle::claim::from_quantities;
 use dovetail_core::lifecycle::{self, Decision, Stage, Timeout, Writes};
@@ -20,7 +21,9 @@ use crate::calls::{CallError, Calls};
 use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
+use crate::launch_facts::pool_of;
 use crate::launcher::Launcher;
+use crate::measure::Measure;
 use crate::messages::{
     ClaimChanged, ClaimGone, NodeChanged, NodeGone, NotRegistered, Observe, PackNow, Planned, PodBound, PodGone,
     Record, TraceContext, Wrote,
@@ -29,6 +32,7 @@ use crate::packer::Packer;
 use crate::recorder::{Recorder, object};
 use crate::register;
 use crate::story::Story;
+use crate::traces;
 
 /// Time-outs are looked for this often.
 const LOOK: Duration = Duration::from_secs(10);
@@ -184,7 +188,7 @@ impl Handler<PodBound> for Registrar {
     type Result = ();
 
     fn handle(&mut self, pod: PodBound, _: &mut Self::Context) {
-        self.settle(&pod.uid, Some(&pod.node));
+        self.settle(&pod.uid, Some(&pod));
     }
 }
 
@@ -209,12 +213,18 @@ impl Handler<Observe> for Registrar {
 
 impl Registrar {
     /// A pod of a plan is bound or gone; the last bound one is told of.
-    fn settle(&mut self, uid: &str, node: Option<&str>) {
+    fn settle(&mut self, uid: &str, pod: Option<&PodBound>) {
+        let node = pod.map(|pod| pod.node.as_str());
         let planned = self.plans.iter().find(|(_, plan)| plan.waiting.contains(uid)).map(|(target, _)| target.clone());
-        let Some(planned) = planned else { return };
+        let Some(planned) = planned else {
+            return pod.into_iter().for_each(|pod| self.tell_bound(pod, None));
+        };
         let target = node.map_or(planned.clone(), |node| self.plan_of(node, &planned));
         if target != planned {
             self.swap(uid, &planned, &target);
+        }
+        if let Some(pod) = pod {
+            self.tell_bound(pod, Some(&target));
         }
         let Some(plan) = self.plans.get_mut(&target) else { return };
         plan.waiting.remove(uid);
@@ -231,6 +241,27 @@ impl Registrar {
             Target::Node(name) => self.claim_on(name).unwrap_or_default(),
         };
         self.desk.tell_in(Story::Bound { pods: plan.bound, node: plan.node, node_claim }, plan.trace);
+    }
+
+    /// Tells the pod's span: in the trace of the claim that it was expected at, or else of the packing. Where it is not
+    /// known to be expected, as an earlier leader planned it, it belongs to a claim that was made while it waited.
+    fn tell_bound(&self, pod: &PodBound, target: Option<&Target>) {
+        let made_later = |claim: &&Arc<NodeClaim>| {
+            claim
+                .metadata
+                .creation_timestamp
+                .as_ref()
+                .is_some_and(|made| made.0.as_second() >= pod.waited.since.as_second())
+        };
+        let claim = match target {
+            Some(Target::Claim(name)) => self.claims.get(name),
+            Some(Target::Node(_)) => None,
+            None => self.claim_on(&pod.node).and_then(|name| self.claims.get(&name)).filter(made_later),
+        };
+        let of_claim = claim.and_then(|claim| Some(traces::of_claim(traces::of_packing(claim)?, &claim.name_any())));
+        let plan = || Some(self.plans.get(target?)?.trace);
+        let inside = of_claim.or_else(plan).unwrap_or(pod.waited.trace);
+        traces::pod_ended(&self.desk, &pod.waited, &pod.uid, inside, &pod.node);
     }
 
     /// The plan for a node, or else the pod's own.
@@ -303,8 +334,7 @@ impl Registrar {
     }
 
     fn tell(&mut self, claim: &NodeClaim, writes: &Writes) {
-        let written = claim.annotations().get(dovetail_api::names::annotations::TRACEPARENT);
-        let trace = written.and_then(|text| TraceContext::parse(text));
+        let trace = traces::of_packing(claim);
         let (node_claim, status) = (claim.name_any(), claim.status.clone().unwrap_or_default());
         let node = status.node_name.clone();
         if writes.guard_missing {
@@ -315,11 +345,16 @@ impl Registrar {
         match writes.passes {
             Some(Stage::Registered) => {
                 *self.passed.entry("registered").or_default() += 1;
+                self.tell_stage(claim, "register", conditions::LAUNCHED);
+                let (pool, zone) = (pool_of(claim), claim.labels().get(labels::ZONE).cloned().unwrap_or_default());
+                self.desk.measure(&Measure::NodeCreated { pool: &pool, zone: &zone });
                 let provider_id = status.provider_id;
                 self.desk.tell_in(Story::Registered { node_claim, node, provider_id }, trace);
             }
             Some(Stage::Initialized) => {
                 *self.passed.entry("initialized").or_default() += 1;
+                self.tell_stage(claim, "initialize", conditions::REGISTERED);
+                traces::claim_ended(&self.desk, claim, None);
                 let allocatable = from_quantities(&status.allocatable).to_string();
                 self.desk.tell_in(Story::Initialized { node_claim, node, allocatable }, trace);
             }
@@ -327,15 +362,26 @@ impl Registrar {
         }
     }
 
+    /// Tells a stage as a span: it began when the stage before was reached.
+    fn tell_stage(&self, claim: &NodeClaim, name: &'static str, before: &str) {
+        let Some(packing) = traces::of_packing(claim) else { return };
+        let own = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let begun = condition(own, before).map(|one| one.last_transition_time.0);
+        let span = self.desk.span(traces::of_claim(packing, &claim.name_any()), name, "").since_some(begun);
+        span.with_all(|| traces::attributes(claim)).end();
+    }
+
     /// Deletes a claim that has had its time; its instance, if it has one, is the terminator's. Its pods are free.
     fn give_up(&mut self, claim: &Arc<NodeClaim>, timeout: Timeout, ctx: &mut Context<Self>) {
         let name = claim.name_any();
         self.busy.insert(name.clone());
         let (node_claim, reason) = (name.clone(), timeout.reason().to_owned());
-        self.desk.tell(Story::GaveUp { node_claim, reason });
+        traces::claim_ended(&self.desk, claim, Some((timeout.reason(), "its node did not come up in time")));
+        self.desk.tell_in(Story::GaveUp { node_claim, reason }, traces::of_packing(claim));
         if timeout == Timeout::RegistrationTimeout {
             self.links.launcher.do_send(NotRegistered { claim: claim.clone() });
         }
+        let packing = traces::of_packing(claim);
         let (claims, claim) = (Claims::new(self.links.calls.clone()), NodeClaim::clone(claim));
         let ending = async move { claims.remove(claim).await }.into_actor(self);
         ctx.spawn(ending.map(move |ended, registrar, _| {
@@ -345,7 +391,7 @@ impl Registrar {
                 Err(CallError::NotFound(_)) => registrar.links.cluster.do_send(Wrote::ClaimGone(name)),
                 Err(_) => return,
             }
-            let trace = TraceContext::root(&mut registrar.desk.rng("give up"));
+            let trace = packing.unwrap_or_else(|| TraceContext::root(&mut registrar.desk.rng("give up")));
             registrar.links.packer.do_send(PackNow { term: registrar.desk.term, trace });
         }));
     }

@@ -1,10 +1,14 @@
 //! One replica of the control plane, started inside the current LocalSet; to drop the LocalSet is to end it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
 use dovetail_cloud::Cloud;
+use dovetail_core::InstanceType;
 use dovetail_core::clock::Clock;
+use dovetail_core::cluster_state::{Moment, Snapshot};
+use kube::ResourceExt as _;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -12,11 +16,11 @@ use crate::control_plane::ControlPlane;
 use crate::desk::Desk;
 use crate::journal::Journal;
 use crate::leader::Leader;
-use crate::messages::{Observe, Release};
+use crate::messages::{InstanceTypesFor, Observe, Release, TakeSnapshot};
 use crate::settings::Settings;
 use crate::solver::Solver;
 use crate::story::Story;
-use crate::wiring::{self, Means};
+use crate::wiring::{self, Means, Warm};
 
 /// What a replica is made of.
 pub struct ReplicaParts {
@@ -44,6 +48,8 @@ pub struct ReplicaParts {
 pub struct ReplicaHandle {
     control_plane: Addr<ControlPlane>,
     leader: Addr<Leader>,
+    warm: Warm,
+    desk: Desk,
     exit: watch::Receiver<Option<String>>,
 }
 
@@ -56,8 +62,8 @@ pub fn start(parts: ReplicaParts) -> ReplicaHandle {
     let (exits, exit) = watch::channel(None);
     let warm = wiring::start_warm(&desk, &means);
     let control_plane = ControlPlane::new(&desk, means, warm.clone(), exits).start();
-    let leader = Leader::new(&desk, parts.lease_kube, warm.cluster_watcher, control_plane.clone()).start();
-    ReplicaHandle { control_plane, leader, exit }
+    let leader = Leader::new(&desk, parts.lease_kube, warm.cluster_watcher.clone(), control_plane.clone()).start();
+    ReplicaHandle { control_plane, leader, warm, desk, exit }
 }
 
 impl ReplicaHandle {
@@ -68,6 +74,15 @@ impl ReplicaHandle {
             all.insert("leader".into(), leader);
         }
         all
+    }
+
+    /// The cluster as it is known, with what can be bought for it. Nothing until everything has been listed once.
+    pub async fn view(&self) -> Option<View> {
+        let snapshot = self.warm.cluster_watcher.send(TakeSnapshot).await.ok()??;
+        let in_use = snapshot.classes_in_use();
+        let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+        let types = self.warm.catalogue.send(InstanceTypesFor { classes }).await.ok()?.unwrap_or_default();
+        Some(View { snapshot, types, now: self.desk.moment() })
     }
 
     /// Stops leading, gives the Lease back, so that another replica need not wait for it to run out, and lets what is
@@ -81,6 +96,17 @@ impl ReplicaHandle {
     pub fn exit(&self) -> Exit {
         Exit(self.exit.clone())
     }
+}
+
+/// What a replica sees.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The cluster.
+    pub snapshot: Snapshot,
+    /// Instance types of node classes in use, by the class's name.
+    pub types: BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>,
+    /// When.
+    pub now: Moment,
 }
 
 /// Tells when a replica cannot go on.

@@ -50,6 +50,7 @@ use crate::interruption::{Interruption, InterruptionLinks};
 use crate::janitor::{Janitor, JanitorLinks};
 use crate::launcher::{Launcher, LauncherLinks};
 use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget, Observe};
+use crate::metered_cloud::MeteredCloud;
 use crate::node_class::NodeClassActor;
 use crate::packer::{Packer, PackerLinks};
 use crate::pod_watcher::PodWatcher;
@@ -122,7 +123,7 @@ pub fn start_warm(desk: &Desk, means: &Means) -> Warm {
     let cluster_watcher = begin(|_| ClusterWatcher::new(desk, means.kube.clone()));
     Warm {
         pod_watcher: begin(|_| PodWatcher::new(desk, means.kube.clone(), cluster_watcher.clone())),
-        catalogue: begin(|_| Catalogue::new(desk, means.cloud.clone())),
+        catalogue: begin(|_| Catalogue::new(desk, MeteredCloud::shared(&means.cloud, desk, "catalogue"))),
         recorder: begin(|_| Recorder::new(desk, means.kube.clone())),
         cluster_watcher,
     }
@@ -131,6 +132,7 @@ pub fn start_warm(desk: &Desk, means: &Means) -> Warm {
 /// Starts what the leader runs, within the tenure, and lets the watchers speak to it.
 pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -> Leading {
     let desk = &desk.in_term(tenure.term());
+    let cloud = |actor| MeteredCloud::shared(&means.cloud, desk, actor);
     let calls = |actor| Calls::new(means.kube.clone(), desk.of(actor), Some(tenure.clone()));
     let (launcher_ctx, registrar_ctx) = (Context::<Launcher>::new(), Context::<Registrar>::new());
     let packer = begin(|_| {
@@ -148,7 +150,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         catalogue: warm.catalogue.clone(),
         packer: packer.clone(),
         recorder: warm.recorder.clone(),
-        cloud: means.cloud.clone(),
+        cloud: cloud("launcher"),
         calls: calls("launcher"),
     };
     let registrar = RegistrarLinks {
@@ -163,7 +165,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
             cluster: warm.cluster_watcher.clone(),
             packer: packer.clone(),
             recorder: warm.recorder.clone(),
-            cloud: means.cloud.clone(),
+            cloud: cloud("terminator"),
             calls: calls("terminator"),
         };
         Terminator::new(desk, links)
@@ -174,7 +176,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         packer: packer.clone(),
         terminator: terminator.clone(),
         recorder: warm.recorder.clone(),
-        cloud: means.cloud.clone(),
+        cloud: cloud("interruption"),
     };
     let disruptor = DisruptorLinks {
         cluster: warm.cluster_watcher.clone(),
@@ -187,7 +189,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         cluster: warm.cluster_watcher.clone(),
         terminator: terminator.clone(),
         recorder: warm.recorder.clone(),
-        cloud: means.cloud.clone(),
+        cloud: cloud("janitor"),
         calls: calls("janitor"),
     };
     let leading = Leading {
@@ -200,7 +202,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         registrar: registrar_ctx.run(Registrar::new(desk, registrar)),
         node_class: begin(|_| {
             let (cluster, recorder) = (warm.cluster_watcher.clone(), warm.recorder.clone());
-            NodeClassActor::new(desk, means.cloud.clone(), calls("node_class"), cluster, recorder)
+            NodeClassActor::new(desk, cloud("node_class"), calls("node_class"), cluster, recorder)
         }),
         packer,
     };

@@ -3,22 +3,33 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail_actors::{Entry, Journal, LogJournal, ReplicaHandle, Story};
-use dovetail_observability::metrics::Seen;
+use dovetail_actors::{Entry, Journal, LogJournal, Measure, ReplicaHandle, Span};
+use dovetail_core::clock::Clock as _;
 use dovetail_observability::{Health, Metrics};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
+use super::clock::SystemClock;
+use crate::telemetry::state::Latest;
+use crate::telemetry::{Spans, measures, state};
+
 /// How often.
 const EVERY: Duration = Duration::from_secs(2);
+/// At every so manieth beat the cluster is looked at, too: as long as a view is kept, the next change costs a copy.
+const VIEW_EVERY: u64 = 5;
 /// Longest wait for all answers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// Without an answer for so long the replica is dead.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Beats while the replica runs.
-pub async fn beat(replica: &ReplicaHandle, health: Health, metrics: Metrics) {
-    loop {
+pub async fn beat(replica: &ReplicaHandle, (identity, latest): (&str, &Latest), health: Health, metrics: Metrics) {
+    for beats in 0_u64.. {
+        if beats % VIEW_EVERY == 1
+            && let Ok(Some(view)) = timeout(ANSWER_WITHIN, replica.view()).await
+        {
+            latest.saw(view);
+        }
         match timeout(ANSWER_WITHIN, replica.state()).await {
             Ok(state) => {
                 let silent = silent(&state);
@@ -27,7 +38,8 @@ pub async fn beat(replica: &ReplicaHandle, health: Health, metrics: Metrics) {
                 } else {
                     health.silent(silent);
                 }
-                metrics.saw(seen(&state));
+                metrics.saw(state::seen(&state));
+                latest.heard(identity, &state, SystemClock.wall());
             }
             Err(_) => health.silent(vec!["control_plane".into()]),
         }
@@ -59,34 +71,38 @@ fn not_ready(state: &Value) -> &'static str {
     ""
 }
 
-fn seen(state: &Value) -> Seen {
-    let number = |value: &Value| value.as_i64().unwrap_or(0);
-    Seen {
-        synced: state["cluster_watcher"]["synced"] == true,
-        nodes: number(&state["cluster_watcher"]["nodes"]),
-        leads: state["leader"]["leads"] == true,
-        term: number(&state["leader"]["term"]),
-        restarts: number(&state["control_plane"]["restarts"]),
-    }
+/// The log, counted, and the spans beside it.
+pub struct CountedJournal {
+    metrics: Metrics,
+    spans: Option<Spans>,
+    identity: String,
 }
-
-/// The log, counted.
-pub struct CountedJournal(pub Metrics);
 
 impl CountedJournal {
     /// For a replica.
-    pub fn shared(metrics: &Metrics) -> Arc<dyn Journal> {
-        Arc::new(Self(metrics.clone()))
+    pub fn shared(metrics: &Metrics, spans: Option<Spans>, identity: &str) -> Arc<dyn Journal> {
+        Arc::new(Self { metrics: metrics.clone(), spans, identity: identity.to_owned() })
     }
 }
 
 impl Journal for CountedJournal {
     fn record(&self, entry: &Entry) {
-        self.0.happened(entry.actor, entry.story.event());
-        if let Story::ClaimCreated { node_pool, .. } = &entry.story {
-            self.0.claim_created(node_pool);
-        }
+        self.metrics.happened(entry.actor, entry.story.event());
         LogJournal.record(entry);
+    }
+
+    fn traces(&self) -> bool {
+        self.spans.is_some()
+    }
+
+    fn span(&self, span: Span) {
+        if let Some(spans) = &self.spans {
+            spans.take(&self.identity, span);
+        }
+    }
+
+    fn measure(&self, measure: &Measure<'_>) {
+        measures::take(&self.metrics, measure);
     }
 }
 
@@ -145,7 +161,7 @@ mod tests {
             rng_seed: 1,
             settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
             solver: Arc::new(InlineSolver),
-            journal: CountedJournal::shared(metrics),
+            journal: CountedJournal::shared(metrics, None, "dovetail-0"),
         });
         (world, replica)
     }
@@ -155,9 +171,9 @@ mod tests {
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(DEFAULT_START));
         let (shown, metrics) = (clock.clone(), Metrics::new("0", "test"));
         let health = Health::new(Arc::new(move || shown.monotonic()), PATIENCE);
-        let set = LocalSet::new();
+        let (set, latest) = (LocalSet::new(), Latest::default());
         let (_world, replica) = set.run_until(async { replica(&clock, &metrics) }).await;
-        let beating = |time| timeout(time, beat(&replica, health.clone(), metrics.clone()));
+        let beating = |time| timeout(time, beat(&replica, ("dovetail-0", &latest), health.clone(), metrics.clone()));
         let _ = set.run_until(beating(Duration::from_secs(60))).await;
         assert_eq!((health.live(), health.ready()), (Ok(()), Ok(())));
         assert!(metrics.text().contains("\ndovetail_leader 1\n"), "{}", metrics.text());

@@ -13,6 +13,7 @@ mod preflight;
 mod process;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dovetail_actors::{ReplicaParts, Settings};
 use dovetail_cloud::Cloud as _;
@@ -23,12 +24,17 @@ use tokio::task::LocalSet;
 pub use options::RunArgs;
 
 use crate::input::Failure;
+use crate::telemetry::state::Latest;
+use crate::telemetry::{self, Spans};
 use ask::Asker;
 use clock::SystemClock;
 use connect::Target;
 use heart::CountedJournal;
 use pool::PoolSolver;
-use process::{COMMIT, Signals, VERSION};
+use process::{Signals, VERSION};
+
+/// How long the end waits for the last spans to be sent.
+const LAST_SPANS: Duration = Duration::from_secs(3);
 
 /// Runs until a signal, or until the replica cannot go on.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
@@ -48,13 +54,17 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 
 async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
-    let metrics = Metrics::new(VERSION, COMMIT);
+    let rng_seed = fastrand::u64(..);
+    let identity = process::identity(rng_seed);
+    let spans = Spans::of_environment(telemetry::resource_of(&settings, &identity))?;
+    let latest = Latest::default();
+    let metrics = telemetry::metrics(&latest, spans.clone());
     let health = Health::new(Arc::new(|| SystemClock.monotonic()), heart::PATIENCE);
     process::serve(&settings, target.in_cluster, &health, &metrics)?;
     let starting = async {
         tokio::select! {
             biased;
-            parts = parts(settings, &target, &metrics) => parts,
+            parts = parts(settings, &target, &metrics, (identity.clone(), rng_seed), spans.clone()) => parts,
             () = heart::beat_before(health.clone()) => Err(Failure::System("the heart stopped".into())),
         }
     };
@@ -72,7 +82,7 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
         biased;
         signal = signals.next() => Ok(signal),
         why = exit.wait() => Err(why),
-        () = heart::beat(&replica, health, metrics) => Err("the heart stopped".into()),
+        () = heart::beat(&replica, (&identity, &latest), health, metrics) => Err("the heart stopped".into()),
     };
     if let Ok(signal) = &ended {
         tracing::info!(logger = "run", "{signal}: giving the lease back, a second signal ends at once");
@@ -81,6 +91,9 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
         biased;
         signal = signals.next() => return Err(Failure::System(format!("ended at once by a second signal, {signal}"))),
         () = replica.shutdown() => {}
+    }
+    if let Some(traces) = spans.as_ref().and_then(Spans::sent) {
+        traces.flush(LAST_SPANS).await;
     }
     match ended {
         Ok(_) => {
@@ -92,7 +105,13 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
 }
 
 /// Looks at everything that has to be so, and puts a replica together.
-async fn parts(settings: Settings, target: &Target, metrics: &Metrics) -> Result<ReplicaParts, Failure> {
+async fn parts(
+    settings: Settings,
+    target: &Target,
+    metrics: &Metrics,
+    (identity, rng_seed): (String, u64),
+    spans: Option<Spans>,
+) -> Result<ReplicaParts, Failure> {
     let counted = metrics.clone();
     let kube = target.client(&settings, move |time| counted.waited(time.as_secs_f64()))?;
     let lease_kube = target.lease_client()?;
@@ -102,7 +121,6 @@ async fn parts(settings: Settings, target: &Target, metrics: &Metrics) -> Result
     preflight::crds(&asker, &kube).await?;
     let warn = |text: &str| tracing::warn!(logger = "run", "{text}");
     preflight::alone(&asker, &kube, &settings, clock.wall(), warn).await?;
-    let rng_seed = fastrand::u64(..);
     let reached = aws::reach(&settings, clock.clone(), &facts, target.authority(), rng_seed).await?;
     let (cloud, endpoint) = reached;
     let (server, region) = (target.server(), cloud.region().to_owned());
@@ -118,7 +136,6 @@ async fn parts(settings: Settings, target: &Target, metrics: &Metrics) -> Result
     );
     let solver = PoolSolver::start(settings.cores()).map_err(|why| Failure::System(format!("threads: {why}")))?;
     Ok(ReplicaParts {
-        identity: process::identity(rng_seed),
         kube,
         lease_kube,
         cloud: Arc::new(cloud),
@@ -126,6 +143,7 @@ async fn parts(settings: Settings, target: &Target, metrics: &Metrics) -> Result
         rng_seed,
         settings,
         solver: Arc::new(solver),
-        journal: CountedJournal::shared(metrics),
+        journal: CountedJournal::shared(metrics, spans, &identity),
+        identity,
     })
 }

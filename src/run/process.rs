@@ -13,14 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::clock::SystemClock;
 use crate::input::Failure;
-
-/// Our version.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// What we were built from, where the build says so.
-pub const COMMIT: &str = match option_env!("DOVETAIL_COMMIT") {
-    Some(commit) => commit,
-    None => "unknown",
-};
+pub use crate::telemetry::{COMMIT, VERSION};
 
 /// Begins the log; a panic stands in it too.
 pub fn log(settings: &Settings, in_cluster: bool) -> Result<(), Failure> {

@@ -49,9 +49,9 @@ impl Address {
     }
 
     /// Serves the world's API there, and its pages beside it, on a thread of its own.
-    pub async fn serve(&self, world: &Rc<World>, args: &SandboxArgs) -> Result<Serving, Failure> {
+    pub async fn serve(&self, world: &Rc<World>, args: &SandboxArgs, shown: page::Shown) -> Result<Serving, Failure> {
         let (api, asked, token) = (world.api.clone(), self.asked, self.token.clone());
-        let (pages, identity) = (page::pages(world.clone(), args), self.identity.clone());
+        let (pages, identity) = (page::pages(world.clone(), args, shown), self.identity.clone());
         let serving = Serving::start(async move || {
             let listener = Listener::bind(api, asked, token).await?.with_pages(pages);
             Ok(match &identity {

@@ -25,9 +25,15 @@ use crate::cli::SandboxArgs;
 use crate::input::{Failure, Mistake, environment};
 use crate::manifests::read_manifests;
 use crate::story::Screen;
+use crate::telemetry::state::Latest;
+use crate::telemetry::{self, Spans};
 use crate::world::{Line, Watcher, World, WorldConfig};
 use address::Address;
+use page::Shown;
 use pods::ControlPlanePods;
+
+/// How long the end waits for the last spans to be sent.
+const LAST_SPANS: Duration = Duration::from_secs(3);
 
 /// Runs until Ctrl-C.
 pub fn run(args: &SandboxArgs) -> Result<(), Failure> {
@@ -62,10 +68,20 @@ async fn live(
     let control_plane = ControlPlanePods::new(args);
     let watcher = watcher(screen.clone(), &control_plane, clock.clone());
     // What happened is kept by nobody here: a sandbox may run for days.
-    let world = World::new(config(args), clock, Some(watcher), |log| log.write_to(Box::new(std::io::sink()), false))?;
+    let mut world =
+        World::new(config(args), clock, Some(watcher), |log| log.write_to(Box::new(std::io::sink()), false))?;
     world.timeline.keep_latest(state::LINES);
+    let spans = Spans::of_environment(telemetry::resource("", &args.cluster_name))?;
+    if let Some(spans) = &spans {
+        world.timeline.trace_to(spans.clone());
+    }
+    let latest = Latest::default();
+    let shown =
+        Shown { latest: latest.clone(), metrics: telemetry::metrics(&latest, spans.clone()), traces: trace_pages() };
+    world.timeline.count_in(shown.metrics.clone());
+    world.watch(latest, Duration::from_secs(1).mul_f64(args.speed));
     let world = Rc::new(world);
-    let serving = address.serve(&world, args).await?;
+    let serving = address.serve(&world, args, shown).await?;
     let kubeconfig = address.write_kubeconfig(args, &serving)?;
     let open = address.page(&serving);
     screen.say(&format!("kubeconfig: {kubeconfig}   (kubectl --kubeconfig {kubeconfig} get nodes)"));
@@ -83,6 +99,9 @@ async fn live(
         biased;
         asked = asked_to_end() => asked.map_err(|why| Failure::System(format!("Ctrl-C cannot be heard: {why}")))?,
         () = serving.ended() => return Err(Failure::System("the API is no longer served: its thread has ended".to_owned())),
+    }
+    if let Some(traces) = spans.as_ref().and_then(Spans::sent) {
+        traces.flush(LAST_SPANS.mul_f64(args.speed)).await;
     }
     screen.say("stopped: cluster and region were in this process and are gone");
     Ok(())
@@ -130,6 +149,12 @@ fn config(args: &SandboxArgs) -> WorldConfig {
         clocks: Vec::new(),
         broken: None,
     }
+}
+
+/// Where a trace is looked at, up to its id: where Jaeger shows its pages, if that is said.
+fn trace_pages() -> String {
+    let base = std::env::var("JAEGER_UI_URL").unwrap_or_default();
+    if base.is_empty() { base } else { format!("{}/trace/", base.trim_end_matches('/')) }
 }
 
 /// Each line goes onto the screen and into the log of its replica's pod.

@@ -1,4 +1,4 @@
-//! The first page: nodes, pods, price, leader, and the story. Everything that it needs is in it.
+//! The console at `/`, what it shows, and the metrics.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,31 +9,84 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::state;
 use crate::cli::SandboxArgs;
+use crate::telemetry::console::{self, StoryLine};
+use crate::telemetry::state::Latest;
 use crate::world::World;
+use dovetail_observability::Metrics;
 
-const PAGE: &str = include_str!("page.html");
 /// Askers that wait for the state at once; those beyond wait to ask.
 const MOST_ASKERS: usize = 64;
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The pages by path. The state is asked of the world's own thread.
-pub fn pages(world: Rc<World>, args: &SandboxArgs) -> Pages {
-    let (ask, mut asked) = mpsc::channel::<oneshot::Sender<Vec<u8>>>(MOST_ASKERS);
-    let args = args.clone();
+/// What the pages show beside the world.
+#[derive(Clone)]
+pub struct Shown {
+    /// What replicas see.
+    pub latest: Latest,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Where a trace's page begins, up to its id; empty where there is none.
+    pub traces: String,
+}
+
+/// What only the world's own thread can say.
+enum Wanted {
+    Console,
+    State,
+}
+
+type Asker = (Wanted, oneshot::Sender<Vec<u8>>);
+
+/// The pages by path. What the world is like is asked of its own thread; metrics are written here.
+pub fn pages(world: Rc<World>, args: &SandboxArgs, shown: Shown) -> Pages {
+    let (ask, mut asked) = mpsc::channel::<Asker>(MOST_ASKERS);
+    let (args, metrics) = (args.clone(), shown.metrics.clone());
     tokio::task::spawn_local(async move {
-        while let Some(asker) = asked.recv().await {
+        while let Some((wanted, asker)) = asked.recv().await {
+            let text = match wanted {
+                Wanted::Console => console(&world, &args, &shown),
+                Wanted::State => state::of(&world, &args).to_string(),
+            };
             // An asker that has gone away is no matter.
-            let _ = asker.send(state::of(&world, &args).to_string().into_bytes());
+            let _ = asker.send(text.into_bytes());
         }
     });
     Arc::new(move |path: &str| match path {
-        "/" => std::future::ready(Some(("text/html; charset=utf-8", PAGE.as_bytes().into()))).boxed(),
-        "/sandbox/state" => state_from(ask.clone()).boxed(),
+        "/" => {
+            let page = console::page("Dovetail sandbox").into_bytes().into();
+            std::future::ready(Some(("text/html; charset=utf-8", page))).boxed()
+        }
+        "/console/state" => answer(ask.clone(), Wanted::Console).boxed(),
+        "/sandbox/state" => answer(ask.clone(), Wanted::State).boxed(),
+        "/metrics" => std::future::ready(Some((OPEN_METRICS, metrics.text().into_bytes().into()))).boxed(),
         _ => std::future::ready(None).boxed(),
     })
 }
 
-async fn state_from(ask: mpsc::Sender<oneshot::Sender<Vec<u8>>>) -> Option<Page> {
+async fn answer(ask: mpsc::Sender<Asker>, wanted: Wanted) -> Option<Page> {
     let (asker, answer) = oneshot::channel();
-    ask.send(asker).await.ok()?;
+    ask.send((wanted, asker)).await.ok()?;
     Some(("application/json", answer.await.ok()?.into()))
+}
+
+fn console(world: &World, args: &SandboxArgs, shown: &Shown) -> String {
+    let speed = if args.speed == 1.0 { String::new() } else { format!(", time runs {} times as fast", args.speed) };
+    let about = format!(
+        "Sandbox: cluster {} in {}, {} replicas, {:.0} s old{speed}. Prices of spot capacity are synthetic: they come from a model, not from AWS.",
+        args.cluster_name,
+        args.region,
+        args.replicas,
+        world.now().as_secs_f64(),
+    );
+    let lines = world.timeline.lines().into_iter().map(|line| StoryLine {
+        when: format!("{:.1}s {}", line.seconds, line.replica),
+        seconds: line.seconds,
+        actor: line.actor.to_owned(),
+        event: line.event.to_owned(),
+        text: line.text,
+        level: format!("{:?}", line.level),
+        trace: line.trace_id,
+        fields: line.fields.into(),
+    });
+    console::state(&shown.latest, &args.cluster_name, &about, &shown.traces, lines).to_string()
 }

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::manifest::Manifest;
+use dovetail_observability::Metrics;
 use dovetail_sandbox::log::{Caller, EventLog};
 use serde_json::json;
 use tokio::task::LocalSet;
@@ -26,10 +27,22 @@ use crate::cli::SimulateArgs;
 use crate::input::{Failure, Mistake, environment};
 use crate::manifests::read_manifests;
 use crate::story;
+use crate::telemetry::state::Latest;
+use crate::telemetry::{self, Spans};
 use crate::world::{Broken, World, WorldConfig, virtual_clock};
 use check::Checked;
 use report::Report;
 use scenario::Scenario;
+
+/// How often replicas are asked what they see, where metrics are wanted.
+const WATCH: Duration = Duration::from_secs(10);
+
+/// What is wanted beside the report.
+#[derive(Clone, Copy, Default)]
+struct Seen<'a> {
+    spans: Option<&'a Spans>,
+    metrics: Option<(&'a Metrics, &'a Latest)>,
+}
 
 /// Runs the command. [`Failure::Outcome`] when pods stay pending or an invariant is violated.
 pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
@@ -61,7 +74,18 @@ fn play_file(path: &Path, args: &SimulateArgs, quiet: bool) -> Result<Report, Fa
     let reader = Reader { env, scenario: &scenario };
     let first = reader.read(&checked.apply)?;
     let events = args.events.as_deref().map(create).transpose()?;
+    let traces = args.traces.as_deref().map(|path| Ok::<_, Failure>((create(path)?, Spans::kept()))).transpose()?;
 
+    let latest = Latest::default();
+    let metrics = args.metrics.as_deref().map(|path| {
+        let metrics = telemetry::metrics(&latest, None);
+        Ok::<_, Failure>((create(path)?, metrics))
+    });
+    let metrics = metrics.transpose()?;
+    let seen = Seen {
+        spans: traces.as_ref().map(|(_, spans)| spans),
+        metrics: metrics.as_ref().map(|(_, all)| (all, &latest)),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
     let run = Run {
@@ -73,7 +97,16 @@ fn play_file(path: &Path, args: &SimulateArgs, quiet: bool) -> Result<Report, Fa
         first: &first,
         broken: args.broken,
     };
-    LocalSet::new().block_on(&runtime, run.play(events))
+    let report = LocalSet::new().block_on(&runtime, run.play(events, seen))?;
+    if let Some((mut file, metrics)) = metrics {
+        let written = file.write_all(metrics.text().as_bytes());
+        written.map_err(|why| Failure::System(format!("--metrics: {why}")))?;
+    }
+    if let Some((mut file, spans)) = traces {
+        let written = writeln!(file, "{}", spans.document());
+        written.map_err(|why| Failure::System(format!("--traces: {why}")))?;
+    }
+    Ok(report)
 }
 
 fn print(text: &str) -> Result<(), Failure> {
@@ -110,14 +143,22 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn play(&self, events: Option<File>) -> Result<Report, Failure> {
+    async fn play(&self, events: Option<File>, seen: Seen<'_>) -> Result<Report, Failure> {
         // Manifests of later steps are read before anything starts: bad input is said at once.
         for (_, action) in &self.checked.steps {
             if let crate::world::Action::Apply { files } = action {
                 self.reader.read(files)?;
             }
         }
-        let world = Rc::new(self.world(events)?);
+        let mut world = self.world(events)?;
+        if let Some(spans) = seen.spans {
+            world.timeline.trace_to(spans.clone());
+        }
+        if let Some((metrics, latest)) = seen.metrics {
+            world.timeline.count_in(metrics.clone());
+            world.watch(latest.clone(), WATCH);
+        }
+        let world = Rc::new(world);
         world.apply(self.first)?;
         world.start_replicas()?;
         let started = tokio::time::Instant::now();

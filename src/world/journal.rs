@@ -1,12 +1,16 @@
 //! The control plane's own story: every replica's entries, in order, for the report, the event log and the terminal.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dovetail_actors::journal::{Entry, Journal};
 use dovetail_actors::story::Level;
+use dovetail_actors::{Measure, Span};
+use dovetail_observability::Metrics;
 use dovetail_sandbox::log::{Caller, EventLog};
 use serde_json::{Map, Value};
+
+use crate::telemetry::{Spans, measures, state};
 
 /// One line of the story.
 #[derive(Clone, Debug)]
@@ -25,6 +29,8 @@ pub struct Line {
     pub text: String,
     /// The particulars.
     pub fields: Map<String, Value>,
+    /// The trace that it belongs to, 32 hex digits; empty when to none.
+    pub trace_id: String,
 }
 
 /// Hears every line as it is said.
@@ -41,18 +47,39 @@ pub struct Timeline {
     lines: Arc<Mutex<Kept>>,
     log: EventLog,
     watcher: Option<Watcher>,
+    spans: Arc<OnceLock<Spans>>,
+    metrics: Arc<OnceLock<Metrics>>,
 }
 
 impl Timeline {
     /// An empty one that also writes into the event log.
     pub fn new(log: EventLog, watcher: Option<Watcher>) -> Self {
         let kept = Kept { lines: VecDeque::new(), most: usize::MAX };
-        Self { lines: Arc::new(Mutex::new(kept)), log, watcher }
+        Self { lines: Arc::new(Mutex::new(kept)), log, watcher, spans: Arc::default(), metrics: Arc::default() }
     }
 
     /// From now on only so many of the latest lines are kept, for runs that last.
     pub fn keep_latest(&self, most: usize) {
         self.kept().most = most;
+    }
+
+    /// Where spans go from now on; they go nowhere unless that is said.
+    pub fn trace_to(&self, spans: Spans) {
+        // Said once, before any replica starts.
+        let _ = self.spans.set(spans);
+    }
+
+    /// Where everything is counted from now on.
+    pub fn count_in(&self, metrics: Metrics) {
+        // Said once, before any replica starts.
+        let _ = self.metrics.set(metrics);
+    }
+
+    /// What the leader's actors say of themselves.
+    pub fn saw(&self, actors: &Value) {
+        if let Some(metrics) = self.metrics.get() {
+            metrics.saw(state::seen(actors));
+        }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -92,7 +119,26 @@ struct OfReplica {
 }
 
 impl Journal for OfReplica {
+    fn measure(&self, measure: &Measure<'_>) {
+        if let Some(metrics) = self.timeline.metrics.get() {
+            measures::take(metrics, measure);
+        }
+    }
+
+    fn traces(&self) -> bool {
+        self.timeline.spans.get().is_some()
+    }
+
+    fn span(&self, span: Span) {
+        if let Some(spans) = self.timeline.spans.get() {
+            spans.take(&format!("dovetail-{}", self.replica), span);
+        }
+    }
+
     fn record(&self, entry: &Entry) {
+        if let Some(metrics) = self.timeline.metrics.get() {
+            metrics.happened(entry.actor, entry.story.event());
+        }
         let fields = match serde_json::to_value(&entry.story) {
             Ok(Value::Object(mut fields)) => {
                 // Said apart from the particulars.
@@ -110,6 +156,7 @@ impl Journal for OfReplica {
             event: entry.story.event(),
             text: entry.story.to_string(),
             fields,
+            trace_id: entry.trace_id.clone(),
         });
     }
 }

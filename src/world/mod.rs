@@ -33,6 +33,7 @@ use replica::Replica;
 
 use crate::input::Failure;
 use crate::manifests::KUBERNETES_MINOR;
+use crate::telemetry::state::Latest;
 
 /// What a world is made from.
 #[derive(Clone, Debug)]
@@ -73,6 +74,7 @@ pub struct World {
     faults: Faults,
     clock: Arc<dyn Clock>,
     replicas: Vec<Rc<Replica>>,
+    latest: Option<(Latest, Duration)>,
 }
 
 impl World {
@@ -114,11 +116,16 @@ impl World {
         cluster.place(&config.nodes).map_err(|why| Failure::System(format!("nodes beforehand: {why}")))?;
         cluster.start();
         let replicas = (0..config.replicas).map(|number| Rc::new(Replica::new(number))).collect();
-        let world = Self { config, api, region, log, timeline, faults, clock, replicas };
+        let world = Self { config, api, region, log, timeline, faults, clock, replicas, latest: None };
         if world.config.broken == Some(Broken::NoBrakes) {
             world.allow_collection(Duration::from_secs(23 * 3600))?;
         }
         Ok(world)
+    }
+
+    /// Has replicas say now and then what they see; to be called before they start.
+    pub fn watch(&mut self, latest: Latest, every: Duration) {
+        self.latest = Some((latest, every));
     }
 
     /// Starts every replica.
@@ -158,6 +165,7 @@ impl World {
             region: &self.region,
             clock: &self.clock,
             timeline: &self.timeline,
+            latest: self.latest.clone(),
         })
     }
 }

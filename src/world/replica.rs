@@ -19,6 +19,7 @@ use super::cage::Cage;
 use super::clock::OwnClock;
 use super::journal::Timeline;
 use crate::input::{Failure, Mistake};
+use crate::telemetry::state::Latest;
 
 /// What a replica is started in.
 pub struct Surroundings<'a> {
@@ -32,6 +33,8 @@ pub struct Surroundings<'a> {
     pub clock: &'a Arc<dyn Clock>,
     /// Where the story goes.
     pub timeline: &'a Timeline,
+    /// Who is told now and then what the replica sees, and how often.
+    pub latest: Option<(Latest, Duration)>,
 }
 
 /// One replica.
@@ -80,10 +83,23 @@ impl Replica {
     /// Starts it, or starts it anew.
     pub fn start(&self, around: &Surroundings<'_>) -> Result<(), Failure> {
         let parts = self.parts(around)?;
+        let (latest, identity, clock) = (around.latest.clone(), self.identity(), around.clock.clone());
+        let timeline = around.timeline.clone();
         self.cage.run(async move {
             let handle = replica::start(parts);
-            std::future::pending::<()>().await;
-            drop(handle);
+            let Some((latest, every)) = latest else { return std::future::pending::<()>().await };
+            loop {
+                tokio::time::sleep(every).await;
+                let state = handle.state().await;
+                let leads = state["leader"]["leads"] == true;
+                latest.heard(&identity, &state, clock.wall());
+                if leads {
+                    timeline.saw(&state);
+                }
+                if leads && let Some(view) = handle.view().await {
+                    latest.saw(view);
+                }
+            }
         });
         Ok(())
     }

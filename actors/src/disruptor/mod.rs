@@ -23,6 +23,7 @@ use crate::calls::Calls;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
+use crate::measure::Measure;
 use crate::messages::{ClaimRef, ClusterChanged, InstanceTypesFor, Observe, Remove, TakeSnapshot, TraceContext};
 use crate::recorder::Recorder;
 use crate::terminator::Terminator;
@@ -177,6 +178,8 @@ impl Disruptor {
         self.looks += 1;
         let now = Moment { monotonic: self.desk.now(), wall: self.desk.wall() };
         let decision = disruption::look(&view.snapshot, &self.offers, &mut self.memory, now);
+        let seconds = self.desk.now().saturating_sub(now.monotonic).as_secs_f64();
+        self.desk.measure(&Measure::DisruptionLooked { seconds });
         let due = decision.again.map_or(POLL, |at| until(now.wall, at).min(POLL));
         let count = self.count(&view.snapshot);
         self.act(decision, &view.snapshot, ctx);

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use super::Disruptor;
 use crate::messages::{Record, TraceContext};
 use crate::story::{Names, Story};
+use crate::traces;
 
 /// How many names a story gives.
 const NAMED: usize = 20;
@@ -109,6 +110,7 @@ impl Disruptor {
             disrupted_nodes: Names::first(NAMED, removal.claims.iter().map(name)),
         };
         self.desk.tell_in(story, trace);
+        traces::disruption(&self.desk, trace, removal);
         for doomed in &removal.claims {
             self.record(doomed, "DisruptionTerminating", &format!("Disrupting: {}", reason.label()));
         }

@@ -20,7 +20,7 @@ pub use events::Record;
 pub use launch::{Launch, LaunchOrder, NotRegistered};
 pub use leadership::{Deposed, Elected, Release};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};
-pub use pods::{AttachPods, PodBound, PodGone, PodPending};
+pub use pods::{AttachPods, PodBound, PodGone, PodPending, Waited};
 pub use removal::{ClaimRef, Interrupted, MarkLeaving, Remove};
 pub use trace::TraceContext;
 

@@ -16,7 +16,7 @@ pub struct Batch {
     pub pods: Vec<String>,
     /// How long the window was open.
     pub waited: Duration,
-    /// Trace of the first pod.
+    /// Trace of the first pod, and the span of the window.
     pub trace: TraceContext,
 }
 

@@ -1,6 +1,9 @@
 //! What `pod_watcher` says.
 
+use std::sync::Arc;
+
 use actix::{Message, Recipient};
+use jiff::Timestamp;
 
 use super::TraceContext;
 
@@ -12,6 +15,8 @@ pub struct PodPending {
     pub uid: String,
     /// Trace that starts with it.
     pub trace: TraceContext,
+    /// When it was first seen to wait.
+    pub since: Timestamp,
 }
 
 /// A pod no longer waits, or is gone. Fact, to `batcher` and `registrar`.
@@ -30,6 +35,23 @@ pub struct PodBound {
     pub uid: String,
     /// Where.
     pub node: String,
+    /// Who it is, and since when it waited.
+    pub waited: Arc<Waited>,
+}
+
+/// A pod that has waited for a node.
+#[derive(Clone, Debug)]
+pub struct Waited {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// When it was first seen to wait.
+    pub since: Timestamp,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// Trace that started with it.
+    pub trace: TraceContext,
 }
 
 /// The leader's actors that want to hear of pods; what waits already is said again. Order, to `pod_watcher`.

@@ -12,6 +12,7 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Moment, Snapshot};
 use dovetail_core::disruption::Reason;
 use dovetail_core::interruption::{Cause, Mover, Notice, Retreat, retreat};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
 use kube::ResourceExt;
 
@@ -22,7 +23,9 @@ use crate::messages::{ClaimRef, Interrupted, Record, Remove, TakeSnapshot, Trace
 use crate::nodes::Nodes;
 use crate::recorder::object;
 use crate::settings::Interruptions;
+use crate::span::names;
 use crate::story::Story;
+use crate::traces;
 
 /// How often it is looked whether places are ready. The pods run meanwhile.
 const LOOK: Duration = Duration::from_secs(1);
@@ -42,6 +45,8 @@ struct Doomed {
     uid: String,
     notice: Notice,
     trace: TraceContext,
+    /// When it was heard of here.
+    since: Timestamp,
     /// It is being deleted: what follows is the drain's.
     ordered: bool,
 }
@@ -74,7 +79,7 @@ impl Handler<Interrupted> for Terminator {
             return Box::pin(async move { deleted(&links, &claim).await });
         }
         Box::pin(async move {
-            match write_down(&links, &claim, notice).await {
+            match write_down(&links, &claim, notice, trace).await {
                 Ok(()) | Err(CallError::NotFound(_)) => true,
                 Err(_) => false,
             }
@@ -96,9 +101,9 @@ impl Terminator {
             known.notice = notice;
             return;
         }
-        let written = claim.annotations().get(annotations::TRACEPARENT).and_then(|text| TraceContext::parse(text));
+        let written = traces::of_end(claim).or_else(|| traces::of_packing(claim));
         let trace = written.unwrap_or_else(|| TraceContext::root(&mut self.desk.rng("interruption")));
-        self.waiting.claims.insert(name, Doomed { uid, notice, trace, ordered: false });
+        self.waiting.claims.insert(name, Doomed { uid, notice, trace, since: self.desk.wall(), ordered: false });
         ctx.spawn(taint(self.links.clone(), claim.clone()).into_actor(self));
         if !std::mem::replace(&mut self.waiting.looking, true) {
             self.watch_places(ctx);
@@ -134,12 +139,14 @@ impl Terminator {
                     ClaimRef { name: name.clone(), uid: doomed.uid.clone() },
                     cause,
                     movers.len(),
-                    doomed.trace,
+                    (doomed.trace, doomed.since),
                 ));
             }
         }
-        for (claim, cause, pods, trace) in orders {
+        for (claim, cause, pods, (trace, since)) in orders {
             self.tell_retreat(snapshot, &claim, cause, pods, trace);
+            let span = self.desk.span(trace, "await places", &claim.name).since(since).with(names::CLAIM, &*claim.name);
+            span.with(names::PODS, pods).with(names::REASON, cause_in_words(cause)).end();
             ctx.notify(Remove { term: self.desk.term, claims: vec![claim], reason: Reason::Interrupted, trace });
         }
     }
@@ -147,11 +154,7 @@ impl Terminator {
     fn tell_retreat(&self, snapshot: &Snapshot, claim: &ClaimRef, cause: Cause, pods: usize, trace: TraceContext) {
         let Some(entry) = snapshot.claims.get(&claim.name) else { return };
         let node = entry.claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
-        let cause = match cause {
-            Cause::Replaced => "every place is ready",
-            Cause::TimeIsUp => "the pods need the rest of its time to end",
-            Cause::InstanceEnds => "its instance is ending",
-        };
+        let cause = cause_in_words(cause);
         let message = format!("Interruption triggered termination: {cause}");
         for one in [Some(object::claim(&entry.claim)), (!node.is_empty()).then(|| object::node_named(&node))] {
             let Some(one) = one else { continue };
@@ -159,6 +162,14 @@ impl Terminator {
         }
         let node_claim = claim.name.clone();
         self.desk.tell_in(Story::Retreating { node_claim, node, cause: cause.to_owned(), pods }, trace);
+    }
+}
+
+fn cause_in_words(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Replaced => "every place is ready",
+        Cause::TimeIsUp => "the pods need the rest of its time to end",
+        Cause::InstanceEnds => "its instance is ending",
     }
 }
 
@@ -173,7 +184,12 @@ fn movers(snapshot: &Snapshot, claim: &str, now: Moment) -> Vec<Mover> {
 }
 
 /// Writes the end on the claim, unless a sooner one is there.
-async fn write_down(links: &TerminatorLinks, claim: &ClaimRef, notice: Notice) -> Result<(), CallError> {
+async fn write_down(
+    links: &TerminatorLinks,
+    claim: &ClaimRef,
+    notice: Notice,
+    trace: TraceContext,
+) -> Result<(), CallError> {
     let claims = Claims::new(links.calls.clone());
     let there = claims.get(&claim.name).await?;
     if there.uid().as_deref() != Some(claim.uid.as_str()) || there.metadata.deletion_timestamp.is_some() {
@@ -183,6 +199,7 @@ async fn write_down(links: &TerminatorLinks, claim: &ClaimRef, notice: Notice) -
         .change_metadata(there, |claim| {
             let counts = Notice::on(claim).map_or(notice, |known| known.sooner(notice));
             claim.annotations_mut().insert(annotations::INTERRUPTION.into(), counts.to_string());
+            claim.annotations_mut().entry(annotations::END_TRACEPARENT.into()).or_insert_with(|| trace.to_string());
         })
         .await?;
     links.cluster.do_send(Wrote::Claim(Arc::new(written)));

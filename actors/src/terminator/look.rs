@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::names::annotations::TRACEPARENT;
 use dovetail_api::v1::NodeClaim;
+use dovetail_core::Pod;
 use dovetail_core::cluster_state::{PodEntry, Snapshot};
 use dovetail_core::disruption::Reason;
 use dovetail_core::lifecycle::initialization::is_ready;
@@ -15,6 +15,7 @@ use dovetail_core::termination::instance::{Handle, handle};
 use dovetail_core::termination::node::{self, Leaving, NodeStep};
 use dovetail_core::termination::{Drain, volumes};
 use futures::StreamExt;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
@@ -23,9 +24,12 @@ use super::known::of_node;
 use super::steps::{Done, Hand};
 use super::{AT_ONCE, Key, SETTLE, Terminator};
 use crate::evict::{self, Outcome};
+use crate::measure::{self, Measure};
 use crate::messages::{Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
+use crate::span::names;
 use crate::story::{Names, Story};
+use crate::traces;
 
 /// Claims deleted at the same time.
 const DELETIONS: usize = 16;
@@ -53,6 +57,7 @@ pub async fn remove(hand: Hand, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, r
         let hand = hand.clone();
         async move {
             if let Ok(true) = hand.delete_claim(&claim).await {
+                measure::claim_disrupted(&hand.desk, &claim, reason.label());
                 tell_removing(&hand, &claim, &nodes, reason);
             }
         }
@@ -223,6 +228,7 @@ impl Terminator {
         if !self.evictions.begins(&uid, grace.is_some(), now, || desk.rng(&uid)) {
             return;
         }
+        let begun = self.desk.wall();
         let (calls, target) = (self.links.calls.clone(), pod.clone());
         let attempt = async move {
             match grace {
@@ -232,7 +238,7 @@ impl Terminator {
         };
         let (hand, node) = (hand.clone(), node.clone());
         ctx.spawn(attempt.into_actor(self).map(move |outcome, terminator, ctx| {
-            terminator.sent_away(&hand, &node, &pod, grace.is_some(), &outcome, ctx);
+            terminator.sent_away(&hand, &node, (&pod, begun), grace.is_some(), &outcome, ctx);
         }));
     }
 
@@ -240,7 +246,7 @@ impl Terminator {
         &mut self,
         hand: &Hand,
         node: &Arc<Node>,
-        pod: &Arc<PodEntry>,
+        (pod, begun): (&Arc<PodEntry>, Timestamp),
         forced: bool,
         outcome: &Outcome,
         ctx: &mut Context<Self>,
@@ -248,6 +254,7 @@ impl Terminator {
         let (name, full) = (node.name_any(), format!("{}/{}", pod.pod.namespace, pod.pod.name));
         let goes = matches!(outcome, Outcome::Going | Outcome::Gone);
         let (pause, first_refusal) = self.evictions.ended(&pod.pod.uid, outcome, self.desk.now());
+        self.tell_sent_away(hand, node, (&pod.pod, begun), (outcome, forced), first_refusal);
         match outcome {
             Outcome::Going => {
                 self.count(if forced { "deleted" } else { "evicted" });
@@ -274,6 +281,42 @@ impl Terminator {
         }
         let (key, again) = (Key::Node(name), if goes { SETTLE } else { pause });
         ctx.run_later(again, move |terminator, ctx| terminator.touch(key, ctx));
+    }
+
+    /// Tells an attempt as a span: one that was accepted, or the first that was refused.
+    fn tell_sent_away(
+        &self,
+        hand: &Hand,
+        node: &Arc<Node>,
+        (pod, begun): (&Pod, Timestamp),
+        (outcome, forced): (&Outcome, bool),
+        first_refusal: bool,
+    ) {
+        let code = match outcome {
+            Outcome::Going => 201,
+            Outcome::Gone => 404,
+            Outcome::Refused(_) => 429,
+            Outcome::Failed(_) => 500,
+        };
+        if !forced {
+            self.desk.measure(&Measure::EvictionAnswered { code });
+        }
+        let claim = self.known.claims_of(node).first().cloned();
+        if matches!(outcome, Outcome::Going) {
+            let decided = claim.as_ref().and_then(|claim| self.reasons.get(&claim.name_any()));
+            let reason = decided.map_or("", |(reason, _)| reason.label());
+            self.desk.measure(&Measure::PodDrained { reason: if forced { "Forceful Termination" } else { reason } });
+        }
+        let (Some(cause), Some(claim)) = (hand.trace, claim) else { return };
+        let inside = traces::of_removal(cause, &claim.name_any());
+        let span = |key: &str| self.desk.span(inside, if forced { "delete pod" } else { "evict" }, key).since(begun);
+        let span = match outcome {
+            Outcome::Going => span(&pod.uid),
+            Outcome::Refused(why) if first_refusal => span(&format!("{} refused", pod.uid)).failed("429", why.as_str()),
+            Outcome::Refused(_) | Outcome::Gone | Outcome::Failed(_) => return,
+        };
+        let span = span.remote().with(names::POD, &*pod.name).with(names::NAMESPACE, &*pod.namespace);
+        span.with(names::NODE, node.name_any()).with(names::CLAIM, claim.name_any()).end();
     }
 
     fn await_volumes(&mut self, hand: &Hand, node: &Arc<Node>, volumes: BTreeSet<String>) {
@@ -303,10 +346,10 @@ impl Terminator {
         }
     }
 
-    /// The trace of the decision, or else of the batch that the claim came from.
+    /// The trace of the decision, or else what is written on the claim: what led to its end, or else of the batch that the claim came from.
     pub(super) fn trace_of(&self, claim: &NodeClaim) -> Option<TraceContext> {
         let decided = self.reasons.get(&claim.name_any()).map(|(_, trace)| *trace);
-        decided.or_else(|| claim.annotations().get(TRACEPARENT).and_then(|text| TraceContext::parse(text)))
+        decided.or_else(|| traces::of_end(claim)).or_else(|| traces::of_packing(claim))
     }
 
     fn reason_of(&self, claim: &NodeClaim) -> String {

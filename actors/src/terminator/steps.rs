@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dovetail_api::names::TERMINATION_FINALIZER;
-use dovetail_api::names::annotations::TERMINATION_TIMESTAMP;
+use dovetail_api::names::annotations::{END_TRACEPARENT, TERMINATION_TIMESTAMP};
 use dovetail_api::names::conditions::{DRAINED, TRUE};
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::termination::instance::handle;
@@ -16,10 +16,14 @@ use super::TerminatorLinks;
 use crate::calls::CallError;
 use crate::claims::Claims;
 use crate::desk::Desk;
+use crate::launch_facts::pool_of;
+use crate::measure::{self, Measure};
 use crate::messages::{Record, TraceContext, Wrote};
 use crate::nodes::Nodes;
 use crate::recorder::object;
+use crate::span::names;
 use crate::story::Story;
+use crate::traces;
 
 /// What a step has at hand.
 #[derive(Clone)]
@@ -60,7 +64,11 @@ impl Hand {
 
     /// Deletes a claim; answers whether it was there to be deleted.
     pub async fn delete_claim(&self, claim: &NodeClaim) -> Result<bool, CallError> {
-        match self.claims().remove(claim.clone()).await {
+        let removed = match self.leave_trace(claim.clone()).await {
+            Ok(claim) => self.claims().remove(claim).await,
+            Err(error) => Err(error),
+        };
+        match removed {
             Ok(claim) => {
                 self.wrote(claim);
                 Ok(true)
@@ -68,6 +76,23 @@ impl Hand {
             Err(CallError::NotFound(_)) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Writes on a claim what leads to its end, so that a successor goes on in the same trace.
+    async fn leave_trace(&self, claim: NodeClaim) -> Result<NodeClaim, CallError> {
+        let known = traces::of_end(&claim).or_else(|| traces::of_packing(&claim));
+        let Some(trace) = self.trace.filter(|trace| known.is_none_or(|known| known.trace() != trace.trace())) else {
+            return Ok(claim);
+        };
+        let written = |claim: &mut NodeClaim| {
+            claim.annotations_mut().entry(END_TRACEPARENT.into()).or_insert_with(|| trace.to_string());
+        };
+        self.claims().change_metadata(claim, written).await
+    }
+
+    /// The span of a claim's end.
+    fn removal(&self, claim: &NodeClaim) -> Option<TraceContext> {
+        self.trace.map(|cause| traces::of_removal(cause, &claim.name_any()))
     }
 
     /// Deletes the Nodes of a claim.
@@ -119,6 +144,11 @@ impl Hand {
             Err(error) => return gone_is_done(Err(error)),
         };
         if said.iter().any(|one| one.condition == DRAINED && one.status == TRUE) {
+            if let Some(removal) = self.removal(&claim) {
+                let span = self.desk.span(removal, "drain", "").since_some(deleted_at(&claim));
+                span.with_all(|| traces::attributes(&claim)).end();
+            }
+            self.desk.measure(&Measure::NodeDrained { pool: &pool_of(&claim) });
             self.tell(Story::Drained { node, node_claim: claim.name_any() });
         }
         self.wrote(written);
@@ -130,6 +160,7 @@ impl Hand {
         let held = |node: &Node| node.finalizers().iter().any(|one| one == TERMINATION_FINALIZER);
         let free = |node: &Node| held(node).then(|| node::released(node));
         gone_is_done(self.nodes().change(Node::clone(&there), free).await.map(drop))?;
+        measure::node_gone(&self.desk, &there);
         self.tell(Story::NodeDeleted { node: there.name_any(), node_claim });
         Ok(())
     }
@@ -149,12 +180,24 @@ impl Hand {
                 Ok(())
             }
             Ok(claim) => {
+                if let (Some(removal), Some(cause)) = (self.removal(&claim), self.trace) {
+                    let begun = measure::instance_ends(&claim);
+                    let span = self.desk.span(removal, "terminate", "").since_some(begun);
+                    span.with_all(|| traces::attributes(&claim)).end();
+                    let span = self.desk.open(removal, Some(cause), "removal").since_some(deleted_at(&claim));
+                    span.with_all(|| traces::attributes(&claim)).with(names::REASON, &*reason).end();
+                }
+                measure::claim_gone(&self.desk, &claim);
                 self.tell(Story::ClaimDeleted { node_claim: claim.name_any(), reason });
                 Ok(())
             }
             Err(error) => gone_is_done(Err(error)),
         }
     }
+}
+
+fn deleted_at(claim: &NodeClaim) -> Option<Timestamp> {
+    claim.metadata.deletion_timestamp.as_ref().map(|time| time.0)
 }
 
 fn gone_is_done(result: Done) -> Done {

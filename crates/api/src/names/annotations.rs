@@ -70,6 +70,8 @@ pub const TERM: &str = "dovetail.dev/term";
 pub const LAUNCH_TOKEN: &str = "dovetail.dev/launch-token";
 /// NodeClaim: W3C trace context of the batch that it came from.
 pub const TRACEPARENT: &str = "dovetail.dev/traceparent";
+/// NodeClaim: W3C trace context of what led to its end.
+pub const END_TRACEPARENT: &str = "dovetail.dev/end-traceparent";
 /// NodeClaim: the cloud takes its instance: what was announced and until when the instance lives, the kind's label and RFC
 /// 3339 with a space between, as `spot_interrupted 2026-03-02T10:17:00Z`.
 pub const INTERRUPTION: &str = "dovetail.dev/interruption";

@@ -1,0 +1,210 @@
+//! The console: one page that holds all it needs, and what it shows, from what a replica sees and from the story.
+
+use std::collections::BTreeMap;
+
+use dovetail_actors::replica::View;
+use dovetail_api::names::{annotations, labels};
+use dovetail_core::cluster_state::{ClaimEntry, NodeEntry, Target};
+use dovetail_core::interruption::Notice;
+use dovetail_core::resources::{CPU, MEMORY, Resources};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::state::{self, Latest};
+
+const PAGE: &str = include_str!("console.html");
+/// Pods that wait are named, at most so many.
+const MOST_WAITING: usize = 200;
+
+/// The page, under a title.
+pub fn page(title: &str) -> String {
+    PAGE.replacen("<title>Dovetail</title>", &format!("<title>{title}</title>"), 1)
+}
+
+/// A line of the story.
+pub struct StoryLine {
+    /// When, for a person.
+    pub when: String,
+    /// When, in seconds.
+    pub seconds: f64,
+    /// Who tells it.
+    pub actor: String,
+    /// What happened.
+    pub event: String,
+    /// The same as a sentence.
+    pub text: String,
+    /// How loud.
+    pub level: String,
+    /// Its trace.
+    pub trace: String,
+    /// The particulars.
+    pub fields: Value,
+}
+
+/// What the page shows. `traces` is what a trace's id is put behind for a link, empty where there is no such page.
+pub fn state(
+    latest: &Latest,
+    cluster: &str,
+    about: &str,
+    traces: &str,
+    story: impl Iterator<Item = StoryLine>,
+) -> Value {
+    let (view, replicas) = latest.known();
+    let leads = |(_, (actors, _)): &(&String, &(Value, Timestamp))| actors["leader"]["leads"] == true;
+    let leader = replicas.iter().filter(leads).max_by_key(|(_, (_, when))| *when);
+    let actors = leader.or_else(|| replicas.iter().next()).map(|(_, (actors, _))| actors.clone()).unwrap_or_default();
+    let story: Vec<Value> = story
+        .map(|line| {
+            json!({"when": line.when, "t": line.seconds, "actor": line.actor, "event": line.event, "text": line.text,
+                "level": line.level, "trace": line.trace, "fields": line.fields})
+        })
+        .collect();
+    let mut all = json!({
+        "cluster": cluster, "about": about, "traces": traces, "leader": leader.map(|(name, _)| name),
+        "term": actors["leader"]["term"], "actors": pipeline(&actors), "story": story, "nodes": [], "waiting": [],
+        "waitingTotal": 0, "pods": {"bound": 0, "total": 0}, "price": null, "saved": null, "cost": latest.cost(),
+    });
+    if let Some(view) = &view {
+        let nodes = nodes(view);
+        let sum = |key: &str| nodes.iter().filter_map(|node| node[key].as_f64()).fold(0.0, |sum, price| sum + price);
+        let (price, on_demand) = (sum("price"), sum("onDemand"));
+        let bound = view.snapshot.pods.values().filter(|pod| pod.takes_room()).count();
+        all["pods"] = json!({"bound": bound, "total": view.snapshot.pods.len()});
+        all["price"] = price.into();
+        all["saved"] = (on_demand - price).max(0.0).into();
+        let (waiting, total) = waiting(view, &actors);
+        all["waiting"] = waiting.into();
+        all["waitingTotal"] = total.into();
+        all["nodes"] = nodes.into();
+    }
+    all
+}
+
+/// The actors in the order of the data, with the numbers that each tells.
+fn pipeline(actors: &Value) -> Vec<Value> {
+    const ORDER: [&str; 14] = [
+        "pod_watcher",
+        "cluster_watcher",
+        "catalogue",
+        "batcher",
+        "packer",
+        "launcher",
+        "registrar",
+        "interruption",
+        "disruptor",
+        "janitor",
+        "terminator",
+        "node_class",
+        "recorder",
+        "control_plane",
+    ];
+    let of = |name: &&str| {
+        let numbers: Vec<Value> = state::QUEUES
+            .iter()
+            .filter(|(actor, _)| actor == name)
+            .filter_map(|(_, queue)| Some(json!([queue, actors[*name][*queue].as_u64()?])))
+            .collect();
+        actors[*name].is_object().then(|| json!([name, numbers]))
+    };
+    ORDER.iter().filter_map(of).collect()
+}
+
+/// Pods that wait and why, and how many there are.
+fn waiting(view: &View, actors: &Value) -> (Vec<Value>, usize) {
+    let pods = view.snapshot.pods.values().filter(|pod| pod.provisionable);
+    let named = pods.clone().take(MOST_WAITING).map(|pod| {
+        let why = actors["packer"]["leftOver"][&pod.pod.uid].as_str().map(str::to_owned);
+        let expected = || match view.snapshot.expected_on(&pod.pod.uid, view.now)? {
+            Target::Claim(name) => Some(format!("expected on NodeClaim {name}")),
+            Target::Node(name) => Some(format!("expected on node {name}")),
+        };
+        let why = why.or_else(expected).unwrap_or_else(|| "waits for its batch".to_owned());
+        json!([format!("{}/{}", pod.pod.namespace, pod.pod.name), why])
+    });
+    (named.collect(), pods.count())
+}
+
+fn nodes(view: &View) -> Vec<Value> {
+    let snapshot = &view.snapshot;
+    let by_provider: BTreeMap<&str, &NodeEntry> = snapshot
+        .nodes
+        .values()
+        .filter(|node| !node.provider_id.is_empty())
+        .map(|node| (node.provider_id.as_str(), node.as_ref()))
+        .collect();
+    let mut of_claims = Vec::new();
+    let mut all: Vec<Value> = Vec::new();
+    for (name, claim) in snapshot.claims.iter() {
+        let node = by_provider.get(claim.provider_id()).copied();
+        of_claims.extend(node.map(|node| node.name.as_str()));
+        all.push(one(view, Some((name, claim)), node));
+    }
+    let rest = snapshot.nodes.values().filter(|node| !of_claims.contains(&node.name.as_str()));
+    all.extend(rest.map(|node| one(view, None, Some(node))));
+    all
+}
+
+fn one(view: &View, claim: Option<(&String, &std::sync::Arc<ClaimEntry>)>, node: Option<&NodeEntry>) -> Value {
+    let none = BTreeMap::new();
+    let own = claim.and_then(|(_, entry)| entry.claim.metadata.labels.as_ref()).or(node.map(|node| &node.labels));
+    let own = own.unwrap_or(&none);
+    let label = |key: &str| own.get(key).map_or("", String::as_str);
+    let load = node.and_then(|node| view.snapshot.loads.get(&node.name));
+    let empty = Resources::new();
+    let requests = load.map_or(&empty, |load| &load.requests);
+    let allocatable = node.map_or(&empty, |node| &node.allocatable);
+    let pods: Vec<Value> = load
+        .into_iter()
+        .flat_map(|load| load.pods.values())
+        .map(|pod| {
+            let own = &pod.pod.requests;
+            json!([format!("{}/{}", pod.pod.namespace, pod.pod.name), own.get(CPU), own.get(MEMORY)])
+        })
+        .collect();
+    let (name, entry) = (claim.map(|(name, _)| name.as_str()).unwrap_or_default(), claim.map(|(_, entry)| entry));
+    let annotation = |key: &str| entry.and_then(|one| one.claim.metadata.annotations.as_ref()?.get(key)).cloned();
+    let trace = |key: &str| annotation(key).and_then(|text| text.split('-').nth(1).map(str::to_owned));
+    let created = entry.and_then(|entry| entry.facts.created);
+    let prices = node.and_then(|node| state::prices(view, node));
+    let instance = node.map_or_else(|| entry.map_or("", |entry| entry.provider_id()), |node| node.provider_id.as_str());
+    json!({
+        "key": if name.is_empty() { node.map_or("", |node| node.name.as_str()) } else { name },
+        "name": node.map_or(name, |node| node.name.as_str()), "claim": name,
+        "instance": dovetail_cloud::cloud::instance_id(instance).unwrap_or_default(),
+        "state": state_of(entry.map(|entry| &**entry), node), "next": next(view, entry.map(|entry| &**entry), load.map_or(0, |load| load.visitors)),
+        "type": label(labels::INSTANCE_TYPE), "zone": label(labels::ZONE), "capacity": label(labels::CAPACITY_TYPE),
+        "pool": label(labels::NODE_POOL), "price": prices.map(|(own, _)| own), "onDemand": prices.map(|(_, on_demand)| on_demand),
+        "age": created.map(|created| view.now.wall.duration_since(created).as_secs_f64().round()),
+        "cpu": [requests.get(CPU), allocatable.get(CPU)], "memory": [requests.get(MEMORY), allocatable.get(MEMORY)],
+        "pods": pods, "trace": trace(annotations::TRACEPARENT), "end": trace(annotations::END_TRACEPARENT),
+    })
+}
+
+fn state_of(claim: Option<&ClaimEntry>, node: Option<&NodeEntry>) -> &'static str {
+    let leaves = claim.is_some_and(|claim| claim.facts.leaving) || node.is_some_and(|node| node.deleting);
+    match (leaves, node, claim) {
+        (true, ..) => "leaving",
+        (_, None, _) => "launching",
+        (_, Some(_), Some(claim)) if claim.facts.initialized.is_none() => "booting",
+        (_, Some(node), _) if !node.ready => "booting",
+        _ => "ready",
+    }
+}
+
+/// What will become of it.
+fn next(view: &View, claim: Option<&ClaimEntry>, visitors: usize) -> String {
+    let Some(claim) = claim else { return String::new() };
+    if let Some(notice) = Notice::on(&claim.claim) {
+        return format!("{}, runs until {:.0}", notice.kind, notice.deadline);
+    }
+    if claim.facts.leaving {
+        return if claim.facts.terminating { "its instance is ending".into() } else { "its pods are moved".into() };
+    }
+    if claim.facts.consolidatable && visitors == 0 {
+        return "empty, may go".into();
+    }
+    match claim.facts.expires {
+        Some(at) => format!("expires in {} h", at.duration_since(view.now.wall).as_hours().max(0)),
+        None => String::new(),
+    }
+}

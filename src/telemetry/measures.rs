@@ -1,0 +1,74 @@
+//! What the actors count and measure, as the metrics of core spec 7.1.
+
+use dovetail_actors::Measure;
+use dovetail_observability::Metrics;
+use dovetail_observability::metrics::Id;
+
+/// The label `provider`.
+const PROVIDER: &str = "aws";
+
+/// Counts or observes it.
+pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
+    let count = |id, values: &[&str]| metrics.count(id, values, 1);
+    let observe = |id, values: &[&str], seconds: f64| metrics.observe(id, values, seconds, None);
+    match *measure {
+        Measure::ClaimCreated { pool, reason } => count(Id::ClaimsCreated, &[reason, pool, "false"]),
+        Measure::ClaimTerminated { pool, capacity_type, zone } => {
+            count(Id::ClaimsTerminated, &[pool, capacity_type, zone]);
+        }
+        Measure::ClaimDisrupted { pool, capacity_type, reason, grace } => {
+            let mode = match grace {
+                None => "graceful",
+                Some(0) => "forceful",
+                Some(_) => "eventual",
+            };
+            count(Id::ClaimsDisrupted, &[reason, pool, capacity_type, "", mode]);
+        }
+        Measure::NodeCreated { pool, zone } => count(Id::NodesCreated, &[pool, zone]),
+        Measure::NodeTerminated { pool, zone, seconds, lifetime } => {
+            count(Id::NodesTerminated, &[pool, zone]);
+            if let Some(seconds) = seconds {
+                observe(Id::NodeTermination, &[pool], seconds);
+            }
+            if let Some(seconds) = lifetime {
+                observe(Id::NodeLifetime, &[pool], seconds);
+            }
+        }
+        Measure::NodeDrained { pool } => count(Id::NodesDrained, &[pool]),
+        Measure::InstanceTerminated { pool, seconds } => observe(Id::InstanceTermination, &[pool], seconds),
+        Measure::ClaimEnded { pool, seconds } => observe(Id::ClaimTermination, &[pool], seconds),
+        Measure::PodBound { seconds, trace } => metrics.observe(Id::PodsBound, &[], seconds, Some(trace)),
+        Measure::PodStarted { seconds } => observe(Id::PodsStartup, &[], seconds),
+        Measure::Scheduled { controller, seconds, trace } => {
+            metrics.observe(Id::Scheduling, &[controller], seconds, Some(trace));
+        }
+        Measure::EvictionAnswered { code } => count(Id::EvictionRequests, &[&code.to_string()]),
+        Measure::PodDrained { reason } => count(Id::PodsDrained, &[reason]),
+        Measure::DisruptionLooked { seconds } => observe(Id::Evaluation, &["", ""], seconds),
+        Measure::DisruptionDecided { decision, reason, consolidation_type } => {
+            count(Id::Decisions, &[decision, reason, consolidation_type]);
+        }
+        Measure::CloudAnswered { controller, method, seconds, error } => {
+            observe(Id::CloudDuration, &[controller, method, PROVIDER], seconds);
+            if let Some(error) = error {
+                count(Id::CloudErrors, &[controller, method, PROVIDER, error]);
+            }
+        }
+        Measure::LaunchRefused { zone, capacity_type, reason } => {
+            count(Id::LaunchFailures, &[zone, "", capacity_type, reason]);
+        }
+        Measure::MessageReceived { kind, waited } => {
+            count(Id::MessagesReceived, &[kind]);
+            if let Some(seconds) = waited {
+                observe(Id::MessageWait, &[], seconds);
+            }
+        }
+        Measure::MessagesDeleted { count: so_many } => {
+            metrics.count(Id::MessagesDeleted, &[], u64::try_from(so_many).unwrap_or(u64::MAX));
+        }
+        Measure::EventWritten { reason, written } => {
+            count(Id::KubernetesEvents, &[reason, if written { "written" } else { "dropped" }]);
+        }
+        Measure::ActorAnswered { actor, seconds } => observe(Id::ActorAnswer, &[actor], seconds),
+    }
+}

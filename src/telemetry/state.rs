@@ -1,0 +1,357 @@
+//! What the cluster and the actors are like just now, as the gauges of core spec 7.1: written from a snapshot when
+//! somebody asks, away from the actors.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dovetail_actors::replica::View;
+use dovetail_api::names::labels;
+use dovetail_core::cluster_state::{NodeEntry, PodEntry, Snapshot};
+use dovetail_core::disruption::{self, Reason};
+use dovetail_core::resources::{CPU, MEMORY, NODES, PODS, Resources};
+use dovetail_observability::metrics::{Page, Seen, State};
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// The latest that is known. Clones share it.
+#[derive(Clone, Default)]
+pub struct Latest(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    view: Option<View>,
+    /// What the actors of each replica say, and when they said so.
+    actors: BTreeMap<String, (Value, Timestamp)>,
+    /// Seconds since 1970 and $/h, the latest of them.
+    cost: VecDeque<(f64, f64)>,
+}
+
+/// How many points of the cost are kept: an hour at one every five seconds.
+const MOST_POINTS: usize = 720;
+
+impl Latest {
+    /// The cluster, as a replica sees it.
+    pub fn saw(&self, view: View) {
+        let managed = view.snapshot.nodes.values().filter(|node| node.managed());
+        let cost: f64 = managed.filter_map(|node| prices(&view, node)).map(|(own, _)| own).sum();
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.cost.push_back((view.now.wall.as_second() as f64, cost));
+        if known.cost.len() > MOST_POINTS {
+            known.cost.pop_front();
+        }
+        known.view = Some(view);
+    }
+
+    /// Seconds since 1970 and $/h, the latest of them.
+    pub fn cost(&self) -> Vec<(f64, f64)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).cost.iter().copied().collect()
+    }
+
+    /// What the actors of a replica say of themselves.
+    pub fn heard(&self, replica: &str, actors: &Value, when: Timestamp) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.actors.insert(replica.to_owned(), (actors.clone(), when));
+    }
+
+    /// The cluster, and what the actors of each replica said last, and when.
+    pub fn known(&self) -> (Option<View>, BTreeMap<String, (Value, Timestamp)>) {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (known.view.clone(), known.actors.clone())
+    }
+
+    /// Writes it all when asked.
+    pub fn state(&self) -> State {
+        let latest = self.clone();
+        Arc::new(move |page| latest.write(page))
+    }
+
+    fn write(&self, page: &mut Page) {
+        let (view, replicas) = self.known();
+        let leads = |(actors, _): &&(Value, Timestamp)| actors["leader"]["leads"] == true;
+        // Of two that say so, the one that said it last.
+        let leader = replicas.values().filter(leads).max_by_key(|(_, when)| *when);
+        let actors = leader.or_else(|| replicas.values().next()).map(|(actors, _)| actors.clone()).unwrap_or_default();
+        queues(page, &actors);
+        let Some(view) = view else { return };
+        nodes(page, &view);
+        cost(page, &view);
+        pools(page, &view);
+        eligible(page, &view.snapshot);
+        pods(page, &view.snapshot);
+        scheduler(page, &view, &actors);
+    }
+}
+
+/// Numbers that actors tell of what waits in them, by where.
+pub const QUEUES: [(&str, &str); 12] = [
+    ("pod_watcher", "waiting"),
+    ("batcher", "inWindow"),
+    ("packer", "handled"),
+    ("launcher", "queued"),
+    ("launcher", "running"),
+    ("launcher", "held"),
+    ("registrar", "plans"),
+    ("terminator", "leaving"),
+    ("terminator", "interrupted"),
+    ("interruption", "unwritten"),
+    ("disruptor", "queued"),
+    ("recorder", "waiting"),
+];
+
+fn queues(page: &mut Page, actors: &Value) {
+    page.gauge("dovetail_actor_queue", "What waits in an actor");
+    for (actor, queue) in QUEUES {
+        if let Some(count) = actors[actor][queue].as_f64() {
+            page.sample("dovetail_actor_queue", &[("actor", actor), ("queue", queue)], count);
+        }
+    }
+}
+
+/// A label's name in metrics: its last part in snake case.
+fn metric_label(key: &str) -> String {
+    match key {
+        labels::OS => "os".into(),
+        other => other.rsplit('/').next().unwrap_or(other).replace('-', "_"),
+    }
+}
+
+/// A resource's amount in its unit: cores, bytes, pieces.
+fn amount(name: &str, own: &Resources) -> f64 {
+    let amount = own.get(name) as f64;
+    if name == CPU { amount / 1000.0 } else { amount }
+}
+
+/// What is left of `whole` when `part` is taken away.
+fn less(whole: &Resources, part: &Resources) -> Resources {
+    let mut left = whole.clone();
+    left.sub(part);
+    left
+}
+
+struct NodeRow<'a> {
+    node: &'a NodeEntry,
+    requests: Resources,
+    daemons: Resources,
+}
+
+impl<'a> NodeRow<'a> {
+    fn of(node: &'a NodeEntry, snapshot: &Snapshot) -> Self {
+        let (mut requests, mut daemons) = (Resources::new(), Resources::new());
+        let load = snapshot.loads.get(&node.name);
+        for pod in load.into_iter().flat_map(|load| load.pods.values()) {
+            let sum = if pod.daemon { &mut daemons } else { &mut requests };
+            sum.add(&pod.pod.requests);
+            sum.set(PODS, sum.get(PODS) + 1);
+        }
+        Self { node, requests, daemons }
+    }
+}
+
+fn nodes(page: &mut Page, view: &View) {
+    let snapshot = &view.snapshot;
+    let rows: Vec<_> = snapshot.nodes.values().map(|node| NodeRow::of(node, snapshot)).collect();
+    let well_known: Vec<(&str, String)> = labels::CORE_WELL_KNOWN
+        .iter()
+        .chain(&[labels::INSTANCE_CATEGORY, labels::INSTANCE_FAMILY, labels::INSTANCE_SIZE])
+        .map(|key| (*key, metric_label(key)))
+        .collect();
+    let mut one = |name: &str, help: &str, of: &dyn Fn(&NodeRow<'_>) -> Resources| {
+        page.gauge(name, help);
+        for row in &rows {
+            for (resource, _) in row.node.allocatable.iter() {
+                let value = amount(resource, &of(row));
+                node_sample(page, name, row.node, Some(resource), &well_known, value);
+            }
+        }
+    };
+    one("karpenter_nodes_allocatable", "What pods may use of a node", &|row| row.node.allocatable.clone());
+    one("karpenter_nodes_total_pod_requests", "What pods request of a node, DaemonSets' excepted", &|row| {
+        row.requests.clone()
+    });
+    one("karpenter_nodes_total_daemon_requests", "What DaemonSets' pods request of a node", &|row| row.daemons.clone());
+    one("karpenter_nodes_system_overhead", "What a node keeps for itself", &|row| {
+        less(&row.node.capacity, &row.node.allocatable)
+    });
+    page.gauge("karpenter_nodes_current_lifetime_seconds", "How old a node is");
+    for entry in snapshot.claims.values() {
+        let (Some(created), Some(node)) = (entry.facts.created, snapshot.nodes.get(&entry.facts.node)) else {
+            continue;
+        };
+        let seconds = view.now.wall.duration_since(created).as_secs_f64();
+        node_sample(page, "karpenter_nodes_current_lifetime_seconds", node, None, &well_known, seconds);
+    }
+    let (mut used, mut whole) = (Resources::new(), Resources::new());
+    for row in &rows {
+        whole.add(&row.node.allocatable);
+        used.add(&row.requests);
+        used.add(&row.daemons);
+    }
+    page.gauge("karpenter_cluster_utilization_percent", "How much of all nodes is requested");
+    for resource in [CPU, MEMORY] {
+        let share = 100.0 * amount(resource, &used) / amount(resource, &whole).max(f64::MIN_POSITIVE);
+        let share = if whole.get(resource) == 0 { 0.0 } else { share };
+        page.sample("karpenter_cluster_utilization_percent", &[("resource_type", resource)], share);
+    }
+}
+
+fn node_sample(
+    page: &mut Page,
+    name: &str,
+    node: &NodeEntry,
+    resource: Option<&str>,
+    well_known: &[(&str, String)],
+    value: f64,
+) {
+    let managed = if node.managed() { "true" } else { "false" };
+    let mut own = vec![("node_name", node.name.as_str()), ("phase", ""), ("managed", managed)];
+    own.extend(resource.map(|resource| ("resource_type", resource)));
+    own.extend(well_known.iter().map(|(key, label)| (label.as_str(), label_of(&node.labels, key))));
+    page.sample(name, &own, value);
+}
+
+fn label_of<'a>(own: &'a BTreeMap<String, String>, key: &str) -> &'a str {
+    own.get(key).map_or("", String::as_str)
+}
+
+/// $/h of a node as the catalogue has it, and of the same machine on demand.
+pub fn prices(view: &View, node: &NodeEntry) -> Option<(f64, f64)> {
+    let class = label_of(&node.labels, labels::EC2_NODE_CLASS);
+    let types = view.types.get(class)?;
+    let kind = types.iter().find(|kind| kind.name == label_of(&node.labels, labels::INSTANCE_TYPE))?;
+    let zone = label_of(&node.labels, labels::ZONE);
+    let price = |bought: &str| {
+        let mut here = kind.offerings.iter().filter(|one| one.zone == zone && one.capacity_type == bought);
+        here.next().map(|one| one.price)
+    };
+    let own = price(label_of(&node.labels, labels::CAPACITY_TYPE))?;
+    Some((own, price(labels::ON_DEMAND).unwrap_or(own)))
+}
+
+fn cost(page: &mut Page, view: &View) {
+    type Sum = (usize, f64, f64);
+    let mut by: BTreeMap<[&str; 3], Sum> = BTreeMap::new();
+    let mut by_pool: BTreeMap<&str, f64> = view.snapshot.pools.keys().map(|name| (name.as_str(), 0.0)).collect();
+    for node in view.snapshot.nodes.values().filter(|node| node.managed()) {
+        let of = |key| label_of(&node.labels, key);
+        let sum = by.entry([of(labels::NODE_POOL), of(labels::CAPACITY_TYPE), of(labels::ZONE)]).or_default();
+        sum.0 += 1;
+        if let Some((own, on_demand)) = prices(view, node) {
+            (sum.1, sum.2) = (sum.1 + own, sum.2 + on_demand);
+            *by_pool.entry(of(labels::NODE_POOL)).or_default() += own;
+        }
+    }
+    let mut one = |name: &str, help: &str, of: &dyn Fn(&Sum) -> f64| {
+        page.gauge(name, help);
+        for ([pool, capacity_type, zone], sum) in &by {
+            page.sample(name, &[("nodepool", pool), ("capacity_type", capacity_type), ("zone", zone)], of(sum));
+        }
+    };
+    one("dovetail_nodes", "Nodes of pools", &|sum| sum.0 as f64);
+    one("dovetail_cost_dollars_per_hour", "What nodes of pools cost an hour", &|sum| sum.1);
+    one("dovetail_cost_on_demand_dollars_per_hour", "What they would cost an hour on demand", &|sum| sum.2);
+    page.gauge("karpenter_nodepools_cost_total", "What a pool's nodes cost an hour");
+    for (pool, dollars) in by_pool {
+        page.sample("karpenter_nodepools_cost_total", &[("nodepool", pool)], dollars);
+    }
+}
+
+/// Reasons that budgets know.
+const BUDGETED: [Reason; 3] = [Reason::Empty, Reason::Drifted, Reason::Underutilized];
+
+fn pools(page: &mut Page, view: &View) {
+    let snapshot = &view.snapshot;
+    page.gauge("karpenter_nodepools_limit", "What a pool's nodes may have together");
+    for (name, pool) in snapshot.pools.iter() {
+        let limits =
+            pool.spec.limits.as_ref().map(dovetail_core::lifecycle::claim::from_quantities).unwrap_or_default();
+        for (resource, _) in limits.iter() {
+            let own = [("resource_type", resource), ("nodepool", name.as_str())];
+            page.sample("karpenter_nodepools_limit", &own, amount(resource, &limits));
+        }
+    }
+    let usage = disruption::usage(snapshot);
+    page.gauge("karpenter_nodepools_usage", "What a pool's nodes have together");
+    for (name, usage) in &usage {
+        for (resource, _) in usage.resources.iter() {
+            let own = [("resource_type", resource), ("nodepool", name.as_str())];
+            page.sample("karpenter_nodepools_usage", &own, amount(resource, &usage.resources));
+        }
+    }
+    page.gauge("karpenter_nodepools_allowed_disruptions", "How many nodes of a pool its budgets let go at a time");
+    for (name, pool) in snapshot.pools.iter() {
+        let total = usage.get(name).map_or(0, |usage| usize::try_from(usage.resources.get(NODES)).unwrap_or(0));
+        for reason in BUDGETED {
+            let allowed = disruption::allowed(pool, reason, total, view.now.wall).after(0).min(total);
+            let own = [("nodepool", name.as_str()), ("reason", reason.label())];
+            page.sample("karpenter_nodepools_allowed_disruptions", &own, allowed as f64);
+        }
+    }
+}
+
+fn eligible(page: &mut Page, snapshot: &Snapshot) {
+    let (mut empty, mut full) = (0, 0);
+    for claim in snapshot.claims.values().filter(|claim| claim.facts.consolidatable && !claim.facts.leaving) {
+        let visitors = snapshot.loads.get(&claim.facts.node).map_or(0, |load| load.visitors);
+        *(if visitors == 0 { &mut empty } else { &mut full }) += 1;
+    }
+    page.gauge("karpenter_voluntary_disruption_eligible_nodes", "Nodes that could go, budgets aside");
+    for (reason, count) in [("empty", empty), ("underutilized", full)] {
+        page.sample("karpenter_voluntary_disruption_eligible_nodes", &[("reason", reason)], f64::from(count));
+    }
+}
+
+fn pods(page: &mut Page, snapshot: &Snapshot) {
+    page.gauge("karpenter_pods_state", "1 for each pod and what it is like");
+    let nowhere = NodeEntry::default();
+    for pod in snapshot.pods.values() {
+        let node = snapshot.nodes.get(&pod.node_name).map_or(&nowhere, AsRef::as_ref);
+        let of = |key| label_of(&node.labels, key);
+        let own = [
+            ("name", pod.pod.name.as_str()),
+            ("namespace", pod.pod.namespace.as_str()),
+            ("owner", ""),
+            ("node", pod.node_name.as_str()),
+            ("scheduled", if pod.node_name.is_empty() { "false" } else { "true" }),
+            ("nodepool", of(labels::NODE_POOL)),
+            ("zone", of(labels::ZONE)),
+            ("arch", of(labels::ARCH)),
+            ("capacity_type", of(labels::CAPACITY_TYPE)),
+            ("instance_type", of(labels::INSTANCE_TYPE)),
+            ("phase", phase(pod)),
+            ("ready", if pod.ready { "true" } else { "false" }),
+            ("managed", if node.managed() { "true" } else { "false" }),
+        ];
+        page.sample("karpenter_pods_state", &own, 1.0);
+    }
+}
+
+/// As far as it is kept.
+fn phase(pod: &PodEntry) -> &'static str {
+    match (pod.terminal, pod.ready, pod.node_name.is_empty()) {
+        (true, _, _) => "Succeeded",
+        (false, true, _) => "Running",
+        (false, false, _) => "Pending",
+    }
+}
+
+fn scheduler(page: &mut Page, view: &View, actors: &Value) {
+    let waiting = view.snapshot.pending(view.now).len();
+    page.gauge("karpenter_scheduler_queue_depth", "Pods that wait for a place");
+    let own = [("controller", "provisioner"), ("scheduling_id", "")];
+    page.sample("karpenter_scheduler_queue_depth", &own, waiting as f64);
+    let left_over = actors["packer"]["leftOver"].as_object().map_or(0, |all| all.len());
+    page.gauge("karpenter_scheduler_unschedulable_pods_count", "Pods that fit nowhere");
+    page.sample("karpenter_scheduler_unschedulable_pods_count", &[("controller", "provisioner")], left_over as f64);
+}
+
+/// What the actors say, as far as health and leadership go.
+pub fn seen(state: &Value) -> Seen {
+    let number = |value: &Value| value.as_i64().unwrap_or(0);
+    Seen {
+        synced: state["cluster_watcher"]["synced"] == true,
+        nodes: number(&state["cluster_watcher"]["nodes"]),
+        leads: state["leader"]["leads"] == true,
+        term: number(&state["leader"]["term"]),
+        restarts: number(&state["control_plane"]["restarts"]),
+    }
+}

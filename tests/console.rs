@@ -1,0 +1,25 @@
+//! The console of a live sandbox in headless Chromium: what an operator sees, finds and opens, with pictures in
+//! target/console. Needs Debian's chromium; where there is none it says so and nothing is held.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
+mod common;
+
+use common::live::Live;
+use common::{arg, python, root, stderr, stdout};
+
+#[test]
+fn the_console_shows_finds_and_explains_in_both_themes_on_a_phone_and_by_keyboard() {
+    if std::process::Command::new("chromium").arg("--version").output().is_err() {
+        eprintln!("chromium is not installed: the console is not looked at");
+        return;
+    }
+    let live = Live::start(
+        "console",
+        &["-f", "deploy/examples/spot.yaml", "-f", "deploy/examples/inflate-400.yaml", "--speed", "20"],
+    );
+    let line = live.wait_for("page: ");
+    let address = line.split("page: ").nth(1).unwrap().split_whitespace().next().unwrap();
+    let pictures = root().join("target/console");
+    let checked = python(&["tests/console/check.py", address, arg(&pictures)]);
+    assert!(checked.status.success(), "{}{}", stdout(&checked), stderr(&checked));
+}
