@@ -242,7 +242,7 @@ impl Packer {
 
     fn act_on(&mut self, solved: Solved, mut request: Request, asked: Timestamp) {
         let Solved { snapshot, planning, packing, solving } = solved;
-        let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable);
+        let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable || entry.unmarked);
         self.handled.retain(waiting);
         self.leaving = !snapshot.leaving.is_empty();
         if planning.problem.pods.is_empty() {

@@ -4,11 +4,12 @@
 //! At the mailbox's bound: the watch is the only sender of many messages, and it is read no faster than the handler
 //! runs, as both share this actor's turn.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_core::cluster_state::is_provisionable;
+use dovetail_core::cluster_state::{is_provisionable, is_unmarked};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
@@ -29,6 +30,10 @@ pub struct PodWatcher {
     rng: fastrand::Rng,
     /// Pods that wait for a node, by uid, with the trace that each began.
     waiting: BTreeMap<String, Arc<Waited>>,
+    /// Pods of which kube-scheduler has not said anything yet, by uid.
+    undecided: BTreeMap<String, Arc<Waited>>,
+    /// When these count as waiting all the same, the first first; some may have been decided meanwhile.
+    due: VecDeque<(Duration, String)>,
     /// Pods that are not ready yet, by uid, and when they were created.
     starting: BTreeMap<String, Timestamp>,
     /// While a list starts over: what it has shown.
@@ -47,6 +52,8 @@ impl PodWatcher {
             cluster,
             rng,
             waiting: BTreeMap::new(),
+            undecided: BTreeMap::new(),
+            due: VecDeque::new(),
             starting: BTreeMap::new(),
             listing: None,
             leader: None,
@@ -72,7 +79,7 @@ struct Seen(Event<Pod>);
 impl Handler<Seen> for PodWatcher {
     type Result = ();
 
-    fn handle(&mut self, Seen(mut event): Seen, _: &mut Self::Context) {
+    fn handle(&mut self, Seen(mut event): Seen, ctx: &mut Self::Context) {
         if let Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod) = &mut event {
             pod.metadata.managed_fields = None;
         }
@@ -80,7 +87,7 @@ impl Handler<Seen> for PodWatcher {
         self.cluster.do_send(PodSeen(event.clone()));
         match event {
             Event::Init => self.listing = Some(BTreeSet::new()),
-            Event::InitApply(pod) | Event::Apply(pod) => self.seen(&pod),
+            Event::InitApply(pod) | Event::Apply(pod) => self.seen(&pod, ctx),
             Event::Delete(pod) => {
                 let uid = pod.metadata.uid.unwrap_or_default();
                 self.starting.remove(&uid);
@@ -88,7 +95,8 @@ impl Handler<Seen> for PodWatcher {
             }
             Event::InitDone => {
                 let seen = self.listing.take().unwrap_or_default();
-                let missed: Vec<_> = self.waiting.keys().filter(|uid| !seen.contains(*uid)).cloned().collect();
+                let known = self.waiting.keys().chain(self.undecided.keys());
+                let missed: Vec<_> = known.filter(|uid| !seen.contains(*uid)).cloned().collect();
                 missed.iter().for_each(|uid| self.gone(uid));
                 self.starting.retain(|uid, _| seen.contains(uid));
             }
@@ -119,12 +127,14 @@ impl Handler<Observe> for PodWatcher {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        MessageResult(json!({"waiting": self.waiting.len(), "speaks": self.leader.is_some()}))
+        MessageResult(
+            json!({"waiting": self.waiting.len(), "undecided": self.undecided.len(), "speaks": self.leader.is_some()}),
+        )
     }
 }
 
 impl PodWatcher {
-    fn seen(&mut self, pod: &Pod) {
+    fn seen(&mut self, pod: &Pod, ctx: &mut Context<Self>) {
         let Some(uid) = pod.metadata.uid.clone() else { return };
         if let Some(listing) = &mut self.listing {
             listing.insert(uid.clone());
@@ -132,10 +142,15 @@ impl PodWatcher {
         self.starts(&uid, pod);
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
         if is_provisionable(pod) {
-            self.waits(uid, pod);
+            if !self.waiting.contains_key(&uid) {
+                let waited = self.undecided.remove(&uid).unwrap_or_else(|| self.meet(&uid, pod));
+                self.waits(uid, waited);
+            }
+        } else if let Some(delay) = self.desk.settings.unscheduled_pod_delay.filter(|_| is_unmarked(pod)) {
+            self.may_wait(uid, pod, delay, ctx);
         } else if node.is_empty() {
             self.gone(&uid);
-        } else if let Some(waited) = self.waiting.remove(&uid)
+        } else if let (Some(waited), _) = (self.waiting.remove(&uid), self.undecided.remove(&uid))
             && let Some(leader) = &self.leader
         {
             let bound = || PodBound { uid: uid.clone(), node: node.clone(), waited: waited.clone() };
@@ -164,27 +179,57 @@ impl PodWatcher {
         }
     }
 
-    fn waits(&mut self, uid: String, pod: &Pod) {
-        if self.waiting.contains_key(&uid) {
-            return;
-        }
-        // Every replica that sees the pod means the same trace by it.
-        let trace = TraceContext::of_event(&uid, &mut self.rng);
-        let since = self.desk.wall();
-        let waited = Waited {
+    fn meet(&mut self, uid: &str, pod: &Pod) -> Arc<Waited> {
+        Arc::new(Waited {
             name: pod.metadata.name.clone().unwrap_or_default(),
             namespace: pod.metadata.namespace.clone().unwrap_or_default(),
-            since,
+            since: self.desk.wall(),
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
-            trace,
-        };
-        self.waiting.insert(uid.clone(), Arc::new(waited));
+            // Every replica that sees the pod means the same trace by it.
+            trace: TraceContext::of_event(uid, &mut self.rng),
+        })
+    }
+
+    /// A pod waits unless kube-scheduler gives it a node soon.
+    fn may_wait(&mut self, uid: String, pod: &Pod, delay: Duration, ctx: &mut Context<Self>) {
+        if self.waiting.contains_key(&uid) || self.undecided.contains_key(&uid) {
+            return;
+        }
+        let waited = self.meet(&uid, pod);
+        self.undecided.insert(uid.clone(), waited);
+        self.due.push_back((self.desk.now() + delay, uid));
+        if self.due.len() == 1 {
+            self.wake(ctx);
+        }
+    }
+
+    /// Wakes when the first of the undecided is due.
+    fn wake(&self, ctx: &mut Context<Self>) {
+        let Some((due, _)) = self.due.front() else { return };
+        // A clock that drifts against tokio's may wake a little early: never spin.
+        let pause = due.saturating_sub(self.desk.now()).max(Duration::from_millis(1));
+        ctx.run_later(pause, |watcher, ctx| {
+            let now = watcher.desk.now();
+            while watcher.due.front().is_some_and(|(due, _)| *due <= now) {
+                let Some((_, uid)) = watcher.due.pop_front() else { break };
+                if let Some(waited) = watcher.undecided.remove(&uid) {
+                    watcher.waits(uid, waited);
+                }
+            }
+            watcher.wake(ctx);
+        });
+    }
+
+    fn waits(&mut self, uid: String, waited: Arc<Waited>) {
+        let (trace, since) = (waited.trace, waited.since);
+        self.waiting.insert(uid.clone(), waited);
         if let Some(leader) = &self.leader {
             leader.pending.do_send(PodPending { uid, trace, since });
         }
     }
 
     fn gone(&mut self, uid: &str) {
+        self.undecided.remove(uid);
         if self.waiting.remove(uid).is_some()
             && let Some(leader) = &self.leader
         {

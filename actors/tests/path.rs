@@ -6,6 +6,7 @@ mod world;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use dovetail_actors::Settings;
 use dovetail_sandbox::apiserver::{DeleteOptions, NODE_CLAIMS, NODES};
 use dovetail_sandbox::faults::ApiServerFaults;
 use serde_json::{Value, json};
@@ -58,6 +59,42 @@ fn four_hundred_pods_get_their_nodes() {
         for event in ["elected", "batched", "packing_computed", "launched", "registered", "initialized", "bound"] {
             assert!(world.journal.count(event) > 0, "{event} is not told:\n{}", world.story().join("\n"));
         }
+    });
+}
+
+/// docs/decisions/015.
+#[test]
+fn pods_that_kube_scheduler_does_not_come_to_get_nodes_unless_its_mark_is_wanted() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.unmarked_pods(20, "1500m");
+        let _replica = world.replica(0);
+        world.until_bound(20, minutes(2)).await;
+        nothing_twice(&world);
+        assert_eq!(world.journal.count("batched"), 1);
+    });
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.unmarked_pods(20, "1500m");
+        let _replica = world.replica_with(0, Settings { unscheduled_pod_delay: None, ..Settings::default() });
+        tokio::time::sleep(minutes(2)).await;
+        assert_eq!((world.claims().len(), world.journal.count("batched")), (0, 0));
+    });
+}
+
+#[test]
+fn pods_that_get_their_place_at_once_open_no_window() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let _replica = world.replica(0);
+        tokio::time::sleep(minutes(1)).await;
+        world.unmarked_pods(3, "1500m");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        for pod in ["pod-0000", "pod-0001", "pod-0002"] {
+            world.api.bind("default", pod, "a-node").unwrap();
+        }
+        tokio::time::sleep(minutes(1)).await;
+        assert_eq!((world.claims().len(), world.journal.count("batched")), (0, 0));
     });
 }
 

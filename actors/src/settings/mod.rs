@@ -27,6 +27,8 @@ pub struct Settings {
     pub batch_idle: Duration,
     /// `BATCH_MAX_DURATION`.
     pub batch_max: Duration,
+    /// `UNSCHEDULED_POD_DELAY`; nothing: never.
+    pub unscheduled_pod_delay: Option<Duration>,
     /// `LEADER_ELECTION_NAME`.
     pub lease_name: String,
     /// `SYSTEM_NAMESPACE`: where the control plane runs.
@@ -120,6 +122,7 @@ impl Default for Settings {
             cluster_endpoint: String::new(),
             cluster_ca_bundle: String::new(),
             batch_idle: Duration::from_secs(1),
+            unscheduled_pod_delay: Some(Duration::from_millis(500)),
             batch_max: Duration::from_secs(10),
             lease_name: dovetail_api::names::LEASE_NAME.into(),
             system_namespace: "kube-system".into(),

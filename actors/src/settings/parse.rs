@@ -28,6 +28,15 @@ pub fn duration(text: &str) -> Result<Duration, Refusal> {
     }
 }
 
+/// A duration, or `never`.
+pub fn delay(text: &str) -> Result<Option<Duration>, Refusal> {
+    const ALLOWED: &str = "a Go duration above zero, such as 500ms, or never";
+    if text == "never" {
+        return Ok(None);
+    }
+    duration(text).map(Some).map_err(|(what, _)| (what, ALLOWED.into()))
+}
+
 /// `true` or `false`, nothing else.
 pub fn boolean(text: &str) -> Result<bool, Refusal> {
     match text {

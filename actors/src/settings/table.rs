@@ -3,8 +3,8 @@
 
 use super::Settings;
 use super::parse::{
-    Refusal, above_zero, address, boolean, ca_bundle, duration, filled, from_zero, gates, interruptions, log_format,
-    min_values, number, object_name, one_of, only_empty, outputs, policy, preferences, share, url,
+    Refusal, above_zero, address, boolean, ca_bundle, delay, duration, filled, from_zero, gates, interruptions,
+    log_format, min_values, number, object_name, one_of, only_empty, outputs, policy, preferences, share, url,
 };
 
 /// What a setting is about.
@@ -136,6 +136,8 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.preferences = preferences(text)?)),
     row(Packing, "PRICE_PER_NODE", "DOLLARS", "0.02", "What a node more is worth avoiding an hour: weighed by the policy cost, not part of the price",
         |own, text| Ok(own.price_per_node = from_zero(text)?)),
+    row(Packing, "UNSCHEDULED_POD_DELAY", "DURATION", "500ms", "A pod of which kube-scheduler has not said anything for so long counts as pending all the same; never: only those that it has marked Unschedulable, as in Karpenter",
+        |own, text| Ok(own.unscheduled_pod_delay = delay(text)?)),
 
     row(Election, "DISABLE_LEADER_ELECTION", BOOL, "false", "Lead without a Lease: for a single replica",
         |own, text| Ok(own.disable_leader_election = boolean(text)?)),

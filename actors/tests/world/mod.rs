@@ -68,6 +68,11 @@ impl World {
 
     /// A replica, in the LocalSet of the test.
     pub fn replica(&self, number: u32) -> ReplicaHandle {
+        self.replica_with(number, Settings::default())
+    }
+
+    /// A replica with other settings than those by default.
+    pub fn replica_with(&self, number: u32, settings: Settings) -> ReplicaHandle {
         let client = |name: &str| self.api.client(Caller::replica(number, name));
         dovetail_actors::start(ReplicaParts {
             identity: format!("replica-{number}"),
@@ -76,7 +81,7 @@ impl World {
             cloud: self.cloud.clone(),
             clock: self.clock.clone(),
             rng_seed: u64::from(number),
-            settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
+            settings: Settings { cluster_name: "demo".into(), ..settings },
             solver: Arc::new(InlineSolver),
             journal: self.journal.clone(),
         })
@@ -102,15 +107,22 @@ impl World {
 
     /// Pods that kube-scheduler found no node for.
     pub fn pods(&self, count: usize, cpu: &str) {
+        self.unmarked_pods(count, cpu);
+        let status = json!({"status": {"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0 nodes"}]}});
+        for n in 0..count {
+            self.api.patch_status(&PODS, "default", &format!("pod-{n:04}"), &status).unwrap();
+        }
+    }
+
+    /// Pods that kube-scheduler has not looked at.
+    pub fn unmarked_pods(&self, count: usize, cpu: &str) {
         for n in 0..count {
             let pod = json!({
                 "apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("pod-{n:04}"), "namespace": "default"},
                 "spec": {"containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}]},
             });
             self.api.create(&PODS, "default", pod).unwrap();
-            let status = json!({"status": {"phase": "Pending", "conditions": [
-                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0 nodes"}]}});
-            self.api.patch_status(&PODS, "default", &format!("pod-{n:04}"), &status).unwrap();
         }
     }
 

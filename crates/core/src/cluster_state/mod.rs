@@ -40,7 +40,7 @@ pub use load::Load;
 pub use moves::Moves;
 pub use node::NodeEntry;
 pub use nominations::{Nomination, Target};
-pub use pod::{DoNotDisrupt, PodEntry, is_provisionable};
+pub use pod::{DoNotDisrupt, PodEntry, is_provisionable, is_unmarked};
 pub use problem::{Planning, PlanningInput, SkippedPool};
 pub use storage::{Kept, OrderedSet, Storage};
 

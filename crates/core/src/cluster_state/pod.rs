@@ -21,6 +21,8 @@ pub struct PodEntry {
     pub node_name: String,
     /// Whether it waits for a node that does not exist (core spec 3.1).
     pub provisionable: bool,
+    /// Whether it may: kube-scheduler has not said anything of it yet, see [`is_unmarked`].
+    pub unmarked: bool,
     /// Whether it belongs to a DaemonSet.
     pub daemon: bool,
     /// Whether it mirrors a static pod of its kubelet.
@@ -110,6 +112,7 @@ impl PodEntry {
             stateful: owned_by(pod, "apps/v1", "StatefulSet"),
             pod: Arc::new(scheduled),
             provisionable: node_name.is_empty() && is_provisionable(pod),
+            unmarked: is_unmarked(pod),
             node_name,
             daemon: owned_by(pod, "apps/v1", "DaemonSet"),
             grace: grace(pod),
@@ -157,15 +160,34 @@ impl PodEntry {
 #[must_use]
 pub fn is_provisionable(pod: &KubePod) -> bool {
     let Some(status) = &pod.status else { return false };
-    let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|name| !name.is_empty());
-    let nominated = status.nominated_node_name.as_deref().is_some_and(|name| !name.is_empty());
-    let unschedulable = status
-        .conditions
-        .iter()
-        .flatten()
-        .any(|condition| condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable"));
-    unschedulable
-        && !bound
+    let scheduled = status.conditions.iter().flatten().find(|condition| condition.type_ == SCHEDULED);
+    scheduled.is_some_and(|condition| condition.reason.as_deref() == Some("Unschedulable")) && can_be_given_a_node(pod)
+}
+
+/// Whether kube-scheduler has not said anything yet of a pod that only room keeps from a node, as far as one can tell
+/// (docs/decisions/015). Whoever waits for another scheduler, a gate or a device is left to them; so is who may get its
+/// place by preemption.
+#[must_use]
+pub fn is_unmarked(pod: &KubePod) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let preempts = spec.priority.unwrap_or(0) > 0 && spec.preemption_policy.as_deref() != Some("Never");
+    conditions.iter().all(|condition| condition.type_ != SCHEDULED)
+        && spec.scheduler_name.as_deref().is_none_or(|name| name == "default-scheduler")
+        && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
+        && spec.resource_claims.as_ref().is_none_or(Vec::is_empty)
+        && !preempts
+        && can_be_given_a_node(pod)
+}
+
+const SCHEDULED: &str = "PodScheduled";
+
+/// Whether a pod has no node and nobody but a scheduler gives it one.
+fn can_be_given_a_node(pod: &KubePod) -> bool {
+    let named = |name: Option<&str>| name.is_some_and(|name| !name.is_empty());
+    let bound = named(pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()));
+    let nominated = named(pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref()));
+    !bound
         && !nominated
         && pod.metadata.deletion_timestamp.is_none()
         && !is_terminal(pod)
@@ -217,12 +239,6 @@ mod tests {
 
     #[test]
     fn gated_bound_nominated_daemon_mirror_ended_and_leaving_pods_are_not() {
-        let owner = |api: &'static str, kind: &'static str| {
-            move |pod: &mut Value| {
-                pod["metadata"]["ownerReferences"] =
-                    json!([{"apiVersion": api, "kind": kind, "name": "x", "uid": "o"}]);
-            }
-        };
         assert!(!is_provisionable(&pod(|pod| pod["status"]["conditions"][0]["reason"] = json!("SchedulingGated"))));
         assert!(!is_provisionable(&pod(|pod| pod["spec"]["nodeName"] = json!("n"))));
         assert!(!is_provisionable(&pod(|pod| pod["status"]["nominatedNodeName"] = json!("n"))));
@@ -231,6 +247,50 @@ mod tests {
         assert!(!is_provisionable(&pod(owner("apps/v1", "DaemonSet"))));
         assert!(!is_provisionable(&pod(owner("v1", "Node"))));
         assert!(is_provisionable(&pod(owner("apps/v1", "ReplicaSet"))));
+    }
+
+    fn owner(api: &'static str, kind: &'static str) -> impl FnOnce(&mut Value) {
+        move |pod| {
+            pod["metadata"]["ownerReferences"] = json!([{"apiVersion": api, "kind": kind, "name": "x", "uid": "o"}]);
+        }
+    }
+
+    fn unmarked(change: impl FnOnce(&mut Value)) -> KubePod {
+        pod(|pod| {
+            pod["status"] = json!({"phase": "Pending"});
+            change(pod);
+        })
+    }
+
+    #[test]
+    fn a_pod_that_the_scheduler_has_not_spoken_of_is_unmarked() {
+        assert!(is_unmarked(&unmarked(|_| ())));
+        assert!(is_unmarked(&unmarked(|pod| pod["spec"]["schedulerName"] = json!("default-scheduler"))));
+        assert!(is_unmarked(&unmarked(owner("apps/v1", "ReplicaSet"))));
+        assert!(!is_unmarked(&pod(|_| ())), "one that it has marked");
+        let gated = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]);
+        assert!(!is_unmarked(&unmarked(|pod| pod["status"]["conditions"] = gated)));
+    }
+
+    #[test]
+    fn a_pod_that_something_else_than_room_may_keep_waiting_is_left_to_that() {
+        assert!(!is_unmarked(&unmarked(|pod| pod["spec"]["schedulingGates"] = json!([{"name": "quota"}]))));
+        assert!(!is_unmarked(&unmarked(|pod| pod["spec"]["schedulerName"] = json!("volcano"))));
+        assert!(!is_unmarked(&unmarked(|pod| pod["spec"]["resourceClaims"] = json!([{"name": "gpu"}]))));
+        assert!(!is_unmarked(&unmarked(|pod| pod["spec"]["nodeName"] = json!("n"))));
+        assert!(!is_unmarked(&unmarked(|pod| pod["status"]["nominatedNodeName"] = json!("n"))));
+        assert!(!is_unmarked(&unmarked(|pod| pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"))));
+        assert!(!is_unmarked(&unmarked(owner("apps/v1", "DaemonSet"))));
+    }
+
+    #[test]
+    fn a_pod_that_may_preempt_others_is_left_to_the_scheduler() {
+        assert!(!is_unmarked(&unmarked(|pod| pod["spec"]["priority"] = json!(1000))));
+        assert!(is_unmarked(&unmarked(|pod| pod["spec"]["priority"] = json!(-10))));
+        assert!(is_unmarked(&unmarked(|pod| {
+            pod["spec"]["priority"] = json!(1000);
+            pod["spec"]["preemptionPolicy"] = json!("Never");
+        })));
     }
 
     fn asks(text: &str, started: Option<&str>) -> DoNotDisrupt {

@@ -61,23 +61,27 @@ impl Snapshot {
     /// The pods that wait for a node or have to leave theirs and are expected on none, in the order of their names.
     #[must_use]
     pub fn pending(&self, now: Moment) -> Vec<&Arc<PodEntry>> {
-        let waits = |entry: &&Arc<PodEntry>| {
-            (entry.provisionable || self.must_move(entry, now.wall)) && self.expected_on(&entry.pod.uid, now).is_none()
+        self.without_a_place(now, |entry| entry.provisionable)
+    }
+
+    /// The pods that a packing is about. One that kube-scheduler has not marked is only packed where it is asked for.
+    #[must_use]
+    pub fn to_pack(&self, input: &PlanningInput) -> Vec<&Arc<PodEntry>> {
+        self.without_a_place(input.now, |entry| match &input.only {
+            None => entry.provisionable,
+            Some(only) => (entry.provisionable || entry.unmarked) && only.contains(&entry.pod.uid),
+        })
+    }
+
+    fn without_a_place(&self, now: Moment, waits: impl Fn(&PodEntry) -> bool) -> Vec<&Arc<PodEntry>> {
+        let concerned = |entry: &&Arc<PodEntry>| {
+            (waits(entry) || self.must_move(entry, now.wall)) && self.expected_on(&entry.pod.uid, now).is_none()
         };
-        let mut all: Vec<_> = self.pods.values().filter(waits).collect();
+        let mut all: Vec<_> = self.pods.values().filter(concerned).collect();
         all.sort_by(|a, b| {
             (&a.pod.namespace, &a.pod.name, &a.pod.uid).cmp(&(&b.pod.namespace, &b.pod.name, &b.pod.uid))
         });
         all
-    }
-
-    /// The pods that a packing is about.
-    #[must_use]
-    pub fn to_pack(&self, input: &PlanningInput) -> Vec<&Arc<PodEntry>> {
-        let asked = |entry: &&Arc<PodEntry>| {
-            !entry.node_name.is_empty() || input.only.as_ref().is_none_or(|only| only.contains(&entry.pod.uid))
-        };
-        self.pending(input.now).into_iter().filter(asked).collect()
     }
 
     /// The packing problem of this moment.
