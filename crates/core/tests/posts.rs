@@ -107,6 +107,27 @@ fn preferred_zone_anti_affinity_opens_one_node_at_most_and_leaves_nothing_pendin
     assert!(packing.claims.len() <= 1, "{}", packing.claims.len());
 }
 
+/// The same once kube-scheduler has put six of them on the nodes there: where a zone without any is not the cheapest.
+#[test]
+fn two_that_would_rather_be_apart_share_the_one_new_node() {
+    let mut problem = problem(vec![inflate("podAntiAffinity", "preferredDuringSchedulingIgnoredDuringExecution"); 8]);
+    for one in problem.instance_types.iter_mut().map(std::sync::Arc::make_mut) {
+        for mut offering in one.offerings.clone().into_iter().filter(|offering| offering.zone == ZONES[0]) {
+            (offering.zone, offering.price) = ("eu-west-1c".into(), offering.price * 1.1);
+            one.offerings.push(offering);
+        }
+    }
+    six_nodes(&mut problem, 1100);
+    for (node, pod) in problem.existing_nodes.iter_mut().zip(problem.pods.split_off(2)) {
+        node.used = pod.requests.clone();
+        node.pods.push(pod);
+    }
+    let packing = solve(&problem, &Options::default());
+    assert!(packing.unscheduled.is_empty() && packing.on_existing.is_empty());
+    assert_eq!(by_zone(&problem, &packing), BTreeMap::from([("eu-west-1c".to_owned(), 2)]));
+    assert_eq!(packing.claims.len(), 1);
+}
+
 /// 001: the StatefulSet of twenty, bound to a zone by its node affinity, with volumes there.
 #[test]
 fn the_stateful_set_stays_in_its_zone_with_its_volumes() {

@@ -131,7 +131,11 @@ impl<'c, 'a> Plan<'c, 'a> {
                 let mut found = None;
                 for (level, feasible) in feasible.iter_mut().enumerate() {
                     let feasible = feasible.get_or_insert_with(|| self.feasible_places(at, level));
-                    if let Some(place) = self.domains.choose(at, level, feasible) {
+                    // Only a pod that gives up what it prefers goes where its like are.
+                    let spots = |place| (0..levels as u32).map(move |level| Spot { level, place });
+                    let pinned = &self.pinned;
+                    let chosen = |place| level > 0 && spots(place).any(|spot| pinned.contains_key(&(at as u32, spot)));
+                    if let Some(place) = self.domains.choose(at, level, feasible, chosen) {
                         found = Some(Spot { level: level as u32, place });
                         break;
                     }

@@ -138,8 +138,14 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Chooses one pod's place among those that it could get a node in, with what that would cost: where the fewest
-    /// are that a spread counts, then the cheapest.
-    pub fn choose(&mut self, class: usize, level: usize, feasible: &[(u32, f64)]) -> Option<u32> {
+    /// are that a spread counts, then those chosen for its like before, as a node there may hold both, then the cheapest.
+    pub fn choose(
+        &mut self,
+        class: usize,
+        level: usize,
+        feasible: &[(u32, f64)],
+        chosen: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
         let context = self.context;
         let (part, groups) = (&context.topology.of_class[class], &context.topology.groups);
         let places = context.places.of(part.keys);
@@ -153,7 +159,7 @@ impl<'c, 'a> Domains<'c, 'a> {
             spread.map(held).sum()
         };
         let open = feasible.iter().filter(|(place, _)| self.allows(class, level, &places[*place as usize].domain));
-        let open = open.map(|(place, price)| (crowd(*place), *price, *place));
+        let open = open.map(|(place, price)| ((crowd(*place), !chosen(*place)), *price, *place));
         let best = open.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
         let place = best?.2;
         self.record(class, &places[place as usize].domain);
