@@ -95,7 +95,7 @@ fn span(number: u64) -> Span {
         scope: "launcher",
         begun: 1_000_000_000,
         ended: 2_000_000_000,
-        remote: number % 2 == 0,
+        remote: number.is_multiple_of(2),
         attributes: vec![("k8s.pod.name", Value::Text(format!("web-{number}"))), ("dovetail.term", Value::Number(3))],
         links: vec![(0xdef, 1)],
         error: (number == 7).then(|| "InsufficientInstanceCapacity".to_owned()),
