@@ -36,7 +36,7 @@ fn shown() -> &'static Shown {
             .replace("[m5.large, m6i.large]", "[c5.large]");
         let huge = "apiVersion: v1\nkind: Pod\nmetadata: {name: huge, namespace: default}\nspec:\n  containers: [{name: main, image: pause, resources: {requests: {cpu: 500}}}]\n";
         write("metrics/workload.yaml", &format!("{base}---\n{refused}---\n{huge}"));
-        let scenario = "region: ca-west-1\nseed: 1\napply: [workload.yaml]\nfaults: {ec2: {insufficientCapacity: ['c5.large/*/*']}}\nsteps:\n  - {at: 4m, interrupt: {spot: 34%}}\n  - {at: 9m, scale: {kind: Deployment, name: web, namespace: default, replicas: 2}}\nuntil: 15m\n";
+        let scenario = "region: ca-west-1\nseed: 1\napply: [workload.yaml]\nfaults: {ec2: {insufficientCapacity: ['c5.large/*/*']}}\nsteps:\n  - {at: 4m, interrupt: {spot: 33%}}\n  - {at: 9m, scale: {kind: Deployment, name: web, namespace: default, replicas: 2}}\nuntil: 15m\n";
         let path = write("metrics/scenario.yaml", scenario);
         let metrics = scratch("metrics.txt");
         let output = dovetail(&["simulate", &path, "--json", "--metrics", arg(&metrics)]);

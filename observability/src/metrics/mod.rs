@@ -174,16 +174,20 @@ impl Metrics {
 /// The last line of the format.
 const END: &str = "# EOF\n";
 
+/// Makes the family of a metric. A counter without labels stands at zero from the start, so that a rate can be told of its first rise.
 fn register(registry: &mut Registry, known: &Known) -> Series {
+    let alone = known.labels.is_empty();
     match known.kind {
         Kind::Counter => {
-            let family = Family::default();
+            let family = Family::<Labels, Counter>::default();
             registry.register(known.name, known.help, family.clone());
+            alone.then(|| drop(family.get_or_create(&Labels::new())));
             Series::Counter(family)
         }
         Kind::Seconds => {
-            let family = Family::default();
+            let family = Family::<Labels, Counter<f64, AtomicU64>>::default();
             registry.register(known.name, known.help, family.clone());
+            alone.then(|| drop(family.get_or_create(&Labels::new())));
             Series::Seconds(family)
         }
         Kind::Histogram(bounds) => {
