@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use common::{arg, dovetail, json, python, root, scratch, shared, stderr, stdout};
 use serde_json::Value;
 
@@ -10,12 +12,15 @@ use serde_json::Value;
 fn simulate(name: &str, status: i32, more: &[&str]) -> Option<Value> {
     shared("seeds")?;
     let scenario = root().join(format!("tests/simulation/scenarios/{name}.yaml"));
-    let events = scratch(&format!("{name}{}.jsonl", more.join("")));
+    // Two tests may play the same scenario at the same time.
+    static PLAYED: AtomicU32 = AtomicU32::new(0);
+    let played = PLAYED.fetch_add(1, Ordering::Relaxed);
+    let events = scratch(&format!("{name}-{played}.jsonl"));
     let mut args = vec!["simulate", arg(&scenario), "--json", "--events", arg(&events)];
     args.extend(more);
     let output = dovetail(&args);
     let report = json(&output, status);
-    let saved = scratch(&format!("{name}{}.report.json", more.join("")));
+    let saved = scratch(&format!("{name}-{played}.report.json"));
     std::fs::write(&saved, &output.stdout).unwrap();
     let audit = python(&["tests/simulation/audit.py", arg(&events), arg(&saved)]);
     assert!(audit.status.success(), "{name}: {}{}", stdout(&audit), stderr(&audit));

@@ -156,6 +156,8 @@ impl Metrics {
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.0.registry);
         // More follows.
         text.truncate(text.len().saturating_sub(END.len()));
+        // Series without labels are written without braces, as everybody else does.
+        let mut text = text.replace("{} ", " ");
         let mut page = Page::default();
         for (known, series) in TABLE.iter().zip(&self.0.series) {
             if let Series::Summary(all) = series {
