@@ -30,25 +30,31 @@ PATIENCE = 900
 
 
 class Pods:
-    """Every pod as the API server tells of it, from a watch in a thread."""
+    """Every pod as the API server tells of it, from a watch in a thread; one that was too slow and is ended goes on."""
 
     def __init__(self, kube):
-        self.exist, self.bound, self.ready = set(), set(), set()
-        begun = kube.call("GET", "/api/v1/namespaces/default/pods?limit=1")["metadata"]["resourceVersion"]
-        self.connection = http.client.HTTPSConnection(kube.address, context=kube.tls)
-        self.connection.request("GET", f"/api/v1/namespaces/default/pods?watch=1&resourceVersion={begun}")
-        threading.Thread(target=self.follow, args=(self.connection.getresponse(),), daemon=True).start()
+        self.kube, self.exist, self.bound, self.ready, self.ended = kube, set(), set(), set(), False
+        self.version = kube.call("GET", "/api/v1/namespaces/default/pods?limit=1")["metadata"]["resourceVersion"]
+        threading.Thread(target=self.follow, daemon=True).start()
 
-    def follow(self, stream):
-        text = b""
-        while more := stream.read1(1 << 16):
-            *lines, text = (text + more).split(b"\n")
-            for line in lines:
-                self.hear(json.loads(line))
+    def follow(self):
+        while not self.ended:
+            connection = http.client.HTTPSConnection(self.kube.address, context=self.kube.tls)
+            try:
+                connection.request("GET", f"/api/v1/namespaces/default/pods?watch=1&resourceVersion={self.version}")
+                stream, text = connection.getresponse(), b""
+                while more := stream.read1(1 << 16):
+                    *lines, text = (text + more).split(b"\n")
+                    for line in lines:
+                        self.hear(json.loads(line))
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.1)
+            connection.close()
 
     def hear(self, event):
         if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
             pod = event["object"]
+            self.version = pod["metadata"]["resourceVersion"]
             name, there = pod["metadata"]["name"], event["type"] != "DELETED"
             conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", [])}
             for known, holds in (
@@ -127,6 +133,7 @@ def measure(count):
             kube.patch(f"/apis/apps/v1/namespaces/default/deployments/load-{number}", {"spec": {"replicas": 0}})
         step("scale-in to nothing", lambda: not pods.exist and not kube.list("/api/v1/nodes"))
         until("no instance is left", lambda: not list(instances(cluster.parts.aws, REGION)))
+        pods.ended = True
         total, peak = consumed(cluster)
         return {**seconds, "nodes": len(found), "types": types, "cpu": cpu - before, "cpu with scale-in": total - before, "peak": peak}
     finally:
