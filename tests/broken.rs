@@ -6,7 +6,9 @@ mod common;
 use common::dovetail;
 
 /// Each variant, seeds of which at least one finds it, and the invariant that is violated then.
-const FOUND: [(&str, &str, &str); 4] = [
+const FOUND: [(&str, &str, &str); 6] = [
+    ("no-fence", "149", "INV-9"),
+    ("no-deadline", "153", "INV-2"),
     ("no-token", "1..2", "INV-11"),
     ("double-resend", "1..8", "INV-11"),
     ("no-brakes", "1..8", "INV-13"),
