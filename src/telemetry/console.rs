@@ -7,7 +7,6 @@ use dovetail_api::names::{annotations, labels};
 use dovetail_core::cluster_state::{ClaimEntry, NodeEntry, Target};
 use dovetail_core::interruption::Notice;
 use dovetail_core::resources::{CPU, MEMORY, Resources};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::state::{self, Latest};
@@ -49,10 +48,7 @@ pub fn state(
     traces: &str,
     story: impl Iterator<Item = StoryLine>,
 ) -> Value {
-    let (view, replicas) = latest.known();
-    let leads = |(_, (actors, _)): &(&String, &(Value, Timestamp))| actors["leader"]["leads"] == true;
-    let leader = replicas.iter().filter(leads).max_by_key(|(_, (_, when))| *when);
-    let actors = leader.or_else(|| replicas.iter().next()).map(|(_, (actors, _))| actors.clone()).unwrap_or_default();
+    let (view, leader, actors) = latest.known();
     let story: Vec<Value> = story
         .map(|line| {
             json!({"when": line.when, "t": line.seconds, "actor": line.actor, "event": line.event, "text": line.text,
@@ -60,7 +56,7 @@ pub fn state(
         })
         .collect();
     let mut all = json!({
-        "cluster": cluster, "about": about, "traces": traces, "leader": leader.map(|(name, _)| name),
+        "cluster": cluster, "about": about, "traces": traces, "leader": leader,
         "term": actors["leader"]["term"], "actors": pipeline(&actors), "story": story, "nodes": [], "waiting": [],
         "waitingTotal": 0, "pods": {"bound": 0, "total": 0}, "price": null, "saved": null, "cost": latest.cost(),
     });

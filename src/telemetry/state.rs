@@ -53,10 +53,15 @@ impl Latest {
         known.actors.insert(replica.to_owned(), (actors.clone(), when));
     }
 
-    /// The cluster, and what the actors of each replica said last, and when.
-    pub fn known(&self) -> (Option<View>, BTreeMap<String, (Value, Timestamp)>) {
+    /// The cluster, who leads, and what the leader's actors said last, or while nobody leads those of any replica.
+    pub fn known(&self) -> (Option<View>, Option<String>, Value) {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (known.view.clone(), known.actors.clone())
+        let leads = |(_, (actors, _)): &(&String, &(Value, Timestamp))| actors["leader"]["leads"] == true;
+        // Of two that say so, the one that said it last.
+        let leader = known.actors.iter().filter(leads).max_by_key(|(_, (_, when))| *when);
+        let said = leader.or_else(|| known.actors.iter().next());
+        let actors = said.map(|(_, (actors, _))| actors.clone()).unwrap_or_default();
+        (known.view.clone(), leader.map(|(name, _)| name.clone()), actors)
     }
 
     /// Writes it all when asked.
@@ -66,11 +71,7 @@ impl Latest {
     }
 
     fn write(&self, page: &mut Page) {
-        let (view, replicas) = self.known();
-        let leads = |(actors, _): &&(Value, Timestamp)| actors["leader"]["leads"] == true;
-        // Of two that say so, the one that said it last.
-        let leader = replicas.values().filter(leads).max_by_key(|(_, when)| *when);
-        let actors = leader.or_else(|| replicas.values().next()).map(|(actors, _)| actors.clone()).unwrap_or_default();
+        let (view, _, actors) = self.known();
         queues(page, &actors);
         let Some(view) = view else { return };
         nodes(page, &view);
@@ -158,8 +159,9 @@ fn nodes(page: &mut Page, view: &View) {
     let mut one = |name: &str, help: &str, of: &dyn Fn(&NodeRow<'_>) -> Resources| {
         page.gauge(name, help);
         for row in &rows {
+            let own = of(row);
             for (resource, _) in row.node.allocatable.iter() {
-                let value = amount(resource, &of(row));
+                let value = amount(resource, &own);
                 node_sample(page, name, row.node, Some(resource), &well_known, value);
             }
         }
