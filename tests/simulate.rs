@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{arg, dovetail, json, python, root, scratch, shared, stderr, stdout};
@@ -10,21 +11,26 @@ use serde_json::Value;
 
 /// The report of a scenario, after the audit has agreed with it.
 fn simulate(name: &str, status: i32, more: &[&str]) -> Option<Value> {
+    played(name, status, more).map(|(report, _)| report)
+}
+
+/// The same, with the file of the events that it tells of.
+fn played(name: &str, status: i32, more: &[&str]) -> Option<(Value, PathBuf)> {
     shared("seeds")?;
     let scenario = root().join(format!("tests/simulation/scenarios/{name}.yaml"));
     // Two tests may play the same scenario at the same time.
     static PLAYED: AtomicU32 = AtomicU32::new(0);
-    let played = PLAYED.fetch_add(1, Ordering::Relaxed);
-    let events = scratch(&format!("{name}-{played}.jsonl"));
+    let nth = PLAYED.fetch_add(1, Ordering::Relaxed);
+    let events = scratch(&format!("{name}-{nth}.jsonl"));
     let mut args = vec!["simulate", arg(&scenario), "--json", "--events", arg(&events)];
     args.extend(more);
     let output = dovetail(&args);
     let report = json(&output, status);
-    let saved = scratch(&format!("{name}-{played}.report.json"));
+    let saved = scratch(&format!("{name}-{nth}.report.json"));
     std::fs::write(&saved, &output.stdout).unwrap();
     let audit = python(&["tests/simulation/audit.py", arg(&events), arg(&saved)]);
     assert!(audit.status.success(), "{name}: {}{}", stdout(&audit), stderr(&audit));
-    Some(report)
+    Some((report, events))
 }
 
 fn violations(report: &Value) -> usize {
@@ -172,8 +178,7 @@ fn one_seed_in_two_processes_gives_the_same_events_byte_for_byte() {
 
 #[test]
 fn a_report_that_lies_is_caught() {
-    let Some(report) = simulate("003-inflate-10", 0, &[]) else { return };
-    let events = scratch("003-inflate-10.jsonl");
+    let Some((report, events)) = played("003-inflate-10", 0, &[]) else { return };
     let lies: [(&str, fn(&mut Value)); 4] = [
         ("bound", |report| report["pods"]["bound"] = 9.into()),
         ("launched", |report| report["launched"] = 99.into()),

@@ -6,6 +6,7 @@ pub mod real;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 /// The repository's root.
 pub fn root() -> PathBuf {
@@ -49,10 +50,20 @@ pub fn json(output: &Output, status: i32) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// A file of a test's own under target/.
+/// A file of a test's own under target/, in a folder that each run of a test program begins empty: a file that an earlier
+/// run left must never stand in for one that this run did not write.
 pub fn scratch(name: &str) -> PathBuf {
-    let folder = root().join("target/test-scratch");
-    std::fs::create_dir_all(&folder).expect("target/ is writable");
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = root().join("target/test-scratch").join(env!("CARGO_CRATE_NAME"));
+        match std::fs::remove_dir_all(&folder) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => panic!("{}: {error}", folder.display()),
+        }
+        std::fs::create_dir_all(&folder).expect("target/ is writable");
+        folder
+    });
     folder.join(name)
 }
 
