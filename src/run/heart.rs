@@ -139,6 +139,7 @@ mod tests {
     fn replica(clock: &Arc<dyn Clock>, metrics: &Metrics) -> (World, ReplicaHandle) {
         let config = WorldConfig {
             region: "us-east-1".into(),
+            catalogue: None,
             cluster_name: "demo".into(),
             seed: 1,
             replicas: 0,

@@ -139,6 +139,7 @@ async fn asked_to_end() -> std::io::Result<()> {
 fn config(args: &SandboxArgs) -> WorldConfig {
     WorldConfig {
         region: args.region.clone(),
+        catalogue: None,
         cluster_name: args.cluster_name.clone(),
         seed: args.seed,
         replicas: args.replicas,

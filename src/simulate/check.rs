@@ -1,13 +1,14 @@
 //! What a scenario means: every mistake in it found before anything starts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_actors::Settings;
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_cloud::shipped;
 use dovetail_sandbox::cluster::NodesBeforehand;
-use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SqsFaults};
+use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SqsFaults, glob_matches};
 use k8s_openapi::api::core::v1::Taint;
 use serde_saphyr::Spanned;
 
@@ -22,6 +23,8 @@ const MOST_DRIFT: i64 = 100_000;
 /// A scenario that makes sense.
 #[derive(Debug)]
 pub struct Checked {
+    /// What the region offers.
+    pub catalogue: Option<Arc<Catalogue>>,
     /// The end.
     pub until: Duration,
     /// The end comes earlier when everything has been settled for so long.
@@ -45,15 +48,16 @@ pub struct Checked {
 /// Looks at everything; all mistakes come together.
 pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
     let mut checker = Checker { path, mistakes: Vec::new() };
-    let catalogue = checker.catalogue(&scenario.region);
+    let catalogue = checker.catalogue(&scenario.region, &scenario.instance_types).map(Arc::new);
     let until = checker.keep(scenario.until(path)).unwrap_or(Duration::MAX);
     let checked = Checked {
+        catalogue: catalogue.clone(),
         until,
         settled: scenario.settled.as_ref().and_then(|text| checker.keep(duration(path, "settled", text))),
         clocks: scenario.clocks.iter().enumerate().filter_map(|(n, clock)| checker.clock(n, clock)).collect(),
         replicas: checker.replicas(scenario.replicas.as_ref()),
         apply: scenario.apply.iter().filter_map(|file| checker.file("apply", file)).collect(),
-        steps: checker.steps(&scenario.steps, until, catalogue.as_ref()),
+        steps: checker.steps(&scenario.steps, until, catalogue.as_deref()),
         faults: checker.faults(&scenario.faults),
         settings: settings(scenario),
         nodes: scenario.nodes.iter().map(beforehand).collect(),
@@ -143,7 +147,7 @@ impl Checker<'_> {
         Some(Skew { offset, drift_ppm })
     }
 
-    fn catalogue(&mut self, region: &Spanned<String>) -> Option<Catalogue> {
+    fn catalogue(&mut self, region: &Spanned<String>, offers: &[Spanned<String>]) -> Option<Catalogue> {
         if !shipped::regions().any(|known| known == region.value) {
             self.mistake(
                 "region",
@@ -153,7 +157,17 @@ impl Checker<'_> {
             );
             return None;
         }
-        Some(shipped::catalogue(&region.value))
+        let catalogue = shipped::catalogue(&region.value);
+        for (number, glob) in offers.iter().enumerate() {
+            if !catalogue.types.iter().any(|known| glob_matches(&glob.value, &known.name)) {
+                let what = format!("{:?} is none of {}'s", glob.value, region.value);
+                self.mistake(format!("instanceTypes[{number}]"), glob, what, nearest(&glob.value, &catalogue));
+            }
+        }
+        if offers.is_empty() {
+            return Some(catalogue);
+        }
+        Some(catalogue.narrowed(|name| offers.iter().any(|glob| glob_matches(&glob.value, name))))
     }
 
     fn replicas(&mut self, replicas: Option<&Spanned<u32>>) -> u32 {

@@ -176,6 +176,7 @@ impl Run<'_> {
     fn world(&self, events: Option<File>) -> Result<World, Failure> {
         let config = WorldConfig {
             region: self.scenario.region.value.clone(),
+            catalogue: self.checked.catalogue.clone(),
             cluster_name: self.scenario.cluster_name.clone(),
             seed: self.scenario.seed,
             replicas: self.checked.replicas,

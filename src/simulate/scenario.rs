@@ -16,6 +16,9 @@ pub struct Scenario {
     /// The region.
     #[serde(default = "default_region")]
     pub region: Spanned<String>,
+    /// Globs of the instance types that the region has, `m5.*`; all that it has in truth where there are none.
+    #[serde(default)]
+    pub instance_types: Vec<Spanned<String>>,
     /// The cluster's name; subnets, security groups, role and profile of that name exist.
     #[serde(default = "default_cluster")]
     pub cluster_name: String,

@@ -15,6 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_cloud::catalogue::Catalogue;
 use dovetail_core::clock::Clock;
 use dovetail_sandbox::apiserver::{self, ApiServer, Gvr};
 use dovetail_sandbox::clock::VirtualClock;
@@ -40,6 +41,8 @@ use crate::telemetry::state::Latest;
 pub struct WorldConfig {
     /// The region.
     pub region: String,
+    /// What the region offers; all that the region of that name has where nothing else is said.
+    pub catalogue: Option<Arc<Catalogue>>,
     /// The cluster's name.
     pub cluster_name: String,
     /// The seed of all chance.
@@ -101,6 +104,7 @@ impl World {
         let api = ApiServer::with(clock.clone(), settings);
         let mut of_region = RegionConfig::new(&config.region, &config.cluster_name);
         of_region.seed = config.seed;
+        of_region.catalogue = config.catalogue.clone();
         of_region.kubernetes_version = format!("1.{KUBERNETES_MINOR}");
         of_region.endpoint = config.endpoint.clone();
         let region = Region::new(of_region, clock.clone(), log.clone(), faults.clone());

@@ -37,6 +37,15 @@ impl Catalogue {
         self.types.binary_search_by(|t| t.name.as_str().cmp(name)).ok().map(|i| &self.types[i])
     }
 
+    /// The same region with only those types that `offers` says it has.
+    pub fn narrowed(mut self, offers: impl Fn(&str) -> bool) -> Self {
+        self.types.retain(|known| offers(&known.name));
+        self.offered.retain(|name, _| offers(name));
+        self.on_demand.retain(|name, _| offers(name));
+        self.spot.retain(|(name, _), _| offers(name));
+        self
+    }
+
     /// The first `count` zones: where a cluster lives of which nothing else is known.
     pub fn first_zones(&self, count: usize) -> Vec<Zone> {
         self.zones.iter().take(count).cloned().collect()

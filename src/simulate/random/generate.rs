@@ -9,6 +9,13 @@ use super::workload::{self, Workload};
 
 /// A region of few instance types: every replica reads all of them when it starts.
 const REGION: &str = "ca-west-1";
+/// Families of which there always are some: what is there beforehand, and what can be had where all else is sold out.
+const ALWAYS: [&str; 3] = ["m5", "c6i", "r6i"];
+/// The region's other families.
+const OTHERS: [&str; 31] = [
+    "c5", "c6g", "c6gn", "c6id", "c6in", "c7g", "c7i", "c8g", "c8gn", "i3en", "i4i", "i7i", "i7ie", "m5d", "m6g", "m6gd",
+    "m6i", "m6id", "m8g", "m8i", "m8i-flex", "r5", "r6g", "r6id", "r7g", "r8g", "r8gd", "r8i", "r8i-flex", "t3", "t4g",
+];
 /// Calm at the end, at most: longer than a node has to register, and than two passes of the janitor after that.
 const CALM: u32 = 30 * 60;
 /// It is over when all has been settled for so long: longer than an empty node has to stay.
@@ -38,12 +45,13 @@ pub fn scenario(seed: u64) -> Files {
     let mut scenario = format!(
         "# Drawn from seed {seed}: dovetail simulate --random --seeds {seed}
 region: {REGION}
-clusterName: demo
+{}clusterName: demo
 seed: {seed}
 replicas: {replicas}
 apply: [workload.yaml]
 settings: {{INTERRUPTION_QUEUE: demo}}
-"
+",
+        offers(seed)
     );
     if rng.u32(0..3) == 0 {
         clocks(&mut scenario, replicas, &mut rng);
@@ -58,6 +66,21 @@ settings: {{INTERRUPTION_QUEUE: demo}}
     }
     let _ = writeln!(scenario, "until: {}s\nsettled: {SETTLED}", busy + CALM);
     Files { scenario, workload }
+}
+
+/// Mostly a handful of families: clusters live in regions large and small, and a seed's cost is what replicas read.
+fn offers(seed: u64) -> String {
+    // Chance of its own: what else a seed draws stays what it is.
+    let mut rng = Rng::with_seed(seed ^ 0x6f66_6665_7273); // "offers"
+    if rng.u32(0..10) == 0 {
+        return String::new();
+    }
+    let count = [2, 3, 4, 6, 9][rng.usize(0..5)];
+    let mut families = rng.choose_multiple(OTHERS, count);
+    families.extend(ALWAYS);
+    families.sort_unstable();
+    let globs: Vec<String> = families.iter().map(|family| format!("{family}.*")).collect();
+    format!("instanceTypes: [{}]\n", globs.join(", "))
 }
 
 fn scale(steps: &mut Vec<(u32, String)>, workloads: &[Workload], busy: u32, rng: &mut Rng) {

@@ -1,9 +1,9 @@
 //! CEL rules (`x-kubernetes-validations`), evaluated by kube-cel with Kubernetes' functions.
 
-use std::{fmt, sync::LazyLock};
+use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
 use kube_cel::{CompiledSchema, ErrorKind as CelKind, Validator};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{CompileError, ErrorKind, Path, Schema, SchemaError};
 
@@ -11,7 +11,20 @@ use super::{CompileError, ErrorKind, Path, Schema, SchemaError};
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(Validator::new);
 
 /// The compiled rules of a schema.
-pub(super) struct Rules(CompiledSchema);
+pub(super) enum Rules {
+    /// The schema has rules of its own, or fills in parts: it is evaluated as a whole.
+    Whole(CompiledSchema),
+    /// All rules are below its properties: each property by itself.
+    ByProperty(BTreeMap<String, Part>),
+}
+
+/// The rules below one property of a schema.
+pub(super) struct Part {
+    all: CompiledSchema,
+    /// Those that compare with what was there before, if there are any: what did not change need not satisfy the others
+    /// again (Kubernetes' validation ratcheting, stable since 1.33).
+    transitions: Option<CompiledSchema>,
+}
 
 impl fmt::Debug for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,9 +38,57 @@ impl Rules {
         if !mentions_rules(openapi) {
             return Ok(None);
         }
-        let compiled = kube_cel::compile_schema(openapi);
-        first_error(&compiled).map_or(Ok(Some(Self(compiled))), Err)
+        if let Some(properties) = only_below_properties(openapi) {
+            let parts = properties.iter().filter(|(_, property)| mentions_rules(property));
+            let parts = parts.map(|(name, property)| {
+                let transitions = only_transitions(property);
+                let transitions = if mentions_rules(&transitions) { Some(compile(&transitions)?) } else { None };
+                Ok((name.clone(), Part { all: compile(property)?, transitions }))
+            });
+            return parts.collect::<Result<_, _>>().map(|parts| Some(Self::ByProperty(parts)));
+        }
+        compile(openapi).map(|all| Some(Self::Whole(all)))
     }
+}
+
+fn compile(openapi: &Value) -> Result<CompiledSchema, CompileError> {
+    let compiled = kube_cel::compile_schema(openapi);
+    first_error(&compiled).map_or(Ok(compiled), Err)
+}
+
+/// The properties of a schema that has no rules itself and gives none of them a default.
+fn only_below_properties(openapi: &Value) -> Option<&Map<String, Value>> {
+    let root = openapi.as_object()?;
+    let plain = root.iter().all(|(key, value)| key == "properties" || !mentions_rules(value))
+        && !root.contains_key("x-kubernetes-validations");
+    let properties = root.get("properties")?.as_object()?;
+    let filled_in = properties.values().any(|property| property.get("default").is_some());
+    (plain && !filled_in).then_some(properties)
+}
+
+/// The schema without the rules that look at the new value alone.
+fn only_transitions(schema: &Value) -> Value {
+    match schema {
+        Value::Object(object) => {
+            let kept = object.iter().map(|(key, value)| {
+                let value = match value {
+                    Value::Array(rules) if key == "x-kubernetes-validations" => {
+                        rules.iter().filter(|rule| is_transition(rule)).cloned().collect()
+                    }
+                    value => only_transitions(value),
+                };
+                (key.clone(), value)
+            });
+            // An empty list of rules would still count as a mention of some.
+            kept.filter(|(key, value)| key != "x-kubernetes-validations" || *value != Value::Array(vec![])).collect()
+        }
+        Value::Array(items) => items.iter().map(only_transitions).collect(),
+        other => other.clone(),
+    }
+}
+
+fn is_transition(rule: &Value) -> bool {
+    rule.get("rule").and_then(Value::as_str).is_some_and(|text| text.contains("oldSelf"))
 }
 
 fn mentions_rules(schema: &Value) -> bool {
@@ -51,21 +112,37 @@ impl Schema {
     /// Evaluates the CEL rules of an object that [`Schema::validate`] found nothing wrong with; `old` is what was stored
     /// before, for transition rules. Sorted by path.
     pub fn check_rules(&self, object: &Value, old: Option<&Value>) -> Vec<SchemaError> {
-        let Some(Rules(compiled)) = &self.rules else { return Vec::new() };
-        let Err(failures) = VALIDATOR.validate_compiled(compiled, object, old) else { return Vec::new() };
-        let mut errors: Vec<SchemaError> = failures
-            .into_vec()
-            .into_iter()
-            .map(|failure| {
-                let what = match failure.kind {
-                    CelKind::ValidationFailure => failure.message,
-                    _ => format!("rule {:?} cannot be evaluated: {}", failure.rule, failure.message),
-                };
-                SchemaError::new(Path::parse(&failure.field_path), ErrorKind::Rule, what, "")
-            })
-            .collect();
+        let mut errors = match &self.rules {
+            None => return Vec::new(),
+            Some(Rules::Whole(all)) => evaluate(all, object, old, ""),
+            Some(Rules::ByProperty(parts)) => parts
+                .iter()
+                .filter_map(|(name, part)| {
+                    let value = object.get(name)?;
+                    let before = old.and_then(|old| old.get(name));
+                    let rules = if before == Some(value) { part.transitions.as_ref()? } else { &part.all };
+                    Some(evaluate(rules, value, before, name))
+                })
+                .flatten()
+                .collect(),
+        };
         errors.sort_by(|a, b| (&a.path, &a.what).cmp(&(&b.path, &b.what)));
         errors.dedup();
         errors
     }
+}
+
+/// What the rules say of the value at `path`.
+fn evaluate(rules: &CompiledSchema, value: &Value, old: Option<&Value>, path: &str) -> Vec<SchemaError> {
+    let Err(failures) = VALIDATOR.validate_compiled(rules, value, old) else { return Vec::new() };
+    let told = failures.into_vec().into_iter().map(|failure| {
+        let what = match failure.kind {
+            CelKind::ValidationFailure => failure.message,
+            _ => format!("rule {:?} cannot be evaluated: {}", failure.rule, failure.message),
+        };
+        let below = failure.field_path;
+        let dot = if path.is_empty() || below.is_empty() || below.starts_with('[') { "" } else { "." };
+        SchemaError::new(Path::parse(&format!("{path}{dot}{below}")), ErrorKind::Rule, what, "")
+    });
+    told.collect()
 }

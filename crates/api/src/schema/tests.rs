@@ -258,3 +258,27 @@ fn kubernetes_own_kinds_are_checked_too() {
         assert_eq!(mistakes(&deployment(bad), None), [format!("{container}.{path}")]);
     }
 }
+
+#[test]
+fn what_did_not_change_is_held_against_rules_of_change_alone() {
+    let schema = Schema::compile(&json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {
+            "size": {"type": "integer", "x-kubernetes-validations": [
+                {"rule": "self < 10", "message": "too large"},
+                {"rule": "self > oldSelf || self == 3", "message": "has to grow"},
+            ]},
+            "name": {"type": "string", "x-kubernetes-validations": [{"rule": "self != 'no'", "message": "a bad name"}]},
+        }},
+        "status": {"type": "object", "properties": {"seen": {"type": "integer"}}},
+    }}))
+    .unwrap();
+    let told = |object: Value, old: Option<Value>| {
+        let errors = schema.check_rules(&object, old.as_ref());
+        errors.into_iter().map(|error| format!("{}: {}", error.path, error.what)).collect::<Vec<_>>()
+    };
+    let of = |size: u64, name: &str, seen: u64| json!({"spec": {"size": size, "name": name}, "status": {"seen": seen}});
+    assert_eq!(told(of(12, "no", 1), None), ["spec.name: a bad name", "spec.size: too large"], "new: all of them");
+    assert_eq!(told(of(3, "no", 2), Some(of(3, "no", 1))), [""; 0], "stored before the rule: may stay");
+    assert_eq!(told(of(12, "no", 2), Some(of(12, "no", 1))), ["spec.size: has to grow"], "of change: always");
+    assert_eq!(told(of(4, "no", 1), Some(of(3, "yes", 1))), ["spec.name: a bad name"], "changed: all of them");
+}

@@ -3,14 +3,29 @@ use super::error::{ApiError, Cause, Result};
 use super::registry::{Found, ResourceDef};
 use dovetail_api::schema::{ErrorKind, Path, Schema, SchemaError, UnknownFields, schema_for};
 use serde_json::Value;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Compiles an `openAPIV3Schema`.
+/// Schemas that are kept compiled; a cluster of ours has a handful, and a process may play thousands of clusters.
+const KEPT: usize = 32;
+
+/// Compiles an `openAPIV3Schema`, once a process for the same text.
 ///
 /// # Errors
 /// What is wrong with the schema, and where.
 pub fn compile(schema: &Value) -> std::result::Result<Arc<Schema>, String> {
-    Schema::compile(schema).map(Arc::new).map_err(|e| e.to_string())
+    static COMPILED: Mutex<BTreeMap<String, Arc<Schema>>> = Mutex::new(BTreeMap::new());
+    let text = schema.to_string();
+    let kept = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = kept().get(&text) {
+        return Ok(Arc::clone(known));
+    }
+    let compiled = Schema::compile(schema).map(Arc::new).map_err(|e| e.to_string())?;
+    let mut kept = kept();
+    if kept.len() < KEPT {
+        kept.insert(text, Arc::clone(&compiled));
+    }
+    Ok(compiled)
 }
 
 /// Takes out what the kind does not have; returns the paths taken out.

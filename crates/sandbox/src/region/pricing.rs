@@ -1,7 +1,9 @@
 //! The Pricing API's GetProducts: the on-demand price list, for EC2 in this region.
 
+use std::borrow::Cow;
+
 use dovetail_cloud::info::InstanceTypeInfo;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Cx;
 use super::error::AwsError;
@@ -30,22 +32,23 @@ fn get_products(cx: &mut Cx<'_>, body: &Value) -> Result<Value, AwsError> {
     let token = body.get("NextToken").and_then(Value::as_str);
     let page = Page::new(body.get("MaxResults").and_then(Value::as_i64), token, 100)
         .map_err(|error| AwsError::new("InvalidNextTokenException", error.message))?;
-    let region = cx.config.region.clone();
+    let region = cx.config.region.as_str();
     let mut chosen = Vec::new();
     for info in &cx.catalogue.types {
-        let Some(price) = cx.catalogue.on_demand.get(&info.name) else { continue };
-        for (tenancy, price) in [("Shared", *price), ("Dedicated", price * DEDICATED)] {
-            // Bare metal is a dedicated machine in any case: the list has it under both, at one price.
-            let price = if info.bare_metal { cx.catalogue.on_demand[&info.name] } else { price };
-            let attributes = attributes(info, &region, tenancy);
-            if passes(&filters, &attributes, info) {
-                let key = format!("{}/{tenancy}", info.name);
-                chosen.push((key.clone(), product(info, &key, &region, &attributes, price)));
+        let Some(&price) = cx.catalogue.on_demand.get(&info.name) else { continue };
+        // Bare metal is a dedicated machine in any case: the list has it under both, at one price.
+        let dedicated = if info.bare_metal { price } else { price * DEDICATED };
+        for (tenancy, price) in [("Shared", price), ("Dedicated", dedicated)] {
+            let entry = Entry { info, region, tenancy, price };
+            if entry.passes(&filters) {
+                chosen.push((format!("{}/{tenancy}", info.name), entry));
             }
         }
     }
     chosen.sort_by(|a, b| a.0.cmp(&b.0));
-    let (list, next) = page.cut(chosen);
+    // Only this page's entries are written out: the list is read page by page, and has thousands of them.
+    let (page, next) = page.cut(chosen);
+    let list: Vec<String> = page.iter().map(Entry::product).collect();
     let mut answer = json!({"FormatVersion": "aws_v1", "PriceList": list});
     if let Some(next) = next {
         answer["NextToken"] = Value::from(next);
@@ -64,74 +67,113 @@ fn read_filters(body: &Value) -> Result<Vec<(String, String)>, AwsError> {
     body.get("Filters").and_then(Value::as_array).into_iter().flatten().map(read).collect()
 }
 
-fn passes(filters: &[(String, String)], attributes: &Value, info: &InstanceTypeInfo) -> bool {
-    let family = family_of(info);
-    filters.iter().all(|(field, wanted)| match field.as_str() {
-        "productFamily" => family.eq_ignore_ascii_case(wanted),
-        "serviceCode" | "ServiceCode" => wanted == "AmazonEC2",
-        // The list's attribute of which market a price is for; the terms below are on-demand ones.
-        field => attributes.get(field).and_then(Value::as_str).is_some_and(|has| has.eq_ignore_ascii_case(wanted)),
-    })
-}
-
 fn family_of(info: &InstanceTypeInfo) -> &'static str {
     if info.bare_metal { "Compute Instance (bare metal)" } else { "Compute Instance" }
 }
 
-fn attributes(info: &InstanceTypeInfo, region: &str, tenancy: &str) -> Value {
-    let usage = if tenancy == "Shared" { "BoxUsage" } else { "DedicatedUsage" };
-    json!({
-        "servicecode": "AmazonEC2",
-        "servicename": "Amazon Elastic Compute Cloud",
-        "regionCode": region,
-        "location": region,
-        "locationType": "AWS Region",
-        "instanceType": info.name,
-        "instancesku": format!("{:016X}", ids::fnv(&info.name)),
-        "currentGeneration": if info.current_generation { "Yes" } else { "No" },
-        "vcpu": info.vcpus.to_string(),
-        "memory": format!("{} GiB", info.memory_mib as f64 / 1024.0),
-        "physicalProcessor": info.cpu_manufacturer.as_deref().unwrap_or("NA"),
-        "networkPerformance": info.network.performance,
-        "tenancy": tenancy,
-        "operatingSystem": "Linux",
-        "licenseModel": "No License required",
-        "preInstalledSw": "NA",
-        "capacitystatus": "Used",
-        "marketoption": "OnDemand",
-        "operation": "RunInstances",
-        "usagetype": format!("{usage}:{}", info.name),
-    })
+/// What an entry's product says of itself; [`Entry::attribute`] has the values.
+const ATTRIBUTES: [&str; 20] = [
+    "servicecode",
+    "servicename",
+    "regionCode",
+    "location",
+    "locationType",
+    "instanceType",
+    "instancesku",
+    "currentGeneration",
+    "vcpu",
+    "memory",
+    "physicalProcessor",
+    "networkPerformance",
+    "tenancy",
+    "operatingSystem",
+    "licenseModel",
+    "preInstalledSw",
+    "capacitystatus",
+    "marketoption",
+    "operation",
+    "usagetype",
+];
+
+/// An entry of the list: an instance type under a tenancy.
+struct Entry<'a> {
+    info: &'a InstanceTypeInfo,
+    region: &'a str,
+    tenancy: &'static str,
+    price: f64,
 }
 
-/// An entry of the list: a JSON text within the JSON answer, as AWS has it.
-fn product(info: &InstanceTypeInfo, key: &str, region: &str, attributes: &Value, price: f64) -> String {
-    let sku = format!("{:016X}", ids::fnv(&format!("{region}/{key}")));
-    let term = format!("{sku}.{ON_DEMAND}");
-    let rate = format!("{term}.{HOURLY}");
-    let currency = if region.starts_with("cn-") { "CNY" } else { "USD" };
-    let dimension = json!({
-        "unit": "Hrs",
-        "beginRange": "0",
-        "endRange": "Inf",
-        "rateCode": rate,
-        "description": format!("${price:.6} per On Demand Linux {} Instance Hour", info.name),
-        "appliesTo": [],
-        "pricePerUnit": {currency: format!("{price:.10}")},
-    });
-    let on_demand = json!({
-        "sku": sku,
-        "offerTermCode": ON_DEMAND,
-        "effectiveDate": "2026-07-01T00:00:00Z",
-        "termAttributes": {},
-        "priceDimensions": {rate: dimension},
-    });
-    json!({
-        "product": {"productFamily": family_of(info), "attributes": attributes, "sku": sku},
-        "serviceCode": "AmazonEC2",
-        "terms": {"OnDemand": {term: on_demand}},
-        "version": "20260701000000",
-        "publicationDate": "2026-07-01T00:00:00Z",
-    })
-    .to_string()
+impl Entry<'_> {
+    fn passes(&self, filters: &[(String, String)]) -> bool {
+        filters.iter().all(|(field, wanted)| match field.as_str() {
+            "productFamily" => family_of(self.info).eq_ignore_ascii_case(wanted),
+            "serviceCode" | "ServiceCode" => wanted == "AmazonEC2",
+            // The list's attribute of which market a price is for; the terms below are on-demand ones.
+            field => self.attribute(field).is_some_and(|has| has.eq_ignore_ascii_case(wanted)),
+        })
+    }
+
+    fn attribute(&self, name: &str) -> Option<Cow<'_, str>> {
+        let info = self.info;
+        let usage = if self.tenancy == "Shared" { "BoxUsage" } else { "DedicatedUsage" };
+        Some(match name {
+            "servicecode" => "AmazonEC2".into(),
+            "servicename" => "Amazon Elastic Compute Cloud".into(),
+            "regionCode" | "location" => self.region.into(),
+            "locationType" => "AWS Region".into(),
+            "instanceType" => info.name.as_str().into(),
+            "instancesku" => format!("{:016X}", ids::fnv(&info.name)).into(),
+            "currentGeneration" => if info.current_generation { "Yes" } else { "No" }.into(),
+            "vcpu" => info.vcpus.to_string().into(),
+            "memory" => format!("{} GiB", info.memory_mib as f64 / 1024.0).into(),
+            "physicalProcessor" => info.cpu_manufacturer.as_deref().unwrap_or("NA").into(),
+            "networkPerformance" => info.network.performance.as_str().into(),
+            "tenancy" => self.tenancy.into(),
+            "operatingSystem" => "Linux".into(),
+            "licenseModel" => "No License required".into(),
+            "preInstalledSw" => "NA".into(),
+            "capacitystatus" => "Used".into(),
+            "marketoption" => "OnDemand".into(),
+            "operation" => "RunInstances".into(),
+            "usagetype" => format!("{usage}:{}", info.name).into(),
+            _ => return None,
+        })
+    }
+
+    /// A JSON text within the JSON answer, as AWS has it.
+    fn product(&self) -> String {
+        let Self { info, region, tenancy, price } = self;
+        let sku = format!("{:016X}", ids::fnv(&format!("{region}/{}/{tenancy}", info.name)));
+        let term = format!("{sku}.{ON_DEMAND}");
+        let rate = format!("{term}.{HOURLY}");
+        let currency = if region.starts_with("cn-") { "CNY" } else { "USD" };
+        let dimension = json!({
+            "unit": "Hrs",
+            "beginRange": "0",
+            "endRange": "Inf",
+            "rateCode": rate,
+            "description": format!("${price:.6} per On Demand Linux {} Instance Hour", info.name),
+            "appliesTo": [],
+            "pricePerUnit": {currency: format!("{price:.10}")},
+        });
+        let on_demand = json!({
+            "sku": sku,
+            "offerTermCode": ON_DEMAND,
+            "effectiveDate": "2026-07-01T00:00:00Z",
+            "termAttributes": {},
+            "priceDimensions": {rate: dimension},
+        });
+        let attributes: Map<String, Value> = ATTRIBUTES
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), Value::from(self.attribute(name)?))))
+            .collect();
+        json!({
+            "product": {"productFamily": family_of(info), "attributes": attributes, "sku": sku},
+            "serviceCode": "AmazonEC2",
+            "terms": {"OnDemand": {term: on_demand}},
+            "version": "20260701000000",
+            "publicationDate": "2026-07-01T00:00:00Z",
+        })
+        .to_string()
+    }
 }
