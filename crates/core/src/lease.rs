@@ -11,8 +11,8 @@
 //! | role | input | what follows |
 //! |---|---|---|
 //! | standby | read: given back, ours, or unchanged for its duration | write (update) with the term raised |
-//! | standby | read: none, and nobody is known to have led | write (create) with the first term |
 //! | standby | read: none | write (create), vacant |
+//! | standby | wrote a vacant one, and nobody is known to have led | write (update) with the first term |
 //! | standby | read: vacant and unchanged for its duration; or at once by who led until the one before was gone | write (update) with the term raised |
 //! | standby | read: somebody's, or vacant, and fresh | wait |
 //! | standby | wrote | leader of that term until ask + deadline; of a vacant one nobody is |
@@ -49,6 +49,14 @@ pub struct LeaseSettings {
     pub renew_deadline: Duration,
     /// Pause between two looks.
     pub retry: Duration,
+}
+
+impl LeaseSettings {
+    /// Longest wait for one answer: two of them and a pause fit into the deadline.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.renew_deadline.saturating_sub(self.retry) / 2
+    }
 }
 
 impl Default for LeaseSettings {
@@ -146,6 +154,8 @@ pub struct Election {
     seen: Option<(LeaseView, Duration)>,
     /// The deadline that this replica had when it found its Lease gone: until then nobody else leads.
     bereft: Option<Duration>,
+    /// It has created the Lease, knowing of nobody who ever led: it need not wait for anyone.
+    first: bool,
     /// Highest term known from any source.
     highest: u64,
     /// Highest term that this replica has led: an answer that comes late must not begin it again.
@@ -162,7 +172,16 @@ impl Election {
     /// A standby that has seen nothing.
     #[must_use]
     pub fn new(identity: impl Into<String>, settings: LeaseSettings) -> Self {
-        Self { identity: identity.into(), settings, role: Role::Standby, seen: None, bereft: None, highest: 0, led: 0 }
+        Self {
+            identity: identity.into(),
+            settings,
+            role: Role::Standby,
+            seen: None,
+            bereft: None,
+            first: false,
+            highest: 0,
+            led: 0,
+        }
     }
 
     /// Tells of a term seen elsewhere (on a NodeClaim): a recreated Lease starts above it.
@@ -186,6 +205,18 @@ impl Election {
             (Role::Leader { .. }, _) => &self.identity,
             (Role::Standby, Some((lease, _))) if lease.term > 0 || lease.holder != self.identity => &lease.holder,
             (Role::Standby, _) => "",
+        }
+    }
+
+    /// How long to wait before the next look where nothing is heard meanwhile: not longer than `retry`, and a standby is
+    /// there when the Lease that it saw runs out.
+    #[must_use]
+    pub fn pause(&self, retry: Duration, now: Duration) -> Duration {
+        match (&self.role, &self.seen) {
+            (Role::Standby, Some((lease, since))) if *since + lease.duration > now => {
+                retry.min(*since + lease.duration - now)
+            }
+            _ => retry,
         }
     }
 
@@ -223,15 +254,13 @@ impl Election {
 
     fn step_standby(&mut self, input: LeaseInput, now: Duration) -> LeaseOutput {
         match input {
-            LeaseInput::Read(None) if self.highest == 0 => {
-                LeaseOutput::Write(LeaseWrite { resource_version: None, term: 1, acquires: true })
-            }
             LeaseInput::Read(None) => {
+                self.first = self.highest == 0;
                 LeaseOutput::Write(LeaseWrite { resource_version: None, term: 0, acquires: false })
             }
             LeaseInput::Read(Some(lease)) => {
                 let free = if lease.term == 0 {
-                    self.bereft.is_some_and(|until| now < until)
+                    self.bereft.is_some_and(|until| now < until) || self.may_be_first(&lease)
                 } else {
                     // A Lease that names us while we do not lead is from an earlier life, or from a write whose answer
                     // was lost: nobody else acts on it, and the raised term shuts out what that life left behind.
@@ -239,6 +268,7 @@ impl Election {
                 };
                 if free || self.expired(&lease, now) { self.acquire(lease) } else { LeaseOutput::Wait }
             }
+            LeaseInput::Wrote { lease, .. } if self.may_be_first(&lease) => self.acquire(lease),
             LeaseInput::Wrote { lease, asked } => {
                 let until = asked + self.settings.renew_deadline;
                 if lease.term == 0 || lease.holder != self.identity || now >= until || lease.term <= self.led {
@@ -251,6 +281,11 @@ impl Election {
             }
             LeaseInput::Failed | LeaseInput::Time => LeaseOutput::Wait,
         }
+    }
+
+    /// Whether a Lease is our own vacant one, created when nobody was known to have led, and nobody is known now.
+    fn may_be_first(&self, lease: &LeaseView) -> bool {
+        self.first && self.highest == 0 && lease.term == 0 && lease.holder == self.identity
     }
 
     fn acquire(&self, lease: LeaseView) -> LeaseOutput {
@@ -314,6 +349,20 @@ mod tests {
     }
 
     #[test]
+    fn a_standby_is_there_when_the_lease_that_it_saw_runs_out() {
+        let retry = LeaseSettings::default().retry;
+        let mut standby = Election::new("b", LeaseSettings::default());
+        assert_eq!(standby.pause(retry, at(0)), retry, "it has seen nothing");
+        let fresh = LeaseInput::Read(Some(lease("a", 3, "7")));
+        assert_eq!(standby.step(fresh.clone(), at(100)), LeaseOutput::Wait);
+        assert_eq!(standby.pause(retry, at(100)), retry);
+        assert_eq!(standby.pause(retry, at(114)), at(1), "fifteen seconds after it was seen");
+        assert_eq!(standby.step(fresh, at(115)), taken("7", 4));
+        assert_eq!(standby.pause(retry, at(115)), retry, "somebody else was faster: not at once again");
+        assert_eq!(elected("a", 3, 0).pause(retry, at(9)), retry, "a leader renews in time");
+    }
+
+    #[test]
     fn le_2_a_missing_lease_is_created_vacant_and_its_first_term_is_above_every_other() {
         for (version, remembered, first) in [("900", 7, 900), ("900", 2000, 2001), ("what", 7, 8), ("4294967296", 7, 8)]
         {
@@ -330,10 +379,18 @@ mod tests {
     }
 
     #[test]
-    fn the_first_lease_of_a_cluster_is_created_at_once() {
+    fn the_first_lease_of_a_cluster_is_taken_at_once_with_a_term_that_nobody_can_have_had() {
         let mut election = Election::new("a", LeaseSettings::default());
-        let write = LeaseWrite { resource_version: None, term: 1, acquires: true };
-        assert_eq!(election.step(LeaseInput::Read(None), at(0)), LeaseOutput::Write(write));
+        assert_eq!(election.step(LeaseInput::Read(None), at(0)), LeaseOutput::Write(VACANT));
+        let own = lease("a", 0, "246");
+        // The answer may be lost: then it is read.
+        for input in [LeaseInput::Wrote { lease: own.clone(), asked: at(0) }, LeaseInput::Read(Some(own.clone()))] {
+            assert_eq!(election.clone().step(input, at(1)), taken("246", 246));
+        }
+        let others = LeaseInput::Read(Some(lease("b", 0, "246")));
+        assert_eq!(election.clone().step(others, at(1)), LeaseOutput::Wait, "another was faster");
+        election.saw_term(7);
+        assert_eq!(election.step(LeaseInput::Read(Some(own)), at(1)), LeaseOutput::Wait, "somebody has led after all");
     }
 
     #[test]
