@@ -11,7 +11,8 @@
 //!
 //! Invariants: GC-1 nothing is collected on one sighting, nor younger than its grace; GC-2 never more than
 //! max(5, 5 %) of the cluster in any ten minutes; a pass that would need more collects nothing, and neither do later
-//! ones until an operator releases the brake or nothing is left to be collected; GC-3 what another cluster made, or
+//! ones until an operator releases the brake or nothing is left to be collected; what ended before a term counts at its
+//! start, as an earlier leader may have collected it; GC-3 what another cluster made, or
 //! nobody knows who, is never collected; GC-4 an empty answer after a full one is suspect, and what was seen as an orphan
 //! in a suspect listing is held.
 
@@ -104,6 +105,7 @@ pub struct Collector {
     window: Window,
     suspicion: Suspicion,
     braked: bool,
+    begun: bool,
 }
 
 impl Collector {
@@ -133,6 +135,9 @@ impl Collector {
     /// Judges a pass.
     pub fn pass(&mut self, survey: &Survey) -> Verdict {
         let mut verdict = Verdict::default();
+        if !std::mem::replace(&mut self.begun, true) {
+            self.take_over(survey);
+        }
         let orphans = survey.orphans();
         say_strangers(survey, &mut verdict.notices);
         if survey.released {
@@ -152,6 +157,15 @@ impl Collector {
         verdict.remove = survey.ended_claims();
         self.collect(survey, &mut verdict);
         verdict
+    }
+
+    /// What an earlier leader has collected is known to nobody; the cloud still lists for a while what has ended. All of
+    /// it that no claim has counts as collected just now, so that a change of leaders never widens the bound.
+    fn take_over(&mut self, survey: &Survey) {
+        let claimed: BTreeSet<&str> = survey.claims.iter().filter_map(|one| one.instance.as_deref()).collect();
+        for id in survey.ended.iter().filter(|id| !claimed.contains(id.as_str())) {
+            self.window.add(Subject::Instance(id.clone()), survey.at);
+        }
     }
 
     /// What is to be collected once it has been seen for long enough.
