@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::real::Real;
+use common::real::{self, Real};
 
 const POOL: &str = "tests/real/manifests/pool.yaml";
 const INFLATE: &str = "deploy/examples/inflate-400.yaml";
@@ -94,6 +94,15 @@ fn a_manifest_that_makes_no_sense_is_refused_by_the_rules_in_the_crds() {
     let taken: Vec<String> = taken.collect();
     assert!(taken.is_empty(), "{taken:#?}");
     real.ok(&["apply", "--dry-run=server", "-f", POOL]);
+}
+
+/// SIGTERM, SIGKILL, a zombie and an API server that stands still: a round each. `cargo xtask proof handover` plays twenty.
+#[test]
+fn however_a_leader_ends_in_mid_burst_no_instance_is_doubled_or_lost() {
+    let output = real::script("handover.py", &["1"]);
+    let said = common::stdout(&output);
+    assert!(output.status.success() && said.contains("4 of 4 rounds"), "{said}{}", common::stderr(&output));
+    println!("{said}");
 }
 
 #[test]

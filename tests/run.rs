@@ -10,8 +10,10 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use stub::{Ended, Run, Sandbox, api_server, ec2_error, get, list, not_found, reply, serve, status};
+use serde_json::{Value, json};
+use stub::{
+    CONSOLE_TOKEN, Ended, Run, Sandbox, api_server, asked, ec2_error, get, list, not_found, reply, serve, status,
+};
 
 /// It ended with this status, said nothing but one message, and that holds all of these.
 fn refused(ended: &Ended, code: i32, holds: &[&str]) {
@@ -218,7 +220,14 @@ fn a_port_that_is_taken_is_refused() {
 #[test]
 fn while_it_waits_it_is_alive_but_not_ready_and_a_signal_ends_it_well() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut running = Run::new("waiting", &[]).on(gone).env("STARTUP_TIMEOUT", "60s").start();
+    // A console that cannot be served is no reason not to provision.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let run = Run::new("waiting", &[]).on(gone).env("STARTUP_TIMEOUT", "60s").env("CONSOLE_PORT", &port);
+    let mut running = run.start();
+    let warned = running.line(|line| line["level"] == "WARN", Duration::from_secs(20));
+    let why = warned["message"].as_str().unwrap();
+    assert!(why.contains("there is no console: CONSOLE_PORT") && why.contains("is taken"), "{why}");
     let line = running.line(|line| !line["health"].is_null(), Duration::from_secs(20));
     let health = line["health"].as_str().unwrap();
     assert!(health.starts_with("127.0.0.1:"), "outside of a cluster nobody else can ask: {health}");
@@ -238,7 +247,7 @@ fn on_a_cluster_it_launches_nodes_says_how_it_is_and_hands_over_at_once() {
     let serving = first.line(|line| !line["health"].is_null(), Duration::from_secs(20));
     let elected = first.event("elected", Duration::from_secs(40));
     assert_eq!(elected["lease"], "karpenter-leader-election");
-    let mut second = sandbox.run("second").start();
+    let mut second = sandbox.run("second").env("CONSOLE_TOKEN", CONSOLE_TOKEN).start();
     let holder = second.event("standby", Duration::from_secs(40))["holder"].as_str().unwrap().to_owned();
     assert_eq!(sandbox.object(LEASE)["spec"]["holderIdentity"], holder.as_str());
 
@@ -255,6 +264,9 @@ fn on_a_cluster_it_launches_nodes_says_how_it_is_and_hands_over_at_once() {
     assert!(has("dovetail_leader 1") && has("karpenter_cluster_state_synced 1"), "{text}");
     assert!(text.contains("karpenter_nodeclaims_created_total{reason=\"provisioned\",nodepool=\""), "{text}");
 
+    the_console_shows_it(&console_of(&mut first), &elected);
+    only_who_carries_the_token_sees(&console_of(&mut second));
+
     let begun = Instant::now();
     first.signal("-TERM");
     let ended = first.ended(Duration::from_secs(10));
@@ -266,6 +278,40 @@ fn on_a_cluster_it_launches_nodes_says_how_it_is_and_hands_over_at_once() {
     second.signal("-INT");
     assert_eq!(second.ended(Duration::from_secs(10)).code, Some(0));
     assert_eq!(sandbox.object(LEASE)["spec"]["holderIdentity"], "");
+}
+
+fn console_of(running: &mut stub::Running) -> String {
+    running.line(|line| !line["console"].is_null(), Duration::from_secs(20))["console"].as_str().unwrap().to_owned()
+}
+
+fn the_console_shows_it(console: &str, elected: &Value) {
+    assert!(console.starts_with("127.0.0.1:"), "without a token nobody else can ask: {console}");
+    let (status, page) = get(console, "/");
+    assert!(status == 200 && page.contains("<title>Dovetail</title>") && !page.contains("https://"));
+    let begun = Instant::now();
+    let state = loop {
+        let (status, text) = get(console, "/console/state");
+        assert_eq!(status, 200);
+        let state: Value = serde_json::from_str(&text).unwrap();
+        if state["nodes"].as_array().is_some_and(|nodes| !nodes.is_empty()) {
+            break state;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "no node is shown");
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    assert_eq!((&state["cluster"], &state["term"]), (&Value::from("demo"), &elected["term"]));
+    let told: Vec<&str> = state["story"].as_array().unwrap().iter().filter_map(|line| line["event"].as_str()).collect();
+    assert!(told.contains(&"elected") && told.contains(&"launched"), "{told:?}");
+    assert_eq!(get(console, "/nowhere").0, 404);
+    assert_eq!(asked(console, "/console/state", "host: evil.example").0, 403, "by a name that points here");
+    assert_eq!(asked(console, "/", &format!("host: {console}\r\norigin: https://evil.example")).0, 403);
+}
+
+fn only_who_carries_the_token_sees(console: &str) {
+    let with = |header: &str| asked(console, "/console/state", &format!("host: a.example\r\n{header}"));
+    assert_eq!(with("accept: */*").0, 401);
+    assert_eq!(with("authorization: Bearer another token at all").0, 401);
+    assert_eq!(with(&format!("authorization: Bearer {CONSOLE_TOKEN}")).0, 200);
 }
 
 #[test]

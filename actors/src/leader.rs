@@ -1,6 +1,8 @@
 //! Takes part in the election on every replica: looks at the Lease, takes it, renews it, and ends the term at its
 //! deadline with nobody's help. What to do is decided by `dovetail_core::lease`; here it is done.
 //!
+//! A standby watches the Lease: one that is given back is taken at once, and one that runs out as soon as it does.
+//!
 //! At the mailbox's bound: one look at a time; the deadline's alarm does not wait for it.
 
 use std::time::Duration;
@@ -12,6 +14,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use kube_runtime::watcher::{Config, Event};
 use serde_json::json;
 
 use crate::cluster_watcher::ClusterWatcher;
@@ -20,11 +23,12 @@ use crate::desk::Desk;
 use crate::messages::{Deposed, Elected, Observe, Release, TakeSnapshot, Term};
 use crate::story::Story;
 use crate::tenure::Tenure;
+use crate::watch::watch_some;
 
-/// Longest wait for one answer: two of them and a pause fit into the deadline.
-const PATIENCE: Duration = Duration::from_secs(4);
 /// Pause after a call that failed: a renewal is not to wait for its turn while the deadline comes nearer.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
+/// A standby's pauses are up to this much longer, so that many do not look in step (client-go's jitter).
+const JITTER: f64 = 0.2;
 /// Pause between two looks at whether claims are known yet.
 const SOON: Duration = Duration::from_millis(50);
 
@@ -39,13 +43,24 @@ pub struct Leader {
     tenure: Option<Tenure>,
     told_holder: Option<String>,
     released: bool,
+    rng: fastrand::Rng,
+    /// A look or a write is under way.
+    busy: bool,
+    /// Something was heard meanwhile.
+    heard: bool,
+    next: Option<SpawnHandle>,
 }
+
+/// The Lease has changed, and not by this replica.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Changed;
 
 impl Leader {
     /// A standby.
     pub fn new(desk: &Desk, client: Client, cluster: Addr<ClusterWatcher>, control_plane: Addr<ControlPlane>) -> Self {
         let desk = desk.of("leader");
-        let settings = LeaseSettings::default();
+        let settings = desk.settings.lease;
         Self {
             api: Api::namespaced(client, &desk.settings.lease_namespace),
             election: Election::new(&*desk.identity, settings),
@@ -55,6 +70,10 @@ impl Leader {
             tenure: None,
             told_holder: None,
             released: false,
+            rng: desk.rng("pauses"),
+            busy: false,
+            heard: false,
+            next: None,
             desk,
         }
     }
@@ -66,6 +85,27 @@ impl Actor for Leader {
     fn started(&mut self, ctx: &mut Self::Context) {
         if self.desk.settings.disable_leader_election {
             self.lead(Tenure::new(Term(1), Duration::MAX, self.desk.clock()));
+        } else {
+            self.look(ctx);
+            let (this, own) = (ctx.address(), self.desk.identity.clone());
+            let only = Config::default().fields(&format!("metadata.name={}", self.desk.settings.lease_name));
+            let on = move |event: Event<Lease>| match event {
+                Event::Init | Event::InitDone => {}
+                Event::Apply(lease) | Event::InitApply(lease) if view(&lease).holder == *own => {}
+                Event::Apply(_) | Event::InitApply(_) | Event::Delete(_) => this.do_send(Changed),
+            };
+            ctx.spawn(watch_some(self.api.clone(), only, self.desk.clone(), "the lease", on).into_actor(self));
+        }
+    }
+}
+
+impl Handler<Changed> for Leader {
+    type Result = ();
+
+    fn handle(&mut self, _: Changed, ctx: &mut Self::Context) {
+        // What is heard is where to look, not what is there: it may be old by now.
+        if self.busy {
+            self.heard = true;
         } else {
             self.look(ctx);
         }
@@ -84,9 +124,10 @@ impl Handler<Release> for Leader {
         let Some((term, _)) = self.election.leads() else { return Box::pin(async {}) };
         let (api, name, identity) =
             (self.api.clone(), self.desk.settings.lease_name.clone(), self.desk.identity.clone());
+        let patience = self.settings.patience();
         Box::pin(async move {
             let give_back = give_back(&api, &name, &identity, term);
-            let _ = tokio::time::timeout(PATIENCE, give_back).await;
+            let _ = tokio::time::timeout(patience, give_back).await;
         })
     }
 }
@@ -106,7 +147,12 @@ impl Leader {
         if self.released {
             return;
         }
-        let reading = read(self.api.clone(), self.desk.settings.lease_name.clone(), self.cluster.clone());
+        if let Some(next) = self.next.take() {
+            ctx.cancel_future(next);
+        }
+        (self.busy, self.heard) = (true, false);
+        let name = self.desk.settings.lease_name.clone();
+        let reading = read(self.api.clone(), name, self.cluster.clone(), self.settings.patience());
         ctx.spawn(reading.into_actor(self).map(|(read, highest), leader, ctx| {
             leader.election.saw_term(highest);
             leader.step(read, ctx);
@@ -117,7 +163,8 @@ impl Leader {
         if self.released {
             return;
         }
-        let pause = if matches!(input, LeaseInput::Failed) { AFTER_FAILURE } else { self.settings.retry };
+        let failed = matches!(input, LeaseInput::Failed);
+        let pause = if failed { AFTER_FAILURE.min(self.settings.retry) } else { self.settings.retry };
         match self.election.step(input, self.desk.now()) {
             LeaseOutput::Write(write) => self.write(write, ctx),
             LeaseOutput::Wait => {
@@ -179,8 +226,16 @@ impl Leader {
         });
     }
 
+    /// Looks again after a pause; at once if something has changed meanwhile.
     fn look_in(&mut self, pause: Duration, ctx: &mut Context<Self>) {
-        ctx.run_later(pause, |leader, ctx| leader.look(ctx));
+        self.busy = false;
+        if self.heard {
+            self.look(ctx);
+            return;
+        }
+        let jitter = if self.tenure.is_some() { 1.0 } else { 1.0 + JITTER * self.rng.f64() };
+        let pause = self.election.pause(pause.mul_f64(jitter), self.desk.now());
+        self.next = Some(ctx.run_later(pause, |leader, ctx| leader.look(ctx)));
     }
 
     fn write(&mut self, order: LeaseWrite, ctx: &mut Context<Self>) {
@@ -206,10 +261,10 @@ impl Leader {
 }
 
 /// The Lease as it stands; when it is gone also the highest term on any claim: a new one starts above it.
-async fn read(api: Api<Lease>, name: String, cluster: Addr<ClusterWatcher>) -> (LeaseInput, u64) {
-    match tokio::time::timeout(PATIENCE, api.get_opt(&name)).await {
+async fn read(api: Api<Lease>, name: String, cluster: Addr<ClusterWatcher>, patience: Duration) -> (LeaseInput, u64) {
+    match tokio::time::timeout(patience, api.get_opt(&name)).await {
         Ok(Ok(Some(lease))) => (LeaseInput::Read(Some(view(&lease))), 0),
-        Ok(Ok(None)) => match tokio::time::timeout(PATIENCE, highest_term(&cluster)).await {
+        Ok(Ok(None)) => match tokio::time::timeout(patience, highest_term(&cluster)).await {
             Ok(Some(term)) => (LeaseInput::Read(None), term),
             Ok(None) | Err(_) => (LeaseInput::Failed, 0),
         },
@@ -238,7 +293,7 @@ async fn write(api: Api<Lease>, desk: Desk, settings: LeaseSettings, order: Leas
         }
         api.patch(&name, &PatchParams::default(), &Patch::Merge(&lease)).await
     };
-    tokio::time::timeout(PATIENCE, writing).await.ok()?.ok().as_ref().map(view)
+    tokio::time::timeout(settings.patience(), writing).await.ok()?.ok().as_ref().map(view)
 }
 
 async fn give_back(api: &Api<Lease>, name: &str, identity: &str, term: u64) -> kube::Result<()> {

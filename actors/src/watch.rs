@@ -18,13 +18,21 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const WORTH_TELLING: u32 = 3;
 
 /// Hands every event to `on`. Ends never; the actor that spawned it ends it.
-pub async fn watch<K>(api: Api<K>, desk: Desk, kind: &'static str, mut on: impl FnMut(Event<K>))
+pub async fn watch<K>(api: Api<K>, desk: Desk, kind: &'static str, on: impl FnMut(Event<K>))
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watch_some(api, Config::default(), desk, kind, on).await;
+}
+
+/// The same for those that `config` chooses.
+pub async fn watch_some<K>(api: Api<K>, config: Config, desk: Desk, kind: &'static str, mut on: impl FnMut(Event<K>))
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let mut backoff = Backoff::new(Duration::from_millis(200), LONGEST_PAUSE, desk.rng(kind));
     loop {
-        let mut events = std::pin::pin!(watcher(api.clone(), Config::default()));
+        let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {

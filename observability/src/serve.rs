@@ -1,4 +1,5 @@
-//! Health and metrics over HTTP, on a thread of their own.
+//! Health and metrics over HTTP, on a thread of their own, and the console on another: what it takes to write a large
+//! cluster out must not keep a probe waiting.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,6 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 
+use crate::door::{Door, PAGE_HEADERS, TurnedAway};
 use crate::health::Health;
 use crate::metrics::Metrics;
 
@@ -31,15 +33,30 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 enum Page {
     Health(Health),
     Metrics(Metrics),
+    Console(Door, Pages),
 }
+
+/// A page's content type and text by its path, where there is one.
+pub type Pages = Arc<dyn Fn(&str) -> Option<(&'static str, Vec<u8>)> + Send + Sync>;
 
 /// Serves `/healthz` and `/readyz` on one listener and `/metrics` on another, until the process ends.
 ///
 /// # Errors
 /// The thread or its runtime cannot be made.
 pub fn start(health: (TcpListener, Health), metrics: (TcpListener, Metrics)) -> io::Result<()> {
+    serve("probes", vec![(health.0, Page::Health(health.1)), (metrics.0, Page::Metrics(metrics.1))])
+}
+
+/// Serves pages to whom the door lets in, until the process ends.
+///
+/// # Errors
+/// The thread or its runtime cannot be made.
+pub fn console(listener: TcpListener, door: Door, pages: Pages) -> io::Result<()> {
+    serve("console", vec![(listener, Page::Console(door, pages))])
+}
+
+fn serve(name: &str, pages: Vec<(TcpListener, Page)>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let pages = [(health.0, Page::Health(health.1)), (metrics.0, Page::Metrics(metrics.1))];
     for (listener, _) in &pages {
         listener.set_nonblocking(true)?;
     }
@@ -50,14 +67,14 @@ pub fn start(health: (TcpListener, Health), metrics: (TcpListener, Metrics)) -> 
         }
         runtime.block_on(set);
     };
-    thread::Builder::new().name("probes".into()).spawn(serving)?;
+    thread::Builder::new().name(name.into()).spawn(serving)?;
     Ok(())
 }
 
 async fn accept(listener: TcpListener, page: Page) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "health and metrics cannot be served"),
+        Err(error) => return tracing::error!(%error, "a page cannot be served"),
     };
     let places = Arc::new(Semaphore::new(AT_ONCE));
     loop {
@@ -87,7 +104,38 @@ impl Page {
             (Self::Health(health), "/healthz") => verdict(health.live()),
             (Self::Health(health), "/readyz") => verdict(health.ready()),
             (Self::Metrics(metrics), "/metrics") => typed(OPEN_METRICS, metrics.text()),
-            _ => text(StatusCode::NOT_FOUND, "there is no such page\n".into()),
+            (Self::Console(door, pages), path) => match door.admit(request.uri(), request.headers()) {
+                Ok(()) => pages(path).map_or_else(nothing, |(kind, page)| shown(kind, page)),
+                Err(turned) => turned_away(turned),
+            },
+            _ => nothing(),
+        }
+    }
+}
+
+fn nothing() -> Response<Full<Bytes>> {
+    text(StatusCode::NOT_FOUND, "there is no such page\n".into())
+}
+
+fn shown(content_type: &'static str, page: Vec<u8>) -> Response<Full<Bytes>> {
+    let mut response = typed(content_type, page);
+    for (name, value) in PAGE_HEADERS {
+        response.headers_mut().insert(name, header::HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn turned_away(turned: TurnedAway) -> Response<Full<Bytes>> {
+    match turned {
+        TurnedAway::Elsewhere => {
+            let why = "without a CONSOLE_TOKEN the console answers to localhost only\n";
+            text(StatusCode::FORBIDDEN, why.into())
+        }
+        TurnedAway::Unknown => {
+            let mut response = text(StatusCode::UNAUTHORIZED, "the console asks for its token\n".into());
+            let asks = header::HeaderValue::from_static("Basic realm=\"dovetail: the password is the token\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, asks);
+            response
         }
     }
 }
@@ -107,8 +155,8 @@ fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
     response
 }
 
-fn typed(content_type: &'static str, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+fn typed(content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
     response
 }

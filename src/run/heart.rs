@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::clock::SystemClock;
 use crate::telemetry::state::Latest;
+use crate::telemetry::told::Told;
 use crate::telemetry::{Spans, measures, state};
 
 /// How often.
@@ -25,7 +26,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Beats while the replica runs.
 pub async fn beat(replica: &ReplicaHandle, (identity, latest): (&str, &Latest), health: Health, metrics: Metrics) {
     for beats in 0_u64.. {
-        if beats % VIEW_EVERY == 1
+        // Whoever looks at the console sees the cluster move.
+        if (beats % VIEW_EVERY == 1 || latest.is_watched())
             && let Ok(Some(view)) = timeout(ANSWER_WITHIN, replica.view()).await
         {
             latest.saw(view);
@@ -71,38 +73,49 @@ fn not_ready(state: &Value) -> &'static str {
     ""
 }
 
-/// The log, counted, and the spans beside it.
+/// Where all that is told goes beside the log.
+#[derive(Clone)]
+pub struct Heard {
+    /// Counted.
+    pub metrics: Metrics,
+    /// Spans are sent.
+    pub spans: Option<Spans>,
+    /// Kept for the console.
+    pub told: Told,
+}
+
+/// The log, and what hears it.
 pub struct CountedJournal {
-    metrics: Metrics,
-    spans: Option<Spans>,
+    heard: Heard,
     identity: String,
 }
 
 impl CountedJournal {
     /// For a replica.
-    pub fn shared(metrics: &Metrics, spans: Option<Spans>, identity: &str) -> Arc<dyn Journal> {
-        Arc::new(Self { metrics: metrics.clone(), spans, identity: identity.to_owned() })
+    pub fn shared(heard: Heard, identity: &str) -> Arc<dyn Journal> {
+        Arc::new(Self { heard, identity: identity.to_owned() })
     }
 }
 
 impl Journal for CountedJournal {
     fn record(&self, entry: &Entry) {
-        self.metrics.happened(entry.actor, entry.story.event());
+        self.heard.metrics.happened(entry.actor, entry.story.event());
+        self.heard.told.add(SystemClock.wall(), entry);
         LogJournal.record(entry);
     }
 
     fn traces(&self) -> bool {
-        self.spans.is_some()
+        self.heard.spans.is_some()
     }
 
     fn span(&self, span: Span) {
-        if let Some(spans) = &self.spans {
+        if let Some(spans) = &self.heard.spans {
             spans.take(&self.identity, span);
         }
     }
 
     fn measure(&self, measure: &Measure<'_>) {
-        measures::take(&self.metrics, measure);
+        measures::take(&self.heard.metrics, measure);
     }
 }
 
@@ -153,6 +166,7 @@ mod tests {
         let world = World::new(config, clock.clone(), None, |_| {}).unwrap();
         let who = Caller::replica(0, "dovetail-0");
         let http = world.region.http_client(who.clone());
+        let heard = Heard { metrics: metrics.clone(), spans: None, told: Told::default() };
         let replica = dovetail_actors::start(ReplicaParts {
             identity: "dovetail-0".into(),
             kube: world.api.client(who.clone()),
@@ -162,7 +176,7 @@ mod tests {
             rng_seed: 1,
             settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
             solver: Arc::new(InlineSolver),
-            journal: CountedJournal::shared(metrics, None, "dovetail-0"),
+            journal: CountedJournal::shared(heard, "dovetail-0"),
         });
         (world, replica)
     }

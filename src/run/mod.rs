@@ -4,6 +4,7 @@ mod ask;
 mod aws;
 mod clock;
 mod connect;
+mod console;
 mod heart;
 mod limit;
 mod options;
@@ -18,18 +19,19 @@ use std::time::Duration;
 use dovetail_actors::{ReplicaParts, Settings};
 use dovetail_cloud::Cloud as _;
 use dovetail_core::clock::Clock;
-use dovetail_observability::{Health, Metrics};
+use dovetail_observability::Health;
 use tokio::task::LocalSet;
 
 pub use options::RunArgs;
 
 use crate::input::Failure;
 use crate::telemetry::state::Latest;
+use crate::telemetry::told::Told;
 use crate::telemetry::{self, Spans};
 use ask::Asker;
 use clock::SystemClock;
 use connect::Target;
-use heart::CountedJournal;
+use heart::{CountedJournal, Heard};
 use pool::PoolSolver;
 use process::{Signals, VERSION};
 
@@ -61,10 +63,13 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
     let metrics = telemetry::metrics(&latest, spans.clone());
     let health = Health::new(Arc::new(|| SystemClock.monotonic()), heart::PATIENCE);
     process::serve(&settings, target.in_cluster, &health, &metrics)?;
+    let told = Told::default();
+    console::serve(&settings, target.in_cluster, &identity, &latest, &told);
+    let heard = Heard { metrics: metrics.clone(), spans: spans.clone(), told };
     let starting = async {
         tokio::select! {
             biased;
-            parts = parts(settings, &target, &metrics, (identity.clone(), rng_seed), spans.clone()) => parts,
+            parts = parts(settings, &target, (identity.clone(), rng_seed), heard) => parts,
             () = heart::beat_before(health.clone()) => Err(Failure::System("the heart stopped".into())),
         }
     };
@@ -108,11 +113,10 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
 async fn parts(
     settings: Settings,
     target: &Target,
-    metrics: &Metrics,
     (identity, rng_seed): (String, u64),
-    spans: Option<Spans>,
+    heard: Heard,
 ) -> Result<ReplicaParts, Failure> {
-    let counted = metrics.clone();
+    let counted = heard.metrics.clone();
     let kube = target.client(&settings, move |time| counted.waited(time.as_secs_f64()))?;
     let lease_kube = target.lease_client()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -143,7 +147,7 @@ async fn parts(
         rng_seed,
         settings,
         solver: Arc::new(solver),
-        journal: CountedJournal::shared(metrics, spans, &identity),
+        journal: CountedJournal::shared(heard, &identity),
         identity,
     })
 }

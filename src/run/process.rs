@@ -48,7 +48,7 @@ pub fn identity(seed: u64) -> String {
 
 /// Serves health and metrics; a port that is taken is refused.
 pub fn serve(settings: &Settings, in_cluster: bool, health: &Health, metrics: &Metrics) -> Result<(), Failure> {
-    let bind = |port, name| bind(settings.bind_address, in_cluster, port, name);
+    let bind = |port, name| bind(settings.bind_address, in_cluster, port, name).map_err(Failure::System);
     let probes = bind(settings.health_probe_port, "HEALTH_PROBE_PORT (--health-probe-port)")?;
     let scrapes = bind(settings.metrics_port, "METRICS_PORT (--metrics-port)")?;
     let address = |socket: &TcpListener| socket.local_addr().map(|address| address.to_string()).unwrap_or_default();
@@ -59,7 +59,7 @@ pub fn serve(settings: &Settings, in_cluster: bool, health: &Health, metrics: &M
 }
 
 /// The addresses that are tried, in turn: in a cluster all, IPv6 and IPv4, or where there is no IPv6 those of IPv4.
-fn bind(asked: Option<IpAddr>, in_cluster: bool, port: u16, name: &str) -> Result<TcpListener, Failure> {
+pub fn bind(asked: Option<IpAddr>, in_cluster: bool, port: u16, name: &str) -> Result<TcpListener, String> {
     let all = [IpAddr::from(Ipv6Addr::UNSPECIFIED), Ipv4Addr::UNSPECIFIED.into()];
     let own = [IpAddr::from(Ipv4Addr::LOCALHOST)];
     let tried: Vec<IpAddr> = match (asked, in_cluster) {
@@ -79,7 +79,7 @@ fn bind(asked: Option<IpAddr>, in_cluster: bool, port: u16, name: &str) -> Resul
             Err(why) => refused = format!("{address} (BIND_ADDRESS, --bind-address) cannot be had: {why}"),
         }
     }
-    Err(Failure::System(format!("{name}: {refused}")))
+    Err(format!("{name}: {refused}"))
 }
 
 /// SIGTERM and SIGINT.

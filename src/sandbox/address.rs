@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
+use dovetail_actors::settings::SHORTEST_TOKEN;
 use dovetail_sandbox::apiserver::{Identity, Listener};
 
 use super::page;
@@ -13,8 +14,6 @@ use crate::world::World;
 
 /// What is written into kubeconfigs for an address that means all of them.
 const HERE: &str = "127.0.0.1";
-/// A token that is shorter is guessed.
-const SHORTEST_TOKEN: usize = 16;
 
 /// An address that has been looked at.
 pub struct Address {

@@ -76,8 +76,11 @@ async fn live(
         world.timeline.trace_to(spans.clone());
     }
     let latest = Latest::default();
-    let shown =
-        Shown { latest: latest.clone(), metrics: telemetry::metrics(&latest, spans.clone()), traces: trace_pages() };
+    let shown = Shown {
+        latest: latest.clone(),
+        metrics: telemetry::metrics(&latest, spans.clone()),
+        traces: crate::telemetry::console::trace_pages(),
+    };
     world.timeline.count_in(shown.metrics.clone());
     world.watch(latest, Duration::from_secs(1).mul_f64(args.speed));
     let world = Rc::new(world);
@@ -150,12 +153,6 @@ fn config(args: &SandboxArgs) -> WorldConfig {
         clocks: Vec::new(),
         broken: None,
     }
-}
-
-/// Where a trace is looked at, up to its id: where Jaeger shows its pages, if that is said.
-fn trace_pages() -> String {
-    let base = std::env::var("JAEGER_UI_URL").unwrap_or_default();
-    if base.is_empty() { base } else { format!("{}/trace/", base.trim_end_matches('/')) }
 }
 
 /// Each line goes onto the screen and into the log of its replica's pod.

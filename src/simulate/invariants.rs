@@ -6,7 +6,6 @@ mod events;
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_api::names::tags;
-use dovetail_core::lease::LeaseSettings;
 use dovetail_sandbox::log::Entry;
 use dovetail_sandbox::region::Instance;
 use serde::Serialize;
@@ -111,7 +110,7 @@ impl Checker {
         });
         launches.sort_by(|a, b| a.t.total_cmp(&b.t));
         // By the holder's own clock, which may lose a thousandth.
-        let deadline = LeaseSettings::default().renew_deadline.as_secs_f64() * 1.001;
+        let deadline = world.renew_deadline().as_secs_f64() * 1.001;
         let mut latest = 0;
         for Launch { t, term, replica } in launches {
             self.expect("INV-2", term.is_some_and(|term| term >= latest), || {

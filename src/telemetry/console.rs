@@ -1,6 +1,6 @@
 //! The console: one page that holds all it needs, and what it shows, from what a replica sees and from the story.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_actors::replica::View;
 use dovetail_api::names::{annotations, labels};
@@ -18,6 +18,12 @@ const MOST_WAITING: usize = 200;
 /// The page, under a title.
 pub fn page(title: &str) -> String {
     PAGE.replacen("<title>Dovetail</title>", &format!("<title>{title}</title>"), 1)
+}
+
+/// Where a trace is looked at, up to its id: where Jaeger shows its pages, if that is said.
+pub fn trace_pages() -> String {
+    let base = std::env::var("JAEGER_UI_URL").unwrap_or_default();
+    if base.is_empty() { base } else { format!("{}/trace/", base.trim_end_matches('/')) }
 }
 
 /// A line of the story.
@@ -121,26 +127,31 @@ fn waiting(view: &View, actors: &Value) -> (Vec<Value>, usize) {
 }
 
 fn nodes(view: &View) -> Vec<Value> {
-    let snapshot = &view.snapshot;
+    let (snapshot, prices) = (&view.snapshot, state::Prices::of(view));
     let by_provider: BTreeMap<&str, &NodeEntry> = snapshot
         .nodes
         .values()
         .filter(|node| !node.provider_id.is_empty())
         .map(|node| (node.provider_id.as_str(), node.as_ref()))
         .collect();
-    let mut of_claims = Vec::new();
+    let mut of_claims = BTreeSet::new();
     let mut all: Vec<Value> = Vec::new();
     for (name, claim) in snapshot.claims.iter() {
         let node = by_provider.get(claim.provider_id()).copied();
         of_claims.extend(node.map(|node| node.name.as_str()));
-        all.push(one(view, Some((name, claim)), node));
+        all.push(one(view, &prices, Some((name, claim)), node));
     }
-    let rest = snapshot.nodes.values().filter(|node| !of_claims.contains(&node.name.as_str()));
-    all.extend(rest.map(|node| one(view, None, Some(node))));
+    let rest = snapshot.nodes.values().filter(|node| !of_claims.contains(node.name.as_str()));
+    all.extend(rest.map(|node| one(view, &prices, None, Some(node))));
     all
 }
 
-fn one(view: &View, claim: Option<(&String, &std::sync::Arc<ClaimEntry>)>, node: Option<&NodeEntry>) -> Value {
+fn one(
+    view: &View,
+    prices: &state::Prices<'_>,
+    claim: Option<(&String, &std::sync::Arc<ClaimEntry>)>,
+    node: Option<&NodeEntry>,
+) -> Value {
     let none = BTreeMap::new();
     let own = claim.and_then(|(_, entry)| entry.claim.metadata.labels.as_ref()).or(node.map(|node| &node.labels));
     let own = own.unwrap_or(&none);
@@ -161,7 +172,7 @@ fn one(view: &View, claim: Option<(&String, &std::sync::Arc<ClaimEntry>)>, node:
     let annotation = |key: &str| entry.and_then(|one| one.claim.metadata.annotations.as_ref()?.get(key)).cloned();
     let trace = |key: &str| annotation(key).and_then(|text| text.split('-').nth(1).map(str::to_owned));
     let created = entry.and_then(|entry| entry.facts.created);
-    let prices = node.and_then(|node| state::prices(view, node));
+    let prices = node.and_then(|node| prices.node(node));
     let instance = node.map_or_else(|| entry.map_or("", |entry| entry.provider_id()), |node| node.provider_id.as_str());
     json!({
         "key": if name.is_empty() { node.map_or("", |node| node.name.as_str()) } else { name },

@@ -5,11 +5,12 @@ pub mod console;
 pub mod measures;
 pub mod process;
 pub mod state;
+pub mod told;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dovetail_actors::span::Value;
-use dovetail_actors::{Settings, Span};
+use dovetail_actors::{Settings, Span, Story};
 use dovetail_observability::Metrics;
 use dovetail_observability::traces::{self, Refused, Resource, TraceSettings, Traces};
 
@@ -72,6 +73,18 @@ impl Spans {
             Self::Sent(traces) => Some(traces),
             Self::Kept(_) => None,
         }
+    }
+}
+
+/// The particulars of a happening, by name.
+pub fn particulars(story: &Story) -> serde_json::Map<String, serde_json::Value> {
+    match serde_json::to_value(story) {
+        Ok(serde_json::Value::Object(mut fields)) => {
+            // Said apart from the particulars.
+            fields.remove("event");
+            fields
+        }
+        _ => serde_json::Map::new(),
     }
 }
 

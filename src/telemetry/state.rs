@@ -8,6 +8,7 @@ use dovetail_actors::replica::View;
 use dovetail_api::names::labels;
 use dovetail_core::cluster_state::{NodeEntry, PodEntry, Snapshot};
 use dovetail_core::disruption::{self, Reason};
+use dovetail_core::instance_type::InstanceType;
 use dovetail_core::resources::{CPU, MEMORY, NODES, PODS, Resources};
 use dovetail_observability::metrics::{Page, Seen, State};
 use jiff::Timestamp;
@@ -24,6 +25,8 @@ struct Known {
     actors: BTreeMap<String, (Value, Timestamp)>,
     /// Seconds since 1970 and $/h, the latest of them.
     cost: VecDeque<(f64, f64)>,
+    /// Somebody has asked for it all since the last look.
+    watched: bool,
 }
 
 /// How many points of the cost are kept: an hour at one every five seconds.
@@ -33,13 +36,24 @@ impl Latest {
     /// The cluster, as a replica sees it.
     pub fn saw(&self, view: View) {
         let managed = view.snapshot.nodes.values().filter(|node| node.managed());
-        let cost: f64 = managed.filter_map(|node| prices(&view, node)).map(|(own, _)| own).sum();
+        let prices = Prices::of(&view);
+        let cost: f64 = managed.filter_map(|node| prices.node(node)).map(|(own, _)| own).sum();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.cost.push_back((view.now.wall.as_second() as f64, cost));
         if known.cost.len() > MOST_POINTS {
             known.cost.pop_front();
         }
         known.view = Some(view);
+    }
+
+    /// Somebody looks on.
+    pub fn watched(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).watched = true;
+    }
+
+    /// Whether somebody has looked since this was last asked.
+    pub fn is_watched(&self) -> bool {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).watched)
     }
 
     /// Seconds since 1970 and $/h, the latest of them.
@@ -215,29 +229,40 @@ fn label_of<'a>(own: &'a BTreeMap<String, String>, key: &str) -> &'a str {
     own.get(key).map_or("", String::as_str)
 }
 
-/// $/h of a node as the catalogue has it, and of the same machine on demand.
-pub fn prices(view: &View, node: &NodeEntry) -> Option<(f64, f64)> {
-    let class = label_of(&node.labels, labels::EC2_NODE_CLASS);
-    let types = view.types.get(class)?;
-    let kind = types.iter().find(|kind| kind.name == label_of(&node.labels, labels::INSTANCE_TYPE))?;
-    let zone = label_of(&node.labels, labels::ZONE);
-    let price = |bought: &str| {
-        let mut here = kind.offerings.iter().filter(|one| one.zone == zone && one.capacity_type == bought);
-        here.next().map(|one| one.price)
-    };
-    let own = price(label_of(&node.labels, labels::CAPACITY_TYPE))?;
-    Some((own, price(labels::ON_DEMAND).unwrap_or(own)))
+/// The instance types that a view knows, by node class and name: looked up once for every node.
+pub struct Prices<'a>(BTreeMap<&'a str, BTreeMap<&'a str, &'a InstanceType>>);
+
+impl<'a> Prices<'a> {
+    /// Of a view.
+    pub fn of(view: &'a View) -> Self {
+        let by_name = |types: &'a [Arc<InstanceType>]| types.iter().map(|kind| (kind.name.as_str(), &**kind)).collect();
+        Self(view.types.iter().map(|(class, types)| (class.as_str(), by_name(types))).collect())
+    }
+
+    /// $/h of a node as the catalogue has it, and of the same machine on demand.
+    pub fn node(&self, node: &NodeEntry) -> Option<(f64, f64)> {
+        let of = |key| label_of(&node.labels, key);
+        let kind = self.0.get(of(labels::EC2_NODE_CLASS))?.get(of(labels::INSTANCE_TYPE))?;
+        let zone = of(labels::ZONE);
+        let price = |bought: &str| {
+            let mut here = kind.offerings.iter().filter(|one| one.zone == zone && one.capacity_type == bought);
+            here.next().map(|one| one.price)
+        };
+        let own = price(of(labels::CAPACITY_TYPE))?;
+        Some((own, price(labels::ON_DEMAND).unwrap_or(own)))
+    }
 }
 
 fn cost(page: &mut Page, view: &View) {
     type Sum = (usize, f64, f64);
     let mut by: BTreeMap<[&str; 3], Sum> = BTreeMap::new();
     let mut by_pool: BTreeMap<&str, f64> = view.snapshot.pools.keys().map(|name| (name.as_str(), 0.0)).collect();
+    let prices = Prices::of(view);
     for node in view.snapshot.nodes.values().filter(|node| node.managed()) {
         let of = |key| label_of(&node.labels, key);
         let sum = by.entry([of(labels::NODE_POOL), of(labels::CAPACITY_TYPE), of(labels::ZONE)]).or_default();
         sum.0 += 1;
-        if let Some((own, on_demand)) = prices(view, node) {
+        if let Some((own, on_demand)) = prices.node(node) {
             (sum.1, sum.2) = (sum.1 + own, sum.2 + on_demand);
             *by_pool.entry(of(labels::NODE_POOL)).or_default() += own;
         }

@@ -10,7 +10,7 @@ use dovetail_observability::Metrics;
 use dovetail_sandbox::log::{Caller, EventLog};
 use serde_json::{Map, Value};
 
-use crate::telemetry::{Spans, measures, state};
+use crate::telemetry::{Spans, measures, particulars, state};
 
 /// One line of the story.
 #[derive(Clone, Debug)]
@@ -139,14 +139,6 @@ impl Journal for OfReplica {
         if let Some(metrics) = self.timeline.metrics.get() {
             metrics.happened(entry.actor, entry.story.event());
         }
-        let fields = match serde_json::to_value(&entry.story) {
-            Ok(Value::Object(mut fields)) => {
-                // Said apart from the particulars.
-                fields.remove("event");
-                fields
-            }
-            _ => Map::new(),
-        };
         self.timeline.add(Line {
             // Microseconds, as everywhere in the event log.
             seconds: (self.timeline.log.seconds() * 1e6).round() / 1e6,
@@ -155,7 +147,7 @@ impl Journal for OfReplica {
             level: entry.story.level(),
             event: entry.story.event(),
             text: entry.story.to_string(),
-            fields,
+            fields: particulars(&entry.story),
             trace_id: entry.trace_id.clone(),
         });
     }

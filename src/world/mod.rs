@@ -15,6 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_actors::Settings;
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_core::clock::Clock;
 use dovetail_sandbox::apiserver::{self, ApiServer, Gvr};
@@ -140,6 +141,12 @@ impl World {
     /// Time since the world began, as the event log counts it.
     pub fn now(&self) -> Duration {
         Duration::from_micros((self.log.seconds() * 1e6).round() as u64)
+    }
+
+    /// How long a leader acts without renewing its Lease.
+    pub fn renew_deadline(&self) -> Duration {
+        // Settings that make no sense are refused before a world begins.
+        Settings::from_map(&self.config.settings).unwrap_or_default().lease.renew_deadline
     }
 
     /// Wall time.

@@ -17,6 +17,13 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// One cluster at a time: two control planes on two cores only keep each other waiting.
 static ONE: Mutex<()> = Mutex::new(());
 
+/// Runs one of the scripts of tests/real that start a cluster by themselves.
+pub fn script(name: &str, args: &[&str]) -> Output {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let script = root().join("tests/real").join(name);
+    Command::new("python3").arg(script).args(args).output().expect("python3 starts: it is needed")
+}
+
 /// Everything that was started; it ends with the test, also with one that panics or is killed.
 pub struct Real {
     cluster: Child,

@@ -21,8 +21,17 @@ LOOK = 0.5
 
 def instances(ec2, region):
     """The running instances."""
-    query = {"Action": "DescribeInstances", "Version": "2016-11-15"}
-    query |= {"Filter.1.Name": "instance-state-name", "Filter.1.Value.1": "running"}
+    return described(ec2, region, {"Filter.1.Name": "instance-state-name", "Filter.1.Value.1": "running"})
+
+
+def every_instance(ec2, region):
+    """All instances that moto remembers, also those that have ended."""
+    return described(ec2, region, {})
+
+
+def described(ec2, region, filters):
+    """What DescribeInstances answers."""
+    query = {"Action": "DescribeInstances", "Version": "2016-11-15"} | filters
     scope = f"Credential=joiner/20200101/{region}/ec2/aws4_request"
     headers = {"authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0"}
     request = urllib.request.Request(ec2, urllib.parse.urlencode(query).encode(), headers)
@@ -33,6 +42,8 @@ def instances(ec2, region):
     for item in tree.iterfind(f".//{space}instancesSet/{space}item"):
         yield {
             "id": text(item, "instanceId"),
+            "state": text(item, "instanceState", "name"),
+            "tags": {text(tag, "key"): text(tag, "value") for tag in item.iterfind(f"{space}tagSet/{space}item")},
             "type": text(item, "instanceType"),
             "name": text(item, "privateDnsName"),
             "address": text(item, "privateIpAddress"),

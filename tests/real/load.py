@@ -29,17 +29,32 @@ REPLICAS = ("dovetail-0", "dovetail-1")
 PATIENCE = 900
 
 
+class Expired(Exception):
+    """The API server no longer knows what came since."""
+
+
 class Pods:
     """Every pod as the API server tells of it, from a watch in a thread; one that was too slow and is ended goes on."""
 
     def __init__(self, kube):
         self.kube, self.exist, self.bound, self.ready, self.ended = kube, set(), set(), set(), False
-        self.version = kube.call("GET", "/api/v1/namespaces/default/pods?limit=1")["metadata"]["resourceVersion"]
+        self.list()
         threading.Thread(target=self.follow, daemon=True).start()
+
+    def list(self):
+        """All of them at once: at the start, and when the API server no longer knows what came since."""
+        found = self.kube.call("GET", "/api/v1/namespaces/default/pods")
+        for known in (self.exist, self.bound, self.ready):
+            known.clear()
+        self.version = found["metadata"]["resourceVersion"]
+        for pod in found["items"]:
+            self.hear({"type": "ADDED", "object": pod})
+        self.version = found["metadata"]["resourceVersion"]
 
     def follow(self):
         while not self.ended:
-            connection = http.client.HTTPSConnection(self.kube.address, context=self.kube.tls)
+            # A watch that hears nothing may be one that nobody serves any more.
+            connection = http.client.HTTPSConnection(self.kube.address, context=self.kube.tls, timeout=60)
             try:
                 connection.request("GET", f"/api/v1/namespaces/default/pods?watch=1&resourceVersion={self.version}")
                 stream, text = connection.getresponse(), b""
@@ -47,11 +62,15 @@ class Pods:
                     *lines, text = (text + more).split(b"\n")
                     for line in lines:
                         self.hear(json.loads(line))
+            except Expired:
+                self.list()
             except (OSError, http.client.HTTPException):
                 time.sleep(0.1)
             connection.close()
 
     def hear(self, event):
+        if event["type"] == "ERROR":
+            raise Expired(event["object"])
         if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
             pod = event["object"]
             self.version = pod["metadata"]["resourceVersion"]
@@ -87,11 +106,11 @@ def consumed(cluster):
     return cpu, peak
 
 
-def until(what, holds):
+def until(what, holds, patience=PATIENCE):
     """Waits; ends everything when it takes too long."""
     begun = time.monotonic()
     while not holds():
-        if time.monotonic() - begun > PATIENCE:
+        if time.monotonic() - begun > patience:
             raise SystemExit(f"load.py: never came to pass: {what}")
         time.sleep(0.1)
 

@@ -138,6 +138,8 @@ pub fn kubeconfig(name: &str, server: &str) -> String {
 pub const TOKEN: &str = "sesame-token";
 /// In the environment.
 pub const SECRET: &str = "sesame-secret";
+/// What the console asks for, where it asks.
+pub const CONSOLE_TOKEN: &str = "sesame-of-the-console";
 
 /// `dovetail run` with nothing of our own environment.
 pub struct Run {
@@ -157,7 +159,8 @@ impl Run {
     pub fn new(name: &str, flags: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dovetail"));
         command.arg("run").args(flags).env_clear().env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true");
-        command.env("METRICS_PORT", "0").env("HEALTH_PROBE_PORT", "0").env("STARTUP_TIMEOUT", "2s");
+        command.env("METRICS_PORT", "0").env("HEALTH_PROBE_PORT", "0").env("CONSOLE_PORT", "0");
+        command.env("STARTUP_TIMEOUT", "2s");
         Self { command, name: name.to_owned() }
     }
 
@@ -221,7 +224,7 @@ impl Running {
         };
         let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
         let (stdout, stderr) = (read(&self.stdout), read(&self.stderr));
-        for secret in [TOKEN, SECRET] {
+        for secret in [TOKEN, SECRET, CONSOLE_TOKEN] {
             assert!(!stdout.contains(secret) && !stderr.contains(secret), "{secret} was written:\n{stdout}\n{stderr}");
         }
         Ended { code, stdout, stderr }
@@ -261,9 +264,14 @@ impl Running {
 
 /// The status and body of a page.
 pub fn get(address: &str, path: &str) -> (u16, String) {
+    asked(address, path, &format!("host: {address}"))
+}
+
+/// The same with these headers.
+pub fn asked(address: &str, path: &str, headers: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\n{headers}\r\nconnection: close\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();

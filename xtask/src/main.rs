@@ -15,7 +15,8 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
         "proof",
         "the full figure of something: `proof seeds [FIRST..LAST]` plays random scenarios, 1..200 unless given; \
          `proof properties [FIRST..LAST]` draws other cases for the core's property tests; \
-         `proof load` packs 400, then 5,000 pods on the real parts",
+         `proof load` packs 400, then 5,000 pods on the real parts; \
+         `proof handover [ROUNDS]` ends leaders in mid-burst on the real parts, 5 rounds of each kind unless given",
         steps::proof,
     ),
     ("figures", "the figures of docs/performance.md, made anew (minutes)", steps::figures),

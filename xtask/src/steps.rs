@@ -97,7 +97,15 @@ pub fn proof() -> Result<(), String> {
             cargo("binary", &["build", "--release"])?;
             run("load", "python3", &args)
         }
-        other => Err(format!("there is no proof {:?} (there are: load, properties, seeds)", other.unwrap_or_default())),
+        Some("handover") => {
+            let rounds = std::env::args().nth(3).unwrap_or_else(|| "5".to_owned());
+            cargo("binary", &["build", "--release"])?;
+            run("handover", "python3", &["tests/real/handover.py", &rounds])
+        }
+        other => Err(format!(
+            "there is no proof {:?} (there are: handover, load, properties, seeds)",
+            other.unwrap_or_default()
+        )),
     }
 }
 

@@ -4,10 +4,12 @@ mod parse;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use dovetail_core::launch_limits::Ceilings;
+use dovetail_core::lease::LeaseSettings;
 use dovetail_core::{MinValuesPolicy, Policy, PreferencePolicy};
 use serde::Serialize;
 use thiserror::Error;
@@ -35,6 +37,14 @@ pub struct Settings {
     pub system_namespace: String,
     /// `LEADER_ELECTION_NAMESPACE`; unless given the system namespace.
     pub lease_namespace: String,
+    /// `LEADER_ELECTION_LEASE_DURATION`, `LEADER_ELECTION_RENEW_DEADLINE` and `LEADER_ELECTION_RETRY_PERIOD`.
+    #[serde(skip)]
+    pub lease: LeaseSettings,
+    /// `CONSOLE_PORT`; nothing: no console.
+    pub console_port: Option<u16>,
+    /// `CONSOLE_TOKEN`.
+    #[serde(skip)]
+    pub console_token: Secret,
     /// `DISABLE_LEADER_ELECTION`.
     pub disable_leader_election: bool,
     /// `PREFERENCE_POLICY`.
@@ -127,6 +137,9 @@ impl Default for Settings {
             lease_name: dovetail_api::names::LEASE_NAME.into(),
             system_namespace: "kube-system".into(),
             lease_namespace: "kube-system".into(),
+            lease: LeaseSettings::default(),
+            console_port: Some(8082),
+            console_token: Secret::default(),
             disable_leader_election: false,
             preferences: PreferencePolicy::Respect,
             min_values: MinValuesPolicy::Strict,
@@ -159,6 +172,26 @@ impl Default for Settings {
 
 /// The gate that is on unless switched off.
 const RESERVED_CAPACITY: &str = "ReservedCapacity";
+
+/// A token that is shorter is guessed.
+pub const SHORTEST_TOKEN: usize = 16;
+
+/// A text that is not written anywhere. Empty: none.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text, for those who have to know it; `None` without one.
+    pub fn shown(&self) -> Option<&str> {
+        Some(self.0.as_str()).filter(|text| !text.is_empty())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "none" } else { "hidden" })
+    }
+}
 
 /// A setting that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -194,7 +227,9 @@ impl Settings {
                 None => Err(("there is no such setting".into(), Self::names().collect::<Vec<_>>().join(", "))),
             };
             if let Err((what, allowed)) = result {
-                errors.push(SettingError { name: name.clone(), value: value.clone(), what, allowed });
+                let secret = found.is_some_and(|known| known.value == table::TOKEN);
+                let value = if secret { "hidden".to_owned() } else { value.clone() };
+                errors.push(SettingError { name: name.clone(), value, what, allowed });
             }
         }
         if !map.contains_key("LEADER_ELECTION_NAMESPACE") {
@@ -208,7 +243,30 @@ impl Settings {
                 allowed: format!("at most {:?}", settings.batch_max),
             });
         }
+        errors.extend(settings.lease_that_cannot_be());
         if errors.is_empty() { Ok(settings) } else { Err(errors) }
+    }
+
+    /// Durations of the election that do not go together: a leader has to end before others may begin, by clocks that
+    /// differ a little, and to have two tries at a renewal.
+    fn lease_that_cannot_be(&self) -> Option<SettingError> {
+        let LeaseSettings { duration, renew_deadline, retry } = self.lease;
+        let (name, value, what, most) = if renew_deadline > duration * 9 / 10 {
+            let what =
+                "a leader would act until others may follow it: it is not well below LEADER_ELECTION_LEASE_DURATION";
+            ("LEADER_ELECTION_RENEW_DEADLINE", renew_deadline, what, duration * 9 / 10)
+        } else if retry > renew_deadline / 2 {
+            let what = "one renewal that fails would end the term: it is above half of LEADER_ELECTION_RENEW_DEADLINE";
+            ("LEADER_ELECTION_RETRY_PERIOD", retry, what, renew_deadline / 2)
+        } else {
+            return None;
+        };
+        Some(SettingError {
+            name: name.into(),
+            value: format!("{value:?}"),
+            what: what.into(),
+            allowed: format!("at most {most:?}"),
+        })
     }
 
     /// Cores that `CPU_REQUESTS` comes to, rounded up; at least one.
@@ -335,6 +393,35 @@ mod tests {
             assert_eq!((errors.len(), errors[0].name.as_str(), errors[0].value.as_str()), (1, name, value));
             assert!(!errors[0].what.is_empty() && !errors[0].allowed.is_empty(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_token_is_long_enough_and_written_nowhere() {
+        let (short, long) = ("fifteen letters", "sixteen letters!");
+        let refused = read(&[("CONSOLE_TOKEN", short)]).unwrap_err();
+        assert!(!format!("{refused:?} {}", refused[0]).contains(short), "{refused:?}");
+        let settings = read(&[("CONSOLE_TOKEN", long), ("CONSOLE_PORT", "none")]).unwrap();
+        assert_eq!((settings.console_token.shown(), settings.console_port), (Some(long), None));
+        let written = format!("{settings:?}{}", serde_json::to_string(&settings).unwrap());
+        assert!(!written.contains(long), "{written}");
+        assert_eq!(read(&[("CONSOLE_PORT", "80800")]).unwrap_err()[0].value, "80800");
+    }
+
+    #[test]
+    fn durations_of_the_election_have_to_go_together() {
+        let of = |duration, deadline, retry| {
+            let names =
+                ["LEASE_DURATION", "RENEW_DEADLINE", "RETRY_PERIOD"].map(|name| format!("LEADER_ELECTION_{name}"));
+            let pairs = [(names[0].as_str(), duration), (&names[1], deadline), (&names[2], retry)];
+            read(&pairs).map(|settings| settings.lease).map_err(|errors| {
+                errors.into_iter().map(|error| error.name.replace("LEADER_ELECTION_", "")).collect::<Vec<_>>()
+            })
+        };
+        let three = of("3s", "2s", "500ms").unwrap();
+        assert_eq!((three.duration, three.patience()), (Duration::from_secs(3), Duration::from_millis(750)));
+        assert_eq!(of("10s", "10s", "2s").unwrap_err(), ["RENEW_DEADLINE"]);
+        assert_eq!(of("15s", "10s", "6s").unwrap_err(), ["RETRY_PERIOD"]);
+        assert_eq!(of("1500ms", "1s", "200ms").unwrap_err(), ["LEASE_DURATION"], "the Lease has whole seconds");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use dovetail_api::v1::parse_go_duration;
 use dovetail_core::{MinValuesPolicy, Policy, PreferencePolicy};
 
-use super::{Interruptions, LogFormat};
+use super::{Interruptions, LogFormat, SHORTEST_TOKEN, Secret};
 
 /// Why a value is refused: the problem and what is allowed.
 pub type Refusal = (String, String);
@@ -26,6 +26,31 @@ pub fn duration(text: &str) -> Result<Duration, Refusal> {
         Ok(_) => refuse("it must be above zero", ALLOWED),
         Err(error) => refuse(&error.to_string(), ALLOWED),
     }
+}
+
+/// A Go duration of whole seconds, as a Lease has it.
+pub fn whole_seconds(text: &str) -> Result<Duration, Refusal> {
+    const ALLOWED: &str = "a Go duration of whole seconds, such as 15s";
+    match parse_go_duration(text) {
+        Ok(duration) if duration >= Duration::from_secs(1) && duration.subsec_nanos() == 0 => Ok(duration),
+        Ok(_) => refuse("a Lease lasts whole seconds", ALLOWED),
+        Err(error) => refuse(&error.to_string(), ALLOWED),
+    }
+}
+
+/// A port, or `none`.
+pub fn port_or_none(text: &str) -> Result<Option<u16>, Refusal> {
+    const ALLOWED: &str = "a port from 0 to 65535, or none";
+    if text == "none" { Ok(None) } else { number(text, ALLOWED).map(Some) }
+}
+
+/// A token that is not guessed, or nothing.
+pub fn token(text: &str) -> Result<Secret, Refusal> {
+    if text.is_empty() || (text.len() >= SHORTEST_TOKEN && text.is_ascii()) {
+        return Ok(Secret(text.to_owned()));
+    }
+    let allowed = format!("{SHORTEST_TOKEN} or more characters of ASCII, or nothing");
+    refuse(&format!("it has {} characters, or some that are not ASCII", text.chars().count()), &allowed)
 }
 
 /// A duration, or `never`.

@@ -4,7 +4,8 @@
 use super::Settings;
 use super::parse::{
     Refusal, above_zero, address, boolean, ca_bundle, delay, duration, filled, from_zero, gates, interruptions,
-    log_format, min_values, number, object_name, one_of, only_empty, outputs, policy, preferences, share, url,
+    log_format, min_values, number, object_name, one_of, only_empty, outputs, policy, port_or_none, preferences, share,
+    token, url, whole_seconds,
 };
 
 /// What a setting is about.
@@ -69,6 +70,8 @@ impl Known {
     }
 }
 
+/// The value of settings that nobody is shown.
+pub const TOKEN: &str = "TOKEN";
 /// The value of settings that are on or off.
 const BOOL: &str = "true|false";
 
@@ -141,15 +144,25 @@ pub const TABLE: &[Known] = &[
 
     row(Election, "DISABLE_LEADER_ELECTION", BOOL, "false", "Lead without a Lease: for a single replica",
         |own, text| Ok(own.disable_leader_election = boolean(text)?)),
+    row(Election, "LEADER_ELECTION_LEASE_DURATION", "DURATION", "15s", "How long the other replicas wait for a leader that does not renew its Lease",
+        |own, text| Ok(own.lease.duration = whole_seconds(text)?)),
     row(Election, "LEADER_ELECTION_NAME", "NAME", "karpenter-leader-election", "The Lease; the default is Karpenter's, so that the two never both provision in one namespace",
         |own, text| Ok(own.lease_name = object_name(text)?)),
     row(Election, "LEADER_ELECTION_NAMESPACE", "NAME", "", "The Lease's namespace; without it SYSTEM_NAMESPACE",
         |own, text| Ok(own.lease_namespace = object_name(text)?)),
+    row(Election, "LEADER_ELECTION_RENEW_DEADLINE", "DURATION", "10s", "A leader that could not renew its Lease for so long stops; well below the Lease's duration",
+        |own, text| Ok(own.lease.renew_deadline = duration(text)?)),
+    row(Election, "LEADER_ELECTION_RETRY_PERIOD", "DURATION", "2s", "Pause between two renewals, and between a standby's looks where it hears of no change",
+        |own, text| Ok(own.lease.retry = duration(text)?)),
     row(Election, "SYSTEM_NAMESPACE", "NAME", "kube-system", "Where the control plane runs; in a cluster the service account's namespace",
         |own, text| Ok(own.system_namespace = object_name(text)?)),
 
     row(Process, "BIND_ADDRESS", "IP", "", "Where metrics and health are served; without it all addresses in a cluster, loopback elsewhere",
         |own, text| Ok(own.bind_address = address(text)?)),
+    row(Process, "CONSOLE_PORT", "PORT", "8082", "The port of the console, on loopback (kubectl port-forward reaches it) unless CONSOLE_TOKEN is set; 0 takes a free one, none serves none",
+        |own, text| Ok(own.console_port = port_or_none(text)?)),
+    row(Process, "CONSOLE_TOKEN", TOKEN, "", "What the console asks for as a bearer's token or a password; with it the console is served where metrics are. Best from a Secret by the environment",
+        |own, text| Ok(own.console_token = token(text)?)),
     row(Process, "CPU_REQUESTS", "MILLICORES", "1000", "The container's CPU request: as many packings are computed side by side as it has cores",
         |own, text| Ok(own.cpu_requests = number(text, "an integer of millicores")?)),
     row(Process, "HEALTH_PROBE_PORT", "PORT", "8081", "The port of /healthz and /readyz; 0 takes a free one",

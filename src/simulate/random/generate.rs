@@ -13,8 +13,9 @@ const REGION: &str = "ca-west-1";
 const ALWAYS: [&str; 3] = ["m5", "c6i", "r6i"];
 /// The region's other families.
 const OTHERS: [&str; 31] = [
-    "c5", "c6g", "c6gn", "c6id", "c6in", "c7g", "c7i", "c8g", "c8gn", "i3en", "i4i", "i7i", "i7ie", "m5d", "m6g", "m6gd",
-    "m6i", "m6id", "m8g", "m8i", "m8i-flex", "r5", "r6g", "r6id", "r7g", "r8g", "r8gd", "r8i", "r8i-flex", "t3", "t4g",
+    "c5", "c6g", "c6gn", "c6id", "c6in", "c7g", "c7i", "c8g", "c8gn", "i3en", "i4i", "i7i", "i7ie", "m5d", "m6g",
+    "m6gd", "m6i", "m6id", "m8g", "m8i", "m8i-flex", "r5", "r6g", "r6id", "r7g", "r8g", "r8gd", "r8i", "r8i-flex",
+    "t3", "t4g",
 ];
 /// Calm at the end, at most: longer than a node has to register, and than two passes of the janitor after that.
 const CALM: u32 = 30 * 60;

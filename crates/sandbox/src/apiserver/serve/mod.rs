@@ -1,16 +1,16 @@
 //! The server on a socket: HTTP/1.1 and HTTP/2, plain or by TLS, for clients outside the process. Real time only.
-mod door;
+mod gate;
 mod tls;
 
-pub use door::{Page, Pages};
+pub use gate::{Page, Pages};
 pub use tls::{Identity, TlsError};
 
 use super::{ApiServer, KubeService};
 use crate::log::Caller;
 use bytes::Bytes;
-use door::Door;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use gate::Gate;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -41,7 +41,7 @@ const HTTP2: &[u8] = b"PRI * HTTP/2.0";
 pub struct Listener {
     socket: TcpListener,
     server: ApiServer,
-    door: Door,
+    gate: Gate,
     tls: Option<TlsAcceptor>,
 }
 
@@ -59,7 +59,7 @@ impl Listener {
     /// The address cannot be bound.
     pub async fn bind(server: ApiServer, address: SocketAddr, token: Option<String>) -> io::Result<Self> {
         let socket = TcpListener::bind(address).await?;
-        Ok(Listener { socket, server, door: Door::new(token), tls: None })
+        Ok(Listener { socket, server, gate: Gate::new(token), tls: None })
     }
 
     /// Serves TLS under an identity.
@@ -72,7 +72,7 @@ impl Listener {
     /// Shows pages beside the API.
     #[must_use]
     pub fn with_pages(mut self, pages: Pages) -> Self {
-        self.door.pages = Some(pages);
+        self.gate.pages = Some(pages);
         self
     }
 
@@ -88,7 +88,7 @@ impl Listener {
     /// are spawned.
     pub async fn serve(self) {
         let mut open = FuturesUnordered::new();
-        let door = Rc::new(self.door);
+        let gate = Rc::new(self.gate);
         loop {
             tokio::select! {
                 biased;
@@ -96,7 +96,7 @@ impl Listener {
                     Ok(_) if open.len() >= MOST_CONNECTIONS => tracing::warn!("too many connections: one is closed"),
                     Ok((stream, peer)) => {
                         let service = self.server.service(Caller::named(format!("http/{}", peer.ip())));
-                        open.push(connection(stream, service, door.clone(), self.tls.clone()));
+                        open.push(connection(stream, service, gate.clone(), self.tls.clone()));
                     }
                     // One client's end, or no file descriptor left: the others are served on.
                     Err(why) => {
@@ -134,17 +134,17 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Local {
 async fn connection(
     stream: TcpStream,
     service: KubeService,
-    door: Rc<Door>,
+    gate: Rc<Gate>,
     tls: Option<TlsAcceptor>,
 ) -> Result<(), String> {
     stream.set_nodelay(true).map_err(|e| e.to_string())?;
     let Some(acceptor) = tls else {
         let two = within("the first bytes", speaks_http2(&stream)).await?;
-        return talk(stream, two, service, door).await;
+        return talk(stream, two, service, gate).await;
     };
     let stream = within("the TLS handshake", acceptor.accept(stream)).await?;
     let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    talk(stream, two, service, door).await
+    talk(stream, two, service, gate).await
 }
 
 /// Whether a connection's first bytes are HTTP/2's. They stay where they are.
@@ -163,22 +163,22 @@ async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-async fn talk<S>(stream: S, two: bool, service: KubeService, door: Rc<Door>) -> Result<(), String>
+async fn talk<S>(stream: S, two: bool, service: KubeService, gate: Rc<Gate>) -> Result<(), String>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let answer = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let (door, mut service) = (door.clone(), service.clone());
+        let (gate, mut service) = (gate.clone(), service.clone());
         async move {
             let (parts, body) = request.into_parts();
-            if let Some(answer) = door.answer(&parts).await {
+            if let Some(answer) = gate.answer(&parts).await {
                 return answer;
             }
             let body = match tokio::time::timeout(PATIENCE, gather(body)).await {
                 Ok(Ok(body)) => body,
-                Ok(Err(refused)) => return door::refuse(&refused),
+                Ok(Err(refused)) => return gate::refuse(&refused),
                 Err(_) => {
-                    return door::refuse(&super::ApiError::new(408, "Timeout", "the request's body did not come"));
+                    return gate::refuse(&super::ApiError::new(408, "Timeout", "the request's body did not come"));
                 }
             };
             tower::Service::call(&mut service, Request::from_parts(parts, Full::new(body))).await

@@ -1,0 +1,75 @@
+//! Who is let in, and the pages for people beside the API.
+use crate::apiserver::{ApiError, Body};
+use bytes::Bytes;
+use dovetail_observability::door::{Door, PAGE_HEADERS, TurnedAway};
+use futures::future::BoxFuture;
+use http::request::Parts;
+use http::{Method, Response, header};
+use http_body_util::{BodyExt, Full};
+use std::io;
+use std::sync::Arc;
+
+/// A page: its content type and its text.
+pub type Page = (&'static str, Bytes);
+
+/// The pages by path; none for a path that is the API's.
+pub type Pages = Arc<dyn Fn(&str) -> BoxFuture<'static, Option<Page>> + Send + Sync>;
+
+/// What stands before the API.
+pub struct Gate {
+    door: Door,
+    pub(super) pages: Option<Pages>,
+}
+
+impl Gate {
+    /// A gate that asks for a token, or for none.
+    pub fn new(token: Option<String>) -> Self {
+        Gate { door: Door::new(token), pages: None }
+    }
+
+    /// The answer to who is not let in, or asks for a page; none when the API is to answer.
+    pub async fn answer(&self, parts: &Parts) -> Option<io::Result<Response<Body>>> {
+        if let Err(refused) = self.admit(parts) {
+            return Some(refuse(&refused));
+        }
+        let pages = self.pages.as_ref().filter(|_| parts.method == Method::GET)?;
+        // The root is the API's list of paths, unless somebody wants to read.
+        let reads = text(parts, header::ACCEPT).contains("text/html");
+        let asked = (parts.uri.path() != "/" || reads).then(|| pages(parts.uri.path()))?;
+        let (kind, page) = asked.await?;
+        let response = Response::builder().header(header::CONTENT_TYPE, kind);
+        let response = PAGE_HEADERS.into_iter().fold(response, |response, (name, value)| response.header(name, value));
+        Some(response.body(whole(page)).map_err(io::Error::other))
+    }
+
+    fn admit(&self, parts: &Parts) -> Result<(), ApiError> {
+        self.door.admit(&parts.uri, &parts.headers).map_err(|turned| match turned {
+            TurnedAway::Unknown => ApiError::new(401, "Unauthorized", "Unauthorized"),
+            TurnedAway::Elsewhere => {
+                ApiError::new(403, "Forbidden", "without a token the sandbox answers to localhost only")
+            }
+        })
+    }
+}
+
+fn text(parts: &Parts, name: header::HeaderName) -> &str {
+    parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// A refusal as a response.
+pub fn refuse(error: &ApiError) -> io::Result<Response<Body>> {
+    let mut response = Response::builder().status(error.code()).header(header::CONTENT_TYPE, "application/json");
+    if error.code() == 401 {
+        response =
+            response.header(header::WWW_AUTHENTICATE, "Basic realm=\"dovetail sandbox: the password is the token\"");
+    }
+    if matches!(error.code(), 408 | 413) {
+        // What is left of the body is not read.
+        response = response.header(header::CONNECTION, "close");
+    }
+    response.body(whole(Bytes::from(error.status().to_string()))).map_err(io::Error::other)
+}
+
+fn whole(bytes: Bytes) -> Body {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}

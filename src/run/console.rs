@@ -1,0 +1,51 @@
+//! The console of a replica: its pages, and where they are served.
+
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::sync::Arc;
+
+use dovetail_actors::Settings;
+use dovetail_observability::door::Door;
+use dovetail_observability::serve::{self, Pages};
+
+use super::process::bind;
+use crate::telemetry::console;
+use crate::telemetry::state::Latest;
+use crate::telemetry::told::Told;
+
+/// Serves the console. What stands in its way is told, and no reason not to provision.
+pub fn serve(settings: &Settings, in_cluster: bool, identity: &str, latest: &Latest, told: &Told) {
+    let Some(port) = settings.console_port else { return };
+    let token = settings.console_token.shown();
+    // Whoever is not asked for a token has to sit at this machine, or come by `kubectl port-forward`.
+    let asked = if token.is_none() { Some(IpAddr::from(Ipv4Addr::LOCALHOST)) } else { settings.bind_address };
+    let pages = pages(settings, identity, latest.clone(), told.clone());
+    let served = bind(asked, in_cluster, port, "CONSOLE_PORT (--console-port)").and_then(|listener| {
+        let address = address(&listener);
+        serve::console(listener, Door::new(token.map(str::to_owned)), pages)
+            .map(|()| address)
+            .map_err(|why| why.to_string())
+    });
+    match served {
+        Ok(address) => tracing::info!(logger = "run", console = address, "serving the console"),
+        Err(why) => tracing::warn!(logger = "run", "there is no console: {why}"),
+    }
+}
+
+fn address(listener: &TcpListener) -> String {
+    listener.local_addr().map(|address| address.to_string()).unwrap_or_default()
+}
+
+fn pages(settings: &Settings, identity: &str, latest: Latest, told: Told) -> Pages {
+    let cluster = settings.cluster_name.clone();
+    let about = format!("Cluster {cluster}, as replica {identity} sees it.");
+    let traces = console::trace_pages();
+    Arc::new(move |path| match path {
+        "/" => Some(("text/html; charset=utf-8", console::page("Dovetail").into_bytes())),
+        "/console/state" => {
+            latest.watched();
+            let state = console::state(&latest, &cluster, &about, &traces, told.lines().into_iter());
+            Some(("application/json", state.to_string().into_bytes()))
+        }
+        _ => None,
+    })
+}

@@ -1,0 +1,64 @@
+//! The latest of what a replica has told, for its console.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dovetail_actors::Entry;
+use jiff::Timestamp;
+
+use super::console::StoryLine;
+
+/// Lines that are kept.
+const MOST: usize = 200;
+
+/// The latest entries and when they were told. Clones share them.
+#[derive(Clone, Default)]
+pub struct Told(Arc<Mutex<VecDeque<(Timestamp, Entry)>>>);
+
+impl Told {
+    /// One more; the oldest goes when there are too many. Nothing is written out before somebody asks.
+    pub fn add(&self, when: Timestamp, entry: &Entry) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == MOST {
+            kept.pop_front();
+        }
+        kept.push_back((when, entry.clone()));
+    }
+
+    /// All that is kept, oldest first.
+    pub fn lines(&self) -> Vec<StoryLine> {
+        let kept: Vec<_> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+        let line = |(when, entry): (Timestamp, Entry)| StoryLine {
+            when: when.strftime("%H:%M:%SZ").to_string(),
+            seconds: when.as_microsecond() as f64 / 1e6,
+            actor: entry.actor.to_owned(),
+            event: entry.story.event().to_owned(),
+            text: entry.story.to_string(),
+            level: format!("{:?}", entry.story.level()),
+            trace: entry.trace_id,
+            fields: super::particulars(&entry.story).into(),
+        };
+        kept.into_iter().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use dovetail_actors::Story;
+
+    #[test]
+    fn the_latest_are_kept_with_their_particulars() {
+        let told = Told::default();
+        let when: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        for number in 0..MOST + 5 {
+            let story = Story::Elected { lease: format!("lease-{number}") };
+            told.add(when, &Entry { actor: "leader", story, trace_id: String::new(), term: 1 });
+        }
+        let lines = told.lines();
+        assert_eq!((lines.len(), lines[0].fields["lease"].as_str()), (MOST, Some("lease-5")));
+        assert_eq!((lines[0].when.as_str(), lines[0].event.as_str()), ("12:00:00Z", "elected"));
+        assert!(lines[0].text.contains("lease-5") && lines[0].fields.get("event").is_none());
+    }
+}
