@@ -1,20 +1,20 @@
 //! Random scenarios, through the binary: kills, pauses, partitions, errors, missing capacity, interruptions and scaling
-//! drawn from seeds, and no invariant violated. All of 1 to 200 are played by `cargo xtask proof seeds`.
+//! drawn from seeds, and no invariant violated. `cargo xtask proof seeds` plays 100,000.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
 use common::{arg, dovetail, json, python, scratch, stderr, stdout};
 
 /// Seeds that are played in every test.
-const SEEDS: &str = "1..20";
+const SEEDS: &str = "1..1000";
 
 #[test]
 fn no_seed_violates_an_invariant_or_leaves_a_pod_behind() {
     let output = dovetail(&["simulate", "--random", "--seeds", SEEDS, "--json"]);
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(output.status.code(), Some(0), "{:#}\n{}", summary["failed"], stderr(&output));
-    assert_eq!(summary["seeds"], 20);
-    assert!(summary["launched"].as_u64().unwrap() > 100, "there was something to do: {summary}");
+    assert_eq!(summary["seeds"], 1000);
+    assert!(summary["launched"].as_u64().unwrap() > 3000, "there was something to do: {summary}");
 }
 
 #[test]

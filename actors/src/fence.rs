@@ -8,15 +8,16 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::json;
 
+use crate::backoff::Backoff;
 use crate::desk::Desk;
 use crate::messages::Term;
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause between two attempts: an API server learns of a Lease within milliseconds.
-const PAUSE: Duration = Duration::from_millis(100);
-/// Attempts at most, half a minute where each is refused; then the actors' own calls will find out.
-const ATTEMPTS: u32 = 300;
+/// Pauses between two attempts: an API server learns of a Lease within milliseconds; one that is away is not made worse.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// How long it is tried; then the actors' own calls will find out.
+const WITHIN: Duration = Duration::from_secs(30);
 
 /// What a refusal by the fence means for who wrote in a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,20 +54,25 @@ pub async fn stand_behind(client: &Client, term: Term, desk: &Desk) {
     }));
     probe.metadata.annotations = Some([(annotations::TERM.to_owned(), term.0.to_string())].into());
     let params = PostParams { dry_run: true, ..PostParams::default() };
-    for _ in 0..ATTEMPTS {
-        match tokio::time::timeout(PATIENCE, api.create(&params, &probe)).await {
+    let (mut backoff, begun) = (Backoff::new(PAUSES.0, PAUSES.1, desk.rng("fence")), desk.now());
+    let error = loop {
+        let error = match tokio::time::timeout(PATIENCE, api.create(&params, &probe)).await {
             Ok(Ok(_)) => return,
             Ok(Err(kube::Error::Api(status))) if status.code < 500 && status.code != 429 => {
                 if refusal(&status.message) != Some(Refusal::NotKnownYet) {
                     // Succeeded already, which the leader will find out; or it cannot be tried here.
                     return;
                 }
+                "the API server goes on refusing nodeclaims of this term".to_owned()
             }
-            Ok(Err(_)) | Err(_) => {}
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+        };
+        if desk.now().saturating_sub(begun) >= WITHIN {
+            break error;
         }
-        tokio::time::sleep(PAUSE).await;
-    }
-    let error = "the API server refuses nodeclaims of this term".to_owned();
+        tokio::time::sleep(backoff.pause()).await;
+    };
     desk.tell(crate::story::Story::Retrying { what: "standing behind the fence".to_owned(), error });
 }
 

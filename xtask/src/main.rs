@@ -13,7 +13,7 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
     ("licences", "the licences of all dependencies against the list that we accept", licences::check),
     (
         "proof",
-        "the full figure of something: `proof seeds [FIRST..LAST]` plays random scenarios, 1..200 unless given; \
+        "the full figure of something: `proof seeds [FIRST..LAST]` plays random scenarios, 1..100000 unless given: hours; \
          `proof properties [FIRST..LAST]` draws other cases for the core's property tests; \
          `proof load` packs 400, then 5,000 pods on the real parts; \
          `proof handover [ROUNDS]` ends leaders in mid-burst on the real parts, 5 rounds of each kind unless given",

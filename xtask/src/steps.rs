@@ -85,7 +85,7 @@ pub fn lint() -> Result<(), String> {
 pub fn proof() -> Result<(), String> {
     match std::env::args().nth(2).as_deref() {
         Some("seeds") => {
-            let seeds = std::env::args().nth(3).unwrap_or_else(|| "1..200".to_owned());
+            let seeds = std::env::args().nth(3).unwrap_or_else(|| "1..100000".to_owned());
             cargo("binary", &["build", "--release"])?;
             run("seeds", "target/release/dovetail", &["simulate", "--random", "--seeds", &seeds])
         }
