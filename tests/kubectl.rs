@@ -404,7 +404,11 @@ fn a_deleted_pod_of_the_control_plane_restarts_its_replica_and_the_other_leads()
     let (leads, other) = if first.contains("  0  ") { ("dovetail-0", "  1  ") } else { ("dovetail-1", "  0  ") };
     live.ok(&["delete", "pod", "-n", "kube-system", leads]);
     live.wait_for(&format!("{other}leader          elected"));
-    live.ok(&["wait", "--for=condition=Ready", "-n", "kube-system", &format!("pod/{leads}"), "--timeout=60s"]);
+    // The other may lead before the restarted one is there again.
+    for what in ["create", "condition=Ready"] {
+        let (what, pod) = (format!("--for={what}"), format!("pod/{leads}"));
+        live.ok(&["wait", &what, "-n", "kube-system", &pod, "--timeout=60s"]);
+    }
     live.ok(&["apply", "-f", &write("takeover.yaml", &deployment("web", 2, "nginx:1"))]);
     live.ok(&["rollout", "status", "deployment/web", "--timeout=120s"]);
 }

@@ -17,6 +17,8 @@ struct Shown {
     samples: BTreeMap<String, Vec<(Labels, f64)>>,
     types: BTreeMap<String, String>,
     report: Value,
+    /// The Lease's, as it was written last.
+    term: f64,
 }
 
 /// Six pods on spot nodes of their own. Before, a pool that weighs more and gets nothing; then two nodes are taken back, and
@@ -38,13 +40,17 @@ fn shown() -> &'static Shown {
         write("metrics/workload.yaml", &format!("{base}---\n{refused}---\n{huge}"));
         let scenario = "region: ca-west-1\nseed: 1\napply: [workload.yaml]\nfaults: {ec2: {insufficientCapacity: ['c5.large/*/*']}}\nsteps:\n  - {at: 4m, interrupt: {spot: 33%}}\n  - {at: 9m, scale: {kind: Deployment, name: web, namespace: default, replicas: 2}}\nuntil: 15m\n";
         let path = write("metrics/scenario.yaml", scenario);
-        let metrics = scratch("metrics.txt");
-        let output = dovetail(&["simulate", &path, "--json", "--metrics", arg(&metrics)]);
+        let (metrics, events) = (scratch("metrics.txt"), scratch("metrics.jsonl"));
+        let output = dovetail(&["simulate", &path, "--json", "--metrics", arg(&metrics), "--events", arg(&events)]);
         // One pod fits nowhere.
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         let text = std::fs::read_to_string(&metrics).unwrap();
         let (samples, types) = parse(&text);
-        Shown { samples, types, report: serde_json::from_slice(&output.stdout).unwrap() }
+        let events = std::fs::read_to_string(&events).unwrap();
+        let lease = events.lines().rfind(|line| line.contains("\"resource\":\"leases\"")).unwrap();
+        let lease: Value = serde_json::from_str(lease).unwrap();
+        let term = lease["sent"]["spec"]["leaseTransitions"].as_f64().unwrap();
+        Shown { samples, types, report: serde_json::from_slice(&output.stdout).unwrap(), term }
     })
 }
 
@@ -123,7 +129,7 @@ fn every_core_metric_has_the_value_that_the_run_implies() {
         ("karpenter_voluntary_disruption_eligible_nodes", &[("reason", "empty")], 0.0),
         ("karpenter_interruption_received_messages_total", &[("message_type", "spot_interrupted")], 2.0),
         ("dovetail_leader", &[], 1.0),
-        ("dovetail_term", &[], 1.0),
+        ("dovetail_term", &[], shown.term),
         ("dovetail_nodes", &[("nodepool", "default"), ("capacity_type", "spot")], left),
         ("dovetail_events_total", &[("event", "launched")], launched),
     ];
