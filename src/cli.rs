@@ -90,7 +90,7 @@ pub enum PackingPolicy {
 }
 
 /// `dovetail simulate`.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct SimulateArgs {
     /// The scenario, YAML
     #[arg(required_unless_present = "random", conflicts_with = "random")]
@@ -104,6 +104,9 @@ pub struct SimulateArgs {
     /// Where the scenarios are written and kept; without it only those that fail are, in the temporary folder
     #[arg(long, value_name = "FOLDER", requires = "random")]
     pub out: Option<String>,
+    /// Cut a scenario that fails down to what it fails by; the rest is written beside it as shrunk.yaml
+    #[arg(long, conflicts_with_all = ["json", "events", "traces", "metrics"])]
+    pub shrink: bool,
     /// Print the report alone, as JSON
     #[arg(long)]
     pub json: bool,

@@ -44,6 +44,23 @@ fn a_seed_replays_exactly_by_its_number_and_by_its_files() {
 }
 
 #[test]
+fn a_scenario_that_fails_is_cut_down_to_what_it_fails_by() {
+    let folder = scratch("shrunk");
+    let args = ["simulate", "--random", "--seeds", "1", "--out", arg(&folder), "--break", "no-token", "--shrink"];
+    let output = dovetail(&args);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("INV-11") && stdout(&output).contains("shrunk from"), "{}", stdout(&output));
+    let shrunk = folder.join("seed-1/shrunk.yaml");
+    let text = std::fs::read_to_string(&shrunk).unwrap();
+    // Every launch goes out under a token of its own: it takes no mishap to find that.
+    assert!(text.contains("steps: []") && !text.contains("errorRate"), "{text}");
+    let broken = dovetail(&["simulate", arg(&shrunk), "--json", "--break", "no-token"]);
+    assert!(stdout(&broken).contains("INV-11"));
+    let whole = dovetail(&["simulate", arg(&shrunk), "--shrink"]);
+    assert_eq!((whole.status.code(), stdout(&whole).contains("nothing to shrink")), (Some(0), true));
+}
+
+#[test]
 fn what_cannot_be_played_is_said() {
     for args in [
         vec!["simulate", "--random", "--seeds", "9..1"],

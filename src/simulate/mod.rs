@@ -7,6 +7,7 @@ mod random;
 mod report;
 pub mod scenario;
 mod settled;
+mod shrink;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -47,6 +48,12 @@ struct Seen<'a> {
 /// Runs the command. [`Failure::Outcome`] when pods stay pending or an invariant is violated.
 pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let Some(path) = &args.scenario else { return random::run(args) };
+    if args.shrink {
+        return match shrink::shrink(Path::new(path), args)? {
+            Some(shrunk) => print(&shrunk.to_string()).and(Err(Failure::Outcome)),
+            None => print("it comes out well: there is nothing to shrink\n"),
+        };
+    }
     let report = play_file(Path::new(path), args, args.json)?;
     if args.json {
         let mut text = serde_json::to_string_pretty(&report).map_err(|why| Failure::System(why.to_string()))?;

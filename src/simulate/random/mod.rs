@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::report::Report;
+use super::shrink::shrink;
 use super::{play_file, print};
 use crate::cli::SimulateArgs;
 use crate::input::{Failure, Mistake, describe};
@@ -100,6 +101,11 @@ impl All<'_> {
     fn play_one(&self, seed: u64) -> Result<(), Failure> {
         let path = self.folder.write(seed, &generate::scenario(seed))?;
         let played = play_file(&path, self.args, true);
+        let shrunk = match &played {
+            Ok(report) if self.args.shrink && !report.came_out_well() => shrink(&path, self.args)?,
+            _ => None,
+        };
+        let shrunk = shrunk.map(|shrunk| shrunk.to_string()).unwrap_or_default();
         let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
         let one = match played {
             Ok(report) if report.came_out_well() => {
@@ -115,7 +121,7 @@ impl All<'_> {
         match one {
             Some(one) => {
                 if !self.args.json {
-                    print(&one.text(&path))?;
+                    print(&(one.text(&path) + &shrunk))?;
                 }
                 sum.failed.push(one);
             }
