@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dovetail_actors::Settings;
-use dovetail_sandbox::apiserver::{DeleteOptions, NODE_CLAIMS, NODES};
+use dovetail_sandbox::apiserver::{DeleteOptions, LEASES, NODE_CLAIMS, NODES};
 use dovetail_sandbox::faults::ApiServerFaults;
 use serde_json::{Value, json};
 use world::{Spoil, World, run};
@@ -47,7 +47,9 @@ fn four_hundred_pods_get_their_nodes() {
         let labels = &claim["metadata"]["labels"];
         assert_eq!(labels["karpenter.sh/nodepool"], "default");
         assert_eq!(labels["karpenter.sh/capacity-type"], "on-demand");
-        assert_eq!(claim["metadata"]["annotations"]["dovetail.dev/term"], "1");
+        let lease = world.api.get(&LEASES, "kube-system", "karpenter-leader-election").unwrap();
+        let term = lease["spec"]["leaseTransitions"].to_string();
+        assert_eq!(claim["metadata"]["annotations"]["dovetail.dev/term"], term.as_str());
         assert!(claim["metadata"]["annotations"]["dovetail.dev/launch-token"].is_string());
         let ready =
             claim["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Ready").unwrap();

@@ -110,6 +110,8 @@ impl Candidate {
     fn step(&mut self, input: LeaseInput, tick: u64, chance: &mut Chance) -> Result<(), TestCaseError> {
         let read = match &input {
             LeaseInput::Read(lease) => Some(lease.as_ref().map(|lease| lease.resource_version.clone())),
+            // The first Lease of a cluster is taken on what came back from its creation.
+            LeaseInput::Wrote { lease, .. } => Some(Some(lease.resource_version.clone())),
             _ => None,
         };
         match self.election.step(input, self.now(tick)) {
