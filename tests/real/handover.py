@@ -22,11 +22,10 @@ import build
 from cluster import Cluster
 from joiner import every_instance
 from kube import Kube, Refused
-from load import Pods, deployment, until
-from parts import HERE, REGION
+from load import REPLICAS, Pods, comes, deployment, provisioned, until
+from parts import REGION
 
 KINDS = ("SIGTERM", "SIGKILL", "zombie", "away")
-REPLICAS = ("dovetail-0", "dovetail-1")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/karpenter-leader-election"
 LEASE_SECONDS = 15
 # A dozen of nodes a round: pods of a size of which few share a node.
@@ -116,10 +115,7 @@ class Round:
         def settled():
             last[:] = self.differences()
             return not last
-        try:
-            until("settled", settled, SETTLE)
-        except SystemExit:
-            pass
+        comes(settled, SETTLE)
         return last
 
     def differences(self):
@@ -145,14 +141,9 @@ def play(rounds, kinds):
     cluster = Cluster(build.TARGET / "run" / "handover", boot=0)
     taken, ready, wrong = collections.defaultdict(list), collections.defaultdict(list), []
     try:
-        cluster.begin()
-        kube = Kube(cluster.parts.server, cluster.parts.pki, "admin")
-        cluster.kubectl("apply", "-f", str(HERE / "manifests/pool.yaml"))
-        for name in REPLICAS:
-            cluster.start(name)
+        kube = provisioned(cluster)
         leader, pods = Leader(cluster), Pods(kube)
-        until("a replica leads", leader.replica)
-        time.sleep(5)
+        until("the leader is known", leader.replica)
         for number in range(rounds * len(kinds)):
             one = Round(cluster, kube, pods, leader, number, kinds[number % len(kinds)])
             seconds, all_ready = one.play()

@@ -106,27 +106,40 @@ def consumed(cluster):
     return cpu, peak
 
 
-def until(what, holds, patience=PATIENCE):
-    """Waits; ends everything when it takes too long."""
+def comes(holds, patience):
+    """Waits; whether it came to pass in time."""
     begun = time.monotonic()
     while not holds():
         if time.monotonic() - begun > patience:
-            raise SystemExit(f"load.py: never came to pass: {what}")
+            return False
         time.sleep(0.1)
+    return True
+
+
+def until(what, holds):
+    """Waits; ends everything when it takes too long."""
+    if not comes(holds, PATIENCE):
+        raise SystemExit(f"{pathlib.Path(sys.argv[0]).name}: never came to pass: {what}")
+
+
+def provisioned(cluster):
+    """Begins a cluster with a pool and two replicas; comes back with a client when one has led for a while."""
+    cluster.begin()
+    kube = Kube(cluster.parts.server, cluster.parts.pki, "admin")
+    cluster.kubectl("apply", "-f", str(HERE / "manifests/pool.yaml"))
+    for name in REPLICAS:
+        cluster.start(name)
+    elected = lambda: any("elected" in (cluster.state / "log" / f"{name}.log").read_text() for name in REPLICAS)
+    until("a replica is elected", elected)
+    time.sleep(5)
+    return kube
 
 
 def measure(count):
     """One cluster, one load, one row."""
     cluster = Cluster(build.TARGET / "run" / f"load-{count}", boot=0)
     try:
-        cluster.begin()
-        kube = Kube(cluster.parts.server, cluster.parts.pki, "admin")
-        cluster.kubectl("apply", "-f", str(HERE / "manifests/pool.yaml"))
-        for name in REPLICAS:
-            cluster.start(name)
-        elected = lambda: any("elected" in (cluster.state / "log" / f"{name}.log").read_text() for name in REPLICAS)
-        until("a replica is elected", elected)
-        time.sleep(5)
+        kube = provisioned(cluster)
         pods, before, begun = Pods(kube), consumed(cluster)[0], time.monotonic()
         for number, shape in enumerate(SHAPES[count]):
             kube.create("/apis/apps/v1/namespaces/default/deployments", deployment(number, *shape))

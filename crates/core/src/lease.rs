@@ -31,7 +31,7 @@
 //! highest term on any NodeClaim or remembered has to do).
 //!
 //! Invariants: LE-1 a leader's deadline lies before the time at which a standby that saw its last write may take over;
-//! LE-2 every acquisition raises the term, by the same identity too; LE-3 every write carries the resourceVersion read.
+//! LE-2 every acquisition raises the term, by the same identity too; LE-3 every write carries the resourceVersion last read or written.
 
 use std::time::Duration;
 
