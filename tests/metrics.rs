@@ -5,9 +5,10 @@
 mod common;
 mod played;
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 use std::sync::OnceLock;
 
-use common::{arg, dovetail, root, scratch, stderr, write};
+use common::{arg, dovetail, python, root, scratch, stderr, stdout, write};
 use serde_json::Value;
 
 type Labels = BTreeMap<String, String>;
@@ -284,4 +285,33 @@ fn dashboards_name_only_metrics_and_labels_that_there_are() {
         }
     }
     assert!(boards == 6 && panels >= 40, "{boards} dashboards with {panels} panels");
+}
+
+/// With Debian's promtool: the rules are sound, and each alert fires when it should and not before.
+#[test]
+fn every_alert_fires_when_it_should_and_not_before() {
+    let there = python(&["tests/real/build.py", "promtool"]);
+    assert!(there.status.success(), "{}", stderr(&there));
+    let promtool = |args: &[&str]| {
+        let output = Command::new(stdout(&there).trim()).args(args).current_dir(root()).output().unwrap();
+        assert!(output.status.success(), "promtool {args:?}: {}{}", stdout(&output), stderr(&output));
+    };
+    promtool(&["check", "rules", "observability/prometheus/rules.yaml"]);
+    promtool(&["test", "rules", "observability/prometheus/rules.test.yaml"]);
+
+    let text = std::fs::read_to_string(root().join("observability/prometheus/rules.test.yaml")).unwrap();
+    let cases: Value = serde_saphyr::from_str(&text).unwrap();
+    let cases = cases["tests"].as_array().unwrap().iter().flat_map(|test| test["alert_rule_test"].as_array().unwrap());
+    let (mut fires, mut silent) = (BTreeSet::new(), BTreeSet::new());
+    for case in cases {
+        let alerts = case["exp_alerts"].as_array().unwrap();
+        let kind = if alerts.is_empty() { &mut silent } else { &mut fires };
+        kind.insert(case["alertname"].as_str().unwrap().to_owned());
+    }
+    let alerts: BTreeSet<String> =
+        rules().iter().filter_map(|rule| rule["alert"].as_str().map(str::to_owned)).collect();
+    assert_eq!(fires, alerts);
+    // NodesDoNotRegister is silent about a second pool in the same case.
+    let both: BTreeSet<String> = alerts.into_iter().filter(|alert| alert != "DovetailNodesDoNotRegister").collect();
+    assert_eq!(silent, both);
 }

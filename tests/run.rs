@@ -10,10 +10,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use common::page::{asked, get};
 use serde_json::{Value, json};
-use stub::{
-    CONSOLE_TOKEN, Ended, Run, Sandbox, api_server, asked, ec2_error, get, list, not_found, reply, serve, status,
-};
+use stub::{CONSOLE_TOKEN, Ended, Run, Sandbox, api_server, ec2_error, list, not_found, reply, serve, status};
 
 /// It ended with this status, said nothing but one message, and that holds all of these.
 fn refused(ended: &Ended, code: i32, holds: &[&str]) {

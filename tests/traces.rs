@@ -4,42 +4,15 @@
 
 mod common;
 mod played;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use common::spans::{Traces, the_way_up};
 use common::{arg, dovetail, scratch, stderr, write};
-use serde_json::Value;
-
-#[derive(Clone, Debug)]
-struct Span {
-    trace: String,
-    id: String,
-    parent: String,
-    name: String,
-    begun: u64,
-    ended: u64,
-    error: String,
-    attributes: BTreeMap<String, String>,
-}
-
-impl Span {
-    fn has(&self, key: &str) -> &str {
-        self.attributes.get(key).map_or("", String::as_str)
-    }
-}
-
-struct Traces(Vec<Span>);
 
 /// Plays a scenario over manifests and reads its traces.
 fn traced(name: &str, manifests: &str, scenario: &str) -> Traces {
     let text = std::fs::read_to_string(played_to_file(name, manifests, scenario)).unwrap();
-    let document: Value = serde_json::from_str(&text).unwrap();
-    let mut spans = Vec::new();
-    for resource in document["resourceSpans"].as_array().unwrap() {
-        for scope in resource["scopeSpans"].as_array().unwrap() {
-            spans.extend(scope["spans"].as_array().unwrap().iter().map(of_json));
-        }
-    }
-    Traces(spans)
+    Traces::of_otlp(&serde_json::from_str(&text).unwrap())
 }
 
 fn played_to_file(name: &str, manifests: &str, scenario: &str) -> std::path::PathBuf {
@@ -50,70 +23,6 @@ fn played_to_file(name: &str, manifests: &str, scenario: &str) -> std::path::Pat
     let output = dovetail(&["simulate", &path, "--json", "--traces", arg(&traces)]);
     assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
     traces
-}
-
-fn of_json(span: &Value) -> Span {
-    let text = |key: &str| span[key].as_str().unwrap_or_default().to_owned();
-    let attributes = span["attributes"].as_array().unwrap().iter().map(|one| {
-        let value = one["value"].as_object().unwrap().values().next().unwrap();
-        (one["key"].as_str().unwrap().to_owned(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-    });
-    Span {
-        trace: text("traceId"),
-        id: text("spanId"),
-        parent: text("parentSpanId"),
-        name: text("name"),
-        begun: text("startTimeUnixNano").parse().unwrap(),
-        ended: text("endTimeUnixNano").parse().unwrap(),
-        error: if span["status"]["code"] == 2 { span["status"]["message"].to_string() } else { String::new() },
-        attributes: attributes.collect(),
-    }
-}
-
-impl Traces {
-    fn named(&self, name: &str) -> Vec<&Span> {
-        self.0.iter().filter(|span| span.name == name).collect()
-    }
-
-    /// The trace of a span, whole: one root, every parent there, every id once.
-    fn whole(&self, of: &Span) -> Self {
-        let spans: Vec<Span> = self.0.iter().filter(|span| span.trace == of.trace).cloned().collect();
-        let ids: BTreeSet<&str> = spans.iter().map(|span| span.id.as_str()).collect();
-        assert_eq!(ids.len(), spans.len(), "ids are there twice: {:#?}", spans);
-        let roots: Vec<_> = spans.iter().filter(|span| span.parent.is_empty()).collect();
-        assert_eq!(roots.len(), 1, "{roots:#?}");
-        for span in spans.iter().filter(|span| !span.parent.is_empty()) {
-            assert!(ids.contains(span.parent.as_str()), "the parent of {span:#?} is not there");
-            assert!(span.begun <= span.ended, "{span:#?}");
-        }
-        Self(spans)
-    }
-
-    /// The names of what the spans of a name lie in.
-    fn parents(&self, name: &str) -> BTreeSet<&str> {
-        let by_id: BTreeMap<&str, &Span> = self.0.iter().map(|span| (span.id.as_str(), span)).collect();
-        self.named(name).iter().map(|span| by_id.get(span.parent.as_str()).map_or("", |parent| &parent.name)).collect()
-    }
-
-    fn lies_in(&self, name: &str, parent: &str) {
-        assert_eq!(self.parents(name), BTreeSet::from([parent]), "{name}");
-    }
-
-    /// Who told spans of a name.
-    fn told_by(&self, name: &str) -> BTreeSet<&str> {
-        self.named(name).iter().map(|span| span.has("dovetail.replica")).collect()
-    }
-}
-
-/// From waiting to bound, as it lies in one another.
-fn the_way_up(trace: &Traces) {
-    trace.lies_in("solve", "pack");
-    trace.lies_in("nodeclaim", "pack");
-    trace.lies_in("launch", "nodeclaim");
-    trace.lies_in("create NodeClaim", "launch");
-    trace.lies_in("CreateFleet", "launch");
-    trace.lies_in("register", "nodeclaim");
-    trace.lies_in("initialize", "nodeclaim");
 }
 
 #[test]
@@ -134,7 +43,7 @@ fn a_pod_s_name_finds_one_trace_with_its_whole_way_from_waiting_to_bound() {
             trace.named("nodeclaim").into_iter().find(|claim| claim.has("k8s.node.name") == pod.has("k8s.node.name"));
         let claim = claim.expect("the claim of the pod's node");
         assert!(claim.has("dovetail.instance.id").starts_with("i-"), "{claim:#?}");
-        assert_eq!((claim.has("dovetail.nodepool"), term_of(claim) > 0), ("default", true));
+        assert_eq!((claim.has("dovetail.nodepool"), claim.term() > 0), ("default", true));
         assert!(["m5.large", "m6i.large"].contains(&claim.has("dovetail.instance.type")), "{claim:#?}");
         let fleets = trace.named("CreateFleet");
         let fleet = fleets.iter().find(|fleet| fleet.has("dovetail.instance.id") == claim.has("dovetail.instance.id"));
@@ -182,11 +91,7 @@ fn a_successor_goes_on_in_the_trace_of_the_leader_that_was_killed() {
     assert_ne!(before, after, "the one launches, the other brings up");
     assert_eq!(trace.told_by("pod"), after);
     assert_eq!(trace.named("pod").len(), 5);
-    assert_eq!(term_of(trace.named("initialize")[0]), term_of(trace.named("CreateFleet")[0]) + 1);
-}
-
-fn term_of(span: &Span) -> u64 {
-    span.has("dovetail.term").parse().unwrap()
+    assert_eq!(trace.named("initialize")[0].term(), trace.named("CreateFleet")[0].term() + 1);
 }
 
 fn on_spot(pods: u32) -> String {

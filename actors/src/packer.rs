@@ -258,7 +258,8 @@ impl Packer {
         let span = self.desk.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
         // From here on everything lies in this packing.
         request.trace = span.context();
-        traces::packed(&self.desk, span, (&planning, &packing), solving, &request.also);
+        let also = [request.also.clone(), traces::that_lead_to_moves(&snapshot, &planning)].concat();
+        traces::packed(&self.desk, span, (&planning, &packing), solving, &also);
         let traceparent = request.trace.to_string();
         let plans = Plans { snapshot: &snapshot, planning: &planning, term: self.desk.term };
         let mut orders = Vec::new();

@@ -1,5 +1,7 @@
 //! Which trace things belong to, and the spans that several actors tell alike.
 
+use std::collections::BTreeSet;
+
 use dovetail_api::names::annotations::{END_TRACEPARENT, TRACEPARENT};
 use dovetail_api::names::labels;
 use dovetail_api::v1::NodeClaim;
@@ -113,7 +115,8 @@ pub fn packed(
         NodeSource::Claim(entry) | NodeSource::Both(_, entry) => of_packing(&entry.claim),
     });
     let others = also.iter().copied().chain(coming).filter(|other| other.trace() != trace.trace());
-    for other in others.take(MOST_LINKS) {
+    let mut linked = BTreeSet::new();
+    for other in others.filter(|other| linked.insert(other.trace())).take(MOST_LINKS) {
         span = span.link(other);
     }
     span.end();
@@ -139,6 +142,17 @@ pub fn disruption(desk: &Desk, trace: TraceContext, removal: &Removal) {
         let span = desk.span(trace, "candidate", &doomed.claim).with(names::CLAIM, &*doomed.claim);
         span.with(names::NODE, &*doomed.node).with(names::POOL, &*doomed.pool).with(names::PODS, doomed.pods).end();
     }
+}
+
+/// What led to the end of the nodes whose pods a packing moves, of each node once.
+pub fn that_lead_to_moves(snapshot: &Snapshot, planning: &Planning) -> Vec<TraceContext> {
+    let moved = |pod: &Pod| snapshot.pods.get(&pod.uid).map(|entry| entry.node_name.as_str());
+    let nodes: BTreeSet<&str> =
+        planning.problem.pods.iter().filter_map(moved).filter(|node| !node.is_empty()).collect();
+    let claims = snapshot.leaving.claims.iter().filter_map(|name| snapshot.claims.get(name));
+    let moved_from =
+        claims.filter(|entry| entry.claim.status.as_ref().is_some_and(|s| nodes.contains(s.node_name.as_str())));
+    moved_from.filter_map(|entry| of_end(&entry.claim)).collect()
 }
 
 /// Where nobody said what led to a packing: the first node that leaves and says why.

@@ -44,7 +44,7 @@ fn pages(settings: &Settings, identity: &str, latest: Latest, told: Told) -> Pag
         "/console/state" => {
             latest.watched();
             let state = console::state(&latest, &cluster, &about, &traces, told.lines().into_iter());
-            Some(("application/json", state.to_string().into_bytes()))
+            Some(("application/json", state.into_bytes()))
         }
         _ => None,
     })

@@ -88,5 +88,5 @@ fn console(world: &World, args: &SandboxArgs, shown: &Shown) -> String {
         trace: line.trace_id,
         fields: line.fields.into(),
     });
-    console::state(&shown.latest, &args.cluster_name, &about, &shown.traces, lines).to_string()
+    console::state(&shown.latest, &args.cluster_name, &about, &shown.traces, lines)
 }

@@ -27,6 +27,7 @@ use tokio::task::LocalSet;
 use crate::cli::SimulateArgs;
 use crate::input::{Failure, Mistake, environment};
 use crate::manifests::read_manifests;
+use crate::stopwatch::Stopwatch;
 use crate::story;
 use crate::telemetry::state::Latest;
 use crate::telemetry::{self, Spans};
@@ -106,8 +107,15 @@ fn play_file(path: &Path, args: &SimulateArgs, quiet: bool) -> Result<Report, Fa
     };
     let report = LocalSet::new().block_on(&runtime, run.play(events, seen))?;
     if let Some((mut file, metrics)) = metrics {
-        let written = file.write_all(metrics.text().as_bytes());
+        let watch = Stopwatch::start();
+        let text = metrics.text();
+        let (series, milliseconds) =
+            (text.lines().filter(|line| !line.starts_with('#')).count(), watch.elapsed().as_millis());
+        let written = file.write_all(text.as_bytes());
         written.map_err(|why| Failure::System(format!("--metrics: {why}")))?;
+        if !args.json {
+            println!("metrics: {series} series, {} KiB, made in {milliseconds} ms", text.len() / 1024);
+        }
     }
     if let Some((mut file, spans)) = traces {
         let written = writeln!(file, "{}", spans.document());

@@ -46,14 +46,15 @@ pub struct StoryLine {
     pub fields: Value,
 }
 
-/// What the page shows. `traces` is what a trace's id is put behind for a link, empty where there is no such page.
+/// What the page shows, as JSON with every node on a line of its own: the page looks only at lines that it has not seen yet.
+/// `traces` is what a trace's id is put behind for a link, empty where there is no such page.
 pub fn state(
     latest: &Latest,
     cluster: &str,
     about: &str,
     traces: &str,
     story: impl Iterator<Item = StoryLine>,
-) -> Value {
+) -> String {
     let (view, leader, actors) = latest.known();
     let story: Vec<Value> = story
         .map(|line| {
@@ -61,10 +62,11 @@ pub fn state(
                 "level": line.level, "trace": line.trace, "fields": line.fields})
         })
         .collect();
+    let mut lines = Vec::new();
     let mut all = json!({
         "cluster": cluster, "about": about, "traces": traces, "leader": leader,
-        "term": actors["leader"]["term"], "actors": pipeline(&actors), "story": story, "nodes": [], "waiting": [],
-        "waitingTotal": 0, "pods": {"bound": 0, "total": 0}, "price": null, "saved": null, "cost": latest.cost(),
+        "term": actors["leader"]["term"], "actors": pipeline(&actors), "story": story, "waiting": [],
+        "waitingTotal": 0, "pods": {"bound": 0, "total": 0}, "price": null, "saved": null, "cost": latest.cost(), "now": null,
     });
     if let Some(view) = &view {
         let nodes = nodes(view);
@@ -77,9 +79,11 @@ pub fn state(
         let (waiting, total) = waiting(view, &actors);
         all["waiting"] = waiting.into();
         all["waitingTotal"] = total.into();
-        all["nodes"] = nodes.into();
+        all["now"] = view.now.wall.as_second().into();
+        lines = nodes.iter().map(Value::to_string).collect();
     }
-    all
+    let all = all.to_string();
+    format!("{{\"nodes\":[\n{}\n],\n{}", lines.join(",\n"), all.strip_prefix('{').unwrap_or_default())
 }
 
 /// The actors in the order of the data, with the numbers that each tells.
@@ -181,7 +185,7 @@ fn one(
         "state": state_of(entry.map(|entry| &**entry), node), "next": next(view, entry.map(|entry| &**entry), load.map_or(0, |load| load.visitors)),
         "type": label(labels::INSTANCE_TYPE), "zone": label(labels::ZONE), "capacity": label(labels::CAPACITY_TYPE),
         "pool": label(labels::NODE_POOL), "price": prices.map(|(own, _)| own), "onDemand": prices.map(|(_, on_demand)| on_demand),
-        "age": created.map(|created| view.now.wall.duration_since(created).as_secs_f64().round()),
+        "since": created.map(jiff::Timestamp::as_second),
         "cpu": [requests.get(CPU), allocatable.get(CPU)], "memory": [requests.get(MEMORY), allocatable.get(MEMORY)],
         "pods": pods, "trace": trace(annotations::TRACEPARENT), "end": trace(annotations::END_TRACEPARENT),
     })

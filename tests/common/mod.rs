@@ -2,7 +2,9 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 pub mod live;
+pub mod page;
 pub mod real;
+pub mod spans;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

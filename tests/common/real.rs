@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::page::get;
+use super::spans::Traces;
 use super::{arg, root, stderr, stdout};
 
 /// Nothing that a cluster is asked for takes longer.
@@ -36,10 +38,20 @@ pub struct Real {
 impl Real {
     /// Starts etcd, the control plane, kwok, moto and the stand-ins; builds what is missing, which takes minutes once.
     pub fn start(name: &str, settings: &[&str]) -> Self {
+        Self::start_with(name, settings, &[])
+    }
+
+    /// The same with Jaeger, to which the replicas send their traces, and nodes that come `boot` seconds after their instance.
+    pub fn traced(name: &str, boot: &str) -> Self {
+        Self::start_with(name, &[], &["--jaeger", "--boot", boot])
+    }
+
+    fn start_with(name: &str, settings: &[&str], flags: &[&str]) -> Self {
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let state = root().join("target/real/run").join(name);
         let mut command = Command::new("python3");
         command.arg(root().join("tests/real/cluster.py")).args(["run", "--state", arg(&state)]);
+        command.args(flags);
         for setting in settings {
             command.args(["--set", setting]);
         }
@@ -102,6 +114,16 @@ impl Real {
         stdout(&output).trim().parse().unwrap()
     }
 
+    /// The replica that leads, from the Lease; waits until one does.
+    pub fn leader(&self) -> String {
+        let holder = || {
+            let path = "jsonpath={.spec.holderIdentity}";
+            self.ok(&["-n", "kube-system", "get", "lease", "karpenter-leader-election", "-o", path])
+        };
+        self.until("somebody leads", |_| !holder().is_empty());
+        holder().split('_').next().unwrap().to_owned()
+    }
+
     /// How many pods are Ready: asked as a table, which costs the API server least.
     pub fn ready(&self) -> usize {
         let table = self.ok(&["get", "pods", "-A", "--no-headers"]);
@@ -116,6 +138,24 @@ impl Real {
             sleep(Duration::from_secs(1));
         }
         println!("after {:5.1} s: {what}", begun.elapsed().as_secs_f64());
+    }
+
+    /// What Jaeger's API answers.
+    pub fn jaeger(&self, path: &str) -> Value {
+        let (status, body) = get(self.facts["jaeger"]["query"].as_str().unwrap(), path);
+        assert_eq!(status, 200, "{path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// Where Jaeger takes OTLP by this protocol, `grpc` or `http`.
+    pub fn collector(&self, protocol: &str) -> String {
+        self.facts["jaeger"][protocol].as_str().unwrap().to_owned()
+    }
+
+    /// The traces that Jaeger finds by a tag.
+    pub fn traces(&self, tag: &str, value: &str) -> Traces {
+        let tags = format!("%7B%22{tag}%22%3A%22{value}%22%7D");
+        Traces::of_jaeger(&self.jaeger(&format!("/api/traces?service=dovetail&limit=20&lookback=1h&tags={tags}")))
     }
 
     /// What a part has logged.
@@ -142,9 +182,14 @@ impl Real {
 
     /// Nothing was forbidden, no conflict went unhandled, nobody panicked.
     pub fn nothing_was_forbidden(&self) {
+        self.nothing_was_forbidden_since("");
+    }
+
+    /// The same from a time on, as the log writes it: an API server that starts forbids everything until it has read its roles.
+    pub fn nothing_was_forbidden_since(&self, time: &str) {
         let said = self.said();
         assert!(!said.is_empty(), "the replicas have logged nothing");
-        for line in &said {
+        for line in said.iter().filter(|line| line["time"].as_str().is_none_or(|when| when >= time)) {
             let text = line.to_string();
             let wrong = ["forbidden", "Forbidden", "the object has been modified", "panic"];
             assert!(!wrong.iter().any(|word| text.contains(word)), "{text}");

@@ -21,10 +21,12 @@ def state(nodes, pods, turn):
         kind = "leaving" if number % 100 == turn % 100 else "ready"
         own.append({"key": f"default-{number}", "name": f"ip-10-0-{number // 256}-{number % 256}.ec2.internal", "claim": f"default-{number}", "instance": f"i-{number:017x}",
                     "state": kind, "next": "", "type": dice.choice(["m5.large", "c6i.xlarge", "r5.2xlarge"]), "zone": dice.choice(["us-east-1a", "us-east-1b"]), "capacity": dice.choice(["spot", "on-demand"]),
-                    "pool": "default", "price": 0.04, "onDemand": 0.1, "age": 4000 + turn // 30, "cpu": [7500, 8000], "memory": [1 << 34, 1 << 35], "pods": held, "trace": None, "end": None})
-    return json.dumps({"cluster": "demo", "about": "scale", "traces": "", "leader": "dovetail-0", "term": 1, "actors": [["packer", [["handled", turn]]]], "nodes": own, "waiting": [], "waitingTotal": 0,
+                    "pool": "default", "price": 0.04, "onDemand": 0.1, "since": 1000, "cpu": [7500, 8000], "memory": [1 << 34, 1 << 35], "pods": held, "trace": None, "end": None})
+    rest = json.dumps({"now": 5000 + turn, "cluster": "demo", "about": "scale", "traces": "", "leader": "dovetail-0", "term": 1, "actors": [["packer", [["handled", turn]]]], "waiting": [], "waitingTotal": 0,
                        "pods": {"bound": pods, "total": pods}, "price": 80.0, "saved": 120.0, "cost": [[t, 80 + t % 7] for t in range(720)],
-                       "story": [{"when": "1s", "t": n, "actor": "launcher", "event": "launched", "text": f"launched {n + turn}", "level": "Info", "trace": "", "fields": {}} for n in range(200)]}).encode()
+                       "story": [{"when": "1s", "t": n, "actor": "launcher", "event": "launched", "text": f"launched {n + turn}", "level": "Info", "trace": "", "fields": {}} for n in range(200)]})
+    lines = ",\n".join(json.dumps(one, separators=(",", ":")) for one in own)
+    return f'{{"nodes":[\n{lines}\n],\n{rest[1:]}'.encode()
 
 
 def main(nodes, pods):
@@ -51,7 +53,7 @@ def main(nodes, pods):
     browser = Browser(1400, 1000)
     try:
         browser.open(f"http://127.0.0.1:{server.server_port}/")
-        browser.wait(f"document.querySelectorAll('#fleet .node').length === {nodes}", "all nodes")
+        browser.wait(f"document.querySelector('#shown')?.textContent === '({nodes})'", "all nodes")
         frames = browser.eval("""new Promise(done => { const all = []; let last = performance.now(); const end = last + 15000;
             const step = t => { const d = performance.now() - last; last = performance.now(); all.push(d); scrollBy(0, all.length % 400 < 200 ? 25 : -25); last < end ? requestAnimationFrame(step) : done(all); }; requestAnimationFrame(step); })""")
         frames.sort()

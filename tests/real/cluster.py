@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """A real Kubernetes control plane and a foreign AWS on loopback, for tests and by hand; what is missing is built first.
 
-    cluster.py run  [--state DIR] [--boot SECONDS] [--set NAME=VALUE…]    until its standard input ends, or a signal
-    cluster.py up   [--state DIR] [--boot SECONDS]    the same, left running; says how to use it
+    cluster.py run  [--state DIR] [--boot SECONDS] [--jaeger] [--set NAME=VALUE…]    until its standard input ends, or a signal
+    cluster.py up   [--state DIR] [--boot SECONDS]    the same with Jaeger, left running; says how to use it
     cluster.py down [--state DIR]                     stops it and removes its files
     cluster.py status [--state DIR]
 
 `run` prints one line of JSON when all is there, and then takes orders, a line each, and answers each with `done` or what
-was wrong: `kill PART`, `start PART`, `stop PART`, `cont PART` and `term PART` (the signals), `seed` (moto's account anew).
-`start dovetail-N` starts a replica of the binary, under the account and in the environment that the chart renders. Every
-process is started with the kernel's order to die with the one that started it: nothing outlives a test, however that ends.
+was wrong: `kill PART`, `start PART`, `stop PART`, `cont PART` and `term PART` (the signals), `seed` (moto's account anew),
+`refuse GLOB…` (instance types that EC2 has none of from now on), `warn INSTANCE` (a spot interruption's warning in the queue).
+`start dovetail-N [NAME=VALUE…]` starts a replica of the binary, under the account and in the environment that the chart
+renders, and with these besides. Every process is started with the kernel's order to die with the one that started it:
+nothing outlives a test, however that ends.
 """
 
 import argparse
@@ -26,9 +28,10 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import uuid
 
 import build
-from parts import CLUSTER, HERE, ORDER, REGION, Parts
+from parts import CLUSTER, HERE, JAEGER, ORDER, REGION, Parts
 
 ROOT = HERE.parent.parent
 PATIENCE = 120
@@ -50,12 +53,12 @@ def die_with_parent():
 class Cluster:
     """What runs, by name."""
 
-    def __init__(self, state, boot, settings=()):
-        self.state, self.boot, self.running = state, boot, {}
+    def __init__(self, state, boot, settings=(), jaeger=False):
+        self.state, self.boot, self.jaeger, self.running = state, boot, jaeger, {}
         self.environment = dict(one.split("=", 1) for one in settings)
         shutil.rmtree(state, ignore_errors=True)
         (state / "log").mkdir(parents=True)
-        self.programs = {name: build.build(name) for name in NEEDED}
+        self.programs = {name: build.build(name) for name in (*NEEDED, *([JAEGER] if jaeger else ()))}
         subprocess.run([self.programs["certs"], state / "pki"], check=True)
         self.parts = Parts(state, self.programs, build.python(), boot)
         self.tls = ssl.create_default_context(cafile=str(state / "pki/ca.crt"))
@@ -64,19 +67,21 @@ class Cluster:
         self.loose.check_hostname, self.loose.verify_mode = False, ssl.CERT_NONE
         self.admin = self.parts.by_certificate("admin")
 
-    def start(self, name):
-        """Starts a part and waits until it answers."""
+    def start(self, name, settings=()):
+        """Starts a part and waits until it answers; a replica with these settings besides."""
         variables = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        command = self.parts.command(name) if name in ORDER else [ROOT / "target/release/dovetail", "run"]
-        if name not in ORDER:
+        foreign = name in (*ORDER, JAEGER)
+        command = self.parts.command(name) if foreign else [ROOT / "target/release/dovetail", "run"]
+        if not foreign:
             # As in a pod: nothing but what the chart gives.
             variables = {"PATH": os.environ["PATH"], "HOME": str(self.state), "POD_NAME": name} | self.environment
+            variables |= dict(one.split("=", 1) for one in settings)
         with open(self.state / "log" / f"{name}.log", "ab") as log:
             self.running[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.state, preexec_fn=die_with_parent,
                 env=variables,
             )
-        if name in ORDER:
+        if foreign:
             self.wait(name)
 
     def wait(self, name):
@@ -164,6 +169,8 @@ class Cluster:
         begun = time.monotonic()
         for name in ORDER:
             self.start(name)
+        if self.jaeger:
+            self.start(JAEGER)
         seeded = self.seed()
         until = time.monotonic() + PATIENCE
         while self.kubectl("get", "serviceaccount", "default", "--ignore-not-found", "-o", "name") == "":
@@ -176,12 +183,14 @@ class Cluster:
             "AWS_SECRET_ACCESS_KEY": "tests", "METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0",
             "CONSOLE_PORT": "0",
         }
+        if self.jaeger:
+            environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = self.parts.jaeger["grpc"]
         self.environment = environment | self.environment
         return {
             "seconds": round(time.monotonic() - begun, 1), "state": str(self.state), "server": self.parts.server,
             "aws": self.parts.aws, "kubeconfig": str(self.admin), "kubectl": str(self.programs["kubectl"]),
             "pids": {name: process.pid for name, process in self.running.items()},
-            "environment": self.environment, "account": seeded,
+            "environment": self.environment, "account": seeded, "jaeger": self.parts.jaeger if self.jaeger else None,
         }
 
     def order(self, line):
@@ -190,8 +199,12 @@ class Cluster:
         name = rest[0] if rest else ""
         if verb == "seed":
             self.seed()
-        elif verb == "start" and (name in ORDER or name.startswith("dovetail-")):
-            self.start(name)
+        elif verb == "refuse":
+            self.parts.refused.write_text("\n".join(rest))
+        elif verb == "warn" and name:
+            warn(self.parts.aws, name)
+        elif verb == "start" and (name in (*ORDER, JAEGER) or name.startswith("dovetail-")):
+            self.start(name, rest[1:])
         elif verb == "kill" and name in self.running:
             self.kill(name)
         elif verb in SIGNALS and name in self.running:
@@ -200,12 +213,30 @@ class Cluster:
             raise Failed(f"there is no {line!r}")
 
 
-def run(state, boot, settings, orders):
+def warn(aws, instance):
+    """What EventBridge puts into the queue when a spot instance is to end in two minutes."""
+    body = {
+        "version": "0", "id": str(uuid.uuid4()), "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2",
+        "account": "123456789012", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "region": REGION,
+        "resources": [f"arn:aws:ec2:{REGION}:123456789012:instance/{instance}"],
+        "detail": {"instance-id": instance, "instance-action": "terminate"},
+    }
+    scope = f"Credential=warn/20200101/{REGION}/sqs/aws4_request"
+    headers = {
+        "authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0",
+        "content-type": "application/x-amz-json-1.0", "x-amz-target": "AmazonSQS.SendMessage",
+    }
+    message = json.dumps({"QueueUrl": f"{aws}/123456789012/{CLUSTER}", "MessageBody": json.dumps(body)}).encode()
+    with urllib.request.urlopen(urllib.request.Request(aws, message, headers), timeout=30):
+        pass
+
+
+def run(state, boot, settings, jaeger, orders):
     """Until standard input ends (if it is heeded) or a signal comes."""
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set() or sys.exit(0))
-    cluster = Cluster(state, boot, settings)
+    cluster = Cluster(state, boot, settings, jaeger)
     try:
         facts = cluster.begin()
         (state / "facts.json").write_text(json.dumps(facts | {"pid": os.getpid()}))
@@ -246,7 +277,7 @@ def up(state, boot):
     state.parent.mkdir(parents=True, exist_ok=True)
     said = state.parent / f"{state.name}.log"
     with open(said, "wb") as log:
-        command = [sys.executable, __file__, "run", "--state", state, "--boot", str(boot), "--detached"]
+        command = [sys.executable, __file__, "run", "--state", state, "--boot", str(boot), "--jaeger", "--detached"]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     while process.poll() is None and not standing(state):
         time.sleep(0.2)
@@ -257,7 +288,8 @@ def up(state, boot):
     (state / "environment").write_text(variables)
     print(f"up after {facts['seconds']} s: {facts['server']}, moto {facts['aws']}\n"
           f"  {facts['kubectl']} --kubeconfig {facts['kubeconfig']} get nodes\n"
-          f"  . {state / 'environment'}; target/release/dovetail run")
+          f"  . {state / 'environment'}; target/release/dovetail run\n"
+          f"  Jaeger's API: http://{facts['jaeger']['query']}/api/traces?service=dovetail")
 
 
 def down(state):
@@ -277,11 +309,12 @@ def main():
     parser.add_argument("--state", type=pathlib.Path, default=build.TARGET / "by-hand")
     parser.add_argument("--boot", type=float, default=1.0, help="seconds from an instance to its Node")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the replicas")
+    parser.add_argument("--jaeger", action="store_true", help="Jaeger too, and the replicas' traces go there")
     parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     state = given.state.resolve()
     if given.what == "run":
-        sys.exit(run(state, given.boot, given.set, not given.detached))
+        sys.exit(run(state, given.boot, given.set, given.jaeger, not given.detached))
     if given.what == "status":
         facts = standing(state)
         print(json.dumps(facts, indent=2) if facts else "nothing is running")

@@ -69,7 +69,8 @@ def node(instance, region, claim):
         "metadata": {
             "name": instance["name"],
             "labels": {key: value for key, value in labels.items() if value},
-            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            # The second is a kubelet's own: without it the controller manager attaches no volumes to the node.
+            "annotations": {"kwok.x-k8s.io/node": "fake", "volumes.kubernetes.io/controller-managed-attach-detach": "true"},
         },
         "spec": {
             "providerID": f"aws:///{instance['zone']}/{instance['id']}",

@@ -17,6 +17,14 @@ QPS, BURST = 1000, 2000
 ORDER = (
     "etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok", "moto", "joiner", "csi",
 )
+#: Only where a test asks for it.
+JAEGER = "jaeger"
+#: Port: the flag of Jaeger's that it is for.
+JAEGER_PORTS = {
+    "query": "query.http-server", "query-grpc": "query.grpc-server", "jaeger-admin": "admin.http",
+    "otlp-grpc": "collector.otlp.grpc", "otlp-http": "collector.otlp.http",
+    "collector-grpc": "collector.grpc-server", "collector-http": "collector.http-server",
+}
 
 
 def free_ports(count):
@@ -43,10 +51,13 @@ class Parts:
     def __init__(self, state, programs, python, boot):
         self.state, self.programs, self.python, self.boot = state, programs, python, boot
         self.pki = state / "pki"
-        names = ("etcd", "peer", "api", "scheduler", "manager", "kwok", "moto")
+        names = ("etcd", "peer", "api", "scheduler", "manager", "kwok", "moto", *JAEGER_PORTS)
         self.port = dict(zip(names, free_ports(len(names))))
         self.server = f"https://127.0.0.1:{self.port['api']}"
         self.aws = f"http://127.0.0.1:{self.port['moto']}"
+        self.refused = state / "refused-by-ec2"
+        local = lambda name: f"127.0.0.1:{self.port[name]}"
+        self.jaeger = {"query": local("query"), "grpc": f"http://{local('otlp-grpc')}", "http": f"http://{local('otlp-http')}"}
 
     def kubeconfig(self, name, user):
         """Writes a kubeconfig for a user; its path."""
@@ -81,6 +92,7 @@ class Parts:
             "kube-controller-manager": of("https", "manager", "/healthz"),
             "kwok": of("https", "kwok", "/healthz"),
             "moto": of("http", "moto", "/moto-api/data.json"),
+            JAEGER: of("http", "jaeger-admin", "/"),
         }.get(name)
 
     def _etcd(self):
@@ -145,10 +157,15 @@ class Parts:
         ]
 
     def _moto(self):
-        return [self.python, HERE / "moto/serve.py", self.port["moto"], self.python.parent.parent / "answers"]
+        answers = self.python.parent.parent / "answers"
+        return [self.python, HERE / "moto/serve.py", self.port["moto"], answers, self.refused]
 
     def _joiner(self):
         return [self.python, HERE / "joiner.py", self.server, self.pki, self.aws, REGION, self.boot]
 
     def _csi(self):
         return [self.python, HERE / "csi.py", self.server, self.pki]
+
+    def _jaeger(self):
+        ports = [f"--{flag}.host-port=127.0.0.1:{self.port[name]}" for name, flag in JAEGER_PORTS.items()]
+        return [self.programs[JAEGER], *ports, "--log-level=warn"]

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::common::page::get;
 use crate::common::{arg, scratch};
 
 /// A status, a content type and a body.
@@ -260,22 +261,6 @@ impl Running {
         let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
     }
-}
-
-/// The status and body of a page.
-pub fn get(address: &str, path: &str) -> (u16, String) {
-    asked(address, path, &format!("host: {address}"))
-}
-
-/// The same with these headers.
-pub fn asked(address: &str, path: &str, headers: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\n{headers}\r\nconnection: close\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
 /// The sandbox, without a control plane of its own.

@@ -1,6 +1,7 @@
 //! The project's habits as commands. `cargo xtask` alone lists them.
 
 mod licences;
+mod programs;
 mod steps;
 
 use std::process::ExitCode;
@@ -16,7 +17,9 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
         "the full figure of something: `proof seeds [FIRST..LAST]` plays random scenarios, 1..100000 unless given: hours; \
          `proof properties [FIRST..LAST]` draws other cases for the core's property tests; \
          `proof load` packs 400, then 5,000 pods on the real parts; \
-         `proof handover [ROUNDS]` ends leaders in mid-burst on the real parts, 5 rounds of each kind unless given",
+         `proof handover [ROUNDS]` ends leaders in mid-burst on the real parts, 5 rounds of each kind unless given; \
+         `proof tracing [ROUNDS]` holds what tracing costs against none; \
+         `proof metrics` counts the series of 5,000 nodes; `proof console` the frames of 2,000",
         steps::proof,
     ),
     ("figures", "the figures of docs/performance.md, made anew (minutes)", steps::figures),

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::licences;
+use crate::{licences, programs};
 
 /// Everything that has to hold, in the order in which a mistake is cheapest to find.
 pub fn test() -> Result<(), String> {
@@ -14,8 +14,7 @@ pub fn test() -> Result<(), String> {
     real_parts()?;
     // One change is judged by the same cases twice; new ones are drawn by `proof properties`.
     let seed = std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned());
-    let tests = ["test", "--release", "--workspace", "--no-fail-fast"];
-    run_with("tests", &cargo_program(), &tests, &[(PROPERTY_SEED, &seed)])?;
+    programs::run(&[(PROPERTY_SEED, &seed)])?;
     nothing_compiled_twice()
 }
 
@@ -97,13 +96,26 @@ pub fn proof() -> Result<(), String> {
             cargo("binary", &["build", "--release"])?;
             run("load", "python3", &args)
         }
+        Some("tracing") => {
+            let rounds = std::env::args().nth(3).unwrap_or_else(|| "5".to_owned());
+            cargo("binary", &["build", "--release"])?;
+            run("tracing", "python3", &["tests/real/tracing.py", &rounds])
+        }
+        Some("console") => {
+            run("chromium", "python3", &["tests/real/build.py", "chromium"])?;
+            run("console", "python3", &["tests/console/scale.py"])
+        }
+        Some("metrics") => {
+            cargo("binary", &["build", "--release"])?;
+            run("metrics", "python3", &["tests/metrics_scale.py"])
+        }
         Some("handover") => {
             let rounds = std::env::args().nth(3).unwrap_or_else(|| "5".to_owned());
             cargo("binary", &["build", "--release"])?;
             run("handover", "python3", &["tests/real/handover.py", &rounds])
         }
         other => Err(format!(
-            "there is no proof {:?} (there are: handover, load, properties, seeds)",
+            "there is no proof {:?} (there are: console, handover, load, metrics, properties, seeds, tracing)",
             other.unwrap_or_default()
         )),
     }
@@ -128,7 +140,7 @@ fn cargo(what: &str, args: &[&str]) -> Result<(), String> {
 }
 
 /// Cargo tells its subcommands which cargo runs them.
-fn cargo_program() -> String {
+pub fn cargo_program() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""What tracing costs the replicas on the real control plane: the table of docs/performance.md, as Markdown.
+
+    tracing.py [ROUNDS]      rounds of each kind, 5 unless said
+
+In each round two replicas start, 400 pods get nodes and go again, and the replicas end. Of one kind have no collector, of
+the next Jaeger, of the next a port where nobody listens, of the last a Jaeger that stands still and answers nothing. The
+kinds take turns, so that what else the machine does meets all of them alike.
+"""
+
+import collections
+import os
+import statistics
+import sys
+import time
+
+import build
+from cluster import Cluster
+from joiner import instances
+from kube import Kube
+from load import REPLICAS, SHAPES, Pods, consumed, deployment, until
+from parts import HERE, JAEGER, REGION
+
+KINDS = ("off", "jaeger", "nobody listens", "never answers")
+COUNT = 400
+
+
+def settings(cluster, kind):
+    """The variables of a replica."""
+    address = {"jaeger": cluster.parts.jaeger["grpc"], "never answers": cluster.parts.jaeger["grpc"], "nobody listens": "http://127.0.0.1:1"}
+    return [f"OTEL_EXPORTER_OTLP_ENDPOINT={address[kind]}"] if kind in address else []
+
+
+def play(cluster, kube, pods, number, kind):
+    """CPU seconds, peak MiB of the larger replica, and seconds until all are Ready."""
+    if kind == "never answers":
+        cluster.order(f"stop {JAEGER}")
+    begun = {name: (cluster.state / "log" / f"{name}.log").stat().st_size if number else 0 for name in REPLICAS}
+    for name in REPLICAS:
+        cluster.start(name, settings(cluster, kind))
+    said = lambda name: (cluster.state / "log" / f"{name}.log").read_bytes()[begun[name]:]
+    until("a replica is elected", lambda: any(b'"elected"' in said(name) for name in REPLICAS))
+    time.sleep(5)
+    before, at = consumed(cluster)[0], time.monotonic()
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    kube.create(path, deployment(number, *SHAPES[COUNT][0]))
+    until("all are Ready", lambda: len(pods.ready) >= COUNT)
+    ready = time.monotonic() - at
+    kube.patch(f"{path}/load-{number}", {"spec": {"replicas": 0}})
+    until("nothing is left", lambda: not pods.exist and not kube.list("/api/v1/nodes"))
+    until("no instance is left", lambda: not list(instances(cluster.parts.aws, REGION)))
+    cpu, peak = consumed(cluster)
+    for name in REPLICAS:
+        process = cluster.running.pop(name)
+        process.terminate()
+        process.wait()
+    if kind == "never answers":
+        cluster.order(f"cont {JAEGER}")
+    return cpu - before, max(peak), ready
+
+
+def main(rounds):
+    cluster = Cluster(build.TARGET / "run" / "tracing", boot=0, jaeger=True)
+    rows = collections.defaultdict(list)
+    try:
+        cluster.begin()
+        cluster.environment.pop("OTEL_EXPORTER_OTLP_ENDPOINT")
+        kube = Kube(cluster.parts.server, cluster.parts.pki, "admin")
+        cluster.kubectl("apply", "-f", str(HERE / "manifests/pool.yaml"))
+        pods = Pods(kube)
+        for number in range(rounds * len(KINDS)):
+            kind = KINDS[number % len(KINDS)]
+            row = play(cluster, kube, pods, number, kind)
+            rows[kind].append(row)
+            print(f"round {number:2} {kind}: {row[0]:.2f} s of CPU, at most {row[1]} MiB, all Ready after {row[2]:.1f} s", flush=True)
+        pods.ended = True
+    finally:
+        cluster.end()
+    off = statistics.median(cpu for cpu, _, _ in rows["off"])
+    print(f"\n{rounds} rounds of each kind, load average {os.getloadavg()[0]:.0f}\n")
+    print("| collector | CPU seconds: least | median | most | to off | peak MiB | all Ready, median |")
+    print("|---|---|---|---|---|---|---|")
+    for kind in KINDS:
+        cpu, peak, ready = zip(*rows[kind])
+        middle = statistics.median(cpu)
+        print(f"| {kind} | {min(cpu):.2f} | {middle:.2f} | {max(cpu):.2f} | {middle / off:.3f} | {max(peak)} | {statistics.median(ready):.1f} s |")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
