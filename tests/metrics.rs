@@ -37,9 +37,10 @@ fn shown() -> &'static Shown {
             .replace("spec:\n  limits", "spec:\n  weight: 10\n  limits")
             .replacen("spec:\n  disruption", "spec:\n  weight: 10\n  disruption", 1)
             .replace("[m5.large, m6i.large]", "[c5.large]");
+        let daemon = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: agent, namespace: default}\nspec:\n  selector: {matchLabels: {app: agent}}\n  template:\n    metadata: {labels: {app: agent}}\n    spec: {containers: [{name: main, image: pause, resources: {requests: {cpu: 50m, memory: 64Mi}, limits: {memory: 64Mi}}}]}\n";
         let huge = "apiVersion: v1\nkind: Pod\nmetadata: {name: huge, namespace: default}\nspec:\n  containers: [{name: main, image: pause, resources: {requests: {cpu: 500}}}]\n";
-        write("metrics/workload.yaml", &format!("{base}---\n{refused}---\n{huge}"));
-        let scenario = "region: ca-west-1\nseed: 1\napply: [workload.yaml]\nfaults: {ec2: {insufficientCapacity: ['c5.large/*/*']}}\nsteps:\n  - {at: 4m, interrupt: {spot: 33%}}\n  - {at: 9m, scale: {kind: Deployment, name: web, namespace: default, replicas: 2}}\nuntil: 15m\n";
+        write("metrics/workload.yaml", &format!("{base}---\n{refused}---\n{daemon}---\n{huge}"));
+        let scenario = "region: ca-west-1\nseed: 1\napply: [workload.yaml]\nsettings: {PACKING_COMPARISON_INTERVAL: 1m}\nfaults: {ec2: {insufficientCapacity: ['c5.large/*/*']}}\nsteps:\n  - {at: 4m, interrupt: {spot: 33%}}\n  - {at: 9m, scale: {kind: Deployment, name: web, namespace: default, replicas: 2}}\nuntil: 15m\n";
         let path = write("metrics/scenario.yaml", scenario);
         let (metrics, events) = (scratch("metrics.txt"), scratch("metrics.jsonl"));
         let output = dovetail(&["simulate", &path, "--json", "--metrics", arg(&metrics), "--events", arg(&events)]);
@@ -114,14 +115,16 @@ fn every_core_metric_has_the_value_that_the_run_implies() {
         ("karpenter_nodes_created_total", &[("nodepool", "default")], launched),
         ("karpenter_nodes_terminated_total", &[("nodepool", "default")], terminated),
         ("karpenter_nodes_allocatable", &[("resource_type", "pods"), ("capacity_type", "spot")], 29.0 * left),
-        ("karpenter_nodes_total_pod_requests", &[("resource_type", "cpu")], 0.5 * left),
-        ("karpenter_nodes_total_pod_requests", &[("resource_type", "pods")], left),
+        ("karpenter_nodes_total_pod_requests", &[("resource_type", "cpu")], 0.55 * left),
+        ("karpenter_nodes_total_pod_requests", &[("resource_type", "pods")], 2.0 * left),
+        ("karpenter_nodes_total_daemon_requests", &[("resource_type", "cpu")], 0.05 * left),
+        ("karpenter_nodes_total_daemon_limits", &[("resource_type", "memory")], 64.0 * 1024.0 * 1024.0 * left),
         ("karpenter_nodepools_limit", &[("resource_type", "cpu"), ("nodepool", "default")], 100.0),
         ("karpenter_nodepools_usage", &[("resource_type", "cpu"), ("nodepool", "default")], 2.0 * left),
         ("karpenter_nodepools_usage", &[("resource_type", "nodes"), ("nodepool", "default")], left),
         ("karpenter_nodepools_usage", &[("resource_type", "nodes"), ("nodepool", "refused")], 0.0),
         ("karpenter_nodepools_allowed_disruptions", &[("nodepool", "default"), ("reason", "empty")], 1.0),
-        ("karpenter_pods_state", &[("phase", "Running"), ("scheduled", "true"), ("nodepool", "default")], left),
+        ("karpenter_pods_state", &[("phase", "Running"), ("scheduled", "true"), ("nodepool", "default")], 2.0 * left),
         ("karpenter_pods_state", &[("name", "huge"), ("phase", "Pending"), ("scheduled", "false")], 1.0),
         ("karpenter_scheduler_unschedulable_pods_count", &[("controller", "provisioner")], 1.0),
         ("karpenter_scheduler_queue_depth", &[("controller", "provisioner")], 1.0),
@@ -143,6 +146,9 @@ fn every_core_metric_has_the_value_that_the_run_implies() {
         assert!((value - cost).abs() < 1e-4, "{name} is {value}, the nodes cost {cost}");
     }
     assert!(shown.sum("dovetail_cost_on_demand_dollars_per_hour", &[]) > cost, "spot is cheaper");
+    let of_policy = |policy| shown.sum("dovetail_packing_compared_dollars_per_hour_total", &[("policy", policy)]);
+    // Each pod needs a node of its own: both policies come to as many, and to the cheapest type.
+    assert!(of_policy("cost") > 0.0 && of_policy("cost") <= of_policy("fewest-nodes") + 1e-9);
     let least: &[(&str, &[(&str, &str)], f64)] = &[
         ("karpenter_pods_startup_duration_seconds_count", &[], 8.0),
         ("karpenter_pods_startup_duration_seconds", &[("quantile", "0.5")], 20.0),
@@ -158,7 +164,6 @@ fn every_core_metric_has_the_value_that_the_run_implies() {
         ("karpenter_cloudprovider_instance_launch_failures_total", &[("reason", "InsufficientInstanceCapacity")], 1.0),
         ("karpenter_nodes_system_overhead", &[("resource_type", "memory")], 1.0),
         ("karpenter_nodes_termination_duration_seconds_count", &[("nodepool", "default")], terminated),
-        ("karpenter_nodes_total_daemon_requests", &[], 0.0),
         ("karpenter_interruption_deleted_messages_total", &[], 2.0),
         ("karpenter_pods_eviction_requests_total", &[("code", "201")], 2.0),
         ("dovetail_kubernetes_events_total", &[("reason", "Nominated"), ("outcome", "written")], 6.0),

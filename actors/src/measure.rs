@@ -35,6 +35,8 @@ pub enum Measure<'a> {
     PodStarted { seconds: f64 },
     /// A packing has been computed.
     Scheduled { controller: &'static str, seconds: f64, trace: u128 },
+    /// A packing has been held against another policy; what the nodes of each cost an hour.
+    Compared { policy: &'static str, dollars: f64, other: &'static str, other_dollars: f64 },
     /// An eviction has been answered.
     EvictionAnswered { code: u16 },
     /// A pod has been evicted or deleted for that reason.

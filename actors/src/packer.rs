@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::Pod;
+use dovetail_core::Policy;
 use dovetail_core::cluster_state::{Planning, PlanningInput, Snapshot, Target};
 use dovetail_core::pack::{Options, Packing};
 use jiff::Timestamp;
@@ -22,6 +23,7 @@ use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::launcher::Launcher;
+use crate::measure::Measure;
 use crate::messages::{
     Batch, InstanceTypesFor, Launch, Observe, PackNow, Plan, Planned, Record, TakeSnapshot, TraceContext, WorldChanged,
 };
@@ -75,6 +77,8 @@ pub struct Packer {
     /// Whether nodes were leaving when it was last looked.
     leaving: bool,
     packings: u64,
+    /// When a packing was held against another policy.
+    compared: Option<Duration>,
 }
 
 /// What a packing is asked for.
@@ -138,6 +142,7 @@ impl Packer {
             skipped: BTreeMap::new(),
             leaving: false,
             packings: 0,
+            compared: None,
         }
     }
 }
@@ -232,6 +237,7 @@ impl Packer {
         ctx.spawn(computing.map(move |solved, packer, ctx| {
             packer.solving = false;
             if let Some(solved) = solved {
+                packer.compare(&solved, ctx);
                 packer.act_on(solved, request, asked);
             }
             if let Some(next) = packer.queued.take() {
@@ -289,6 +295,28 @@ impl Packer {
             self.links.launcher.do_send(Launch { term: self.desk.term, orders, trace: request.trace });
         }
         self.tell_left_over(&plans, &packing, &request);
+    }
+
+    /// Now and then holds a packing against what Karpenter's way would cost, off the mailbox, for the metrics alone.
+    fn compare(&mut self, solved: &Solved, ctx: &mut Context<Self>) {
+        const OTHER: Policy = Policy::FewestNodes;
+        let Some(pause) = self.desk.settings.packing_comparison else { return };
+        let (now, problem) = (self.desk.now(), &solved.planning.problem);
+        let by_cost = solved.packing.claims.iter().all(|claim| problem.node_pools[claim.pool].policy == Policy::Cost);
+        let early = self.compared.is_some_and(|last| now.saturating_sub(last) < pause);
+        if early || solved.packing.claims.is_empty() || !by_cost {
+            return;
+        }
+        self.compared = Some(now);
+        let own = solved.packing.total_price;
+        let options =
+            Options { policy: Some(OTHER), price_per_node: self.desk.settings.price_per_node, ..Options::default() };
+        let desk = self.desk.clone();
+        let computing = self.solver.solve(problem.clone(), options).into_actor(self);
+        ctx.spawn(computing.map(move |other, _, _| {
+            let (policy, dollars) = (Policy::Cost.name(), own);
+            desk.measure(&Measure::Compared { policy, dollars, other: OTHER.name(), other_dollars: other.total_price });
+        }));
     }
 
     fn tell_batch(&self, planning: &Planning, request: &Request) {

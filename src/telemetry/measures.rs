@@ -42,6 +42,10 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::Scheduled { controller, seconds, trace } => {
             metrics.observe(Id::Scheduling, &[controller], seconds, Some(trace));
         }
+        Measure::Compared { policy, dollars, other, other_dollars } => {
+            observe(Id::Compared, &[policy], dollars);
+            observe(Id::Compared, &[other], other_dollars);
+        }
         Measure::EvictionAnswered { code } => count(Id::EvictionRequests, &[&code.to_string()]),
         Measure::PodDrained { reason } => count(Id::PodsDrained, &[reason]),
         Measure::DisruptionLooked { seconds } => observe(Id::Evaluation, &["", ""], seconds),

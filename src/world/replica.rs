@@ -110,6 +110,8 @@ impl Replica {
         for name in ["CLUSTER_NAME", "INTERRUPTION_QUEUE"] {
             settings.entry(name.to_owned()).or_insert_with(|| around.config.cluster_name.clone());
         }
+        // A second solver's work for one packing in some: what is simulated is what is decided.
+        settings.entry("PACKING_COMPARISON_INTERVAL".to_owned()).or_insert_with(|| "never".to_owned());
         let settings = Settings::from_map(&settings).map_err(|errors| {
             let told = errors.into_iter().map(|error| {
                 Mistake::of_file(error.name, format!("{} (given {:?})", error.what, error.value))

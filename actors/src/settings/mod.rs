@@ -55,6 +55,8 @@ pub struct Settings {
     /// `PACKING_POLICY`: for pools that do not say.
     #[serde(skip)]
     pub policy: Policy,
+    /// `PACKING_COMPARISON_INTERVAL`: how often a packing is held against what `fewest-nodes` would cost; never when `None`.
+    pub packing_comparison: Option<Duration>,
     /// `PRICE_PER_NODE`, in dollars an hour.
     pub price_per_node: f64,
     /// `VM_MEMORY_OVERHEAD_PERCENT`, a fraction.
@@ -144,6 +146,7 @@ impl Default for Settings {
             preferences: PreferencePolicy::Respect,
             min_values: MinValuesPolicy::Strict,
             policy: Policy::Cost,
+            packing_comparison: Some(Duration::from_secs(60)),
             price_per_node: dovetail_core::pack::Options::default().price_per_node,
             vm_memory_overhead: 0.075,
             reserved_enis: 0,

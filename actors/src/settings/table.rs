@@ -133,6 +133,8 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.ceilings.launches = Some(at_least_one(text)?))),
     row(Packing, "MIN_VALUES_POLICY", "POLICY", "Strict", "Strict: pods wait where minValues cannot be kept; BestEffort: minValues are lowered, and the NodeClaim says so",
         |own, text| Ok(own.min_values = min_values(text)?)),
+    row(Packing, "PACKING_COMPARISON_INTERVAL", "DURATION", "1m", "At most so often what was packed is held against what fewest-nodes would have cost, for the metrics; never: not at all, as in sandbox and simulate",
+        |own, text| Ok(own.packing_comparison = delay(text)?)),
     row(Packing, "PACKING_POLICY", "POLICY", "cost", "cost, or fewest-nodes, Karpenter's way; for pools that do not say",
         |own, text| Ok(own.policy = policy(text)?)),
     row(Packing, "PREFERENCE_POLICY", "POLICY", "Respect", "Respect, or Ignore what pods merely prefer",

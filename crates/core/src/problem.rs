@@ -154,6 +154,16 @@ impl Policy {
             _ => None,
         }
     }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cost => "cost",
+            Self::FewestNodes => "fewest-nodes",
+            Self::NodeGroups => "node-groups",
+        }
+    }
 }
 
 /// A node that is there, or a NodeClaim whose node is on its way.

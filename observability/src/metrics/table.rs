@@ -86,6 +86,7 @@ metrics! {
     EvictionRequests "karpenter_pods_eviction_requests" Counter, ["code"], "Evictions asked for, by the answer's code";
     PodsDrained "karpenter_pods_drained" Counter, ["reason"], "Pods evicted or deleted from nodes that went";
     Scheduling "karpenter_scheduler_scheduling_duration_seconds" Histogram(DURATIONS), ["controller"], "How long a packing took to compute";
+    Compared "dovetail_packing_compared_dollars_per_hour" Seconds, ["policy"], "What the nodes of packings that were sampled cost an hour, and what they would have cost by another policy";
     Decisions "karpenter_voluntary_disruption_decisions" Counter, ["decision", "reason", "consolidation_type"], "Decisions to disrupt nodes";
     Evaluation "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" Histogram(DURATIONS), ["reason", "consolidation_type"], "How long a look for nodes to disrupt took";
     CloudDuration "karpenter_cloudprovider_duration_seconds" Histogram(DURATIONS), ["controller", "method", "provider"], "How long the cloud took to answer";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::reason::Reason;
+use crate::problem::Policy;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
 
@@ -24,6 +25,8 @@ pub struct Options {
     /// Whether `ScheduleAnyway` spread over hosts with a `maxSkew` of ten or more bounds what a new node holds, as long as
     /// nothing is left over for it.
     pub soft_spread_on_new_nodes: bool,
+    /// What to aim at in every pool, whatever the pools say: for a comparison.
+    pub policy: Option<Policy>,
 }
 
 impl Default for Options {
@@ -35,6 +38,7 @@ impl Default for Options {
             price_spread: 1.25,
             most_types: 600,
             soft_spread_on_new_nodes: true,
+            policy: None,
         }
     }
 }

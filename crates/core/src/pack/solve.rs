@@ -20,6 +20,11 @@ use crate::problem::{Policy, Problem};
 /// Packs. The answer depends on the problem only, and not on the order of its pods.
 #[must_use]
 pub fn solve(problem: &Problem, options: &Options) -> Packing {
+    if let Some(policy) = options.policy {
+        let mut other = problem.clone();
+        other.node_pools.iter_mut().for_each(|pool| pool.policy = policy);
+        return solve(&other, &Options { policy: None, ..options.clone() });
+    }
     let packing = solve_once(problem, options);
     if packing.unscheduled.is_empty() || !options.soft_spread_on_new_nodes || !any_soft_spread(problem) {
         return packing;
