@@ -198,6 +198,15 @@ fn jaeger_finds_by_a_pod_s_name_the_whole_story_that_two_leaders_told() {
     real.nothing_was_forbidden();
 }
 
+/// Two API servers over one etcd. A takeover each way; `tests/real/fence.py` plays twenty.
+#[test]
+fn both_api_servers_refuse_a_term_that_is_over_and_what_slipped_in_is_launched_for_once() {
+    let output = real::script("fence.py", &["4"]);
+    let said = common::stdout(&output);
+    assert!(output.status.success() && said.contains("each launched for once"), "{said}{}", common::stderr(&output));
+    println!("{said}");
+}
+
 /// SIGTERM, SIGKILL, a zombie and an API server that stands still: a round each. `cargo xtask proof handover` plays twenty.
 #[test]
 fn however_a_leader_ends_in_mid_burst_no_instance_is_doubled_or_lost() {

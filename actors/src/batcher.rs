@@ -27,7 +27,9 @@ pub struct Batcher {
 impl Batcher {
     /// A shut window before the packer.
     pub fn new(desk: &Desk, packer: Recipient<Batch>) -> Self {
-        let settings = WindowSettings { idle: desk.settings.batch_idle, max: desk.settings.batch_max };
+        let own = &desk.settings;
+        let settings =
+            WindowSettings { idle: own.batch_idle, max: own.batch_max, pace: own.batch_by_pace, most: own.batch_most };
         let desk = desk.of("batcher");
         Self { desk, packer, window: Window::new(settings), trace: None, alarm: None, batches: 0 }
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use dovetail_api::names::annotations::TERM;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Cloud;
 use dovetail_core::launch_limits::{Ask, Limits, Origin, Wait};
@@ -140,6 +141,9 @@ impl Handler<ClaimChanged> for Launcher {
             return;
         }
         let trace = traces::of_packing(&claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
+        if let Some(term) = claim.annotations().get(TERM).filter(|term| **term != self.desk.term.0.to_string()) {
+            self.desk.tell_in(Story::TakenOver { node_claim: name, of_term: term.clone() }, trace);
+        }
         self.enqueue(LaunchOrder { claim: NodeClaim::clone(&claim), pods: 0 }, trace);
         self.run(ctx);
     }

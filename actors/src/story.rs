@@ -111,6 +111,8 @@ stories! {
     /// The cloud has made its instance.
     Launched "launched" Info { node_claim: String, instance: String, provider_id: String, instance_type: String, zone: String, capacity_type: String, hostname: String, allocatable: String } =>
         format!("launched instance {instance}, type {instance_type}, zone {zone}, capacityType {capacity_type}, hostname {hostname}");
+    /// A claim that an earlier leader made, also one that the API server let pass after its term, is launched for by this one.
+    TakenOver "taken_over" Info { node_claim: String, of_term: String } => format!("goes on with nodeclaim {node_claim} of term {of_term}");
     /// An instance of an earlier call has been found and given to its claim.
     Adopted "adopted" Info { node_claim: String, instance: String } => format!("found instance {instance} of nodeclaim {node_claim} by its launch token");
     /// A launch failed.

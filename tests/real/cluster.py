@@ -31,7 +31,7 @@ import urllib.request
 import uuid
 
 import build
-from parts import CLUSTER, HERE, JAEGER, ORDER, REGION, Parts
+from parts import CLUSTER, HERE, JAEGER, ORDER, REGION, SECOND, Parts
 
 ROOT = HERE.parent.parent
 PATIENCE = 120
@@ -70,7 +70,7 @@ class Cluster:
     def start(self, name, settings=()):
         """Starts a part and waits until it answers; a replica with these settings besides."""
         variables = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        foreign = name in (*ORDER, JAEGER)
+        foreign = name in (*ORDER, JAEGER, SECOND)
         command = self.parts.command(name) if foreign else [ROOT / "target/release/dovetail", "run"]
         if not foreign:
             # As in a pod: nothing but what the chart gives.
@@ -87,7 +87,7 @@ class Cluster:
     def wait(self, name):
         """Waits until a part answers its health check."""
         url, until = self.parts.health(name), time.monotonic() + PATIENCE
-        tls = None if url is None or url.startswith("http:") else self.tls if name == "kube-apiserver" else self.loose
+        tls = None if url is None or url.startswith("http:") else self.tls if name in ("kube-apiserver", SECOND) else self.loose
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
         while url:
             try:
@@ -162,7 +162,8 @@ class Cluster:
                 environment[variable["name"]] = variable["value"]
         account = pod["serviceAccountName"]
         token = self.kubectl("create", "token", account, "--namespace", NAMESPACE, "--duration=24h").strip()
-        return environment | {"KUBECONFIG": str(self.parts.kubeconfig("dovetail", {"token": token}))}
+        self.account = {"token": token}
+        return environment | {"KUBECONFIG": str(self.parts.kubeconfig("dovetail", self.account))}
 
     def begin(self):
         """Everything, in order; what a test needs to know of it."""
@@ -203,7 +204,7 @@ class Cluster:
             self.parts.refused.write_text("\n".join(rest))
         elif verb == "warn" and name:
             warn(self.parts.aws, name)
-        elif verb == "start" and (name in (*ORDER, JAEGER) or name.startswith("dovetail-")):
+        elif verb == "start" and (name in (*ORDER, JAEGER, SECOND) or name.startswith("dovetail-")):
             self.start(name, rest[1:])
         elif verb == "kill" and name in self.running:
             self.kill(name)

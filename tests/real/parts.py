@@ -19,6 +19,7 @@ ORDER = (
 )
 #: Only where a test asks for it.
 JAEGER = "jaeger"
+SECOND = "kube-apiserver-2"
 #: Port: the flag of Jaeger's that it is for.
 JAEGER_PORTS = {
     "query": "query.http-server", "query-grpc": "query.grpc-server", "jaeger-admin": "admin.http",
@@ -51,21 +52,22 @@ class Parts:
     def __init__(self, state, programs, python, boot):
         self.state, self.programs, self.python, self.boot = state, programs, python, boot
         self.pki = state / "pki"
-        names = ("etcd", "peer", "api", "scheduler", "manager", "kwok", "moto", *JAEGER_PORTS)
+        names = ("etcd", "peer", "api", "api-2", "scheduler", "manager", "kwok", "moto", *JAEGER_PORTS)
         self.port = dict(zip(names, free_ports(len(names))))
-        self.server = f"https://127.0.0.1:{self.port['api']}"
+        self.servers = [f"https://127.0.0.1:{self.port[name]}" for name in ("api", "api-2")]
+        self.server = self.servers[0]
         self.aws = f"http://127.0.0.1:{self.port['moto']}"
         self.refused = state / "refused-by-ec2"
         local = lambda name: f"127.0.0.1:{self.port[name]}"
         self.jaeger = {"query": local("query"), "grpc": f"http://{local('otlp-grpc')}", "http": f"http://{local('otlp-http')}"}
 
-    def kubeconfig(self, name, user):
-        """Writes a kubeconfig for a user; its path."""
+    def kubeconfig(self, name, user, server=None):
+        """Writes a kubeconfig for a user; its path. The second API server where it is said."""
         path = self.state / f"{name}.kubeconfig"
         authority = base64.b64encode((self.pki / "ca.crt").read_bytes()).decode()
         config = {
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": self.server, "certificate-authority-data": authority}}],
+            "clusters": [{"name": "c", "cluster": {"server": server or self.server, "certificate-authority-data": authority}}],
             "users": [{"name": "u", "user": user}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         }
@@ -88,6 +90,7 @@ class Parts:
         return {
             "etcd": of("http", "etcd", "/health"),
             "kube-apiserver": of("https", "api", "/readyz"),
+            SECOND: of("https", "api-2", "/readyz"),
             "kube-scheduler": of("https", "scheduler", "/readyz"),
             "kube-controller-manager": of("https", "manager", "/healthz"),
             "kwok": of("https", "kwok", "/healthz"),
@@ -104,11 +107,14 @@ class Parts:
             "--quota-backend-bytes=8589934592", "--unsafe-no-fsync",
         ]
 
-    def _kube_apiserver(self):
+    def _kube_apiserver_2(self):
+        return self._kube_apiserver("api-2")
+
+    def _kube_apiserver(self, port="api"):
         pki = self.pki
         return [
             self.programs["kube-apiserver"], f"--etcd-servers=http://127.0.0.1:{self.port['etcd']}",
-            "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--secure-port={self.port['api']}",
+            "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--secure-port={self.port[port]}",
             "--endpoint-reconciler-type=none", f"--tls-cert-file={pki / 'apiserver.crt'}",
             f"--tls-private-key-file={pki / 'apiserver.key'}", f"--client-ca-file={pki / 'ca.crt'}",
             f"--kubelet-client-certificate={pki / 'kubelet-client.crt'}",

@@ -29,6 +29,10 @@ pub struct Settings {
     pub batch_idle: Duration,
     /// `BATCH_MAX_DURATION`.
     pub batch_max: Duration,
+    /// `BATCH_BY_PACE`: whether a burst's own pace ends its batch sooner.
+    pub batch_by_pace: bool,
+    /// `BATCH_MAX_PODS`.
+    pub batch_most: usize,
     /// `UNSCHEDULED_POD_DELAY`; nothing: never.
     pub unscheduled_pod_delay: Option<Duration>,
     /// `LEADER_ELECTION_NAME`.
@@ -136,6 +140,8 @@ impl Default for Settings {
             batch_idle: Duration::from_secs(1),
             unscheduled_pod_delay: Some(Duration::from_millis(500)),
             batch_max: Duration::from_secs(10),
+            batch_by_pace: true,
+            batch_most: 1000,
             lease_name: dovetail_api::names::LEASE_NAME.into(),
             system_namespace: "kube-system".into(),
             lease_namespace: "kube-system".into(),

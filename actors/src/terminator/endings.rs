@@ -1,5 +1,5 @@
 //! What the cloud is asked of instances on their way out: all of them together, at most once a second, and each again
-//! after five seconds (aws spec 4.5, 4.10). An instance is ended only for a claim just re-read as being deleted.
+//! after one second, two, four, and from then on five (aws spec 4.5, 4.10). An instance is ended only for a claim just re-read as being deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,8 +17,8 @@ use crate::calls::CallError;
 use crate::claims::Claims;
 use crate::nodes::Nodes;
 
-/// How long an answer is good for.
-const AGAIN: Duration = Duration::from_secs(5);
+/// How long the first answer of its kind is good for, each further one twice as long, and the longest of all.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// Claims re-read at the same time.
 const READS: usize = 16;
 /// Launch tokens looked for in one go: each is a call of its own.
@@ -46,10 +46,18 @@ pub struct Answer {
     pub ended: Vec<String>,
 }
 
+/// What was answered last, when, and for how long it is good.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    seen: Seen,
+    when: Duration,
+    good: Duration,
+}
+
 /// See the module.
 pub struct Endings {
     wanted: BTreeMap<Handle, Ask>,
-    answers: BTreeMap<Handle, (Seen, Duration)>,
+    answers: BTreeMap<Handle, Known>,
     asking: bool,
     backoff: Backoff,
     not_before: Duration,
@@ -63,7 +71,7 @@ impl Endings {
 
     /// What was last answered.
     pub fn seen(&self, handle: Option<&Handle>) -> Seen {
-        handle.and_then(|handle| self.answers.get(handle)).map_or(Seen::Unknown, |(seen, _)| *seen)
+        handle.and_then(|handle| self.answers.get(handle)).map_or(Seen::Unknown, |known| known.seen)
     }
 
     /// The cloud is to be asked at the next occasion.
@@ -77,7 +85,7 @@ impl Endings {
             return Vec::new();
         }
         let fresh =
-            |handle: &Handle| self.answers.get(handle).is_some_and(|(_, when)| now.saturating_sub(*when) < AGAIN);
+            |handle: &Handle| self.answers.get(handle).is_some_and(|known| now.saturating_sub(known.when) < known.good);
         let due: Vec<_> = self.wanted.keys().filter(|handle| !fresh(handle)).cloned().collect();
         let (mut tokens, mut asks) = (0, Vec::new());
         for handle in due {
@@ -93,7 +101,11 @@ impl Endings {
     /// The cloud has answered, as far as it did. Answers the first failure in a row.
     pub fn end(&mut self, answered: &Answered, now: Duration) -> Option<CloudError> {
         self.asking = false;
-        self.answers.extend(answered.answers.iter().map(|one| (one.handle.clone(), (one.seen, now))));
+        for one in &answered.answers {
+            let before = self.answers.get(&one.handle).filter(|known| known.seen == one.seen);
+            let good = before.map_or(AGAIN.0, |known| AGAIN.1.min(known.good * 2));
+            self.answers.insert(one.handle.clone(), Known { seen: one.seen, when: now, good });
+        }
         let Some(error) = &answered.failed else {
             self.backoff.reset();
             return None;

@@ -1,4 +1,4 @@
-//! The batch window: how long pending pods wait for company before they are packed (core spec 3.2).
+//! The batch window: how long pending pods wait for company before they are packed (core spec 3.2, docs/decisions/017).
 //!
 //! ```text
 //!   a      b   a'   c            idle after c
@@ -7,7 +7,8 @@
 //!   ├────────────────────────────────────────────────────┤ max: closes at the latest here
 //! ```
 //!
-//! `a'` is a pod that the window has already seen: it does not extend it.
+//! `a'` is a pod that the window has already seen: it does not extend it. A burst ends sooner: where pods have come at a
+//! pace, twenty of their pauses without a pod are an end of it; and a window that holds enough pods closes at once.
 //!
 //! | state | new pod | seen pod | seen pod gone | time before the deadline | time at the deadline |
 //! |---|---|---|---|---|---|
@@ -24,7 +25,18 @@ pub struct WindowSettings {
     pub idle: Duration,
     /// Time after which it closes though pods still come.
     pub max: Duration,
+    /// Whether a burst's own pace says sooner than `idle` that it has ended.
+    pub pace: bool,
+    /// How many pods close it at once.
+    pub most: usize,
 }
+
+/// So many pods are a burst that has a pace.
+const BURST: u32 = 20;
+/// So many of its pauses without a pod are its end.
+const PAUSES: u32 = 20;
+/// However fast pods come: an API server may stand still for so long.
+const SHORTEST: Duration = Duration::from_millis(250);
 
 /// What happens to a window. Times are monotonic.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +81,7 @@ pub struct Window {
 #[derive(Clone, Debug)]
 enum State {
     Shut,
-    Open { opened: Duration, last: Duration, pods: BTreeSet<String> },
+    Open { opened: Duration, last: Duration, joined: u32, pods: BTreeSet<String> },
 }
 
 impl Window {
@@ -98,14 +110,14 @@ impl Window {
     pub fn step(&mut self, input: WindowInput<'_>, now: Duration) -> WindowOutput {
         match (&mut self.state, input) {
             (State::Shut, WindowInput::Pending(uid)) => {
-                self.state = State::Open { opened: now, last: now, pods: BTreeSet::from([uid.to_owned()]) };
+                self.state = State::Open { opened: now, last: now, joined: 1, pods: BTreeSet::from([uid.to_owned()]) };
                 self.close_or_wake(now)
             }
-            (State::Open { last, pods, .. }, WindowInput::Pending(uid)) => {
+            (State::Open { last, joined, pods, .. }, WindowInput::Pending(uid)) => {
                 if !pods.insert(uid.to_owned()) {
                     return WindowOutput::Nothing;
                 }
-                *last = now;
+                (*last, *joined) = (now, joined.saturating_add(1));
                 self.close_or_wake(now)
             }
             (State::Open { pods, .. }, WindowInput::Gone(uid)) => {
@@ -120,9 +132,13 @@ impl Window {
     }
 
     fn close_or_wake(&mut self, now: Duration) -> WindowOutput {
-        let State::Open { opened, last, .. } = &self.state else { return WindowOutput::Nothing };
-        let deadline = (*last + self.settings.idle).min(*opened + self.settings.max);
-        if now < deadline {
+        let State::Open { opened, last, joined, pods } = &self.state else { return WindowOutput::Nothing };
+        let mut idle = self.settings.idle;
+        if self.settings.pace && *joined >= BURST {
+            idle = idle.min(SHORTEST.max(last.saturating_sub(*opened) * PAUSES / (joined - 1)));
+        }
+        let deadline = (*last + idle).min(*opened + self.settings.max);
+        if now < deadline && pods.len() < self.settings.most {
             return WindowOutput::WakeAt(deadline);
         }
         match std::mem::replace(&mut self.state, State::Shut) {
@@ -139,7 +155,8 @@ mod tests {
 
     use super::*;
 
-    const SETTINGS: WindowSettings = WindowSettings { idle: Duration::from_secs(1), max: Duration::from_secs(10) };
+    const SETTINGS: WindowSettings =
+        WindowSettings { idle: Duration::from_secs(1), max: Duration::from_secs(10), pace: false, most: 1000 };
 
     fn at(millis: u64) -> Duration {
         Duration::from_millis(millis)
@@ -200,10 +217,34 @@ mod tests {
         assert_eq!(closed(window.step(WindowInput::Time, at(99_000))).closed, at(99_000));
     }
 
+    /// `count` pods, one every `gap` milliseconds from 0 on; the last output.
+    fn burst(window: &mut Window, count: u64, gap: u64) -> WindowOutput {
+        (0..count).map(|n| window.step(WindowInput::Pending(&n.to_string()), at(n * gap))).last().unwrap()
+    }
+
+    #[test]
+    fn a_burst_ends_after_twenty_of_its_own_pauses_and_a_quarter_of_a_second_at_least() {
+        let paced = WindowSettings { pace: true, ..SETTINGS };
+        for (count, gap, idle) in [(400, 3, 250), (100, 20, 400), (100, 60, 1000), (19, 3, 1000)] {
+            let end = (count - 1) * gap;
+            assert_eq!(burst(&mut Window::new(paced), count, gap), WindowOutput::WakeAt(at(end + idle)), "{count}");
+            assert_eq!(burst(&mut Window::new(SETTINGS), count, gap), WindowOutput::WakeAt(at(end + 1000)), "{count}");
+        }
+    }
+
+    #[test]
+    fn enough_pods_close_it_at_once_and_the_next_opens_another() {
+        let mut window = Window::new(SETTINGS);
+        assert_eq!(closed(burst(&mut window, 1000, 2)).pods.len(), 1000);
+        assert_eq!(window.step(WindowInput::Pending("next"), at(2000)), WindowOutput::WakeAt(at(3000)));
+    }
+
     proptest! {
         #[test]
-        fn every_pod_that_comes_and_stays_is_in_exactly_one_batch(gaps in prop::collection::vec(0u64..3000, 1..60)) {
-            let mut window = Window::new(SETTINGS);
+        fn every_pod_that_comes_and_stays_is_in_exactly_one_batch(
+            gaps in prop::collection::vec(0u64..3000, 1..60), pace in any::<bool>(), most in 1usize..80,
+        ) {
+            let mut window = Window::new(WindowSettings { pace, most, ..SETTINGS });
             let (mut now, mut wake, mut seen) = (0u64, None, Vec::new());
             for (n, gap) in gaps.iter().enumerate() {
                 let next = now + gap;

@@ -1,5 +1,5 @@
 //! Empty nodes of pools without a TTL (core spec 5.5): as many as the budgets allow, dearest first, each after it has
-//! been looked at for 15 seconds. The wait is one of each node's own: nothing else waits for it.
+//! been looked at for a while (docs/decisions/016). The wait is one of each node's own: nothing else waits for it.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -8,8 +8,10 @@ use super::machines::Machine;
 use super::pools::{Observing, PoolView};
 use super::{Reason, allowed, blocked, marks, price};
 
-/// How long a node has to stay a candidate before it goes (core spec 5.8).
-const VALIDATION: SignedDuration = SignedDuration::from_secs(15);
+/// How long a node has to stay a candidate before it goes.
+const VALIDATION: SignedDuration = SignedDuration::from_secs(5);
+/// How long after its last pod it goes at the earliest, however short `consolidateAfter` is.
+const QUIET: SignedDuration = SignedDuration::from_secs(10);
 
 /// Candidates of one pool.
 pub(super) type Candidates<'a> = Vec<Machine<'a>>;
@@ -35,6 +37,12 @@ impl Totals {
 /// Whether a machine is one that emptiness looks at.
 pub(super) fn could_go(machine: &Machine<'_>, view: &PoolView<'_>, now: Timestamp) -> bool {
     machine.empty() && !machine.nominated && marks::consolidatable_from(machine, view).is_some_and(|from| from <= now)
+}
+
+/// When a machine's last pod has been gone for long enough.
+fn quiet_from(machine: &Machine<'_>) -> Timestamp {
+    let last = machine.last_pod_event().or(machine.claim.initialized).unwrap_or(Timestamp::MAX);
+    last.checked_add(QUIET).unwrap_or(Timestamp::MAX)
 }
 
 impl<'a> Look<'a> {
@@ -70,7 +78,7 @@ impl<'a> Look<'a> {
                 break;
             }
             room -= 1;
-            let due = since.checked_add(VALIDATION).unwrap_or(Timestamp::MAX);
+            let due = since.checked_add(VALIDATION).unwrap_or(Timestamp::MAX).max(quiet_from(&machine));
             if due <= self.now {
                 self.go(Cause::Empty, doomed(&machine));
             } else {

@@ -22,9 +22,9 @@ fn delete(world: &mut World, name: &str) {
 fn a_tenth_goes_at_a_time_and_the_next_when_it_is_gone() {
     let mut world = world(json!({}), 11);
     let decision = world.look(0.0);
-    assert_eq!((gone(&decision), decision.again), (vec![], Some(at(15.0))));
-    assert_eq!(gone(&world.look(14.9)), Vec::<&str>::new());
-    assert_eq!(gone(&world.look(15.0)), ["n00", "n01"], "a tenth of eleven, rounded up");
+    assert_eq!((gone(&decision), decision.again), (vec![], Some(at(5.0))));
+    assert_eq!(gone(&world.look(4.9)), Vec::<&str>::new());
+    assert_eq!(gone(&world.look(5.0)), ["n00", "n01"], "a tenth of eleven, rounded up");
     assert_eq!(gone(&world.look(31.0)), Vec::<&str>::new());
     ["n00", "n01"].iter().for_each(|name| delete(&mut world, name));
     assert_eq!(gone(&world.look(40.0)), Vec::<&str>::new(), "they are on their way");
@@ -75,11 +75,21 @@ fn the_dearest_go_first() {
 fn a_pod_that_comes_during_the_validation_saves_its_node_and_no_other() {
     let mut world = world(json!({"budgets": []}), 3);
     world.look(0.0);
-    world.at(10.0).pod("one", "n01", |_| ());
+    world.at(3.0).pod("one", "n01", |_| ());
     world.pod("two", "", |_| ());
     world.state.nominate(["uid-two"], &Target::Node("n02".into()), Duration::from_secs(30));
-    world.look(10.0);
-    assert_eq!(gone(&world.look(15.0)), ["n00"]);
+    world.look(3.0);
+    assert_eq!(gone(&world.look(5.0)), ["n00"]);
+}
+
+#[test]
+fn a_node_goes_ten_seconds_after_its_last_pod_at_the_earliest() {
+    let mut world = world(json!({"consolidateAfter": "0s"}), 1);
+    world.at(30.0).pod("one", "n00", |_| ());
+    world.at(50.0).gone("one");
+    assert_eq!(world.look(50.0).again, Some(at(60.0)));
+    assert_eq!(gone(&world.look(59.9)), Vec::<&str>::new());
+    assert_eq!(gone(&world.look(60.0)), ["n00"]);
 }
 
 #[test]
@@ -89,8 +99,8 @@ fn nothing_goes_before_consolidate_after_counted_from_the_last_pod_event() {
     world.at(50.0).gone("one");
     assert_eq!(world.look(50.0).again, Some(at(110.0)));
     let decision = world.look(110.0);
-    assert_eq!(decision.again, Some(at(125.0)));
-    assert_eq!(gone(&world.look(125.0)), ["n00"]);
+    assert_eq!(decision.again, Some(at(115.0)));
+    assert_eq!(gone(&world.look(115.0)), ["n00"]);
 }
 
 #[test]

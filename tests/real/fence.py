@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""A term that is over, on two API servers over one etcd: how soon each refuses it, and what becomes of what slipped in.
+
+    fence.py [TAKEOVERS]      20 unless said
+
+Two writers create NodeClaims of the present term as fast as they can, each on a server of its own; then the Lease is written
+on one of the two with the next term. Told is for how long after that answer each server still took a claim of the term that
+was over, and how many. In the end claims of an old term are left there, as a leader does that ends between creation and
+launch, and a replica of the binary, which leads by a later term, has to launch for each of them once and say so.
+"""
+
+import os
+import statistics
+import sys
+import threading
+import time
+
+import build
+from cluster import Cluster
+from handover import LEASE
+from joiner import instances
+from kube import Kube, Refused
+from load import REPLICAS, comes, until
+from parts import HERE, REGION
+
+CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
+#: Longest that a server may take the term that is over.
+MOST = 2.0
+LEFT = 3
+
+
+def claim(term, own):
+    """As a leader of that term makes it for the pool of the tests."""
+    requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c6a.large"]}
+    return {
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {
+            "generateName": "default-", "annotations": {"dovetail.dev/term": str(term)},
+            "labels": {"karpenter.sh/nodepool": "default"}, **own,
+        },
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": [requirement], "resources": {"requests": {"cpu": "1"}}, "expireAfter": "720h",
+        },
+    }
+
+
+class Writer(threading.Thread):
+    """Creates claims of a term on one server until it is refused for a whole second."""
+
+    def __init__(self, server, pki, term):
+        super().__init__(daemon=True)
+        self.kube, self.term, self.taken, self.refused, self.wrong = Kube(server, pki, "admin"), term, [], 0, None
+        self.ended = False
+        self.start()
+
+    def run(self):
+        while not self.ended:
+            try:
+                # Nothing is stored, all else is as ever: admission comes before.
+                self.kube.call("POST", f"{CLAIMS}?dryRun=All", claim(self.term, {}))
+                self.taken.append(time.monotonic())
+            except Refused as refused:
+                if refused.status != 403:
+                    self.wrong = str(refused)
+                    return
+                self.refused += 1
+
+
+def takeover(cluster, kubes, number):
+    """For how long each server took the old term after the new one was written, and how many claims."""
+    held = kubes[0].call("GET", LEASE)
+    term = held["spec"]["leaseTransitions"]
+    writers = [Writer(server, cluster.parts.pki, term) for server in cluster.parts.servers]
+    time.sleep(0.5)
+    held["spec"]["leaseTransitions"] = term + 1
+    kubes[number % len(kubes)].call("PUT", LEASE, held)
+    over = time.monotonic()
+    time.sleep(MOST + 0.5)
+    for writer in writers:
+        writer.ended = True
+        writer.join()
+        if writer.wrong or not writer.refused or not writer.taken:
+            raise SystemExit(f"fence.py: {writer.wrong}; {len(writer.taken)} taken, {writer.refused} refused")
+    late = [[at - over for at in writer.taken if at > over] for writer in writers]
+    return [max(times, default=0.0) for times in late], [len(times) for times in late]
+
+
+def left_behind(cluster, kube):
+    """What is wrong with what a leader of a later term makes of claims of an old one."""
+    term = kube.call("GET", LEASE)["spec"]["leaseTransitions"]
+    cluster.kubectl("apply", "-f", str(HERE / "manifests/pool.yaml"))
+    names = {kube.call("POST", CLAIMS, claim(term, {}))["metadata"]["name"] for _ in range(LEFT)}
+    kube.call("DELETE", LEASE)
+    for number, name in enumerate(REPLICAS):
+        cluster.start(name, [f"KUBECONFIG={cluster.second}"] if number else [])
+    launched = lambda: [one for one in kube.list(CLAIMS) if one["metadata"]["name"] in names and one.get("status", {}).get("providerID")]
+    until("every claim has an instance", lambda: len(launched()) == LEFT)
+    time.sleep(10)
+    log = "".join((cluster.state / "log" / f"{name}.log").read_text() for name in REPLICAS)
+    told = sum(f'"taken_over"' in line and f'"of_term":"{term}"' in line for line in log.splitlines())
+    running = len(list(instances(cluster.parts.aws, REGION)))
+    wrong = [f"{LEFT} claims of term {term} were left, {told} were told of"] if told != LEFT else []
+    return wrong + ([f"{LEFT} claims, {running} instances"] if running != LEFT else [])
+
+
+def main(takeovers):
+    cluster = Cluster(build.TARGET / "run" / "fence", boot=0)
+    try:
+        cluster.begin()
+        cluster.start("kube-apiserver-2")
+        kubes = [Kube(server, cluster.parts.pki, "admin") for server in cluster.parts.servers]
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE.rsplit("/", 1)[1]},
+            "spec": {"holderIdentity": "nobody", "leaseTransitions": 1000, "leaseDurationSeconds": 15},
+        }
+        kubes[0].create(LEASE.rsplit("/", 1)[0], lease)
+        # The policy itself has to be known to both.
+        for kube in kubes:
+            def refuses(kube=kube):
+                try:
+                    kube.call("POST", f"{CLAIMS}?dryRun=All", claim(1, {}))
+                except Refused as refused:
+                    return refused.status == 403
+                return False
+            if not comes(refuses, 60):
+                raise SystemExit("fence.py: the fence does not stand")
+        rounds = [takeover(cluster, kubes, number) for number in range(takeovers)]
+        late = [late for seconds, _ in rounds for late in seconds]
+        slipped = [sum(counts) for _, counts in rounds]
+        print(f"{takeovers} takeovers, two API servers: the old term was last taken {statistics.median(late) * 1000:.1f} ms (median)"
+              f" and {max(late) * 1000:.1f} ms (most) after the new one was written; {sum(slipped)} claims slipped in, at most"
+              f" {max(slipped)} in one takeover (load average {os.getloadavg()[0]:.0f})", flush=True)
+        wrong = [f"takeover {number}: the old term was taken {max(seconds):.2f} s after the new one was written"
+                 for number, (seconds, _) in enumerate(rounds) if max(seconds) > MOST]
+        cluster.second = cluster.parts.kubeconfig("dovetail-second", cluster.account, cluster.parts.servers[1])
+        wrong += left_behind(cluster, kubes[0])
+    finally:
+        cluster.end()
+    print("".join(f"WRONG: {line}\n" for line in wrong) or f"{LEFT} claims of an older term: each launched for once, and told of", flush=True)
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(int(sys.argv[1]) if len(sys.argv) > 1 else 20) else 0)
