@@ -16,9 +16,13 @@ use dovetail_cloud::resolve::{self, NodeClassView};
 use dovetail_cloud::unavailable::UnavailableOfferings;
 use dovetail_cloud::{Cloud, CloudError, shipped};
 use dovetail_core::InstanceType;
-use futures::future::{join, join3};
+use futures::FutureExt;
+use futures::StreamExt;
+use futures::future::{join, join3, pending};
+use futures::stream::FuturesUnordered;
 use kube::ResourceExt;
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::backoff::Backoff;
 use crate::desk::Desk;
@@ -204,14 +208,17 @@ impl Catalogue {
     }
 }
 
-/// Reads everything, however long it takes. Prices that do not come soon are taken from those shipped until they do.
+/// Reads everything, however long it takes. Prices that do not come soon are taken from those shipped until they do; those
+/// on demand, which change once in months, as soon as they are refused: a cluster without a way to the Pricing API does
+/// not wait for it.
 async fn read(cloud: Arc<dyn Cloud>, desk: Desk, to: Addr<Catalogue>) {
-    let types = patiently(&desk, || cloud.instance_types());
-    let offered = patiently(&desk, || cloud.offerings());
-    let prices = join(patiently(&desk, || cloud.on_demand_prices()), patiently(&desk, || cloud.spot_prices()));
-    let mut prices = Box::pin(prices);
-    let soon = tokio::time::timeout(PRICES_SOON, &mut prices);
-    let (types, offered, soon) = join3(types, offered, soon).await;
+    let types = patiently(&desk, || cloud.instance_types(), || {});
+    let offered = patiently(&desk, || cloud.offerings(), || {});
+    let refused = Notify::new();
+    let mut on_demand = Box::pin(patiently(&desk, || cloud.on_demand_prices(), || refused.notify_one()));
+    let mut spot = Box::pin(patiently(&desk, || cloud.spot_prices(), || {}));
+    let soon = join(soon(&mut on_demand, refused.notified()), soon(&mut spot, pending()));
+    let (types, offered, (on_demand_soon, spot_soon)) = join3(types, offered, soon).await;
     let zones: BTreeSet<_> = offered.values().flatten().cloned().collect();
     let mut offers = Offers {
         region: cloud.region().to_owned(),
@@ -220,19 +227,47 @@ async fn read(cloud: Arc<dyn Cloud>, desk: Desk, to: Addr<Catalogue>) {
         offered,
         ..Offers::default()
     };
-    if let Ok((on_demand, spot)) = soon {
-        (offers.on_demand, offers.spot) = (on_demand, spot);
-        return to.do_send(Read(offers));
-    }
-    let shipped = shipped::catalogue(cloud.region());
-    (offers.on_demand, offers.spot) = (shipped.on_demand, shipped.spot);
+    let (on_demand_is_late, spot_is_late) = (on_demand_soon.is_none(), spot_soon.is_none());
+    let shipped = || shipped::catalogue(cloud.region());
+    offers.on_demand = on_demand_soon.unwrap_or_else(|| shipped().on_demand.clone());
+    offers.spot = spot_soon.unwrap_or_else(|| shipped().spot.clone());
     to.do_send(Read(offers.clone()));
-    (offers.on_demand, offers.spot) = prices.await;
-    to.do_send(Read(offers));
+    let mut late = FuturesUnordered::new();
+    if on_demand_is_late {
+        late.push(on_demand.map(Late::OnDemand).boxed_local());
+    }
+    if spot_is_late {
+        late.push(spot.map(Late::Spot).boxed_local());
+    }
+    while let Some(prices) = late.next().await {
+        match prices {
+            Late::OnDemand(prices) => offers.on_demand = prices,
+            Late::Spot(prices) => offers.spot = prices,
+        }
+        to.do_send(Read(offers.clone()));
+    }
 }
 
-/// Repeats a read until it succeeds; said once.
-async fn patiently<T, F>(desk: &Desk, mut call: impl FnMut() -> F) -> T
+/// Prices that have come after all.
+enum Late {
+    /// By instance type.
+    OnDemand(BTreeMap<String, f64>),
+    /// By instance type and zone.
+    Spot(BTreeMap<(String, String), f64>),
+}
+
+/// What comes before it is given up for the time being.
+async fn soon<T>(call: &mut (impl Future<Output = T> + Unpin), given_up: impl Future<Output = ()>) -> Option<T> {
+    tokio::select! {
+        biased;
+        answer = call => Some(answer),
+        () = given_up => None,
+        () = tokio::time::sleep(PRICES_SOON) => None,
+    }
+}
+
+/// Repeats a read until it succeeds; said once. `refused` hears of the first failure.
+async fn patiently<T, F>(desk: &Desk, mut call: impl FnMut() -> F, refused: impl Fn()) -> T
 where
     F: Future<Output = Result<T, CloudError>>,
 {
@@ -244,6 +279,7 @@ where
                 let pause = backoff.pause();
                 if backoff.failures() == 1 {
                     desk.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
+                    refused();
                 }
                 tokio::time::sleep(pause).await;
             }

@@ -79,10 +79,10 @@ impl Handler<PodSeen> for ClusterWatcher {
     type Result = ();
 
     fn handle(&mut self, PodSeen(event): PodSeen, _: &mut Self::Context) {
-        match event {
+        match &*event {
             Event::Init => self.state.list_begins(Kind::Pod),
-            Event::InitApply(pod) | Event::Apply(pod) => self.apply_pod(&pod),
-            Event::Delete(pod) => self.state.delete_pod(&pod.metadata.uid.unwrap_or_default()),
+            Event::InitApply(pod) | Event::Apply(pod) => self.apply_pod(pod),
+            Event::Delete(pod) => self.state.delete_pod(pod.metadata.uid.as_deref().unwrap_or_default()),
             Event::InitDone => self.listed(Kind::Pod),
         }
         if self.state.date_moves(self.desk.wall()) {

@@ -22,6 +22,9 @@ use crate::measure::Measure;
 use crate::messages::{AttachPods, Detach, Observe, PodBound, PodGone, PodPending, PodSeen, TraceContext, Waited};
 use crate::watch::watch;
 
+/// So many pods that wait together are a burst: kube-scheduler is not given time to mark each (docs/decisions/015).
+const BURST: usize = 20;
+
 /// See the module.
 pub struct PodWatcher {
     desk: Desk,
@@ -79,19 +82,17 @@ struct Seen(Event<Pod>);
 impl Handler<Seen> for PodWatcher {
     type Result = ();
 
-    fn handle(&mut self, Seen(mut event): Seen, ctx: &mut Self::Context) {
-        if let Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod) = &mut event {
-            pod.metadata.managed_fields = None;
-        }
+    fn handle(&mut self, Seen(event): Seen, ctx: &mut Self::Context) {
+        let event = Arc::new(event);
         // First the state, then the news: who packs because of the news finds the pod in the state.
         self.cluster.do_send(PodSeen(event.clone()));
-        match event {
+        match &*event {
             Event::Init => self.listing = Some(BTreeSet::new()),
-            Event::InitApply(pod) | Event::Apply(pod) => self.seen(&pod, ctx),
+            Event::InitApply(pod) | Event::Apply(pod) => self.seen(pod, ctx),
             Event::Delete(pod) => {
-                let uid = pod.metadata.uid.unwrap_or_default();
-                self.starting.remove(&uid);
-                self.gone(&uid);
+                let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+                self.starting.remove(uid);
+                self.gone(uid);
             }
             Event::InitDone => {
                 let seen = self.listing.take().unwrap_or_default();
@@ -197,6 +198,12 @@ impl PodWatcher {
         }
         let waited = self.meet(&uid, pod);
         self.undecided.insert(uid.clone(), waited);
+        if self.undecided.len() + self.waiting.len() >= BURST {
+            for (uid, waited) in std::mem::take(&mut self.undecided) {
+                self.waits(uid, waited);
+            }
+            return;
+        }
         self.due.push_back((self.desk.now() + delay, uid));
         if self.due.len() == 1 {
             self.wake(ctx);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What tracing costs the replicas on the real control plane: the table of docs/performance.md, as Markdown.
 
-    tracing.py [ROUNDS]      rounds of each kind, 5 unless said
+    tracing.py [ROUNDS] [KIND…]      rounds of each kind, 5 unless said; kinds: off jaeger refused silent, all unless said
 
 In each round two replicas start, 400 pods get nodes and go again, and the replicas end. Of one kind have no collector, of
 the next Jaeger, of the next a port where nobody listens, of the last a Jaeger that stands still and answers nothing. The
@@ -21,19 +21,19 @@ from kube import Kube
 from load import REPLICAS, SHAPES, Pods, consumed, deployment, until
 from parts import HERE, JAEGER, REGION
 
-KINDS = ("off", "jaeger", "nobody listens", "never answers")
+KINDS = ("off", "jaeger", "refused", "silent")
 COUNT = 400
 
 
 def settings(cluster, kind):
     """The variables of a replica."""
-    address = {"jaeger": cluster.parts.jaeger["grpc"], "never answers": cluster.parts.jaeger["grpc"], "nobody listens": "http://127.0.0.1:1"}
+    address = {"jaeger": cluster.parts.jaeger["grpc"], "silent": cluster.parts.jaeger["grpc"], "refused": "http://127.0.0.1:1"}
     return [f"OTEL_EXPORTER_OTLP_ENDPOINT={address[kind]}"] if kind in address else []
 
 
 def play(cluster, kube, pods, number, kind):
     """CPU seconds, peak MiB of the larger replica, and seconds until all are Ready."""
-    if kind == "never answers":
+    if kind == "silent":
         cluster.order(f"stop {JAEGER}")
     begun = {name: (cluster.state / "log" / f"{name}.log").stat().st_size if number else 0 for name in REPLICAS}
     for name in REPLICAS:
@@ -54,12 +54,12 @@ def play(cluster, kube, pods, number, kind):
         process = cluster.running.pop(name)
         process.terminate()
         process.wait()
-    if kind == "never answers":
+    if kind == "silent":
         cluster.order(f"cont {JAEGER}")
     return cpu - before, max(peak), ready
 
 
-def main(rounds):
+def main(rounds, kinds):
     cluster = Cluster(build.TARGET / "run" / "tracing", boot=0, jaeger=True)
     rows = collections.defaultdict(list)
     try:
@@ -68,8 +68,8 @@ def main(rounds):
         kube = Kube(cluster.parts.server, cluster.parts.pki, "admin")
         cluster.kubectl("apply", "-f", str(HERE / "manifests/pool.yaml"))
         pods = Pods(kube)
-        for number in range(rounds * len(KINDS)):
-            kind = KINDS[number % len(KINDS)]
+        for number in range(rounds * len(kinds)):
+            kind = kinds[number % len(kinds)]
             row = play(cluster, kube, pods, number, kind)
             rows[kind].append(row)
             print(f"round {number:2} {kind}: {row[0]:.2f} s of CPU, at most {row[1]} MiB, all Ready after {row[2]:.1f} s", flush=True)
@@ -80,11 +80,11 @@ def main(rounds):
     print(f"\n{rounds} rounds of each kind, load average {os.getloadavg()[0]:.0f}\n")
     print("| collector | CPU seconds: least | median | most | to off | peak MiB | all Ready, median |")
     print("|---|---|---|---|---|---|---|")
-    for kind in KINDS:
+    for kind in kinds:
         cpu, peak, ready = zip(*rows[kind])
         middle = statistics.median(cpu)
         print(f"| {kind} | {min(cpu):.2f} | {middle:.2f} | {max(cpu):.2f} | {middle / off:.3f} | {max(peak)} | {statistics.median(ready):.1f} s |")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5, sys.argv[2:] or KINDS)

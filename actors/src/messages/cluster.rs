@@ -14,7 +14,7 @@ use super::{Term, WorldChanged};
 /// What the watch on pods says, passed on whole. Fact, from `pod_watcher`.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct PodSeen(pub Event<Pod>);
+pub struct PodSeen(pub Arc<Event<Pod>>);
 
 /// Answer to one of our own writes, so that the state has it before the watch does. Fact.
 #[derive(Clone, Debug, Message)]

@@ -141,7 +141,7 @@ impl Default for Settings {
             unscheduled_pod_delay: Some(Duration::from_millis(500)),
             batch_max: Duration::from_secs(10),
             batch_by_pace: true,
-            batch_most: 1000,
+            batch_most: 3000,
             lease_name: dovetail_api::names::LEASE_NAME.into(),
             system_namespace: "kube-system".into(),
             lease_namespace: "kube-system".into(),

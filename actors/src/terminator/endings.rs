@@ -18,7 +18,9 @@ use crate::claims::Claims;
 use crate::nodes::Nodes;
 
 /// How long the first answer of its kind is good for, each further one twice as long, and the longest of all.
-const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
+const AGAIN: (Duration, Duration) = (Duration::from_millis(900), Duration::from_secs(5));
+/// Pause between two calls; a tick of a second that comes a little early counts.
+const PAUSE: Duration = Duration::from_millis(900);
 /// Claims re-read at the same time.
 const READS: usize = 16;
 /// Launch tokens looked for in one go: each is a call of its own.
@@ -59,6 +61,7 @@ pub struct Endings {
     wanted: BTreeMap<Handle, Ask>,
     answers: BTreeMap<Handle, Known>,
     asking: bool,
+    begun: Option<Duration>,
     backoff: Backoff,
     not_before: Duration,
 }
@@ -66,7 +69,14 @@ pub struct Endings {
 impl Endings {
     /// Nothing asked.
     pub fn new(backoff: Backoff) -> Self {
-        Self { wanted: BTreeMap::new(), answers: BTreeMap::new(), asking: false, backoff, not_before: Duration::ZERO }
+        Self {
+            wanted: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            asking: false,
+            begun: None,
+            backoff,
+            not_before: Duration::ZERO,
+        }
     }
 
     /// What was last answered.
@@ -81,7 +91,8 @@ impl Endings {
 
     /// What is to be asked now, if anything is.
     pub fn begin(&mut self, now: Duration) -> Vec<Ask> {
-        if self.asking || now < self.not_before {
+        let early = self.begun.is_some_and(|begun| now.saturating_sub(begun) < PAUSE);
+        if self.asking || early || now < self.not_before {
             return Vec::new();
         }
         let fresh =
@@ -95,6 +106,9 @@ impl Endings {
             }
         }
         self.asking = !asks.is_empty();
+        if self.asking {
+            self.begun = Some(now);
+        }
         asks
     }
 

@@ -87,6 +87,7 @@ impl Terminator {
             // Until everything has been listed once, nothing is known: the next tick tries again.
             if let Ok(Some(snapshot)) = answer {
                 terminator.look_at_all(&snapshot, ctx);
+                terminator.ask_cloud(ctx);
             }
         }));
     }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `a'` is a pod that the window has already seen: it does not extend it. A burst ends sooner: where pods have come at a
-//! pace, twenty of their pauses without a pod are an end of it; and a window that holds enough pods closes at once.
+//! pace, twenty of their pauses and three of the longest without a pod are an end of it; and a window that holds enough pods closes at once.
 //!
 //! | state | new pod | seen pod | seen pod gone | time before the deadline | time at the deadline |
 //! |---|---|---|---|---|---|
@@ -33,8 +33,12 @@ pub struct WindowSettings {
 
 /// So many pods are a burst that has a pace.
 const BURST: u32 = 20;
-/// So many of its pauses without a pod are its end.
+/// So many of its mean pauses without a pod are its end.
 const PAUSES: u32 = 20;
+/// And so many of the longest that it has made as a burst.
+const LONGEST: u32 = 3;
+/// A pod so soon after the end of a burst says that it had not ended: the next window keeps to `idle`.
+const TOO_SOON: Duration = Duration::from_secs(2);
 /// However fast pods come: an API server may stand still for so long.
 const SHORTEST: Duration = Duration::from_millis(250);
 
@@ -76,19 +80,21 @@ pub struct ClosedWindow {
 pub struct Window {
     settings: WindowSettings,
     state: State,
+    /// When it closed last because a burst seemed to have ended.
+    ended: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
 enum State {
     Shut,
-    Open { opened: Duration, last: Duration, joined: u32, pods: BTreeSet<String> },
+    Open { opened: Duration, last: Duration, joined: u32, longest: Duration, pace: bool, pods: BTreeSet<String> },
 }
 
 impl Window {
     /// A shut window.
     #[must_use]
     pub fn new(settings: WindowSettings) -> Self {
-        Self { settings, state: State::Shut }
+        Self { settings, state: State::Shut, ended: None }
     }
 
     /// How many pods wait in it.
@@ -110,12 +116,22 @@ impl Window {
     pub fn step(&mut self, input: WindowInput<'_>, now: Duration) -> WindowOutput {
         match (&mut self.state, input) {
             (State::Shut, WindowInput::Pending(uid)) => {
-                self.state = State::Open { opened: now, last: now, joined: 1, pods: BTreeSet::from([uid.to_owned()]) };
+                self.state = State::Open {
+                    opened: now,
+                    last: now,
+                    joined: 1,
+                    longest: Duration::ZERO,
+                    pace: self.settings.pace && self.ended.is_none_or(|ended| now.saturating_sub(ended) >= TOO_SOON),
+                    pods: BTreeSet::from([uid.to_owned()]),
+                };
                 self.close_or_wake(now)
             }
-            (State::Open { last, joined, pods, .. }, WindowInput::Pending(uid)) => {
+            (State::Open { last, joined, longest, pods, .. }, WindowInput::Pending(uid)) => {
                 if !pods.insert(uid.to_owned()) {
                     return WindowOutput::Nothing;
+                }
+                if *joined >= BURST {
+                    *longest = now.saturating_sub(*last).max(*longest);
                 }
                 (*last, *joined) = (now, joined.saturating_add(1));
                 self.close_or_wake(now)
@@ -132,15 +148,19 @@ impl Window {
     }
 
     fn close_or_wake(&mut self, now: Duration) -> WindowOutput {
-        let State::Open { opened, last, joined, pods } = &self.state else { return WindowOutput::Nothing };
+        let State::Open { opened, last, joined, longest, pace, pods } = &self.state else {
+            return WindowOutput::Nothing;
+        };
         let mut idle = self.settings.idle;
-        if self.settings.pace && *joined >= BURST {
-            idle = idle.min(SHORTEST.max(last.saturating_sub(*opened) * PAUSES / (joined - 1)));
+        if *pace && *joined >= BURST {
+            let mean = last.saturating_sub(*opened) / (joined - 1);
+            idle = idle.min(SHORTEST.max(mean * PAUSES).max(*longest * LONGEST));
         }
         let deadline = (*last + idle).min(*opened + self.settings.max);
         if now < deadline && pods.len() < self.settings.most {
             return WindowOutput::WakeAt(deadline);
         }
+        self.ended = (idle < self.settings.idle).then_some(now);
         match std::mem::replace(&mut self.state, State::Shut) {
             State::Open { opened, pods, .. } => WindowOutput::Close(ClosedWindow { pods, opened, closed: now }),
             State::Shut => WindowOutput::Nothing,
@@ -230,6 +250,36 @@ mod tests {
             assert_eq!(burst(&mut Window::new(paced), count, gap), WindowOutput::WakeAt(at(end + idle)), "{count}");
             assert_eq!(burst(&mut Window::new(SETTINGS), count, gap), WindowOutput::WakeAt(at(end + 1000)), "{count}");
         }
+    }
+
+    #[test]
+    fn a_burst_that_has_stumbled_before_is_waited_for_three_times_as_long() {
+        let mut window = Window::new(WindowSettings { pace: true, ..SETTINGS });
+        burst(&mut window, 100, 2);
+        assert_eq!(window.step(WindowInput::Pending("late"), at(198 + 200)), WindowOutput::WakeAt(at(398 + 600)));
+        let mut slow_to_start = Window::new(WindowSettings { pace: true, ..SETTINGS });
+        slow_to_start.step(WindowInput::Pending("first"), at(0));
+        for n in 0..99_u64 {
+            slow_to_start.step(WindowInput::Pending(&n.to_string()), at(300 + n));
+        }
+        assert_eq!(slow_to_start.step(WindowInput::Time, at(500)), WindowOutput::WakeAt(at(398 + 250)));
+    }
+
+    #[test]
+    fn a_burst_that_goes_on_after_its_end_is_given_the_whole_idle_time() {
+        let mut window = Window::new(WindowSettings { pace: true, ..SETTINGS });
+        burst(&mut window, 100, 2);
+        assert_eq!(closed(window.step(WindowInput::Time, at(448))).pods.len(), 100);
+        for n in 100..200_u64 {
+            window.step(WindowInput::Pending(&n.to_string()), at(900 + n));
+        }
+        assert_eq!(window.step(WindowInput::Time, at(1500)), WindowOutput::WakeAt(at(1099 + 1000)));
+        assert_eq!(closed(window.step(WindowInput::Time, at(2099))).pods.len(), 100);
+        // The next one is a burst of its own.
+        for n in 200..300_u64 {
+            window.step(WindowInput::Pending(&n.to_string()), at(2200 + n));
+        }
+        assert_eq!(window.step(WindowInput::Time, at(2500)), WindowOutput::WakeAt(at(2499 + 250)));
     }
 
     #[test]
