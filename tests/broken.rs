@@ -7,10 +7,10 @@ use common::dovetail;
 
 /// Each variant, seeds of which at least one finds it, and the invariant that is violated then.
 const FOUND: [(&str, &str, &str); 6] = [
-    ("no-fence", "153", "INV-9"),
-    ("no-deadline", "153", "INV-2"),
+    ("no-fence", "208", "INV-9"),
+    ("no-deadline", "506", "INV-8"),
     ("no-token", "1", "INV-11"),
-    ("double-resend", "13", "INV-11"),
+    ("double-resend", "52", "INV-11"),
     ("no-brakes", "4", "INV-13"),
     ("forgotten-adoption", "17", "INV-12"),
 ];

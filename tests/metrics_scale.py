@@ -7,36 +7,14 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLACE = ROOT / "target/metrics-scale"
-SMALL = 2
-
-
-def deployment(name, count, cpu, memory, spread):
-    apart = f"""
-      affinity:
-        podAntiAffinity:
-          requiredDuringSchedulingIgnoredDuringExecution:
-            - {{topologyKey: kubernetes.io/hostname, labelSelector: {{matchLabels: {{app: {name}}}}}}}""" if spread else ""
-    return f"""---
-apiVersion: apps/v1
-kind: Deployment
-metadata: {{name: {name}, namespace: default}}
-spec:
-  replicas: {count}
-  selector: {{matchLabels: {{app: {name}}}}}
-  template:
-    metadata: {{labels: {{app: {name}}}}}
-    spec:{apart}
-      containers: [{{name: main, image: pause, resources: {{requests: {{cpu: {cpu}, memory: {memory}}}}}}}]
-"""
 
 
 def main(nodes):
     PLACE.mkdir(parents=True, exist_ok=True)
     pools = (ROOT / "deploy/examples/spot.yaml").read_text()
-    pools = pools.replace("cpu: 1000", "cpu: 100000").replace("WhenEmptyOrUnderutilized", "WhenEmpty")
-    work = deployment("one-a-node", nodes, "500m", "256Mi", True) + deployment("small", SMALL * nodes, "100m", "64Mi", False)
-    (PLACE / "workload.yaml").write_text(pools.rstrip() + "\n" + work)
-    (PLACE / "scenario.yaml").write_text("region: eu-west-1\nseed: 1\napply: [workload.yaml]\nuntil: 12m\n")
+    (PLACE / "workload.yaml").write_text(pools)
+    fleet = "".join(f"  - {{instanceType: m5.large, zone: eu-west-1{zone}, count: {nodes // 3 + (nodes % 3 > number)}}}\n" for number, zone in enumerate("abc"))
+    (PLACE / "scenario.yaml").write_text(f"region: eu-west-1\nseed: 1\napply: [workload.yaml]\nnodes:\n{fleet}until: 30s\n")
     command = [ROOT / "target/release/dovetail", "simulate", PLACE / "scenario.yaml", "--metrics", PLACE / "metrics.txt"]
     done = subprocess.run(command, capture_output=True, text=True)
     told = [line for line in done.stdout.splitlines() if line.startswith("metrics: ")]

@@ -269,6 +269,32 @@ fn an_api_server_that_is_away_and_an_aws_that_is_restarted_are_waited_for() {
 }
 
 #[test]
+fn a_leader_whose_certificate_has_run_out_steps_down_says_so_and_another_goes_on() {
+    let mut real = Real::start("certificate", &[]);
+    real.ok(&["apply", "-f", POOL]);
+    real.order("certify dovetail-0 30");
+    let config = real.file("dovetail-0.kubeconfig");
+    real.order(&format!("start dovetail-0 KUBECONFIG={config}"));
+    assert_eq!(real.leader(), "dovetail-0");
+    real.order("start dovetail-1");
+    real.until("the other leads", |real| real.leader() == "dovetail-1");
+    real.ok(&["create", "deployment", "web", "--image=web:1", "--replicas=4"]);
+    real.ok(&["set", "resources", "deployment/web", "--requests=cpu=1,memory=1Gi"]);
+    real.ok(&["rollout", "status", "deployment/web", "--timeout=600s"]);
+    std::thread::sleep(Duration::from_secs(20));
+    assert!(real.runs("dovetail-0"), "it waits for better times: {}", real.log("dovetail-0"));
+    // Watches that stood go on for minutes; what is asked for anew is refused, and that is told once.
+    let log = real.log("dovetail-0");
+    let told = |event: &str| {
+        let event = format!("\"event\":\"{event}\"");
+        let lines = log.lines().filter(|line| line.contains(&event) && line.contains("Unauthorized"));
+        lines.count()
+    };
+    assert_eq!((told("deposed"), told("retrying")), (1, 1), "{log}");
+    assert!(log.lines().count() < 60, "{log}");
+}
+
+#[test]
 fn a_stateful_set_gets_its_volumes_and_every_node_lies_in_their_zone() {
     let mut real = Real::start("volumes", &[]);
     // Pods that start in order need a node each where nodes are small: of these, each holds some.

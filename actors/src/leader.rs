@@ -32,6 +32,10 @@ const JITTER: f64 = 0.2;
 /// Pause between two looks at whether claims are known yet.
 const SOON: Duration = Duration::from_millis(50);
 
+/// Failures in a row after which it is told, once.
+const WORTH_TELLING: u32 = 5;
+const NO_ANSWER: &str = "the API server does not answer";
+
 /// See the module.
 pub struct Leader {
     desk: Desk,
@@ -49,6 +53,9 @@ pub struct Leader {
     /// Something was heard meanwhile.
     heard: bool,
     next: Option<SpawnHandle>,
+    /// Calls that failed in a row, and why the last one did.
+    failures: u32,
+    failed: String,
 }
 
 /// The Lease has changed, and not by this replica.
@@ -74,6 +81,8 @@ impl Leader {
             busy: false,
             heard: false,
             next: None,
+            failures: 0,
+            failed: String::new(),
             desk,
         }
     }
@@ -153,9 +162,13 @@ impl Leader {
         (self.busy, self.heard) = (true, false);
         let name = self.desk.settings.lease_name.clone();
         let reading = read(self.api.clone(), name, self.cluster.clone(), self.settings.patience());
-        ctx.spawn(reading.into_actor(self).map(|(read, highest), leader, ctx| {
-            leader.election.saw_term(highest);
-            leader.step(read, ctx);
+        ctx.spawn(reading.into_actor(self).map(|read, leader, ctx| {
+            let read = read.map(|(read, highest)| {
+                leader.election.saw_term(highest);
+                read
+            });
+            let input = leader.heard_of_lease(read);
+            leader.step(input, ctx);
         }));
     }
 
@@ -197,15 +210,16 @@ impl Leader {
 
     fn depose(&mut self, term: u64, why: Deposition) {
         let why = match why {
-            Deposition::NotRenewed => "the lease could not be renewed in time",
-            Deposition::Taken => "the lease is another's, or of another term",
-            Deposition::Missing => "the lease is gone",
+            Deposition::NotRenewed if self.failed.is_empty() => "the lease could not be renewed in time".to_owned(),
+            Deposition::NotRenewed => format!("the lease could not be renewed in time: {}", self.failed),
+            Deposition::Taken => "the lease is another's, or of another term".to_owned(),
+            Deposition::Missing => "the lease is gone".to_owned(),
         };
         if let Some(tenure) = self.tenure.take() {
             tenure.end();
         }
-        self.desk.in_term(Term(term)).tell(Story::Deposed { why: why.to_owned() });
-        self.control_plane.do_send(Deposed { why: why.to_owned() });
+        self.desk.in_term(Term(term)).tell(Story::Deposed { why: why.clone() });
+        self.control_plane.do_send(Deposed { why });
     }
 
     fn extend(&mut self, ctx: &mut Context<Self>) {
@@ -242,12 +256,31 @@ impl Leader {
         let asked = self.desk.now();
         let writing = write(self.api.clone(), self.desk.clone(), self.settings, order).into_actor(self);
         ctx.spawn(writing.map(move |written, leader, ctx| {
-            let input = match written {
-                Some(lease) => LeaseInput::Wrote { lease, asked },
-                None => LeaseInput::Failed,
-            };
+            let input = leader.heard_of_lease(written.map(|lease| LeaseInput::Wrote { lease, asked }));
             leader.step(input, ctx);
         }));
+    }
+
+    /// What a call came to; why it failed is kept, and told once when it goes on.
+    fn heard_of_lease(&mut self, answer: Result<LeaseInput, String>) -> LeaseInput {
+        let what = || format!("asking for lease {}", self.desk.settings.lease_name);
+        match answer {
+            Ok(input) => {
+                if self.failures >= WORTH_TELLING {
+                    self.desk.tell(Story::Recovered { what: what(), attempts: self.failures + 1 });
+                }
+                (self.failures, self.failed) = (0, String::new());
+                input
+            }
+            Err(error) => {
+                self.failures = self.failures.saturating_add(1);
+                if self.failures == WORTH_TELLING {
+                    self.desk.tell(Story::Retrying { what: what(), error: error.clone() });
+                }
+                self.failed = error;
+                LeaseInput::Failed
+            }
+        }
     }
 
     /// Standbys say once who leads.
@@ -260,19 +293,25 @@ impl Leader {
     }
 }
 
-/// The Lease as it stands; when it is gone also the highest term on any claim: a new one starts above it.
-async fn read(api: Api<Lease>, name: String, cluster: Addr<ClusterWatcher>, patience: Duration) -> (LeaseInput, u64) {
+/// The Lease as it stands; when it is gone also the highest term on any claim: a new one starts above it. Or why nobody knows.
+async fn read(
+    api: Api<Lease>,
+    name: String,
+    cluster: Addr<ClusterWatcher>,
+    patience: Duration,
+) -> Result<(LeaseInput, u64), String> {
     match tokio::time::timeout(patience, api.get_opt(&name)).await {
-        Ok(Ok(Some(lease))) => (LeaseInput::Read(Some(view(&lease))), 0),
+        Ok(Ok(Some(lease))) => Ok((LeaseInput::Read(Some(view(&lease))), 0)),
         Ok(Ok(None)) => match tokio::time::timeout(patience, highest_term(&cluster)).await {
-            Ok(Some(term)) => (LeaseInput::Read(None), term),
-            Ok(None) | Err(_) => (LeaseInput::Failed, 0),
+            Ok(Some(term)) => Ok((LeaseInput::Read(None), term)),
+            Ok(None) | Err(_) => Err("the lease is gone, and the NodeClaims are not known yet".into()),
         },
-        Ok(Err(_)) | Err(_) => (LeaseInput::Failed, 0),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(NO_ANSWER.into()),
     }
 }
 
-async fn write(api: Api<Lease>, desk: Desk, settings: LeaseSettings, order: LeaseWrite) -> Option<LeaseView> {
+async fn write(api: Api<Lease>, desk: Desk, settings: LeaseSettings, order: LeaseWrite) -> Result<LeaseView, String> {
     let name = desk.settings.lease_name.clone();
     let now = MicroTime(desk.wall());
     let spec = LeaseSpec {
@@ -293,7 +332,10 @@ async fn write(api: Api<Lease>, desk: Desk, settings: LeaseSettings, order: Leas
         }
         api.patch(&name, &PatchParams::default(), &Patch::Merge(&lease)).await
     };
-    tokio::time::timeout(settings.patience(), writing).await.ok()?.ok().as_ref().map(view)
+    match tokio::time::timeout(settings.patience(), writing).await {
+        Ok(written) => written.as_ref().map(view).map_err(ToString::to_string),
+        Err(_) => Err(NO_ANSWER.into()),
+    }
 }
 
 async fn give_back(api: &Api<Lease>, name: &str, identity: &str, term: u64) -> kube::Result<()> {

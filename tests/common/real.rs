@@ -118,7 +118,16 @@ impl Real {
     pub fn leader(&self) -> String {
         let holder = || {
             let path = "jsonpath={.spec.holderIdentity}";
-            self.ok(&["-n", "kube-system", "get", "lease", "karpenter-leader-election", "-o", path])
+            self.ok(&[
+                "-n",
+                "kube-system",
+                "get",
+                "lease",
+                "karpenter-leader-election",
+                "--ignore-not-found",
+                "-o",
+                path,
+            ])
         };
         self.until("somebody leads", |_| !holder().is_empty());
         holder().split('_').next().unwrap().to_owned()
@@ -156,6 +165,19 @@ impl Real {
     pub fn traces(&self, tag: &str, value: &str) -> Traces {
         let tags = format!("%7B%22{tag}%22%3A%22{value}%22%7D");
         Traces::of_jaeger(&self.jaeger(&format!("/api/traces?service=dovetail&limit=20&lookback=1h&tags={tags}")))
+    }
+
+    /// A file of the cluster's own.
+    pub fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.facts["state"].as_str().unwrap())
+    }
+
+    /// Whether a replica's process runs.
+    pub fn runs(&mut self, name: &str) -> bool {
+        writeln!(self.orders.as_mut().expect("it runs"), "runs {name}").unwrap();
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        line.trim() == "done"
     }
 
     /// What a part has logged.

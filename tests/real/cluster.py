@@ -7,8 +7,9 @@
     cluster.py status [--state DIR]
 
 `run` prints one line of JSON when all is there, and then takes orders, a line each, and answers each with `done` or what
-was wrong: `kill PART`, `start PART`, `stop PART`, `cont PART` and `term PART` (the signals), `seed` (moto's account anew),
-`refuse GLOB…` (instance types that EC2 has none of from now on), `warn INSTANCE` (a spot interruption's warning in the queue).
+was wrong: `kill PART`, `start PART`, `stop PART`, `cont PART` and `term PART` (the signals), `runs PART` (whether), `seed` (moto's account anew),
+`refuse GLOB…` (instance types that EC2 has none of from now on), `certify dovetail-N SECONDS` (dovetail-N.kubeconfig with a
+certificate of the chart's account that holds for so long), `warn INSTANCE` (a spot interruption's warning in the queue).
 `start dovetail-N [NAME=VALUE…]` starts a replica of the binary, under the account and in the environment that the chart
 renders, and with these besides. Every process is started with the kernel's order to die with the one that started it:
 nothing outlives a test, however that ends.
@@ -162,7 +163,7 @@ class Cluster:
                 environment[variable["name"]] = variable["value"]
         account = pod["serviceAccountName"]
         token = self.kubectl("create", "token", account, "--namespace", NAMESPACE, "--duration=24h").strip()
-        self.account = {"token": token}
+        self.account, self.user = {"token": token}, f"system:serviceaccount:{NAMESPACE}:{account}"
         return environment | {"KUBECONFIG": str(self.parts.kubeconfig("dovetail", self.account))}
 
     def begin(self):
@@ -194,6 +195,13 @@ class Cluster:
             "environment": self.environment, "account": seeded, "jaeger": self.parts.jaeger if self.jaeger else None,
         }
 
+    def certify(self, name, seconds):
+        """A certificate for the chart's account that runs out, and NAME.kubeconfig with it."""
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]
+        command = [self.programs["certs"], "-valid", f"{seconds}s", self.parts.pki, "client", name, self.user, *groups]
+        subprocess.run(command, check=True)
+        self.parts.by_certificate(name)
+
     def order(self, line):
         """Does what a line says."""
         verb, *rest = line.split()
@@ -202,10 +210,14 @@ class Cluster:
             self.seed()
         elif verb == "refuse":
             self.parts.refused.write_text("\n".join(rest))
+        elif verb == "certify" and name.startswith("dovetail-"):
+            self.certify(name, rest[1])
         elif verb == "warn" and name:
             warn(self.parts.aws, name)
         elif verb == "start" and (name in (*ORDER, JAEGER, SECOND) or name.startswith("dovetail-")):
             self.start(name, rest[1:])
+        elif verb == "runs" and name in self.running and self.running[name].poll() is None:
+            pass
         elif verb == "kill" and name in self.running:
             self.kill(name)
         elif verb in SIGNALS and name in self.running:

@@ -24,6 +24,7 @@ from load import REPLICAS, comes, until
 from parts import HERE, REGION
 
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
+CLASS = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/default"
 #: Longest that a server may take the term that is over.
 MOST = 2.0
 LEFT = 3
@@ -88,10 +89,16 @@ def takeover(cluster, kubes, number):
 
 def left_behind(cluster, kube):
     """What is wrong with what a leader of a later term makes of claims of an old one."""
-    term = kube.call("GET", LEASE)["spec"]["leaseTransitions"]
     cluster.kubectl("apply", "-f", str(HERE / "manifests/pool.yaml"))
-    names = {kube.call("POST", CLAIMS, claim(term, {}))["metadata"]["name"] for _ in range(LEFT)}
     kube.call("DELETE", LEASE)
+    cluster.start(REPLICAS[0])
+    def ready():
+        conditions = kube.call("GET", CLASS).get("status", {}).get("conditions", [])
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    until("a leader has found out what its node class means", ready)
+    cluster.kill(REPLICAS[0])
+    term = kube.call("GET", LEASE)["spec"]["leaseTransitions"]
+    names = {kube.call("POST", CLAIMS, claim(term, {}))["metadata"]["name"] for _ in range(LEFT)}
     for number, name in enumerate(REPLICAS):
         cluster.start(name, [f"KUBECONFIG={cluster.second}"] if number else [])
     launched = lambda: [one for one in kube.list(CLAIMS) if one["metadata"]["name"] in names and one.get("status", {}).get("providerID")]
