@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::steps::{cargo_program, root};
+use crate::steps::{cargo_program, command, root};
 
 /// Programs that mostly wait, one after another in each lane; all others are the last lane, which gives way to these.
 const WAITING: [&[&str]; 2] = [&["real", "chart"], &["sandbox", "kubectl", "console", "run"]];
@@ -44,7 +44,7 @@ pub fn run(environment: &[(&str, &str)]) -> Result<(), String> {
     let examples = ["test", "--release", "--workspace", "--doc"];
     println!("== examples in the documentation: cargo {}", examples.join(" "));
     let status =
-        Command::new(cargo_program()).args(examples).envs(environment.iter().copied()).current_dir(root()).status();
+        command(&cargo_program()).args(examples).envs(environment.iter().copied()).current_dir(root()).status();
     if !status.is_ok_and(|status| status.success()) {
         failed.push("the documentation's examples".to_owned());
     }
@@ -55,7 +55,7 @@ pub fn run(environment: &[(&str, &str)]) -> Result<(), String> {
 fn built() -> Result<Vec<Program>, String> {
     let args = ["test", "--release", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
     println!("== build of the tests: cargo {}", args.join(" "));
-    let output = Command::new(cargo_program())
+    let output = command(&cargo_program())
         .args(args)
         .current_dir(root())
         .stderr(Stdio::inherit())
@@ -91,12 +91,12 @@ fn lanes(programs: Vec<Program>) -> BTreeMap<usize, Vec<Program>> {
 #[allow(clippy::disallowed_methods)] // how long a test took is real time by definition
 fn one(program: &Program, gives_way: bool, environment: &[(&str, &str)], said: &Mutex<()>) -> Result<(), String> {
     let begun = Instant::now();
-    let mut command = if gives_way { Command::new("nice") } else { Command::new(&program.path) };
+    let mut running = if gives_way { Command::new("nice") } else { Command::new(&program.path) };
     if gives_way {
-        command.arg(&program.path);
+        running.arg(&program.path);
     }
-    command.env("CARGO_MANIFEST_DIR", &program.folder).envs(environment.iter().copied()).current_dir(&program.folder);
-    let output = command.output().map_err(|why| format!("{} ({why})", program.name))?;
+    running.env("CARGO_MANIFEST_DIR", &program.folder).envs(environment.iter().copied()).current_dir(&program.folder);
+    let output = running.output().map_err(|why| format!("{} ({why})", program.name))?;
     let _said = said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     println!("\n-- {}: {}, {:.1} s", program.name, program.path.display(), begun.elapsed().as_secs_f64());
     print!("{}", String::from_utf8_lossy(&output.stdout));

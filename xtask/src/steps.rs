@@ -38,7 +38,7 @@ fn proof_properties(seeds: &str) -> Result<(), String> {
 /// of work, are compiled a second time.
 fn nothing_compiled_twice() -> Result<(), String> {
     println!("== one build: cargo build --release");
-    let built = Command::new(cargo_program()).args(["build", "--release"]).current_dir(root()).output();
+    let built = command(&cargo_program()).args(["build", "--release"]).current_dir(root()).output();
     let built = built.map_err(|why| format!("one build: cargo cannot be started: {why}"))?;
     let said = String::from_utf8_lossy(&built.stderr);
     let again: Vec<&str> = said.lines().map(str::trim).filter(|line| line.starts_with("Compiling")).collect();
@@ -139,6 +139,19 @@ fn cargo(what: &str, args: &[&str]) -> Result<(), String> {
     run(what, &cargo_program(), args)
 }
 
+/// A command without what cargo tells the program that it runs of that program's package: crates whose build depends on it
+/// (ring) would be built anew, and all that is above them, whenever cargo is called by hand in between.
+pub fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    let own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(own) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
 /// Cargo tells its subcommands which cargo runs them.
 pub fn cargo_program() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
@@ -151,7 +164,7 @@ fn run(what: &str, program: &str, args: &[&str]) -> Result<(), String> {
 fn run_with(what: &str, program: &str, args: &[&str], environment: &[(&str, &str)]) -> Result<(), String> {
     println!("== {what}: {program} {}", args.join(" "));
     let environment = environment.iter().copied();
-    match Command::new(program).args(args).envs(environment).current_dir(root()).status() {
+    match command(program).args(args).envs(environment).current_dir(root()).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{what} failed ({status})")),
         Err(why) => Err(format!("{what}: {program} cannot be started: {why}")),

@@ -22,9 +22,9 @@ fn delete(world: &mut World, name: &str) {
 fn a_tenth_goes_at_a_time_and_the_next_when_it_is_gone() {
     let mut world = world(json!({}), 11);
     let decision = world.look(0.0);
-    assert_eq!((gone(&decision), decision.again), (vec![], Some(at(5.0))));
-    assert_eq!(gone(&world.look(4.9)), Vec::<&str>::new());
-    assert_eq!(gone(&world.look(5.0)), ["n00", "n01"], "a tenth of eleven, rounded up");
+    assert_eq!((gone(&decision), decision.again), (vec![], Some(at(10.0))), "initialized just now");
+    assert_eq!(gone(&world.look(9.9)), Vec::<&str>::new());
+    assert_eq!(gone(&world.look(10.0)), ["n00", "n01"], "a tenth of eleven, rounded up");
     assert_eq!(gone(&world.look(31.0)), Vec::<&str>::new());
     ["n00", "n01"].iter().for_each(|name| delete(&mut world, name));
     assert_eq!(gone(&world.look(40.0)), Vec::<&str>::new(), "they are on their way");
@@ -79,7 +79,7 @@ fn a_pod_that_comes_during_the_validation_saves_its_node_and_no_other() {
     world.pod("two", "", |_| ());
     world.state.nominate(["uid-two"], &Target::Node("n02".into()), Duration::from_secs(30));
     world.look(3.0);
-    assert_eq!(gone(&world.look(5.0)), ["n00"]);
+    assert_eq!(gone(&world.look(10.0)), ["n00"]);
 }
 
 #[test]
@@ -90,6 +90,14 @@ fn a_node_goes_ten_seconds_after_its_last_pod_at_the_earliest() {
     assert_eq!(world.look(50.0).again, Some(at(60.0)));
     assert_eq!(gone(&world.look(59.9)), Vec::<&str>::new());
     assert_eq!(gone(&world.look(60.0)), ["n00"]);
+}
+
+#[test]
+fn a_node_that_has_been_empty_for_long_is_looked_at_for_five_seconds() {
+    let mut world = world(json!({"consolidateAfter": "0s"}), 1);
+    world.look(1000.0);
+    assert_eq!(gone(&world.look(1004.9)), Vec::<&str>::new());
+    assert_eq!(gone(&world.look(1005.0)), ["n00"]);
 }
 
 #[test]
