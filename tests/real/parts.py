@@ -94,7 +94,7 @@ class Parts:
             "kube-scheduler": of("https", "scheduler", "/readyz"),
             "kube-controller-manager": of("https", "manager", "/healthz"),
             "kwok": of("https", "kwok", "/healthz"),
-            "moto": of("http", "moto", "/moto-api/data.json"),
+            "moto": of("http", "moto", "/moto-api/config"),
             JAEGER: of("http", "jaeger-admin", "/"),
         }.get(name)
 
