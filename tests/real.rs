@@ -170,7 +170,7 @@ fn jaeger_finds_by_a_pod_s_name_the_whole_story_that_two_leaders_told() {
     assert_eq!((taken_over.links.as_slice(), taken_over.term()), ([bound.trace.clone()].as_slice(), bound.term()));
 
     // All nodes are to be taken back: each announcement has a trace of its own, found by its instance; a packing that
-    // moves the pods of several points to no other trace than to those.
+    // moves the pods of several points to no other trace than to those (that it does: tests/traces.rs).
     real.order("refuse");
     let nodes = real.objects("nodes");
     let ids =
@@ -208,19 +208,21 @@ fn jaeger_finds_by_a_pod_s_name_the_whole_story_that_two_leaders_told() {
 /// Two API servers over one etcd. A takeover each way; `tests/real/fence.py` plays twenty.
 #[test]
 fn both_api_servers_refuse_a_term_that_is_over_and_what_slipped_in_is_launched_for_once() {
-    let output = real::script("fence.py", &["4"]);
+    proves("fence.py", "4", "each launched for once");
+}
+
+/// A script of tests/real comes to its end well and says so.
+fn proves(script: &str, rounds: &str, says: &str) {
+    let output = real::script(script, &[rounds]);
     let said = common::stdout(&output);
-    assert!(output.status.success() && said.contains("each launched for once"), "{said}{}", common::stderr(&output));
+    assert!(output.status.success() && said.contains(says), "{said}{}", common::stderr(&output));
     println!("{said}");
 }
 
 /// SIGTERM, SIGKILL, a zombie and an API server that stands still: a round each. `cargo xtask proof handover` plays twenty.
 #[test]
 fn however_a_leader_ends_in_mid_burst_no_instance_is_doubled_or_lost() {
-    let output = real::script("handover.py", &["1"]);
-    let said = common::stdout(&output);
-    assert!(output.status.success() && said.contains("4 of 4 rounds"), "{said}{}", common::stderr(&output));
-    println!("{said}");
+    proves("handover.py", "1", "4 of 4 rounds");
 }
 
 #[test]

@@ -150,3 +150,18 @@ fn one_seed_is_the_same_traces_byte_for_byte() {
     let read = |name: &str| std::fs::read(played_to_file(name, &on_spot(6), steps)).unwrap();
     assert!(read("once") == read("again"));
 }
+
+#[test]
+fn a_packing_that_moves_the_pods_of_several_nodes_points_to_all_that_ends_them() {
+    for (name, kill) in [("together", ""), ("together-killed", ", {at: 181s, kill: {replica: leader}}")] {
+        let steps = format!("replicas: 2\nsteps: [{{at: 3m, interrupt: {{spot: 100%}}}}{kill}]\nuntil: 12m\n");
+        let all = traced(name, &on_spot(3), &steps);
+        let announced: BTreeSet<&str> = all.named("interruption").into_iter().map(|span| &*span.trace).collect();
+        assert_eq!(announced.len(), 3, "{name}");
+        let packings = all.named("pack");
+        let moves = packings.iter().filter(|pack| announced.contains(&*pack.trace));
+        let last = moves.max_by_key(|pack| pack.begun).expect("one that moves them");
+        let led: BTreeSet<&str> = last.links.iter().map(String::as_str).chain([&*last.trace]).collect();
+        assert_eq!(led, announced, "{name}");
+    }
+}

@@ -4,6 +4,7 @@
 //! At the mailbox's bound: refusals are few a launch; queries come one at a time from `packer` and a few from
 //! `launcher`, which waits for the answer.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +17,9 @@ use dovetail_cloud::resolve::{self, NodeClassView};
 use dovetail_cloud::unavailable::UnavailableOfferings;
 use dovetail_cloud::{Cloud, CloudError, shipped};
 use dovetail_core::InstanceType;
-use futures::FutureExt;
-use futures::StreamExt;
 use futures::future::{join, join3, pending};
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 use kube::ResourceExt;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -228,9 +228,9 @@ async fn read(cloud: Arc<dyn Cloud>, desk: Desk, to: Addr<Catalogue>) {
         ..Offers::default()
     };
     let (on_demand_is_late, spot_is_late) = (on_demand_soon.is_none(), spot_soon.is_none());
-    let shipped = || shipped::catalogue(cloud.region());
-    offers.on_demand = on_demand_soon.unwrap_or_else(|| shipped().on_demand.clone());
-    offers.spot = spot_soon.unwrap_or_else(|| shipped().spot.clone());
+    let shipped = LazyCell::new(|| shipped::catalogue(cloud.region()));
+    offers.on_demand = on_demand_soon.unwrap_or_else(|| shipped.on_demand.clone());
+    offers.spot = spot_soon.unwrap_or_else(|| shipped.spot.clone());
     to.do_send(Read(offers.clone()));
     let mut late = FuturesUnordered::new();
     if on_demand_is_late {

@@ -23,7 +23,7 @@ use crate::desk::Desk;
 use crate::messages::{Deposed, Elected, Observe, Release, TakeSnapshot, Term};
 use crate::story::Story;
 use crate::tenure::Tenure;
-use crate::watch::watch_some;
+use crate::watch::{tell_failed, tell_recovered, watch_some};
 
 /// Pause after a call that failed: a renewal is not to wait for its turn while the deadline comes nearer.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
@@ -32,8 +32,6 @@ const JITTER: f64 = 0.2;
 /// Pause between two looks at whether claims are known yet.
 const SOON: Duration = Duration::from_millis(50);
 
-/// Failures in a row after which it is told, once.
-const WORTH_TELLING: u32 = 5;
 const NO_ANSWER: &str = "the API server does not answer";
 
 /// See the module.
@@ -263,20 +261,16 @@ impl Leader {
 
     /// What a call came to; why it failed is kept, and told once when it goes on.
     fn heard_of_lease(&mut self, answer: Result<LeaseInput, String>) -> LeaseInput {
-        let what = || format!("asking for lease {}", self.desk.settings.lease_name);
+        let what = format!("asking for lease {}", self.desk.settings.lease_name);
         match answer {
             Ok(input) => {
-                if self.failures >= WORTH_TELLING {
-                    self.desk.tell(Story::Recovered { what: what(), attempts: self.failures + 1 });
-                }
+                tell_recovered(&self.desk, &what, self.failures);
                 (self.failures, self.failed) = (0, String::new());
                 input
             }
             Err(error) => {
                 self.failures = self.failures.saturating_add(1);
-                if self.failures == WORTH_TELLING {
-                    self.desk.tell(Story::Retrying { what: what(), error: error.clone() });
-                }
+                tell_failed(&self.desk, &what, self.failures, &error);
                 self.failed = error;
                 LeaseInput::Failed
             }

@@ -7,6 +7,7 @@
 //! At the mailbox's bound: requests merge, so that at most one waits however many come.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use dovetail_core::Pod;
 use dovetail_core::Policy;
 use dovetail_core::cluster_state::{Planning, PlanningInput, Snapshot, Target};
 use dovetail_core::pack::{Options, Packing};
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
@@ -96,6 +98,12 @@ struct Request {
 impl Request {
     fn of(trace: TraceContext, batch: Option<(BTreeSet<String>, Duration)>) -> Self {
         Self { batch, trace, own: false, also: Vec::new() }
+    }
+
+    /// The traces that somebody asked in.
+    fn traces(&self) -> impl Iterator<Item = TraceContext> + '_ {
+        let asked = (!self.own).then_some(self.trace);
+        asked.into_iter().chain(self.also.iter().copied())
     }
 
     fn merge(&mut self, other: Self) {
@@ -255,16 +263,18 @@ impl Packer {
             self.left_over.clear();
             return;
         }
-        if request.own {
-            request.trace = traces::that_leads_to_moves(&snapshot).unwrap_or(request.trace);
+        let mut also = traces::that_lead_to_moves(&snapshot, &planning);
+        if let Some(first) = also.first().filter(|_| request.own) {
+            request.trace = *first;
         }
+        // What was asked for while this was computed is in the snapshot as a rule, and leaves nothing to the next packing.
+        also.extend(request.traces().chain(self.queued.iter().flat_map(Request::traces)));
         self.tell_batch(&planning, &request);
         self.tell_skipped(&planning, &request);
         self.packings += 1;
         let span = self.desk.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
         // From here on everything lies in this packing.
         request.trace = span.context();
-        let also = [request.also.clone(), traces::that_lead_to_moves(&snapshot, &planning)].concat();
         traces::packed(&self.desk, span, (&planning, &packing), solving, &also);
         let traceparent = request.trace.to_string();
         let plans = Plans { snapshot: &snapshot, planning: &planning, term: self.desk.term };
@@ -312,9 +322,10 @@ impl Packer {
         let options =
             Options { policy: Some(OTHER), price_per_node: self.desk.settings.price_per_node, ..Options::default() };
         let desk = self.desk.clone();
-        let computing = self.solver.solve(problem.clone(), options).into_actor(self);
+        // Nobody's nodes hang on it: what goes wrong in there is told by the panic and ends nothing.
+        let computing = AssertUnwindSafe(self.solver.solve(problem.clone(), options)).catch_unwind().into_actor(self);
         ctx.spawn(computing.map(move |other, _, _| {
-            let (policy, dollars) = (Policy::Cost.name(), own);
+            let (Ok(other), policy, dollars) = (other, Policy::Cost.name(), own) else { return };
             desk.measure(&Measure::Compared { policy, dollars, other: OTHER.name(), other_dollars: other.total_price });
         }));
     }

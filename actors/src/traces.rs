@@ -154,8 +154,3 @@ pub fn that_lead_to_moves(snapshot: &Snapshot, planning: &Planning) -> Vec<Trace
         claims.filter(|entry| entry.claim.status.as_ref().is_some_and(|s| nodes.contains(s.node_name.as_str())));
     moved_from.filter_map(|entry| of_end(&entry.claim)).collect()
 }
-
-/// Where nobody said what led to a packing: the first node that leaves and says why.
-pub fn that_leads_to_moves(snapshot: &Snapshot) -> Option<TraceContext> {
-    snapshot.leaving.claims.iter().find_map(|name| of_end(&snapshot.claims.get(name)?.claim))
-}

@@ -17,6 +17,20 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Failures in a row after which it is told, once.
 const WORTH_TELLING: u32 = 3;
 
+/// Tells that something has failed so often in a row, where that is worth telling.
+pub fn tell_failed(desk: &Desk, what: &str, failures: u32, error: &str) {
+    if failures == WORTH_TELLING {
+        desk.tell(Story::Retrying { what: what.to_owned(), error: error.to_owned() });
+    }
+}
+
+/// Tells that it goes on after so many failures, where those were told of.
+pub fn tell_recovered(desk: &Desk, what: &str, failures: u32) {
+    if failures >= WORTH_TELLING {
+        desk.tell(Story::Recovered { what: what.to_owned(), attempts: failures + 1 });
+    }
+}
+
 /// Hands every event to `on`. Ends never; the actor that spawned it ends it.
 pub async fn watch<K>(api: Api<K>, desk: Desk, kind: &'static str, on: impl FnMut(Event<K>))
 where
@@ -31,6 +45,7 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let mut backoff = Backoff::new(Duration::from_millis(200), LONGEST_PAUSE, desk.rng(kind));
+    let what = format!("watching {kind}");
     loop {
         let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
         while let Some(event) = events.next().await {
@@ -38,19 +53,14 @@ where
                 Ok(event) => {
                     // Init is said before the list is asked for: only what follows proves that the server answers.
                     if !matches!(event, Event::Init) {
-                        if backoff.failures() >= WORTH_TELLING {
-                            let what = format!("watching {kind}");
-                            desk.tell(Story::Recovered { what, attempts: backoff.failures() + 1 });
-                        }
+                        tell_recovered(&desk, &what, backoff.failures());
                         backoff.reset();
                     }
                     on(event);
                 }
                 Err(error) => {
                     let pause = backoff.pause();
-                    if backoff.failures() == WORTH_TELLING {
-                        desk.tell(Story::Retrying { what: format!("watching {kind}"), error: error.to_string() });
-                    }
+                    tell_failed(&desk, &what, backoff.failures(), &error.to_string());
                     tokio::time::sleep(pause).await;
                 }
             }

@@ -13,7 +13,7 @@
 //! | state | new pod | seen pod | seen pod gone | time before the deadline | time at the deadline |
 //! |---|---|---|---|---|---|
 //! | shut | open, wake | – | – | – | – |
-//! | open | join, idle starts again, wake | – | leave; the last one shuts it | wake | close with all, shut |
+//! | open | join, idle starts again, wake; the last of enough: close with all, shut | – | leave; the last one shuts it | wake | close with all, shut |
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -160,7 +160,7 @@ impl Window {
         if now < deadline && pods.len() < self.settings.most {
             return WindowOutput::WakeAt(deadline);
         }
-        self.ended = (idle < self.settings.idle).then_some(now);
+        self.ended = (idle < self.settings.idle && now >= *last + idle).then_some(now);
         match std::mem::replace(&mut self.state, State::Shut) {
             State::Open { opened, pods, .. } => WindowOutput::Close(ClosedWindow { pods, opened, closed: now }),
             State::Shut => WindowOutput::Nothing,
@@ -287,6 +287,14 @@ mod tests {
         let mut window = Window::new(SETTINGS);
         assert_eq!(closed(burst(&mut window, 1000, 2)).pods.len(), 1000);
         assert_eq!(window.step(WindowInput::Pending("next"), at(2000)), WindowOutput::WakeAt(at(3000)));
+    }
+
+    #[test]
+    fn a_window_that_was_full_says_nothing_of_the_burst_s_end() {
+        let mut window = Window::new(WindowSettings { pace: true, most: 100, ..SETTINGS });
+        assert_eq!(closed(burst(&mut window, 100, 2)).pods.len(), 100);
+        let last = (100..150_u64).map(|n| window.step(WindowInput::Pending(&n.to_string()), at(200 + n))).last();
+        assert_eq!(last, Some(WindowOutput::WakeAt(at(349 + 250))), "the same burst at the same pace");
     }
 
     proptest! {
