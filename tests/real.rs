@@ -219,10 +219,69 @@ fn proves(script: &str, rounds: &str, says: &str) {
     println!("{said}");
 }
 
-/// SIGTERM, SIGKILL, a zombie and an API server that stands still: a round each. `cargo xtask proof handover` plays twenty.
+/// SIGTERM, SIGKILL, a zombie, an API server that stands still and a Lease that is deleted: a round each. `cargo xtask proof handover` plays five of each.
 #[test]
 fn however_a_leader_ends_in_mid_burst_no_instance_is_doubled_or_lost() {
-    proves("handover.py", "1", "4 of 4 rounds");
+    proves("handover.py", "1", "5 of 5 rounds");
+}
+
+/// Karpenter's own Lease in somebody else's hands, a Karpenter in another namespace, a Cluster Autoscaler.
+#[test]
+fn who_else_provisions_is_stood_by_for_refused_or_warned_of() {
+    const LEASE: &str = "karpenter-leader-election";
+    const KARPENTER: &str = "karpenter-7d9f5c6b8d-x2x4v";
+    let mut real = Real::start("others", &[]);
+    real.ok(&["apply", "-f", POOL]);
+    real.ok(&["create", "deployment", "web", "--image=web:1", "--replicas=3"]);
+    real.ok(&["set", "resources", "deployment/web", "--requests=cpu=1500m,memory=1Gi"]);
+    let held = || {
+        let now = format!("{:.6}", jiff::Timestamp::now());
+        serde_json::json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": LEASE, "namespace": "kube-system"},
+            "spec": {"holderIdentity": KARPENTER, "leaseDurationSeconds": 15, "leaseTransitions": 3, "acquireTime": now,
+                "renewTime": now}})
+    };
+    real.ok(&["create", "-f", &common::write("held-lease.json", &held().to_string())]);
+    real.order("start dovetail-0");
+    // It is renewed for longer than it lasts.
+    for _ in 0..8 {
+        std::thread::sleep(Duration::from_secs(3));
+        let renewed = serde_json::json!({"spec": {"renewTime": held()["spec"]["renewTime"]}}).to_string();
+        real.ok(&["-n", "kube-system", "patch", "lease", LEASE, "--type=merge", "-p", &renewed]);
+        assert!(
+            real.objects("nodeclaims").is_empty() && real.leader().starts_with("karpenter"),
+            "{}",
+            real.log("dovetail-0")
+        );
+    }
+    let said = real.log("dovetail-0");
+    assert!(said.contains(&format!("standing by, {KARPENTER} leads")), "{said}");
+    assert!(said.contains("it shares our Lease, we stand by while it leads"), "{said}");
+    real.until("it leads when Karpenter renews no longer, and the pods are Ready", |real| real.ready() == 3);
+    assert_eq!(real.leader(), "dovetail-0");
+    let term = real.ok(&["-n", "kube-system", "get", "lease", LEASE, "-o", "jsonpath={.spec.leaseTransitions}"]);
+    assert_eq!(term, "4", "its term is the one after Karpenter's");
+
+    real.ok(&["create", "namespace", "infra"]);
+    let controller = "--image=public.ecr.aws/karpenter/controller:1.14.0";
+    real.ok(&["-n", "infra", "create", "deployment", "karpenter", controller]);
+    real.order("start dovetail-1");
+    while real.runs("dovetail-1") {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let said = real.log("dovetail-1");
+    assert!(said.contains("something else provisions in this cluster"), "{said}");
+    assert!(said.contains("Karpenter runs as Deployment infra/karpenter"), "{said}");
+
+    real.ok(&["-n", "infra", "delete", "deployment", "karpenter"]);
+    let autoscaler = "--image=registry.k8s.io/autoscaling/cluster-autoscaler:v1.33.0";
+    real.ok(&["-n", "infra", "create", "deployment", "scaler", autoscaler]);
+    real.order("start dovetail-1");
+    real.until("it stands by", |real| real.log("dovetail-1").contains("standing by, dovetail-0"));
+    let said = real.log("dovetail-1");
+    assert!(said.contains("a Cluster Autoscaler runs here (Deployment infra/scaler)"), "{said}");
+    assert!(real.runs("dovetail-0") && real.runs("dovetail-1"));
+    real.nothing_was_forbidden();
 }
 
 #[test]

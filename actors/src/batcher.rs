@@ -86,12 +86,15 @@ impl Batcher {
                 let span = self.desk.span(trace, "batch", &opened.to_string()).since(opened);
                 let trace = span.context();
                 span.with(names::PODS, closed.pods.len()).end();
-                self.packer.do_send(Batch {
-                    term: self.desk.term,
-                    pods: closed.pods.into_iter().collect(),
-                    waited: closed.closed.saturating_sub(closed.opened),
-                    trace,
-                });
+                self.desk.post(
+                    &self.packer,
+                    Batch {
+                        term: self.desk.term,
+                        pods: closed.pods.into_iter().collect(),
+                        waited: closed.closed.saturating_sub(closed.opened),
+                        trace,
+                    },
+                );
             }
         }
     }

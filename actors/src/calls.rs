@@ -53,7 +53,8 @@ enum Attempt {
 pub struct Calls {
     /// The client.
     pub client: Client,
-    desk: Desk,
+    /// The desk of the actor that calls.
+    pub desk: Desk,
     tenure: Option<Tenure>,
 }
 

@@ -156,7 +156,7 @@ impl Handler<Observe> for Catalogue {
 impl Catalogue {
     fn world_changed(&self) {
         if let Some(leader) = &self.leader {
-            leader.do_send(WorldChanged::Room);
+            self.desk.post(leader, WorldChanged::Room);
         }
     }
 
@@ -231,7 +231,7 @@ async fn read(cloud: Arc<dyn Cloud>, desk: Desk, to: Addr<Catalogue>) {
     let shipped = LazyCell::new(|| shipped::catalogue(cloud.region()));
     offers.on_demand = on_demand_soon.unwrap_or_else(|| shipped.on_demand.clone());
     offers.spot = spot_soon.unwrap_or_else(|| shipped.spot.clone());
-    to.do_send(Read(offers.clone()));
+    desk.post(&to, Read(offers.clone()));
     let mut late = FuturesUnordered::new();
     if on_demand_is_late {
         late.push(on_demand.map(Late::OnDemand).boxed_local());
@@ -244,7 +244,7 @@ async fn read(cloud: Arc<dyn Cloud>, desk: Desk, to: Addr<Catalogue>) {
             Late::OnDemand(prices) => offers.on_demand = prices,
             Late::Spot(prices) => offers.spot = prices,
         }
-        to.do_send(Read(offers.clone()));
+        desk.post(&to, Read(offers.clone()));
     }
 }
 

@@ -57,8 +57,8 @@ struct Seen<K: 'static>(Event<K>);
 
 macro_rules! watches {
     ($self:ident, $ctx:ident, $($kind:ty => $name:literal),* $(,)?) => {$(
-        let (this, api) = ($ctx.address(), Api::<$kind>::all($self.client.clone()));
-        let on = move |event| this.do_send(Seen(event));
+        let (this, desk, api) = ($ctx.address(), $self.desk.clone(), Api::<$kind>::all($self.client.clone()));
+        let on = move |event| desk.post(&this, Seen(event));
         $ctx.spawn(watch(api, $self.desk.clone(), $name, on).into_actor($self));
     )*};
 }
@@ -137,7 +137,7 @@ impl Handler<Seen<NodePool>> for ClusterWatcher {
             Event::InitApply(pool) | Event::Apply(pool) => self.apply_pool(pool),
             Event::Delete(pool) => {
                 self.state.delete_pool(&pool.name_any());
-                self.tell(|leader| leader.pools.do_send(PoolChanged { name: pool.name_any(), pool: None }));
+                self.tell(|leader| self.desk.post(&leader.pools, PoolChanged { name: pool.name_any(), pool: None }));
             }
             Event::InitDone => self.listed(Kind::NodePool),
         }
@@ -153,7 +153,9 @@ impl Handler<Seen<EC2NodeClass>> for ClusterWatcher {
             Event::InitApply(class) | Event::Apply(class) => self.apply_class(class),
             Event::Delete(class) => {
                 self.state.delete_class(&class.name_any());
-                self.tell(|leader| leader.classes.do_send(ClassChanged { name: class.name_any(), class: None }));
+                self.tell(|leader| {
+                    self.desk.post(&leader.classes, ClassChanged { name: class.name_any(), class: None })
+                });
             }
             Event::InitDone => self.listed(Kind::NodeClass),
         }
@@ -278,19 +280,19 @@ impl Handler<Attach> for ClusterWatcher {
         let now = self.state.snapshot();
         for class in now.classes.values() {
             let (name, class) = (class.name_any(), Some(class.clone()));
-            leader.classes.do_send(ClassChanged { name, class });
+            self.desk.post(&leader.classes, ClassChanged { name, class });
         }
         for pool in now.pools.values() {
-            leader.pools.do_send(PoolChanged { name: pool.name_any(), pool: Some(pool.clone()) });
+            self.desk.post(&leader.pools, PoolChanged { name: pool.name_any(), pool: Some(pool.clone()) });
         }
         for node in self.nodes.values() {
-            leader.nodes.iter().for_each(|to| to.do_send(NodeChanged(node.clone())));
+            leader.nodes.iter().for_each(|to| self.desk.post(to, NodeChanged(node.clone())));
         }
         for entry in now.claims.values().filter(|entry| !entry.is_planned()) {
-            leader.claims.iter().for_each(|to| to.do_send(ClaimChanged(entry.claim.clone())));
+            leader.claims.iter().for_each(|to| self.desk.post(to, ClaimChanged(entry.claim.clone())));
         }
         if !now.leaving.is_empty() {
-            leader.world.do_send(WorldChanged::Leaving);
+            self.desk.post(&leader.world, WorldChanged::Leaving);
         }
         self.told = self.state.departures();
         self.leader = Some(leader);
@@ -331,19 +333,19 @@ impl ClusterWatcher {
     }
 
     fn world_changed(&self) {
-        self.tell(|leader| leader.world.do_send(WorldChanged::Room));
+        self.tell(|leader| self.desk.post(&leader.world, WorldChanged::Room));
     }
 
     /// Nodes that have begun to leave are told of, whatever has made them.
     fn tell_departures(&mut self) {
         if self.told != self.state.departures() {
             self.told = self.state.departures();
-            self.tell(|leader| leader.world.do_send(WorldChanged::Leaving));
+            self.tell(|leader| self.desk.post(&leader.world, WorldChanged::Leaving));
         }
     }
 
     fn cluster_changed(&self) {
-        self.tell(|leader| leader.disruption.do_send(ClusterChanged));
+        self.tell(|leader| self.desk.post(&leader.disruption, ClusterChanged));
     }
 
     fn listed(&mut self, kind: Kind) {
@@ -372,7 +374,7 @@ impl ClusterWatcher {
         }
         self.state.apply_node(&node);
         self.nodes.insert(node.name_any(), node.clone());
-        self.tell(|leader| leader.nodes.iter().for_each(|to| to.do_send(NodeChanged(node.clone()))));
+        self.tell(|leader| leader.nodes.iter().for_each(|to| self.desk.post(to, NodeChanged(node.clone()))));
         self.tell_departures();
         self.cluster_changed();
     }
@@ -381,7 +383,7 @@ impl ClusterWatcher {
         self.state.delete_node(name, uid);
         if !self.state.snapshot().nodes.contains_key(name) && self.nodes.remove(name).is_some() {
             self.tell(|leader| {
-                leader.nodes_gone.iter().for_each(|to| to.do_send(NodeGone { name: name.to_owned() }));
+                leader.nodes_gone.iter().for_each(|to| self.desk.post(to, NodeGone { name: name.to_owned() }));
             });
             self.world_changed();
             self.cluster_changed();
@@ -402,7 +404,7 @@ impl ClusterWatcher {
         if before != Some(Stage::Initialized) && stage_of(&self.state) == Some(Stage::Initialized) {
             self.state.expect_until(&name, self.patience());
         }
-        self.tell(|leader| leader.claims.iter().for_each(|to| to.do_send(ClaimChanged(claim.clone()))));
+        self.tell(|leader| leader.claims.iter().for_each(|to| self.desk.post(to, ClaimChanged(claim.clone()))));
         if lifecycle::is_leaving(&claim) {
             self.world_changed();
         }
@@ -413,7 +415,7 @@ impl ClusterWatcher {
     fn claim_gone(&mut self, name: &str, uid: Option<&str>) {
         self.state.delete_claim(name, uid);
         self.tell(|leader| {
-            leader.claims_gone.iter().for_each(|to| to.do_send(ClaimGone { name: name.to_owned() }));
+            leader.claims_gone.iter().for_each(|to| self.desk.post(to, ClaimGone { name: name.to_owned() }));
         });
         self.world_changed();
         self.cluster_changed();
@@ -426,7 +428,7 @@ impl ClusterWatcher {
         if self.state.apply_pool(pool) {
             self.world_changed();
         }
-        self.tell(|leader| leader.pools.do_send(PoolChanged { name: name.clone(), pool: Some(told.clone()) }));
+        self.tell(|leader| self.desk.post(&leader.pools, PoolChanged { name: name.clone(), pool: Some(told.clone()) }));
         self.cluster_changed();
     }
 
@@ -437,6 +439,8 @@ impl ClusterWatcher {
         if self.state.apply_class(class) {
             self.world_changed();
         }
-        self.tell(|leader| leader.classes.do_send(ClassChanged { name: name.clone(), class: Some(told.clone()) }));
+        self.tell(|leader| {
+            self.desk.post(&leader.classes, ClassChanged { name: name.clone(), class: Some(told.clone()) })
+        });
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use futures::future::join_all;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet};
 
@@ -115,7 +115,7 @@ impl Handler<Deposed> for ControlPlane {
 }
 
 impl Handler<Observe> for ControlPlane {
-    type Result = ResponseFuture<serde_json::Value>;
+    type Result = ResponseFuture<Value>;
 
     /// The states of all actors that run, by name.
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
@@ -124,27 +124,35 @@ impl Handler<Observe> for ControlPlane {
         let (leads, restarts) = (self.running.is_some(), self.restarts.len());
         let desk = self.desk.clone();
         Box::pin(async move {
-            let desk = &desk;
-            let answers = asked.into_iter().map(|(name, actor)| async move {
-                let begun = desk.now();
-                let answer = tokio::time::timeout(ANSWER_WITHIN, actor.send(Observe)).await;
-                let seconds = desk.now().saturating_sub(begun).as_secs_f64();
-                desk.measure(&Measure::ActorAnswered { actor: name, seconds });
-                (name, answer)
-            });
-            let (mut all, mut silent) = (serde_json::Map::new(), Vec::new());
-            for (name, answer) in join_all(answers).await {
-                match answer {
-                    Ok(Ok(state)) => drop(all.insert(name.to_owned(), state)),
-                    Ok(Err(_)) => {} // it has died, which is seen to elsewhere
-                    Err(_) => silent.push(name),
-                }
-            }
+            let (mut all, silent) = states(asked, &desk).await;
             let own = json!({"leads": leads, "restarts": restarts, "silent": silent});
             all.insert("control_plane".to_owned(), own);
             all.into()
         })
     }
+}
+
+/// The actors' states by name, and who has not said within [`ANSWER_WITHIN`].
+async fn states(
+    asked: Vec<(&'static str, Recipient<Observe>)>,
+    desk: &Desk,
+) -> (Map<String, Value>, Vec<&'static str>) {
+    let answers = asked.into_iter().map(|(name, actor)| async move {
+        let begun = desk.now();
+        let answer = tokio::time::timeout(ANSWER_WITHIN, actor.send(Observe)).await;
+        let seconds = desk.now().saturating_sub(begun).as_secs_f64();
+        desk.measure(&Measure::ActorAnswered { actor: name, seconds });
+        (name, answer)
+    });
+    let (mut all, mut silent) = (Map::new(), Vec::new());
+    for (name, answer) in join_all(answers).await {
+        match answer {
+            Ok(Ok(state)) => drop(all.insert(name.to_owned(), state)),
+            Ok(Err(_)) => {} // it has died, which is seen to elsewhere
+            Err(_) => silent.push(name),
+        }
+    }
+    (all, silent)
 }
 
 impl Handler<Release> for ControlPlane {
@@ -224,5 +232,133 @@ impl ControlPlane {
             self.desk.tell(Story::Exiting { why: why.clone() });
             self.exit.send_replace(Some(why));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use actix::fut::ready;
+    use dovetail_core::clock::Clock;
+
+    use super::*;
+    use crate::journal::{Entry, Journal};
+    use crate::mailbox;
+    use crate::settings::Settings;
+
+    struct Stopped;
+
+    impl Clock for Stopped {
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn wall(&self) -> jiff::Timestamp {
+            jiff::Timestamp::UNIX_EPOCH
+        }
+    }
+
+    /// Counts what is put into full mailboxes.
+    #[derive(Default)]
+    struct Full(AtomicUsize);
+
+    impl Journal for Full {
+        fn record(&self, _: &Entry) {}
+
+        fn measure(&self, measure: &Measure<'_>) {
+            if matches!(measure, Measure::MailboxFull { sender: "test", message: "Number" }) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes numbers; with 0 it waits until it is let go on.
+    #[derive(Default)]
+    struct Counts {
+        taken: Vec<usize>,
+        goes_on: Arc<tokio::sync::Notify>,
+    }
+
+    impl Actor for Counts {
+        type Context = Context<Self>;
+    }
+
+    #[derive(Message)]
+    #[rtype(result = "()")]
+    struct Number(usize);
+
+    impl Handler<Number> for Counts {
+        type Result = ();
+
+        fn handle(&mut self, number: Number, ctx: &mut Self::Context) {
+            self.taken.push(number.0);
+            if number.0 == 0 {
+                let goes_on = self.goes_on.clone();
+                ctx.wait(async move { goes_on.notified().await }.into_actor(self).then(|(), _, _| ready(())));
+            }
+        }
+    }
+
+    impl Handler<Observe> for Counts {
+        type Result = MessageResult<Observe>;
+
+        fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+            MessageResult(json!(self.taken))
+        }
+    }
+
+    /// A desk, what is counted, an actor that moves no further, and what lets it go on.
+    fn stuck() -> (Desk, Arc<Full>, Addr<Counts>, Arc<tokio::sync::Notify>) {
+        let (journal, goes_on) = (Arc::new(Full::default()), Arc::new(tokio::sync::Notify::new()));
+        let desk = Desk::new("r", Settings::default(), Arc::new(Stopped), journal.clone(), 1).of("test");
+        let actor = Counts { goes_on: goes_on.clone(), ..Counts::default() };
+        let to = Counts::create(|ctx| {
+            ctx.set_mailbox_capacity(mailbox::BOUND);
+            actor
+        });
+        desk.post(&to, Number(0));
+        (desk, journal, to, goes_on)
+    }
+
+    fn on_paused_time(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(LocalSet::new().run_until(test));
+    }
+
+    #[test]
+    fn an_actor_whose_mailbox_does_not_move_is_named_as_silent_and_the_others_answer() {
+        on_paused_time(async {
+            let (desk, _, stuck, goes_on) = stuck();
+            let moves = Counts::default().start();
+            let asked = || vec![("stuck", stuck.clone().recipient()), ("moves", moves.clone().recipient())];
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let (said, silent) = states(asked(), &desk).await;
+            assert_eq!((silent, said.keys().next().unwrap().as_str(), said.len()), (vec!["stuck"], "moves", 1));
+            goes_on.notify_one();
+            let (said, silent) = states(asked(), &desk).await;
+            assert_eq!((silent.len(), &said["stuck"]), (0, &json!([0])));
+        });
+    }
+
+    #[test]
+    fn what_comes_beyond_a_mailbox_s_bound_is_counted_and_arrives_in_order() {
+        on_paused_time(async {
+            let (desk, full, stuck, goes_on) = stuck();
+            let beyond = 500;
+            (1..=mailbox::BOUND + beyond).for_each(|number| desk.post(&stuck, Number(number)));
+            let counted = full.0.load(Ordering::Relaxed);
+            // A sender notices with its second message beyond the bound.
+            assert!(counted.abs_diff(beyond) <= 2, "{counted}");
+            goes_on.notify_one();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let taken = stuck.send(Observe).await.unwrap();
+            assert_eq!(taken, json!((0..=mailbox::BOUND + beyond).collect::<Vec<_>>()));
+            let now = full.0.load(Ordering::Relaxed);
+            desk.post(&stuck, Number(1));
+            assert_eq!(full.0.load(Ordering::Relaxed), now, "it is full no longer");
+        });
     }
 }

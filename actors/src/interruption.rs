@@ -208,7 +208,10 @@ impl Interruption {
             }
         }
         if !done.is_empty() {
-            ctx.spawn(queue::delete(self.links.cloud.clone(), queue_url.clone(), done, ctx.address()).into_actor(self));
+            ctx.spawn(
+                queue::delete(self.links.cloud.clone(), queue_url.clone(), done, (self.desk.clone(), ctx.address()))
+                    .into_actor(self),
+            );
         }
         if !due.is_empty() {
             self.act(due, last, &queue_url, ctx);
@@ -300,7 +303,8 @@ impl Interruption {
         let node = claim.claim.status.as_ref().map(|status| status.node_name.as_str()).filter(|name| !name.is_empty());
         for one in [Some(object::claim(&claim.claim)), node.map(object::node_named)].into_iter().flatten() {
             let warning = kind != Kind::RebalanceRecommendation;
-            self.links.recorder.do_send(Record { warning, ..Record::normal(one, kind.event(), message.clone()) });
+            self.desk
+                .post(&self.links.recorder, Record { warning, ..Record::normal(one, kind.event(), message.clone()) });
         }
     }
 
@@ -312,18 +316,18 @@ impl Interruption {
         let replace = self.desk.settings.interruption == Interruptions::Replace;
         if replace {
             let claims = all().map(|one| one.claim.claim.name_any()).collect();
-            self.links.cluster.do_send(MarkLeaving { term, claims, leaving: true });
+            self.desk.post(&self.links.cluster, MarkLeaving { term, claims, leaving: true });
         }
         let refusals: Vec<_> = all().filter_map(taken_back).collect();
         if !refusals.is_empty() {
-            self.links.catalogue.do_send(Refused { refusals, trace });
+            self.desk.post(&self.links.catalogue, Refused { refusals, trace });
         }
         for (receipt, found) in due {
             self.pass_on(receipt, found, queue_url.to_owned(), ctx);
         }
         // While more is to come, the mark has the packer wait for a moment, and pack for all of them.
         if replace && last {
-            self.links.packer.do_send(PackNow { term, trace });
+            self.desk.post(&self.links.packer, PackNow { term, trace });
         }
     }
 
@@ -345,7 +349,8 @@ impl Interruption {
                 actor.remembered.0.remove(&event);
             }
             let receipts = if all { vec![receipt] } else { Vec::new() };
-            queue::delete(actor.links.cloud.clone(), queue_url, receipts, ctx.address()).into_actor(actor)
+            queue::delete(actor.links.cloud.clone(), queue_url, receipts, (actor.desk.clone(), ctx.address()))
+                .into_actor(actor)
         }));
     }
 

@@ -151,7 +151,7 @@ impl Janitor {
         if !verdict.remove.is_empty() {
             let claims = verdict.remove.into_iter().map(|(name, uid)| ClaimRef { name, uid }).collect();
             let (term, trace) = (self.desk.term, TraceContext::root(&mut self.rng));
-            self.links.terminator.do_send(Remove { term, claims, reason: Reason::GarbageCollected, trace });
+            self.desk.post(&self.links.terminator, Remove { term, claims, reason: Reason::GarbageCollected, trace });
         }
         if !verdict.terminate.is_empty() {
             let sweep = self.sweep();
@@ -197,7 +197,10 @@ impl Janitor {
                 let until = found.until.clone();
                 if self.is_news("released", 0) {
                     let message = format!("everything may be collected until {until}");
-                    self.links.recorder.do_send(Record::normal(object::kube_system(), "CollectionReleased", message));
+                    self.desk.post(
+                        &self.links.recorder,
+                        Record::normal(object::kube_system(), "CollectionReleased", message),
+                    );
                     self.desk.tell(Story::CollectionReleased { until });
                 }
                 return;
@@ -213,7 +216,7 @@ impl Janitor {
             return;
         }
         let record = Record::warning(object::kube_system(), "CollectionBraked", &*message).quiet_for(QUIET);
-        self.links.recorder.do_send(record);
+        self.desk.post(&self.links.recorder, record);
         self.desk.tell(Story::CollectionBraked { reason: reason.to_owned(), count, message });
     }
 

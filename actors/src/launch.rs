@@ -254,7 +254,7 @@ impl Launching {
             match error.kind {
                 LaunchErrorKind::InsufficientCapacity => {
                     let event = Record::warning(object::claim(claim), "InsufficientCapacityError", &*error.message);
-                    self.links.recorder.do_send(event);
+                    self.desk.post(&self.links.recorder, event);
                     self.tell_failure(claim, error.reason, &error.message, false);
                     return Ok(Attempt::GivenUp { reason: "insufficient_capacity", at_once });
                 }
@@ -399,12 +399,12 @@ impl Launching {
 
     fn refused(&self, refusals: Vec<dovetail_cloud::launch::Refusal>) {
         if !refusals.is_empty() {
-            self.links.catalogue.do_send(Refused { refusals, trace: self.trace });
+            self.desk.post(&self.links.catalogue, Refused { refusals, trace: self.trace });
         }
     }
 
     fn wrote(&self, claim: &NodeClaim) {
-        self.links.cluster.do_send(Wrote::Claim(Arc::new(claim.clone())));
+        self.desk.post(&self.links.cluster, Wrote::Claim(Arc::new(claim.clone())));
     }
 
     fn tell_failure(&self, claim: &NodeClaim, reason: &str, error: &str, retry: bool) {

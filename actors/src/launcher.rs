@@ -256,8 +256,8 @@ impl Launcher {
         }
         ctx.run_later(HOLD, move |launcher, _| {
             launcher.busy.remove(&name);
-            launcher.links.cluster.do_send(Wrote::ClaimGone(name));
-            launcher.links.packer.do_send(PackNow { term: launcher.desk.term, trace });
+            launcher.desk.post(&launcher.links.cluster, Wrote::ClaimGone(name));
+            launcher.desk.post(&launcher.links.packer, PackNow { term: launcher.desk.term, trace });
         });
     }
 
@@ -287,14 +287,14 @@ impl Launcher {
             End::Lost { .. } | End::Refused | End::Leaving => {
                 if end != End::Leaving {
                     self.limits.gone(name);
-                    self.links.cluster.do_send(Wrote::ClaimGone(name.to_owned()));
+                    self.desk.post(&self.links.cluster, Wrote::ClaimGone(name.to_owned()));
                 }
                 let again = PackNow { term: self.desk.term, trace };
                 if end == (End::Lost { at_once: true }) {
-                    self.links.packer.do_send(again);
+                    self.desk.post(&self.links.packer, again);
                 } else {
                     let pause = self.losses.pause();
-                    ctx.run_later(pause, move |launcher, _| launcher.links.packer.do_send(again));
+                    ctx.run_later(pause, move |launcher, _| launcher.desk.post(&launcher.links.packer, again));
                 }
             }
             End::Deposed => {}

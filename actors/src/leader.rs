@@ -94,12 +94,12 @@ impl Actor for Leader {
             self.lead(Tenure::new(Term(1), Duration::MAX, self.desk.clock()));
         } else {
             self.look(ctx);
-            let (this, own) = (ctx.address(), self.desk.identity.clone());
+            let (this, desk, own) = (ctx.address(), self.desk.clone(), self.desk.identity.clone());
             let only = Config::default().fields(&format!("metadata.name={}", self.desk.settings.lease_name));
             let on = move |event: Event<Lease>| match event {
                 Event::Init | Event::InitDone => {}
                 Event::Apply(lease) | Event::InitApply(lease) if view(&lease).holder == *own => {}
-                Event::Apply(_) | Event::InitApply(_) | Event::Delete(_) => this.do_send(Changed),
+                Event::Apply(_) | Event::InitApply(_) | Event::Delete(_) => desk.post(&this, Changed),
             };
             ctx.spawn(watch_some(self.api.clone(), only, self.desk.clone(), "the lease", on).into_actor(self));
         }
@@ -203,7 +203,7 @@ impl Leader {
         desk.tell(Story::Elected { lease: self.desk.settings.lease_name.clone() });
         self.tenure = Some(tenure.clone());
         self.told_holder = None;
-        self.control_plane.do_send(Elected { tenure });
+        self.desk.post(&self.control_plane, Elected { tenure });
     }
 
     fn depose(&mut self, term: u64, why: Deposition) {
@@ -217,7 +217,7 @@ impl Leader {
             tenure.end();
         }
         self.desk.in_term(Term(term)).tell(Story::Deposed { why: why.clone() });
-        self.control_plane.do_send(Deposed { why });
+        self.desk.post(&self.control_plane, Deposed { why });
     }
 
     fn extend(&mut self, ctx: &mut Context<Self>) {

@@ -45,6 +45,7 @@ mod fleet;
 mod launch;
 mod launch_cost;
 mod launch_facts;
+mod mailbox;
 mod metered_cloud;
 mod nodes;
 mod plan;

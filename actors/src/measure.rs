@@ -57,6 +57,8 @@ pub enum Measure<'a> {
     EventWritten { reason: &'a str, written: bool },
     /// An actor has answered when it was asked how it is.
     ActorAnswered { actor: &'static str, seconds: f64 },
+    /// A message went into a mailbox that was full.
+    MailboxFull { sender: &'static str, message: &'static str },
 }
 
 fn label<'a>(labels: &'a std::collections::BTreeMap<String, String>, key: &str) -> &'a str {

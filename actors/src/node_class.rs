@@ -155,7 +155,8 @@ impl NodeClassActor {
     fn tell_waiting(&mut self, class: &EC2NodeClass, claims: Vec<String>) {
         let (node_class, node_claims) = (class.name_any(), Names::first(5, claims));
         let message = format!("Waiting on NodeClaim termination for {node_claims}");
-        self.recorder.do_send(Record::normal(object::class(class), "WaitingOnNodeClaimTermination", &*message));
+        self.desk
+            .post(&self.recorder, Record::normal(object::class(class), "WaitingOnNodeClaimTermination", &*message));
         let news = (false, "being deleted".to_owned());
         if self.told.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
             self.desk.tell(Story::NodeClassWaits { node_class, node_claims });
@@ -184,7 +185,7 @@ impl NodeClassActor {
                     actor.resolved.insert(name.clone(), (written.metadata.generation, actor.desk.now()));
                     actor.tell_class(&written);
                     actor.classes.insert(name.clone(), Arc::new(written.clone()));
-                    actor.cluster.do_send(Wrote::Class(Box::new(written)));
+                    actor.desk.post(&actor.cluster, Wrote::Class(Box::new(written)));
                     actor.look_at_class(&name, ctx);
                     actor.look_at_pools_of(&name, ctx);
                 }
@@ -220,7 +221,7 @@ impl NodeClassActor {
             match written {
                 Ok(written) => {
                     actor.pools.insert(name.clone(), Arc::new(written.clone()));
-                    actor.cluster.do_send(Wrote::Pool(Box::new(written)));
+                    actor.desk.post(&actor.cluster, Wrote::Pool(Box::new(written)));
                     actor.look_at_pool(&name, ctx);
                 }
                 Err(CallError::Deposed | CallError::NotFound(_)) => {}

@@ -297,12 +297,12 @@ impl Packer {
             // Of those that move, the successors are bound one day, and they are others.
             let pods: Vec<_> = pods.iter().filter(|uid| !snapshot.is_bound(uid)).cloned().collect();
             if !pods.is_empty() {
-                self.links.registrar.do_send(Planned { target: target.clone(), pods, trace: request.trace });
+                self.desk.post(&self.links.registrar, Planned { target: target.clone(), pods, trace: request.trace });
             }
         }
-        self.links.cluster.do_send(Plan { term: self.desk.term, claims: planned, expected });
+        self.desk.post(&self.links.cluster, Plan { term: self.desk.term, claims: planned, expected });
         if !orders.is_empty() {
-            self.links.launcher.do_send(Launch { term: self.desk.term, orders, trace: request.trace });
+            self.desk.post(&self.links.launcher, Launch { term: self.desk.term, orders, trace: request.trace });
         }
         self.tell_left_over(&plans, &packing, &request);
     }
@@ -380,7 +380,7 @@ impl Packer {
             for pod in pods.iter().map(|pod| &planning.problem.pods[*pod]) {
                 let who = if plans.snapshot.is_bound(&pod.uid) { "Its successor" } else { "Pod" };
                 let message = format!("{who} should schedule on: {on}");
-                self.links.recorder.do_send(Record::normal(object::pod(pod), "Nominated", message));
+                self.desk.post(&self.links.recorder, Record::normal(object::pod(pod), "Nominated", message));
             }
         };
         for (claim, order) in packing.claims.iter().zip(orders) {
@@ -418,7 +418,7 @@ impl Packer {
         let message = format!("Failed to schedule pod, {error}");
         let event = Record::warning(object::pod(pod), "FailedScheduling", message).quiet_for(FAILED_QUIET);
         self.desk.tell_in(Story::Unschedulable { pod: name, error }, trace);
-        self.links.recorder.do_send(event);
+        self.desk.post(&self.links.recorder, event);
     }
 }
 

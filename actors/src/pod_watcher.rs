@@ -68,9 +68,10 @@ impl Actor for PodWatcher {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        let this = ctx.address();
+        let (this, desk) = (ctx.address(), self.desk.clone());
         let pods = Api::<Pod>::all(self.client.clone());
-        ctx.spawn(watch(pods, self.desk.clone(), "pods", move |event| this.do_send(Seen(event))).into_actor(self));
+        let on = move |event| desk.post(&this, Seen(event));
+        ctx.spawn(watch(pods, self.desk.clone(), "pods", on).into_actor(self));
     }
 }
 
@@ -85,7 +86,7 @@ impl Handler<Seen> for PodWatcher {
     fn handle(&mut self, Seen(event): Seen, ctx: &mut Self::Context) {
         let event = Arc::new(event);
         // First the state, then the news: who packs because of the news finds the pod in the state.
-        self.cluster.do_send(PodSeen(event.clone()));
+        self.desk.post(&self.cluster, PodSeen(event.clone()));
         match &*event {
             Event::Init => self.listing = Some(BTreeSet::new()),
             Event::InitApply(pod) | Event::Apply(pod) => self.seen(pod, ctx),
@@ -110,7 +111,7 @@ impl Handler<AttachPods> for PodWatcher {
 
     fn handle(&mut self, leader: AttachPods, _: &mut Self::Context) {
         for (uid, pod) in &self.waiting {
-            leader.pending.do_send(PodPending { uid: uid.clone(), trace: pod.trace, since: pod.since });
+            self.desk.post(&leader.pending, PodPending { uid: uid.clone(), trace: pod.trace, since: pod.since });
         }
         self.leader = Some(leader);
     }
@@ -155,7 +156,7 @@ impl PodWatcher {
             && let Some(leader) = &self.leader
         {
             let bound = || PodBound { uid: uid.clone(), node: node.clone(), waited: waited.clone() };
-            leader.bound.iter().for_each(|to| to.do_send(bound()));
+            leader.bound.iter().for_each(|to| self.desk.post(to, bound()));
             if let Some(created) = waited.created {
                 let seconds = self.desk.wall().duration_since(created).as_secs_f64();
                 self.desk.measure(&Measure::PodBound { seconds, trace: waited.trace.trace() });
@@ -231,7 +232,7 @@ impl PodWatcher {
         let (trace, since) = (waited.trace, waited.since);
         self.waiting.insert(uid.clone(), waited);
         if let Some(leader) = &self.leader {
-            leader.pending.do_send(PodPending { uid, trace, since });
+            self.desk.post(&leader.pending, PodPending { uid, trace, since });
         }
     }
 
@@ -240,7 +241,7 @@ impl PodWatcher {
         if self.waiting.remove(uid).is_some()
             && let Some(leader) = &self.leader
         {
-            leader.gone.iter().for_each(|to| to.do_send(PodGone { uid: uid.to_owned() }));
+            leader.gone.iter().for_each(|to| self.desk.post(to, PodGone { uid: uid.to_owned() }));
         }
     }
 }

@@ -339,7 +339,8 @@ impl Registrar {
         let node = status.node_name.clone();
         if writes.guard_missing {
             let message = format!("Node {node} joined without the taint karpenter.sh/unregistered:NoExecute");
-            self.links.recorder.do_send(Record::warning(object::claim(claim), "UnregisteredTaintMissing", message));
+            self.desk
+                .post(&self.links.recorder, Record::warning(object::claim(claim), "UnregisteredTaintMissing", message));
             self.desk.tell_in(Story::GuardMissing { node_claim: node_claim.clone(), node: node.clone() }, trace);
         }
         match writes.passes {
@@ -379,7 +380,7 @@ impl Registrar {
         traces::claim_ended(&self.desk, claim, Some((timeout.reason(), "its node did not come up in time")));
         self.desk.tell_in(Story::GaveUp { node_claim, reason }, traces::of_packing(claim));
         if timeout == Timeout::RegistrationTimeout {
-            self.links.launcher.do_send(NotRegistered { claim: claim.clone() });
+            self.desk.post(&self.links.launcher, NotRegistered { claim: claim.clone() });
         }
         let packing = traces::of_packing(claim);
         let (claims, claim) = (Claims::new(self.links.calls.clone()), NodeClaim::clone(claim));
@@ -387,12 +388,12 @@ impl Registrar {
         ctx.spawn(ending.map(move |ended, registrar, _| {
             registrar.busy.remove(&name);
             match ended {
-                Ok(claim) => registrar.links.cluster.do_send(Wrote::Claim(Arc::new(claim))),
-                Err(CallError::NotFound(_)) => registrar.links.cluster.do_send(Wrote::ClaimGone(name)),
+                Ok(claim) => registrar.desk.post(&registrar.links.cluster, Wrote::Claim(Arc::new(claim))),
+                Err(CallError::NotFound(_)) => registrar.desk.post(&registrar.links.cluster, Wrote::ClaimGone(name)),
                 Err(_) => return,
             }
             let trace = packing.unwrap_or_else(|| TraceContext::root(&mut registrar.desk.rng("give up")));
-            registrar.links.packer.do_send(PackNow { term: registrar.desk.term, trace });
+            registrar.desk.post(&registrar.links.packer, PackNow { term: registrar.desk.term, trace });
         }));
     }
 }

@@ -49,6 +49,7 @@ use crate::disruptor::{Disruptor, DisruptorLinks};
 use crate::interruption::{Interruption, InterruptionLinks};
 use crate::janitor::{Janitor, JanitorLinks};
 use crate::launcher::{Launcher, LauncherLinks};
+use crate::mailbox;
 use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget, Observe};
 use crate::metered_cloud::MeteredCloud;
 use crate::node_class::NodeClassActor;
@@ -59,10 +60,6 @@ use crate::registrar::{Registrar, RegistrarLinks};
 use crate::solver::Solver;
 use crate::tenure::Tenure;
 use crate::terminator::{Terminator, TerminatorLinks};
-
-/// Messages that a mailbox takes before a sender has to wait. Senders here never wait (`do_send`): what an actor does
-/// when too much comes is said in its own file.
-const MAILBOX: usize = 1024;
 
 /// What actors are made of, beside their desk.
 #[derive(Clone)]
@@ -113,7 +110,7 @@ pub struct Leading {
 
 fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A) -> Addr<A> {
     A::create(|ctx| {
-        ctx.set_mailbox_capacity(MAILBOX);
+        ctx.set_mailbox_capacity(mailbox::BOUND);
         make(ctx)
     })
 }
@@ -210,6 +207,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
     leading
 }
 
+/// The watchers are told of the leader's actors; orders like these go into a mailbox however full it is.
 fn attach(warm: &Warm, leading: &Leading) {
     let Leading { batcher, packer, launcher, registrar, node_class, terminator, janitor, disruptor, .. } =
         leading.clone();

@@ -73,6 +73,7 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::EventWritten { reason, written } => {
             count(Id::KubernetesEvents, &[reason, if written { "written" } else { "dropped" }]);
         }
+        Measure::MailboxFull { sender, message } => count(Id::MailboxFull, &[sender, message]),
         Measure::ActorAnswered { actor, seconds } => observe(Id::ActorAnswer, &[actor], seconds),
     }
 }

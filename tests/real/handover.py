@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """One provisioner after another on the real control plane: what becomes of launches when the leader goes in mid-burst.
 
-    handover.py [ROUNDS] [KIND…]      rounds of each kind, 5 unless said; kinds: SIGTERM SIGKILL zombie away, all unless said
+    handover.py [ROUNDS] [KIND…]      rounds of each kind, 5 unless said; kinds: SIGTERM SIGKILL zombie away deleted, all unless said
 
 In each round new pods ask for nodes, and as soon as launching has begun (and up to a second and a half more) the leader
 ends by SIGTERM or by SIGKILL, or stands still beyond its Lease and goes on as a zombie, or the API server stands still for
-twice the Lease. Then every pod has to become Ready, every NodeClaim has to have its one running instance, every instance
+twice the Lease, or the Lease is deleted. Then every pod has to become Ready, every NodeClaim has to have its one running instance, every instance
 its claim, and no claim may ever have had two (moto does not heed client tokens: a launch that is sent twice is seen).
 Prints the distributions of docs/performance.md; ends with 1 when anything was doubled or lost.
 """
@@ -25,7 +25,7 @@ from kube import Kube, Refused
 from load import REPLICAS, Pods, comes, deployment, provisioned, until
 from parts import REGION
 
-KINDS = ("SIGTERM", "SIGKILL", "zombie", "away")
+KINDS = ("SIGTERM", "SIGKILL", "zombie", "away", "deleted")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/karpenter-leader-election"
 LEASE_SECONDS = 15
 # A dozen of nodes a round: pods of a size of which few share a node.
@@ -91,6 +91,10 @@ class Round:
             time.sleep(2 * LEASE_SECONDS)
             self.cluster.order("cont kube-apiserver")
             return None
+        if self.kind == "deleted":
+            self.kube.call("DELETE", LEASE)
+            until("somebody leads by a new Lease", self.leads_anew)
+            return None
         if self.kind == "zombie":
             self.cluster.order(f"stop {old}")
         elif self.kind == "SIGKILL":
@@ -108,6 +112,13 @@ class Round:
                 raise SystemExit(f"handover.py: {old} ended with {process.returncode} after SIGTERM")
             del self.cluster.running[old]
         return taken
+
+    def leads_anew(self):
+        """Whether there is a Lease again, and held."""
+        try:
+            return self.kube.call("GET", LEASE)["spec"].get("holderIdentity")
+        except Refused:
+            return False
 
     def wrong(self):
         """What is doubled or lost, once all has settled."""

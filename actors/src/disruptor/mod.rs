@@ -208,7 +208,7 @@ impl Disruptor {
         self.tell_removal(removal, trace);
         let claim = |doomed: &disruption::Doomed| ClaimRef { name: doomed.claim.clone(), uid: doomed.uid.clone() };
         let claims = removal.claims.iter().map(claim).collect();
-        self.links.terminator.do_send(Remove { term: self.desk.term, claims, reason, trace });
+        self.desk.post(&self.links.terminator, Remove { term: self.desk.term, claims, reason, trace });
     }
 
     /// Counts what pools' nodes have together, now and then; answers when it is due again.

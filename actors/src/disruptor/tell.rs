@@ -45,7 +45,10 @@ impl Disruptor {
             self.desk.tell(Story::DisruptionBlocked { node, node_claim, why: why.clone() });
         }
         for object in [node_object(node, node_uid), claim_object(claim, uid)] {
-            self.links.recorder.do_send(Record::normal(object, "DisruptionBlocked", format!("Cannot disrupt: {why}")));
+            self.desk.post(
+                &self.links.recorder,
+                Record::normal(object, "DisruptionBlocked", format!("Cannot disrupt: {why}")),
+            );
         }
     }
 
@@ -58,7 +61,8 @@ impl Disruptor {
         }
         let object = reference("karpenter.sh/v1", "NodePool", "", pool, uid);
         let message = format!("No disruptions are allowed for reason {reason}: a budget says so");
-        self.links.recorder.do_send(Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_QUIET));
+        self.desk
+            .post(&self.links.recorder, Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_QUIET));
     }
 
     fn tell_nonsense(&self, pod: &Nonsense) {
@@ -67,7 +71,7 @@ impl Disruptor {
             "karpenter.sh/do-not-disrupt is {:?} and counts as nothing: \"true\" or a positive duration is allowed",
             pod.says
         );
-        self.links.recorder.do_send(Record::warning(object, "InvalidDoNotDisruptAnnotation", message));
+        self.desk.post(&self.links.recorder, Record::warning(object, "InvalidDoNotDisruptAnnotation", message));
     }
 
     /// What would have been done in pools that are only observed.
@@ -87,7 +91,8 @@ impl Disruptor {
             let uid = snapshot.pools.get(pool).and_then(|pool| pool.metadata.uid.clone()).unwrap_or_default();
             let object = reference("karpenter.sh/v1", "NodePool", "", pool, &uid);
             let message = format!("Only observed; {nodes} node(s) would have been removed: {reason}");
-            self.links.recorder.do_send(Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_QUIET));
+            self.desk
+                .post(&self.links.recorder, Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_QUIET));
         }
     }
 
@@ -120,10 +125,10 @@ impl Disruptor {
     fn record(&self, doomed: &Doomed, reason: &'static str, message: &str) {
         if !doomed.node.is_empty() {
             let object = node_object(&doomed.node, &doomed.node_uid);
-            self.links.recorder.do_send(Record::normal(object, reason, message));
+            self.desk.post(&self.links.recorder, Record::normal(object, reason, message));
         }
         let object = claim_object(&doomed.claim, &doomed.uid);
-        self.links.recorder.do_send(Record::normal(object, reason, message));
+        self.desk.post(&self.links.recorder, Record::normal(object, reason, message));
     }
 }
 

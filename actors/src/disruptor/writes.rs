@@ -81,7 +81,7 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) {
         }
     };
     if let Ok(wrote) = wrote {
-        links.cluster.do_send(wrote);
+        links.calls.desk.post(&links.cluster, wrote);
     }
 }
 

@@ -53,7 +53,13 @@ pub(super) async fn listen(cloud: Arc<dyn Cloud>, desk: Desk, to: Addr<Interrupt
 }
 
 /// Deletes messages; what stays comes again.
-pub(super) async fn delete(cloud: Arc<dyn Cloud>, queue_url: String, receipts: Vec<String>, to: Addr<Interruption>) {
+pub(super) async fn delete(
+    cloud: Arc<dyn Cloud>,
+    queue_url: String,
+    receipts: Vec<String>,
+    back: (Desk, Addr<Interruption>),
+) {
+    let (desk, to) = back;
     if receipts.is_empty() {
         return;
     }
@@ -61,7 +67,7 @@ pub(super) async fn delete(cloud: Arc<dyn Cloud>, queue_url: String, receipts: V
         match cloud.delete_messages(&queue_url, &receipts).await {
             Ok(()) => return,
             Err(error) => {
-                to.do_send(Failed);
+                desk.post(&to, Failed);
                 if !error.is_retryable() {
                     return;
                 }
@@ -86,7 +92,7 @@ impl Trouble {
     }
 
     async fn wait(&mut self, error: &CloudError) {
-        self.to.do_send(Failed);
+        self.desk.post(&self.to, Failed);
         let pause = self.backoff.pause();
         // A passing fault is repeated by the SDK already; what gets here is worth telling.
         if self.backoff.failures() == 1 {

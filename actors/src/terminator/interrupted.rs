@@ -158,7 +158,7 @@ impl Terminator {
         let message = format!("Interruption triggered termination: {cause}");
         for one in [Some(object::claim(&entry.claim)), (!node.is_empty()).then(|| object::node_named(&node))] {
             let Some(one) = one else { continue };
-            self.links.recorder.do_send(Record::warning(one, "TerminatingOnInterruption", message.clone()));
+            self.desk.post(&self.links.recorder, Record::warning(one, "TerminatingOnInterruption", message.clone()));
         }
         let node_claim = claim.name.clone();
         self.desk.tell_in(Story::Retreating { node_claim, node, cause: cause.to_owned(), pods }, trace);
@@ -202,7 +202,7 @@ async fn write_down(
             claim.annotations_mut().entry(annotations::END_TRACEPARENT.into()).or_insert_with(|| trace.to_string());
         })
         .await?;
-    links.cluster.do_send(Wrote::Claim(Arc::new(written)));
+    links.calls.desk.post(&links.cluster, Wrote::Claim(Arc::new(written)));
     Ok(())
 }
 
@@ -237,7 +237,7 @@ async fn taint(links: TerminatorLinks, claim: Arc<NodeClaim>) {
         all.retain(|one| one.key != taints::DISRUPTED);
         all.push(Taint { key: taints::DISRUPTED.into(), effect: taints::NO_SCHEDULE.into(), ..Taint::default() });
         match nodes.write(&node).await {
-            Ok(node) => return links.cluster.do_send(Wrote::Node(Arc::new(node))),
+            Ok(node) => return links.calls.desk.post(&links.cluster, Wrote::Node(Arc::new(node))),
             Err(CallError::Conflict(_)) => {}
             Err(_) => return,
         }

@@ -135,8 +135,9 @@ impl Actor for Terminator {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        let (this, api) = (ctx.address(), Api::<VolumeAttachment>::all(self.links.calls.client.clone()));
-        let on = move |event| this.do_send(Seen(event));
+        let (this, desk) = (ctx.address(), self.desk.clone());
+        let api = Api::<VolumeAttachment>::all(self.links.calls.client.clone());
+        let on = move |event| desk.post(&this, Seen(event));
         ctx.spawn(watch(api, self.desk.clone(), "volumeattachments", on).into_actor(self));
         ctx.run_interval(TICK, |terminator, ctx| {
             if terminator.leaving.is_empty() {

@@ -49,7 +49,7 @@ impl Hand {
     }
 
     fn wrote(&self, claim: NodeClaim) {
-        self.links.cluster.do_send(Wrote::Claim(Arc::new(claim)));
+        self.desk.post(&self.links.cluster, Wrote::Claim(Arc::new(claim)));
     }
 
     /// Tells a happening in the trace.
@@ -59,7 +59,7 @@ impl Hand {
 
     /// Writes an event.
     pub fn record(&self, event: Record) {
-        self.links.recorder.do_send(event);
+        self.desk.post(&self.links.recorder, event);
     }
 
     /// Deletes a claim; answers whether it was there to be deleted.
@@ -131,7 +131,7 @@ impl Hand {
             Err(error) => return gone_is_done(Err(error)),
         };
         self.tell(Story::Cordoned { node: written.name_any(), node_claim });
-        self.links.cluster.do_send(Wrote::Node(Arc::new(written)));
+        self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(written)));
         Ok(())
     }
 

@@ -52,6 +52,7 @@ struct State {
     spoils: VecDeque<Spoil>,
     instances: BTreeMap<String, Instance>,
     calls: Vec<LaunchRequest>,
+    launched: Vec<Launched>,
     told: Option<UnboundedSender<Launched>>,
 }
 
@@ -74,6 +75,20 @@ impl FakeCloud {
     /// All that was asked to be launched.
     pub fn calls(&self) -> Vec<LaunchRequest> {
         self.state.lock().unwrap().calls.clone()
+    }
+
+    /// All that was launched, and what becomes of it.
+    pub fn launched(&self) -> Vec<Launched> {
+        self.state.lock().unwrap().launched.clone()
+    }
+
+    /// An instance that was launched before; it joins, unless it has.
+    pub fn restore(&self, launched: Launched, joins: bool) {
+        let mut state = self.state.lock().unwrap();
+        state.instances.insert(launched.instance.id.clone(), launched.instance.clone());
+        if let (true, Some(told)) = (joins, &state.told) {
+            told.send(launched).unwrap();
+        }
     }
 
     /// Told of each instance.
@@ -111,6 +126,7 @@ impl FakeCloud {
             labels: request.labels.clone(),
             instance: instance.clone(),
         };
+        state.launched.push(launched.clone());
         if let Some(told) = &state.told {
             told.send(launched).unwrap();
         }

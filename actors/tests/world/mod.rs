@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dovetail_actors::{InlineSolver, MemoryJournal, ReplicaHandle, ReplicaParts, Settings};
+use dovetail_actors::{InlineSolver, MemoryJournal, ReplicaHandle, ReplicaParts, Settings, Solver};
 use dovetail_core::clock::Clock;
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::apiserver::{self, ApiServer, CUSTOM_RESOURCE_DEFINITIONS, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
@@ -73,6 +73,11 @@ impl World {
 
     /// A replica with other settings than those by default.
     pub fn replica_with(&self, number: u32, settings: Settings) -> ReplicaHandle {
+        self.replica_of(number, settings, Arc::new(InlineSolver))
+    }
+
+    /// A replica that packs with another solver.
+    pub fn replica_of(&self, number: u32, settings: Settings, solver: Arc<dyn Solver>) -> ReplicaHandle {
         let client = |name: &str| self.api.client(Caller::replica(number, name));
         dovetail_actors::start(ReplicaParts {
             identity: format!("replica-{number}"),
@@ -82,7 +87,7 @@ impl World {
             clock: self.clock.clone(),
             rng_seed: u64::from(number),
             settings: Settings { cluster_name: "demo".into(), ..settings },
-            solver: Arc::new(InlineSolver),
+            solver,
             journal: self.journal.clone(),
         })
     }
@@ -107,19 +112,28 @@ impl World {
 
     /// Pods that kube-scheduler found no node for.
     pub fn pods(&self, count: usize, cpu: &str) {
-        self.unmarked_pods(count, cpu);
+        self.pods_of("pod", count, cpu);
+    }
+
+    /// The same, by a name of their own.
+    pub fn pods_of(&self, name: &str, count: usize, cpu: &str) {
+        self.unmarked(name, count, cpu);
         let status = json!({"status": {"phase": "Pending", "conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0 nodes"}]}});
         for n in 0..count {
-            self.api.patch_status(&PODS, "default", &format!("pod-{n:04}"), &status).unwrap();
+            self.api.patch_status(&PODS, "default", &format!("{name}-{n:04}"), &status).unwrap();
         }
     }
 
     /// Pods that kube-scheduler has not looked at.
     pub fn unmarked_pods(&self, count: usize, cpu: &str) {
+        self.unmarked("pod", count, cpu);
+    }
+
+    fn unmarked(&self, name: &str, count: usize, cpu: &str) {
         for n in 0..count {
             let pod = json!({
-                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("pod-{n:04}"), "namespace": "default"},
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("{name}-{n:04}"), "namespace": "default"},
                 "spec": {"containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}]},
             });
             self.api.create(&PODS, "default", pod).unwrap();

@@ -98,5 +98,6 @@ metrics! {
     Events "dovetail_events" Counter, ["actor", "event"], "Happenings, by who told them";
     KubernetesEvents "dovetail_kubernetes_events" Counter, ["reason", "outcome"], "Kubernetes events written or dropped";
     ActorAnswer "dovetail_actor_answer_seconds" Histogram(ANSWERS), ["actor"], "How long an actor took to answer when asked how it is: what is in its mailbox comes first";
+    MailboxFull "dovetail_mailbox_full" Counter, ["sender", "message"], "Messages that came to an actor's mailbox beyond its bound; they are delivered all the same";
     KubeWait "dovetail_kube_client_wait_seconds" Seconds, [], "Seconds that requests to the API server waited for KUBE_CLIENT_QPS";
 }

@@ -1,0 +1,261 @@
+//! Releases beside one another: what one wrote into the cluster, half done included, the next goes on with, and what
+//! this one writes the earlier ones can read. `releases/VERSION.json` is what a release left when its leader was killed;
+//! `UPDATE=1` writes that of this release anew, the others stay as they are.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_cloud::Instance;
+use dovetail_core::clock::Clock as _;
+use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, Gvr, LEASES, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
+use serde_json::{Value, json};
+use tokio::task::LocalSet;
+use world::cloud::Launched;
+use world::{Spoil, World, run};
+
+/// What is kept of a release, in the order in which it is made again.
+static KEPT: [Gvr; 6] = [NODE_POOLS, EC2_NODE_CLASSES, LEASES, NODE_CLAIMS, NODES, PODS];
+/// Whose keys they are.
+const OURS: [&str; 2] = ["karpenter", "dovetail.dev"];
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/releases")
+}
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// A node with its pods, a launch that was never answered, and a leader that is killed.
+async fn left_behind(world: &World) -> Value {
+    world.pool("default", json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]));
+    world.pods(4, "500m");
+    let leader = LocalSet::new();
+    let before = world.clone();
+    leader
+        .run_until(async move {
+            let replica = before.replica(0);
+            before.until_bound(4, seconds(180)).await;
+            tokio::time::sleep(seconds(30)).await;
+            before.cloud.spoil([Spoil::Hangs]);
+            before.pods_of("more", 3, "500m");
+            while before.cloud.living().len() < 2 {
+                tokio::time::sleep(seconds(1)).await;
+            }
+            drop(replica);
+        })
+        .await;
+    drop(leader);
+    let instance = |launched: &Launched| {
+        let Launched { instance: one, labels, cpu } = launched;
+        json!({"id": one.id, "type": one.instance_type, "zone": one.zone, "capacityType": one.capacity_type,
+            "token": one.tags["token"], "name": one.private_dns_name, "labels": labels, "cpu": cpu,
+            "launchedAt": one.launched_at.map(|time| time.to_string())})
+    };
+    let instances: Vec<Value> = world.cloud.launched().iter().map(instance).collect();
+    let objects: Vec<Value> = KEPT.iter().flat_map(|kind| world.api.list(kind)).map(without_managers).collect();
+    json!({"seconds": world.clock.monotonic().as_secs(), "objects": objects, "instances": instances})
+}
+
+fn without_managers(object: Arc<Value>) -> Value {
+    let mut object = Value::clone(&object);
+    object["metadata"].as_object_mut().unwrap().remove("managedFields");
+    object
+}
+
+/// Makes a world what a release left.
+async fn restore(world: &World, left: &Value) {
+    tokio::time::sleep(seconds(left["seconds"].as_u64().unwrap())).await;
+    let text = |of: &Value, key: &str| of[key].as_str().unwrap().to_owned();
+    let joined: BTreeSet<&str> =
+        left["objects"].as_array().unwrap().iter().filter_map(|one| one["spec"]["providerID"].as_str()).collect();
+    for one in left["instances"].as_array().unwrap() {
+        let instance = Instance {
+            id: text(one, "id"),
+            state: "running".into(),
+            instance_type: text(one, "type"),
+            zone: text(one, "zone"),
+            capacity_type: text(one, "capacityType"),
+            image_id: "ami-1".into(),
+            subnet_id: "subnet-1".into(),
+            private_dns_name: text(one, "name"),
+            launched_at: one["launchedAt"].as_str().map(|time| time.parse().unwrap()),
+            tags: [("token".to_owned(), text(one, "token"))].into(),
+            ..Instance::default()
+        };
+        let joins = !joined.contains(instance.provider_id().as_str());
+        let labels = serde_json::from_value(one["labels"].clone()).unwrap();
+        world.cloud.restore(Launched { instance, labels, cpu: text(one, "cpu") }, joins);
+    }
+    // The server gives out UIDs of its own; what refers to an object refers to it by those.
+    let mut uids: BTreeMap<String, String> = BTreeMap::new();
+    for object in left["objects"].as_array().unwrap() {
+        let known = uids.iter().fold(object.to_string(), |text, (old, new)| text.replace(old, new));
+        let mut object: Value = serde_json::from_str(&known).unwrap();
+        let old = text(&object["metadata"], "uid");
+        let kind = KEPT.iter().find(|kind| kind_of(kind) == object["kind"]).unwrap();
+        let meta = object["metadata"].as_object_mut().unwrap();
+        ["uid", "resourceVersion", "creationTimestamp", "generation"].iter().for_each(|key| drop(meta.remove(*key)));
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        let status = object["status"].take();
+        let made = world.api.create(kind, &namespace, object).unwrap();
+        let name = text(&made["metadata"], "name");
+        if !status.is_null() {
+            world.api.patch_status(kind, &namespace, &name, &json!({"status": status})).unwrap();
+        }
+        uids.insert(old, text(&made["metadata"], "uid"));
+    }
+}
+
+fn kind_of(kind: &Gvr) -> &'static str {
+    match kind.resource.as_ref() {
+        "nodepools" => "NodePool",
+        "ec2nodeclasses" => "EC2NodeClass",
+        "leases" => "Lease",
+        "nodeclaims" => "NodeClaim",
+        "nodes" => "Node",
+        _ => "Pod",
+    }
+}
+
+/// Every release that is kept, by version.
+fn releases() -> Vec<(String, Value)> {
+    let mut all: Vec<(String, Value)> = fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let version = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (version, serde_json::from_slice(&fs::read(path).unwrap()).unwrap())
+        })
+        .collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+/// Our keys on the objects, and the form of what stands under those that we alone write.
+fn written(left: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for object in left["objects"].as_array().unwrap() {
+        let (kind, meta) = (object["kind"].as_str().unwrap(), &object["metadata"]);
+        for part in ["annotations", "labels"] {
+            for (key, value) in meta[part].as_object().into_iter().flatten() {
+                if OURS.iter().any(|own| key.contains(own)) {
+                    let form = if key.starts_with("dovetail.dev/") || key.ends_with("-version") {
+                        form(value.as_str().unwrap())
+                    } else {
+                        "…".into()
+                    };
+                    found.insert(format!("{kind} {part} {key}: {form}"));
+                }
+            }
+        }
+        let finalizers = meta["finalizers"].as_array().into_iter().flatten();
+        found.extend(finalizers.map(|one| format!("{kind} finalizer {}", one.as_str().unwrap())));
+        let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        if kind != "Node" && kind != "Pod" {
+            found.extend(conditions.map(|one| format!("{kind} condition {}", one["type"].as_str().unwrap())));
+        }
+        if kind == "Lease" {
+            let spec = object["spec"].as_object().unwrap();
+            found.extend(
+                spec.iter().map(|(key, value)| format!("Lease {key}: {}", if value.is_i64() { "9" } else { "…" })),
+            );
+        }
+    }
+    found
+}
+
+/// `deadbeef01-12` is `h-9`.
+fn form(value: &str) -> String {
+    let mut form = String::new();
+    let mut run = String::new();
+    for letter in value.chars().map(Some).chain([None]) {
+        match letter {
+            Some(letter) if letter.is_ascii_hexdigit() => run.push(letter),
+            other => {
+                form.push_str(match () {
+                    () if run.len() >= 8 => "h",
+                    () if !run.is_empty() && run.chars().all(|one| one.is_ascii_digit()) => "9",
+                    () => &run,
+                });
+                run.clear();
+                form.extend(other);
+            }
+        }
+    }
+    form
+}
+
+#[test]
+fn what_this_release_writes_those_before_it_can_read() {
+    run(|world| async move {
+        let left = left_behind(&world).await;
+        let own = folder().join(format!("{}.json", env!("CARGO_PKG_VERSION")));
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&own, format!("{left:#}\n")).unwrap();
+        }
+        assert!(own.exists(), "{} is made by UPDATE=1", own.display());
+        let now = written(&left);
+        assert!(now.contains("NodeClaim annotations dovetail.dev/term: 9"), "{now:#?}");
+        for (version, left) in releases() {
+            let missing: Vec<_> = written(&left).difference(&now).cloned().collect();
+            assert!(missing.is_empty(), "{version} looks for {missing:#?}");
+        }
+    });
+}
+
+#[test]
+fn what_every_release_has_left_half_done_is_gone_on_with_and_nothing_is_launched_or_replaced() {
+    for (version, left) in releases() {
+        run(|world| async move {
+            restore(&world, &left).await;
+            let _replica = world.replica(7);
+            world.until_bound(7, seconds(300)).await;
+            let names = || world.claims().iter().map(|one| one["metadata"]["name"].clone()).collect::<Vec<_>>();
+            let before = names();
+            tokio::time::sleep(seconds(900)).await;
+            let story = || format!("{version}:\n{}", world.story().join("\n"));
+            assert_eq!((names(), world.cloud.calls().len()), (before.clone(), 0), "{}", story());
+            let of = |list: &[Value], key: &str| list.iter().filter(|one| one["kind"] == key).count();
+            assert_eq!(before.len(), of(left["objects"].as_array().unwrap(), "NodeClaim"), "{}", story());
+            for claim in world.claims() {
+                let conditions = claim["status"]["conditions"].as_array().unwrap();
+                let drifted = conditions.iter().any(|one| one["type"] == "Drifted" && one["status"] == "True");
+                assert!(!drifted && claim["status"]["nodeName"].is_string(), "{claim:#}");
+            }
+            let term = |objects: &[Value]| {
+                let lease = objects.iter().find(|one| one["kind"] == "Lease").unwrap();
+                lease["spec"]["leaseTransitions"].as_i64().unwrap()
+            };
+            let leases: Vec<Value> = world.api.list(&LEASES).iter().map(|one| Value::clone(one)).collect();
+            assert!(term(&leases) > term(left["objects"].as_array().unwrap()), "{leases:?}");
+
+            // Its finalizers, tokens and labels are ours: all of it can be taken away again.
+            for pod in world.api.list(&PODS) {
+                let name = pod["metadata"]["name"].as_str().unwrap();
+                let now = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+                world.api.delete(&PODS, "default", name, &now).unwrap();
+            }
+            let begun = world.clock.monotonic();
+            while !(world.claims().is_empty() && world.api.list(&NODES).is_empty()) {
+                assert!(world.clock.monotonic() - begun < seconds(900), "{}", story());
+                tokio::time::sleep(seconds(1)).await;
+            }
+            assert!(world.cloud.living().is_empty());
+        });
+    }
+}
+
+#[test]
+fn the_forms_of_values_are_told_apart() {
+    assert_eq!(form("17"), "9");
+    assert_eq!(form("0123abcdef-3"), "h-9");
+    assert_eq!(form("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"), "9-h-h-9");
+    assert_ne!(form("true"), form("no"));
+}

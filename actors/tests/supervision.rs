@@ -1,0 +1,127 @@
+//! An actor that panics is started again, with all the leader's actors and in the same term; one that does so again and
+//! again ends the replica.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod world;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use dovetail_actors::{InlineSolver, Settings, Solver};
+use dovetail_core::Problem;
+use dovetail_core::clock::Clock as _;
+use dovetail_core::pack::{Options, Packing};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use world::{Spoil, World, run};
+
+/// Panics so many times, and packs from then on.
+struct Panics(AtomicUsize);
+
+impl Panics {
+    fn times(times: usize) -> Arc<Self> {
+        Arc::new(Self(times.into()))
+    }
+}
+
+impl Solver for Panics {
+    fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Packing> {
+        let panics = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        assert!(!panics, "the packing has a bug");
+        InlineSolver.solve(problem, options)
+    }
+}
+
+fn on_demand(world: &World) {
+    world.pool("default", json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]));
+}
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// Every claim has an instance of its own, and nobody else has one.
+fn one_to_one(world: &World) {
+    let mut of_claims: Vec<String> = world.claims().iter().map(|claim| id_of(claim)).collect();
+    let mut living: Vec<String> = world.cloud.living().into_iter().map(|one| one.id).collect();
+    of_claims.sort();
+    living.sort();
+    assert_eq!(of_claims, living, "{}", world.story().join("\n"));
+}
+
+fn id_of(claim: &Value) -> String {
+    claim["status"]["providerID"].as_str().unwrap_or_default().rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn an_actor_that_panics_is_started_again_in_the_same_term_and_the_pods_get_their_nodes() {
+    run(|world| async move {
+        on_demand(&world);
+        world.pods(4, "500m");
+        let replica = world.replica_of(0, Settings::default(), Panics::times(2));
+        world.until_bound(4, seconds(180)).await;
+        assert_eq!((world.journal.count("restarting"), world.journal.count("elected")), (2, 1));
+        assert!(world.story().iter().any(|line| line.contains("packer has died; starting again in")));
+        assert_eq!(replica.state().await["control_plane"]["restarts"], 2);
+        one_to_one(&world);
+    });
+}
+
+#[test]
+fn a_launch_under_way_when_another_actor_panics_is_neither_lost_nor_repeated() {
+    run(|world| async move {
+        on_demand(&world);
+        world.pods(4, "500m");
+        let solver = Panics::times(0);
+        let _replica = world.replica_of(0, Settings::default(), solver.clone());
+        // The instance is made, and the answer never comes.
+        world.cloud.spoil([Spoil::Hangs]);
+        while world.cloud.living().is_empty() {
+            tokio::time::sleep(seconds(1)).await;
+        }
+        solver.0.store(1, Ordering::Relaxed);
+        // Pods of another batch: their packing panics.
+        world.pods_of("more", 3, "500m");
+        world.until_bound(7, seconds(400)).await;
+        assert_eq!(world.journal.count("restarting"), 1, "{}", world.story().join("\n"));
+        one_to_one(&world);
+    });
+}
+
+#[test]
+fn restarts_are_further_apart_each_time_and_a_budget_of_them_ends_the_replica() {
+    run(|world| async move {
+        on_demand(&world);
+        world.pods(4, "500m");
+        let broken = world.replica_of(0, Settings::default(), Panics::times(usize::MAX));
+        let begun = world.clock.monotonic();
+        let why = tokio::time::timeout(seconds(600), broken.exit().wait()).await.expect("it gives up");
+        assert!(why.contains("packer has died, after 5 restarts"), "{why}");
+        let took = world.clock.monotonic() - begun;
+        assert!(took > seconds(1 + 2 + 4 + 8), "five restarts with back-off in {took:?}");
+        assert_eq!((world.journal.count("restarting"), world.journal.count("exiting")), (5, 1));
+        // Whoever runs it ends its process; the other replica has no such bug.
+        broken.shutdown().await;
+        let _other = world.replica(1);
+        world.until_bound(4, seconds(180)).await;
+        one_to_one(&world);
+    });
+}
+
+#[test]
+fn panics_that_are_far_apart_use_up_no_budget() {
+    run(|world| async move {
+        on_demand(&world);
+        let solver = Panics::times(0);
+        let replica = world.replica_of(0, Settings::default(), solver.clone());
+        for round in 0..7 {
+            solver.0.store(1, Ordering::Relaxed);
+            world.pods_of(&format!("round-{round}"), 1, "1500m");
+            world.until_bound(round + 1, seconds(180)).await;
+            tokio::time::sleep(seconds(700)).await;
+        }
+        assert_eq!((world.journal.count("restarting"), world.journal.count("exiting")), (7, 0));
+        assert_eq!(replica.state().await["control_plane"]["leads"], true);
+    });
+}
