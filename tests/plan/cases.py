@@ -272,6 +272,11 @@ case("soft spread over a key that nothing has", world(a(1, **spread("b", "rack",
 case("a spread over a key that nothing has, and a pod that it selects", world([{"app": "b", **spread("a", "rack")}, *a()]), left=["b-0"])
 case("a required affinity over a key that nothing has", world([{"app": "b", **needs("podAffinity", term("a", "rack"))}, *a()]), left=["b-0"])
 case("a required anti-affinity over a key that nothing has", world([{"app": "b", **needs("podAntiAffinity", term("a", "rack"))}, *a()]), nodes=1)
+case("nobody is placed beside a pod that is left over", world([{"app": "a", **needs("podAffinity", term("b", ZONE))}, {"app": "b", **needs("podAffinity", term("c", HOST))}]), left=2)
+case("the second place of a volume in the heavier pool", pools(world(a(1, volumeTopology=[[_in(ZONE, "a")], [_in(ZONE, "c")]])),
+                                                               {"name": "heavy", "weight": 9, "requirements": [_in(ZONE, "c")]}), where={"a-0": "pool heavy"})
+case("a pod that another's spread counts", world([{"app": "b", **spread("a", skew=2)}, *a()]), nodes=1)
+case("pods of two sizes, a limit of nodes and priorities", world([{"app": "big", **cpu("4")}, {"app": "big", **cpu("4")}, {"app": "small", "priority": 9}], limits={"nodes": "1"}), left=1, nodes=1)
 case("two kinds with affinity to both", world([{"app": "a", **needs("podAffinity", term("a", ZONE))}, {"app": "a", **needs("podAffinity", term("a", HOST)), **cpu("200m")}]))
 case("a host port of a daemon for another architecture", with_(ports({"port": 80}), daemonPods=[{"name": "d", "nodeSelector": {ARCH: "arm64"}, "hostPorts": [{"port": 80}]}]))
 case("a host port of a daemon that does not tolerate", with_(world([{"app": "a", "hostPorts": [{"port": 80}], "tolerations": [{"operator": "Exists"}]}], taints=[NO]), daemonPods=[{"name": "d", "hostPorts": [{"port": 80}]}]))
@@ -317,6 +322,9 @@ OPEN |= dict.fromkeys(["a preference over a key that nothing has", "soft anti-af
 OPEN |= dict.fromkeys(["a host port of a daemon for another architecture", "a host port of a daemon that does not tolerate"], "daemons that cannot come take ports")
 OPEN |= dict.fromkeys(["a limit that a planned node's largest option eats", "a limit, pods that bind and one that does not", "the same by fewest nodes"],
                       "limits between parts that are packed apart")
+OPEN |= {"nobody is placed beside a pod that is left over": "what was planned beside a pod stays when that pod is left over",
+         "the second place of a volume in the heavier pool": "the first place of a volume decides before weights do",
+         "pods of two sizes, a limit of nodes and priorities": "what is left over is not tried on the nodes planned for others"}
 OPEN |= {"a port on two addresses": "host ports are compared without their addresses", "the same at best effort": "minValues of types is not lowered",
          "match fields name a node that is there": "matchFields is refused", "two spreads over keys of which a node there lacks one": "such a node counts"}
 

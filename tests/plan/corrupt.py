@@ -39,7 +39,12 @@ class Case:
         """Moves a pod to a claim and sets the books right."""
         self.of(pod)["podNames"].remove(pod)
         claim["podNames"].append(pod)
+        self.sweep()
         return self.settle()
+
+    def sweep(self):
+        """Takes away the claims whose last pod has gone."""
+        self.claims[:] = [one for one in self.claims if one["podNames"]]
 
     def apart(self, *pods, zone=None):
         """Moves pods to a claim of their own, a copy of the first one's."""
@@ -50,6 +55,7 @@ class Case:
         if zone:
             self.req(claim, ZONE)["values"] = [zone]
         self.claims.append(claim)
+        self.sweep()
         self.settle()
         return claim
 

@@ -62,7 +62,7 @@ def a_pod_is_left_over_without_need(c):
     c.of("zspread-8")["podNames"].remove("zspread-8")  # topology: no say
     c.of("plain-3")["podNames"].remove("plain-3")
     c.plan["unscheduled"] |= {"plain-3": "no room", "zspread-8": "no room"}
-    c.claims[:] = [one for one in c.claims if one["podNames"]]
+    c.sweep()
     c.settle()
 
 

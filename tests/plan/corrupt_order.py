@@ -18,7 +18,7 @@ def _leave(c, *pods):
     for pod in pods:
         c.of(pod)["podNames"].remove(pod)
         c.plan["unscheduled"][pod] = "no room"
-    c.claims[:] = [one for one in c.claims if one["podNames"]]
+    c.sweep()
     c.settle()
 
 
@@ -118,7 +118,7 @@ def own_kind_stands_in_another_zone(c):
     for pod in (p for p in c.pods if p.startswith("together-")):
         claim = c.apart(pod)
         c.req(claim, ZONE)["values"] = ["z-2"]
-    c.claims[:] = [one for one in c.claims if one["podNames"]]
+    c.sweep()
     c.bill()
 
 
@@ -127,7 +127,7 @@ def a_pod_that_stands_keeps_another_away(c):
     term = {"labelSelector": {"matchLabels": {"app": "apart"}}, "topologyKey": ZONE}
     _stand(c, affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
     c.req(c.apart("apart-1"), ZONE)["values"] = ["z-1"]
-    c.claims[:] = [one for one in c.claims if one["podNames"]]
+    c.sweep()
     c.bill()
 
 

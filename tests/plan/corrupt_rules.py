@@ -125,7 +125,7 @@ def a_node_attaches_too_many_volumes(c):
             c.of(pod)["podNames"].remove(pod)
             claim["podNames"].append(pod)
         c.pods[pod]["requests"] = dict(c.pods[pod]["requests"], cpu="1m", memory="1Mi")
-    c.claims[:] = [one for one in c.claims if one["podNames"]]
+    c.sweep()
     for one in c.claims:
         one["requests"] = total([c.pods[name] for name in one["podNames"]])
     c.bill()
@@ -181,7 +181,7 @@ def a_node_that_is_there_is_overfull(c):
     for pod in ("plain-0", "plain-1"):
         c.of(pod)["podNames"].remove(pod)
         c.plan["existingNodes"][0]["podNames"].append(pod)
-    c.claims[:] = [one for one in c.claims if one["podNames"]]
+    c.sweep()
     c.settle()
 
 
