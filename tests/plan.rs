@@ -240,6 +240,13 @@ fn workloads_are_placed_whole_and_valid() {
     }
 }
 
+/// Little workloads, each aimed at one rule: what comes of them is what the Kubernetes documentation says.
+#[test]
+fn hostile_little_workloads_come_out_as_the_documentation_says() {
+    let done = python(&["tests/plan/cases.py", env!("CARGO_BIN_EXE_dovetail")]);
+    assert!(done.status.success(), "{}{}", stdout(&done), stderr(&done));
+}
+
 /// The answer without what depends on the machine.
 fn timeless(mut answer: Value) -> Value {
     for field in ["solveMs", "loadMs", "wallMs", "peakRssKiB"] {

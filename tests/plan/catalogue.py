@@ -68,7 +68,8 @@ class Pool:
         self.reqs = requirement_set(raw.get("requirements"))
         self.min_values = [(norm(r["key"]), r["minValues"]) for r in raw.get("requirements") or () if r.get("minValues")]
         self.taints = raw.get("taints") or []
-        self.limits = resources(raw.get("limits"))
+        self.limits, self.usage = resources(raw.get("limits")), resources(raw.get("usage"))
+        self.weight = raw.get("weight") or 0
         self.policy = raw.get("policy") or "cost"
         self.min_nodes = raw.get("minNodes") or 0
 

@@ -20,12 +20,17 @@ PL-14 the claim's requests                         PL-28 a claim without pods
 PL-33 a possible node is not where a volume is     PL-34 more volumes than an option attaches
 PL-35 a pod placed that nothing can serve          PL-36 host ports that clash on a node
 PL-37 minValues of a claim that it does not keep   PL-38 a node group's claim without all its types
-PL-39 an existing node that does not suit its pods
+PL-39 an existing node that does not suit its pods  PL-40 (policy cost): more than half of a workload on a node
+PL-41 a lighter pool where a heavier one would do  PL-42 a lower priority where a higher one waits
+PL-43 a new node where one that is there would do  PL-44 reasons that do not say why
 PL-30, PL-31, PL-32 (policy cost): 15 types, 5 families, 1.25 times the cheapest
 """
 
+import blast
+import order
 import policy
-from catalogue import HOST, Catalogue, attachable, largest
+import reasons
+from catalogue import HOST, TYPE, Catalogue, attachable, largest
 from existing import Existing
 from pods import PodClass, group, matching_types, ports_clash
 from requirements import add, norm, quantity, requirement_set
@@ -77,12 +82,16 @@ class Check:
 
     def __init__(self, workload, plan, policy_cost, order, stem):
         self.workload, self.plan, self.policy_cost, self.order, self.stem = workload, plan, policy_cost, order, stem
+        self.best_effort = workload.get("minValuesPolicy") == "BestEffort"
         self.report = Report()
         self.catalogue = Catalogue(workload)
         self.classes, self.class_of = group(workload)
-        self.shapes, self._daemons = Shapes(self.catalogue), {}
+        self.shapes, self._daemons, self._views = Shapes(self.catalogue), {}, {}
         self.existing = Existing(self.report, workload)
         daemons = workload.get("daemonPods") or workload.get("daemonSets") or workload.get("daemons") or ()
+        self.to_come = {}
+        for name in (n for n, cls in self.class_of.items() if cls.to_come):
+            add(self.to_come, self.class_of[name].requests)
         self.daemons = [PodClass(i, d) for i, d in enumerate(daemons)]
 
     def run(self):
@@ -97,11 +106,14 @@ class Check:
         self._totals(claims)
         self._limits(known)
         placed = [Placed(c.index, c.name, c.shape, c.counts) for c in known]
-        topology = Topology(self.report, self.catalogue, self.workload, self.classes, placed, self.order)
+        placed += self.existing.there.values()
+        topology = Topology(self.report, self.catalogue, self.workload, self.classes + self.existing.standing, placed, self.order)
         topology.check()
-        self._left_over(topology)
+        order.check(self, topology, known)
+        reasons.check(self.report, plan=self.plan, pools=self.catalogue.pools, class_of=self.class_of)
         if self.policy_cost:
             policy.check(self.report, self.catalogue, known, self)
+            blast.check(self, known)
         return self.report
 
     # The answer as a whole
@@ -229,6 +241,43 @@ class Check:
         bounded = ((r, n) for r, n in needs.items() if n > 0 and (r in room or not attachable(r)))
         return next(((r, room.get(r, 0), n) for r, n in bounded if n > room.get(r, 0)), None)
 
+    def fresh(self, cls, pool, freed=None):
+        """The types of which a pool could open one more node for a pod that no rule binds to others, within its limits less `freed`."""
+        if cls.tolerates(pool.taints):
+            return []
+        view, used = self.catalogue.view(pool, {}), dict(self.used[pool.name])
+        add(used, freed or {}, -1)
+        narrowed = self._narrowed(cls, pool)
+        kinds = [k for k in self.catalogue.types.values()
+                 if any(v.nodes(k) and (names is None or names.has(k.name)) for v, names in narrowed)
+                 and not self.too_small(pool, k, cls.requests) and (not cls.ports or not self._daemon_clash(cls, view, k))
+                 and all(used.get(r, 0) + largest([k]).get(r, 0) <= limit for r, limit in pool.limits.items())]
+        return kinds if self.best_effort or self._enough_values(kinds, pool) else []
+
+    def _narrowed(self, cls, pool):
+        """[(view, names of types or None)] of a pool for each alternative of a pod's node selection and of its volumes' places."""
+        if (cls, pool) not in self._views:
+            out = []
+            for term in cls.filter.terms:
+                for place in cls.volumes.terms if cls.volumes else [[]]:
+                    reqs = requirement_set([{"key": k, "operator": op, "values": values} for k, op, values in term + place])
+                    fresh = all(r.absent_ok() for k, r in reqs.items() if k in (HOST, "metadata.name"))
+                    names = [r for r in (reqs.get(TYPE), pool.reqs.get(TYPE)) if r is not None]
+                    if fresh:
+                        out.append((self.catalogue.view(pool, reqs), names[0].meet(names[-1]) if names else None))
+            self._views[cls, pool] = out
+        return self._views[cls, pool]
+
+    @staticmethod
+    def _enough_values(kinds, pool):
+        """Whether types reach a pool's minValues: no pin of zone or capacity type changes what their own labels say."""
+        return all(len(frozenset().union(*(k.labels[key].vals for k in kinds if key in k.labels and not k.labels[key].comp))) >= least
+                   for key, least in pool.min_values)
+
+    def _daemon_clash(self, cls, view, kind):
+        here = [d for d in self.daemons if d.ports and not d.tolerates(view.pool.taints) and any(d.filter.holds(view, o) for o in view.nodes(kind))]
+        return any(ports_clash(p, q) for p in cls.ports for d in here for q in d.ports)
+
     def _requests(self, claim):
         for resource, need in claim.needs.items():
             told = claim.raw["requests"].get(resource)
@@ -242,7 +291,8 @@ class Check:
                 value = quantity(told) if isinstance(told, str) else None
             except ValueError:
                 value = None
-            good = value is not None and (value == need or (self.daemons and value >= need))
+            more = value is not None and self.to_come and need <= value <= need + self.to_come.get(resource, 0)
+            good = value is not None and (value == need or more or (self.daemons and value >= need))
             self.report.expect(good, "PL-14", claim.name, f"{resource} {told!r}, its pods need {need}")
 
     def _prices(self, claim):
@@ -291,7 +341,7 @@ class Check:
                 found = claim.shape.values(norm(raw["key"]))
                 self.report.expect(len(found) >= raw["minValues"], "PL-37", claim.name,
                                    lambda: f"{len(found)} values of {raw['key']}, its own minValues {raw['minValues']}")
-        if self.workload.get("minValuesPolicy") == "BestEffort":
+        if self.best_effort:
             return
         for key, least in claim.pool.min_values:
             found = claim.shape.values(key)
@@ -300,33 +350,12 @@ class Check:
     # Pools and pods left over
 
     def _limits(self, claims):
-        self.used = {name: {} for name in self.catalogue.pools}
+        self.used = {name: dict(pool.usage) for name, pool in self.catalogue.pools.items()}
+        self.placed = dict.fromkeys(self.catalogue.pools, 0)
         for claim in claims:
             add(self.used[claim.pool.name], claim.shape.largest)
+            self.placed[claim.pool.name] += sum(claim.counts.values())
         for name, pool in self.catalogue.pools.items():
             for resource, limit in pool.limits.items():
                 used = self.used[name].get(resource, 0)
                 self.report.expect(used <= limit, "PL-17", name, f"{resource} {used} with the largest options, the limit is {limit}")
-
-    def _left_over(self, topology):
-        """A pod without rules that bind it to others is left over only if no pool can open a node for it."""
-        seen = set()
-        for name in self.plan["unscheduled"]:
-            cls = self.class_of.get(name)
-            if cls is None or cls in seen or cls.blocked or topology.bound_to_others(cls):
-                continue
-            seen.add(cls)
-            self.report.checked()
-            for pool in self.catalogue.pools.values():
-                kinds = [] if cls.tolerates(pool.taints) else self._fresh(cls, pool)
-                if kinds and not pool.min_values:
-                    self.report.add("PL-27", name, f"left over, yet pool {pool.name} could open {kinds[0].name} for it")
-                    break
-
-    def _fresh(self, cls, pool):
-        view, used = self.catalogue.view(pool, {}), self.used[pool.name]
-        return [k for k in self.catalogue.types.values()
-                if view.nodes(k) and not self.too_small(pool, k, cls.requests)
-                and all(used.get(r, 0) + largest([k]).get(r, 0) <= limit for r, limit in pool.limits.items())
-                and any(cls.filter.holds(view, o) and (not cls.volumes or cls.volumes.holds(view, o)) for o in view.nodes(k))]
-

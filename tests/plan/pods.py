@@ -9,7 +9,7 @@ class PodClass:
     """Pods that are equal in namespace, labels, requests and every constraint."""
 
     def __init__(self, index, raw):
-        self.index = index
+        self.index, self.standing = index, False
         self.namespace = raw.get("namespace") or "default"
         self.labels = raw.get("labels") or {}
         self.requests = dict(resources(raw.get("requests")), pods=1)
@@ -18,11 +18,20 @@ class PodClass:
         self.filter = NodeFilter(raw.get("nodeSelector"), affinity.get("nodeAffinity"))
         self.volumes = volume_filter(raw.get("volumeTopology"))
         self.blocked, self.to_come = raw.get("blocked"), bool(raw.get("toCome"))
-        self.ports = raw.get("hostPorts") or []
+        self.ports, self.priority = raw.get("hostPorts") or [], raw.get("priority") or 0
+        self.preferred = [k for k, v in affinity.items() if v and v.get("preferredDuringSchedulingIgnoredDuringExecution")]
+        self.preferred += [c for c in raw.get("topologySpreadConstraints") or () if c.get("whenUnsatisfiable") == "ScheduleAnyway"]
         self.spread = [c for c in raw.get("topologySpreadConstraints") or ()
                        if c.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"]
         self.affinity = _required(affinity.get("podAffinity"))
         self.anti = _required(affinity.get("podAntiAffinity"))
+
+    @classmethod
+    def there(cls, index, raw):
+        """A pod that stands on a node already: it binds others and is itself bound by nothing any more."""
+        one = cls(index, raw)
+        one.standing, one.spread, one.affinity = True, [], []
+        return one
 
     def tolerates(self, taints):
         """The first taint that keeps the pod off a node, or None."""

@@ -1,12 +1,13 @@
 """The rules of the `cost` policy for claims that may be spot: PL-30 (15 types), PL-31 (5 families), PL-32 (1.25 times).
 
 They bind wherever the catalogue has such types for the claim's pods: compatible with the pods, the pool and the claim's own
-pins, large enough, with an available spot offering, and within the pool's limits.
+pins, large enough, with an available spot offering, and within the pool's limits. A node that is filled so far that fewer are
+large enough breaks them too, where one pod at a time would leave so many.
 """
 
-from catalogue import CAPACITY_TYPE, TYPE, ZONE
+from catalogue import CAPACITY_TYPE, HOST, TYPE, ZONE
 from pods import matching_types
-from requirements import possibly
+from requirements import norm, possibly
 
 TYPES, FAMILIES, FACTOR, EPSILON = 15, 5, 1.25, 1e-9
 
@@ -23,42 +24,68 @@ def _claim(report, catalogue, claim, run):
     spot = [k for k in claim.shape.kinds if _spot(view, k)]
     if not spot:
         return
-    exist = list(_possible(catalogue, claim, run))
-    families = {k.family for k, _ in exist}
+    exist = list(_possible(catalogue, claim, run, claim.needs))
     kept = {k.family for k in spot}
+    families = {k.family for k, _ in exist}
     if len(exist) >= TYPES:
         report.expect(len(spot) >= TYPES, "PL-30", claim.name, f"{len(spot)} types may be spot, the catalogue has {len(exist)} for its pods")
     if len(families) >= FAMILIES:
         report.expect(len(kept) >= FAMILIES, "PL-31", claim.name, f"{len(kept)} families may be spot, the catalogue has {len(families)}")
+    singly = list(_possible(catalogue, claim, run, _singly(run, claim))) if len(exist) < TYPES or len(families) < FAMILIES else ()
+    if len(singly) >= TYPES and len({k.family for k, _ in singly}) >= FAMILIES:
+        rule, what = ("PL-30", "types") if len(exist) < TYPES else ("PL-31", "families")
+        report.add(rule, claim.name, f"filled so far that {len(exist)} types of {len(families)} families could carry it; one pod at a time leaves {TYPES} of {FAMILIES}")
     _factor(report, claim, exist)
+
+
+def _singly(run, claim):
+    """What the claim needs if it holds one pod at a time, or all it holds where its pods cannot be had on more nodes than one."""
+    together = any(norm(t["topologyKey"]) == HOST for cls in claim.counts for t in cls.affinity)
+    used, pods = run.used[claim.pool.name], run.placed[claim.pool.name]
+    if together or any(used.get(r, 0) + pods * claim.shape.largest.get(r, 0) > limit for r, limit in claim.pool.limits.items()):
+        return claim.needs
+    most = {}
+    for cls in claim.counts:
+        for resource, need in cls.requests.items():
+            most[resource] = max(most.get(resource, 0), need)
+    return most
 
 
 def _spot(view, kind):
     return any(o.capacity_type == "spot" for o in view.nodes(kind))
 
 
-def _possible(catalogue, claim, run):
+def _possible(catalogue, claim, run, needs):
     """Every type that could stand in the claim: of its own requirements only the pins of zone and capacity type bind here."""
     pool, used, now = claim.pool, run.used[claim.pool.name], claim.shape.largest
-    view = catalogue.view(pool, {k: r for k, r in claim.reqs.items() if k in (ZONE, CAPACITY_TYPE)})
+    # Of alternatives of node affinity the claim may have pinned any.
+    pins = {key for cls in claim.counts if len(cls.filter.terms) > 1 for term in cls.filter.terms for key, _, _ in term} | {ZONE, CAPACITY_TYPE}
+    view = catalogue.view(pool, {k: r for k, r in claim.reqs.items() if k in pins})
     asked = pool.reqs.get(TYPE)
     names = {k.name for k in catalogue.types.values() if _spot(view, k) and (asked is None or asked.has(k.name))}
     for cls in claim.counts:
         names &= matching_types(cls.filter, view, possibly)
     for kind in map(catalogue.types.get, sorted(names)):
-        if run.too_small(pool, kind, claim.needs):
+        if run.too_small(pool, kind, needs):
             continue
         if all(used.get(r, 0) + max(0, kind.capacity.get(r, 0) - now.get(r, 0)) <= limit for r, limit in pool.limits.items()):
             yield kind, view.price(kind)
 
 
+def _values(kind, key):
+    """The values that a type gives a key of minValues."""
+    told = kind.labels.get(key)
+    return told.vals if told is not None and not told.comp else frozenset()
+
+
 def _factor(report, claim, exist):
-    """An option above 1.25 times the cheapest is kept only where 15 types of 5 families need it, and the next cheapest first."""
+    """An option above 1.25 times the cheapest is kept only where 15 types of 5 families or minValues need it, the next cheapest first."""
     view = claim.shape.view
     least = claim.shape.least
     kept = {k.name for k in claim.shape.kinds}
     skipped = sorted(((p, k.family) for k, p in exist if k.name not in kept), reverse=True)
     families, passed, bad = set(), set(), []
+    valued = {key: set() for key, _ in claim.pool.min_values}
     report.checked(len(kept))
     for count, kind in enumerate(sorted(claim.shape.kinds, key=view.price)):
         price = view.price(kind)
@@ -66,7 +93,10 @@ def _factor(report, claim, exist):
             passed.add(skipped.pop()[1])
         by_count = count < TYPES and not passed
         by_family = len(families) < FAMILIES and kind.family not in families and passed <= families
-        if price > FACTOR * least * (1 + EPSILON) and not (by_count or by_family):
+        needed = any(not _values(kind, key) <= values for key, values in valued.items())
+        for key, values in valued.items():
+            values |= _values(kind, key)
+        if price > FACTOR * least * (1 + EPSILON) and not (by_count or by_family or needed):
             bad.append(f"{kind.name} at {price:.6g}" + (" where cheaper types were passed over" if passed else ""))
         families.add(kind.family)
     if bad:

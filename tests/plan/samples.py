@@ -191,7 +191,14 @@ class Packer:
                 and all(node.labels.get(k) == v for k, v in pod.get("nodeSelector", {}).items())
                 and all(node.labels[ZONE] in e["values"] for place in pod.get("volumeTopology", ()) for e in place)
                 and not any(pod.get("hostPorts") and p.get("hostPorts") for p in node.pods)
-                and self.node_affinity(node, pod) and len(node.pods) < 12 and bool(node.fitting([pod])) and self.between(node, pod))
+                and self.node_affinity(node, pod) and len(node.pods) < 12 and self.wide(node, pod) and self.between(node, pod))
+
+    @staticmethod
+    def wide(node, pod):
+        """Whether the node holds one more pod, and so that a spot node is left 15 types of 5 families."""
+        types = node.fitting([pod])
+        alone = not node.pods or node.labels[CT] != "spot" or pod["labels"]["app"] == "beside"
+        return bool(types) and (alone or len(types) >= 15 and len({_label(t, FAMILY) for t in types}) >= 5)
 
     @staticmethod
     def node_affinity(node, pod):

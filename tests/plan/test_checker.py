@@ -8,55 +8,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from checker import check  # noqa: E402
 from pods import selects, tolerated  # noqa: E402
 from requirements import Req, possibly, quantity, surely  # noqa: E402
-from samples import ARCH, CT, ZONE, _in  # noqa: E402
-
-HOST = "kubernetes.io/hostname"
-
-
-def offering(zone, price, ct="spot"):
-    return {"zone": zone, "capacityType": ct, "price": price, "available": True, "requirements": [_in(CT, ct), _in(ZONE, zone)]}
-
-
-def world(pods, zones=("a", "b", "c"), **pool):
-    """A workload with one type of 8 CPU in some zones and one pool."""
-    kind = {"name": "m.8", "capacity": {"cpu": "8", "memory": "32Gi", "pods": "30"}, "overhead": {},
-            "requirements": [_in(ARCH, "amd64"), _in("kubernetes.io/os", "linux", "windows"), _in(ZONE, *zones), _in(CT, "spot")],
-            "offerings": [offering(z, 1.0) for z in zones]}
-    pods = [{"name": f"{p['app']}-{i}", "namespace": "default", "uid": str(i), "requests": {"cpu": "100m"}, "labels": {"app": p["app"]},
-             **{k: v for k, v in p.items() if k != "app"}} for i, p in enumerate(pods)]
-    return {"name": "w", "wellKnownLabels": [ARCH, CT, ZONE], "instanceTypes": [kind], "pods": pods,
-            "nodePools": [{"name": "default", "requirements": [], "labels": {}, **pool}]}
-
-
-def plan(workload, *claims, left=()):
-    """A plan: each claim a list of indices of pods, with its zones (None: open) and further requirements."""
-    out = []
-    for indices, zones, *more in claims:
-        names = [workload["pods"][i]["name"] for i in indices]
-        zone = zones[0] if zones else workload["instanceTypes"][0]["offerings"][0]["zone"]
-        out.append({"nodePool": "default", "podNames": names, "requirements": [*([_in(ZONE, *zones)] if zones else []), *more],
-                    "requests": {"cpu": f"{100 * len(names)}m", "pods": str(len(names))}, "instanceTypeOptions": ["m.8"], "cheapestType": "m.8",
-                    "cheapestZone": zone, "cheapestCapacityType": "spot", "price": 1.0})
-    return {"workload": "w", "pods": len(workload["pods"]), "solveMs": 0.1, "loadMs": 0.1, "wallMs": 0.2, "unscheduled": {n: "why" for n in left},
-            "scheduledPods": sum(len(c["podNames"]) for c in out), "numNodeClaims": len(out), "totalCheapestHourlyPrice": float(len(out)),
-            "expectedHourlyPrice": float(len(out)), "peakRssKiB": 1, "nodeClaims": out}
-
-
-def term(app, key, **more):
-    return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key, **more}
-
-
-def needs(kind, *terms):
-    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}
-
-
-def spread(app, key=ZONE, skew=1, **more):
-    return {"topologySpreadConstraints": [term(app, key, maxSkew=skew, whenUnsatisfiable="DoNotSchedule") | more]}
-
-
-def node_terms(*terms):
-    required = {"nodeSelectorTerms": [{"matchExpressions": [dict(zip(("key", "operator", "values"), e)) for e in t]} for t in terms]}
-    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+from samples import ARCH, ZONE, _in  # noqa: E402
+from worlds import HOST, needs, node, node_terms, plan, sized, spread, term, world  # noqa: E402
 
 
 class CheckerTest(unittest.TestCase):
@@ -213,9 +166,62 @@ class CheckerTest(unittest.TestCase):
         self.assert_valid(world(pods), ([0], None), left=["big-1", "arm-2"])
 
     def test_a_limit_may_leave_pods_over(self):
-        pods = [{"app": "a"}] * 2
-        self.assert_valid(world(pods, limits={"cpu": "8"}), ([0], None), left=["a-1"])
-        self.assert_rules(["PL-27"], world(pods, limits={"cpu": "16"}), ([0], None), left=["a-1"])
+        pods = [{"app": "a"}] * 31  # of which a node holds thirty
+        self.assert_valid(world(pods, limits={"cpu": "8"}), (range(30), None), left=["a-30"])
+        self.assert_rules(["PL-27"], world(pods, limits={"cpu": "16"}), (range(30), None), left=["a-30"])
+        self.assert_rules(["PL-27"], world(pods, limits={"cpu": "16"}, usage={"cpu": "8"}), (range(29), None), left=["a-29", "a-30"])
+        self.assert_valid(world(pods, limits={"cpu": "16"}, usage={"cpu": "8"}), (range(30), None), left=["a-30"])
+
+
+    def test_a_left_over_pod_of_a_higher_priority_may_need_what_no_lower_one_has(self):
+        pods = [{"app": "low"}, {"app": "high", "priority": 9, "nodeSelector": {ARCH: "arm64"}}, {"app": "top", "priority": 9, "requests": {"cpu": "8"}}]
+        self.assert_rules(["PL-42"], world(pods, limits={"nodes": "1"}), ([0], None), left=["high-1", "top-2"])
+        self.assert_valid(world(pods[:2], limits={"nodes": "1"}), ([0], None), left=["high-1"])
+
+    def test_a_lighter_pool_may_hold_what_a_heavier_one_cannot_or_need_not(self):
+        heavy = {"name": "heavy", "weight": 9, "requirements": [], "labels": {}}
+        for more in ({"taints": [{"key": "x", "effect": "NoSchedule"}]}, {"taints": [{"key": "x", "effect": "PreferNoSchedule"}]}, {"limits": {"nodes": "0"}},
+                     {"requirements": [_in(ARCH, "arm64")]}, {"policy": "node-groups"}):
+            both = world([{"app": "a"}])
+            both["nodePools"].append({**heavy, **more})
+            self.assert_valid(both, ([0], None))
+        both["nodePools"][1] = heavy
+        self.assert_rules(["PL-41"], both, ([0], None))
+
+    # Pods that stand already
+
+    def test_what_stands_already_is_no_fault_of_the_plan(self):
+        keep = {"app": "b", **needs("podAntiAffinity", term("b", ZONE))}
+        crowded = dict(world([{"app": "a", **spread("a")}]), existingNodes=[node("n", "a", [{"app": "a"}] * 5 + [keep, keep], cpu="0")])
+        self.assert_valid(crowded, ([0], ["b"]))
+        self.assert_rules(["PL-23"], crowded, ([0], ["a"]))
+
+    def test_a_node_that_lacks_one_key_of_a_pod_takes_part_in_none_of_its_spreads(self):
+        two = {"topologySpreadConstraints": [*spread("a")["topologySpreadConstraints"], *spread("a", "rack", 9)["topologySpreadConstraints"]]}
+        there = [node("n", "a", [{"app": "a"}] * 3, cpu="0")]
+        whole = dict(world([{"app": "a", **two}] * 2, zones=("a", "b"), labels={"rack": "1"}), existingNodes=there)
+        self.assert_valid(whole, ([0], ["a"]), ([1], ["b"]))
+        self.assert_rules(["PL-23"], whole, ([0, 1], ["b"]))
+
+    def test_pods_that_select_themselves_may_come_first_only_if_any_order_will_do(self):
+        pods = [{"app": "a", **needs("podAffinity", term("a", ZONE))}, {"app": "a"}]
+        claims = ([0], ["a"]), ([1], ["b"])
+        self.assert_rules(["PL-24"], world(pods), *claims)
+        self.assert_valid(world(pods), *claims, order=True)
+        both = [pods[0], {"app": "a", **needs("podAffinity", term("a", HOST))}]
+        self.assert_rules(["PL-24"], world(both), *claims, order=True)
+
+    # Half of a workload
+
+    def test_half_of_a_workload_matters_only_where_two_nodes_cost_no_more(self):
+        pods = [{"app": "a"}] * 10
+        self.assert_rules(["PL-40"], sized(world(pods), **{"m.8": 1.0, "m.4": 0.5}), (range(10), None), policy_cost=True)
+        for dear in ({"m.8": 1.0}, {"m.8": 1.0, "m.4": 0.53}):
+            self.assert_valid(sized(world(pods), **dear), (range(10), None), policy_cost=True)
+        self.assert_valid(sized(world(pods[1:]), **{"m.8": 1.0, "m.4": 0.5}), (range(9), None), policy_cost=True)
+        self.assert_valid(sized(world(pods, limits={"nodes": "1"}), **{"m.8": 1.0, "m.4": 0.5}), (range(10), None), policy_cost=True)
+        together = [{"app": "a", **needs("podAffinity", term("a", HOST))}] * 10
+        self.assert_valid(sized(world(together), **{"m.8": 1.0, "m.4": 0.5}), (range(10), None), policy_cost=True)
 
 
 class RulesTest(unittest.TestCase):

@@ -16,6 +16,7 @@ class Placed:
 
     def __init__(self, index, name, shape, counts):
         self.index, self.name, self.shape, self.counts = index, name, shape, counts
+        self.taints, self.admits = shape.view.pool.taints, shape.admits
 
     def domains(self, key):
         """Every value the key may have; None stands for a node without it."""
@@ -52,21 +53,27 @@ class Topology:
         away = (self._term(raw, other) for other in self.classes for raw in other.anti if norm(raw["topologyKey"]) != HOST)
         return bool(cls.affinity) or any(norm(k) != HOST for k in mine) or any(self._term_selects(t, cls) for t in away)
 
+    def entangled(self, cls):
+        """Whether any rule between pods concerns a pod of this class, its own or another's, so that not every node may do."""
+        away = (self._term(raw, other) for other in self.classes for raw in other.anti)
+        return bool(cls.affinity or cls.spread or cls.anti) or any(self._term_selects(t, cls) for t in away)
+
     # Topology spread
 
     def _spread_groups(self):
         groups = {}
         for cls in self.classes:
+            keys = frozenset(norm(raw["topologyKey"]) for raw in cls.spread)
             for raw in cls.spread:
                 selector = with_label_keys(raw.get("labelSelector"), raw.get("matchLabelKeys"), None, cls.labels)
                 honor = raw.get("nodeAffinityPolicy", "Honor") == "Honor"
                 taints = cls.tolerations if raw.get("nodeTaintsPolicy", "Ignore") == "Honor" else None
                 key = json.dumps([cls.namespace, norm(raw["topologyKey"]), raw["maxSkew"], raw.get("minDomains"), selector,
-                                  honor, cls.filter.key, taints], sort_keys=True)
-                groups.setdefault(key, (raw, selector, honor, taints is not None, []))[4].append(cls)
+                                  honor, cls.filter.key, taints, sorted(keys)], sort_keys=True)
+                groups.setdefault(key, (raw, selector, honor, taints is not None, keys, []))[5].append(cls)
         return list(groups.values())
 
-    def _spread(self, raw, selector, honor, honor_taints, owners):
+    def _spread(self, raw, selector, honor, honor_taints, keys, owners):
         key, skew = norm(raw["topologyKey"]), raw["maxSkew"]
         matching = {c for c in self.classes if c.namespace == owners[0].namespace and selects(selector, c.labels)}
         mine = set(owners)
@@ -82,13 +89,13 @@ class Topology:
         domains = set().union(*(self._reachable(c, key) for c in owners))
         for claim in self.placed:
             sure, maybe = self._eligible(claim, owners[0], honor, honor_taints)
-            values = claim.domains(key)
-            if not maybe or values == {None}:
-                continue
-            count, held_count = claim.count(matching), claim.count(held)
-            owned = claim.count(mine)
+            values, owned = claim.domains(key), claim.count(mine)
             if owned and None in values:
                 self.report.add("PL-23", claim.name, f"a node may lack {key}, over which its pods are spread")
+            # A node that lacks one of a pod's keys takes part in none of its constraints.
+            if not maybe or any(claim.domains(k) == {None} for k in keys):
+                continue
+            count, held_count = claim.count(matching), claim.count(held)
             values = values - {None}
             pinned = len(values) == 1 and sure
             if (count or owned) and not pinned:
@@ -116,9 +123,9 @@ class Topology:
     @staticmethod
     def _eligible(claim, owner, honor, honor_taints):
         """(surely, possibly): whether the nodes of a claim take part in the spread of an owner's class."""
-        if honor_taints and owner.tolerates(claim.shape.view.pool.taints):
+        if honor_taints and owner.tolerates(claim.taints):
             return False, False
-        return claim.shape.admits(owner.filter) if honor else (True, True)
+        return claim.admits(owner.filter) if honor else (True, True)
 
     def _reachable(self, cls, key):
         """The domains in which some pool could make a node for a pod of this class."""
@@ -146,7 +153,7 @@ class Topology:
             return
         stuck_sure = self._unplaced(groups, free, certain=True)
         stuck_maybe = {(cls.index, claim.index) for _, cls, claim in self._unplaced(groups, free, certain=False)}
-        for keys, cls, claim in stuck_sure:
+        for (keys, _), cls, claim in stuck_sure:
             if (cls.index, claim.index) in stuck_maybe:
                 self.report.add("PL-24", claim.name, f"no pod that its required pod affinity asks for over {', '.join(keys)}")
             else:
@@ -167,6 +174,16 @@ class Topology:
         return groups, free
 
     def _unplaced(self, groups, free, certain):
+        """What no order of binding places: with the free pods first, or, if any order will do, with pods that select themselves first."""
+        stuck = self._bind(groups, free, certain, ())
+        if not stuck or not self.order:
+            return stuck
+        early = {}
+        for g, cls, claim in stuck:
+            early.setdefault(g, []).append((cls, claim))
+        return self._bind(groups, free, certain, [(g, _best_bootstrap(g, items, certain)) for g, items in early.items()])
+
+    def _bind(self, groups, free, certain, early):
         seeds = {g: {k: set() for k in g[0]} for g in groups}
         watching = {}
         for g in groups:
@@ -178,7 +195,12 @@ class Topology:
                 for key in g[0]:
                     seeds[g][key] |= _tokens(claim, key, certain)
 
-        for cls, claim in free:
+        for cls, claim in (f for f in free if f[0].standing):
+            place(cls, claim)
+        for g, first in early:
+            if first and not any(seeds[g].values()):
+                place(*first)
+        for cls, claim in (f for f in free if not f[0].standing):
             place(cls, claim)
         waiting = {g: list(items) for g, items in groups.items()}
         while True:
@@ -202,7 +224,7 @@ class Topology:
                         moved = True
                         break
             if not moved:
-                return [(g[0], cls, claim) for g, items in waiting.items() for cls, claim in items]
+                return [(g, cls, claim) for g, items in waiting.items() for cls, claim in items]
 
     # Pod anti-affinity, which kube-scheduler holds in both directions
 
@@ -220,14 +242,15 @@ class Topology:
         both = owners & matching
         rows = []
         for claim in self.placed:
-            row = (claim.count(owners), claim.count(matching), claim.count(both))
+            row = tuple(claim.count(c) for c in (owners, matching, both))
+            row += tuple(claim.count({c for c in classes if c.standing}) for classes in (owners, matching, both))
             if not (row[0] or row[1]):
                 continue
             self.report.checked()
             values = claim.domains(key) - {None}
             if values:
                 rows.append((claim, row, values))
-            if values and row[0] * row[1] > row[2]:
+            if values and _pairs(row) > 0:
                 self.report.add("PL-25", claim.name, f"{row[0]} pods with required anti-affinity over {key} and {row[1]} "
                                 f"pods it keeps away on one node")
         if key == HOST:
@@ -238,9 +261,8 @@ class Topology:
                 by_value.setdefault(value, []).append((claim, row, len(values) == 1))
         for value, found in sorted(by_value.items(), key=lambda kv: str(kv[0])):
             for rule, members in (("PL-25", [f for f in found if f[2]]), ("PL-26", found)):
-                sums = [sum(f[1][i] for f in members) for i in range(3)]
-                inside = sum(f[1][0] * f[1][1] - f[1][2] for f in members)
-                if sums[0] * sums[1] - sums[2] > inside:
+                sums = [sum(f[1][i] for f in members) for i in range(6)]
+                if _pairs(sums) > sum(_pairs(f[1]) for f in members):
                     names = _some({f[0].name for f in members})
                     self.report.add(rule, names, f"required anti-affinity over {key}: {sums[0]} pods and {sums[1]} they keep "
                                     f"away " + (f"in {value}" if rule == "PL-25" else f"may meet in {value}: not pinned apart"))
@@ -266,6 +288,11 @@ class Topology:
     @staticmethod
     def _term_selects(term, cls):
         return cls.namespace in term[1] and selects(term[2], cls.labels)
+
+
+def _pairs(row):
+    """Pods that meet one they keep away, less those that met before: of what stands already no plan is to blame."""
+    return row[0] * row[1] - row[2] - (row[3] * row[4] - row[5])
 
 
 def _tokens(claim, key, certain):

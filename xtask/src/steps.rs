@@ -9,6 +9,7 @@ pub fn test() -> Result<(), String> {
     format()?;
     licences::check()?;
     run("checkers can fail", "python3", &["tests/plan/mutations.py"])?;
+    run("checkers pass what is right", "python3", &["tests/plan/test_checker.py"])?;
     run("audit can fail", "python3", &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"])?;
     clippy()?;
     real_parts()?;
