@@ -20,11 +20,12 @@ PL-14 the claim's requests                         PL-28 a claim without pods
 PL-33 a possible node is not where a volume is     PL-34 more volumes than an option attaches
 PL-35 a pod placed that nothing can serve          PL-36 host ports that clash on a node
 PL-37 minValues of a claim that it does not keep   PL-38 a node group's claim without all its types
-PL-39 an existing node that does not suit its pods
+PL-39 an existing node that does not suit its pods PL-50 more instances than a capacity reservation has
 PL-30, PL-31, PL-32 (policy cost): 15 types, 5 families, 1.25 times the cheapest
 """
 
 import policy
+import reserved
 from catalogue import HOST, Catalogue, attachable, largest
 from existing import Existing
 from pods import PodClass, group, matching_types, ports_clash
@@ -96,6 +97,8 @@ class Check:
         known = [c for c in claims if c.shape]
         self._totals(claims)
         self._limits(known)
+        reserved.check(self.report, self.catalogue, known)
+        self.reserved = reserved.left(self.catalogue, known)
         placed = [Placed(c.index, c.name, c.shape, c.counts) for c in known]
         topology = Topology(self.report, self.catalogue, self.workload, self.classes, placed, self.order)
         topology.check()
@@ -325,8 +328,9 @@ class Check:
 
     def _fresh(self, cls, pool):
         view, used = self.catalogue.view(pool, {}), self.used[pool.name]
+        nodes = {k.name: [o for o in view.nodes(k) if reserved.open_to(o, self.reserved)] for k in self.catalogue.types.values()}
         return [k for k in self.catalogue.types.values()
-                if view.nodes(k) and not self.too_small(pool, k, cls.requests)
+                if nodes[k.name] and not self.too_small(pool, k, cls.requests)
                 and all(used.get(r, 0) + largest([k]).get(r, 0) <= limit for r, limit in pool.limits.items())
-                and any(cls.filter.holds(view, o) and (not cls.volumes or cls.volumes.holds(view, o)) for o in view.nodes(k))]
+                and any(cls.filter.holds(view, o) and (not cls.volumes or cls.volumes.holds(view, o)) for o in nodes[k.name])]
 

@@ -67,6 +67,11 @@ impl Draft {
         }
     }
 
+    /// The same node as one of fewer types, bought in fewer ways.
+    pub fn narrowed(&self, types: Bits, cells: Mask) -> Self {
+        Self { types, cells, ..self.clone() }
+    }
+
     /// Adds pods if the node can still be something afterwards; says whether it could.
     pub fn add(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
         self.tally.allows(context.node_rules(item.class), count) == count && self.put(context, item, count)

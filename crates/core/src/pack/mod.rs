@@ -27,6 +27,7 @@ mod plan;
 mod pools;
 mod ranks;
 mod reason;
+mod reserved;
 mod solve;
 pub(crate) mod taints;
 mod to_come;
