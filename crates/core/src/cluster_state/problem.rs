@@ -106,8 +106,12 @@ impl Snapshot {
             existing.iter().map(|node| self.attached(self.on_node(node, &expected).into_iter())).collect();
         problem.pods = self.with_volumes(&self.to_pack(input), &attached.iter().flatten().cloned().collect());
         if any_attaches(&problem.pods) {
+            let shared: BTreeSet<&str> =
+                problem.pods.iter().flat_map(|pod| pod.shared_volumes.keys()).map(String::as_str).collect();
             for ((node, attached), out) in existing.iter().zip(&attached).zip(&mut problem.existing_nodes) {
                 self.set_attachments(node, attached, &problem.instance_types, out);
+                let own = attached.iter().map(|(_, name)| name).filter(|name| shared.contains(name.as_str()));
+                out.volumes = own.cloned().collect();
             }
         }
         problem.daemon_pods = daemon_pods;
@@ -223,6 +227,7 @@ impl Snapshot {
             initialized: node.initialized,
             pods,
             daemon_requests,
+            volumes: BTreeSet::new(),
         }
     }
 }

@@ -163,7 +163,7 @@ impl Snapshot {
     }
 
     /// The pods to pack with what their volumes ask, and the ordinals of ordered StatefulSets that follow them. A volume
-    /// that several pods use, or that a node has already, is not counted again.
+    /// that several pods use, or that a node has already, is not among their requests: a node counts it once.
     pub(super) fn with_volumes(&self, entries: &[&Arc<PodEntry>], there: &BTreeSet<Attachment>) -> Vec<Pod> {
         let mut pods: Vec<(Pod, BTreeSet<Attachment>)> = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -173,9 +173,13 @@ impl Snapshot {
         let mut users: BTreeMap<Attachment, usize> = there.iter().map(|one| (one.clone(), 1)).collect();
         pods.iter().flat_map(|(_, own)| own).for_each(|one| *users.entry(one.clone()).or_insert(0) += 1);
         let counted = |(mut pod, own): (Pod, BTreeSet<Attachment>)| {
-            for (driver, _) in own.iter().filter(|one| users[*one] == 1) {
-                let name = attachable(driver);
-                pod.requests.set(name.clone(), pod.requests.get(&name).saturating_add(1));
+            for one in &own {
+                let name = attachable(&one.0);
+                if users[one] > 1 {
+                    pod.shared_volumes.insert(one.1.clone(), name);
+                } else {
+                    pod.requests.set(name.clone(), pod.requests.get(&name).saturating_add(1));
+                }
             }
             pod
         };
@@ -255,7 +259,8 @@ impl Snapshot {
 
 /// Whether any pod asks for an attachment.
 pub(super) fn any_attaches(pods: &[Pod]) -> bool {
-    pods.iter().any(|pod| pod.requests.iter().any(|(name, _)| is_attachable(name)))
+    let attaches = |pod: &Pod| pod.requests.iter().any(|(name, _)| is_attachable(name));
+    pods.iter().any(|pod| !pod.shared_volumes.is_empty() || attaches(pod))
 }
 
 fn needing<'a>(pod: &Pod, claims: &[String], known: Facts<'a>) -> (Pod, BTreeSet<Attachment>) {

@@ -43,7 +43,7 @@ pub(crate) fn assign<'c>(
                 if cells != selection.cells {
                     types.and(&context.bought(cells).types);
                 }
-                context.fitting(pool, &class.requests, &mut types);
+                context.fitting(pool, &class.first, &mut types);
                 room.limits[pool].keep(context.problem, &mut types);
                 if !types.is_empty() && super::options::enough_values(context, pool, &types, cells) {
                     return Some((pool, Item { class: at, set, selection, spot, cells, left }));

@@ -120,7 +120,7 @@ fn why_not(
         return trial.end(Rule::Volumes, detail);
     }
     let mut fitting = trial.types.clone();
-    context.fitting(pool, &class.requests, &mut fitting);
+    context.fitting(pool, &class.first, &mut fitting);
     let before = trial.types.clone();
     if !trial.keep(Rule::Resources, fitting) {
         let detail = too_large(context, class, pool, &before);
@@ -225,7 +225,7 @@ fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) ->
         return too_large_for_a_group(context, class, pool);
     }
     for (resource, name) in context.names.0.iter().enumerate() {
-        let asked = class.requests[resource];
+        let asked = class.first[resource];
         let most = types.iter().map(|at| context.room(pool, at)[resource]).max().unwrap_or(0).max(0);
         if asked > most {
             let (asked, most) = (person(name, asked), person(name, most));
@@ -233,14 +233,14 @@ fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) ->
         }
     }
     let asked: Vec<String> =
-        context.names.0.iter().zip(&class.requests).filter(|(_, a)| **a > 0).map(|(n, a)| person(n, *a)).collect();
+        context.names.0.iter().zip(&class.first).filter(|(_, a)| **a > 0).map(|(n, a)| person(n, *a)).collect();
     format!("needs {} at once, none of {} {noun} has all of it free", asked.join(" and "), grouped(count))
 }
 
 /// A node of a group may become the smallest of its types.
 fn too_large_for_a_group(context: &Context<'_>, class: &Class, pool: usize) -> String {
     for (resource, name) in context.names.0.iter().enumerate() {
-        let asked = class.requests[resource];
+        let asked = class.first[resource];
         let least =
             context.pools[pool].types.iter().map(|at| context.room(pool, at)[resource]).min().unwrap_or(0).max(0);
         if asked > least {

@@ -28,6 +28,7 @@ mod pools;
 mod ranks;
 mod reason;
 mod reserved;
+mod shared;
 mod solve;
 pub(crate) mod taints;
 mod to_come;

@@ -39,6 +39,7 @@ fn check_claim(problem: &Problem, claim: &PlannedClaim, wrong: &mut dyn FnMut(St
     for pod in &claim.pods {
         requested.add(&problem.pods[*pod].requests);
     }
+    add_shared(&mut requested, problem, &claim.pods, &BTreeSet::new());
     requested.set("pods", claim.pods.len() as i64);
     for pod in claim.pods.iter().map(|pod| &problem.pods[*pod]) {
         let hard = pool.taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
@@ -112,6 +113,14 @@ fn check_reservations(problem: &Problem, packing: &Packing, wrong: &mut Vec<Stri
     }
     let overdrawn = left.iter().filter(|(_, left)| **left < 0);
     wrong.extend(overdrawn.map(|(id, left)| format!("reservation {id} lacks {} instances", -left)));
+}
+
+/// Volumes that pods share count once, unless they are there.
+fn add_shared(requested: &mut Resources, problem: &Problem, pods: &[usize], there: &BTreeSet<String>) {
+    let shared: BTreeMap<_, _> = pods.iter().flat_map(|pod| &problem.pods[*pod].shared_volumes).collect();
+    for (_, resource) in shared.into_iter().filter(|(name, _)| !there.contains(*name)) {
+        requested.set(resource.clone(), requested.get(resource) + 1);
+    }
 }
 
 /// Attachments have a bound only where one is named.
@@ -229,6 +238,7 @@ fn check_existing(problem: &Problem, packing: &Packing, wrong: &mut Vec<String>)
                 wrong.push(format!("pod {pod} does not want node {}", node.name));
             }
         }
+        add_shared(&mut used, problem, pods, &node.volumes);
         take_attachments_out(&mut used, &node.allocatable, &mut |what| {
             wrong.push(format!("node {}: {what}", node.name))
         });
