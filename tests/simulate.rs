@@ -55,6 +55,19 @@ fn the_three_workloads_of_100_vcpus_are_bound() {
     }
 }
 
+/// Pods of a ReplicaSet that state nothing, with `SCHEDULER_CONFIG` and without.
+#[test]
+fn default_spread_constraints_bring_nodes_in_every_zone() {
+    let zones = |report: &Value| {
+        let nodes = report["nodes"].as_array().unwrap().iter();
+        nodes.map(|node| node["zone"].as_str().unwrap().to_owned()).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    let Some(report) = simulate("default-spread", 0, &[]) else { return };
+    assert_eq!((&report["pods"]["bound"], violations(&report), zones(&report)), (&12.into(), 0, 3));
+    let Some(report) = simulate("web", 0, &[]) else { return };
+    assert!(zones(&report) < 3, "without the setting nothing asks for three zones");
+}
+
 #[test]
 fn the_story_is_the_posts() {
     let Some(report) = simulate("003-inflate-400", 0, &[]) else { return };

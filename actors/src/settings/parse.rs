@@ -196,11 +196,6 @@ pub fn address(text: &str) -> Result<Option<IpAddr>, Refusal> {
     text.parse().map(Some).or_else(|_| refuse("it is no IP address", "an IP address, such as 127.0.0.1, 0.0.0.0 or ::"))
 }
 
-/// Something that is not supported yet: only its default is accepted.
-pub fn only_empty(text: &str) -> Result<(), Refusal> {
-    if text.is_empty() { Ok(()) } else { refuse("it is not supported yet", "nothing") }
-}
-
 /// `Name=true,Other=false`; unknown gates are Karpenter's business and pass.
 pub fn gates(text: &str) -> Result<BTreeMap<String, bool>, Refusal> {
     const ALLOWED: &str = "Name=true or Name=false, comma separated";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dovetail_api::names::{annotations, conditions, labels};
 use dovetail_api::v1::{NodePool, condition_status, is_true};
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 
 use super::load::with_itself;
@@ -30,6 +31,8 @@ pub struct PlanningInput {
     pub policy: Policy,
     /// The moment.
     pub now: Moment,
+    /// The setting `SCHEDULER_CONFIG`: what pods are spread by that do not say, without selectors.
+    pub default_spread: Vec<TopologySpreadConstraint>,
     /// Pods, by uid, that are to be packed; all that wait when `None`. Pods that have to leave their node always are.
     pub only: Option<BTreeSet<String>>,
 }
@@ -105,6 +108,7 @@ impl Snapshot {
         let attached: Vec<_> =
             existing.iter().map(|node| self.attached(self.on_node(node, &expected).into_iter())).collect();
         problem.pods = self.with_volumes(&self.to_pack(input), &attached.iter().flatten().cloned().collect());
+        self.spread_by_default(&input.default_spread, &mut problem.pods);
         if any_attaches(&problem.pods) {
             let shared: BTreeSet<&str> =
                 problem.pods.iter().flat_map(|pod| pod.shared_volumes.keys()).map(String::as_str).collect();

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{
+    Namespace as KubeNamespace, PersistentVolume, PersistentVolumeClaim, ReplicationController, Service,
+};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
+use super::default_spread::{STATEFUL_SET, of_replica_set, of_replication_controller, of_service, selector_key};
 use super::{ClusterState, JoinedNode, Kind, PodEntry, Snapshot, Table, namespaced};
 use crate::instance_type::InstanceType;
 use crate::labels;
@@ -59,6 +62,10 @@ pub struct Storage {
     pub classes: Table<ClassFacts>,
     /// How many volumes the drivers of a node attach, by its name.
     pub csi_nodes: Table<Resources>,
+    /// The labels by which Services select pods, by `namespace/name`; only where default spread constraints are set.
+    pub services: Table<BTreeMap<String, String>>,
+    /// What controllers select their pods by, by kind and `namespace/name`.
+    pub selectors: Table<LabelSelector>,
     /// StatefulSets whose pods start one after the other, by `namespace/name`.
     pub ordered_sets: Table<OrderedSet>,
 }
@@ -116,7 +123,31 @@ kept! {
     PersistentVolume: PersistentVolume, by_name, volumes, VolumeFacts::of;
     StorageClass: StorageClass, by_name, classes, ClassFacts::of;
     CSINode: CsiNode, by_name, csi_nodes, attachments_of;
-    StatefulSet: StatefulSet, namespaced, ordered_sets, OrderedSet::of;
+    Service: Service, namespaced, services, of_service;
+    ReplicaSet: ReplicaSet, replica_set, selectors, of_replica_set;
+    ReplicationController: ReplicationController, replication_controller, selectors, of_replication_controller;
+}
+
+fn replica_set(meta: &ObjectMeta) -> String {
+    selector_key("ReplicaSet", &namespaced(meta))
+}
+
+fn replication_controller(meta: &ObjectMeta) -> String {
+    selector_key("ReplicationController", &namespaced(meta))
+}
+
+impl Kept for StatefulSet {
+    const KIND: Kind = Kind::StatefulSet;
+
+    fn key(&self) -> String {
+        namespaced(&self.metadata)
+    }
+
+    fn keep(&self, storage: &mut Storage, there: bool) -> bool {
+        let selector = self.spec.as_ref().filter(|_| there).map(|spec| spec.selector.clone());
+        let selects = put(&mut storage.selectors, selector_key(STATEFUL_SET, &self.key()), selector);
+        put(&mut storage.ordered_sets, self.key(), OrderedSet::of(self).filter(|_| there)) || selects
+    }
 }
 
 impl ClusterState {
@@ -141,7 +172,16 @@ impl ClusterState {
             Kind::PersistentVolume => super::retain(&mut storage.volumes, |key, _| !gone(key)),
             Kind::StorageClass => super::retain(&mut storage.classes, |key, _| !gone(key)),
             Kind::CsiNode => super::retain(&mut storage.csi_nodes, |key, _| !gone(key)),
-            Kind::StatefulSet => super::retain(&mut storage.ordered_sets, |key, _| !gone(key)),
+            Kind::StatefulSet => {
+                super::retain(&mut storage.ordered_sets, |key, _| !gone(key));
+                let set = |key: &str| key.strip_prefix(STATEFUL_SET).and_then(|rest| rest.strip_prefix('/')).map(gone);
+                super::retain(&mut storage.selectors, |key, _| set(key) != Some(true));
+            }
+            Kind::Service => super::retain(&mut storage.services, |key, _| !gone(key)),
+            Kind::ReplicaSet | Kind::ReplicationController => {
+                let of_kind = |key: &str| key.starts_with(&format!("{kind:?}/"));
+                super::retain(&mut storage.selectors, |key, _| !of_kind(key) || !gone(key));
+            }
             _ => {}
         }
     }
