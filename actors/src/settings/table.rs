@@ -140,7 +140,7 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.min_values = min_values(text)?)),
     row(Packing, "PACKING_COMPARISON_INTERVAL", "DURATION", "1m", "At most so often what was packed is held against what fewest-nodes would have cost, for the metrics; never: not at all, as in sandbox and simulate",
         |own, text| Ok(own.packing_comparison = delay(text)?)),
-    row(Packing, "PACKING_POLICY", "POLICY", "cost", "cost, or fewest-nodes, Karpenter's way; for pools that do not say",
+    row(Packing, "PACKING_POLICY", "POLICY", "cost", "cost, or fewest-nodes, Karpenter's way; for pools that do not say. In simulate also node-groups, Cluster Autoscaler's way, for comparison",
         |own, text| Ok(own.policy = policy(text)?)),
     row(Packing, "PREFERENCE_POLICY", "POLICY", "Respect", "Respect, or Ignore what pods merely prefer",
         |own, text| Ok(own.preferences = preferences(text)?)),
