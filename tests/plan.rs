@@ -223,6 +223,44 @@ fn a_reason_is_for_programs_too_with_what_each_rule_removes() {
     assert_eq!(sum, pool["instanceTypes"].as_u64().unwrap(), "every type is removed by one rule");
 }
 
+/// Reserved capacity in a workload file: used up first, never beyond what there is, and valid for the checker.
+#[test]
+fn reservations_of_a_workload_file_are_used_up_before_anything_is_bought() {
+    let id = |id: &str| serde_json::json!([{"key": "karpenter.k8s.aws/capacity-reservation-id", "operator": "In", "values": [id]}]);
+    let reserved = |name: &str, left: u32| {
+        serde_json::json!({"zone": "zone-a", "capacityType": "reserved", "price": 1e-8, "available": true, "reservationCapacity": left,
+            "requirements": id(name)})
+    };
+    let bought = |kind: &str, price: f64| serde_json::json!({"zone": "zone-a", "capacityType": kind, "price": price, "available": true});
+    let machine = |name: &str, cpu: u32, offerings: Vec<Value>| {
+        serde_json::json!({"name": name, "capacity": {"cpu": cpu.to_string(), "memory": "64Gi", "pods": "100"}, "offerings": offerings,
+            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [name]}]})
+    };
+    let types = [
+        machine("m1.small", 2, vec![bought("spot", 0.05), bought("on-demand", 0.2), reserved("cr-small", 3)]),
+        machine("m1.large", 8, vec![bought("spot", 0.2), bought("on-demand", 0.8), reserved("cr-large", 2)]),
+    ];
+    let pods: Vec<Value> = (0..30)
+        .map(|at| serde_json::json!({"name": format!("p{at}"), "uid": at.to_string(), "requests": {"cpu": "1", "memory": "1Gi"}}))
+        .collect();
+    for policy in ["cost", "fewest-nodes"] {
+        let workload = serde_json::json!({"name": "reserved", "wellKnownLabels": ["karpenter.k8s.aws/capacity-reservation-id"],
+            "nodePools": [{"name": "p", "policy": policy}], "instanceTypes": types, "pods": pods});
+        let file = write(&format!("reserved-{policy}.json"), &workload.to_string());
+        let output = dovetail(&["plan", "--workload", &file, "--json"]);
+        let answer = json(&output, 0);
+        let mut held: Vec<String> = claims(&answer)
+            .iter()
+            .flat_map(|claim| in_set(claim, "karpenter.k8s.aws/capacity-reservation-id"))
+            .collect();
+        held.sort_unstable();
+        assert_eq!(held, ["cr-large", "cr-large", "cr-small", "cr-small", "cr-small"], "{policy}");
+        let path = write(&format!("reserved-{policy}-plan.json"), &stdout(&output));
+        let checked = python(&["tests/plan/check.py", &file, &path]);
+        assert!(checked.status.success(), "{policy}: {}{}", stdout(&checked), stderr(&checked));
+    }
+}
+
 /// Everything placed, valid for a checker that does not know the engine, with variety where a claim may be spot.
 #[test]
 fn workloads_are_placed_whole_and_valid() {

@@ -55,6 +55,36 @@ fn the_three_workloads_of_100_vcpus_are_bound() {
     }
 }
 
+/// 003's table against Cluster Autoscaler, with a control plane that packs its way.
+#[test]
+fn node_groups_grow_as_the_post_tells_of_cluster_autoscaler() {
+    let Some(report) = simulate("node-groups-400", 0, &[]) else { return };
+    assert_eq!((&report["pods"]["bound"], report["nodes"].as_array().unwrap().len()), (&400.into(), 27));
+    let Some(report) = simulate("node-groups-100", 0, &[]) else { return };
+    assert_eq!((&report["pods"]["bound"], report["nodes"].as_array().unwrap().len()), (&100.into(), 34));
+    let kinds = ["m5.xlarge", "m5d.xlarge", "m5a.xlarge", "m5n.xlarge"];
+    for node in report["nodes"].as_array().unwrap() {
+        assert!(kinds.contains(&node["instanceType"].as_str().unwrap()) && node["capacityType"] == "spot", "{node}");
+    }
+    let Some(report) = simulate("node-groups-10", 1, &[]) else { return };
+    assert_eq!((&report["pods"]["bound"], &report["launched"]), (&0.into(), &0.into()));
+    let reason = report["pods"]["pending"].as_object().unwrap().values().next().unwrap().as_str().unwrap();
+    assert!(reason.contains("a node of the group has 3.92 CPU for certain"), "{reason}");
+}
+
+/// Pods of a ReplicaSet that state nothing, with `SCHEDULER_CONFIG` and without.
+#[test]
+fn default_spread_constraints_bring_nodes_in_every_zone() {
+    let zones = |report: &Value| {
+        let nodes = report["nodes"].as_array().unwrap().iter();
+        nodes.map(|node| node["zone"].as_str().unwrap().to_owned()).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    let Some(report) = simulate("default-spread", 0, &[]) else { return };
+    assert_eq!((&report["pods"]["bound"], violations(&report), zones(&report)), (&12.into(), 0, 3));
+    let Some(report) = simulate("web", 0, &[]) else { return };
+    assert!(zones(&report) < 3, "without the setting nothing asks for three zones");
+}
+
 #[test]
 fn the_story_is_the_posts() {
     let Some(report) = simulate("003-inflate-400", 0, &[]) else { return };

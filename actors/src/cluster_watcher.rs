@@ -13,8 +13,10 @@ use actix::prelude::*;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{ClusterState, Kept, Kind, Snapshot};
 use dovetail_core::lifecycle::{self, Stage};
-use k8s_openapi::api::apps::v1::{DaemonSet, StatefulSet};
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service,
+};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use kube::{Api, Client, ResourceExt};
@@ -72,6 +74,16 @@ impl Actor for ClusterWatcher {
             PodDisruptionBudget => "poddisruptionbudgets", Namespace => "namespaces",
             PersistentVolumeClaim => "persistentvolumeclaims", PersistentVolume => "persistentvolumes",
             StorageClass => "storageclasses", CSINode => "csinodes", StatefulSet => "statefulsets");
+        if self.desk.settings.default_spread.is_empty() {
+            // Nothing is asked of them, and there may be very many.
+            for kind in Kind::OF_DEFAULT_SPREAD {
+                self.state.list_begins(kind);
+                self.state.list_ends(kind);
+            }
+        } else {
+            watches!(self, ctx, Service => "services", ReplicaSet => "replicasets",
+                ReplicationController => "replicationcontrollers");
+        }
     }
 }
 
@@ -216,7 +228,17 @@ macro_rules! facts {
     )*};
 }
 
-facts!(Namespace, PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode, StatefulSet);
+facts!(
+    Namespace,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    CSINode,
+    StatefulSet,
+    Service,
+    ReplicaSet,
+    ReplicationController
+);
 
 impl Handler<MarkLeaving> for ClusterWatcher {
     type Result = ();

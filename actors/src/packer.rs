@@ -238,6 +238,7 @@ impl Packer {
             preferences: self.desk.settings.preferences,
             min_values: self.desk.settings.min_values,
             policy: self.desk.settings.policy,
+            default_spread: self.desk.settings.default_spread.clone(),
             only: Some(self.handled.clone()),
             ..PlanningInput::default()
         };

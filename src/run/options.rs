@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use dovetail_actors::Settings;
 use dovetail_actors::settings::{Known, TABLE};
+use dovetail_core::Policy;
 
 use crate::input::Mistake;
 
@@ -115,6 +116,10 @@ impl RunArgs {
             let allowed = "the name under which EKS knows the cluster";
             mistakes.push(Mistake::of_file("CLUSTER_NAME (--cluster-name)", "is not given").allowing(allowed));
         }
+        if settings.policy == Policy::NodeGroups {
+            let what = "node-groups is for comparisons, in plan and simulate";
+            mistakes.push(Mistake::of_file(self.place("PACKING_POLICY"), what).allowing("cost, fewest-nodes"));
+        }
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
@@ -173,6 +178,13 @@ mod tests {
         assert_eq!(mistakes[0].to_string(), expected);
         let mistakes = read(&[], &[named, ("ISOLATED_VPC", "1")]).unwrap_err();
         assert!(mistakes[0].to_string().starts_with("ISOLATED_VPC: it is not a boolean"), "{}", mistakes[0]);
+    }
+
+    #[test]
+    fn node_groups_are_no_policy_of_a_cluster() {
+        let mistakes = read(&["--packing-policy", "node-groups"], &[("CLUSTER_NAME", "demo")]).unwrap_err();
+        let told = mistakes[0].to_string();
+        assert!(told.starts_with("--packing-policy: node-groups is for comparisons"), "{told}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ def attachable(resource):
 class Offering:
     """One instance type in one zone with one capacity type: `labels` is what the type and the offering say together."""
 
-    __slots__ = ("zone", "capacity_type", "price", "available", "labels")
+    __slots__ = ("zone", "capacity_type", "price", "available", "labels", "reserved")
 
     def __init__(self, kind_labels, raw):
         own = requirement_set(raw.get("requirements"))
@@ -33,7 +33,8 @@ class Offering:
         self.zone = _single(self.labels.get(ZONE))
         self.capacity_type = _single(self.labels.get(CAPACITY_TYPE))
         self.price = float(raw["price"])
-        self.available = bool(raw.get("available", True))
+        self.reserved = raw.get("reservationCapacity")
+        self.available = bool(raw.get("available", True)) and self.reserved != 0
 
 
 class InstanceType:

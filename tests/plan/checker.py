@@ -23,6 +23,7 @@ PL-37 minValues of a claim that it does not keep   PL-38 a node group's claim wi
 PL-39 an existing node that does not suit its pods  PL-40 (policy cost): more than half of a workload on a node
 PL-41 a lighter pool where a heavier one would do  PL-42 a lower priority where a higher one waits
 PL-43 a new node where one that is there would do  PL-44 reasons that do not say why
+PL-50 more instances than a capacity reservation has
 PL-30, PL-31, PL-32 (policy cost): 15 types, 5 families, 1.25 times the cheapest
 """
 
@@ -30,6 +31,7 @@ import blast
 import order
 import policy
 import reasons
+import reserved
 from catalogue import HOST, TYPE, Catalogue, attachable, largest
 from existing import Existing
 from pods import PodClass, group, matching_types, ports_clash
@@ -105,6 +107,8 @@ class Check:
         known = [c for c in claims if c.shape]
         self._totals(claims)
         self._limits(known)
+        reserved.check(self.report, self.catalogue, known)
+        self.reserved = reserved.left(self.catalogue, known)
         placed = [Placed(c.index, c.name, c.shape, c.counts) for c in known]
         placed += self.existing.there.values()
         topology = Topology(self.report, self.catalogue, self.workload, self.classes + self.existing.standing, placed, self.order)
@@ -249,7 +253,7 @@ class Check:
         add(used, freed or {}, -1)
         narrowed = self._narrowed(cls, pool)
         kinds = [k for k in self.catalogue.types.values()
-                 if any(v.nodes(k) and (names is None or names.has(k.name)) for v, names in narrowed)
+                 if any(any(reserved.open_to(o, self.reserved) for o in v.nodes(k)) and (names is None or names.has(k.name)) for v, names in narrowed)
                  and not self.too_small(pool, k, cls.requests) and (not cls.ports or not self._daemon_clash(cls, view, k))
                  and all(used.get(r, 0) + largest([k]).get(r, 0) <= limit for r, limit in pool.limits.items())]
         return kinds if self.best_effort or self._enough_values(kinds, pool) else []

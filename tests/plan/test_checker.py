@@ -8,8 +8,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from checker import check  # noqa: E402
 from pods import selects, tolerated  # noqa: E402
 from requirements import Req, possibly, quantity, surely  # noqa: E402
-from samples import ARCH, ZONE, _in  # noqa: E402
+from samples import CT, ARCH, ZONE, _in  # noqa: E402
 from worlds import HOST, needs, node, node_terms, plan, sized, spread, term, world  # noqa: E402
+
+
+RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
+
+
+def reserving(left):
+    """A workload of three pods, with a reservation of so many instances in zone a beside spot in zone b."""
+    workload = world([{"app": "a"}] * 3, ("a", "b"))
+    own = {"zone": "a", "capacityType": "reserved", "price": 1.0, "available": True,
+           "requirements": [_in(CT, "reserved"), _in(ZONE, "a"), _in(RESERVATION, "cr-1")]}
+    kind = workload["instanceTypes"][0]
+    kind["requirements"] = [r for r in kind["requirements"] if r["key"] != CT]
+    kind["offerings"][0] = own if left is None else own | {"reservationCapacity": left}
+    return workload
 
 
 class CheckerTest(unittest.TestCase):
@@ -19,6 +33,24 @@ class CheckerTest(unittest.TestCase):
 
     def assert_valid(self, workload, *claims, left=(), **flags):
         self.assert_rules([], workload, *claims, left=left, **flags)
+
+    # Capacity reservations
+
+    def test_a_reservation_gives_as_many_nodes_as_it_has_left_and_no_more(self):
+        pin = [_in(CT, "reserved"), _in(RESERVATION, "cr-1")]
+
+        def rules(left, *claims, over=()):
+            workload = reserving(left)
+            answer = plan(workload, *claims, left=over)
+            for claim in answer["nodeClaims"]:
+                claim["cheapestCapacityType"] = "reserved"
+            return sorted({rule for rule, _, _ in check(workload, answer).violations})
+
+        self.assertEqual(rules(2, ([0], "a", *pin), ([1, 2], "a", *pin)), [])
+        self.assertEqual(rules(1, ([0], "a", *pin), ([1, 2], "a", *pin)), ["PL-50"])
+        self.assertEqual(rules(None, ([0], "a", *pin), ([1], "a", *pin), ([2], "a", *pin)), [])
+        self.assertEqual(rules(3, ([0, 1, 2], ("a", "b"))), ["PL-50"])
+        self.assertEqual(rules(0, ([0, 1, 2], "a", *pin))[:1], ["PL-12"])
 
     # Node groups
 

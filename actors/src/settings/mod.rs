@@ -1,6 +1,7 @@
 //! Settings by the names that Karpenter gives them (core spec 6, aws spec 9), and the few of our own.
 
 mod parse;
+mod scheduler_config;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use std::time::Duration;
 use dovetail_core::launch_limits::Ceilings;
 use dovetail_core::lease::LeaseSettings;
 use dovetail_core::{MinValuesPolicy, Policy, PreferencePolicy};
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -56,6 +58,8 @@ pub struct Settings {
     pub preferences: PreferencePolicy,
     /// `MIN_VALUES_POLICY`.
     pub min_values: MinValuesPolicy,
+    /// `SCHEDULER_CONFIG`: what pods are spread by that do not say.
+    pub default_spread: Vec<TopologySpreadConstraint>,
     /// `PACKING_POLICY`: for pools that do not say.
     #[serde(skip)]
     pub policy: Policy,
@@ -151,6 +155,7 @@ impl Default for Settings {
             disable_leader_election: false,
             preferences: PreferencePolicy::Respect,
             min_values: MinValuesPolicy::Strict,
+            default_spread: vec![],
             policy: Policy::Cost,
             packing_comparison: Some(Duration::from_secs(60)),
             price_per_node: dovetail_core::pack::Options::default().price_per_node,
@@ -394,7 +399,7 @@ mod tests {
             ("CLUSTER_ENDPOINT", "https://"),
             ("CLUSTER_CA_BUNDLE", "-----BEGIN CERTIFICATE-----"),
             ("LOG_OUTPUT_PATHS", "stdout,log.txt"),
-            ("SCHEDULER_CONFIG", "podTopologySpread: {}"),
+            ("SCHEDULER_CONFIG", "podTopologySpread: []"),
             ("LOG_LEVEL", "verbose"),
         ];
         for (name, value) in wrong {

@@ -164,9 +164,11 @@ pub fn from_zero(text: &str) -> Result<f64, Refusal> {
     if amount.is_finite() && amount >= 0.0 { Ok(amount) } else { refuse("no such price", ALLOWED) }
 }
 
-/// `PACKING_POLICY`.
+/// `PACKING_POLICY`. `node-groups` is read, for comparisons; `run` refuses it.
 pub fn policy(text: &str) -> Result<Policy, Refusal> {
-    Policy::named(text).ok_or_else(|| ("there is no such policy".into(), "cost, fewest-nodes".into()))
+    let groups = (text == Policy::NodeGroups.name()).then_some(Policy::NodeGroups);
+    let refusal = || ("there is no such policy".into(), "cost, fewest-nodes; in simulate also node-groups".into());
+    Policy::named(text).or(groups).ok_or_else(refusal)
 }
 
 /// `LOG_FORMAT`.
@@ -194,11 +196,6 @@ pub fn address(text: &str) -> Result<Option<IpAddr>, Refusal> {
         return Ok(None);
     }
     text.parse().map(Some).or_else(|_| refuse("it is no IP address", "an IP address, such as 127.0.0.1, 0.0.0.0 or ::"))
-}
-
-/// Something that is not supported yet: only its default is accepted.
-pub fn only_empty(text: &str) -> Result<(), Refusal> {
-    if text.is_empty() { Ok(()) } else { refuse("it is not supported yet", "nothing") }
 }
 
 /// `Name=true,Other=false`; unknown gates are Karpenter's business and pass.

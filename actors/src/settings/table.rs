@@ -4,9 +4,10 @@
 use super::Settings;
 use super::parse::{
     Refusal, above_zero, address, boolean, ca_bundle, delay, duration, filled, from_zero, gates, interruptions,
-    log_format, min_values, number, object_name, one_of, only_empty, outputs, policy, port_or_none, preferences, share,
-    token, url, whole_seconds,
+    log_format, min_values, number, object_name, one_of, outputs, policy, port_or_none, preferences, share, token, url,
+    whole_seconds,
 };
+use super::scheduler_config::scheduler_config;
 
 /// What a setting is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,12 +140,14 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.min_values = min_values(text)?)),
     row(Packing, "PACKING_COMPARISON_INTERVAL", "DURATION", "1m", "At most so often what was packed is held against what fewest-nodes would have cost, for the metrics; never: not at all, as in sandbox and simulate",
         |own, text| Ok(own.packing_comparison = delay(text)?)),
-    row(Packing, "PACKING_POLICY", "POLICY", "cost", "cost, or fewest-nodes, Karpenter's way; for pools that do not say",
+    row(Packing, "PACKING_POLICY", "POLICY", "cost", "cost, or fewest-nodes, Karpenter's way; for pools that do not say. In simulate also node-groups, Cluster Autoscaler's way, for comparison",
         |own, text| Ok(own.policy = policy(text)?)),
     row(Packing, "PREFERENCE_POLICY", "POLICY", "Respect", "Respect, or Ignore what pods merely prefer",
         |own, text| Ok(own.preferences = preferences(text)?)),
     row(Packing, "PRICE_PER_NODE", "DOLLARS", "0.02", "What a node more is worth avoiding an hour: weighed by the policy cost, not part of the price",
         |own, text| Ok(own.price_per_node = from_zero(text)?)),
+    row(Packing, "SCHEDULER_CONFIG", "YAML", "", "What kube-scheduler is configured to spread pods by that do not say: podTopologySpread.defaultConstraints, as in its configuration",
+        |own, text| Ok(own.default_spread = scheduler_config(text)?)),
     row(Packing, "UNSCHEDULED_POD_DELAY", "DURATION", "500ms", "A pod of which kube-scheduler has not said anything for so long, or that waits together with twenty, counts as pending all the same; never: only those that it has marked Unschedulable, as in Karpenter",
         |own, text| Ok(own.unscheduled_pod_delay = delay(text)?)),
 
@@ -196,7 +199,6 @@ pub const TABLE: &[Known] = &[
     row(NoEffect, "KUBERNETES_MIN_VERSION", "VERSION", "", "Set by Karpenter's chart", |_, _| Ok(())),
     row(NoEffect, "LOG_ERROR_OUTPUT_PATHS", "PATHS", "stderr", "Where Karpenter's logger reports its own errors", |_, text| outputs(text).map(drop)),
     row(NoEffect, "MEMORY_LIMIT", "BYTES", "-1", "The soft limit of Go's garbage collector", |_, text| number::<i64>(text, "an integer of bytes, or -1").map(drop)),
-    row(NoEffect, "SCHEDULER_CONFIG", "YAML", "", "Defaults of topology spread: refused unless empty, since it is not supported yet", |_, text| only_empty(text)),
     row(NoEffect, "SUBNET_REFRESH_INTERVAL", "DURATION", "1m", "Karpenter's cache of subnets", |_, text| duration(text).map(drop)),
 ];
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::labels::CAPACITY_RESERVATION_ID;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::{MEMORY, Resources};
 
@@ -49,9 +50,22 @@ pub struct Offering {
     pub price: f64,
     /// Whether it is believed to be there now.
     pub available: bool,
+    /// How many instances its capacity reservation has left; no bound where it is not given. Offerings with the same
+    /// `karpenter.k8s.aws/capacity-reservation-id` are of one reservation, which has the least that any of them says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation_capacity: Option<u32>,
     /// Labels of nodes bought this way; zone and capacity type may be repeated here.
     #[serde(default)]
     pub requirements: Vec<NodeSelectorRequirement>,
+}
+
+impl Offering {
+    /// The id of the capacity reservation that it is of.
+    #[must_use]
+    pub fn reservation(&self) -> Option<&str> {
+        let id = self.requirements.iter().find(|one| one.key == CAPACITY_RESERVATION_ID);
+        id.and_then(|id| id.values.first()).map(String::as_str)
+    }
 }
 
 impl InstanceType {

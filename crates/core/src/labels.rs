@@ -18,6 +18,8 @@ pub const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 /// The NodePool that owns a node.
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";
+/// The capacity reservation that a node is of, by its id.
+pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 /// What EKS runs a node on; `fargate` is no place for anything but the pod that it was made for.
 pub const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
 /// Windows build of a node.

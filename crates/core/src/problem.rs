@@ -1,6 +1,6 @@
 //! What is to be packed: the workload file, or what the control plane knows put into the same form.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Taint;
@@ -192,4 +192,7 @@ pub struct ExistingNode {
     /// What DaemonSets still to land on it will request.
     #[serde(default)]
     pub daemon_requests: Resources,
+    /// Names of the volumes that it has attached, of those that pods share; they are among what is used.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub volumes: BTreeSet<String>,
 }

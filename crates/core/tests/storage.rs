@@ -152,6 +152,24 @@ fn nodes_count_each_volume_once_against_what_their_driver_says() {
 }
 
 #[test]
+fn a_volume_of_several_pods_that_wait_counts_once_on_the_node_that_they_share() {
+    let mut state = state();
+    state.apply_node(&node("n"));
+    state.apply(&read::<CSINode>(json!({"metadata": {"name": "n"}, "spec": {"drivers": [
+        {"name": "ebs.csi.aws.com", "nodeID": "i", "allocatable": {"count": 2}}]}})));
+    bound(&mut state, "shared", "zone-a");
+    for name in ["a", "b", "c"] {
+        bound(&mut state, name, "zone-a");
+        state.apply_pod(&pod(name, "", &["shared", name])).unwrap();
+    }
+    let planning = planning(&state);
+    let one = planned(&planning, "a");
+    assert_eq!((one.requests.get(EBS), one.shared_volumes.get("pv-shared").map(String::as_str)), (1, Some(EBS)));
+    let packing = solve(&planning.problem, &Options::default());
+    assert_eq!(packing.on_existing[0].1.len(), 1, "the shared volume takes one of the two");
+}
+
+#[test]
 fn namespaces_are_known_with_their_labels() {
     let mut state = state();
     let namespace: Namespace = read(json!({"metadata": {"name": "store", "labels": {"team": "data"}}}));

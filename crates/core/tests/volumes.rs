@@ -164,3 +164,67 @@ fn nothing_is_packed_on_a_fargate_node_though_its_pods_count() {
     assert!(packing.on_existing.is_empty() && packing.unscheduled.is_empty());
     assert!(zones(&packing).contains(&"zone-b"), "the pod there draws its follower to its zone");
 }
+
+/// A pod that uses a volume of others, beside so many of its own.
+fn sharing(own: u32, volume: &str) -> Value {
+    json!({"requests": {"cpu": "100m", EBS: own}, "sharedVolumes": {volume: EBS}})
+}
+
+fn counts(packing: &Packing) -> Vec<usize> {
+    let mut counts: Vec<usize> = packing.claims.iter().map(|claim| claim.pods.len()).collect();
+    counts.sort_unstable();
+    counts
+}
+
+#[test]
+fn a_volume_that_pods_share_counts_once_on_a_node() {
+    for policy in ["cost", "fewest-nodes"] {
+        let with = |pods: Vec<Value>| {
+            let mut problem = problem(pods);
+            problem.node_pools[0].policy = dovetail_core::Policy::named(policy).unwrap();
+            packed(&problem)
+        };
+        // Thirty pods of one volume: what they need of nodes is cpu alone, two small ones or one large one.
+        let nodes = with((0..30).map(|_| sharing(0, "v")).collect()).claims.len();
+        assert_eq!(nodes, if policy == "cost" { 2 } else { 1 }, "{policy}");
+        // With one of its own each, six less the shared one are left.
+        let packing = with((0..10).map(|_| sharing(1, "v")).collect());
+        assert!(packing.unscheduled.is_empty());
+        assert!(counts(&packing).iter().all(|count| *count <= 5), "{policy}: {:?}", counts(&packing));
+    }
+}
+
+#[test]
+fn volumes_shared_by_different_pods_count_each() {
+    // Seven shared volumes, two pods each, on nodes that attach six.
+    let problem = problem((0..14).map(|at| sharing(0, &format!("v{}", at / 2))).collect());
+    let packing = packed(&problem);
+    assert!(packing.unscheduled.is_empty());
+    assert!(packing.claims.len() >= 2, "no node attaches seven");
+}
+
+#[test]
+fn a_shared_volume_that_a_node_has_attached_takes_nothing_more_of_it() {
+    let mut problem = problem((0..4).map(|at| sharing(0, if at < 3 { "there" } else { "new" })).collect());
+    let mut full = node("n", "zone-a");
+    full.allocatable.set(EBS, 2);
+    full.used.set(EBS, 2);
+    full.volumes = ["there".to_owned()].into();
+    problem.existing_nodes.push(full);
+    let packing = packed(&problem);
+    assert_eq!(packing.on_existing, [(0, vec![0, 1, 2])]);
+    assert_eq!(packing.claims.len(), 1, "the other volume has no place there");
+}
+
+#[test]
+fn a_pod_with_more_shared_volumes_than_a_node_attaches_is_left_with_that_reason() {
+    let volumes: serde_json::Map<String, Value> = (0..7).map(|at| (format!("v{at}"), json!(EBS))).collect();
+    let pods = (0..2).map(|_| json!({"requests": {"cpu": "100m"}, "sharedVolumes": volumes})).collect();
+    let packing = packed(&problem(pods));
+    assert_eq!(packing.unscheduled.len(), 2);
+    assert!(
+        packing.unscheduled[0].1.to_string().contains("needs 7 attachable-volumes-csi"),
+        "{}",
+        packing.unscheduled[0].1
+    );
+}

@@ -50,7 +50,14 @@ fn offering(zone: &Zone, capacity_type: &str, price: f64, available: bool) -> Of
     if !zone.id.is_empty() {
         requirements.push(NodeSelectorRequirement::one_of(ZONE_ID, [zone.id.as_str()]));
     }
-    Offering { zone: zone.name.clone(), capacity_type: capacity_type.to_owned(), price, available, requirements }
+    Offering {
+        zone: zone.name.clone(),
+        capacity_type: capacity_type.to_owned(),
+        price,
+        available,
+        reservation_capacity: None,
+        requirements,
+    }
 }
 
 /// Whether the class's image, network and processor options work on the type.

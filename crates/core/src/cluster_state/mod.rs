@@ -9,6 +9,7 @@
 mod budget;
 mod claim;
 mod daemon;
+mod default_spread;
 mod joined;
 mod leaving;
 mod load;
@@ -73,11 +74,17 @@ pub enum Kind {
     CsiNode,
     /// StatefulSets.
     StatefulSet,
+    /// Services.
+    Service,
+    /// ReplicaSets.
+    ReplicaSet,
+    /// ReplicationControllers.
+    ReplicationController,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::Pod,
         Self::Node,
         Self::NodeClaim,
@@ -91,7 +98,13 @@ impl Kind {
         Self::StorageClass,
         Self::CsiNode,
         Self::StatefulSet,
+        Self::Service,
+        Self::ReplicaSet,
+        Self::ReplicationController,
     ];
+
+    /// Those that are looked at for default spread constraints only.
+    pub const OF_DEFAULT_SPREAD: [Self; 3] = [Self::Service, Self::ReplicaSet, Self::ReplicationController];
 }
 
 type Table<V> = Arc<BTreeMap<String, Arc<V>>>;

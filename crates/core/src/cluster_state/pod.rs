@@ -8,6 +8,7 @@ use dovetail_api::v1::parse_go_duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as KubePod;
 
+use super::default_spread::controller;
 use crate::disruption::eviction_cost;
 use crate::pod::Pod;
 use crate::termination::DrainFacts;
@@ -29,6 +30,8 @@ pub struct PodEntry {
     pub mirror: bool,
     /// Whether it belongs to a StatefulSet: its successor comes only when it is gone.
     pub stateful: bool,
+    /// What made it, where default spread constraints look at that: kind, namespace and name.
+    pub controller: Option<String>,
     /// Until when it asks not to be disturbed.
     pub do_not_disrupt: DoNotDisrupt,
     /// How long it may take to end.
@@ -109,6 +112,7 @@ impl PodEntry {
             do_not_disrupt: DoNotDisrupt::of(pod),
             ready: is_ready(pod),
             mirror: owned_by(pod, "v1", "Node"),
+            controller: controller(&scheduled.namespace, pod.metadata.owner_references.as_deref().unwrap_or_default()),
             stateful: owned_by(pod, "apps/v1", "StatefulSet"),
             pod: Arc::new(scheduled),
             provisionable: node_name.is_empty() && is_provisionable(pod),

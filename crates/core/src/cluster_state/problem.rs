@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use dovetail_api::names::{annotations, conditions, labels};
 use dovetail_api::v1::{NodePool, condition_status, is_true};
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 
 use super::load::with_itself;
 use super::storage::any_attaches;
 use super::{JoinedNode, Moment, PodEntry, Snapshot, daemon};
 use crate::instance_type::InstanceType;
+use crate::labels::CAPACITY_RESERVATION_ID;
 use crate::lifecycle::claim::{from_quantities, read};
 use crate::pod::Pod;
 use crate::problem::{ExistingNode, MinValuesPolicy, Namespace, Policy, Pool, PreferencePolicy, Problem};
@@ -29,6 +31,8 @@ pub struct PlanningInput {
     pub policy: Policy,
     /// The moment.
     pub now: Moment,
+    /// The setting `SCHEDULER_CONFIG`: what pods are spread by that do not say, without selectors.
+    pub default_spread: Vec<TopologySpreadConstraint>,
     /// Pods, by uid, that are to be packed; all that wait when `None`. Pods that have to leave their node always are.
     pub only: Option<BTreeSet<String>>,
 }
@@ -97,15 +101,21 @@ impl Snapshot {
             ..Problem::default()
         };
         let (pools, skipped) = self.pools(input, &joined, &mut problem);
+        self.take_reserved(&mut problem.instance_types);
         let existing: Vec<_> = joined.into_iter().filter(|node| !node.leaving).collect();
         let expected = self.expected(input.now);
         problem.existing_nodes = existing.iter().map(|node| self.existing(node, &daemon_pods, &expected)).collect();
         let attached: Vec<_> =
             existing.iter().map(|node| self.attached(self.on_node(node, &expected).into_iter())).collect();
         problem.pods = self.with_volumes(&self.to_pack(input), &attached.iter().flatten().cloned().collect());
+        self.spread_by_default(&input.default_spread, &mut problem.pods);
         if any_attaches(&problem.pods) {
+            let shared: BTreeSet<&str> =
+                problem.pods.iter().flat_map(|pod| pod.shared_volumes.keys()).map(String::as_str).collect();
             for ((node, attached), out) in existing.iter().zip(&attached).zip(&mut problem.existing_nodes) {
                 self.set_attachments(node, attached, &problem.instance_types, out);
+                let own = attached.iter().map(|(_, name)| name).filter(|name| shared.contains(name.as_str()));
+                out.volumes = own.cloned().collect();
             }
         }
         problem.daemon_pods = daemon_pods;
@@ -145,6 +155,28 @@ impl Snapshot {
             problem.node_pools.iter_mut().for_each(|pool| pool.instance_types = None);
         }
         (pools, skipped)
+    }
+
+    /// Takes what claims that are still to be launched hold off the reservations: the cloud does not know of them yet.
+    fn take_reserved(&self, types: &mut [Arc<InstanceType>]) {
+        let mut held: BTreeMap<&str, u32> = BTreeMap::new();
+        let to_launch = |claim: &&Arc<super::ClaimEntry>| {
+            claim.claim.status.as_ref().is_none_or(|status| status.provider_id.is_empty())
+        };
+        for entry in self.claims.values().filter(to_launch) {
+            let pins = entry.claim.spec.requirements.iter().filter(|one| one.key == CAPACITY_RESERVATION_ID);
+            pins.flat_map(|pin| &pin.values).for_each(|id| *held.entry(id).or_default() += 1);
+        }
+        if held.is_empty() {
+            return;
+        }
+        let reserved = |one: &Arc<InstanceType>| one.offerings.iter().any(|one| one.reservation_capacity.is_some());
+        for one in types.iter_mut().filter(|one| reserved(one)) {
+            for offering in &mut Arc::make_mut(one).offerings {
+                let Some(taken) = offering.reservation().and_then(|id| held.get(id)) else { continue };
+                offering.reservation_capacity = offering.reservation_capacity.map(|left| left.saturating_sub(*taken));
+            }
+        }
     }
 
     /// Pods expected on a node or claim though not bound there, by its name.
@@ -199,6 +231,7 @@ impl Snapshot {
             initialized: node.initialized,
             pods,
             daemon_requests,
+            volumes: BTreeSet::new(),
         }
     }
 }

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{
+    Namespace as KubeNamespace, PersistentVolume, PersistentVolumeClaim, ReplicationController, Service,
+};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
+use super::default_spread::{STATEFUL_SET, of_replica_set, of_replication_controller, of_service, selector_key};
 use super::{ClusterState, JoinedNode, Kind, PodEntry, Snapshot, Table, namespaced};
 use crate::instance_type::InstanceType;
 use crate::labels;
@@ -59,6 +62,10 @@ pub struct Storage {
     pub classes: Table<ClassFacts>,
     /// How many volumes the drivers of a node attach, by its name.
     pub csi_nodes: Table<Resources>,
+    /// The labels by which Services select pods, by `namespace/name`; only where default spread constraints are set.
+    pub services: Table<BTreeMap<String, String>>,
+    /// What controllers select their pods by, by kind and `namespace/name`.
+    pub selectors: Table<LabelSelector>,
     /// StatefulSets whose pods start one after the other, by `namespace/name`.
     pub ordered_sets: Table<OrderedSet>,
 }
@@ -116,7 +123,31 @@ kept! {
     PersistentVolume: PersistentVolume, by_name, volumes, VolumeFacts::of;
     StorageClass: StorageClass, by_name, classes, ClassFacts::of;
     CSINode: CsiNode, by_name, csi_nodes, attachments_of;
-    StatefulSet: StatefulSet, namespaced, ordered_sets, OrderedSet::of;
+    Service: Service, namespaced, services, of_service;
+    ReplicaSet: ReplicaSet, replica_set, selectors, of_replica_set;
+    ReplicationController: ReplicationController, replication_controller, selectors, of_replication_controller;
+}
+
+fn replica_set(meta: &ObjectMeta) -> String {
+    selector_key("ReplicaSet", &namespaced(meta))
+}
+
+fn replication_controller(meta: &ObjectMeta) -> String {
+    selector_key("ReplicationController", &namespaced(meta))
+}
+
+impl Kept for StatefulSet {
+    const KIND: Kind = Kind::StatefulSet;
+
+    fn key(&self) -> String {
+        namespaced(&self.metadata)
+    }
+
+    fn keep(&self, storage: &mut Storage, there: bool) -> bool {
+        let selector = self.spec.as_ref().filter(|_| there).map(|spec| spec.selector.clone());
+        let selects = put(&mut storage.selectors, selector_key(STATEFUL_SET, &self.key()), selector);
+        put(&mut storage.ordered_sets, self.key(), OrderedSet::of(self).filter(|_| there)) || selects
+    }
 }
 
 impl ClusterState {
@@ -141,7 +172,16 @@ impl ClusterState {
             Kind::PersistentVolume => super::retain(&mut storage.volumes, |key, _| !gone(key)),
             Kind::StorageClass => super::retain(&mut storage.classes, |key, _| !gone(key)),
             Kind::CsiNode => super::retain(&mut storage.csi_nodes, |key, _| !gone(key)),
-            Kind::StatefulSet => super::retain(&mut storage.ordered_sets, |key, _| !gone(key)),
+            Kind::StatefulSet => {
+                super::retain(&mut storage.ordered_sets, |key, _| !gone(key));
+                let set = |key: &str| key.strip_prefix(STATEFUL_SET).and_then(|rest| rest.strip_prefix('/')).map(gone);
+                super::retain(&mut storage.selectors, |key, _| set(key) != Some(true));
+            }
+            Kind::Service => super::retain(&mut storage.services, |key, _| !gone(key)),
+            Kind::ReplicaSet | Kind::ReplicationController => {
+                let of_kind = |key: &str| key.starts_with(&format!("{kind:?}/"));
+                super::retain(&mut storage.selectors, |key, _| !of_kind(key) || !gone(key));
+            }
             _ => {}
         }
     }
@@ -163,7 +203,7 @@ impl Snapshot {
     }
 
     /// The pods to pack with what their volumes ask, and the ordinals of ordered StatefulSets that follow them. A volume
-    /// that several pods use, or that a node has already, is not counted again.
+    /// that several pods use, or that a node has already, is not among their requests: a node counts it once.
     pub(super) fn with_volumes(&self, entries: &[&Arc<PodEntry>], there: &BTreeSet<Attachment>) -> Vec<Pod> {
         let mut pods: Vec<(Pod, BTreeSet<Attachment>)> = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -173,9 +213,13 @@ impl Snapshot {
         let mut users: BTreeMap<Attachment, usize> = there.iter().map(|one| (one.clone(), 1)).collect();
         pods.iter().flat_map(|(_, own)| own).for_each(|one| *users.entry(one.clone()).or_insert(0) += 1);
         let counted = |(mut pod, own): (Pod, BTreeSet<Attachment>)| {
-            for (driver, _) in own.iter().filter(|one| users[*one] == 1) {
-                let name = attachable(driver);
-                pod.requests.set(name.clone(), pod.requests.get(&name).saturating_add(1));
+            for one in &own {
+                let name = attachable(&one.0);
+                if users[one] > 1 {
+                    pod.shared_volumes.insert(one.1.clone(), name);
+                } else {
+                    pod.requests.set(name.clone(), pod.requests.get(&name).saturating_add(1));
+                }
             }
             pod
         };
@@ -255,7 +299,8 @@ impl Snapshot {
 
 /// Whether any pod asks for an attachment.
 pub(super) fn any_attaches(pods: &[Pod]) -> bool {
-    pods.iter().any(|pod| pod.requests.iter().any(|(name, _)| is_attachable(name)))
+    let attaches = |pod: &Pod| pod.requests.iter().any(|(name, _)| is_attachable(name));
+    pods.iter().any(|pod| !pod.shared_volumes.is_empty() || attaches(pod))
 }
 
 fn needing<'a>(pod: &Pod, claims: &[String], known: Facts<'a>) -> (Pod, BTreeSet<Attachment>) {

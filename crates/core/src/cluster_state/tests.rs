@@ -493,3 +493,29 @@ fn pods_that_move_are_packed_with_whatever_batch_is_asked_for() {
     assert_eq!(asked(&[]), ["moves"]);
     assert_eq!(asked(&["uid-waits"]), ["moves", "waits"]);
 }
+
+#[test]
+fn a_claim_still_to_be_launched_holds_its_reservation_and_one_that_is_launched_no_longer() {
+    let id = json!([{"key": "karpenter.k8s.aws/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]);
+    let one: crate::InstanceType = serde_json::from_value(json!({
+        "name": "m5.large", "capacity": {"cpu": "2"}, "requirements": [], "offerings": [{"zone": "a", "capacityType": "reserved",
+            "price": 0.0, "available": true, "reservationCapacity": 2, "requirements": id}],
+    }))
+    .unwrap();
+    let mut input = input(1);
+    input.instance_types = [("default".to_owned(), Arc::new(vec![Arc::new(one)]))].into();
+    let mut state = ClusterState::new();
+    state.apply_pool(pool("default", true));
+    let mut claim = kube_claim("a", Some("1"), "1");
+    claim.spec.requirements = serde_json::from_value(id).unwrap();
+    let left = |state: &ClusterState| {
+        let problem = state.snapshot().planning(&input).problem;
+        problem.instance_types[0].offerings[0].reservation_capacity
+    };
+    assert_eq!(left(&state), Some(2));
+    state.apply_claim(Arc::new(claim.clone()));
+    assert_eq!(left(&state), Some(1));
+    claim.metadata.resource_version = Some("2".into());
+    state.apply_claim(Arc::new(launched_with(&claim, "p")));
+    assert_eq!(left(&state), Some(2), "the cloud has counted it");
+}

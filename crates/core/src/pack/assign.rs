@@ -4,7 +4,7 @@ use super::bits::Bits;
 use super::context::Context;
 use super::draft::{Draft, Spot};
 use super::item::Item;
-use super::limits::Limits;
+use super::reserved::{Room, in_order};
 use super::taints;
 use crate::problem::Policy;
 
@@ -13,7 +13,7 @@ pub(crate) fn assign<'c>(
     context: &'c Context<'_>,
     at: u32,
     left: u32,
-    limits: &[Limits],
+    room: Room<'_>,
     spot: Spot,
     only: Option<usize>,
 ) -> Option<(usize, Item<'c>)> {
@@ -34,18 +34,20 @@ pub(crate) fn assign<'c>(
                 continue;
             }
             let Some(selection) = context.selection(set, pool) else { continue };
-            let mut cells = selection.cells & mask;
+            let mut cells = selection.cells & mask & room.open;
             if of.policy == Policy::Cost && view.min_values.is_empty() {
                 cells = context.offers.worthwhile(cells);
             }
-            let mut types: Bits = selection.types.clone();
-            if cells != selection.cells {
-                types.and(&context.bought(cells).types);
-            }
-            context.fitting(pool, &class.requests, &mut types);
-            limits[pool].keep(context.problem, &mut types);
-            if !types.is_empty() && super::options::enough_values(context, pool, &types, cells) {
-                return Some((pool, Item { class: at, set, selection, spot, cells, left }));
+            for cells in in_order(&context.offers, cells) {
+                let mut types: Bits = selection.types.clone();
+                if cells != selection.cells {
+                    types.and(&context.bought(cells).types);
+                }
+                context.fitting(pool, &class.first, &mut types);
+                room.limits[pool].keep(context.problem, &mut types);
+                if !types.is_empty() && super::options::enough_values(context, pool, &types, cells) {
+                    return Some((pool, Item { class: at, set, selection, spot, cells, left }));
+                }
             }
         }
     }
@@ -58,12 +60,12 @@ pub(crate) type Waiting = (usize, Spot, u32);
 /// Plans nodes for pods that have to be on a node with others.
 pub(crate) struct Together<'c, 'a> {
     context: &'c Context<'a>,
-    limits: &'c [Limits],
+    room: Room<'c>,
 }
 
 impl<'c, 'a> Together<'c, 'a> {
-    pub fn new(context: &'c Context<'a>, limits: &'c [Limits]) -> Self {
-        Self { context, limits }
+    pub fn new(context: &'c Context<'a>, room: Room<'c>) -> Self {
+        Self { context, room }
     }
 
     /// A node with the first pod of a group, and one that needs it.
@@ -71,7 +73,7 @@ impl<'c, 'a> Together<'c, 'a> {
         let context = self.context;
         (0..context.pools.len()).find_map(|pool| {
             let mut types = context.pools[pool].types.clone();
-            self.limits[pool].keep(context.problem, &mut types);
+            self.room.limits[pool].keep(context.problem, &mut types);
             let mut draft = Draft::new(context, pool, types);
             let first = self.item(first, pool)?;
             let with_second = |draft: &mut Draft| match second {
@@ -106,6 +108,6 @@ impl<'c, 'a> Together<'c, 'a> {
 
     fn item(&self, waiting: Waiting, pool: usize) -> Option<Item<'c>> {
         let (at, spot, left) = waiting;
-        assign(self.context, at as u32, left, self.limits, spot, Some(pool)).map(|(_, item)| item)
+        assign(self.context, at as u32, left, self.room, spot, Some(pool)).map(|(_, item)| item)
     }
 }

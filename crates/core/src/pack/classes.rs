@@ -8,6 +8,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 use super::alternatives::{Alternative, GivenUp, alternatives, where_volumes_can_be};
+use super::shared::{Attached, Shared, SharedVolumes};
 use super::topology::groups::{Reader, Stated};
 use super::topology::{self, Builder, Topology};
 use crate::pod::Pod;
@@ -34,6 +35,11 @@ impl ResourceNames {
         for pod in problem.pods.iter().chain(&problem.daemon_pods) {
             if pod.requests.get(EPHEMERAL_STORAGE) > 0 && !others.contains(EPHEMERAL_STORAGE) {
                 others.insert(EPHEMERAL_STORAGE.to_owned());
+            }
+            for name in pod.shared_volumes.values().filter(|name| is_attachable(name)) {
+                if !others.contains(name) {
+                    others.insert(name.clone());
+                }
             }
             for (name, amount) in pod.requests.uncommon() {
                 if amount > 0 && !others.contains(name) {
@@ -78,6 +84,9 @@ pub(crate) struct Class {
     /// Their indices in the problem, by age, then uid, then name.
     pub pods: Vec<u32>,
     pub requests: Amounts,
+    /// Volumes that they use together with others, and the amounts that the first of them on a node takes.
+    pub shared: Shared,
+    pub first: Amounts,
     /// Indices of requirement sets, with whether preferring taints are tolerated; tried in order.
     pub alternatives: Vec<(u32, bool)>,
     /// Why they can never be placed, as a sentence.
@@ -100,7 +109,7 @@ pub(crate) type RequirementSets = IndexSet<Requirements, FxBuildHasher>;
 pub(crate) fn compile(
     problem: &Problem,
     softly_capped: bool,
-    names: &ResourceNames,
+    (names, volumes): (&ResourceNames, &SharedVolumes),
     sets: &mut RequirementSets,
 ) -> (Vec<Class>, Topology) {
     let forgiveness = problem.node_pools.iter().any(|pool| super::taints::any_preferring(&pool.taints))
@@ -109,8 +118,11 @@ pub(crate) fn compile(
         .into_iter()
         .map(|mut pods| {
             pods.sort_unstable_by(|a, b| by_age(problem, *a, *b));
-            let requests = names.of_pod(&problem.pods[pods[0] as usize]);
-            Class { pods, requests, alternatives: vec![], refused: None }
+            let example = &problem.pods[pods[0] as usize];
+            let (requests, shared) = (names.of_pod(example), volumes.of_pod(names, example));
+            let mut first = requests.clone();
+            Attached::default().add_missing(&shared, &mut first);
+            Class { pods, requests, shared, first, alternatives: vec![], refused: None }
         })
         .collect();
     let to_come = |class: &Class| class.example(problem).to_come;
@@ -186,6 +198,7 @@ fn equal(a: &Pod, b: &Pod, labels_matter: bool) -> bool {
         && a.affinity == b.affinity
         && a.topology_spread_constraints == b.topology_spread_constraints
         && a.volume_topology == b.volume_topology
+        && a.shared_volumes == b.shared_volumes
         && a.blocked == b.blocked
         && a.to_come == b.to_come
         && (!labels_matter || (a.namespace == b.namespace && a.labels == b.labels))
@@ -197,7 +210,7 @@ fn hash(pod: &Pod, labels_matter: bool) -> u64 {
     pod.priority.hash(&mut hasher);
     pod.node_selector.hash(&mut hasher);
     pod.host_ports.hash(&mut hasher);
-    (&pod.volume_topology, &pod.blocked, pod.to_come).hash(&mut hasher);
+    (&pod.volume_topology, &pod.shared_volumes, &pod.blocked, pod.to_come).hash(&mut hasher);
     if labels_matter {
         pod.namespace.hash(&mut hasher);
         pod.labels.hash(&mut hasher);

@@ -11,6 +11,7 @@ use super::joint::{JointId, Joints};
 use super::offers::{Bought, Mask, Offers};
 use super::plan::Options;
 use super::pools::{self, PoolView};
+use super::shared::SharedVolumes;
 use super::topology::Topology;
 use super::topology::node_rules::NodeRules;
 use super::topology::places::Places;
@@ -23,6 +24,7 @@ pub(crate) struct Context<'a> {
     pub problem: &'a Problem,
     pub options: &'a Options,
     pub names: ResourceNames,
+    pub volumes: SharedVolumes,
     pub columns: Columns<'a>,
     pub offers: Offers,
     /// In the order in which they are tried: weight descending, then name descending.
@@ -48,6 +50,7 @@ pub(crate) struct Selection {
 impl<'a> Context<'a> {
     pub fn new(problem: &'a Problem, options: &'a Options) -> Self {
         let names = ResourceNames::of(problem);
+        let volumes = SharedVolumes::of(problem);
         let mut pools = pools::read(problem);
         let mut universe = Bits::empty(problem.instance_types.len());
         pools.iter().for_each(|pool| universe.or(&pool.types));
@@ -59,7 +62,8 @@ impl<'a> Context<'a> {
             pool.finish(problem, &names, &columns, &offers);
         }
         let mut sets = RequirementSets::default();
-        let (classes, topology) = classes::compile(problem, options.soft_spread_on_new_nodes, &names, &mut sets);
+        let (classes, topology) =
+            classes::compile(problem, options.soft_spread_on_new_nodes, (&names, &volumes), &mut sets);
         let places = Places::find(problem, &pools, (&columns, &offers), &topology, &classes, &mut sets);
         let selections = std::iter::repeat_with(OnceCell::new).take(sets.len() * pools.len()).collect();
         let joints = RefCell::new(Joints::new(problem.instance_types.len()));
@@ -67,6 +71,7 @@ impl<'a> Context<'a> {
             problem,
             options,
             names,
+            volumes,
             columns,
             offers,
             pools,

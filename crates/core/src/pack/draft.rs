@@ -9,6 +9,7 @@ use super::item::Item;
 use super::joint::JointId;
 use super::offers::Mask;
 use super::options::{Least, enough_of, least_of};
+use super::shared::Attached;
 use super::topology::node_rules::Tally;
 
 /// What rules between pods chose for a pod: one of its class's alternatives, and a place.
@@ -48,6 +49,7 @@ pub(crate) struct Draft {
     pub joint: JointId,
     /// What rules whose domain is the node count on it.
     pub tally: Tally,
+    volumes: Attached,
     /// How many distinct values its types have to offer (`minValues`), once its first pod has decided it.
     least: Option<Least>,
 }
@@ -63,13 +65,27 @@ impl Draft {
             cells: context.pools[pool].cells,
             joint: JointId::NONE,
             tally: Tally::default(),
+            volumes: Attached::default(),
             least: None,
         }
+    }
+
+    /// The same node as one of fewer types, bought in fewer ways.
+    pub fn narrowed(&self, types: Bits, cells: Mask) -> Self {
+        Self { types, cells, ..self.clone() }
     }
 
     /// Adds pods if the node can still be something afterwards; says whether it could.
     pub fn add(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
         self.tally.allows(context.node_rules(item.class), count) == count && self.put(context, item, count)
+    }
+
+    /// Adds so many pods, or fewer where volumes that they share take what is left; says how many.
+    pub fn add_most(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> u32 {
+        let shared = context.classes[item.class as usize].shared.len() as u32;
+        let tries = if shared > 0 { 4 } else { 1 };
+        let mut tries = [count, count.saturating_sub(shared), count / 2, 1].into_iter().take(tries);
+        tries.find(|count| *count > 0 && self.add(context, item, *count)).unwrap_or(0)
     }
 
     /// Adds the first pod of its group, which needs no other there.
@@ -78,7 +94,8 @@ impl Draft {
     }
 
     fn put(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
-        let (selection, requests) = (item.selection, &context.classes[item.class as usize].requests);
+        let class = &context.classes[item.class as usize];
+        let (selection, requests) = (item.selection, &class.requests);
         let share = Share { class: item.class, set: item.set, spot: item.spot, count };
         let rules = context.node_rules(item.class);
         let Some(joint) = context.meet(self.joint, selection.joint) else { return false };
@@ -87,6 +104,7 @@ impl Draft {
         for (sum, amount) in total.iter_mut().zip(requests) {
             *sum = sum.saturating_add(amount.saturating_mul(i64::from(share.count)));
         }
+        self.volumes.add_missing(&class.shared, &mut total);
         let mut types = self.types.clone();
         types.and(&selection.types);
         context.fitting(self.pool, &total, &mut types);
@@ -106,6 +124,7 @@ impl Draft {
         self.least = Some(least);
         (self.requests, self.types, self.cells, self.joint) = (total, types, cells, joint);
         self.tally.add(rules, count);
+        self.volumes.attach(&class.shared);
         let same = |own: &&mut Share| (own.class, own.set, own.spot) == (share.class, share.set, share.spot);
         match self.shares.iter_mut().find(same) {
             Some(own) => own.count += share.count,
@@ -123,7 +142,7 @@ impl Draft {
         let mut types = self.types.clone();
         types.and(&item.selection.types);
         types.and(&context.bought(cells).types);
-        context.fitting(self.pool, &context.classes[item.class as usize].requests, &mut types);
+        context.fitting(self.pool, &context.classes[item.class as usize].first, &mut types);
         least_of(context, self.pool, &types, cells)
     }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::classes::Class;
 use super::context::Context;
+use super::shared::Attached;
 use super::taints;
 use super::topology::domains::Domains;
 use super::topology::groups::Reader;
@@ -18,12 +20,32 @@ struct Free<'a> {
     labels: Requirements,
     room: Vec<i64>,
     tally: Tally,
+    volumes: Attached,
 }
 
 impl Free<'_> {
-    fn take(&mut self, requests: &[i64], rules: &NodeRules, count: u32) {
-        for (room, amount) in self.room.iter_mut().zip(requests) {
+    /// How many more pods of a class fit.
+    fn holds(&self, class: &Class) -> i64 {
+        if class.shared.is_empty() {
+            return holds(&self.room, &class.requests);
+        }
+        holds(&self.room_beside(class), &class.requests)
+    }
+
+    /// What is left beside the volumes that a class shares and that are not attached yet.
+    fn room_beside(&self, class: &Class) -> Vec<i64> {
+        let mut missing = vec![0; self.room.len()];
+        self.volumes.add_missing(&class.shared, &mut missing);
+        self.room.iter().zip(missing).map(|(room, missing)| room - missing).collect()
+    }
+
+    fn take(&mut self, class: &Class, rules: &NodeRules, count: u32) {
+        for (room, amount) in self.room.iter_mut().zip(&class.requests) {
             *room -= amount * i64::from(count);
+        }
+        if !class.shared.is_empty() {
+            self.room = self.room_beside(class);
+            self.volumes.attach(&class.shared);
         }
         self.tally.add(rules, count);
     }
@@ -52,7 +74,7 @@ impl<'a> Existing<'a> {
                 if *left == 0 {
                     return placed;
                 }
-                let count = holds(&free.room, &class.requests).min(i64::from(*left)) as u32;
+                let count = free.holds(class).min(i64::from(*left)) as u32;
                 let count = free.tally.allows(rules, count);
                 if count == 0
                     || taints::untolerated(&free.node.taints, tolerations, *forgiving).is_some()
@@ -61,7 +83,7 @@ impl<'a> Existing<'a> {
                     continue;
                 }
                 // Soft rules bind nobody else.
-                free.take(&class.requests, context.hard_node_rules(at), count);
+                free.take(class, context.hard_node_rules(at), count);
                 *left -= count;
                 placed.push((free.index, count));
             }
@@ -77,13 +99,13 @@ impl<'a> Existing<'a> {
             let wanted = &context.sets[*set as usize];
             let rules = context.node_rules_there(at, level);
             for free in &mut self.0 {
-                if holds(&free.room, &class.requests) > 0
+                if free.holds(class) > 0
                     && free.tally.allows(rules, 1) > 0
                     && taints::untolerated(&free.node.taints, tolerations, *forgiving).is_none()
                     && satisfies(&free.labels, wanted)
                     && domains.take(at, level, &domains.of_node(free.index))
                 {
-                    free.take(&class.requests, context.hard_node_rules(at), 1);
+                    free.take(class, context.hard_node_rules(at), 1);
                     return Some(free.index);
                 }
             }
@@ -145,7 +167,8 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
         for pod in &node.pods {
             tally.add(&context.topology.of_bound(reader, pod), 1);
         }
-        nodes.push(Free { index, node, labels: Requirements::from_labels(&labels), room, tally });
+        let volumes = context.volumes.attached(node.volumes.iter());
+        nodes.push(Free { index, node, labels: Requirements::from_labels(&labels), room, tally, volumes });
     }
     nodes
 }

@@ -7,6 +7,7 @@ use super::context::Context;
 use super::limits::Limits;
 use super::pools::PoolView;
 use super::reason::{PoolReason, Reason, Removed, Rule};
+use super::reserved::Reservations;
 use super::taints;
 use crate::pod::Pod;
 use crate::problem::PreferencePolicy;
@@ -14,7 +15,12 @@ use crate::requirements::{Incompatible, NodeSelectorRequirement, Requirements, d
 use crate::resources::format_amount;
 
 /// The reason of a class, by its least demanding alternative.
-pub(crate) fn reason(context: &Context<'_>, class: &Class, limits: &[Limits], topology: Option<&str>) -> Reason {
+pub(crate) fn reason(
+    context: &Context<'_>,
+    class: &Class,
+    (limits, reservations): (&[Limits], &Reservations),
+    topology: Option<&str>,
+) -> Reason {
     if let Some(wrong) = &class.refused {
         match wrong.strip_suffix(" is not supported yet") {
             Some(rule) => return Reason::Unsupported { rule: rule.to_owned() },
@@ -25,7 +31,7 @@ pub(crate) fn reason(context: &Context<'_>, class: &Class, limits: &[Limits], to
         return Reason::NoNodePool;
     }
     let pools =
-        context.pools.iter().enumerate().map(|(at, _)| why_not(context, class, at, &limits[at], topology)).collect();
+        (0..context.pools.len()).map(|at| why_not(context, class, at, (&limits[at], reservations), topology)).collect();
     Reason::NoPoolFits { pools }
 }
 
@@ -63,7 +69,13 @@ impl Trial<'_, '_> {
     }
 }
 
-fn why_not(context: &Context<'_>, class: &Class, pool: usize, limits: &Limits, topology: Option<&str>) -> PoolReason {
+fn why_not(
+    context: &Context<'_>,
+    class: &Class,
+    pool: usize,
+    (limits, reservations): (&Limits, &Reservations),
+    topology: Option<&str>,
+) -> PoolReason {
     let view = &context.pools[pool];
     let mut trial = Trial { context, view, types: view.types.clone(), removed: vec![] };
     if let Some(broken) = &view.broken {
@@ -95,12 +107,20 @@ fn why_not(context: &Context<'_>, class: &Class, pool: usize, limits: &Limits, t
     if let Err((rule, detail)) = types_left(&mut trial, wanted) {
         return trial.end(rule, detail);
     }
+    let cells = view.cells & context.offers.select(wanted);
+    if let Some(told) = reservations.describe(cells) {
+        let mut open = trial.types.clone();
+        open.and(&context.bought(cells & reservations.open()).types);
+        if !trial.keep(Rule::Offerings, open) {
+            return trial.end(Rule::Offerings, told);
+        }
+    }
     if without_volumes.is_some() && !trial.keep_where_volumes_are(class, pool) {
         let detail = format!("its volumes can only be where {}", places(&example.volume_topology));
         return trial.end(Rule::Volumes, detail);
     }
     let mut fitting = trial.types.clone();
-    context.fitting(pool, &class.requests, &mut fitting);
+    context.fitting(pool, &class.first, &mut fitting);
     let before = trial.types.clone();
     if !trial.keep(Rule::Resources, fitting) {
         let detail = too_large(context, class, pool, &before);
@@ -205,7 +225,7 @@ fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) ->
         return too_large_for_a_group(context, class, pool);
     }
     for (resource, name) in context.names.0.iter().enumerate() {
-        let asked = class.requests[resource];
+        let asked = class.first[resource];
         let most = types.iter().map(|at| context.room(pool, at)[resource]).max().unwrap_or(0).max(0);
         if asked > most {
             let (asked, most) = (person(name, asked), person(name, most));
@@ -213,14 +233,14 @@ fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) ->
         }
     }
     let asked: Vec<String> =
-        context.names.0.iter().zip(&class.requests).filter(|(_, a)| **a > 0).map(|(n, a)| person(n, *a)).collect();
+        context.names.0.iter().zip(&class.first).filter(|(_, a)| **a > 0).map(|(n, a)| person(n, *a)).collect();
     format!("needs {} at once, none of {} {noun} has all of it free", asked.join(" and "), grouped(count))
 }
 
 /// A node of a group may become the smallest of its types.
 fn too_large_for_a_group(context: &Context<'_>, class: &Class, pool: usize) -> String {
     for (resource, name) in context.names.0.iter().enumerate() {
-        let asked = class.requests[resource];
+        let asked = class.first[resource];
         let least =
             context.pools[pool].types.iter().map(|at| context.room(pool, at)[resource]).min().unwrap_or(0).max(0);
         if asked > least {

@@ -67,8 +67,12 @@ impl<'c, 'a> Finisher<'c, 'a> {
         let open = kept.iter().fold(0, |mask, at| mask | context.offers.available(*at as usize)) & draft.cells;
         let cells = context.offers.cells.iter().enumerate().filter(|(at, _)| open >> at & 1 == 1);
         let (zones, capacity_types): (BTreeSet<&str>, BTreeSet<&str>) =
-            cells.map(|(_, cell)| (cell.zone.as_str(), cell.capacity_type.as_str())).unzip();
+            cells.clone().map(|(_, cell)| (cell.zone.as_str(), cell.capacity_type.as_str())).unzip();
         all.add(labels::CAPACITY_TYPE, Requirement::one_of(capacity_types));
+        let held: BTreeSet<&str> = cells.clone().filter_map(|(_, cell)| cell.reservation()).collect();
+        if !held.is_empty() {
+            all.add(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(held));
+        }
         // Zones are named where the node may not be in all those of its pool's.
         if draft.cells != context.pools[draft.pool].cells {
             all.add(labels::ZONE, Requirement::one_of(zones));

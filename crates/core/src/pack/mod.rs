@@ -27,6 +27,8 @@ mod plan;
 mod pools;
 mod ranks;
 mod reason;
+mod reserved;
+mod shared;
 mod solve;
 pub(crate) mod taints;
 mod to_come;

@@ -57,7 +57,9 @@ pub(crate) fn missing(context: &Context<'_>, claims: &[PlannedClaim]) -> Vec<Dra
         }
         let there = claims.iter().filter(|claim| claim.pool == view.index).count();
         let missing = (pool.min_nodes as usize).saturating_sub(there).min(MOST_MISSING);
-        drafts.extend(std::iter::repeat_with(|| Draft::new(context, at, view.types.clone())).take(missing));
+        let mut empty = Draft::new(context, at, view.types.clone());
+        empty.cells &= !context.offers.reserved;
+        drafts.extend(std::iter::repeat_n(empty, missing));
     }
     drafts
 }

@@ -34,9 +34,24 @@ pub(crate) struct Offers {
     pub keys: BTreeSet<String>,
     available: Vec<Mask>,
     price: Vec<f64>,
+    /// The cells of reserved capacity.
+    pub reserved: Mask,
+    /// The capacity reservations, in the order of their first cell.
+    pub reservations: Vec<Reservation>,
     /// Spot cells in which nothing costs less than on demand, with the cell that is as cheap.
     pointless: Vec<(usize, usize)>,
     by_mask: RefCell<FxHashMap<Mask, Rc<Bought>>>,
+}
+
+/// A capacity reservation: instances that are paid for whether they run or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reservation {
+    /// Its id; empty where nobody gave it one.
+    pub id: String,
+    /// The ways of buying that are of it.
+    pub cells: Mask,
+    /// How many instances of it are left; no bound if `None`.
+    pub left: Option<u32>,
 }
 
 /// What a set of cells comes to.
@@ -50,6 +65,20 @@ pub(crate) struct Bought {
     pub order: Vec<u32>,
 }
 
+impl Cell {
+    /// The id of the capacity reservation that it is of.
+    pub fn reservation(&self) -> Option<&str> {
+        let id = self.extra.iter().find(|one| one.key == labels::CAPACITY_RESERVATION_ID);
+        id.and_then(|id| id.values.first()).map(String::as_str)
+    }
+}
+
+/// Whether an offering can be bought now, at a price that makes sense.
+fn is_there(offering: &crate::Offering) -> bool {
+    let priced = offering.price.is_finite() && offering.price >= 0.0;
+    offering.available && priced && offering.reservation_capacity != Some(0)
+}
+
 impl Offers {
     /// Reads the offerings of the types in `universe`.
     pub fn read(problem: &Problem, universe: &Bits) -> Self {
@@ -58,20 +87,26 @@ impl Offers {
             keys: BTreeSet::from([labels::ZONE.to_owned(), labels::CAPACITY_TYPE.to_owned()]),
             available: vec![0; problem.instance_types.len()],
             price: vec![],
+            reserved: 0,
+            reservations: vec![],
             pointless: vec![],
             by_mask: RefCell::default(),
         };
         let mut found = Vec::new();
         let mut last = 0;
-        for at in universe.iter() {
-            for offering in problem.instance_types[at].offerings.iter().filter(|one| one.available) {
-                if !(offering.price.is_finite() && offering.price >= 0.0) {
-                    continue;
+        // Reserved capacity last: however many reservations there are, they leave the others their cells.
+        for reserved in [false, true] {
+            for at in universe.iter() {
+                let own = problem.instance_types[at].offerings.iter();
+                for offering in own.filter(|one| is_there(one) && (one.capacity_type == labels::RESERVED) == reserved) {
+                    let Some(cell) = offers.cell(offering, last) else { continue };
+                    last = cell;
+                    found.push((at, cell, offering.price));
+                    offers.available[at] |= 1 << cell;
+                    if reserved {
+                        offers.reserve(cell, offering.reservation_capacity);
+                    }
                 }
-                let Some(cell) = offers.cell(offering, last) else { continue };
-                last = cell;
-                found.push((at, cell, offering.price));
-                offers.available[at] |= 1 << cell;
             }
         }
         let width = offers.cells.len();
@@ -82,6 +117,20 @@ impl Offers {
         }
         offers.pointless = offers.find_pointless();
         offers
+    }
+
+    /// Notes that a cell is of a reservation with so many instances left.
+    fn reserve(&mut self, cell: usize, left: Option<u32>) {
+        self.reserved |= 1 << cell;
+        let id = self.cells[cell].reservation().unwrap_or_default();
+        let same = |one: &&mut Reservation| one.id == id && (!id.is_empty() || one.cells >> cell & 1 == 1);
+        match self.reservations.iter_mut().find(same) {
+            Some(known) => {
+                known.cells |= 1 << cell;
+                known.left = known.left.into_iter().chain(left).min();
+            }
+            None => self.reservations.push(Reservation { id: id.to_owned(), cells: 1 << cell, left }),
+        }
     }
 
     fn find_pointless(&self) -> Vec<(usize, usize)> {

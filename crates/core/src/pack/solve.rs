@@ -12,6 +12,7 @@ use super::finish::Finisher;
 use super::item::Item;
 use super::limits::Limits;
 use super::plan::{Options, Packing, PlannedClaim};
+use super::reserved::{Reservations, Room};
 use super::topology::any_soft_spread;
 use super::topology::domains::Domains;
 use super::{cost, explain, fewest, node_groups};
@@ -44,7 +45,7 @@ fn solve_once(problem: &Problem, options: &Options) -> Packing {
         }
     }
     for draft in node_groups::missing(&context, &plan.claims) {
-        plan.admit(draft, 1, Policy::NodeGroups);
+        plan.admit(draft, 1);
     }
     super::to_come::taken_out(problem, plan.answer())
 }
@@ -61,6 +62,7 @@ struct Plan<'c, 'a> {
     /// Pods not placed yet, by class.
     left: Vec<u32>,
     limits: Vec<Limits>,
+    reservations: Reservations,
     existing: Existing<'a>,
     /// Where the pods are that rules between pods speak of.
     domains: Domains<'c, 'a>,
@@ -78,6 +80,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         Self {
             context,
             limits: context.pools.iter().map(|pool| pool.limits.clone()).collect(),
+            reservations: Reservations::new(&context.offers),
             existing: Existing::of(context),
             domains: Domains::new(context),
             pinned: BTreeMap::new(),
@@ -163,12 +166,16 @@ impl<'c, 'a> Plan<'c, 'a> {
         let places = context.places.of(context.topology.of_class[at].keys);
         let price = |place: u32| {
             let spot = Spot { level: level as u32, place };
-            let (_, item) = assign(context, at as u32, 1, &self.limits, spot, None)?;
+            let (_, item) = assign(context, at as u32, 1, self.room(), spot, None)?;
             let bought = context.bought(item.cells);
             let first = bought.order.iter().find(|at| item.selection.types.has(**at as usize))?;
             Some((place, bought.price[*first as usize]))
         };
         (0..places.len() as u32).filter_map(price).collect()
+    }
+
+    fn room(&self) -> Room<'_> {
+        Room { limits: &self.limits, open: self.reservations.open() }
     }
 
     /// The pods of a class without a node, by spot.
@@ -181,9 +188,9 @@ impl<'c, 'a> Plan<'c, 'a> {
         all
     }
 
-    /// Whether a pod is left over while a less urgent one has a place, which limits may have caused.
+    /// Whether a pod is left over while a less urgent one has a place, which limits or reservations may have caused.
     fn passed_over_the_urgent(&self) -> bool {
-        if self.limits.iter().all(Limits::are_far) {
+        if self.limits.iter().all(Limits::are_far) && !self.reservations.are_short() {
             return false;
         }
         let classes = self.context.classes.iter().zip(&self.left).filter(|(class, _)| class.refused.is_none());
@@ -198,7 +205,8 @@ impl<'c, 'a> Plan<'c, 'a> {
         for (class, count) in self.left.iter().enumerate().filter(|(_, count)| **count > 0) {
             let part = &self.context.topology.of_class[class];
             let told = (part.is_wide() || !part.company.is_empty()).then(|| self.domains.describe(class));
-            let reason = explain::reason(self.context, &self.context.classes[class], &self.limits, told.as_deref());
+            let left = (self.limits.as_slice(), &self.reservations);
+            let reason = explain::reason(self.context, &self.context.classes[class], left, told.as_deref());
             let reason = Arc::new(reason);
             unscheduled.extend(self.hand.deal(class as u32, *count).map(|pod| (pod, Arc::clone(&reason))));
         }
@@ -219,22 +227,37 @@ impl<'c, 'a> Plan<'c, 'a> {
         let mut progress = false;
         for at in &followers {
             while let Some(draft) = self.gather(*at, &followers, chosen) {
-                let policy = context.problem.node_pools[context.pools[draft.pool].index].policy;
-                if !self.admit(draft, 1, policy) {
+                let reserved = draft.cells & context.offers.reserved;
+                if self.admit(draft, 1) {
+                    progress = true;
+                } else if reserved != 0 {
+                    self.reservations.close(reserved);
+                } else {
                     break;
                 }
-                progress = true;
             }
         }
         progress
     }
 
-    /// A node for pods of a class and for those that they have to be with.
+    /// A node for pods of a class and for those that they have to be with; of reserved capacity if that holds as many.
     fn gather(&self, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
+        let reserved = self.context.offers.reserved;
+        let first = self.gather_in(self.room(), at, followers, chosen);
+        if first.as_ref().map_or(reserved == 0, |draft| draft.cells & reserved == 0) {
+            return first;
+        }
+        let bought = Room { open: self.room().open & !reserved, ..self.room() };
+        let second = self.gather_in(bought, at, followers, chosen);
+        let pods = |draft: &Option<Draft>| draft.as_ref().map_or(0, Draft::pods);
+        if pods(&second) > pods(&first) { second } else { first }
+    }
+
+    fn gather_in(&self, room: Room<'_>, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
         let context = self.context;
         let company = &context.topology.of_class[at].company;
         let there = |group: &u32| self.existing.holds(*group) || self.is_placed(*group);
-        let together = Together::new(context, &self.limits);
+        let together = Together::new(context, room);
         let waiting = |at: usize| self.waiting(at).into_iter().map(move |(spot, left)| (at, spot, left));
         for own in waiting(at) {
             let others = chosen.iter().filter(|other| **other != at);
@@ -275,43 +298,65 @@ impl<'c, 'a> Plan<'c, 'a> {
         let mut by_pool: Vec<Vec<Item<'c>>> = context.pools.iter().map(|_| vec![]).collect();
         for at in chosen.iter().filter(|at| self.left[**at] > 0 && context.topology.of_class[**at].company.is_empty()) {
             for (spot, left) in self.waiting(*at) {
-                if let Some((pool, item)) = assign(context, *at as u32, left, &self.limits, spot, None) {
+                if let Some((pool, item)) = assign(context, *at as u32, left, self.room(), spot, None) {
                     by_pool[pool].push(item);
                 }
             }
         }
+        if let Some(pool) = by_pool.iter().position(|items| items.iter().any(|item| self.is_reserved(item))) {
+            by_pool[pool].retain(|item| self.is_reserved(item));
+            self.use_reserved(pool, &mut by_pool[pool]);
+            return true;
+        }
         let mut progress = false;
         for (pool, mut items) in by_pool.into_iter().enumerate().filter(|(_, items)| !items.is_empty()) {
-            let policy = context.problem.node_pools[context.pools[pool].index].policy;
-            let limits = &mut self.limits[pool];
-            let planned = match policy {
-                Policy::FewestNodes => once_each(fewest::pack(context, pool, &mut items, limits)),
-                Policy::NodeGroups => once_each(node_groups::pack(context, pool, &mut items, limits)),
-                Policy::Cost => cheapest(context, pool, &mut items, limits),
-            };
-            for (draft, times) in planned {
-                progress |= self.admit(draft, times, policy);
+            for (draft, times) in nodes(context, pool, &mut items, &mut self.limits[pool]) {
+                progress |= self.admit(draft, times);
             }
         }
         progress
     }
 
-    /// Turns a planned node into claims as far as limits allow; says whether there was any.
-    fn admit(&mut self, mut draft: Draft, times: u32, policy: Policy) -> bool {
+    fn is_reserved(&self, item: &Item<'_>) -> bool {
+        item.cells & self.context.offers.reserved != 0
+    }
+
+    /// Plans a pool's nodes of reserved capacity, as many as there are; whatever pods are left go round again.
+    fn use_reserved(&mut self, pool: usize, items: &mut [Item<'c>]) {
+        let context = self.context;
+        self.reservations.bound(context, pool, items);
+        let mut used = false;
+        for (draft, times) in nodes(context, pool, items, &mut self.limits[pool].clone()) {
+            used |= self.admit(draft, times);
+        }
+        if !used {
+            let cells = items.iter().fold(0, |cells, item| cells | item.cells);
+            self.reservations.close(cells & context.offers.reserved);
+        }
+    }
+
+    /// Turns a planned node into claims as far as limits and reservations allow; says whether there was any.
+    fn admit(&mut self, mut draft: Draft, times: u32) -> bool {
         let problem = self.context.problem;
+        let policy = policy_of(self.context, draft.pool);
+        let reserved = draft.cells & self.context.offers.reserved != 0;
+        // The other policies keep to the limits while they plan what is bought.
+        let limited = policy == Policy::Cost || reserved;
         let limits = &mut self.limits[draft.pool];
         let mut known: Option<PlannedClaim> = None;
         for time in 0..times {
-            // `fewest-nodes` keeps to the limits while it plans.
-            if policy == Policy::Cost && !limits.are_far() {
+            if limited && !limits.are_far() {
                 limits.keep(problem, &mut draft.types);
                 known = None;
             }
-            if known.is_none() {
+            if reserved {
+                let held = self.reservations.hold(self.context, &draft);
+                known = held.and_then(|held| self.finisher.claim(&held, policy));
+            } else if known.is_none() {
                 known = self.finisher.claim(&draft, policy);
             }
             let Some(claim) = &known else { return time > 0 };
-            if policy == Policy::Cost {
+            if limited {
                 limits.take(problem, claim.options.iter().map(|option| option.instance_type));
             }
             let mut claim = claim.clone();
@@ -325,6 +370,19 @@ impl<'c, 'a> Plan<'c, 'a> {
             self.claims.push(claim);
         }
         times > 0
+    }
+}
+
+fn policy_of(context: &Context<'_>, pool: usize) -> Policy {
+    context.problem.node_pools[context.pools[pool].index].policy
+}
+
+/// Nodes of one pool for the items, by the pool's policy.
+fn nodes(context: &Context<'_>, pool: usize, items: &mut [Item<'_>], limits: &mut Limits) -> Vec<(Draft, u32)> {
+    match policy_of(context, pool) {
+        Policy::FewestNodes => once_each(fewest::pack(context, pool, items, limits)),
+        Policy::NodeGroups => once_each(node_groups::pack(context, pool, items, limits)),
+        Policy::Cost => cheapest(context, pool, items, limits),
     }
 }
 

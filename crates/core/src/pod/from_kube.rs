@@ -48,6 +48,7 @@ impl Pod {
             host_ports: spec.containers.iter().flat_map(host_ports).collect(),
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
             volume_topology: vec![],
+            shared_volumes: BTreeMap::new(),
             blocked: None,
             to_come: false,
         })

@@ -52,9 +52,13 @@ pub struct Pod {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<jiff::Timestamp>,
     /// Where its volumes can be: its node has to meet one of these lists; anything when empty. The attachments that they
-    /// take are among the requests.
+    /// take and no other pod's volumes do are among the requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volume_topology: Vec<Vec<NodeSelectorRequirement>>,
+    /// Volumes that other pods use too, by name, with the resource that counts them: a node attaches each once, however
+    /// many of its pods use it. They are not among the requests.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shared_volumes: BTreeMap<String, String>,
     /// Why no node would do whatever is launched, such as a claim for a volume that is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<String>,

@@ -25,6 +25,7 @@ pub fn violations(problem: &Problem, packing: &Packing) -> Vec<String> {
         check_claim(problem, claim, &mut |what| wrong.push(format!("claim {at}: {what}")));
     }
     check_existing(problem, packing, &mut wrong);
+    check_reservations(problem, packing, &mut wrong);
     wrong.extend(between::violations(problem, packing));
     wrong
 }
@@ -38,6 +39,7 @@ fn check_claim(problem: &Problem, claim: &PlannedClaim, wrong: &mut dyn FnMut(St
     for pod in &claim.pods {
         requested.add(&problem.pods[*pod].requests);
     }
+    add_shared(&mut requested, problem, &claim.pods, &BTreeSet::new());
     requested.set("pods", claim.pods.len() as i64);
     for pod in claim.pods.iter().map(|pod| &problem.pods[*pod]) {
         let hard = pool.taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
@@ -81,6 +83,43 @@ fn check_claim(problem: &Problem, claim: &PlannedClaim, wrong: &mut dyn FnMut(St
     }
     if cheapest != claim.price {
         wrong(format!("costs {cheapest}, not {}", claim.price));
+    }
+}
+
+const RESERVATION: &str = "karpenter.k8s.aws/capacity-reservation-id";
+
+/// No reservation has to give more instances than it has left, whichever of those that a claim names it gets.
+fn check_reservations(problem: &Problem, packing: &Packing, wrong: &mut Vec<String>) {
+    let mut left: BTreeMap<&str, i64> = BTreeMap::new();
+    for offering in problem.instance_types.iter().flat_map(|one| &one.offerings) {
+        let id = offering.requirements.iter().find(|said| said.key == RESERVATION);
+        if let (Some(id), Some(capacity)) = (id, offering.reservation_capacity) {
+            let slot = left.entry(&id.values[0]).or_insert(i64::from(capacity));
+            *slot = (*slot).min(i64::from(capacity));
+        }
+    }
+    for claim in &packing.claims {
+        let said = |key: &str| claim.requirements.iter().find(|said| said.key == key);
+        let reserved = claim.cheapest_capacity_type == "reserved";
+        let capacity_types = said("karpenter.sh/capacity-type").map(|said| said.values.clone()).unwrap_or_default();
+        if capacity_types.iter().any(|one| one == "reserved") && capacity_types != ["reserved"] {
+            wrong.push(format!("a claim is reserved or {capacity_types:?}"));
+        }
+        for id in said(RESERVATION).filter(|_| reserved).iter().flat_map(|said| &said.values) {
+            if let Some(left) = left.get_mut(id.as_str()) {
+                *left -= 1;
+            }
+        }
+    }
+    let overdrawn = left.iter().filter(|(_, left)| **left < 0);
+    wrong.extend(overdrawn.map(|(id, left)| format!("reservation {id} lacks {} instances", -left)));
+}
+
+/// Volumes that pods share count once, unless they are there.
+fn add_shared(requested: &mut Resources, problem: &Problem, pods: &[usize], there: &BTreeSet<String>) {
+    let shared: BTreeMap<_, _> = pods.iter().flat_map(|pod| &problem.pods[*pod].shared_volumes).collect();
+    for (_, resource) in shared.into_iter().filter(|(name, _)| !there.contains(*name)) {
+        requested.set(resource.clone(), requested.get(resource) + 1);
     }
 }
 
@@ -199,6 +238,7 @@ fn check_existing(problem: &Problem, packing: &Packing, wrong: &mut Vec<String>)
                 wrong.push(format!("pod {pod} does not want node {}", node.name));
             }
         }
+        add_shared(&mut used, problem, pods, &node.volumes);
         take_attachments_out(&mut used, &node.allocatable, &mut |what| {
             wrong.push(format!("node {}: {what}", node.name))
         });

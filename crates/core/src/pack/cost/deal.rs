@@ -60,7 +60,8 @@ fn take(
             let wish = wanted.min(item.left);
             bound |= wish > *most;
             let count = draft.tally.allows(context.node_rules(item.class), wish.min(*most));
-            if count > 0 && draft.add(context, item, count) {
+            let count = draft.add_most(context, item, count);
+            if count > 0 {
                 item.left -= count;
                 wanted -= count;
                 *most -= count;
