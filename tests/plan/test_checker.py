@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from checker import check  # noqa: E402
 from pods import selects, tolerated  # noqa: E402
 from requirements import Req, possibly, quantity, surely  # noqa: E402
-from samples import CT, ARCH, ZONE, _in  # noqa: E402
+from samples import ARCH, CT, ZONE, _in  # noqa: E402
 from worlds import HOST, needs, node, node_terms, plan, sized, spread, term, world  # noqa: E402
 
 
