@@ -1,15 +1,23 @@
 //! One launch, step by step: the claim is created; the token is written on it; then the cloud is called with the token;
 //! then the instance is written on the claim. Each step can be found half done by a successor and be finished without a
-//! second instance (design, "Safety" 3).
+//! second instance (design, "Safety" 3). What comes next is decided by `dovetail_core::lifecycle::protocol`; here it is done.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use dovetail_api::names::annotations;
+use dovetail_api::names::{annotations, instance_id};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::{Instance, LaunchErrorKind, LaunchRequest, LaunchedInstance};
+use dovetail_core::lifecycle;
 use dovetail_core::lifecycle::claim::from_quantities;
-use dovetail_core::lifecycle::{self, launch::LaunchedInstance as Facts, token};
+use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
+pub use dovetail_core::lifecycle::protocol::End;
+use dovetail_core::lifecycle::protocol::{
+    Called, Claimed, Failure, Input, Pause, Protocol, Step, put_token, takes_instance, takes_token,
+};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -27,10 +35,6 @@ use crate::span::{Open, names};
 use crate::story::{Names, Story};
 use crate::traces;
 
-/// EC2's describes are consistent after this long.
-const CONSISTENT: Duration = Duration::from_secs(60);
-/// How long an own call without an answer is looked for before it is repeated with the same token and parameters.
-const OWN_LOOK: Duration = Duration::from_secs(10);
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_secs(2);
 /// Longest wait for CreateFleet's answer.
@@ -53,64 +57,26 @@ pub struct Launching {
     pub since: Timestamp,
 }
 
-/// How a launch ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The claim has its instance.
-    Launched {
-        /// The claim's uid.
-        uid: String,
-    },
-    /// There is no claim (any more): its pods are free.
-    Lost {
-        /// Whether packing again at once can come out differently: what was refused is known to be unavailable.
-        at_once: bool,
-    },
-    /// The claim is being deleted: its pods are free, and what may have been made for it is the terminator's.
-    Leaving,
-    /// The API server will not have what is to be written on the claim.
-    Refused,
-    /// The term ended first.
-    Deposed,
-}
-
-impl End {
-    /// For counting.
-    pub fn label(&self) -> &'static str {
-        match self {
-            Self::Launched { .. } => "launched",
-            Self::Lost { .. } => "lost",
-            Self::Leaving => "leaving",
-            Self::Refused => "refused",
-            Self::Deposed => "deposed",
-        }
-    }
-}
-
-/// The claim is gone for a reason that may well repeat itself.
-const LOST: End = End::Lost { at_once: false };
-
-impl From<CallError> for End {
+impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Deposed => Self::Deposed,
             CallError::Refused(_) => Self::Refused,
-            CallError::NotFound(_) | CallError::Conflict(_) | CallError::Exists(_) => LOST,
+            CallError::NotFound(_) | CallError::Conflict(_) | CallError::Exists(_) => Self::Gone,
         }
     }
 }
 
 /// Launches a claim, from creation to the instance written on it.
 pub async fn run(launching: Launching, order: LaunchOrder) -> End {
-    let (name, ordered) = (order.claim.name_any(), order.claim.clone());
-    let end = match launching.bring_up(order).await {
-        // Refused before the cloud was called, or after the instance was ended: none belongs to the claim.
-        Err(End::Refused) => match launching.claims().get(&name).await {
-            Ok(claim) => launching.discard(&claim, "refused", false).await.unwrap_or_else(|end| end),
-            Err(CallError::Deposed) => End::Deposed,
-            Err(_) => LOST,
-        },
-        Ok(end) | Err(end) => end,
+    let (ordered, mut input) = (order.claim.clone(), Input::Begin);
+    let mut protocol = Protocol::new(ordered.metadata.uid.is_none());
+    let mut work = Work::new(&launching, order);
+    let end = loop {
+        match protocol.step(input, launching.desk.now(), launching.links.calls.may_act()) {
+            Step::End(end) => break end,
+            step => input = work.act(step).await.unwrap_or_else(Input::Failed),
+        }
     };
     if matches!(end, End::Lost { .. } | End::Refused) {
         let span = launching.span().with_all(|| traces::attributes(&ordered));
@@ -120,12 +86,180 @@ pub async fn run(launching: Launching, order: LaunchOrder) -> End {
     end
 }
 
-/// What an attempt came to.
-enum Attempt {
-    Launched(LaunchedInstance),
-    Found(Instance),
-    GivenUp { reason: &'static str, at_once: bool },
-    Again,
+/// What one launch has in hand between its steps.
+struct Work<'a> {
+    launching: &'a Launching,
+    pods: usize,
+    /// As ordered, then as last read or written.
+    claim: NodeClaim,
+    /// What the cloud is asked in this attempt.
+    request: Option<LaunchRequest>,
+    /// What it gave, and its hostname where that is known.
+    instance: Option<(LaunchedInstance, String)>,
+    /// What the last look has found.
+    found: Vec<Instance>,
+    /// Why the attempt failed for good: reason and message.
+    failed: (&'static str, String),
+    calls: Backoff,
+    attempts: Backoff,
+}
+
+impl<'a> Work<'a> {
+    fn new(launching: &'a Launching, order: LaunchOrder) -> Self {
+        let attempts = Backoff::cloud(launching.desk.rng(&order.claim.name_any()));
+        Self {
+            launching,
+            pods: order.pods,
+            claim: order.claim,
+            request: None,
+            instance: None,
+            found: Vec::new(),
+            failed: ("", String::new()),
+            calls: attempts.clone(),
+            attempts,
+        }
+    }
+
+    /// Does a step.
+    async fn act(&mut self, step: Step) -> Result<Input, Failure> {
+        let launching = self.launching;
+        let claim = match step {
+            Step::Create => launching.create(&self.claim, self.pods).await?,
+            Step::Read => {
+                let there = launching.claims().get(&self.claim.name_any()).await?;
+                if self.claim.metadata.uid.is_some() && there.metadata.uid != self.claim.metadata.uid {
+                    return Err(Failure::Gone);
+                }
+                launching.wrote(&there);
+                there
+            }
+            Step::WriteToken(token) => launching.write_token(self.claim.clone(), &token).await?,
+            Step::Prepare(token) => {
+                self.calls = Backoff::cloud(launching.desk.rng(&token));
+                self.request = launching.request(&self.claim, &token).await?;
+                if self.request.is_none() {
+                    let why = "its EC2NodeClass is not there or not resolved";
+                    launching.tell_failure(&self.claim, "NodeClassNotReady", why, false);
+                }
+                return Ok(Input::Prepared(self.request.is_some()));
+            }
+            Step::Call { number, .. } => return self.call(number).await.map(Input::Called),
+            Step::Look(token) => {
+                let asked = launching.desk.now();
+                let found = launching.links.cloud.instances_with_token(&token).await;
+                return Ok(Input::Looked(asked, found.ok().map(|found| self.keep(found))));
+            }
+            Step::Rest(pause) => {
+                let pause = match pause {
+                    Pause::Look => LOOK,
+                    Pause::FailedLook => LOOK * 2,
+                    Pause::Call => self.calls.pause(),
+                    Pause::Attempt => self.attempts.pause(),
+                };
+                tokio::time::sleep(pause).await;
+                return Ok(Input::Done);
+            }
+            Step::WriteInstance { id, adopted } => self.write_instance(&id, adopted).await?,
+            Step::WriteFailure => launching.write_failure(self.claim.clone(), self.failed.0, &self.failed.1).await?,
+            Step::Terminate(id) => {
+                let _ = launching.links.cloud.terminate(&id).await;
+                return Ok(Input::Done);
+            }
+            Step::Discard(reason) => {
+                launching.discard(&self.claim, reason).await?;
+                return Ok(Input::Done);
+            }
+            Step::End(_) => return Ok(Input::Done),
+        };
+        self.claim = claim;
+        Ok(Input::Claim(Claimed::of(&self.claim)))
+    }
+
+    /// Calls the cloud.
+    async fn call(&mut self, (attempt, call): (u32, u32)) -> Result<Called, Failure> {
+        let (launching, claim) = (self.launching, &self.claim);
+        let Some(request) = self.request.clone() else { return Ok(Called::Never) };
+        let span = launching.desk.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
+        let launch = while_acting(launching.links.cloud.launch(request), || launching.links.calls.may_act());
+        let error = match tokio::time::timeout(PATIENCE, launch).await {
+            Ok(None) => return Err(Failure::Deposed),
+            Ok(Some(Ok(instance))) => {
+                fleet::called(&launching.desk, span, &instance.refusals, Ok(&instance));
+                launching.refused(instance.refusals.clone());
+                let id = instance.id.clone();
+                self.instance = Some((instance, String::new()));
+                return Ok(Called::Launched(id));
+            }
+            Ok(Some(Err(error))) => error,
+            Err(_) => {
+                span.failed("TimedOut", format!("no answer within {PATIENCE:?}")).end();
+                return Ok(Called::Unknown);
+            }
+        };
+        fleet::called(&launching.desk, span, &error.refusals, Err(&error));
+        let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
+        launching.refused(error.refusals.clone());
+        Ok(match error.kind {
+            LaunchErrorKind::InsufficientCapacity => {
+                let event = Record::warning(object::claim(claim), "InsufficientCapacityError", &*error.message);
+                launching.links.recorder.do_send(event);
+                launching.tell_failure(claim, error.reason, &error.message, false);
+                Called::NothingToBeHad { reason: "insufficient_capacity", at_once }
+            }
+            LaunchErrorKind::NodeClassNotReady => {
+                launching.tell_failure(claim, error.reason, &error.message, false);
+                Called::NothingToBeHad { reason: "nodeclass_not_ready", at_once: false }
+            }
+            LaunchErrorKind::Retryable => {
+                if self.calls.failures() == 0 {
+                    let what = format!("launching {}", claim.name_any());
+                    launching.desk.tell_in(Story::Retrying { what, error: error.to_string() }, launching.trace);
+                }
+                Called::Later
+            }
+            LaunchErrorKind::Final => {
+                launching.tell_failure(claim, error.reason, &error.message, true);
+                self.failed = (error.reason, error.message);
+                Called::Never
+            }
+            LaunchErrorKind::MayHaveHappened => Called::Unknown,
+        })
+    }
+
+    /// Keeps the living instances, the oldest first, and answers their ids.
+    fn keep(&mut self, mut found: Vec<Instance>) -> Vec<String> {
+        found.retain(|instance| !instance.is_terminating());
+        found.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
+        self.found = found;
+        self.found.iter().map(|instance| instance.id.clone()).collect()
+    }
+
+    async fn write_instance(&mut self, id: &str, adopted: bool) -> Result<NodeClaim, Failure> {
+        let launching = self.launching;
+        if let Some(found) = self.found.iter().find(|instance| adopted && instance.id == id) {
+            let (node_claim, instance) = (self.claim.name_any(), found.id.clone());
+            launching.desk.tell_in(Story::Adopted { node_claim, instance }, launching.trace);
+            self.instance = Some((as_launched(found), found.private_dns_name.clone()));
+        }
+        let Some((instance, hostname)) = self.instance.take() else { return Err(Failure::Gone) };
+        let types = launching.types(&self.claim).await?.unwrap_or_default();
+        let facts = launch_facts::facts(&instance, &types);
+        let claim = launching.write_instance(self.claim.clone(), &facts).await?;
+        // It has got another meanwhile: nothing was written.
+        if !takes_instance(&Claimed::of(&claim), &instance.id) {
+            return Ok(claim);
+        }
+        let hostname = if hostname.is_empty() { launching.hostname(&instance.id).await } else { hostname };
+        launching.tell_launched(&claim, &instance, hostname, &facts);
+        Ok(claim)
+    }
+}
+
+/// Goes on with a call only while the term lasts: before CreateFleet others are waited for, and it is repeated, and none of
+/// them may begin after the deadline. Nothing when the term is over.
+async fn while_acting<T>(call: impl Future<Output = T>, acts: impl Fn() -> bool) -> Option<T> {
+    let mut call = pin!(call);
+    poll_fn(|cx| if acts() { call.as_mut().poll(cx).map(Some) } else { Poll::Ready(None) }).await
 }
 
 impl Launching {
@@ -138,57 +272,28 @@ impl Launching {
         Claims::new(self.links.calls.clone())
     }
 
-    async fn bring_up(&self, order: LaunchOrder) -> Result<End, End> {
-        let fresh = order.claim.metadata.uid.is_none();
-        let mut claim = if fresh { self.create(order).await? } else { self.reread(&order.claim).await? };
-        if lifecycle::is_leaving(&claim) {
-            return Ok(End::Leaving);
-        }
-        if lifecycle::stage(&claim).is_some() {
-            return Ok(launched(&claim));
-        }
-        let mut attempt = 1;
-        // Somebody's earlier call may have made an instance: it is looked for, never repeated.
-        if let Some(token) = claim.annotations().get(annotations::LAUNCH_TOKEN).cloned() {
-            if let Some(instance) = self.find(&token, CONSISTENT).await {
-                return self.finish(claim, Attempt::Found(instance)).await;
-            }
-            attempt = token::attempt_of(&token).unwrap_or(0) + 1;
-        }
-        let mut backoff = Backoff::cloud(self.desk.rng(&claim.name_any()));
-        loop {
-            claim = self.write_token(claim, attempt).await?;
-            match self.attempt(&mut claim, attempt).await? {
-                Attempt::Again => {
-                    attempt += 1;
-                    tokio::time::sleep(backoff.pause()).await;
-                }
-                outcome => return self.finish(claim, outcome).await,
-            }
-        }
-    }
-
-    async fn create(&self, mut order: LaunchOrder) -> Result<NodeClaim, End> {
-        order.claim.annotations_mut().insert(annotations::TERM.into(), self.desk.term.0.to_string());
+    async fn create(&self, claim: &NodeClaim, pods: usize) -> Result<NodeClaim, Failure> {
+        let mut wanted = claim.clone();
+        wanted.annotations_mut().insert(annotations::TERM.into(), self.desk.term.0.to_string());
         let span = self.desk.span(self.trace, "create NodeClaim", "").remote();
-        let claim = match self.claims().create(&order.claim).await {
+        let claim = match self.claims().create(&wanted).await {
             Ok(claim) => claim,
-            Err(CallError::Deposed) => return Err(End::Deposed),
+            Err(CallError::Deposed) => return Err(Failure::Deposed),
             Err(error) => {
                 span.failed("CreateFailed", error.to_string()).end();
-                let (node_claim, error) = (order.claim.name_any(), error.to_string());
-                let story = Story::LaunchFailed { node_claim, error, reason: "CreateFailed".into(), retry: false };
+                let (node_claim, why) = (wanted.name_any(), error.to_string());
+                let story = Story::LaunchFailed { node_claim, error: why, reason: "CreateFailed".into(), retry: false };
                 self.desk.tell_in(story, self.trace);
-                return Err(LOST);
+                return Err(error.into());
             }
         };
         self.wrote(&claim);
-        span.with_all(|| traces::attributes(&claim)).with(names::PODS, order.pods).end();
+        span.with_all(|| traces::attributes(&claim)).with(names::PODS, pods).end();
         self.desk.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned" });
         let story = Story::ClaimCreated {
             node_claim: claim.name_any(),
             node_pool: pool_of(&claim),
-            pods: order.pods,
+            pods,
             requests: from_quantities(&claim.spec.resources.requests).to_string(),
             instance_types: Names::first(NAMED, named_types(&claim)),
         };
@@ -196,158 +301,25 @@ impl Launching {
         Ok(claim)
     }
 
-    async fn reread(&self, claim: &NodeClaim) -> Result<NodeClaim, End> {
-        let claim = self.claims().get(&claim.name_any()).await?;
+    /// Writes the attempt's token, and the leader's term, on the claim before the cloud is called.
+    async fn write_token(&self, claim: NodeClaim, token: &str) -> Result<NodeClaim, CallError> {
+        let term = self.desk.term.0;
+        let put = |claim: &mut NodeClaim| {
+            if takes_token(&Claimed::of(claim)) {
+                put_token(claim, token, term);
+            }
+        };
+        let claim = self.claims().change_metadata(claim, put).await?;
         self.wrote(&claim);
         Ok(claim)
     }
 
-    /// Writes the attempt's token, and the leader's term, on the claim before the cloud is called.
-    async fn write_token(&self, claim: NodeClaim, attempt: u32) -> Result<NodeClaim, End> {
-        let uid = claim.uid().unwrap_or_default();
-        let token = token::launch_token([uid.as_str()], attempt);
-        let term = self.desk.term.0.to_string();
-        let written = |claim: &mut NodeClaim| {
-            let own = claim.annotations_mut();
-            own.insert(annotations::LAUNCH_TOKEN.into(), token.clone());
-            own.insert(annotations::TERM.into(), term.clone());
-        };
-        let claim = self.claims().change_metadata(claim, written).await?;
+    async fn write_failure(&self, claim: NodeClaim, reason: &str, message: &str) -> Result<NodeClaim, CallError> {
+        let now = self.desk.wall();
+        let failed = |claim: &NodeClaim| lifecycle::launch::launch_failed(claim, reason, message, now);
+        let claim = self.claims().change_status(claim, failed).await?;
         self.wrote(&claim);
-        if lifecycle::is_leaving(&claim) { Err(End::Leaving) } else { Ok(claim) }
-    }
-
-    /// Calls the cloud, and again with the same parameters while nothing else is known to have happened.
-    async fn attempt(&self, claim: &mut NodeClaim, attempt: u32) -> Result<Attempt, End> {
-        let token = token::launch_token([claim.uid().unwrap_or_default().as_str()], attempt);
-        let Some(request) = self.request(claim, &token).await? else {
-            self.tell_failure(claim, "NodeClassNotReady", "its EC2NodeClass is not there or not resolved", false);
-            return Ok(Attempt::GivenUp { reason: "nodeclass_not_ready", at_once: false });
-        };
-        let mut backoff = Backoff::cloud(self.desk.rng(&token));
-        let mut calls = 0;
-        loop {
-            if !self.links.calls.may_act() {
-                return Err(End::Deposed);
-            }
-            calls += 1;
-            let span = self.desk.span(self.trace, "CreateFleet", &format!("{attempt}/{calls}")).remote();
-            let call = self.links.cloud.launch(request.clone());
-            let error = match tokio::time::timeout(PATIENCE, call).await {
-                Ok(Ok(instance)) => {
-                    fleet::called(&self.desk, span, &instance.refusals, Ok(&instance));
-                    self.refused(instance.refusals.clone());
-                    return Ok(Attempt::Launched(instance));
-                }
-                Ok(Err(error)) => error,
-                Err(_) => {
-                    span.failed("TimedOut", format!("no answer within {PATIENCE:?}")).end();
-                    if let Some(instance) = self.find(&token, OWN_LOOK).await {
-                        return Ok(Attempt::Found(instance));
-                    }
-                    continue;
-                }
-            };
-            fleet::called(&self.desk, span, &error.refusals, Err(&error));
-            let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
-            self.refused(error.refusals.clone());
-            match error.kind {
-                LaunchErrorKind::InsufficientCapacity => {
-                    let event = Record::warning(object::claim(claim), "InsufficientCapacityError", &*error.message);
-                    self.desk.post(&self.links.recorder, event);
-                    self.tell_failure(claim, error.reason, &error.message, false);
-                    return Ok(Attempt::GivenUp { reason: "insufficient_capacity", at_once });
-                }
-                LaunchErrorKind::NodeClassNotReady => {
-                    self.tell_failure(claim, error.reason, &error.message, false);
-                    return Ok(Attempt::GivenUp { reason: "nodeclass_not_ready", at_once: false });
-                }
-                LaunchErrorKind::Retryable => {
-                    let pause = backoff.pause();
-                    if backoff.failures() == 1 {
-                        let what = format!("launching {}", claim.name_any());
-                        self.desk.tell_in(Story::Retrying { what, error: error.to_string() }, self.trace);
-                    }
-                    tokio::time::sleep(pause).await;
-                }
-                LaunchErrorKind::Final => {
-                    self.tell_failure(claim, error.reason, &error.message, true);
-                    let now = self.desk.wall();
-                    let failed =
-                        |claim: &NodeClaim| lifecycle::launch::launch_failed(claim, error.reason, &error.message, now);
-                    *claim = self.claims().change_status(claim.clone(), failed).await?;
-                    self.wrote(claim);
-                    return Ok(Attempt::Again);
-                }
-                LaunchErrorKind::MayHaveHappened => {
-                    if let Some(instance) = self.find(&token, OWN_LOOK).await {
-                        return Ok(Attempt::Found(instance));
-                    }
-                }
-            }
-            if !self.still_wanted(claim).await? {
-                return Err(End::Leaving);
-            }
-        }
-    }
-
-    /// Between two calls: whether the claim is still to be launched.
-    async fn still_wanted(&self, claim: &NodeClaim) -> Result<bool, End> {
-        Ok(!lifecycle::is_leaving(&self.claims().get(&claim.name_any()).await?))
-    }
-
-    /// Looks for a living instance with the token until an answer that came after `within` has none; the oldest of
-    /// several. A look that failed has shown nothing.
-    async fn find(&self, token: &str, within: Duration) -> Option<Instance> {
-        let begin = self.desk.now();
-        loop {
-            let asked = self.desk.now();
-            match self.links.cloud.instances_with_token(token).await {
-                Ok(mut found) => {
-                    found.retain(|instance| !instance.is_terminating());
-                    found.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
-                    if !found.is_empty() {
-                        return Some(found.remove(0));
-                    }
-                    if asked.saturating_sub(begin) >= within {
-                        return None;
-                    }
-                }
-                Err(_) => tokio::time::sleep(LOOK).await,
-            }
-            if !self.links.calls.may_act() {
-                return None;
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-
-    async fn finish(&self, claim: NodeClaim, outcome: Attempt) -> Result<End, End> {
-        let (instance, hostname) = match outcome {
-            Attempt::Launched(instance) => (instance, String::new()),
-            Attempt::Found(found) => {
-                let (node_claim, instance) = (claim.name_any(), found.id.clone());
-                self.desk.tell_in(Story::Adopted { node_claim, instance }, self.trace);
-                (as_launched(&found), found.private_dns_name)
-            }
-            Attempt::GivenUp { reason, at_once } => return self.discard(&claim, reason, at_once).await,
-            Attempt::Again => return Err(LOST),
-        };
-        let types = self.types(&claim).await?.unwrap_or_default();
-        let facts = launch_facts::facts(&instance, &types);
-        match self.write_instance(claim, &facts).await {
-            Ok(claim) => {
-                let hostname = if hostname.is_empty() { self.hostname(&instance.id).await } else { hostname };
-                self.tell_launched(&claim, &instance, hostname, &facts);
-                Ok(launched(&claim))
-            }
-            Err(CallError::Deposed) => Err(End::Deposed),
-            Err(error) => {
-                // Nobody waits for the instance any more; it is known to be ours, so it need not wait for the janitor.
-                let _ = self.links.cloud.terminate(&instance.id).await;
-                Err(error.into())
-            }
-        }
+        Ok(claim)
     }
 
     /// The name that the instance's node will have; empty when the cloud does not say soon.
@@ -363,7 +335,11 @@ impl Launching {
 
     async fn write_instance(&self, claim: NodeClaim, facts: &Facts) -> Result<NodeClaim, CallError> {
         let now = self.desk.wall();
-        let done = |claim: &NodeClaim| lifecycle::launch::launched(claim, facts, now);
+        let id = instance_id(&facts.provider_id).unwrap_or_default();
+        let done = |claim: &NodeClaim| match takes_instance(&Claimed::of(claim), id) {
+            true => lifecycle::launch::launched(claim, facts, now),
+            false => claim.clone(),
+        };
         let claim = self.claims().change_metadata(claim, |claim| claim.metadata = done(claim).metadata).await?;
         let claim = self.claims().change_status(claim, done).await?;
         self.wrote(&claim);
@@ -371,28 +347,28 @@ impl Launching {
     }
 
     /// Deletes a claim that has no instance.
-    async fn discard(&self, claim: &NodeClaim, reason: &'static str, at_once: bool) -> Result<End, End> {
+    async fn discard(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
         self.claims().delete_without_instance(claim).await?;
         let (node_claim, reason) = (claim.name_any(), reason.to_owned());
         self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
-        Ok(End::Lost { at_once })
+        Ok(())
     }
 
-    async fn class_and_types(&self, claim: &NodeClaim) -> Result<Option<(Arc<EC2NodeClass>, Types)>, End> {
-        let snapshot = self.links.cluster.send(TakeSnapshot).await.map_err(|_| End::Deposed)?;
+    async fn class_and_types(&self, claim: &NodeClaim) -> Result<Option<(Arc<EC2NodeClass>, Types)>, Failure> {
+        let snapshot = self.links.cluster.send(TakeSnapshot).await.map_err(|_| Failure::Deposed)?;
         let class = snapshot.and_then(|now| now.classes.get(&claim.spec.node_class_ref.name).cloned());
         let Some(class) = class else { return Ok(None) };
         let query = InstanceTypesFor { classes: vec![class.clone()] };
-        let types = self.links.catalogue.send(query).await.map_err(|_| End::Deposed)?;
+        let types = self.links.catalogue.send(query).await.map_err(|_| Failure::Deposed)?;
         let types = types.and_then(|mut all| all.remove(&class.name_any())).unwrap_or_default();
         Ok(Some((class, types)))
     }
 
-    async fn types(&self, claim: &NodeClaim) -> Result<Option<Types>, End> {
+    async fn types(&self, claim: &NodeClaim) -> Result<Option<Types>, Failure> {
         Ok(self.class_and_types(claim).await?.map(|(_, types)| types))
     }
 
-    async fn request(&self, claim: &NodeClaim, token: &str) -> Result<Option<LaunchRequest>, End> {
+    async fn request(&self, claim: &NodeClaim, token: &str) -> Result<Option<LaunchRequest>, Failure> {
         let found = self.class_and_types(claim).await?;
         Ok(found.map(|(class, types)| launch_facts::request(claim, token, class, &types)))
     }
@@ -428,6 +404,24 @@ impl Launching {
     }
 }
 
-fn launched(claim: &NodeClaim) -> End {
-    End::Launched { uid: claim.uid().unwrap_or_default() }
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[test]
+    fn a_call_that_is_under_way_at_the_deadline_sends_nothing_more() {
+        let (acts, sent) = (Cell::new(true), Cell::new(0));
+        let call = poll_fn(|_| {
+            sent.set(sent.get() + 1);
+            if sent.get() == 3 { Poll::Ready("an instance") } else { Poll::Pending }
+        });
+        let mut call = pin!(while_acting(call, || acts.get()));
+        let mut poll = || call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!((poll(), sent.get()), (Poll::Pending, 1));
+        acts.set(false);
+        assert_eq!((poll(), sent.get()), (Poll::Ready(None), 1));
+    }
 }

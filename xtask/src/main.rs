@@ -18,6 +18,7 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
          `proof properties [FIRST..LAST]` draws other cases for the core's property tests; \
          `proof load` packs 400, then 5,000 pods on the real parts; \
          `proof handover [ROUNDS]` ends leaders in mid-burst on the real parts, 5 rounds of each kind unless given; \
+         `proof model` follows every history of a launch further than the tests do: an hour and a few GiB; \
          `proof tracing [ROUNDS]` holds what tracing costs against none; \
          `proof metrics` counts the series of 5,000 nodes; `proof console` the frames of 2,000",
         steps::proof,

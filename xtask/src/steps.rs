@@ -110,13 +110,17 @@ pub fn proof() -> Result<(), String> {
             cargo("binary", &["build", "--release"])?;
             run("metrics", "python3", &["tests/metrics_scale.py"])
         }
+        Some("model") => {
+            let tests = ["test", "--release", "--package", "dovetail-core", "--test", "launch_model", "--"];
+            cargo("model", &[&tests[..], &["--ignored", "--nocapture", "--test-threads=1"]].concat())
+        }
         Some("handover") => {
             let rounds = std::env::args().nth(3).unwrap_or_else(|| "5".to_owned());
             cargo("binary", &["build", "--release"])?;
             run("handover", "python3", &["tests/real/handover.py", &rounds])
         }
         other => Err(format!(
-            "there is no proof {:?} (there are: console, handover, load, metrics, properties, seeds, tracing)",
+            "there is no proof {:?} (there are: console, handover, load, metrics, model, properties, seeds, tracing)",
             other.unwrap_or_default()
         )),
     }

@@ -17,7 +17,7 @@ pub fn bound(size: usize) -> usize {
 }
 
 /// What was collected of late, each subject once, at its first time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Window(BTreeMap<Subject, Duration>);
 
 impl Window {

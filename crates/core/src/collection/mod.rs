@@ -90,7 +90,7 @@ pub enum Notice {
 }
 
 /// What may be collected.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Subject {
     Instance(String),
     /// Name and uid.
@@ -98,7 +98,7 @@ enum Subject {
 }
 
 /// Remembers what earlier passes saw. One a term: a new leader starts to look anew.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Collector {
     /// Since when each subject has been seen as one in every listing that is believed.
     sightings: BTreeMap<Subject, Duration>,

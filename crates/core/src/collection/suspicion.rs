@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Notice, SeenInstance, Survey};
 
 /// What was believed before.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Suspicion {
     /// Whether the cloud has ever listed an instance of ours since it last had none to list.
     had_instances: bool,

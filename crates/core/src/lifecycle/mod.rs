@@ -14,6 +14,7 @@ pub mod initialization;
 pub mod launch;
 pub mod liveness;
 pub mod patch;
+pub mod protocol;
 pub mod readiness;
 pub mod registration;
 pub mod token;

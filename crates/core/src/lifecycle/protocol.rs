@@ -1,0 +1,400 @@
+//! The launch of one claim, decided step by step (design, "Safety" 3); `actors` does what is said here and tells what
+//! came of it.
+//!
+//! ```text
+//! create ──┐                  ┌───────────── failed for good: the next attempt ◄──┐
+//! read ────┴─ no token ──► write token ──► prepare ──► call ──► instance ──► write it on the claim ──► launched
+//!    │                        ▲                         ▲  └──► nothing to be had ──► discard the claim
+//!    └─ token ──► look for it ┘ none in 60 s             └─ read ◄─ none in 10 s ◄─ look for it ◄── nobody knows
+//!                    └──► instance ──► write it on the claim ──► launched
+//! ```
+//!
+//! Invariants: LP-1 the token of a call is on the claim before the call; LP-2 no call is begun after the deadline; LP-3 a
+//! call of somebody else, or of an earlier life of ours, is never repeated: its instance is looked for until EC2's
+//! describes are consistent, then a new attempt has a new token; LP-4 our own call is repeated with its own token only,
+//! after a look.
+
+use std::time::Duration;
+
+use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
+use dovetail_api::names::instance_id;
+use dovetail_api::v1::NodeClaim;
+
+use super::{is_leaving, stage, token};
+
+/// EC2's describes are consistent after this long.
+pub const CONSISTENT: Duration = Duration::from_secs(60);
+/// How long an own call without an answer is looked for before it is repeated with the same token and parameters.
+pub const OWN_LOOK: Duration = Duration::from_secs(10);
+
+/// What of a claim decides about its launch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Claimed {
+    /// Its uid.
+    pub uid: String,
+    /// The token of its latest launch.
+    pub token: Option<String>,
+    /// Its instance's id, where one is written on it.
+    pub instance: Option<String>,
+    /// Whether its launch is over.
+    pub launched: bool,
+    /// Whether it is on its way out.
+    pub leaving: bool,
+}
+
+impl Claimed {
+    /// Of a claim.
+    #[must_use]
+    pub fn of(claim: &NodeClaim) -> Self {
+        Self {
+            uid: claim.metadata.uid.clone().unwrap_or_default(),
+            token: claim.metadata.annotations.as_ref().and_then(|all| all.get(LAUNCH_TOKEN).cloned()),
+            instance: claim.status.as_ref().and_then(|status| instance_id(&status.provider_id)).map(str::to_owned),
+            launched: stage(claim).is_some(),
+            leaving: is_leaving(claim),
+        }
+    }
+}
+
+/// Whether an attempt's token may be put on a claim: on none that has got an instance meanwhile, or is on its way out.
+#[must_use]
+pub fn takes_token(claim: &Claimed) -> bool {
+    !claim.launched && claim.instance.is_none() && !claim.leaving
+}
+
+/// Whether an instance may be written on a claim: not in the place of another.
+#[must_use]
+pub fn takes_instance(claim: &Claimed, id: &str) -> bool {
+    claim.instance.as_ref().is_none_or(|there| there == id)
+}
+
+/// Puts an attempt's token, and the leader's term, on a claim.
+pub fn put_token(claim: &mut NodeClaim, token: &str, term: u64) {
+    let own = claim.metadata.annotations.get_or_insert_default();
+    own.insert(LAUNCH_TOKEN.into(), token.to_owned());
+    own.insert(TERM.into(), term.to_string());
+}
+
+/// What a call of the cloud came to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Called {
+    /// An instance, by its id.
+    Launched(String),
+    /// No offering can be had, or the node class cannot be used.
+    NothingToBeHad {
+        /// Why, for counting.
+        reason: &'static str,
+        /// Whether packing again at once can come out differently: what was refused is known to be unavailable.
+        at_once: bool,
+    },
+    /// Nothing was launched; the same call may succeed later.
+    Later,
+    /// Nothing was launched, and the same call will fail again.
+    Never,
+    /// An instance may have been launched.
+    Unknown,
+}
+
+/// Why a call to the API server has no answer to work with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// The term is over.
+    Deposed,
+    /// The API server will not have it.
+    Refused,
+    /// The claim is gone, or another of its name is there.
+    Gone,
+}
+
+/// What came of the last step.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// The launch begins.
+    Begin,
+    /// The claim as created, read or written.
+    Claim(Claimed),
+    /// What the cloud is to be asked is put together; false: its node class is not there.
+    Prepared(bool),
+    /// The cloud was called.
+    Called(Called),
+    /// The cloud was asked for living instances with the token, at that moment or later: their ids, the oldest first;
+    /// none: it did not answer, which shows nothing.
+    Looked(Duration, Option<Vec<String>>),
+    /// A pause, or what cannot come out otherwise, is over.
+    Done,
+    /// The API server did not do it.
+    Failed(Failure),
+}
+
+/// Why there is a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pause {
+    /// Before the next look.
+    Look,
+    /// Before the next look, as the last one failed.
+    FailedLook,
+    /// Before the same call.
+    Call,
+    /// Before the next attempt.
+    Attempt,
+}
+
+/// What is to be done now.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Create the claim, in this term.
+    Create,
+    /// Read the claim.
+    Read,
+    /// Write the attempt's token, and the term, on the claim.
+    WriteToken(String),
+    /// Put together what the cloud is to be asked with the token.
+    Prepare(String),
+    /// Call the cloud with the token, at once.
+    Call {
+        /// ClientToken, and a tag of the instance.
+        token: String,
+        /// Number of the attempt, and of the call in it; from 1.
+        number: (u32, u32),
+    },
+    /// Ask the cloud for living instances with the token.
+    Look(String),
+    /// Wait.
+    Rest(Pause),
+    /// Write the instance on the claim.
+    WriteInstance {
+        /// Its id.
+        id: String,
+        /// Whether it was found rather than answered.
+        adopted: bool,
+    },
+    /// Write on the claim that the attempt failed.
+    WriteFailure,
+    /// End the instance: nobody waits for it any more.
+    Terminate(String),
+    /// Delete the claim, which has no instance.
+    Discard(&'static str),
+    /// It is over.
+    End(End),
+}
+
+/// How a launch ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// The claim has its instance.
+    Launched {
+        /// The claim's uid.
+        uid: String,
+    },
+    /// There is no claim (any more): its pods are free.
+    Lost {
+        /// Whether packing again at once can come out differently.
+        at_once: bool,
+    },
+    /// The claim is being deleted: its pods are free, and what may have been made for it is the terminator's.
+    Leaving,
+    /// The API server will not have what is to be written on the claim.
+    Refused,
+    /// The term ended first.
+    Deposed,
+}
+
+impl End {
+    /// For counting.
+    #[must_use]
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Launched { .. } => "launched",
+            Self::Lost { .. } => "lost",
+            Self::Leaving => "leaving",
+            Self::Refused => "refused",
+            Self::Deposed => "deposed",
+        }
+    }
+}
+
+impl From<Failure> for End {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Deposed => Self::Deposed,
+            Failure::Refused => Self::Refused,
+            Failure::Gone => LOST,
+        }
+    }
+}
+
+/// The claim is gone for a reason that may well repeat itself.
+const LOST: End = End::Lost { at_once: false };
+
+/// One launch, from the claim's creation to the instance written on it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Protocol {
+    uid: String,
+    /// Number of the attempt, and of the call in it.
+    number: (u32, u32),
+    doing: Doing,
+}
+
+/// What the last step was.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Doing {
+    Begin { fresh: bool },
+    Create,
+    Read,
+    WriteToken,
+    Prepare,
+    Call,
+    RestBeforeCall,
+    ReadBeforeCall,
+    WriteFailure,
+    RestBeforeAttempt,
+    Look(Looking),
+    WriteInstance(String),
+    Terminate(End),
+    Discard { at_once: bool },
+    ReadRefused,
+    DiscardRefused,
+    Over,
+}
+
+/// A look for instances by their token.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Looking {
+    token: String,
+    /// Since when.
+    begun: Duration,
+    /// Whether the token is that of this launch's own call.
+    own: bool,
+}
+
+impl Protocol {
+    /// Of a claim that is to be created, or of one that is there.
+    #[must_use]
+    pub fn new(fresh: bool) -> Self {
+        Self { uid: String::new(), number: (1, 0), doing: Doing::Begin { fresh } }
+    }
+
+    /// The next step. `now` is of the monotonic clock, `acts` whether the term's deadline is still to come.
+    pub fn step(&mut self, input: Input, now: Duration, acts: bool) -> Step {
+        let (doing, step) = self.next(input, now, acts);
+        self.doing = doing;
+        step
+    }
+
+    fn next(&mut self, input: Input, now: Duration, acts: bool) -> (Doing, Step) {
+        let doing = std::mem::replace(&mut self.doing, Doing::Over);
+        match (doing, input) {
+            (Doing::Begin { fresh: true }, _) => (Doing::Create, Step::Create),
+            (Doing::Begin { fresh: false }, _) => (Doing::Read, Step::Read),
+            (Doing::Create | Doing::Read, Input::Claim(claim)) => self.begin(claim, now),
+            (Doing::WriteToken, Input::Claim(claim)) if claim.leaving => over(End::Leaving),
+            (Doing::WriteToken, Input::Claim(claim)) if claim.launched => over(End::Launched { uid: claim.uid }),
+            (Doing::WriteToken, Input::Claim(_)) => (Doing::Prepare, Step::Prepare(self.token())),
+            (Doing::Prepare, Input::Prepared(false)) => discard("nodeclass_not_ready", false),
+            (Doing::ReadBeforeCall, Input::Claim(claim)) if claim.leaving => over(End::Leaving),
+            (Doing::Prepare, Input::Prepared(true)) | (Doing::ReadBeforeCall, Input::Claim(_)) => self.call(acts),
+            (Doing::Call, Input::Called(called)) => self.called(called, now),
+            (Doing::RestBeforeCall, Input::Done) => (Doing::ReadBeforeCall, Step::Read),
+            (Doing::WriteFailure, Input::Claim(_)) => {
+                self.number = (self.number.0 + 1, 0);
+                (Doing::RestBeforeAttempt, Step::Rest(Pause::Attempt))
+            }
+            (Doing::RestBeforeAttempt, Input::Done) => self.write_token(),
+            (Doing::Look(looking), Input::Looked(asked, found)) => self.looked(looking, asked, found, acts),
+            (Doing::Look(looking), Input::Done) => look(looking),
+            // The claim has got another meanwhile, and keeps it.
+            (Doing::WriteInstance(id), Input::Claim(claim)) if !takes_instance(&claim, &id) => {
+                (Doing::Terminate(End::Launched { uid: claim.uid }), Step::Terminate(id))
+            }
+            (Doing::WriteInstance(_), Input::Claim(claim)) => over(End::Launched { uid: claim.uid }),
+            (Doing::WriteInstance(_), Input::Failed(Failure::Deposed)) => over(End::Deposed),
+            // It is known to be ours, so it need not wait for the janitor.
+            (Doing::WriteInstance(id), Input::Failed(why)) => (Doing::Terminate(why.into()), Step::Terminate(id)),
+            (Doing::Terminate(End::Refused), Input::Done) => (Doing::ReadRefused, Step::Read),
+            (Doing::Terminate(end), Input::Done) => over(end),
+            (Doing::Discard { at_once }, Input::Done) => over(End::Lost { at_once }),
+            // None of its instances is left, or none was ever called for.
+            (Doing::ReadRefused, Input::Claim(_)) => (Doing::DiscardRefused, Step::Discard("refused")),
+            (Doing::DiscardRefused, Input::Done) => over(LOST),
+            (_, Input::Failed(Failure::Deposed)) => over(End::Deposed),
+            (Doing::Create | Doing::ReadRefused, Input::Failed(_)) => over(LOST),
+            (Doing::DiscardRefused, Input::Failed(why)) => over(why.into()),
+            (_, Input::Failed(Failure::Refused)) => (Doing::ReadRefused, Step::Read),
+            (_, Input::Failed(Failure::Gone)) => over(LOST),
+            // Nothing else follows from the steps: whoever answers something else gets no instance from it.
+            _ => over(LOST),
+        }
+    }
+
+    fn token(&self) -> String {
+        token::launch_token([self.uid.as_str()], self.number.0)
+    }
+
+    /// Somebody's earlier call may have made an instance: it is looked for, never repeated.
+    fn begin(&mut self, claim: Claimed, now: Duration) -> (Doing, Step) {
+        if claim.leaving {
+            return over(End::Leaving);
+        }
+        if claim.launched {
+            return over(End::Launched { uid: claim.uid });
+        }
+        self.uid = claim.uid;
+        match claim.token {
+            Some(token) => look(Looking { token, begun: now, own: false }),
+            None => self.write_token(),
+        }
+    }
+
+    fn write_token(&self) -> (Doing, Step) {
+        (Doing::WriteToken, Step::WriteToken(self.token()))
+    }
+
+    fn call(&mut self, acts: bool) -> (Doing, Step) {
+        if !acts {
+            return over(End::Deposed);
+        }
+        self.number.1 += 1;
+        (Doing::Call, Step::Call { token: self.token(), number: self.number })
+    }
+
+    fn called(&self, called: Called, now: Duration) -> (Doing, Step) {
+        match called {
+            Called::Launched(id) => (Doing::WriteInstance(id.clone()), Step::WriteInstance { id, adopted: false }),
+            Called::NothingToBeHad { reason, at_once } => discard(reason, at_once),
+            Called::Later => (Doing::RestBeforeCall, Step::Rest(Pause::Call)),
+            Called::Never => (Doing::WriteFailure, Step::WriteFailure),
+            Called::Unknown => look(Looking { token: self.token(), begun: now, own: true }),
+        }
+    }
+
+    fn looked(&mut self, looking: Looking, asked: Duration, found: Option<Vec<String>>, acts: bool) -> (Doing, Step) {
+        let Some(found) = found else {
+            return if acts { (Doing::Look(looking), Step::Rest(Pause::FailedLook)) } else { over(End::Deposed) };
+        };
+        if let Some(id) = found.into_iter().next() {
+            return (Doing::WriteInstance(id.clone()), Step::WriteInstance { id, adopted: true });
+        }
+        let within = if looking.own { OWN_LOOK } else { CONSISTENT };
+        if asked.saturating_sub(looking.begun) < within {
+            return if acts { (Doing::Look(looking), Step::Rest(Pause::Look)) } else { over(End::Deposed) };
+        }
+        if looking.own {
+            return (Doing::ReadBeforeCall, Step::Read);
+        }
+        self.number = (token::attempt_of(&looking.token).unwrap_or(0).saturating_add(1), 0);
+        self.write_token()
+    }
+}
+
+fn look(looking: Looking) -> (Doing, Step) {
+    let token = looking.token.clone();
+    (Doing::Look(looking), Step::Look(token))
+}
+
+fn discard(reason: &'static str, at_once: bool) -> (Doing, Step) {
+    (Doing::Discard { at_once }, Step::Discard(reason))
+}
+
+fn over(end: End) -> (Doing, Step) {
+    (Doing::Over, Step::End(end))
+}

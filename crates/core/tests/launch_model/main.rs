@@ -1,0 +1,400 @@
+//! The launch, exhaustively: every order in which two or three candidates can lead, stand still, crash, be deposed, list, create,
+//! call, look, write and collect, in which requests to EC2 and to the API server can arrive, late or never, and answers
+//! be lost, over the same decisions that run: the election, the launch's protocol, the terminator's and the janitor's.
+//! All histories up to a horizon, with so many faults, are followed; states that are alike are followed once; and from
+//! each that stands at the horizon on, nothing more goes wrong and all has to be well in the end.
+//! docs/decisions/020 has what is modelled and what is not.
+//!
+//! LM-1 no call begins after the holder's deadline, nor with a token that is not on its claim; LM-2 a claim has one living
+//! instance, or one more for each time that EC2 did not know its own token, but for those that were launched when the
+//! claim had gone on without them; LM-3 one need has one claim; LM-4 an instance that is on a claim is never replaced nor
+//! collected; LM-5 in the end every claim has its instance and every instance its claim.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod calm;
+mod replica;
+mod world;
+
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+
+use dovetail_core::lease::{LeaseInput, LeaseView};
+use dovetail_core::lifecycle::protocol::{Called, Input};
+use rustc_hash::{FxBuildHasher, FxHashSet};
+
+use replica::Candidate;
+use world::{Broken, Cloud, Faults, SETTINGS, World, ticks};
+
+/// What happens next.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Tick,
+    Look(usize),
+    Alarm(usize),
+    Crash(usize),
+    Hear(usize),
+    Plan(usize),
+    Notice(usize, usize),
+    Act(usize),
+    /// The request of its next step is given up and may still arrive.
+    GivenUp(usize),
+    Terminate,
+    Sweep(usize),
+    /// A CreateFleet arrives.
+    Fleet(usize, Fate),
+    /// Whoever waits for its answer gives up.
+    Unanswered(usize),
+    Write(usize),
+    Delete(usize),
+}
+
+/// What EC2 makes of a CreateFleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Launched { lags: bool, lost: bool },
+    NothingToBeHad,
+    Later,
+    Never,
+}
+
+const FATES: [Fate; 7] = [
+    Fate::Launched { lags: false, lost: false },
+    Fate::Launched { lags: true, lost: false },
+    Fate::Launched { lags: false, lost: true },
+    Fate::Launched { lags: true, lost: true },
+    Fate::NothingToBeHad,
+    Fate::Later,
+    Fate::Never,
+];
+
+/// How far histories are followed.
+#[derive(Clone, Copy)]
+struct Bounds {
+    candidates: usize,
+    horizon: u64,
+    cloud: Cloud,
+    broken: Option<Broken>,
+    faults: Faults,
+}
+
+impl World {
+    /// One leads from the start, and no claim is there yet.
+    fn new(bounds: &Bounds) -> Self {
+        let lease =
+            LeaseView { holder: "c0".into(), term: 1, duration: SETTINGS.duration, resource_version: "1".into() };
+        let mut all: Vec<Candidate> = (0..bounds.candidates).map(Candidate::new).collect();
+        all[0].election.step(LeaseInput::Wrote { lease: lease.clone(), asked: ticks(0) }, ticks(0));
+        all[0].lead(1);
+        for one in all.iter_mut().skip(1) {
+            one.election.step(LeaseInput::Read(Some(lease.clone())), ticks(0));
+        }
+        Self {
+            now: 0,
+            cloud: bounds.cloud,
+            broken: bounds.broken,
+            faults: bounds.faults,
+            lease,
+            claims: Vec::new(),
+            instances: Vec::new(),
+            calls: Vec::new(),
+            writes: Vec::new(),
+            all,
+            orders: 0,
+            sent: 0,
+            slipped: 0,
+            wrong: None,
+        }
+    }
+
+    /// Everything that can happen next.
+    fn events(&self, then: &mut impl FnMut(Event)) {
+        let faults = &self.faults;
+        then(Event::Tick);
+        for number in 0..self.all.len() {
+            self.events_of(number, then);
+        }
+        for at in 0..self.calls.len() {
+            FATES.iter().filter(|fate| self.may_be(at, **fate)).for_each(|fate| then(Event::Fleet(at, *fate)));
+            if self.calls[at].by.is_some() && faults.late > 0 {
+                then(Event::Unanswered(at));
+            }
+        }
+        (0..self.writes.len()).for_each(|at| then(Event::Write(at)));
+        for at in (0..self.claims.len()).filter(|at| faults.deleted > 0 && self.claims[*at].lives()) {
+            then(Event::Delete(at));
+        }
+        let leads = (0..self.all.len()).any(|number| self.acts(number));
+        if leads && self.claims.iter().any(|one| !one.gone && one.deleting.is_some()) {
+            then(Event::Terminate);
+        }
+    }
+
+    fn events_of(&self, number: usize, then: &mut impl FnMut(Event)) {
+        let one = &self.all[number];
+        if !one.looked {
+            then(Event::Look(number));
+        }
+        if one.election.leads().is_some_and(|(_, until)| self.time() >= until) {
+            then(Event::Alarm(number));
+        }
+        if one.term.is_some() && self.faults.crashes > 0 {
+            then(Event::Crash(number));
+        }
+        if self.can_hear(number) {
+            then(Event::Hear(number));
+        }
+        if self.can_plan(number) {
+            then(Event::Plan(number));
+        }
+        for claim in (0..self.claims.len()).filter(|claim| self.can_notice(number, *claim)) {
+            then(Event::Notice(number, claim));
+        }
+        if self.can_act(number) {
+            then(Event::Act(number));
+            if self.faults.late > 0 && self.request(number).is_some() {
+                then(Event::GivenUp(number));
+            }
+        }
+        // A pass that can see nothing but claims with their instances, and no orphan before, changes nothing.
+        if self.acts(number) && one.caught_up && !one.swept && !self.instances.is_empty() {
+            then(Event::Sweep(number));
+        }
+    }
+
+    fn may_be(&self, at: usize, fate: Fate) -> bool {
+        let (call, faults) = (&self.calls[at], &self.faults);
+        let served = self.remembers(&call.client);
+        match fate {
+            Fate::Launched { lags, lost } => {
+                (!lags || (faults.lags > 0 && !served)) && (!lost || (faults.lost > 0 && call.by.is_some()))
+            }
+            Fate::NothingToBeHad => faults.refused > 0 && !served,
+            Fate::Later | Fate::Never => faults.refused > 0 && !served && call.by.is_some(),
+        }
+    }
+
+    fn after(&self, event: Event) -> World {
+        let mut world = self.clone();
+        match event {
+            Event::Tick => world.tick(),
+            Event::Look(number) => world.look(number),
+            Event::Alarm(number) => world.alarm(number),
+            Event::Crash(number) => {
+                world.faults.crashes -= 1;
+                world.crash(number);
+            }
+            Event::Hear(number) => world.hear_of_claims(number),
+            Event::Plan(number) => world.plan(number),
+            Event::Notice(number, claim) => world.begin(number, Some(claim), 0),
+            Event::Act(number) => world.act(number),
+            Event::GivenUp(number) => {
+                world.faults.late -= 1;
+                let request = self.request(number);
+                world.writes.extend(request);
+            }
+            Event::Terminate => {
+                for at in (0..world.claims.len()).filter(|at| self.claims[*at].deleting.is_some()) {
+                    if !world.claims[at].gone {
+                        world.terminate(at);
+                    }
+                }
+            }
+            Event::Sweep(number) => world.sweep(number),
+            Event::Fleet(at, fate) => world.arrives(at, fate),
+            Event::Unanswered(at) => {
+                world.faults.late -= 1;
+                if let Some(number) = world.calls[at].by.take() {
+                    world.hear(number, Input::Called(Called::Unknown));
+                }
+            }
+            Event::Write(at) => {
+                let write = world.writes.remove(at);
+                world.arrive_late(&write);
+            }
+            Event::Delete(at) => {
+                world.faults.deleted -= 1;
+                world.delete(at);
+            }
+        }
+        world
+    }
+
+    fn arrives(&mut self, at: usize, fate: Fate) {
+        let call = self.calls.remove(at);
+        let called = match fate {
+            Fate::Launched { lags, lost } => {
+                self.faults.lags -= u8::from(lags);
+                self.faults.lost -= u8::from(lost);
+                let instance = self.launch(&call, lags);
+                if lost { Called::Unknown } else { Called::Launched(format!("i{instance}")) }
+            }
+            refused => {
+                self.faults.refused -= 1;
+                match refused {
+                    Fate::Later => Called::Later,
+                    Fate::Never => Called::Never,
+                    _ => Called::NothingToBeHad { reason: "insufficient_capacity", at_once: true },
+                }
+            }
+        };
+        if let Some(number) = call.by {
+            self.hear(number, Input::Called(called));
+        }
+    }
+}
+
+/// What a walk has seen.
+#[derive(Debug, Default)]
+struct Walk {
+    states: usize,
+    /// States at the horizon, each followed until all is calm.
+    ends: usize,
+    launched: usize,
+    taken_over: usize,
+    doubled: usize,
+}
+
+/// What must not be, and how it came about.
+#[derive(Debug)]
+struct Counterexample {
+    what: String,
+    history: Vec<String>,
+}
+
+/// Follows everything, the shortest histories first.
+fn walk(bounds: &Bounds) -> Result<Walk, Counterexample> {
+    let mut seen = FxHashSet::default();
+    let mut came: Vec<(u32, Event)> = vec![(0, Event::Tick)];
+    let mut open = VecDeque::from([(World::new(bounds), 0_u32)]);
+    let mut calm = FxHashSet::default();
+    let mut walked = Walk::default();
+    while let Some((world, place)) = open.pop_front() {
+        let calms = || if world.now == bounds.horizon { world.calms_down(&mut calm) } else { Ok(()) };
+        if let Err(what) = world.wrong.clone().map_or_else(calms, Err) {
+            return Err(Counterexample { what, history: history(&came, place) });
+        }
+        walked.states += 1;
+        walked.ends += usize::from(world.now == bounds.horizon);
+        walked.launched += usize::from(world.claims.iter().any(|one| one.instance.is_some()));
+        walked.taken_over += usize::from(world.lease.term > 1);
+        walked.doubled += usize::from(world.instances.iter().filter(|one| one.alive).count() > 1);
+        if world.now == bounds.horizon {
+            continue;
+        }
+        world.events(&mut |event| {
+            let next = world.after(event);
+            if seen.insert(FxBuildHasher.hash_one(&next)) {
+                came.push((place, event));
+                open.push_back((next, u32::try_from(came.len() - 1).unwrap()));
+            }
+        });
+    }
+    Ok(walked)
+}
+
+fn history(came: &[(u32, Event)], mut place: u32) -> Vec<String> {
+    let mut events = Vec::new();
+    while place > 0 {
+        let (before, event) = came[usize::try_from(place).unwrap()];
+        events.push(format!("{event:?}"));
+        place = before;
+    }
+    events.reverse();
+    events
+}
+
+const NONE: Faults = Faults { crashes: 0, lost: 0, late: 0, refused: 0, lags: 0, deleted: 0 };
+const TWO: Bounds = Bounds { candidates: 2, horizon: 4, cloud: Cloud::Heeds, broken: None, faults: NONE };
+
+fn holds(what: &str, bounds: &Bounds) {
+    let walked = walk(bounds).unwrap_or_else(|found| panic!("{what}: {}: {:#?}", found.what, found.history));
+    println!("{what}: {walked:?}");
+    let Walk { states, ends, launched, taken_over, .. } = walked;
+    assert!(states > 10_000 && ends > 1_000 && launched > 1_000 && taken_over > 1_000, "{walked:?}");
+}
+
+#[test]
+fn leaders_that_stand_still_beyond_their_deadline_leave_nothing_twice_and_nothing_behind() {
+    holds("two, pauses", &Bounds { horizon: 5, ..TWO });
+}
+
+#[test]
+fn an_answer_that_is_lost_and_an_instance_that_is_listed_late_make_no_second_instance() {
+    holds("two, lost and lagging", &Bounds { faults: Faults { lost: 1, lags: 1, ..NONE }, ..TWO });
+}
+
+#[test]
+fn a_request_that_is_given_up_and_arrives_later_is_adopted_or_collected() {
+    holds("two, late", &Bounds { faults: Faults { late: 1, ..NONE }, ..TWO });
+}
+
+#[test]
+fn a_leader_that_crashes_at_any_point_leaves_nothing_twice_and_nothing_behind() {
+    holds("two, crash", &Bounds { horizon: 3, faults: Faults { crashes: 1, lost: 1, ..NONE }, ..TWO });
+}
+
+#[test]
+fn a_launch_that_is_refused_and_a_claim_that_is_deleted_leave_nothing_behind() {
+    let bounds =
+        Bounds { horizon: 3, candidates: 1, faults: Faults { refused: 2, deleted: 1, lost: 1, ..NONE }, ..TWO };
+    let walked = walk(&bounds).unwrap_or_else(|found| panic!("{found:#?}"));
+    println!("one, refused and deleted: {walked:?}");
+    assert!(walked.launched > 1_000 && walked.ends > 1_000, "{walked:?}");
+}
+
+#[test]
+fn a_cloud_that_heeds_no_token_makes_one_more_for_each_repetition_and_it_is_collected() {
+    let faults = Faults { lost: 1, lags: 1, ..NONE };
+    holds("two, tokens not heeded", &Bounds { cloud: Cloud::Heedless, faults, ..TWO });
+}
+
+#[test]
+fn three_candidates_leave_nothing_twice_and_nothing_behind() {
+    holds("three, pauses", &Bounds { candidates: 3, ..TWO });
+}
+
+/// What the walk finds where something is taken away.
+fn finds(broken: Broken, faults: Faults, what: &str) {
+    let bounds = Bounds { horizon: 5, broken: Some(broken), faults, ..TWO };
+    let found = walk(&bounds).expect_err("nothing is found");
+    println!("{broken:?}: {}: {:?}", found.what, found.history);
+    assert!(found.what.contains(what), "{found:#?}");
+}
+
+#[test]
+fn the_walk_finds_two_claims_for_one_need_without_the_fence() {
+    finds(Broken::NoFence, Faults { late: 1, ..NONE }, "one need has 2 claims");
+}
+
+#[test]
+fn the_walk_finds_a_call_after_the_deadline_without_the_deadline() {
+    finds(Broken::NoDeadline, NONE, "its deadline was");
+}
+
+#[test]
+fn the_walk_finds_two_instances_of_a_claim_without_the_token() {
+    finds(Broken::NoToken, Faults { lost: 1, lags: 1, ..NONE }, "claim 0 has 2 instances");
+}
+
+#[test]
+fn the_walk_finds_two_instances_of_a_claim_where_adoption_is_forgotten() {
+    finds(Broken::ForgottenAdoption, Faults { crashes: 1, ..NONE }, "claim 0 has 2 instances");
+}
+
+#[test]
+fn the_walk_finds_two_instances_of_a_claim_where_a_call_is_sent_again_under_another_token() {
+    finds(Broken::DoubleResend, Faults { lost: 1, ..NONE }, "claim 0 has 2 instances");
+}
+
+/// `cargo xtask proof model`.
+#[test]
+#[ignore = "minutes and gigabytes"]
+fn further() {
+    let late = Faults { late: 1, ..NONE };
+    holds("two, pauses", &Bounds { horizon: 6, ..TWO });
+    holds("two, late", &Bounds { horizon: 5, faults: late, ..TWO });
+    holds("two, late and lost", &Bounds { faults: Faults { lost: 1, ..late }, ..TWO });
+    holds("two, crash", &Bounds { faults: Faults { crashes: 1, ..NONE }, ..TWO });
+    holds("two, late, tokens forgotten", &Bounds { cloud: Cloud::Forgets, faults: late, ..TWO });
+    holds("three, pauses", &Bounds { candidates: 3, horizon: 5, ..TWO });
+}

@@ -1,0 +1,66 @@
+//! What one launch does next, where something has changed under it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::Duration;
+
+use dovetail_core::lifecycle::protocol::{Called, Claimed, End, Input, Protocol, Step, takes_instance, takes_token};
+
+const NOW: Duration = Duration::from_secs(5);
+
+fn claim(instance: Option<&str>, leaving: bool) -> Claimed {
+    let instance = instance.map(str::to_owned);
+    Claimed { uid: "a".into(), token: None, launched: instance.is_some(), instance, leaving }
+}
+
+/// A launch that has heard all this.
+fn after(inputs: impl IntoIterator<Item = Input>) -> (Protocol, Step) {
+    let mut protocol = Protocol::new(false);
+    let mut step = protocol.step(Input::Begin, NOW, true);
+    for input in inputs {
+        step = protocol.step(input, NOW, true);
+    }
+    (protocol, step)
+}
+
+fn called() -> [Input; 3] {
+    [Input::Claim(claim(None, false)), Input::Claim(claim(None, false)), Input::Prepared(true)]
+}
+
+#[test]
+fn a_claim_that_has_got_an_instance_is_not_launched_for_again() {
+    let (mut protocol, step) = after([Input::Claim(claim(None, false))]);
+    assert!(matches!(step, Step::WriteToken(_)));
+    let step = protocol.step(Input::Claim(claim(Some("i-1"), false)), NOW, true);
+    assert_eq!(step, Step::End(End::Launched { uid: "a".into() }));
+    assert!(!takes_token(&claim(Some("i-1"), false)) && !takes_token(&claim(None, true)));
+    assert!(takes_token(&claim(None, false)));
+}
+
+#[test]
+fn an_instance_is_never_replaced_and_the_one_too_many_is_ended() {
+    let (mut protocol, step) = after(called().into_iter().chain([Input::Called(Called::Launched("i-2".into()))]));
+    assert_eq!(step, Step::WriteInstance { id: "i-2".into(), adopted: false });
+    assert!(!takes_instance(&claim(Some("i-1"), false), "i-2") && takes_instance(&claim(Some("i-2"), false), "i-2"));
+    let step = protocol.step(Input::Claim(claim(Some("i-1"), false)), NOW, true);
+    assert_eq!(step, Step::Terminate("i-2".into()));
+    assert_eq!(protocol.step(Input::Done, NOW, true), Step::End(End::Launched { uid: "a".into() }));
+}
+
+#[test]
+fn a_call_that_was_not_answered_is_looked_for_then_the_claim_is_read_then_it_is_repeated_with_its_token() {
+    let (mut protocol, first) = after(called());
+    let Step::Call { token, number: (1, 1) } = first else { panic!("{first:?}") };
+    assert_eq!(protocol.step(Input::Called(Called::Unknown), NOW, true), Step::Look(token.clone()));
+    let late = NOW + Duration::from_secs(10);
+    assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), Step::Read);
+    let mut deleted = protocol.clone();
+    assert_eq!(deleted.step(Input::Claim(claim(None, true)), late, true), Step::End(End::Leaving));
+    let again = protocol.step(Input::Claim(claim(None, false)), late, true);
+    assert_eq!(again, Step::Call { token, number: (1, 2) });
+}
+
+#[test]
+fn no_call_is_begun_after_the_deadline() {
+    let (mut protocol, _) = after([Input::Claim(claim(None, false)), Input::Claim(claim(None, false))]);
+    assert_eq!(protocol.step(Input::Prepared(true), NOW, false), Step::End(End::Deposed));
+}
