@@ -29,7 +29,9 @@ use crate::fleet;
 use crate::launch_facts::{self, Types, as_launched, named_types, pool_of};
 use crate::launcher::LauncherLinks;
 use crate::measure::Measure;
-use crate::messages::{InstanceTypesFor, LaunchOrder, Record, Refused, TakeSnapshot, TraceContext, Wrote};
+use crate::messages::{
+    InstanceTypesFor, LaunchOrder, Record, Refused, TakeSnapshot, TookReserved, TraceContext, Wrote,
+};
 use crate::recorder::object;
 use crate::span::{Open, names};
 use crate::story::{Names, Story};
@@ -186,6 +188,10 @@ impl<'a> Work<'a> {
             Ok(Some(Ok(instance))) => {
                 fleet::called(&launching.desk, span, &instance.refusals, Ok(&instance));
                 launching.refused(instance.refusals.clone());
+                // Before the claim is written, which until then holds its place in the reservation.
+                if let Some(id) = instance.reservation_id.clone() {
+                    launching.desk.post(&launching.links.catalogue, TookReserved { id });
+                }
                 let id = instance.id.clone();
                 self.instance = Some((instance, String::new()));
                 return Ok(Called::Launched(id));
@@ -202,7 +208,7 @@ impl<'a> Work<'a> {
         Ok(match error.kind {
             LaunchErrorKind::InsufficientCapacity => {
                 let event = Record::warning(object::claim(claim), "InsufficientCapacityError", &*error.message);
-                launching.links.recorder.do_send(event);
+                launching.desk.post(&launching.links.recorder, event);
                 launching.tell_failure(claim, error.reason, &error.message, false);
                 Called::NothingToBeHad { reason: "insufficient_capacity", at_once }
             }

@@ -51,6 +51,7 @@ mod nodes;
 mod plan;
 mod pools;
 mod register;
+mod reserved;
 mod sweep;
 mod tenure;
 mod traces;
