@@ -7,6 +7,22 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields(BTreeMap<String, Fields>);
 
+/// Maps, and lists by key, of built-in kinds that are not there until something is in them.
+const MAPS: [&str; 12] = [
+    "annotations",
+    "labels",
+    "finalizers",
+    "ownerReferences",
+    "data",
+    "matchLabels",
+    "nodeSelector",
+    "requests",
+    "limits",
+    "capacity",
+    "allocatable",
+    "conditions",
+];
+
 impl Fields {
     /// The fields that a value has.
     pub fn of(value: &Value, shape: Shape<'_>) -> Self {
@@ -31,6 +47,22 @@ impl Fields {
             _ => {}
         }
         set
+    }
+
+    /// Notes of every map and list that `old` did not have that it is there (`.`): of a custom kind's, and of the maps and
+    /// lists of built-in kinds, whose other members are structs that are always there.
+    pub fn mark_new(&mut self, old: &Value, new: &Value, custom: bool) {
+        for (element, inner) in self.0.iter_mut().filter(|(_, inner)| !inner.is_empty()) {
+            let Some(name) = element.strip_prefix("f:") else { continue };
+            let (before, after) = (&old[name], &new[name]);
+            let always = name == "metadata" || (!custom && !MAPS.contains(&name));
+            if before.is_null() && !always {
+                inner.0.insert(".".to_owned(), Fields::default());
+            }
+            if after.is_object() {
+                inner.mark_new(before, after, custom);
+            }
+        }
     }
 
     /// Reads `fieldsV1`.

@@ -98,6 +98,7 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
         return subresource::handle(&mut state, &mut call, &parts.method);
     }
     if parts.method == Method::GET && (query.watch || path.name.is_none()) {
+        call.query.selector.known(&found.def)?;
         return read_many(server, &mut state, &call);
     }
     one(&mut state, &mut call, &parts.method)

@@ -131,6 +131,7 @@ pub fn track(found: &Found, old: Option<&Value>, new: &mut Value, options: &Writ
     let (mut changed, mut removed) = compare(old.unwrap_or(&json!({})), new, Shape::of(found));
     strip(&mut changed);
     strip(&mut removed);
+    changed.mark_new(old.unwrap_or(&json!({})), new, found.def.custom);
     if changed.is_empty() && removed.is_empty() {
         return set_entries(new, &entries);
     }
