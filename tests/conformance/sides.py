@@ -47,7 +47,7 @@ class Side:
 
     def __init__(self, name, server, tls, aws):
         self.name, self.tls, self.aws, self.accounts = name, tls, aws, name == "real"
-        self.server, self.own, self.asked = urllib.parse.urlsplit(server), threading.local(), []
+        self.server, self.own, self.asked, self.asked_aws = urllib.parse.urlsplit(server), threading.local(), [], []
 
     def connect(self):
         """A connection to its API server."""

@@ -29,7 +29,7 @@ impl Fields {
         let mut set = Fields::default();
         match value {
             Value::Object(map) if !shape.atomic_map() => {
-                for (name, value) in map {
+                for (name, value) in map.iter().filter(|(_, value)| !value.is_null()) {
                     set.0.insert(format!("f:{name}"), Fields::of(value, shape.field(name)));
                 }
             }
@@ -63,6 +63,11 @@ impl Fields {
                 inner.mark_new(before, after, custom);
             }
         }
+    }
+
+    /// Makes leaves of the items of a list: each is owned as a whole.
+    pub fn whole_items(&mut self) {
+        self.0.values_mut().for_each(|inner| *inner = Fields::default());
     }
 
     /// Reads `fieldsV1`.
@@ -191,7 +196,7 @@ pub fn compare(old: &Value, new: &Value, shape: Shape<'_>) -> (Fields, Fields) {
                     None => drop(removed.0.insert(element, Fields::of(before, shape.field(name)))),
                 }
             }
-            for (name, after) in b.iter().filter(|(name, _)| !a.contains_key(*name)) {
+            for (name, after) in b.iter().filter(|(name, after)| !a.contains_key(*name) && !after.is_null()) {
                 changed.0.insert(format!("f:{name}"), Fields::of(after, shape.field(name)));
             }
         }

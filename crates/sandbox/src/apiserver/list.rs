@@ -48,9 +48,12 @@ pub fn list(state: &State, found: &Found, namespace: Option<&str>, query: &Query
     }
     let exact = match (&token, query.version_match) {
         (Some(token), _) => Some(token.version),
-        (None, Some(VersionMatch::Exact)) => Some(query.version.filter(|v| *v > 0).ok_or_else(|| {
-            unfit("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"")
-        })?),
+        (None, Some(VersionMatch::Exact)) => Some(
+            query
+                .version
+                .filter(|v| *v > 0)
+                .ok_or_else(|| unfit("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\""))?,
+        ),
         _ => None,
     };
     if let Some(wanted) = query.version.filter(|v| *v > state.rv) {

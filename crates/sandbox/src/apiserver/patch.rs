@@ -44,7 +44,11 @@ fn change(call: &mut Call<'_>) -> Result<Change> {
     let unreadable = |e: String| ApiError::bad_request(format!("the patch cannot be read: {e}"));
     match call.content_type.as_str() {
         "application/json-patch+json" => {
-            let patch: json_patch::Patch = serde_json::from_value(body).map_err(|e| unreadable(e.to_string()))?;
+            if !body.is_array() {
+                return Err(unreadable("it is no list".to_owned()));
+            }
+            let patch: json_patch::Patch = serde_json::from_value(body)
+                .map_err(|e| ApiError::new(422, "Invalid", format!("the patch cannot be read: {e}")))?;
             Ok(Box::new(move |old| {
                 let mut new = old.clone();
                 // About no field and no object, as in kube-apiserver.

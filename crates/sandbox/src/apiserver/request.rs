@@ -216,9 +216,11 @@ fn validation(value: &str) -> Result<FieldValidation> {
         "" | "Warn" => Ok(FieldValidation::Warn),
         "Strict" => Ok(FieldValidation::Strict),
         "Ignore" => Ok(FieldValidation::Ignore),
-        _ => Err(ApiError::bad_request(format!(
-            "fieldValidation: Unsupported value: {value:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
-        ))),
+        _ => {
+            let message = format!("Unsupported value: {value:?}: supported values: \"Ignore\", \"Strict\", \"Warn\"");
+            let cause = Cause::new("FieldValueNotSupported", "fieldValidation", message);
+            Err(ApiError::bad_options("CreateOptions", cause))
+        }
     }
 }
 

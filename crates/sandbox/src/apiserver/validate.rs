@@ -24,10 +24,18 @@ pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause>
         "PodDisruptionBudget" if !new["spec"]["minAvailable"].is_null() && !new["spec"]["maxUnavailable"].is_null() => {
             causes.push(Cause::invalid("spec", "Invalid value: minAvailable and maxUnavailable cannot be both set"))
         }
-        "Event" if old.is_none() && new["involvedObject"]["namespace"].as_str().unwrap_or_default() != meta::text(new, "namespace") && !(new["involvedObject"]["namespace"].as_str().unwrap_or_default().is_empty() && meta::text(new, "namespace") == "default") => {
+        "Event"
+            if old.is_none()
+                && new["involvedObject"]["namespace"].as_str().unwrap_or_default() != meta::text(new, "namespace")
+                && !(new["involvedObject"]["namespace"].as_str().unwrap_or_default().is_empty()
+                    && meta::text(new, "namespace") == "default") =>
+        {
             causes.push(Cause::invalid("involvedObject.namespace", "Invalid value: does not match event.namespace"))
         }
-        "Node" => causes.extend(old.and_then(|old| provider_id(old, new))),
+        "Node" => {
+            causes.extend(old.and_then(|old| provider_id(old, new)));
+            causes.extend(taints(&new["spec"]["taints"]));
+        }
         "PriorityClass" if !new["value"].is_i64() => causes.push(Cause::required("value")),
         "StorageClass" if new["provisioner"].as_str().is_none_or(str::is_empty) => {
             causes.push(Cause::required("provisioner"))
@@ -66,7 +74,8 @@ fn metadata(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let standard = ["kubernetes", "orphan", "foregroundDeletion"];
     for odd in meta::finalizers(new).into_iter().filter(|name| !name.contains('/') && !standard.contains(name)) {
         if !def.custom {
-            let message = format!("Invalid value: {odd:?}: name is neither a standard finalizer name nor is it fully qualified");
+            let message =
+                format!("Invalid value: {odd:?}: name is neither a standard finalizer name nor is it fully qualified");
             causes.push(Cause::invalid("metadata.finalizers", message));
         }
     }
@@ -195,9 +204,21 @@ fn provider_id(old: &Value, new: &Value) -> Option<Cause> {
     let before = old["spec"]["providerID"].as_str().unwrap_or_default();
     let changed = !before.is_empty() && new["spec"]["providerID"] != json!(before);
     changed.then(|| {
-        Cause::forbidden(
-            "spec",
-            "node updates may only change labels, taints, or capacity (or providerID, if previously empty)",
-        )
+        Cause::forbidden("spec.providerID", "node updates may not change providerID except from \"\" to valid")
     })
+}
+
+fn taints(taints: &Value) -> Vec<Cause> {
+    let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+    let odd = |taint: &Value| taint["effect"].as_str().is_none_or(|effect| !effects.contains(&effect));
+    let all = taints.as_array().map(Vec::as_slice).unwrap_or_default().iter().enumerate();
+    all.filter(|(_, taint)| odd(taint))
+        .map(|(index, taint)| {
+            let message = format!(
+                "Unsupported value: {}: supported values: \"NoExecute\", \"NoSchedule\", \"PreferNoSchedule\"",
+                taint["effect"]
+            );
+            Cause::new("FieldValueNotSupported", &format!("spec.taints[{index}].effect"), message)
+        })
+        .collect()
 }

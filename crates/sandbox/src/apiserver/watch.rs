@@ -61,24 +61,23 @@ impl Watch {
         query: &Query,
         view: View,
     ) -> Result<Self> {
-        let unfit = match (query.initial_events, query.version_match) {
-            (true, None) => Some(Cause::forbidden(
-                "resourceVersionMatch",
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            )),
-            (true, Some(VersionMatch::Exact)) => Some(Cause::new(
-                "FieldValueNotSupported",
-                "resourceVersionMatch",
-                "Unsupported value: \"Exact\": supported values: \"NotOlderThan\"",
-            )),
-            (false, Some(_)) => Some(Cause::forbidden(
-                "resourceVersionMatch",
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            )),
-            _ => None,
-        };
-        if let Some(cause) = unfit {
-            return Err(ApiError::bad_options("ListOptions", cause));
+        let mut unfit = Vec::new();
+        let mut forbid = |why| unfit.push(Cause::forbidden("resourceVersionMatch", why));
+        match (query.initial_events, query.version_match) {
+            (true, None | Some(VersionMatch::Exact)) => {
+                forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+            }
+            (false, Some(_)) => {
+                forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+            }
+            _ => {}
+        }
+        if query.version_match == Some(VersionMatch::Exact) {
+            let message = "Unsupported value: \"Exact\": supported values: \"NotOlderThan\"";
+            unfit.push(Cause::new("FieldValueNotSupported", "resourceVersionMatch", message));
+        }
+        if !unfit.is_empty() {
+            return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", unfit));
         }
         let now = Instant::now();
         let lasts = query.timeout_seconds.filter(|s| *s > 0).map_or(DEFAULT_TIMEOUT, Duration::from_secs);
