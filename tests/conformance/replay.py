@@ -5,7 +5,6 @@ import json
 import re
 import urllib.parse
 
-import kinds
 from lives import node, running
 from objects import CLAIMS, POOLS, claim, pool
 from rules import CLASSES, node_class

@@ -51,8 +51,8 @@ def what_makes_no_sense_is_refused_alike(it):
         ("amiSelectorTerms", [{"id": "ami-1"}]), ("subnetSelectorTerms", None), ("subnetSelectorTerms", [{}]), ("role", ""), ("instanceProfile", "p"),
         ("amiSelectorTerms", [{"id": "x"}]), ("amiSelectorTerms", [{"alias": "al2023@latest"}, {"alias": "al2@latest"}]),
         ("subnetSelectorTerms", [{"id": "subnet-1", "tags": {"a": "b"}}]), ("securityGroupSelectorTerms", [{"name": "n", "id": "sg-1"}]),
-        ("blockDeviceMappings", [{"ebs": {}}]), ("metadataOptions", {"httpTokens": "maybe"}), ("tags", {"karpenter.sh/nodepool": "x"}), ("kubelet", {"maxPods": "x"}),
-        ("kubelet", {"evictionHard": {"memory": "1"}}), ("userData", 5),
+        ("blockDeviceMappings", [{"ebs": {}}]), ("metadataOptions", {"httpTokens": "maybe"}), ("tags", {"karpenter.sh/nodepool": "x"}),
+        ("userData", 5),
     )):
         it.do(f"class {number} {path}", "POST", f"{CLASSES}?dryRun=All", node_class("rule", **{path: value}) if value is not None else changed(node_class("rule"), f"spec.{path}", None), expect=422)
     it.do("claim", "POST", f"{CLAIMS}?dryRun=All", changed(claim("rule"), "spec.nodeClassRef.name", ""), expect=422)

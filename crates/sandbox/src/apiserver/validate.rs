@@ -208,6 +208,7 @@ fn provider_id(old: &Value, new: &Value) -> Option<Cause> {
     })
 }
 
+/// Named as kube-apiserver names them, where nodes had their taints once.
 fn taints(taints: &Value) -> Vec<Cause> {
     let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
     let odd = |taint: &Value| taint["effect"].as_str().is_none_or(|effect| !effects.contains(&effect));
@@ -218,7 +219,7 @@ fn taints(taints: &Value) -> Vec<Cause> {
                 "Unsupported value: {}: supported values: \"NoExecute\", \"NoSchedule\", \"PreferNoSchedule\"",
                 taint["effect"]
             );
-            Cause::new("FieldValueNotSupported", &format!("spec.taints[{index}].effect"), message)
+            Cause::new("FieldValueNotSupported", &format!("metadata.taints[{index}].effect"), message)
         })
         .collect()
 }

@@ -97,7 +97,9 @@ async fn options_that_cannot_be_meant_are_told_by_their_field() {
         let (code, said) = get(&server, &path).await;
         assert_eq!(code, expected, "{path}: {said}");
     }
-    assert_eq!(post(&server, &format!("{MAPS}?dryRun=Some"), &map("m")).await.0, 422);
+    for query in ["dryRun=Some", "fieldValidation=Some"] {
+        assert_eq!(post(&server, &format!("{MAPS}?{query}"), &map("m")).await.0, 422, "{query}");
+    }
     let (code, _) = ask(&server, Method::PATCH, &format!("{MAPS}/m"), "application/apply-patch+yaml", &map("m")).await;
     assert_eq!(code, 422, "who applies has to say who it is");
     let (code, said) = get(&server, &format!("{MAPS}?resourceVersion=999999&resourceVersionMatch=NotOlderThan")).await;
@@ -146,4 +148,39 @@ async fn leases_budgets_and_events_that_make_no_sense_are_refused() {
     assert_eq!((code, said.get("eventTime")), (201, Some(&Value::Null)));
     let (code, _) = ask(&server, Method::POST, MAPS, "text/plain", &map("m")).await;
     assert_eq!(code, 415);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_is_owned_whole_and_what_is_taken_away_is_owned_by_nobody() {
+    let server = server();
+    let (_, owner) = post(&server, MAPS, &map("owner")).await;
+    let mut owned = map("owned");
+    let uid = &owner["metadata"]["uid"];
+    owned["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}]);
+    owned["metadata"]["finalizers"] = json!(["example.com/keep"]);
+    let (_, said) = post(&server, MAPS, &owned).await;
+    let metadata = &said["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"];
+    let item = format!("k:{{\"uid\":{uid}}}");
+    assert_eq!(metadata["f:ownerReferences"], json!({".": {}, (item.as_str()): {}}), "{metadata}");
+    let patch = json!({"metadata": {"finalizers": null}});
+    let path = format!("{MAPS}/owned");
+    let (_, said) = ask(&server, Method::PATCH, &path, "application/merge-patch+json", &patch).await;
+    let metadata = &said["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"];
+    assert_eq!(metadata.get("f:finalizers"), None, "{metadata}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn operations_taints_and_replicas_that_are_none_are_refused() {
+    let server = server();
+    post(&server, MAPS, &map("m")).await;
+    let (path, kind) = (format!("{MAPS}/m"), "application/json-patch+json");
+    let jump = json!([{"op": "jump", "path": "/data/a"}]);
+    assert_eq!(ask(&server, Method::PATCH, &path, kind, &jump).await.0, 422);
+    assert_eq!(ask(&server, Method::PATCH, &path, kind, &json!({})).await.0, 400);
+    let node = json!({"metadata": {"name": "n"}, "spec": {"taints": [{"key": "a", "effect": "Sometimes"}]}});
+    let (code, said) = post(&server, "/api/v1/nodes", &node).await;
+    assert_eq!((code, &said["details"]["causes"][0]["field"]), (422, &json!("metadata.taints[0].effect")));
+    let cidr = json!({"metadata": {"name": "c"}, "spec": {"cidrs": ["10.200.0.0/24"]}});
+    assert_eq!(post(&server, "/apis/networking.k8s.io/v1/servicecidrs", &cidr).await.0, 201);
 }
