@@ -36,6 +36,26 @@ fn four_hundred_pods_get_nodes_and_when_they_go_the_nodes_and_instances_go() {
     real.nothing_was_forbidden();
 }
 
+/// As behind an etcd of before 3.5: a watch is no list, and is refused when it is asked to be one.
+#[test]
+fn an_api_server_that_refuses_watch_list_is_survived_by_list_and_watch() {
+    let mut real = Real::gated("watch-list", "WatchList=false");
+    let streamed = "/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
+    let refused = real.kubectl(&["get", "--raw", streamed]);
+    assert!(common::stderr(&refused).contains("sendInitialEvents"), "{}", common::stderr(&refused));
+    real.ok(&["apply", "-f", POOL]);
+    real.two_replicas();
+    real.ok(&["create", "deployment", "web", "--image=web:1", "--replicas=8"]);
+    real.ok(&["set", "resources", "deployment/web", "--requests=cpu=1,memory=1Gi"]);
+    real.ok(&["rollout", "status", "deployment/web", "--timeout=600s"]);
+    real.ok(&["scale", "deployment/web", "--replicas=0"]);
+    real.until_nothing_is_left();
+    real.nothing_was_forbidden();
+    let said = real.said();
+    let watches = said.iter().filter(|line| line.to_string().contains("watching"));
+    assert_eq!(watches.count(), 0, "no watch was told of as failing: {said:#?}");
+}
+
 #[test]
 fn a_deleted_node_takes_its_instance_along_and_a_deleted_pool_all_of_its_own() {
     let mut real = Real::start("deletions", &[]);

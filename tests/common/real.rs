@@ -46,6 +46,11 @@ impl Real {
         Self::start_with(name, &[], &["--jaeger", "--boot", boot])
     }
 
+    /// The same with an API server whose feature gates are these.
+    pub fn gated(name: &str, gates: &str) -> Self {
+        Self::start_with(name, &[], &["--gates", gates])
+    }
+
     fn start_with(name: &str, settings: &[&str], flags: &[&str]) -> Self {
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let state = root().join("target/real/run").join(name);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A real Kubernetes control plane and a foreign AWS on loopback, for tests and by hand; what is missing is built first.
 
-    cluster.py run  [--state DIR] [--boot SECONDS] [--jaeger] [--set NAME=VALUE…]    until its standard input ends, or a signal
+    cluster.py run  [--state DIR] [--boot SECONDS] [--jaeger] [--set NAME=VALUE…] [--gates NAME=true|false,…]
+                                                      until its standard input ends, or a signal
     cluster.py up   [--state DIR] [--boot SECONDS]    the same with Jaeger, left running; says how to use it
     cluster.py down [--state DIR]                     stops it and removes its files
     cluster.py status [--state DIR]
@@ -54,14 +55,14 @@ def die_with_parent():
 class Cluster:
     """What runs, by name."""
 
-    def __init__(self, state, boot, settings=(), jaeger=False):
+    def __init__(self, state, boot, settings=(), jaeger=False, gates=""):
         self.state, self.boot, self.jaeger, self.running = state, boot, jaeger, {}
         self.environment = dict(one.split("=", 1) for one in settings)
         shutil.rmtree(state, ignore_errors=True)
         (state / "log").mkdir(parents=True)
         self.programs = {name: build.build(name) for name in (*NEEDED, *([JAEGER] if jaeger else ()))}
         subprocess.run([self.programs["certs"], state / "pki"], check=True)
-        self.parts = Parts(state, self.programs, build.python(), boot)
+        self.parts = Parts(state, self.programs, build.python(), boot, gates)
         self.tls = ssl.create_default_context(cafile=str(state / "pki/ca.crt"))
         self.tls.load_cert_chain(str(state / "pki/admin.crt"), str(state / "pki/admin.key"))
         self.loose = ssl.create_default_context()
@@ -244,12 +245,12 @@ def warn(aws, instance):
         pass
 
 
-def run(state, boot, settings, jaeger, orders):
+def run(state, boot, settings, jaeger, gates, orders):
     """Until standard input ends (if it is heeded) or a signal comes."""
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set() or sys.exit(0))
-    cluster = Cluster(state, boot, settings, jaeger)
+    cluster = Cluster(state, boot, settings, jaeger, gates)
     try:
         facts = cluster.begin()
         (state / "facts.json").write_text(json.dumps(facts | {"pid": os.getpid()}))
@@ -323,11 +324,12 @@ def main():
     parser.add_argument("--boot", type=float, default=1.0, help="seconds from an instance to its Node")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the replicas")
     parser.add_argument("--jaeger", action="store_true", help="Jaeger too, and the replicas' traces go there")
+    parser.add_argument("--gates", default="", metavar="NAME=true|false,…", help="feature gates of the API server")
     parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     state = given.state.resolve()
     if given.what == "run":
-        sys.exit(run(state, given.boot, given.set, given.jaeger, not given.detached))
+        sys.exit(run(state, given.boot, given.set, given.jaeger, given.gates, not given.detached))
     if given.what == "status":
         facts = standing(state)
         print(json.dumps(facts, indent=2) if facts else "nothing is running")

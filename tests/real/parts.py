@@ -49,8 +49,8 @@ def free_ports(count):
 class Parts:
     """Command lines and health checks of one cluster, whose files lie in `state`."""
 
-    def __init__(self, state, programs, python, boot):
-        self.state, self.programs, self.python, self.boot = state, programs, python, boot
+    def __init__(self, state, programs, python, boot, gates=""):
+        self.state, self.programs, self.python, self.boot, self.gates = state, programs, python, boot, gates
         self.pki = state / "pki"
         names = ("etcd", "peer", "api", "api-2", "scheduler", "manager", "kwok", "moto", *JAEGER_PORTS)
         self.port = dict(zip(names, free_ports(len(names))))
@@ -123,6 +123,7 @@ class Parts:
             f"--service-account-signing-key-file={pki / 'sa.key'}", "--service-cluster-ip-range=10.0.0.0/16",
             "--authorization-mode=Node,RBAC", "--allow-privileged=true", "--anonymous-auth=false",
             "--max-requests-inflight=1000", "--max-mutating-requests-inflight=500", "--event-ttl=1h", "--v=1",
+            *([f"--feature-gates={self.gates}"] if self.gates else []),
         ]
 
     def _kube_scheduler(self):

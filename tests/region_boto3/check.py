@@ -167,6 +167,7 @@ def parameters_lead_to_images():
     assert newest["ImageId"] == amd and len(named["Images"]) == 2
     assert not EC2.describe_images(Owners=["self"])["Images"]
     refused("InvalidAMIID.NotFound", EC2.describe_images, ImageIds=["ami-0123456789abcdef0"])
+    refused("InvalidAMIID.Malformed", EC2.describe_images, ImageIds=["ami-x"])
     STATE["ami"], STATE["arm"] = amd, arm
 
 
@@ -347,6 +348,8 @@ def the_queue_hears_of_every_change_and_forgets_what_is_deleted():
     SQS.change_message_visibility(QueueUrl=other, ReceiptHandle=got["ReceiptHandle"], VisibilityTimeout=0)
     again = SQS.receive_message(QueueUrl=other)["Messages"][0]
     SQS.delete_message(QueueUrl=other, ReceiptHandle=again["ReceiptHandle"])
+    twice = [{"Id": "0", "ReceiptHandle": again["ReceiptHandle"]}] * 2
+    refused("AWS.SimpleQueueService.BatchEntryIdsNotDistinct", SQS.delete_message_batch, QueueUrl=other, Entries=twice)
     refused("ReceiptHandleIsInvalid", SQS.delete_message, QueueUrl=other, ReceiptHandle="never")
     message = refused("AWS.SimpleQueueService.NonExistentQueue", SQS.get_queue_url, QueueName="absent")
     assert "does not exist" in message

@@ -13,12 +13,11 @@ use serde_json::{Value, json};
 /// Applies the configuration in a request's body: creates the object, or merges into it.
 ///
 /// # Errors
-/// 400 without field manager or for a configuration that names another object; 409 for fields of others, without `force`.
+/// 422 without field manager; 400 for a configuration that names another object; 409 for fields of others, without `force`.
 pub(super) fn apply(state: &mut State, call: &mut Call<'_>, key: &Key) -> Result<Written> {
     if call.query.manager.is_none() {
-        return Err(ApiError::bad_request(
-            "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch",
-        ));
+        let cause = Cause::new("FieldValueRequired", "fieldManager", "Required value: is required for apply patch");
+        return Err(ApiError::bad_options("PatchOptions", cause));
     }
     let config = configuration(call, key)?;
     let found = call.found;

@@ -32,7 +32,7 @@ pub fn read(body: &[u8], content_type: &str, twice: bool) -> Result<Sent> {
     if content_type.ends_with("protobuf") {
         return Ok(Sent { value: super::protobuf::read(body)?, duplicates: Vec::new() });
     }
-    if content_type.ends_with("cbor") {
+    if content_type.ends_with("cbor") || content_type.starts_with("text/") {
         let why = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf; got";
         return Err(ApiError::new(415, "UnsupportedMediaType", format!("{why} {content_type:?}")));
     }

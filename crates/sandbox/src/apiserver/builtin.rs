@@ -63,6 +63,7 @@ const ROWS: &[Row] = &[
     ("coordination.k8s.io", "leases", "Lease", "", NS | VERSIONED),
     ("discovery.k8s.io", "endpointslices", "EndpointSlice", "", NS | GEN),
     ("networking.k8s.io", "networkpolicies", "NetworkPolicy", "netpol", NS | GEN),
+    ("networking.k8s.io", "servicecidrs", "ServiceCIDR", "", STATUS),
     ("policy", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", NS | STATUS | GEN | VERSIONED),
     ("rbac.authorization.k8s.io", "clusterrolebindings", "ClusterRoleBinding", "", 0),
     ("rbac.authorization.k8s.io", "clusterroles", "ClusterRole", "", 0),

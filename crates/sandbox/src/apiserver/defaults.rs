@@ -36,6 +36,8 @@ pub fn apply(state: &State, found: &Found, object: &mut Value, old: Option<&Valu
         ("", "PersistentVolumeClaim") => claim(state, object),
         ("", "PersistentVolume") => volume(object),
         ("", "Service") => service(object),
+        // A member without `omitempty`.
+        ("", "Event") => drop(object_map(object).entry("eventTime").or_insert(Value::Null)),
         ("storage.k8s.io", "StorageClass") => {
             or(object_map(object), "reclaimPolicy", json!("Delete"));
             or(object_map(object), "volumeBindingMode", json!("Immediate"));

@@ -132,7 +132,13 @@ impl State {
             return Deleted { object, gone: false };
         }
         let last = self.remove(rid, key).unwrap_or_else(|| object.clone());
-        Deleted { object: last, gone: true }
+        if last.value["kind"] != "Pod" {
+            return Deleted { object: last, gone: true };
+        }
+        // A pod is answered as it was marked, with no time left.
+        let mut marked = marked;
+        meta::set(&mut marked, "resourceVersion", last.value["metadata"].get("resourceVersion").cloned());
+        Deleted { object: Arc::new(Object::loose(key.clone(), marked)), gone: true }
     }
 
     /// Takes an object out and leaves its dependents to the garbage collector.
@@ -190,13 +196,17 @@ fn default_propagation(def: &ResourceDef) -> Propagation {
 }
 
 fn hold(def: &ResourceDef, object: &Value, options: &DeleteOptions) -> Result<()> {
-    for (name, field, wanted) in
-        [("UID", "uid", &options.uid), ("ResourceVersion", "resourceVersion", &options.resource_version)]
-    {
+    for (name, field, wanted, perhaps) in [
+        ("UID", "uid", &options.uid, "deleted and then recreated"),
+        ("ResourceVersion", "resourceVersion", &options.resource_version, "modified"),
+    ] {
         let there = meta::text(object, field);
         if let Some(wanted) = wanted.as_deref().filter(|w| *w != there) {
-            let why = format!("Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {there}");
-            return Err(ApiError::conflict(&def.group, &def.plural, meta::text(object, "name"), &why));
+            let why = format!(
+                "the {name} in the precondition ({wanted}) does not match the {name} in record ({there}). The object might have been {perhaps}"
+            );
+            // By its kind, where other conflicts name the resource: as kube-apiserver does.
+            return Err(ApiError::conflict(&def.group, &def.kind, meta::text(object, "name"), &why));
         }
     }
     Ok(())

@@ -48,7 +48,7 @@ pub struct ApiError(Box<Refusal>);
 pub struct Refusal {
     /// HTTP status.
     pub code: u16,
-    /// Machine-readable reason (`NotFound`, `Conflict`, …).
+    /// Machine-readable reason (`NotFound`, `Conflict`, …); empty where kube-apiserver gives none.
     pub reason: &'static str,
     /// Sentence for people.
     pub message: String,
@@ -143,6 +143,20 @@ impl ApiError {
         error
     }
 
+    /// 422 for options that a request may not have.
+    pub fn bad_options(kind: &str, cause: Cause) -> Self {
+        ApiError::invalid("meta.k8s.io", kind, "", vec![cause])
+    }
+
+    /// 504: a version that is not there yet.
+    pub fn too_large_version(wanted: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+        let cause = Cause::new("ResourceVersionTooLarge", "", "Too large resource version");
+        let mut error = ApiError::new(504, "Timeout", message).with_causes(vec![cause]);
+        error.0.retry_after = Some(1);
+        error
+    }
+
     /// Adds causes.
     pub fn with_causes(mut self, causes: Vec<Cause>) -> Self {
         self.0.causes = causes;
@@ -183,8 +197,14 @@ impl ApiError {
         }
         let mut status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": refusal.message, "reason": refusal.reason, "code": refusal.code});
-        if !details.is_empty() {
+        // Where kube-apiserver answers something generic, it tells of details and has none.
+        if !details.is_empty() || matches!(refusal.code, 404 | 422) {
             status["details"] = Value::Object(details);
+        }
+        if refusal.reason.is_empty()
+            && let Some(map) = status.as_object_mut()
+        {
+            map.remove("reason");
         }
         status
     }

@@ -14,9 +14,13 @@ use std::sync::Arc;
 /// Answers the creation of an Eviction.
 ///
 /// # Errors
-/// 404; 409 for another uid; 429 when the budget has no disruption left; 500 for a pod with more than one budget.
+/// 400 for another name; 404; 409 for another uid; 429 when the budget has no disruption left; 500 for a pod with more than one budget.
 pub(super) fn handle(state: &mut State, call: &mut Call<'_>) -> Result<Reply> {
     let key = call.key()?;
+    let named = meta::text(&call.body, "name");
+    if !named.is_empty() && named != key.name {
+        return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
+    }
     let mut options = DeleteOptions::read(&call.body["deleteOptions"])?;
     options.dry_run |= call.options.dry_run;
     evict(state, call.found, &key, &options)?;
@@ -75,7 +79,7 @@ fn budget(state: &State, pod: &Object) -> Result<Option<Arc<Object>>> {
     if budgets.next().is_some() {
         return Err(ApiError::new(
             500,
-            "InternalError",
+            "",
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
         ));
     }

@@ -7,13 +7,29 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields(BTreeMap<String, Fields>);
 
+/// Maps, and lists by key, of built-in kinds that are not there until something is in them.
+const MAPS: [&str; 12] = [
+    "annotations",
+    "labels",
+    "finalizers",
+    "ownerReferences",
+    "data",
+    "matchLabels",
+    "nodeSelector",
+    "requests",
+    "limits",
+    "capacity",
+    "allocatable",
+    "conditions",
+];
+
 impl Fields {
     /// The fields that a value has.
     pub fn of(value: &Value, shape: Shape<'_>) -> Self {
         let mut set = Fields::default();
         match value {
             Value::Object(map) if !shape.atomic_map() => {
-                for (name, value) in map {
+                for (name, value) in map.iter().filter(|(_, value)| !value.is_null()) {
                     set.0.insert(format!("f:{name}"), Fields::of(value, shape.field(name)));
                 }
             }
@@ -31,6 +47,27 @@ impl Fields {
             _ => {}
         }
         set
+    }
+
+    /// Notes of every map and list that `old` did not have that it is there (`.`): of a custom kind's, and of the maps and
+    /// lists of built-in kinds, whose other members are structs that are always there.
+    pub fn mark_new(&mut self, old: &Value, new: &Value, custom: bool) {
+        for (element, inner) in self.0.iter_mut().filter(|(_, inner)| !inner.is_empty()) {
+            let Some(name) = element.strip_prefix("f:") else { continue };
+            let (before, after) = (&old[name], &new[name]);
+            let always = name == "metadata" || (!custom && !MAPS.contains(&name));
+            if before.is_null() && !always {
+                inner.0.insert(".".to_owned(), Fields::default());
+            }
+            if after.is_object() {
+                inner.mark_new(before, after, custom);
+            }
+        }
+    }
+
+    /// Makes leaves of the items of a list: each is owned as a whole.
+    pub fn whole_items(&mut self) {
+        self.0.values_mut().for_each(|inner| *inner = Fields::default());
     }
 
     /// Reads `fieldsV1`.
@@ -159,7 +196,7 @@ pub fn compare(old: &Value, new: &Value, shape: Shape<'_>) -> (Fields, Fields) {
                     None => drop(removed.0.insert(element, Fields::of(before, shape.field(name)))),
                 }
             }
-            for (name, after) in b.iter().filter(|(name, _)| !a.contains_key(*name)) {
+            for (name, after) in b.iter().filter(|(name, after)| !a.contains_key(*name) && !after.is_null()) {
                 changed.0.insert(format!("f:{name}"), Fields::of(after, shape.field(name)));
             }
         }

@@ -53,9 +53,12 @@ impl Call<'_> {
     }
 }
 
-/// Answers a request by `user`.
-pub fn handle(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Reply {
-    answer(server, user, parts, body).unwrap_or_else(|error| refused(&error))
+/// Answers a request by `user`; after so many seconds it may be tried again, where that is said.
+pub fn handle(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> (Reply, Option<u32>) {
+    match answer(server, user, parts, body) {
+        Ok(reply) => (reply, None),
+        Err(error) => (refused(&error), error.refusal().retry_after),
+    }
 }
 
 /// A refusal as an answer.
@@ -98,6 +101,7 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
         return subresource::handle(&mut state, &mut call, &parts.method);
     }
     if parts.method == Method::GET && (query.watch || path.name.is_none()) {
+        call.query.selector.known(&found.def)?;
         return read_many(server, &mut state, &call);
     }
     one(&mut state, &mut call, &parts.method)
@@ -203,7 +207,8 @@ pub(super) fn put(state: &mut State, call: &Call<'_>, key: &Key, object: Value) 
             "metadata.resourceVersion",
             "Invalid value: 0: must be specified for an update",
         );
-        return Err(ApiError::invalid(&def.group, &def.kind, &key.name, vec![cause]));
+        // By the resource, as kube-apiserver names it here.
+        return Err(ApiError::invalid(&def.group, &def.plural, &key.name, vec![cause]));
     }
     state.modify(call.found, key, &call.options, |_| Ok(object))
 }

@@ -69,6 +69,18 @@ pub fn keep_metadata(def: &ResourceDef, options: &WriteOptions, old: &Value, new
     new["kind"] = old["kind"].clone();
 }
 
+/// Members of the metadata that hold nothing are not there.
+pub fn drop_empty(object: &mut Value) {
+    let Some(map) = object["metadata"].as_object_mut() else { return };
+    const LISTS: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
+    let empty = |value: &Value| match value {
+        Value::Object(map) => map.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        other => other.is_null(),
+    };
+    map.retain(|name, value| !LISTS.contains(&name.as_str()) || !empty(value));
+}
+
 /// A write of the status changes nothing else; any other write does not change the status.
 pub fn isolate(found: &Found, options: &WriteOptions, old: &Value, new: &mut Value) {
     let put = |new: &mut Value, field: &str| match old.get(field) {

@@ -1,5 +1,5 @@
 //! Lists: pages, consistent at one version, and selectors.
-use super::error::{ApiError, Result};
+use super::error::{ApiError, Cause, Result};
 use super::gvr::Key;
 use super::registry::Found;
 use super::request::{Query, VersionMatch};
@@ -36,22 +36,28 @@ impl Token {
 /// The list that a query asks for, as JSON.
 ///
 /// # Errors
-/// 400 for a bad token, 410 when the version asked for is no longer known, 504 when it is in the future.
+/// 400 for a bad token, 422 for options that contradict each other, 410 when the version asked for is no longer known, 504 when it is in the future.
 pub fn list(state: &State, found: &Found, namespace: Option<&str>, query: &Query, view: &View) -> Result<Bytes> {
     let token = query.token.as_deref().map(Token::read).transpose()?;
+    let unfit = |why| ApiError::bad_options("ListOptions", Cause::forbidden("resourceVersionMatch", why));
+    if query.version_match.is_some() && query.version.is_none() {
+        return Err(unfit("resourceVersionMatch is forbidden unless resourceVersion is provided"));
+    }
+    if token.is_some() && query.version.is_some_and(|version| version > 0) {
+        return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+    }
     let exact = match (&token, query.version_match) {
         (Some(token), _) => Some(token.version),
-        (None, Some(VersionMatch::Exact)) => Some(query.version.filter(|v| *v > 0).ok_or_else(|| {
-            ApiError::bad_request("resourceVersionMatch: Forbidden: resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"")
-        })?),
+        (None, Some(VersionMatch::Exact)) => Some(
+            query
+                .version
+                .filter(|v| *v > 0)
+                .ok_or_else(|| unfit("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\""))?,
+        ),
         _ => None,
     };
     if let Some(wanted) = query.version.filter(|v| *v > state.rv) {
-        return Err(ApiError::new(
-            504,
-            "Timeout",
-            format!("Too large resource version: {wanted}, current: {}", state.rv),
-        ));
+        return Err(ApiError::too_large_version(wanted, state.rv));
     }
     let version = exact.unwrap_or(state.rv);
     let objects = objects(state, found, namespace, exact, query)?;
@@ -65,6 +71,9 @@ pub fn list(state: &State, found: &Found, namespace: Option<&str>, query: &Query
         if query.selector.is_empty() {
             metadata["remainingItemCount"] = json!(rest.count());
         }
+    } else if found.def.custom && view.columns().is_none() {
+        // The lists of custom kinds say so, as kube-apiserver's do.
+        metadata["continue"] = json!("");
     }
     Ok(write(view, &metadata, &page))
 }

@@ -116,6 +116,9 @@ pub fn strip(fields: &mut Fields) {
         ] {
             metadata.remove(&format!("f:{name}"));
         }
+        if let Some(owners) = metadata.part("f:ownerReferences") {
+            owners.whole_items();
+        }
         if metadata.is_empty() {
             fields.remove("f:metadata");
         }
@@ -131,6 +134,8 @@ pub fn track(found: &Found, old: Option<&Value>, new: &mut Value, options: &Writ
     let (mut changed, mut removed) = compare(old.unwrap_or(&json!({})), new, Shape::of(found));
     strip(&mut changed);
     strip(&mut removed);
+    changed.mark_new(old.unwrap_or(&json!({})), new, found.def.custom);
+    removed.mark_new(new, old.unwrap_or(&json!({})), found.def.custom);
     if changed.is_empty() && removed.is_empty() {
         return set_entries(new, &entries);
     }

@@ -5,7 +5,7 @@ use super::handler::Call;
 use super::shape::Shape;
 use super::store::State;
 use super::write::Written;
-use super::{apply, strategic};
+use super::{apply, meta, strategic};
 use serde_json::Value;
 
 type Change = Box<dyn FnOnce(&Value) -> Result<Value>>;
@@ -19,8 +19,16 @@ pub(super) fn patch(state: &mut State, call: &mut Call<'_>, key: &Key) -> Result
         return apply::apply(state, call, key);
     }
     let view = call.view.clone();
-    let change = change(call, &key.name)?;
-    state.modify(call.found, key, &call.options, move |old| Ok(view.to_stored(change(&view.patched(old))?)))
+    let (change, def) = (change(call)?, call.found.def.clone());
+    state.modify(call.found, key, &call.options, move |old| {
+        let new = view.to_stored(change(&view.patched(old))?);
+        let uid = meta::text(&new, "uid");
+        if !uid.is_empty() && uid != meta::text(old, "uid") {
+            let cause = Cause::invalid("metadata.uid", format!("Invalid value: {uid:?}: field is immutable"));
+            return Err(ApiError::invalid(&def.group, &def.kind, meta::text(old, "name"), vec![cause]));
+        }
+        Ok(new)
+    })
 }
 
 /// Applies the patch to something that is no stored object (a scale).
@@ -28,27 +36,23 @@ pub(super) fn patch(state: &mut State, call: &mut Call<'_>, key: &Key) -> Result
 /// # Errors
 /// As [`patch`].
 pub(super) fn plain(call: &mut Call<'_>, old: &Value) -> Result<Value> {
-    let name = call.key()?.name;
-    change(call, &name)?(old)
+    change(call)?(old)
 }
 
-fn change(call: &mut Call<'_>, name: &str) -> Result<Change> {
+fn change(call: &mut Call<'_>) -> Result<Change> {
     let body = std::mem::take(&mut call.body);
     let unreadable = |e: String| ApiError::bad_request(format!("the patch cannot be read: {e}"));
     match call.content_type.as_str() {
         "application/json-patch+json" => {
-            let (group, kind, name) = (call.found.def.group.clone(), call.found.def.kind.clone(), name.to_owned());
-            let patch: json_patch::Patch = serde_json::from_value(body).map_err(|e| unreadable(e.to_string()))?;
+            if !body.is_array() {
+                return Err(unreadable("it is no list".to_owned()));
+            }
+            let patch: json_patch::Patch = serde_json::from_value(body)
+                .map_err(|e| ApiError::new(422, "Invalid", format!("the patch cannot be read: {e}")))?;
             Ok(Box::new(move |old| {
                 let mut new = old.clone();
-                let misfit = |e| {
-                    ApiError::invalid(
-                        &group,
-                        &kind,
-                        &name,
-                        vec![Cause::invalid("", format!("the patch does not fit: {e}"))],
-                    )
-                };
+                // About no field and no object, as in kube-apiserver.
+                let misfit = |e| ApiError::new(422, "Invalid", format!("the patch does not fit: {e}"));
                 json_patch::patch(&mut new, &patch).map_err(misfit)?;
                 Ok(new)
             }))
@@ -67,9 +71,10 @@ fn change(call: &mut Call<'_>, name: &str) -> Result<Change> {
                 Ok(new)
             }))
         }
-        other => {
+        _ => {
+            let strategic = if call.found.def.custom { "" } else { "application/strategic-merge-patch+json, " };
             let message = format!(
-                "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, and for built-in kinds application/strategic-merge-patch+json; got {other:?}"
+                "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, {strategic}application/apply-patch+yaml"
             );
             Err(ApiError::new(415, "UnsupportedMediaType", message))
         }

@@ -1,5 +1,5 @@
 //! What a request asks for: its path and its query.
-use super::error::{ApiError, Result};
+use super::error::{ApiError, Cause, Result};
 use super::podlog::LogQuery;
 use super::select::Selector;
 use super::view::Include;
@@ -142,9 +142,11 @@ impl Query {
             "timeoutSeconds" => self.timeout_seconds = number(key, &value)?,
             "dryRun" if value == "All" => self.dry_run = true,
             "dryRun" => {
-                return Err(ApiError::bad_request(format!(
-                    "Invalid value: {value:?}: dryRun: only \"All\" is allowed"
-                )));
+                let message = format!("Unsupported value: {value:?}: supported values: \"All\"");
+                return Err(ApiError::bad_options(
+                    "CreateOptions",
+                    Cause::new("FieldValueNotSupported", "dryRun", message),
+                ));
             }
             "fieldManager" => self.manager = (!value.is_empty()).then_some(value),
             "force" => self.force = yes,
@@ -188,9 +190,13 @@ fn version_match(value: &str) -> Result<Option<VersionMatch>> {
         "" => Ok(None),
         "NotOlderThan" => Ok(Some(VersionMatch::NotOlderThan)),
         "Exact" => Ok(Some(VersionMatch::Exact)),
-        _ => Err(ApiError::bad_request(format!(
-            "resourceVersionMatch: Unsupported value: {value:?}: supported values: \"Exact\", \"NotOlderThan\""
-        ))),
+        _ => {
+            let message = format!("Unsupported value: {value:?}: supported values: \"Exact\", \"NotOlderThan\"");
+            Err(ApiError::bad_options(
+                "ListOptions",
+                Cause::new("FieldValueNotSupported", "resourceVersionMatch", message),
+            ))
+        }
     }
 }
 
@@ -210,9 +216,11 @@ fn validation(value: &str) -> Result<FieldValidation> {
         "" | "Warn" => Ok(FieldValidation::Warn),
         "Strict" => Ok(FieldValidation::Strict),
         "Ignore" => Ok(FieldValidation::Ignore),
-        _ => Err(ApiError::bad_request(format!(
-            "fieldValidation: Unsupported value: {value:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
-        ))),
+        _ => {
+            let message = format!("Unsupported value: {value:?}: supported values: \"Ignore\", \"Strict\", \"Warn\"");
+            let cause = Cause::new("FieldValueNotSupported", "fieldValidation", message);
+            Err(ApiError::bad_options("CreateOptions", cause))
+        }
     }
 }
 

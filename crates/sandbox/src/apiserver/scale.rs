@@ -1,5 +1,5 @@
 //! The scale subresource: the replicas of any scalable kind, as `autoscaling/v1` Scale.
-use super::error::{ApiError, Result};
+use super::error::{ApiError, Cause, Result};
 use super::gvr::Key;
 use super::handler::{Call, Reply};
 use super::registry::ScalePaths;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// Answers a request on an object's scale.
 ///
 /// # Errors
-/// 404, 409 when a resourceVersion is sent that is not the stored one, 400 for a scale that cannot be read.
+/// 404, 409 when a resourceVersion is sent that is not the stored one, 422 for a number below 0.
 pub(super) fn handle(state: &mut State, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
     let paths = call.found.version.scale.clone().ok_or_else(ApiError::no_such_path)?;
     let key = call.key()?;
@@ -32,7 +32,8 @@ fn set(state: &mut State, call: &Call<'_>, key: &Key, paths: &ScalePaths, wanted
     let replicas = match &wanted["spec"]["replicas"] {
         Value::Null => 0,
         number => number.as_i64().filter(|n| *n >= 0).ok_or_else(|| {
-            ApiError::bad_request(format!("Scale: spec.replicas: Invalid value: {number}: must be a number from 0"))
+            let message = format!("Invalid value: {number}: must be greater than or equal to 0");
+            ApiError::invalid("autoscaling", "Scale", &key.name, vec![Cause::invalid("spec.replicas", message)])
         })?,
     };
     let version = meta::text(wanted, "resourceVersion").to_owned();
@@ -68,7 +69,12 @@ fn scale(object: &Value, paths: &ScalePaths) -> Value {
         Some(selector) if selector.is_object() => status["selector"] = json!(Selector::of_labels(selector).to_string()),
         _ => {}
     }
-    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": {"replicas": number(&paths.spec)}, "status": status})
+    // Nothing wanted is not written: `omitempty`.
+    let spec = match number(&paths.spec) {
+        0 => json!({}),
+        replicas => json!({"replicas": replicas}),
+    };
+    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
 }
 
 fn put_at(object: &mut Value, pointer: &str, value: Value) {

@@ -55,9 +55,9 @@ pub fn undecodable(def: &ResourceDef, why: &str) -> ApiError {
 pub fn check(found: &Found, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let Some(schema) = &found.version.schema else { return Vec::new() };
     let mut errors = schema.validate(object, UnknownFields::Ignore);
-    // Rules may assume that the types are right.
-    if errors.is_empty() {
-        errors = schema.check_rules(object, old);
+    // Rules may assume that the types are right, and that what is required is there.
+    if errors.iter().all(|error| error.kind == ErrorKind::Invalid) {
+        errors.extend(schema.check_rules(object, old));
     }
     errors.iter().map(cause).collect()
 }

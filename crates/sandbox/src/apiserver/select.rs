@@ -1,5 +1,7 @@
 //! Label and field selectors.
 use super::error::{ApiError, Result};
+use super::registry::ResourceDef;
+use super::validate::label_value_is_good;
 use serde_json::Value;
 
 /// One requirement on labels.
@@ -92,6 +94,43 @@ impl Selector {
         self.labels.iter().all(|l| l.holds(object)) && self.fields.iter().all(|f| f.holds(object))
     }
 
+    /// Refuses fields that objects of this kind are not selected by.
+    ///
+    /// # Errors
+    /// 400 with the first such field.
+    pub fn known(&self, def: &ResourceDef) -> Result<()> {
+        let own: &[&str] = match (def.group.as_str(), def.kind.as_str()) {
+            ("", "Pod") => &[
+                "spec.nodeName",
+                "spec.restartPolicy",
+                "spec.schedulerName",
+                "spec.serviceAccountName",
+                "spec.hostNetwork",
+                "status.phase",
+                "status.podIP",
+                "status.podIPs",
+                "status.nominatedNodeName",
+            ],
+            ("", "Node") => &["spec.unschedulable"],
+            ("", "Namespace") => &["status.phase"],
+            ("", "Secret") => &["type"],
+            ("", "Service") => &["spec.clusterIP", "spec.type"],
+            ("", "Event") => &["involvedObject.", "regarding.", "reason", "reportingComponent", "source", "type"],
+            ("apps", "ReplicaSet") | ("", "ReplicationController") => &["status.replicas"],
+            ("batch", "Job") => &["status.successful"],
+            _ => &[],
+        };
+        let known = |path: &str| {
+            let named = |one: &&str| path == *one || (one.ends_with('.') && path.starts_with(*one));
+            matches!(path, "metadata.name" | "metadata.namespace") || own.iter().any(|one| named(&one))
+        };
+        let paths = self.fields.iter().map(|field| field.pointer.trim_start_matches('/').replace('/', "."));
+        match paths.into_iter().find(|path| !known(path)) {
+            Some(path) => Err(ApiError::bad_request(format!("field label not supported: {path}"))),
+            None => Ok(()),
+        }
+    }
+
     /// Whether it restricts nothing.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
@@ -150,7 +189,8 @@ fn label(part: &str) -> Result<Labels> {
     }
     for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
         if let Some((key, value)) = part.split_once(operator) {
-            let (key, values) = (checked(key).ok_or_else(bad)?, vec![value.trim().to_owned()]);
+            let values = vec![value.trim().to_owned()];
+            let key = checked(key).filter(|_| label_value_is_good(&values[0])).ok_or_else(bad)?;
             return Ok(if equal { Labels::In(key, values) } else { Labels::NotIn(key, values) });
         }
     }

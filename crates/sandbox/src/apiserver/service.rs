@@ -92,7 +92,7 @@ impl KubeService {
 
     /// Carries a request out; nobody hears of it.
     fn unanswered(&self, parts: &Parts, body: &Bytes) {
-        let reply = handler::handle(&self.server, &self.who.name, parts, body);
+        let (reply, _) = handler::handle(&self.server, &self.who.name, parts, body);
         super::audit::note(&self.server, &self.who, parts, body, &reply, true);
     }
 
@@ -132,9 +132,9 @@ impl KubeService {
     }
 
     fn answer_until(&self, parts: &Parts, body: &Bytes, cut: Option<Duration>) -> io::Result<Response<Body>> {
-        let reply = handler::handle(&self.server, &self.who.name, parts, body);
+        let (reply, retry_after) = handler::handle(&self.server, &self.who.name, parts, body);
         super::audit::note(&self.server, &self.who, parts, body, &reply, false);
-        self.respond(reply, None, cut)
+        self.respond(reply, retry_after, cut)
     }
 
     fn respond(&self, reply: Reply, retry_after: Option<u32>, cut: Option<Duration>) -> io::Result<Response<Body>> {

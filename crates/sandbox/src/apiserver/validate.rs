@@ -18,7 +18,24 @@ pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause>
         }
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => causes.extend(workload(new, old)),
         "Job" => causes.extend(pod_spec(&new["spec"]["template"]["spec"], "spec.template.spec")),
-        "Node" => causes.extend(old.and_then(|old| provider_id(old, new))),
+        "Lease" if new["spec"]["leaseDurationSeconds"].as_i64().is_some_and(|seconds| seconds <= 0) => {
+            causes.push(Cause::invalid("spec.leaseDurationSeconds", "Invalid value: must be greater than 0"))
+        }
+        "PodDisruptionBudget" if !new["spec"]["minAvailable"].is_null() && !new["spec"]["maxUnavailable"].is_null() => {
+            causes.push(Cause::invalid("spec", "Invalid value: minAvailable and maxUnavailable cannot be both set"))
+        }
+        "Event"
+            if old.is_none()
+                && new["involvedObject"]["namespace"].as_str().unwrap_or_default() != meta::text(new, "namespace")
+                && !(new["involvedObject"]["namespace"].as_str().unwrap_or_default().is_empty()
+                    && meta::text(new, "namespace") == "default") =>
+        {
+            causes.push(Cause::invalid("involvedObject.namespace", "Invalid value: does not match event.namespace"))
+        }
+        "Node" => {
+            causes.extend(old.and_then(|old| provider_id(old, new)));
+            causes.extend(taints(&new["spec"]["taints"]));
+        }
         "PriorityClass" if !new["value"].is_i64() => causes.push(Cause::required("value")),
         "StorageClass" if new["provisioner"].as_str().is_none_or(str::is_empty) => {
             causes.push(Cause::required("provisioner"))
@@ -54,6 +71,14 @@ fn metadata(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         let message = format!("Too long: may not be more than {MOST_ANNOTATIONS} bytes");
         causes.push(Cause::new("FieldValueTooLong", "metadata.annotations", message));
     }
+    let standard = ["kubernetes", "orphan", "foregroundDeletion"];
+    for odd in meta::finalizers(new).into_iter().filter(|name| !name.contains('/') && !standard.contains(name)) {
+        if !def.custom {
+            let message =
+                format!("Invalid value: {odd:?}: name is neither a standard finalizer name nor is it fully qualified");
+            causes.push(Cause::invalid("metadata.finalizers", message));
+        }
+    }
     if let Some(old) = old.filter(|old| meta::deleting(old)) {
         let before = meta::finalizers(old);
         let added: Vec<&str> = meta::finalizers(new).into_iter().filter(|f| !before.contains(f)).collect();
@@ -85,7 +110,8 @@ fn label_key_is_good(key: &str) -> bool {
         && prefix.is_none_or(|p| !p.is_empty() && p.len() <= 253 && !p.contains('/'))
 }
 
-fn label_value_is_good(text: &str) -> bool {
+/// Whether a label may have this value.
+pub(super) fn label_value_is_good(text: &str) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();
     let inner = |c: char| edge(c) || matches!(c, '-' | '_' | '.');
     text.is_empty() || (text.len() <= 63 && text.starts_with(edge) && text.ends_with(edge) && text.chars().all(inner))
@@ -178,9 +204,22 @@ fn provider_id(old: &Value, new: &Value) -> Option<Cause> {
     let before = old["spec"]["providerID"].as_str().unwrap_or_default();
     let changed = !before.is_empty() && new["spec"]["providerID"] != json!(before);
     changed.then(|| {
-        Cause::forbidden(
-            "spec",
-            "node updates may only change labels, taints, or capacity (or providerID, if previously empty)",
-        )
+        Cause::forbidden("spec.providerID", "node updates may not change providerID except from \"\" to valid")
     })
+}
+
+/// Named as kube-apiserver names them, where nodes had their taints once.
+fn taints(taints: &Value) -> Vec<Cause> {
+    let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+    let odd = |taint: &Value| taint["effect"].as_str().is_none_or(|effect| !effects.contains(&effect));
+    let all = taints.as_array().map(Vec::as_slice).unwrap_or_default().iter().enumerate();
+    all.filter(|(_, taint)| odd(taint))
+        .map(|(index, taint)| {
+            let message = format!(
+                "Unsupported value: {}: supported values: \"NoExecute\", \"NoSchedule\", \"PreferNoSchedule\"",
+                taint["effect"]
+            );
+            Cause::new("FieldValueNotSupported", &format!("metadata.taints[{index}].effect"), message)
+        })
+        .collect()
 }

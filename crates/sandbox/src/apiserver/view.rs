@@ -103,6 +103,7 @@ impl View {
     pub fn item(&self, object: &Object) -> Bytes {
         match self.form {
             Form::Table(include) => Bytes::from(self.row(&object.value, include).to_string()),
+            Form::Whole if !self.found.def.custom => untyped(self.json(object)),
             _ => self.json(object),
         }
     }
@@ -155,6 +156,22 @@ impl View {
         }
         written
     }
+}
+
+/// An item of a built-in kind's list, which says nothing of version and kind: the list does. Both stand at the beginning,
+/// or else the object is read again.
+fn untyped(json: Bytes) -> Bytes {
+    let rest = json.strip_prefix(b"{\"apiVersion\":\"").and_then(|rest| {
+        let rest = &rest[rest.iter().position(|byte| *byte == b'"')?..];
+        let rest = rest.strip_prefix(b"\",\"kind\":\"")?;
+        rest[rest.iter().position(|byte| *byte == b'"')?..].strip_prefix(b"\",")
+    });
+    if let Some(rest) = rest {
+        return Bytes::from([b"{", rest].concat());
+    }
+    let Ok(Value::Object(mut map)) = serde_json::from_slice(&json) else { return json };
+    map.retain(|name, _| name != "apiVersion" && name != "kind");
+    Bytes::from(Value::Object(map).to_string())
 }
 
 /// Fields of events that have other names in `events.k8s.io/v1` than in the core group.

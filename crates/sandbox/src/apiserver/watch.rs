@@ -2,10 +2,10 @@
 //!
 //! Nothing is queued a watcher. One that reads too slowly finds its cursor older than the history and is told 410,
 //! as from a real API server.
-use super::error::{ApiError, Result};
+use super::error::{ApiError, Cause, Result};
 use super::list;
 use super::registry::{Found, Rid};
-use super::request::Query;
+use super::request::{Query, VersionMatch};
 use super::select::Selector;
 use super::store::{Change, ChangeKind, Object, State};
 use super::view::View;
@@ -61,12 +61,23 @@ impl Watch {
         query: &Query,
         view: View,
     ) -> Result<Self> {
-        if query.initial_events && query.version_match.is_none() {
-            let cause = super::error::Cause::forbidden(
-                "resourceVersionMatch",
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            );
-            return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause]));
+        let mut unfit = Vec::new();
+        let mut forbid = |why| unfit.push(Cause::forbidden("resourceVersionMatch", why));
+        match (query.initial_events, query.version_match) {
+            (true, None | Some(VersionMatch::Exact)) => {
+                forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+            }
+            (false, Some(_)) => {
+                forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+            }
+            _ => {}
+        }
+        if query.version_match == Some(VersionMatch::Exact) {
+            let message = "Unsupported value: \"Exact\": supported values: \"NotOlderThan\"";
+            unfit.push(Cause::new("FieldValueNotSupported", "resourceVersionMatch", message));
+        }
+        if !unfit.is_empty() {
+            return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", unfit));
         }
         let now = Instant::now();
         let lasts = query.timeout_seconds.filter(|s| *s > 0).map_or(DEFAULT_TIMEOUT, Duration::from_secs);

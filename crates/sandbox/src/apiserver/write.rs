@@ -3,7 +3,7 @@ use super::admission::Review;
 use super::body::{MOST_STORED, too_large};
 use super::error::{ApiError, Cause, Result};
 use super::gvr::Key;
-use super::keep::{count_generation, isolate, keep_metadata, preconditions, same};
+use super::keep::{count_generation, drop_empty, isolate, keep_metadata, preconditions, same};
 use super::registry::{Found, ResourceDef};
 use super::store::{Object, State};
 use super::{crd, defaults, managed, meta, schema, validate};
@@ -78,6 +78,7 @@ impl State {
             return Err(ApiError::new(405, "MethodNotAllowed", why));
         }
         self.stamp(found, &mut object);
+        drop_empty(&mut object);
         defaults::apply(self, found, &mut object, None)?;
         self.admit(found, &mut object, None, options)?;
         check(found, &object, None, options)?;
@@ -120,6 +121,7 @@ impl State {
         preconditions(&def, key, old, &new)?;
         let warnings = unknown_fields(found, &mut new, options)?;
         keep_metadata(&def, options, old, &mut new);
+        drop_empty(&mut new);
         isolate(found, options, old, &mut new);
         defaults::apply(self, found, &mut new, Some(old))?;
         self.admit(found, &mut new, Some(old), options)?;

@@ -67,6 +67,9 @@ fn name_error(response: &mut Response<Bytes>, api: Api, error: &AwsError) {
     if api == Api::Sqs {
         let code = match error.code.as_str() {
             "QueueDoesNotExist" => "AWS.SimpleQueueService.NonExistentQueue",
+            "BatchEntryIdsNotDistinct" => "AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
+            "EmptyBatchRequest" => "AWS.SimpleQueueService.EmptyBatchRequest",
+            "TooManyEntriesInBatchRequest" => "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
             other => other,
         };
         let fault = if error.status < 500 { "Sender" } else { "Receiver" };

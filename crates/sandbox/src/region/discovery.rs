@@ -169,6 +169,14 @@ pub(crate) fn images(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     let ids = form.strings("ImageId");
     let (state, owners) = (&*cx.state, form.strings("Owner"));
     let missing: Vec<&str> = ids.iter().filter(|id| state.images.get(id).is_none()).map(String::as_str).collect();
+    let formed = |id: &str| {
+        let hex = id.strip_prefix("ami-").unwrap_or_default();
+        matches!(hex.len(), 8 | 17) && hex.chars().all(|c| c.is_ascii_hexdigit())
+    };
+    if let Some(odd) = missing.iter().find(|id| !formed(id)) {
+        let message = format!("Invalid id: \"{odd}\" (expecting \"ami-...\")");
+        return Err(AwsError::new("InvalidAMIID.Malformed", message));
+    }
     if !missing.is_empty() {
         let (code, message) = match &missing[..] {
             [one] => ("InvalidAMIID.NotFound", format!("The image id '[{one}]' does not exist")),

@@ -1,5 +1,6 @@
 //! SQS's actions, over JSON 1.0.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use md5::{Digest as _, Md5};
@@ -129,6 +130,11 @@ fn delete_batch(cx: &mut Cx<'_>, body: &Value) -> Result<Value, AwsError> {
     if entries.len() > 10 {
         let message = "Maximum number of entries per request are 10.";
         return Err(AwsError::new("TooManyEntriesInBatchRequest", message));
+    }
+    let ids: BTreeSet<Option<&str>> = entries.iter().map(|entry| entry["Id"].as_str()).collect();
+    if ids.len() < entries.len() {
+        let message = "Two or more batch entries in the request have the same Id.";
+        return Err(AwsError::new("BatchEntryIdsNotDistinct", message));
     }
     let queue = addressed(cx, body)?;
     let (mut successful, mut failed) = (Vec::new(), Vec::new());

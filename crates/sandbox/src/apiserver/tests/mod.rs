@@ -1,6 +1,7 @@
 //! The server held to what kube's clients expect of it, on a paused clock.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod budgets;
+mod conformance;
 mod faults;
 mod kubectl;
 mod objects;
