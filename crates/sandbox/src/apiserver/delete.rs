@@ -136,7 +136,6 @@ impl State {
             return Deleted { object: last, gone: true };
         }
         // A pod is answered as it was marked, with no time left.
-        let mut marked = marked;
         meta::set(&mut marked, "resourceVersion", last.value["metadata"].get("resourceVersion").cloned());
         Deleted { object: Arc::new(Object::loose(key.clone(), marked)), gone: true }
     }

@@ -122,7 +122,7 @@ impl Selector {
         };
         let known = |path: &str| {
             let named = |one: &&str| path == *one || (one.ends_with('.') && path.starts_with(*one));
-            matches!(path, "metadata.name" | "metadata.namespace") || own.iter().any(|one| named(&one))
+            matches!(path, "metadata.name" | "metadata.namespace") || own.iter().any(named)
         };
         let paths = self.fields.iter().map(|field| field.pointer.trim_start_matches('/').replace('/', "."));
         match paths.into_iter().find(|path| !known(path)) {
