@@ -72,6 +72,32 @@ fn node_groups_grow_as_the_post_tells_of_cluster_autoscaler() {
     assert!(reason.contains("a node of the group has 3.92 CPU for certain"), "{reason}");
 }
 
+/// A node class that selects capacity reservations: what is reserved comes first, and no instance of it twice.
+#[test]
+fn reserved_instances_are_used_up_before_any_is_bought_and_never_asked_for_twice() {
+    let Some((report, events)) = played("reserved", 0, &[]) else { return };
+    assert_eq!((&report["pods"]["bound"], violations(&report)), (&20.into(), 0));
+    let nodes = report["nodes"].as_array().unwrap();
+    let (reserved, bought): (Vec<&Value>, Vec<&Value>) =
+        nodes.iter().partition(|node| node["capacityType"] == "reserved");
+    assert_eq!(reserved.len(), 2);
+    for node in reserved {
+        let labels = &node["labels"];
+        assert_eq!((&node["instanceType"], &node["zone"]), (&"c5.xlarge".into(), &"us-east-1b".into()));
+        assert_eq!(labels["karpenter.sh/capacity-type"], "reserved");
+        assert_eq!(labels["karpenter.k8s.aws/capacity-reservation-id"], "cr-0a");
+    }
+    assert!(!bought.is_empty());
+    for node in bought {
+        assert_eq!(node["labels"]["karpenter.sh/capacity-type"], "on-demand");
+        assert_eq!(node["labels"].get("karpenter.k8s.aws/capacity-reservation-id"), None);
+    }
+    let events = std::fs::read_to_string(events).unwrap();
+    assert!(!events.contains("ReservationCapacityExceeded"), "more was asked for than there is");
+    let ready = events.lines().any(|line| line.contains("CapacityReservationsReady") && line.contains("cr-0a"));
+    assert!(ready, "the class says which reservations it has");
+}
+
 /// Pods of a ReplicaSet that state nothing, with `SCHEDULER_CONFIG` and without.
 #[test]
 fn default_spread_constraints_bring_nodes_in_every_zone() {

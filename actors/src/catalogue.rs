@@ -13,7 +13,7 @@ use actix::prelude::*;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::catalogue::{Catalogue as Offers, Zone};
 use dovetail_cloud::node_class::subnet_views;
-use dovetail_cloud::resolve::{self, NodeClassView};
+use dovetail_cloud::resolve::{self, NodeClassView, ReservationView};
 use dovetail_cloud::unavailable::UnavailableOfferings;
 use dovetail_cloud::{Cloud, CloudError, shipped};
 use dovetail_core::InstanceType;
@@ -26,13 +26,16 @@ use tokio::sync::Notify;
 
 use crate::backoff::Backoff;
 use crate::desk::Desk;
-use crate::messages::{CatalogueAttach, Detach, InstanceTypesFor, Observe, Refused, WorldChanged};
+use crate::messages::{CatalogueAttach, Detach, InstanceTypesFor, Observe, Refused, TookReserved, WorldChanged};
+use crate::reserved::Reserved;
 use crate::story::Story;
 
 /// Types and prices are read again this often (aws spec 6).
 const REFRESH: Duration = Duration::from_secs(12 * 3600);
 /// Prices are waited for this long before those shipped are taken for the time being.
 const PRICES_SOON: Duration = Duration::from_secs(10);
+/// What is left of capacity reservations is asked for this often (aws spec 3.4).
+const RESERVED_REFRESH: Duration = Duration::from_secs(60);
 /// What is unavailable is looked through this often (aws spec 3.6).
 const SWEEP: Duration = Duration::from_secs(10);
 
@@ -45,6 +48,9 @@ pub struct Catalogue {
     offers: Option<Arc<Offers>>,
     reads: u64,
     unavailable: UnavailableOfferings,
+    reserved: Reserved,
+    /// EC2 is being asked for what is left of reservations.
+    asking: bool,
     /// By class name: what it was resolved from, and the result.
     resolved: BTreeMap<String, (String, Types)>,
     leader: Option<Recipient<WorldChanged>>,
@@ -59,6 +65,8 @@ impl Catalogue {
             offers: None,
             reads: 0,
             unavailable: UnavailableOfferings::default(),
+            reserved: Reserved::default(),
+            asking: false,
             resolved: BTreeMap::new(),
             leader: None,
         }
@@ -71,6 +79,7 @@ impl Actor for Catalogue {
     fn started(&mut self, ctx: &mut Self::Context) {
         self.read(ctx);
         ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read(ctx));
+        ctx.run_interval(RESERVED_REFRESH, |catalogue, ctx| catalogue.ask_for_reserved(ctx));
         ctx.run_interval(SWEEP, |catalogue, _| {
             if catalogue.unavailable.sweep(catalogue.desk.now()) {
                 catalogue.world_changed();
@@ -99,10 +108,13 @@ impl Handler<Read> for Catalogue {
 impl Handler<InstanceTypesFor> for Catalogue {
     type Result = MessageResult<InstanceTypesFor>;
 
-    fn handle(&mut self, query: InstanceTypesFor, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, query: InstanceTypesFor, ctx: &mut Self::Context) -> Self::Result {
         let Some(offers) = self.offers.clone() else { return MessageResult(None) };
-        let types = query.classes.iter().map(|class| (class.name_any(), self.types(&offers, class))).collect();
-        MessageResult(Some(types))
+        let types = query.classes.iter().map(|class| Some((class.name_any(), self.types(&offers, class)?))).collect();
+        if self.reserved.lacks_any() {
+            self.ask_for_reserved(ctx);
+        }
+        MessageResult(types)
     }
 }
 
@@ -125,6 +137,14 @@ impl Handler<Refused> for Catalogue {
                 self.desk.tell_in(story, refused.trace);
             }
         }
+    }
+}
+
+impl Handler<TookReserved> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, took: TookReserved, _: &mut Self::Context) {
+        self.reserved.take(&took.id);
     }
 }
 
@@ -165,29 +185,61 @@ impl Catalogue {
         ctx.spawn(read(self.cloud.clone(), self.desk.clone(), this).into_actor(self));
     }
 
-    /// A class's instance types, kept as long as nothing that they depend on changes.
-    fn types(&mut self, offers: &Offers, class: &EC2NodeClass) -> Types {
-        let Some(status) = &class.status else { return Types::default() };
+    /// Asks EC2 what is left of the reservations that classes have; a call that fails leaves what was known.
+    fn ask_for_reserved(&mut self, ctx: &mut Context<Self>) {
+        let ids = if self.asking { vec![] } else { self.reserved.ask() };
+        if ids.is_empty() {
+            return;
+        }
+        self.asking = true;
+        let cloud = self.cloud.clone();
+        let call = async move { (cloud.reserved_left(&ids).await, ids) }.into_actor(self);
+        ctx.spawn(call.map(|(answer, ids), catalogue, _| {
+            catalogue.asking = false;
+            let news = match answer {
+                Ok(answer) => catalogue.reserved.learn(&ids, &answer),
+                Err(_) => catalogue.reserved.give_up(&ids),
+            };
+            if news {
+                catalogue.world_changed();
+            }
+        }));
+    }
+
+    /// A class's instance types, kept as long as nothing that they depend on changes; the last ones, if any, while it is
+    /// not known what is left of its reservations.
+    fn types(&mut self, offers: &Offers, class: &EC2NodeClass) -> Option<Types> {
+        let Some(status) = &class.status else { return Some(Types::default()) };
         self.unavailable.sweep(self.desk.now());
+        let Some(reservations) = self.reserved.of(status) else {
+            return self.resolved.get(&class.name_any()).map(|(_, types)| types.clone());
+        };
         let from = format!(
-            "{}/{}/{}/{:?}/{:?}",
+            "{}/{}/{}/{}/{:?}/{:?}/{reservations:?}",
             class.metadata.uid.as_deref().unwrap_or_default(),
             self.reads,
             self.unavailable.version(),
+            self.reserved.version(),
             class.metadata.generation,
             status.subnets
         );
         if let Some((known, types)) = self.resolved.get(&class.name_any())
             && *known == from
         {
-            return types.clone();
+            return Some(types.clone());
         }
-        let types = self.resolve(offers, class, status);
+        let types = self.resolve(offers, class, status, reservations);
         self.resolved.insert(class.name_any(), (from, types.clone()));
-        types
+        Some(types)
     }
 
-    fn resolve(&self, offers: &Offers, class: &EC2NodeClass, status: &dovetail_api::v1::EC2NodeClassStatus) -> Types {
+    fn resolve(
+        &self,
+        offers: &Offers,
+        class: &EC2NodeClass,
+        status: &dovetail_api::v1::EC2NodeClassStatus,
+        reservations: Vec<ReservationView>,
+    ) -> Types {
         let settings = resolve::Settings {
             vm_memory_overhead_percent: self.desk.settings.vm_memory_overhead,
             reserved_enis: self.desk.settings.reserved_enis,
@@ -196,6 +248,7 @@ impl Catalogue {
         let unavailable = self.unavailable.at(self.desk.now());
         match NodeClassView::of(&class.spec, subnet_views(status)) {
             Ok(view) => {
+                let view = NodeClassView { reservations, ..view };
                 let types = resolve::instance_types_without(offers, &view, &settings, &unavailable);
                 Arc::new(types.into_iter().map(Arc::new).collect())
             }

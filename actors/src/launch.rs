@@ -21,7 +21,9 @@ use crate::fleet;
 use crate::launch_facts::{self, Types, as_launched, named_types, pool_of};
 use crate::launcher::LauncherLinks;
 use crate::measure::Measure;
-use crate::messages::{InstanceTypesFor, LaunchOrder, Record, Refused, TakeSnapshot, TraceContext, Wrote};
+use crate::messages::{
+    InstanceTypesFor, LaunchOrder, Record, Refused, TakeSnapshot, TookReserved, TraceContext, Wrote,
+};
 use crate::recorder::object;
 use crate::span::{Open, names};
 use crate::story::{Names, Story};
@@ -237,6 +239,10 @@ impl Launching {
                 Ok(Ok(instance)) => {
                     fleet::called(&self.desk, span, &instance.refusals, Ok(&instance));
                     self.refused(instance.refusals.clone());
+                    // Before the claim is written, which until then holds its place in the reservation.
+                    if let Some(id) = instance.reservation_id.clone() {
+                        self.links.catalogue.do_send(TookReserved { id });
+                    }
                     return Ok(Attempt::Launched(instance));
                 }
                 Ok(Err(error)) => error,

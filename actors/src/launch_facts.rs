@@ -50,6 +50,7 @@ pub fn as_launched(instance: &Instance) -> LaunchedInstance {
         instance_type: instance.instance_type.clone(),
         zone: instance.zone.clone(),
         capacity_type: instance.capacity_type.clone(),
+        reservation_id: instance.reservation_id.clone(),
         image_id: instance.image_id.clone(),
         subnet_id: instance.subnet_id.clone(),
         ..LaunchedInstance::default()
@@ -59,7 +60,10 @@ pub fn as_launched(instance: &Instance) -> LaunchedInstance {
 /// What the claim is told of its instance: the labels that its type and offering define, capacity, allocatable.
 pub fn facts(instance: &LaunchedInstance, types: &Types) -> Facts {
     let kind = types.iter().find(|one| one.name == instance.instance_type);
-    let same = |one: &&Offering| one.zone == instance.zone && one.capacity_type == instance.capacity_type;
+    let same = |one: &&Offering| {
+        let reservation = one.reservation() == instance.reservation_id.as_deref();
+        one.zone == instance.zone && one.capacity_type == instance.capacity_type && reservation
+    };
     let offering = kind.and_then(|kind| kind.offerings.iter().find(same));
     let of_type = kind.iter().flat_map(|kind| &kind.requirements);
     let settled = of_type.chain(offering.iter().flat_map(|offering| &offering.requirements)).filter_map(|one| {
@@ -69,6 +73,17 @@ pub fn facts(instance: &LaunchedInstance, types: &Types) -> Facts {
         }
     });
     let mut own: BTreeMap<String, String> = settled.collect();
+    // The type says which reservations there are; the node is of one at most.
+    labels::OF_RESERVATIONS.iter().for_each(|key| drop(own.remove(*key)));
+    let pinned = offering.iter().flat_map(|one| &one.requirements);
+    own.extend(
+        pinned
+            .filter(|one| labels::OF_RESERVATIONS.contains(&one.key.as_str()))
+            .filter_map(|one| Some((one.key.clone(), one.values.first()?.clone()))),
+    );
+    if let Some(id) = &instance.reservation_id {
+        own.insert(labels::CAPACITY_RESERVATION_ID.into(), id.clone());
+    }
     own.insert(labels::INSTANCE_TYPE.into(), instance.instance_type.clone());
     own.insert(labels::ZONE.into(), instance.zone.clone());
     own.insert(labels::CAPACITY_TYPE.into(), instance.capacity_type.clone());

@@ -50,6 +50,7 @@ mod nodes;
 mod plan;
 mod pools;
 mod register;
+mod reserved;
 mod sweep;
 mod tenure;
 mod traces;

@@ -96,6 +96,7 @@ impl Cloud for MeteredCloud {
         on_demand_prices "GetProducts" () -> BTreeMap<String, f64>;
         spot_prices "DescribeSpotPriceHistory" () -> BTreeMap<(String, String), f64>;
         resolve_node_class "ResolveNodeClass" (class: &'a EC2NodeClass) -> NodeClassResolution;
+        reserved_left "DescribeCapacityReservations" (ids: &'a [String]) -> BTreeMap<String, u32>;
         remove_node_class "RemoveNodeClass" (class: &'a EC2NodeClass) -> ();
         instances "List" () -> Vec<Instance>;
         instances_by_name "ListByName" () -> Vec<Instance>;

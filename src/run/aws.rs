@@ -57,6 +57,7 @@ pub async fn reach(
             cluster_dns: facts.dns.clone(),
             service_cidr: facts.service_cidr.clone(),
             kubernetes_version: (!settings.eks_control_plane).then(|| facts.version.clone()),
+            reserved_capacity: settings.reserved_capacity(),
             isolated_vpc: settings.isolated_vpc,
         },
     );

@@ -157,6 +157,7 @@ mod tests {
             seed: 1,
             replicas: 0,
             settings: BTreeMap::new(),
+            reservations: vec![],
             nodes: Vec::new(),
             faults: FaultSettings::default(),
             endpoint: None,

@@ -148,6 +148,7 @@ fn config(args: &SandboxArgs) -> WorldConfig {
         replicas: args.replicas,
         settings: std::collections::BTreeMap::new(),
         faults: FaultSettings::default(),
+        reservations: vec![],
         nodes: Vec::new(),
         endpoint: None,
         clocks: Vec::new(),

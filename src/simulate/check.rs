@@ -9,6 +9,7 @@ use dovetail_cloud::catalogue::Catalogue;
 use dovetail_cloud::shipped;
 use dovetail_sandbox::cluster::NodesBeforehand;
 use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SqsFaults, glob_matches};
+use dovetail_sandbox::region::CapacityReservation;
 use k8s_openapi::api::core::v1::Taint;
 use serde_saphyr::Spanned;
 
@@ -41,6 +42,8 @@ pub struct Checked {
     pub faults: FaultSettings,
     /// Settings by name, feature gates folded in.
     pub settings: BTreeMap<String, String>,
+    /// Capacity reservations of the account.
+    pub reservations: Vec<CapacityReservation>,
     /// Nodes beforehand, zones filled in.
     pub nodes: Vec<NodesBeforehand>,
 }
@@ -60,13 +63,26 @@ pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
         steps: checker.steps(&scenario.steps, until, catalogue.as_deref()),
         faults: checker.faults(&scenario.faults),
         settings: settings(scenario),
+        reservations: scenario.capacity_reservations.iter().map(reservation).collect(),
         nodes: scenario.nodes.iter().map(beforehand).collect(),
     };
     if let Some(catalogue) = &catalogue {
+        checker.reservations(&scenario.capacity_reservations, catalogue);
         checker.nodes(&scenario.nodes, catalogue);
     }
     checker.settings(scenario);
     if checker.mistakes.is_empty() { Ok(checked) } else { Err(checker.mistakes) }
+}
+
+/// A capacity reservation as the region takes it.
+fn reservation(one: &scenario::CapacityReservation) -> CapacityReservation {
+    CapacityReservation {
+        id: one.id.value.clone(),
+        instance_type: one.instance_type.value.clone(),
+        zone: one.zone.value.clone(),
+        count: one.count,
+        tags: one.tags.clone(),
+    }
 }
 
 /// Nodes beforehand as the sandbox takes them.
@@ -208,6 +224,24 @@ impl Checker<'_> {
             {
                 let what = format!("unknown capacity type {:?}", kind.value);
                 self.mistake(format!("nodes[{index}].capacityType"), kind, what, "on-demand, spot");
+            }
+        }
+    }
+
+    fn reservations(&mut self, all: &[scenario::CapacityReservation], catalogue: &Catalogue) {
+        for (index, one) in all.iter().enumerate() {
+            let field = |name: &str| format!("capacityReservations[{index}].{name}");
+            let name = &one.instance_type;
+            if catalogue.instance_type(&name.value).is_none() {
+                let what = format!("unknown instance type {:?}", name.value);
+                self.mistake(field("instanceType"), name, what, nearest(&name.value, catalogue));
+            }
+            self.zone(&field("zone"), &one.zone, catalogue);
+            if !one.id.value.starts_with("cr-") {
+                self.mistake(field("id"), &one.id, format!("{:?} is no reservation's id", one.id.value), "cr-…");
+            }
+            if all[..index].iter().any(|other| other.id.value == one.id.value) {
+                self.mistake(field("id"), &one.id, "there is another of that id", "each id once");
             }
         }
     }

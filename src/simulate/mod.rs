@@ -196,6 +196,7 @@ impl Run<'_> {
             seed: self.scenario.seed,
             replicas: self.checked.replicas,
             settings: self.checked.settings.clone(),
+            reservations: self.checked.reservations.clone(),
             nodes: self.checked.nodes.clone(),
             faults: self.checked.faults.clone(),
             endpoint: None,

@@ -167,7 +167,7 @@ fn one_node(node: &Value, instances: &BTreeMap<String, &Instance>, pods_on: &BTr
             .map_or_else(|| label("node.kubernetes.io/instance-type"), |one| one.instance_type.clone()),
         zone: instance.map_or_else(|| label("topology.kubernetes.io/zone"), |one| one.zone.clone()),
         capacity_type: instance
-            .map_or_else(|| label("karpenter.sh/capacity-type"), |one| one.capacity_type.name().to_owned()),
+            .map_or_else(|| label("karpenter.sh/capacity-type"), |one| one.capacity_name().to_owned()),
         price_per_hour: instance.map_or(0.0, |one| one.price),
         pods: pods_on.get(&name).copied().unwrap_or(0),
         beforehand: instance.is_none_or(|one| one.beforehand),

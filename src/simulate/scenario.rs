@@ -39,6 +39,9 @@ pub struct Scenario {
     /// Feature gates of the control plane.
     #[serde(default)]
     pub feature_gates: BTreeMap<String, bool>,
+    /// The account's capacity reservations.
+    #[serde(default)]
+    pub capacity_reservations: Vec<CapacityReservation>,
     /// Nodes that are there beforehand.
     #[serde(default)]
     pub nodes: Vec<NodeGroup>,
@@ -55,6 +58,23 @@ pub struct Scenario {
     /// The replicas' clocks, by number; those that are not named are right.
     #[serde(default)]
     pub clocks: Vec<WrongClock>,
+}
+
+/// A capacity reservation of the account.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct CapacityReservation {
+    /// Its id, `cr-…`.
+    pub id: Spanned<String>,
+    /// Such as `m5.large`.
+    pub instance_type: Spanned<String>,
+    /// Such as `us-east-1a`.
+    pub zone: Spanned<String>,
+    /// How many instances it has.
+    pub count: u32,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
 }
 
 /// A clock that is wrong.

@@ -23,7 +23,7 @@ use dovetail_sandbox::clock::VirtualClock;
 use dovetail_sandbox::cluster::{Cluster, ClusterSettings, NodesBeforehand};
 use dovetail_sandbox::faults::{FaultSettings, Faults};
 use dovetail_sandbox::log::EventLog;
-use dovetail_sandbox::region::{Region, RegionConfig};
+use dovetail_sandbox::region::{CapacityReservation, Region, RegionConfig};
 use serde_json::Value;
 
 pub use actions::{Action, DELETABLE, ReplicaRef};
@@ -52,6 +52,8 @@ pub struct WorldConfig {
     pub replicas: u32,
     /// Their settings by environment name.
     pub settings: BTreeMap<String, String>,
+    /// The account's capacity reservations.
+    pub reservations: Vec<CapacityReservation>,
     /// Nodes that are there beforehand.
     pub nodes: Vec<NodesBeforehand>,
     /// What goes wrong from the start.
@@ -107,6 +109,7 @@ impl World {
         of_region.seed = config.seed;
         of_region.catalogue = config.catalogue.clone();
         of_region.kubernetes_version = format!("1.{KUBERNETES_MINOR}");
+        of_region.reservations.clone_from(&config.reservations);
         of_region.endpoint = config.endpoint.clone();
         let region = Region::new(of_region, clock.clone(), log.clone(), faults.clone());
         tokio::task::spawn_local(region.run());

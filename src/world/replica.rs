@@ -125,7 +125,7 @@ impl Replica {
         let http_client = around.region.http_client(caller.clone());
         let clock = self.clock(around);
         let sdk = SdkParts::in_process(http_client, &around.config.region, clock.clone());
-        let cloud = Arc::new(Ec2Cloud::new(sdk, cloud_settings(around)));
+        let cloud = Arc::new(Ec2Cloud::new(sdk, cloud_settings(around, &settings)));
         Ok(ReplicaParts {
             identity: self.identity(),
             kube: around.api.client(caller.clone()),
@@ -141,13 +141,14 @@ impl Replica {
 }
 
 /// Whose cluster it is; the rest the cloud asks of EKS.
-fn cloud_settings(around: &Surroundings<'_>) -> Ec2Settings {
+fn cloud_settings(around: &Surroundings<'_>, settings: &Settings) -> Ec2Settings {
     let namespace = around.api.get(&Gvr::new("", "v1", "namespaces"), "", "kube-system");
     let uid = namespace.as_ref().and_then(|one| one["metadata"]["uid"].as_str()).unwrap_or_default();
     Ec2Settings {
         cluster_name: around.config.cluster_name.clone(),
         cluster_uid: uid.to_owned(),
         cluster_dns: Some("172.20.0.10".to_owned()),
+        reserved_capacity: settings.reserved_capacity(),
         ..Ec2Settings::default()
     }
 }

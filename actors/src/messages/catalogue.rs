@@ -32,6 +32,14 @@ pub struct Refused {
     pub trace: TraceContext,
 }
 
+/// An instance of a capacity reservation was launched: it has one less. Fact, from `launcher`.
+#[derive(Clone, Debug, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct TookReserved {
+    /// The reservation's id.
+    pub id: String,
+}
+
 /// Who hears on the leader that packing may come out differently. Order.
 #[derive(Clone, Message)]
 #[rtype(result = "()")]

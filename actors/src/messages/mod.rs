@@ -11,7 +11,7 @@ mod pods;
 mod removal;
 mod trace;
 
-pub use catalogue::{CatalogueAttach, InstanceTypesFor, Refused};
+pub use catalogue::{CatalogueAttach, InstanceTypesFor, Refused, TookReserved};
 pub use cluster::{
     Attach, ClaimChanged, ClaimGone, ClassChanged, ClusterChanged, Detach, Forget, NodeChanged, NodeGone, Plan,
     PodSeen, PoolChanged, TakeSnapshot, Wrote,

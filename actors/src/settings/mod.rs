@@ -283,6 +283,11 @@ impl Settings {
         })
     }
 
+    /// Whether the gate `ReservedCapacity` is open.
+    pub fn reserved_capacity(&self) -> bool {
+        self.gates.contains(RESERVED_CAPACITY)
+    }
+
     /// Cores that `CPU_REQUESTS` comes to, rounded up; at least one.
     pub fn cores(&self) -> usize {
         let millicores = if self.cpu_requests > 0 { self.cpu_requests } else { 1000 };

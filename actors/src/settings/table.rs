@@ -113,6 +113,8 @@ pub const TABLE: &[Known] = &[
 
     row(Aws, "AWS_REGION", "REGION", "", "The region; without it that of the profile or of the instance",
         |own, text| Ok(own.aws_region = filled(text)?)),
+    row(Aws, "FEATURE_GATES", "NAME=BOOL,…", "ReservedCapacity=true", "Karpenter's feature gates. ReservedCapacity: capacity reservations are used where node classes select them, and only there; the others are to come, unknown names pass",
+        |own, text| Ok(own.set_gates(gates(text)?))),
     row(Aws, "INTERRUPTION", "WAY", "replace", "replace: an interrupted node's pods get their places first; evict: it is drained at once, Karpenter's way",
         |own, text| Ok(own.interruption = interruptions(text)?)),
     row(Aws, "INTERRUPTION_QUEUE", "NAME", "", "The SQS queue with interruption warnings; without it none is heard",
@@ -192,8 +194,6 @@ pub const TABLE: &[Known] = &[
     row(NoEffect, "DISABLE_DRY_RUN", BOOL, "false", "Dry runs for node classes, to come", |_, text| boolean(text).map(drop)),
     row(NoEffect, "ENABLE_PROFILING", BOOL, "false", "Go's profiler", |_, text| boolean(text).map(drop)),
     row(NoEffect, "ENABLE_ZONAL_SHIFT", BOOL, "false", "Zonal shifts, to come", |_, text| boolean(text).map(drop)),
-    row(NoEffect, "FEATURE_GATES", "NAME=BOOL,…", "ReservedCapacity=true", "Karpenter's feature gates, to come; unknown names pass",
-        |own, text| Ok(own.set_gates(gates(text)?))),
     row(NoEffect, "IGNORE_DRA_REQUESTS", BOOL, "true", "Dynamic resource allocation is ignored", |_, text| boolean(text).map(drop)),
     row(NoEffect, "KARPENTER_SERVICE", "NAME", "", "The service of Karpenter's old webhooks", |_, _| Ok(())),
     row(NoEffect, "KUBERNETES_MIN_VERSION", "VERSION", "", "Set by Karpenter's chart", |_, _| Ok(())),

@@ -171,6 +171,7 @@ impl Cloud for FakeCloud {
             subnets: ["us-east-1a", "us-east-1b"].into_iter().map(subnet).collect(),
             security_groups: vec![SecurityGroup { id: "sg-1".into(), name: String::new() }],
             amis: Vec::new(),
+            reservations: Vec::new(),
             instance_profile: "profile".into(),
             conditions: types.into_iter().map(Finding::ready).collect(),
         })

@@ -33,6 +33,13 @@ pub trait Cloud: Send + Sync + 'static {
     /// Resolves subnets, security groups, images and instance profile, and what is to be said of each.
     fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution>;
 
+    /// How many instances of capacity reservations nobody uses, by id; none of those that EC2 does not know or that are
+    /// not active (DescribeCapacityReservations).
+    fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
+        let _ = ids;
+        Box::pin(async { Ok(BTreeMap::new()) })
+    }
+
     /// Removes what was made for a node class: launch templates and instance profiles.
     fn remove_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, ()>;
 
@@ -108,6 +115,8 @@ pub struct Instance {
     pub zone: String,
     /// `spot`, `on-demand` or `reserved`.
     pub capacity_type: String,
+    /// The capacity reservation that it is of, if it is.
+    pub reservation_id: Option<String>,
     /// `ami-…`.
     pub image_id: String,
     /// `subnet-…`.

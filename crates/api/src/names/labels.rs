@@ -6,6 +6,10 @@ pub const NODE_POOL: &str = "karpenter.sh/nodepool";
 pub const INITIALIZED: &str = "karpenter.sh/initialized";
 /// `"true"` once the Node is matched with its claim.
 pub const REGISTERED: &str = "karpenter.sh/registered";
+/// The labels that only nodes of capacity reservations have.
+pub const OF_RESERVATIONS: [&str; 3] =
+    [CAPACITY_RESERVATION_ID, CAPACITY_RESERVATION_TYPE, CAPACITY_RESERVATION_INTERRUPTIBLE];
+
 /// `spot`, `on-demand` or `reserved`.
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 /// `"true"` on a Node: taints of the claim are not copied to it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_sdk_ec2::operation::create_fleet::CreateFleetOutput;
 use aws_sdk_ec2::types as sdk;
-use dovetail_api::names::labels::{CAPACITY_TYPE, SPOT};
+use dovetail_api::names::labels::{CAPACITY_TYPE, RESERVED, SPOT};
 use dovetail_api::names::tags;
 use dovetail_api::v1::EC2NodeClassStatus;
 use futures::future::try_join_all;
@@ -35,6 +35,7 @@ const ENCLAVE: &str = "eks.amazonaws.com/nitro-sandbox";
 struct Config {
     template: String,
     image: String,
+    reservation: Option<String>,
     overrides: Vec<Override>,
 }
 
@@ -167,12 +168,14 @@ impl Ec2Cloud {
             group: &group.key,
             user_data: &user_data,
             spot: selection.capacity_type == SPOT,
+            reserved_capacity: self.settings.reserved_capacity,
             ipv6: cluster.ipv6,
             enclave: request.requests.get(ENCLAVE) > 0,
             tags: &tags,
         });
         let template = self.ensure_template(class, data, &tags).await.map_err(|e| LaunchError::from_call(&e))?;
-        Ok(Config { template, image: group.key.image.clone(), overrides: group.overrides(subnets) })
+        let (image, reservation) = (group.key.image.clone(), group.key.reservation.clone());
+        Ok(Config { template, image, reservation, overrides: group.overrides(subnets) })
     }
 
     /// Tags of everything that launches of one pool and class share.
@@ -308,6 +311,7 @@ fn outcome(
         instance_type: name,
         zone: zone.or(asked.map(|(_, o)| o.zone.as_str())).unwrap_or_default().to_owned(),
         capacity_type: selection.capacity_type.to_owned(),
+        reservation_id: asked.and_then(|(c, _)| c.reservation.clone()),
         price: asked.map_or(0.0, |(_, o)| o.price),
         image_id: asked.map_or_else(String::new, |(c, _)| c.image.clone()),
         subnet_id: asked.map_or(subnet, |(_, o)| o.subnet.as_str()).to_owned(),
@@ -321,7 +325,11 @@ fn refusal(error: &sdk::CreateFleetError, capacity_type: &str) -> Refusal {
     Refusal {
         instance_type: chosen.and_then(|c| c.instance_type()).map(|t| t.as_str().to_owned()).unwrap_or_default(),
         zone: chosen.and_then(|c| c.availability_zone()).unwrap_or_default().to_owned(),
-        capacity_type: error.lifecycle().map_or(capacity_type, |l| l.as_str()).to_owned(),
+        // EC2 calls reserved capacity on-demand.
+        capacity_type: match capacity_type {
+            RESERVED => RESERVED.to_owned(),
+            other => error.lifecycle().map_or(other, |l| l.as_str()).to_owned(),
+        },
         subnet: chosen.and_then(|c| c.subnet_id()).unwrap_or_default().to_owned(),
         code: error.error_code().unwrap_or_default().to_owned(),
         message: error.error_message().unwrap_or_default().to_owned(),

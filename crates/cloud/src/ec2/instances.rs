@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_ec2::types::{self as sdk, Filter};
-use dovetail_api::names::labels::{ON_DEMAND, SPOT};
+use dovetail_api::names::labels::{ON_DEMAND, RESERVED, SPOT};
 use dovetail_api::names::tags;
 use jiff::Timestamp;
 
@@ -139,13 +139,23 @@ fn instance_of(i: &sdk::Instance) -> Instance {
     let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
     let spot = i.spot_instance_request_id().is_some_and(|id| !id.is_empty())
         || i.instance_lifecycle() == Some(&sdk::InstanceLifecycleType::Spot);
+    // One that merely came to be in an open reservation is on demand for us.
+    let only = i.capacity_reservation_specification().and_then(|own| own.capacity_reservation_preference())
+        == Some(&sdk::CapacityReservationPreference::CapacityReservationsOnly);
+    let reservation_id = i.capacity_reservation_id().filter(|id| only && !id.is_empty()).map(str::to_owned);
+    let capacity_type = match (&reservation_id, spot) {
+        (Some(_), _) => RESERVED,
+        (None, true) => SPOT,
+        (None, false) => ON_DEMAND,
+    };
     let tag = |t: &sdk::Tag| Some((t.key()?.to_owned(), t.value().unwrap_or_default().to_owned()));
     Instance {
         id: text(i.instance_id()),
         state: i.state().and_then(|s| s.name()).map(|n| n.as_str().to_owned()).unwrap_or_default(),
         instance_type: i.instance_type().map(|t| t.as_str().to_owned()).unwrap_or_default(),
         zone: text(i.placement().and_then(|p| p.availability_zone())),
-        capacity_type: if spot { SPOT } else { ON_DEMAND }.to_owned(),
+        capacity_type: capacity_type.to_owned(),
+        reservation_id,
         image_id: text(i.image_id()),
         subnet_id: text(i.subnet_id()),
         security_group_ids: i.security_groups().iter().map(|g| text(g.group_id())).collect(),

@@ -16,6 +16,7 @@ mod preflight;
 mod pricing;
 mod profile;
 mod queue;
+mod reservations;
 mod sdk;
 mod template;
 mod template_data;
@@ -60,6 +61,8 @@ pub struct Ec2Settings {
     pub service_cidr: Option<String>,
     /// `1.33`; from EKS when it is not given.
     pub kubernetes_version: Option<String>,
+    /// The gate `ReservedCapacity`: capacity reservations are used where node classes select them, and only there.
+    pub reserved_capacity: bool,
     /// There is no way to the Pricing API: on-demand prices are those that ship with the binary.
     pub isolated_vpc: bool,
 }
@@ -144,6 +147,10 @@ impl Cloud for Ec2Cloud {
 
     fn spot_prices(&self) -> CloudFuture<'_, BTreeMap<(String, String), f64>> {
         self.describe_spot_prices().boxed()
+    }
+
+    fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
+        self.left_of(ids).boxed()
     }
 
     fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution> {

@@ -14,9 +14,14 @@ impl Ec2Cloud {
     pub(super) async fn resolve_class(&self, class: &EC2NodeClass) -> Result<NodeClassResolution, CloudError> {
         let spec = &class.spec;
         let images = async { self.images_of(spec, &self.cluster_facts().await?.version).await };
-        let (subnets, groups, images, profile) =
-            futures::join!(self.subnets_of(spec), self.security_groups_of(spec), images, self.profile_of(class));
-        let conditions = vec![
+        let (subnets, groups, images, profile, reservations) = futures::join!(
+            self.subnets_of(spec),
+            self.security_groups_of(spec),
+            images,
+            self.profile_of(class),
+            self.reservations_of(spec)
+        );
+        let mut conditions = vec![
             self.images_finding(class, &images),
             finding(conditions::SUBNETS_READY, "SubnetsNotFound", "the selector matches no subnet", &subnets),
             finding(
@@ -27,11 +32,15 @@ impl Ec2Cloud {
             ),
             profile_finding(&profile),
         ];
+        if !spec.capacity_reservation_selector_terms.is_empty() && self.settings.reserved_capacity {
+            conditions.push(reservations_finding(&reservations));
+        }
         let mut resolved = NodeClassResolution {
             conditions,
             subnets: subnets.unwrap_or_default(),
             security_groups: groups.unwrap_or_default(),
             amis: images.unwrap_or_default(),
+            reservations: reservations.unwrap_or_default(),
             instance_profile: profile.unwrap_or_default(),
         };
         let validation = validation(class, &resolved);
@@ -57,6 +66,15 @@ impl Ec2Cloud {
 fn finding<T>(condition: &'static str, missing: &str, why: &str, found: &Result<Vec<T>, CloudError>) -> Finding {
     match found {
         Ok(all) if all.is_empty() => Finding::not_ready(condition, missing, why),
+        Ok(_) => Finding::ready(condition),
+        Err(error) => Finding::unknown(condition, error.code(), error.to_string()),
+    }
+}
+
+/// Well also where none is found: what is not reserved is bought.
+fn reservations_finding<T>(reservations: &Result<Vec<T>, CloudError>) -> Finding {
+    let condition = conditions::CAPACITY_RESERVATIONS_READY;
+    match reservations {
         Ok(_) => Finding::ready(condition),
         Err(error) => Finding::unknown(condition, error.code(), error.to_string()),
     }

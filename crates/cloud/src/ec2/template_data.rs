@@ -23,6 +23,8 @@ pub(super) struct TemplateInputs<'a> {
     pub group: &'a GroupKey,
     pub user_data: &'a str,
     pub spot: bool,
+    /// Whether reservations are used at all: then whatever is not to be of one says so, or EC2 would use open ones up.
+    pub reserved_capacity: bool,
     pub ipv6: bool,
     pub enclave: bool,
     pub tags: &'a BTreeMap<String, String>,
@@ -55,6 +57,9 @@ pub(super) fn template_data(inputs: &TemplateInputs<'_>) -> sdk::RequestLaunchTe
     if !volumes.is_empty() {
         data = data.set_block_device_mappings(Some(volumes));
     }
+    if inputs.reserved_capacity {
+        data = data.capacity_reservation_specification(reservation(inputs.group.reservation.as_deref()));
+    }
     if inputs.enclave {
         data = data.enclave_options(sdk::LaunchTemplateEnclaveOptionsRequest::builder().enabled(true).build());
     }
@@ -63,6 +68,18 @@ pub(super) fn template_data(inputs: &TemplateInputs<'_>) -> sdk::RequestLaunchTe
         data = data.cpu_options(sdk::LaunchTemplateCpuOptionsRequest::builder().nested_virtualization(nested).build());
     }
     data.build()
+}
+
+fn reservation(id: Option<&str>) -> sdk::LaunchTemplateCapacityReservationSpecificationRequest {
+    let all = sdk::LaunchTemplateCapacityReservationSpecificationRequest::builder();
+    match id {
+        None => all.capacity_reservation_preference(sdk::CapacityReservationPreference::None).build(),
+        Some(id) => {
+            let target = sdk::CapacityReservationTarget::builder().capacity_reservation_id(id).build();
+            let only = sdk::CapacityReservationPreference::CapacityReservationsOnly;
+            all.capacity_reservation_preference(only).capacity_reservation_target(target).build()
+        }
+    }
 }
 
 fn tag_specifications(inputs: &TemplateInputs<'_>) -> Vec<sdk::LaunchTemplateTagSpecificationRequest> {

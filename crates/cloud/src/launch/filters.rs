@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dovetail_api::names::labels::{CAPACITY_TYPE, ON_DEMAND, SPOT};
+use dovetail_api::names::labels::{CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT};
 use dovetail_core::{InstanceType, NodeSelectorRequirement, Offering, Requirements};
 
 use super::{LaunchError, LaunchRequest};
@@ -41,7 +41,7 @@ impl Candidate {
 /// What CreateFleet is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
-    /// `spot` or `on-demand`.
+    /// `reserved`, `spot` or `on-demand`.
     pub capacity_type: &'static str,
     /// Cheapest first.
     pub candidates: Vec<Candidate>,
@@ -66,11 +66,14 @@ pub fn select(request: &LaunchRequest) -> Result<Selection, LaunchError> {
         candidates = without_dear_spot(candidates);
     }
     let spot_allowed = wanted.get(CAPACITY_TYPE).is_none_or(|r| r.has(SPOT));
-    let capacity_type = [SPOT, ON_DEMAND]
+    let capacity_type = [RESERVED, SPOT, ON_DEMAND]
         .into_iter()
         .find(|ct| candidates.iter().any(|c| c.offerings.iter().any(|o| o.capacity_type == *ct)))
-        .ok_or_else(|| nothing("neither spot nor on-demand is available"))?;
+        .ok_or_else(|| nothing("neither reserved capacity nor spot nor on-demand is available"))?;
     candidates.retain_mut(|c| c.retain(|o| o.capacity_type == capacity_type));
+    if capacity_type == RESERVED {
+        candidates.iter_mut().for_each(fullest_reservations);
+    }
     candidates
         .sort_by(|a, b| a.price().total_cmp(&b.price()).then_with(|| a.instance_type.name.cmp(&b.instance_type.name)));
     candidates.truncate(MAX_TYPES);
@@ -100,6 +103,13 @@ fn compatible_available(request: &LaunchRequest, wanted: &Requirements) -> Vec<C
 
 fn agrees(offered: &[NodeSelectorRequirement], wanted: &Requirements) -> bool {
     Requirements::from_written(offered).is_ok_and(|offered| offered.intersects(wanted).is_ok())
+}
+
+/// Of each zone the reservation with the most instances left.
+fn fullest_reservations(candidate: &mut Candidate) {
+    let left = |one: &Offering| one.reservation_capacity.unwrap_or(u32::MAX);
+    candidate.offerings.sort_by(|a, b| a.zone.cmp(&b.zone).then_with(|| left(b).cmp(&left(a))));
+    candidate.offerings.dedup_by(|next, first| next.zone == first.zone);
 }
 
 /// Without devices and bare metal, unless nothing else is left.
@@ -148,8 +158,9 @@ mod tests {
     use super::*;
     use crate::family::AmiFamily;
     use crate::launch::LaunchErrorKind;
-    use crate::resolve::{NodeClassView, Settings, instance_types};
+    use crate::resolve::{NodeClassView, ReservationView, Settings, instance_types};
     use crate::shipped;
+    use dovetail_api::names::labels::CAPACITY_RESERVATION_ID;
     use dovetail_api::v1::{EC2NodeClass, EC2NodeClassSpec};
     use dovetail_core::{Operator, Resources};
 
@@ -208,6 +219,36 @@ mod tests {
         }
         let selection = select(&request).unwrap();
         assert_eq!((selection.capacity_type, selection.inflexible), (ON_DEMAND, true));
+    }
+
+    #[test]
+    fn reserved_capacity_is_taken_before_spot_and_of_a_zone_the_fullest_reservation() {
+        let shipped = shipped::catalogue("us-east-1");
+        let view = |id: &str, zone: &str, left: u32| ReservationView {
+            id: id.into(),
+            instance_type: "m5.large".into(),
+            zone: zone.into(),
+            active: true,
+            left,
+        };
+        let mut class = NodeClassView::in_zones(AmiFamily::Al2023, shipped.first_zones(3));
+        class.reservations =
+            vec![view("cr-1", "us-east-1a", 1), view("cr-2", "us-east-1a", 4), view("cr-3", "us-east-1b", 0)];
+        let types = instance_types(&shipped, &class, &Settings::default());
+        let m5 = types.iter().find(|t| t.name == "m5.large").unwrap();
+        let ids = m5.requirements.iter().find(|one| one.key == CAPACITY_RESERVATION_ID).unwrap();
+        assert_eq!(ids.values, ["cr-1", "cr-2", "cr-3"]);
+        let c5 = types.iter().find(|t| t.name == "c5.large").unwrap();
+        let none = c5.requirements.iter().find(|one| one.key == CAPACITY_RESERVATION_ID).unwrap();
+        assert_eq!(none.operator, Operator::DoesNotExist, "no reservation is of that type");
+        let mut request = asking(vec![], &[]);
+        request.candidates = types.into_iter().map(Arc::new).collect();
+        let selection = select(&request).unwrap();
+        assert_eq!((selection.capacity_type, selection.candidates.len()), (RESERVED, 1));
+        let held: Vec<_> = selection.candidates[0].offerings.iter().map(|one| one.reservation().unwrap()).collect();
+        assert_eq!(held, ["cr-2"]);
+        request.requirements = vec![one_of(CAPACITY_TYPE, &[ON_DEMAND])];
+        assert_eq!(select(&request).unwrap().capacity_type, ON_DEMAND);
     }
 
     #[test]

@@ -66,8 +66,10 @@ pub struct LaunchedInstance {
     pub instance_type: String,
     /// Zone name.
     pub zone: String,
-    /// `spot` or `on-demand`.
+    /// `spot`, `on-demand` or `reserved`.
     pub capacity_type: String,
+    /// The capacity reservation that it is of, if it is.
+    pub reservation_id: Option<String>,
     /// $/h of the offering that was taken, as the catalogue had it.
     pub price: f64,
     /// `ami-…`.

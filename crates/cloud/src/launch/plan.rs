@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_api::v1::Ami;
-use dovetail_core::Resources;
 use dovetail_core::resources::PODS;
+use dovetail_core::{Offering, Resources};
 
 use super::filters::{Candidate, Selection};
 use super::images::image_for;
@@ -23,6 +23,8 @@ pub struct GroupKey {
     pub max_pods: i64,
     /// EFA interfaces; 0 unless the claim asks for them.
     pub efa: i64,
+    /// The capacity reservation that the instance is to be of.
+    pub reservation: Option<String>,
 }
 
 /// Types under one launch template, cheapest first.
@@ -54,13 +56,21 @@ pub fn groups(selection: &Selection, amis: &[Ami], requests: &Resources) -> Vec<
     for candidate in &selection.candidates {
         let capacity = &candidate.instance_type.capacity;
         let Some(ami) = image_for(amis, &candidate.instance_type) else { continue };
-        let key = GroupKey {
-            image: ami.id.clone(),
-            image_name: ami.name.clone(),
-            max_pods: capacity.get(PODS),
-            efa: if wants_efa { capacity.get(EFA) } else { 0 },
-        };
-        groups.entry(key).or_default().push(candidate.clone());
+        // A template names one reservation at most.
+        let mut apart: BTreeMap<Option<&str>, Vec<&Offering>> = BTreeMap::new();
+        candidate.offerings.iter().for_each(|one| apart.entry(one.reservation()).or_default().push(one));
+        for (reservation, offerings) in apart {
+            let key = GroupKey {
+                image: ami.id.clone(),
+                image_name: ami.name.clone(),
+                max_pods: capacity.get(PODS),
+                efa: if wants_efa { capacity.get(EFA) } else { 0 },
+                reservation: reservation.map(str::to_owned),
+            };
+            let offerings = offerings.into_iter().cloned().collect();
+            let member = Candidate { instance_type: candidate.instance_type.clone(), offerings };
+            groups.entry(key).or_default().push(member);
+        }
     }
     groups.into_iter().map(|(key, members)| Group { key, members }).collect()
 }

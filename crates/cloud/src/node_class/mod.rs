@@ -1,6 +1,6 @@
 //! What a node class resolves to, whatever cloud did the resolving.
 
-use dovetail_api::v1::{Ami, EC2NodeClassStatus, SecurityGroup, Subnet};
+use dovetail_api::v1::{Ami, CapacityReservation, EC2NodeClassStatus, SecurityGroup, Subnet};
 
 use crate::resolve::{SubnetView, subnet_views_of};
 
@@ -13,6 +13,8 @@ pub struct NodeClassResolution {
     pub security_groups: Vec<SecurityGroup>,
     /// Newest first; an instance type takes the first whose requirements agree.
     pub amis: Vec<Ami>,
+    /// By id.
+    pub reservations: Vec<CapacityReservation>,
     /// Name of the instance profile; empty when there is none yet.
     pub instance_profile: String,
     /// One finding for each condition of the class, in the order in which the spec lists them.
@@ -60,6 +62,7 @@ impl NodeClassResolution {
         status.subnets.clone_from(&self.subnets);
         status.security_groups.clone_from(&self.security_groups);
         status.amis.clone_from(&self.amis);
+        status.capacity_reservations.clone_from(&self.reservations);
         status.instance_profile.clone_from(&self.instance_profile);
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn of(
     network_and_disks(&mut all, info);
     gpus(&mut all, info);
     accelerators(&mut all, info);
-    reservations(&mut all);
+    reservations(&mut all, offerings);
     all.0
 }
 
@@ -88,9 +88,15 @@ fn accelerators(all: &mut Labels, info: &InstanceTypeInfo) {
 }
 
 /// On-demand and spot nodes have no reservation.
-fn reservations(all: &mut Labels) {
-    for key in [l::CAPACITY_RESERVATION_ID, l::CAPACITY_RESERVATION_TYPE, l::CAPACITY_RESERVATION_INTERRUPTIBLE] {
-        all.maybe(key, None);
+fn reservations(all: &mut Labels, offerings: &[Offering]) {
+    for key in l::OF_RESERVATIONS {
+        let own = offerings.iter().flat_map(|one| &one.requirements).filter(|one| one.key == key);
+        let values: BTreeSet<&str> = own.flat_map(|one| &one.values).map(String::as_str).collect();
+        if values.is_empty() {
+            all.maybe(key, None);
+        } else {
+            all.any_of(key, values.into_iter());
+        }
     }
 }
 

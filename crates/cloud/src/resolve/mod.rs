@@ -16,7 +16,9 @@ use crate::info::InstanceTypeInfo;
 use crate::unavailable::Unavailable;
 
 pub use capacity::eni_limited_pods;
-pub use view::{NodeClassError, NodeClassView, SubnetView, Threshold, Volume, family_of, subnet_views_of};
+pub use view::{
+    NodeClassError, NodeClassView, ReservationView, SubnetView, Threshold, Volume, family_of, subnet_views_of,
+};
 
 /// Settings of the control plane that shape an instance type.
 #[derive(Debug, Clone, PartialEq)]

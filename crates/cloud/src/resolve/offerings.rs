@@ -1,6 +1,9 @@
 //! Where and how a type can be bought (karpenter-aws 3.4).
 
-use dovetail_api::names::labels::{CAPACITY_TYPE, ON_DEMAND, SPOT, ZONE, ZONE_ID};
+use dovetail_api::names::labels::{
+    CAPACITY_RESERVATION_ID, CAPACITY_RESERVATION_INTERRUPTIBLE, CAPACITY_RESERVATION_TYPE, CAPACITY_TYPE, ON_DEMAND,
+    RESERVED, SPOT, ZONE, ZONE_ID,
+};
 use dovetail_core::{NodeSelectorRequirement, Offering};
 
 use super::NodeClassView;
@@ -9,7 +12,13 @@ use crate::family::AmiFamily;
 use crate::info::InstanceTypeInfo;
 use crate::unavailable::Unavailable;
 
-/// One offering for each zone that both the type and the class are in, and each capacity type with a price.
+/// What an instance costs on demand, over what it counts as out of a reservation.
+const RESERVED_PRICE: f64 = 1e7;
+/// The type of a reservation that is neither a capacity block nor lent out.
+const DEFAULT: &str = "default";
+
+/// One offering for each zone that both the type and the class are in, and each capacity type with a price; and one for each
+/// capacity reservation of the type.
 pub(super) fn of(
     catalogue: &Catalogue,
     info: &InstanceTypeInfo,
@@ -31,6 +40,22 @@ pub(super) fn of(
                 && !unavailable.all_full(class.subnets_in(&zone.name));
             offerings.push(offering(zone, capacity_type, price, available));
         }
+    }
+    for reservation in class.reservations.iter().filter(|one| one.instance_type == info.name) {
+        let Some(zone) = zones.iter().find(|zone| zone.name == reservation.zone) else { continue };
+        let available = compatible
+            && reservation.active
+            && reservation.left > 0
+            && !unavailable.refused(&info.name, &zone.name, RESERVED)
+            && !unavailable.all_full(class.subnets_in(&zone.name));
+        // Paid for already: it only has to be cheaper than anything that is bought, and the smaller the cheaper.
+        let price = catalogue.on_demand.get(&info.name).copied().unwrap_or(0.0) / RESERVED_PRICE;
+        let mut offering = offering(zone, RESERVED, price, available);
+        offering.reservation_capacity = Some(reservation.left);
+        offering.requirements.push(NodeSelectorRequirement::one_of(CAPACITY_RESERVATION_ID, [reservation.id.as_str()]));
+        offering.requirements.push(NodeSelectorRequirement::one_of(CAPACITY_RESERVATION_TYPE, [DEFAULT]));
+        offering.requirements.push(NodeSelectorRequirement::one_of(CAPACITY_RESERVATION_INTERRUPTIBLE, ["false"]));
+        offerings.push(offering);
     }
     offerings
 }

@@ -16,6 +16,8 @@ pub struct NodeClassView {
     pub family: AmiFamily,
     /// The subnets that it resolved to.
     pub subnets: Vec<SubnetView>,
+    /// The capacity reservations that it resolved to.
+    pub reservations: Vec<ReservationView>,
     /// `kubelet.maxPods`.
     pub max_pods: Option<i64>,
     /// `kubelet.podsPerCore`.
@@ -47,6 +49,21 @@ pub struct SubnetView {
     pub zone: Zone,
     /// `subnet-…`; empty where nothing but the zone is known.
     pub id: String,
+}
+
+/// A capacity reservation whose instances may be nodes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReservationView {
+    /// `cr-…`.
+    pub id: String,
+    /// Its instance type.
+    pub instance_type: String,
+    /// Its zone's name.
+    pub zone: String,
+    /// Whether it goes on.
+    pub active: bool,
+    /// How many of its instances nobody uses.
+    pub left: u32,
 }
 
 /// A limit as an amount or as a share of the capacity.
@@ -98,6 +115,7 @@ impl NodeClassView {
         Ok(Self {
             family: family_of(spec)?,
             subnets,
+            reservations: vec![],
             max_pods: kubelet.max_pods.as_ref().map(max_pods).transpose()?,
             pods_per_core: kubelet.pods_per_core.filter(|n| *n > 0),
             kube_reserved: reserved("kubeReserved", &kubelet.kube_reserved)?,

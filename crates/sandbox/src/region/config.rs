@@ -1,5 +1,6 @@
 //! What a region is made from.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dovetail_cloud::catalogue::Catalogue;
@@ -7,6 +8,21 @@ use dovetail_cloud::shipped;
 
 /// The account that everything belongs to: one that AWS's documentation uses for examples.
 pub const ACCOUNT: &str = "111122223333";
+
+/// A capacity reservation of the account: targeted, without an end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapacityReservation {
+    /// `cr-…`.
+    pub id: String,
+    /// `m5.large`.
+    pub instance_type: String,
+    /// `us-east-1a`.
+    pub zone: String,
+    /// How many instances it has.
+    pub count: u32,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
 
 /// What a region is like at the start.
 #[derive(Clone, Debug)]
@@ -27,6 +43,8 @@ pub struct RegionConfig {
     pub certificate_authority: Option<String>,
     /// Types, offerings and prices; `None`: the shipped catalogue of the region, with synthetic spot prices.
     pub catalogue: Option<Arc<Catalogue>>,
+    /// The account's capacity reservations.
+    pub reservations: Vec<CapacityReservation>,
 }
 
 impl RegionConfig {
@@ -41,6 +59,7 @@ impl RegionConfig {
             endpoint: None,
             certificate_authority: None,
             catalogue: None,
+            reservations: vec![],
         }
     }
 

@@ -66,7 +66,7 @@ pub(crate) fn zones(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
 }
 
 /// Those of `all` that have one of the ids (if ids are given) and pass the filters; a missing id is refused with `code`.
-fn choose<'a, T: Filterable + 'a>(
+pub(super) fn choose<'a, T: Filterable + 'a>(
     all: impl Iterator<Item = (&'a String, &'a T)> + Clone,
     form: &Form,
     ids: &[String],
@@ -218,7 +218,7 @@ fn image_xml(image: &Image, xml: &mut Xml) {
     xml.text("virtualizationType", "hvm").text("hypervisor", "xen").text("enaSupport", true);
 }
 
-/// What the region has none of, such as capacity reservations: an empty list, or `code` for a name or id asked for.
+/// What the region has none of, such as placement groups: an empty list, or `code` for a name or id asked for.
 pub(crate) fn nothing(form: &Form, list: &str, names: &[&str], code: &str) -> Result<Xml, AwsError> {
     if let Some(asked) = names.iter().flat_map(|name| form.strings(name)).next() {
         return Err(AwsError::new(code, format_args!("The ID '{asked}' does not exist")));

@@ -3,7 +3,7 @@
 use super::error::AwsError;
 use super::form::Form;
 use super::xml::Xml;
-use super::{Cx, discovery, fleet, instance_types, instances, prices, run_instances, tags, templates};
+use super::{Cx, discovery, fleet, instance_types, instances, prices, reservations, run_instances, tags, templates};
 
 /// Carries out an action of EC2.
 pub(crate) fn act(cx: &mut Cx<'_>, action: &str, form: &Form) -> Result<Xml, AwsError> {
@@ -31,10 +31,7 @@ pub(crate) fn act(cx: &mut Cx<'_>, action: &str, form: &Form) -> Result<Xml, Aws
         "TerminateInstances" => instances::terminate(cx, form),
         "CreateTags" => tags::create(cx, form),
         "DeleteTags" => tags::delete(cx, form),
-        "DescribeCapacityReservations" => {
-            let code = "InvalidCapacityReservationId.NotFound";
-            discovery::nothing(form, "capacityReservationSet", &["CapacityReservationId"], code)
-        }
+        "DescribeCapacityReservations" => reservations::describe(cx, form),
         "DescribePlacementGroups" => {
             discovery::nothing(form, "placementGroupSet", &["GroupId", "GroupName"], "InvalidPlacementGroup.Unknown")
         }

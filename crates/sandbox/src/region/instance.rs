@@ -110,6 +110,8 @@ pub struct Instance {
     pub ended: Option<Timestamp>,
     /// Tags as they are seen now.
     pub tags: BTreeMap<String, String>,
+    /// The capacity reservation that it was launched into.
+    pub capacity_reservation: Option<String>,
     pub(crate) reservation: String,
     pub(crate) spot_request: Option<String>,
     pub(crate) tenancy: String,
@@ -124,6 +126,11 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// How it is paid for, as Karpenter calls it: `reserved` out of a capacity reservation.
+    pub fn capacity_name(&self) -> &'static str {
+        if self.capacity_reservation.is_some() { "reserved" } else { self.capacity_type.name() }
+    }
+
     /// `aws:///us-east-1a/i-0123456789abcdef0`, as nodes carry it.
     pub fn provider_id(&self) -> String {
         format!("aws:///{}/{}", self.zone, self.id)

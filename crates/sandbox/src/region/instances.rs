@@ -169,8 +169,16 @@ fn instance_xml(cx: &Cx<'_>, i: &Instance, xml: &mut Xml) {
     }
     metadata_xml(i, xml);
     xml.text("ebsOptimized", false).text("enaSupport", true);
+    xml.opt("capacityReservationId", i.capacity_reservation.as_ref());
     xml.node("capacityReservationSpecification", |xml| {
-        xml.text("capacityReservationPreference", "open");
+        let Some(id) = &i.capacity_reservation else {
+            xml.text("capacityReservationPreference", "open");
+            return;
+        };
+        xml.text("capacityReservationPreference", "capacity-reservations-only");
+        xml.node("capacityReservationTarget", |xml| {
+            xml.text("capacityReservationId", id);
+        });
     });
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Spec {
     pub devices: Vec<String>,
     pub metadata: BTreeMap<String, String>,
     pub detailed_monitoring: bool,
+    /// The capacity reservation that it is aimed at.
+    pub capacity_reservation: Option<String>,
 }
 
 impl Spec {
@@ -86,6 +88,10 @@ impl Spec {
             .filter_map(|name| Some(((*name).to_owned(), pick("MetadataOptions").text(name)?.to_owned())))
             .collect(),
             detailed_monitoring: pick("Monitoring").flag("Enabled"),
+            capacity_reservation: pick("CapacityReservationSpecification")
+                .get("CapacityReservationTarget")
+                .text("CapacityReservationId")
+                .map(str::to_owned),
         })
     }
 }
@@ -211,6 +217,10 @@ impl Cx<'_> {
                 ),
             ));
         };
+        if let Some(id) = &spec.capacity_reservation {
+            // What is reserved is there whatever others may have.
+            return self.check_reservation(id, name, zone).map(|()| price);
+        }
         if !self.faults.sold_out(name, zone, spec.capacity.name()) {
             return Ok(price);
         }
@@ -267,6 +277,7 @@ impl Cx<'_> {
             client_token: token.map(str::to_owned),
             price: ready.price,
             tags: spec.tags.clone(),
+            capacity_reservation: spec.capacity_reservation.clone(),
             reservation: reservation.to_owned(),
             spot_request: (spec.capacity == CapacityType::Spot).then(|| format!("sir-{}", ids::hex(ids, 8))),
             tenancy: spec.tenancy.clone(),
@@ -337,6 +348,7 @@ impl Cx<'_> {
             devices: Vec::new(),
             metadata: BTreeMap::new(),
             detailed_monitoring: false,
+            capacity_reservation: None,
         };
         let ready = Ready {
             subnet_id: subnet.id,

@@ -190,7 +190,7 @@ impl Cx<'_> {
             ("change", Value::from(state)),
             ("instanceType", Value::from(&*i.instance_type)),
             ("zone", Value::from(&*i.zone)),
-            ("capacityType", Value::from(i.capacity_type.name())),
+            ("capacityType", Value::from(i.capacity_name())),
             ("pricePerHour", Value::from(i.price)),
             ("hostname", Value::from(&*i.hostname)),
             ("beforehand", Value::from(i.beforehand)),

@@ -33,6 +33,7 @@ mod paging;
 mod prices;
 mod pricing;
 mod queue;
+mod reservations;
 mod run_instances;
 mod serve;
 mod sqs;
@@ -55,7 +56,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub use answer::ConnectionLost;
-pub use config::{ACCOUNT, RegionConfig};
+pub use config::{ACCOUNT, CapacityReservation, RegionConfig};
 pub use instance::{CapacityType, Instance, InstanceEvent, InstanceState};
 pub use launch::Placement;
 pub use serve::serve;

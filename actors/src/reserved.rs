@@ -1,0 +1,119 @@
+//! What is left of capacity reservations: as EC2 said last, less what was launched since.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dovetail_api::v1::{CapacityReservation, EC2NodeClassStatus};
+use dovetail_cloud::resolve::ReservationView;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Reserved {
+    left: BTreeMap<String, u32>,
+    /// Ids that classes have asked for.
+    wanted: BTreeSet<String>,
+    /// Taken while EC2 is being asked: its answer may not know of them.
+    taken: BTreeMap<String, u32>,
+    version: u64,
+}
+
+impl Reserved {
+    /// Raised by every change.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// A class's reservations with what is left of each; `None` while that is not known of all, which are wanted then.
+    pub fn of(&mut self, status: &EC2NodeClassStatus) -> Option<Vec<ReservationView>> {
+        let all = status.capacity_reservations.iter();
+        self.wanted.extend(all.clone().map(|one| one.id.clone()));
+        let view = |one: &CapacityReservation| {
+            Some(ReservationView {
+                id: one.id.clone(),
+                instance_type: one.instance_type.clone(),
+                zone: one.availability_zone.clone(),
+                active: one.state == "active",
+                left: *self.left.get(&one.id)?,
+            })
+        };
+        all.map(view).collect()
+    }
+
+    /// EC2 did not answer: what is not known counts as nothing until it does. Says whether that is news.
+    pub fn give_up(&mut self, asked: &[String]) -> bool {
+        let before = self.left.len();
+        asked.iter().for_each(|id| {
+            self.left.entry(id.clone()).or_insert(0);
+        });
+        let news = self.left.len() > before;
+        self.version += u64::from(news);
+        news
+    }
+
+    /// Whether a class wants one that nothing is known of.
+    pub fn lacks_any(&self) -> bool {
+        self.wanted.iter().any(|id| !self.left.contains_key(id))
+    }
+
+    /// The ids to ask EC2 for, now.
+    pub fn ask(&mut self) -> Vec<String> {
+        self.taken.clear();
+        self.wanted.iter().cloned().collect()
+    }
+
+    /// What EC2 said of the ids asked for; one that it left out has nothing. Says whether that is news.
+    pub fn learn(&mut self, asked: &[String], answer: &BTreeMap<String, u32>) -> bool {
+        let mut news = false;
+        for id in asked {
+            let said = answer.get(id).copied().unwrap_or(0);
+            let left = said.saturating_sub(self.taken.get(id).copied().unwrap_or(0));
+            news |= self.left.insert(id.clone(), left) != Some(left);
+        }
+        self.version += u64::from(news);
+        news
+    }
+
+    /// An instance of it was launched.
+    pub fn take(&mut self, id: &str) {
+        *self.taken.entry(id.to_owned()).or_default() += 1;
+        if let Some(left) = self.left.get_mut(id) {
+            *left = left.saturating_sub(1);
+            self.version += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reservations_wait_for_the_first_answer_and_no_longer_than_for_that() {
+        let one = serde_json::json!({"availabilityZone": "a", "id": "cr-1", "instanceMatchCriteria": "targeted",
+            "instanceType": "m5.large", "ownerID": "1"});
+        let status = serde_json::from_value::<EC2NodeClassStatus>(serde_json::json!({"capacityReservations": [one]}));
+        let status = status.unwrap_or_default();
+        let mut reserved = Reserved::default();
+        assert_eq!(reserved.of(&status), None);
+        assert!(reserved.lacks_any());
+        let asked = reserved.ask();
+        assert!(reserved.give_up(&asked), "a call that fails holds nothing up");
+        assert_eq!(reserved.of(&status).map(|all| all[0].left), Some(0));
+        reserved.learn(&asked, &BTreeMap::from([("cr-1".to_owned(), 2)]));
+        assert_eq!(reserved.of(&status).map(|all| all[0].left), Some(2));
+    }
+
+    #[test]
+    fn what_is_launched_while_ec2_is_asked_is_taken_off_its_answer() {
+        let mut reserved = Reserved::default();
+        let answer = BTreeMap::from([("cr-1".to_owned(), 5)]);
+        let asked = vec!["cr-1".to_owned(), "cr-gone".to_owned()];
+        assert!(reserved.learn(&asked, &answer));
+        assert!(!reserved.learn(&asked, &answer), "the same is no news");
+        reserved.take("cr-1");
+        assert_eq!((reserved.left["cr-1"], reserved.left["cr-gone"]), (4, 0));
+        reserved.ask();
+        reserved.take("cr-1");
+        reserved.learn(&asked, &answer);
+        assert_eq!(reserved.left["cr-1"], 4, "the first launch is in the answer, the second may not be");
+    }
+}
