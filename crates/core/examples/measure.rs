@@ -35,7 +35,8 @@ fn main() {
         drop(plain);
         let mut best = f64::INFINITY;
         let mut packing = None;
-        for _ in 0..3 {
+        let repeat = std::env::var("REPEAT").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+        for _ in 0..repeat {
             let start = Instant::now();
             packing = Some(solve(&problem, &Options::default()));
             best = best.min(start.elapsed().as_secs_f64());
