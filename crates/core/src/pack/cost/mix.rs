@@ -41,7 +41,7 @@ const FEWER_NODES_MAY_COST: f64 = 1.02;
 const FIRST_NODE_PRICE: f64 = 0.1;
 
 /// So many prices of a node are tried, ever closer to the one at which the answer gets too dear.
-const TRIES: usize = 5;
+const TRIES: usize = 3;
 
 /// So many shapes are looked at in generating patterns: the bound on work, beside that on rounds. It grows with the
 /// pods, less with many shapes: what the linear program knows of few pods of each is lost in rounding.

@@ -13,8 +13,11 @@ use super::super::offers::Mask;
 use super::super::topology::node_rules::{NodeRules, Tally};
 use super::Pattern;
 
-/// With more shapes than this, telling them apart, or all that rules for nodes say, is more work than it is worth.
+/// With more shapes than this, telling them apart is more work than it is worth.
 pub(super) const MANY: usize = 1000;
+
+/// So many are told apart by all that rules for nodes say.
+const FEW: usize = 200;
 
 /// Beyond that rules of as many pods are told apart as well, if they cap these: one in so many.
 const COMMON: u64 = 16;
@@ -46,7 +49,7 @@ pub(super) struct Shape<'c> {
     pub items: Vec<usize>,
 }
 
-/// The rules that let a node hold only so many of their own pods, where one pod in [`COMMON`] has the same.
+/// The ids of rules that let a node hold only so many of their own pods, where one pod in [`COMMON`] has the same.
 fn common_caps(context: &Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<u32> {
     let mut pods: BTreeMap<u32, u64> = BTreeMap::new();
     for item in which.iter().map(|at| &items[*at]).filter(|item| context.node_rules(item.class).caps_itself()) {
@@ -82,7 +85,7 @@ impl<'c> Shapes<'c> {
     /// whose cap is only a bound; planning again what does not fit as hoped makes up for that.
     pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], which: &[usize]) -> Self {
         let exact = Self::merged(context, open, items, which, true);
-        if exact.all.len() <= MANY { exact } else { Self::merged(context, open, items, which, false) }
+        if exact.all.len() <= FEW { exact } else { Self::merged(context, open, items, which, false) }
     }
 
     fn merged(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], which: &[usize], exact: bool) -> Self {
