@@ -1,5 +1,5 @@
 //! Packs workload files and prints what came out: `cargo run --release -p dovetail-core --example measure -- FILE…`.
-//! Instead of a file `KIND:PODS:SEED` generates one, such as `diverse:10000:1`.
+//! Instead of a file `KIND:PODS:SEED` generates one, such as `diverse:10000:1`. The best of three solves, or of `REPEAT`.
 #![allow(clippy::panic)] // a tool for developers: a file that cannot be read ends it
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
