@@ -1,5 +1,5 @@
 //! Packs workload files and prints what came out: `cargo run --release -p dovetail-core --example measure -- FILE…`.
-//! Instead of a file `KIND:PODS:SEED` generates one, such as `diverse:10000:1`.
+//! Instead of a file `KIND:PODS:SEED` generates one, such as `diverse:10000:1`. The best of three solves, or of `REPEAT`.
 #![allow(clippy::panic)] // a tool for developers: a file that cannot be read ends it
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
@@ -35,7 +35,8 @@ fn main() {
         drop(plain);
         let mut best = f64::INFINITY;
         let mut packing = None;
-        for _ in 0..3 {
+        let repeat = std::env::var("REPEAT").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+        for _ in 0..repeat {
             let start = Instant::now();
             packing = Some(solve(&problem, &Options::default()));
             best = best.min(start.elapsed().as_secs_f64());

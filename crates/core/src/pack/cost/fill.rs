@@ -8,6 +8,7 @@ use super::super::joint::JointId;
 use super::super::topology::node_rules::Tally;
 use super::Pattern;
 use super::candidates::Candidate;
+use super::search::{self, Choice, Found};
 use super::shapes::Shapes;
 
 /// How strongly cpu and memory count when pods are ordered by worth per resource taken. No one order is best for all
@@ -18,6 +19,9 @@ const BY_MEMORY: [[f64; 2]; 2] = [[0.25, 1.0], [0.02, 1.0]];
 
 /// With more shapes than this only the resource that runs out first is tried as the one that counts.
 const FEW_SHAPES: usize = 48;
+
+/// With more than this it is tried only once.
+const MANY_SHAPES: usize = 256;
 
 /// How much every other resource counts.
 const OTHER_WEIGHT: f64 = 0.3;
@@ -74,13 +78,35 @@ impl<'c, 'a> Filler<'c, 'a> {
         let of_whole = |at: usize| self.room[at] as f64 / self.whole[at].max(1) as f64;
         let cpu_first = of_whole(0) <= of_whole(1);
         let few = self.able.len() <= FEW_SHAPES;
+        let tried = if self.able.len() <= MANY_SHAPES { 2 } else { 1 };
         for (weights, first) in [(BY_CPU, cpu_first), (BY_MEMORY, !cpu_first)] {
             if few || first {
-                weights.into_iter().for_each(|weights| self.attempt(weights, candidate, left, &mut best));
+                weights.into_iter().take(tried).for_each(|weights| self.attempt(weights, candidate, left, &mut best));
             }
         }
         best.1.sort_unstable();
         best
+    }
+
+    /// The most valuable filling by a search, for shapes that no rules bind to each other: one worth more than `known`,
+    /// if there is any, and the steps that it took.
+    pub fn search(&mut self, candidate: &Candidate, value: &[f64], left: &[u32], known: f64) -> Found {
+        self.look(candidate, value, left);
+        let bound = |one: &Able| {
+            let shape = &self.shapes.all[one.shape as usize];
+            shape.rules.is_some() || shape.joint != JointId::NONE
+        };
+        if self.able.iter().any(bound) {
+            return Found::default();
+        }
+        let choices = self.able.iter().map(|one| {
+            let shape = &self.shapes.all[one.shape as usize];
+            let most = left[one.shape as usize].min(shape.cap);
+            let part = one.taken.iter().sum();
+            Choice { shape: one.shape, value: one.value, requests: &shape.requests, most, part }
+        });
+        let room = Amounts::from_slice(self.context.room(self.pool, candidate.at));
+        search::best(choices.collect(), &room, known)
     }
 
     fn attempt(&mut self, weights: [f64; 2], candidate: &Candidate, left: &[u32], best: &mut (f64, Pattern)) {

@@ -4,10 +4,12 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use super::super::context::Context;
+use super::super::topology::node_rules::NodeRules;
 use super::candidates::{Candidate, Candidates};
 use super::fill::Filler;
 use super::lp::Master;
-use super::shapes::Shapes;
+use super::rates;
+use super::shapes::{Shape, Shapes};
 use super::variety::Variety;
 use super::{Answer, Pattern};
 
@@ -17,22 +19,29 @@ const ROUNDS: usize = 60;
 /// Patterns that are worth less than this beyond their cost are not worth another round.
 const WORTH_A_ROUND: f64 = 1.002;
 
-/// With so few shapes all candidates are asked in every round; otherwise so many, and the others in turns.
+/// With so few shapes, and pairs of a candidate and a shape that it carries, all candidates are asked in every round; otherwise so many, and the others in turns.
 const FEW_ROWS: usize = 24;
+const FEW_PAIRS: usize = 16_384;
 const ASKED_FIRST: usize = 24;
 const TURNS: usize = 6;
 
 /// No more patterns enter in a round: later ones are worth less by then.
 const MOST_ENTERING: usize = 64;
 
-/// With more shapes than this the linear program is left out, and a pod is worth what it costs with its like.
+/// With more shapes than this the linear program is left out, and a pod is worth what it asks for.
 const MOST_ROWS: usize = 200;
 
-/// How much dearer than the cheapest answer found one with fewer nodes may be.
-const FEWER_NODES_MAY_COST: f64 = 1.005;
+/// With fewer pods of each shape, where shapes are not few, as well: rounding would leave nothing of its answer.
+const LEAST_PODS_A_SHAPE: usize = 8;
 
-/// What a node may be taken to cost beside its price when fewer are looked for, in prices of the mean node.
-const NODE_PRICES: [f64; 4] = [0.1, 0.25, 0.6, 1.5];
+/// How much dearer than the cheapest answer found one with fewer nodes may be.
+const FEWER_NODES_MAY_COST: f64 = 1.02;
+
+/// What a node is first taken to cost beside its price when fewer are looked for, in prices of the mean node.
+const FIRST_NODE_PRICE: f64 = 0.1;
+
+/// So many prices of a node are tried, ever closer to the one at which the answer gets too dear.
+const TRIES: usize = 3;
 
 /// So many shapes are looked at in generating patterns: the bound on work, beside that on rounds. It grows with the
 /// pods, less with many shapes: what the linear program knows of few pods of each is lost in rounding.
@@ -48,6 +57,13 @@ const SOME_ROWS: usize = 64;
 /// A step of the linear program takes as long as so many looks, for each pair of shapes.
 const PAIRS_A_LOOK: usize = 64;
 
+/// Steps of all searches together: the bound on their work.
+const MOST_STEPS: usize = 1_500_000;
+const STEPS_A_POD: usize = 300;
+
+/// A candidate that was worth less than this of its cost when filled in order is not searched.
+const WORTH_A_SEARCH: f64 = 0.8;
+
 /// Among the patterns for what is left one that is worth so much less than another was hoped to be is as good.
 const AS_GOOD: f64 = 1.004;
 
@@ -57,19 +73,19 @@ const FEW_FOR_FEWER: usize = 32;
 /// The patterns to launch and how often: among answers little dearer than the cheapest the one with the fewest nodes.
 pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &mut Candidates) -> Answer {
     let counts = shapes.counts();
+    let pods: usize = counts.iter().map(|count| *count as usize).sum();
     candidates.set_node_price(context.options.price_per_node);
-    let mut planner =
-        Planner { filler: Filler::new(context, pool, shapes), variety: Variety::new(context, pool, shapes) };
+    let (filler, variety) = (Filler::new(context, pool, shapes), Variety::new(context, pool, shapes));
+    let mut planner = Planner { filler, variety, steps: MOST_STEPS.min(pods * STEPS_A_POD) };
     let Some(singles) = planner.singles(context, pool, shapes, candidates) else { return Answer::new() };
-    if shapes.all.len() > MOST_ROWS {
-        let node = context.options.price_per_node;
-        let value: Vec<f64> = singles.iter().map(|(held, price)| (price + node) / f64::from(*held)).collect();
+    let sparse = counts.len() > FEW_ROWS && pods < counts.len() * LEAST_PODS_A_SHAPE;
+    if shapes.all.len() > MOST_ROWS || sparse {
+        let value = worth(context, pool, shapes, candidates, &singles);
         let mut answer = Answer::new();
         planner.rest(candidates, &value, &mut counts.clone(), &mut answer);
         return answer;
     }
     let mut master = Master::new(&counts, &singles, context.options.price_per_node);
-    let pods: usize = counts.iter().map(|count| *count as usize).sum();
     let a_pod = match counts.len() {
         few if few <= FEW_ROWS => LOOKS_A_POD_OF_FEW_SHAPES,
         some if some <= SOME_ROWS => LOOKS_A_POD_OF_SOME_SHAPES,
@@ -83,20 +99,47 @@ pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, cand
     }
     let most = best.price * FEWER_NODES_MAY_COST;
     let mean = best.price / f64::from(best.nodes.max(1));
-    for factor in NODE_PRICES {
-        let node = context.options.price_per_node + factor * mean;
+    // The dearest node known to be within bounds, and the cheapest known not to be.
+    let mut bracket = (0.0, None);
+    let mut next = FIRST_NODE_PRICE;
+    for _ in 0..TRIES {
+        let node = context.options.price_per_node + next * mean;
         candidates.set_node_price(node);
         master.reprice(node);
         planner.best_mix(&mut master, candidates, &counts, (ROUNDS / 4, looks / 8));
         let other = planner.whole(&master, candidates, &counts);
         if other.price > most {
-            break;
+            bracket.1 = Some(next);
+        } else {
+            bracket.0 = next;
+            if (other.nodes, Hope(other.price)) < (best.nodes, Hope(best.price)) {
+                best = other;
+            }
         }
-        if other.nodes < best.nodes {
-            best = other;
-        }
+        next = match bracket {
+            (low, None) => low * 2.5,
+            (low, Some(high)) => (low + high) / 2.0,
+        };
     }
     best
+}
+
+/// What a pod of each shape is worth without a linear program over shapes: what it asks at going rates, or what it costs
+/// with its like alone, where a node holds no more of these, whatever room it has, or where going rates say nothing.
+fn worth(
+    context: &Context<'_>,
+    pool: usize,
+    shapes: &Shapes<'_>,
+    candidates: &Candidates,
+    singles: &[(u32, f64)],
+) -> Vec<f64> {
+    let alone = |(held, price): &(u32, f64)| (price + context.options.price_per_node) / f64::from(*held);
+    let Some(rates) = rates::values(context, pool, shapes, candidates) else {
+        return singles.iter().map(alone).collect();
+    };
+    let capped = |shape: &Shape<'_>, held| held == shape.cap && shape.rules.is_some_and(NodeRules::caps_itself);
+    let known = rates.into_iter().zip(singles).zip(&shapes.all);
+    known.map(|((rate, single), shape)| if capped(shape, single.0) { rate.max(alone(single)) } else { rate }).collect()
 }
 
 /// The patterns of the mix as often as they come whole.
@@ -114,6 +157,8 @@ fn round_down(master: &Master, left: &mut [u32], answer: &mut Answer) {
 struct Planner<'c, 'a> {
     filler: Filler<'c, 'a>,
     variety: Variety<'c, 'a>,
+    /// Steps left to searches.
+    steps: usize,
 }
 
 impl Planner<'_, '_> {
@@ -138,7 +183,10 @@ impl Planner<'_, '_> {
         // What each candidate was last worth for its cost: those that were worth most are asked again first.
         let mut known = vec![f64::INFINITY; candidates.all.len()];
         let mut order: Vec<usize> = (0..candidates.all.len()).collect();
-        let asked_first = if counts.len() <= FEW_ROWS { order.len() } else { ASKED_FIRST };
+        let pairs: usize = candidates.all.iter().map(|one| one.shapes.len()).sum();
+        let all = counts.len() <= FEW_ROWS && pairs < FEW_PAIRS;
+        let asked_first = if all { order.len() } else { ASKED_FIRST };
+        let mut thorough = false;
         for round in 0..rounds {
             master.price();
             let duals = master.duals().to_vec();
@@ -151,7 +199,11 @@ impl Planner<'_, '_> {
                 }
                 let candidate = &candidates.all[*at];
                 looks += candidate.shapes.len();
-                let (value, pattern) = self.filling(candidate, &duals, counts);
+                let search = thorough && known[*at] > WORTH_A_SEARCH;
+                let (value, pattern) = match search {
+                    true => self.searched(candidate, &duals, counts),
+                    false => self.filling(candidate, &duals, counts),
+                };
                 known[*at] = value / candidate.cost;
                 if known[*at] > WORTH_A_ROUND {
                     found.push((known[*at], pattern, candidate.price));
@@ -165,8 +217,15 @@ impl Planner<'_, '_> {
                     looks += counts.len() * counts.len() / PAIRS_A_LOOK;
                 }
             }
-            if !entered || looks > most_looks {
+            if looks > most_looks {
                 break;
+            }
+            if !entered {
+                if thorough || counts.len() > FEW_ROWS {
+                    break;
+                }
+                // What filling in order no longer improves, a search may.
+                thorough = true;
             }
         }
     }
@@ -211,6 +270,20 @@ impl Planner<'_, '_> {
             }
         }
         (0.0, Pattern::new())
+    }
+
+    /// The same by a search, where that finds more, as long as the steps last.
+    fn searched(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) -> (f64, Pattern) {
+        let known = self.filling(candidate, value, left);
+        if self.steps == 0 {
+            return known;
+        }
+        let found = self.filler.search(candidate, value, left, known.0);
+        self.steps = self.steps.saturating_sub(found.steps);
+        match found.filling {
+            Some(better) if self.variety.enough(&better.1) => better,
+            _ => known,
+        }
     }
 
     /// What rounding left: again and again the pattern that is worth most for its cost.

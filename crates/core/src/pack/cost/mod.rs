@@ -11,6 +11,8 @@ mod fill;
 mod holes;
 mod lp;
 mod mix;
+mod rates;
+mod search;
 mod shapes;
 mod single;
 mod variety;

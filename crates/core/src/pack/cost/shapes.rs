@@ -1,5 +1,7 @@
 //! Items that ask for the same are one shape, whatever class they come from.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 
 use super::super::bits::Bits;
@@ -14,8 +16,11 @@ use super::Pattern;
 /// With more shapes than this, telling them apart is more work than it is worth.
 pub(super) const MANY: usize = 1000;
 
-/// So many are told apart by their rules for nodes too.
+/// So many are told apart by all that rules for nodes say.
 const FEW: usize = 200;
+
+/// Beyond that rules of as many pods are told apart as well, if they cap these: one in so many.
+const COMMON: u64 = 16;
 
 /// A workload of so many pods is not to hang on one node.
 const WORTH_SPLITTING: usize = 10;
@@ -42,6 +47,17 @@ pub(super) struct Shape<'c> {
     pub rules: Option<&'c NodeRules>,
     /// Their items, in order.
     pub items: Vec<usize>,
+}
+
+/// The ids of rules that let a node hold only so many of their own pods, where one pod in [`COMMON`] has the same.
+fn common_caps(context: &Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<u32> {
+    let mut pods: BTreeMap<u32, u64> = BTreeMap::new();
+    for item in which.iter().map(|at| &items[*at]).filter(|item| context.node_rules(item.class).caps_itself()) {
+        let id = context.topology.of_class[item.class as usize].node_rules;
+        *pods.entry(id).or_insert(0) += u64::from(item.left);
+    }
+    let all: u64 = which.iter().map(|at| u64::from(items[*at].left)).sum();
+    pods.into_iter().filter(|(_, pods)| pods * COMMON >= all).map(|(id, _)| id).collect()
 }
 
 /// All shapes, in the order of their first item.
@@ -76,6 +92,7 @@ impl<'c> Shapes<'c> {
         let mut all: Vec<Shape<'c>> = Vec::new();
         let mut known: FxHashMap<Key<'_>, usize> = FxHashMap::default();
         let mut seen: Vec<Vec<u32>> = Vec::new();
+        let common = if exact { vec![] } else { common_caps(context, items, which) };
         for at in which.iter().copied() {
             let item = &items[at];
             let requests = &context.classes[item.class as usize].requests;
@@ -86,7 +103,7 @@ impl<'c> Shapes<'c> {
             // no rule, one that caps, or one that only counts.
             let told = match part.apart {
                 Some(cap) => Told::Apart(cap),
-                None if exact || id == 0 => Told::Rules(id),
+                None if exact || id == 0 || common.contains(&id) => Told::Rules(id),
                 None => Told::Roughly(rules.caps.is_empty()),
             };
             let new = || {
@@ -95,7 +112,7 @@ impl<'c> Shapes<'c> {
                 if item.cells != selection.cells {
                     types.and(&context.bought(item.cells).types);
                 }
-                let rules = matches!(told, Told::Rules(_)).then_some(rules);
+                let rules = (matches!(told, Told::Rules(_)) && !rules.is_empty()).then_some(rules);
                 let (requests, cells, joint) = (requests.clone(), item.cells, selection.joint);
                 Shape { requests, types, cells, joint, count: 0, cap: 0, half: 0, rules, items: vec![] }
             };

@@ -13,6 +13,18 @@ pub(crate) struct NodeRules {
     pub needs: SmallVec<[u32; 1]>,
 }
 
+impl NodeRules {
+    /// Whether a node holds only so many of the very pods that have these rules.
+    pub fn caps_itself(&self) -> bool {
+        self.caps.iter().any(|(group, _)| self.member.contains(group))
+    }
+
+    /// Whether they say nothing.
+    pub fn is_empty(&self) -> bool {
+        self.caps.is_empty() && self.member.is_empty() && self.needs.is_empty()
+    }
+}
+
 /// What is on a node, as far as rules ask. Groups that nothing on the node speaks of are not there.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally(SmallVec<[(u32, u32, u32); 4]>);
