@@ -1,0 +1,110 @@
+//! Rules between pods where kube-scheduler's fine print decides: keys that no node has, pods left over, ports of daemons.
+#![allow(clippy::unwrap_used)]
+
+use dovetail_core::Problem;
+use dovetail_core::pack::{Options, Packing, PlannedClaim, solve};
+use serde_json::{Value, json};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+const HOST: &str = "kubernetes.io/hostname";
+const ARCH: &str = "kubernetes.io/arch";
+
+/// One type of eight cores at one price in three zones, one pool; each pod an app's name and its further fields.
+fn problem(pods: Vec<(&str, Value)>) -> Problem {
+    let offering = |zone: &str| json!({"zone": zone, "capacityType": "on-demand", "price": 1.0, "available": true});
+    let one = json!({"name": "m.8", "capacity": {"cpu": "8", "memory": "32Gi", "pods": "30"},
+        "requirements": [{"key": ARCH, "operator": "In", "values": ["amd64"]}],
+        "offerings": [offering("a"), offering("b"), offering("c")]});
+    let named = |(at, (app, more)): (usize, (&str, Value))| {
+        let mut pod = json!({"name": format!("{app}-{at}"), "uid": format!("{at}"), "labels": {"app": app},
+            "requests": {"cpu": "100m"}});
+        more.as_object().unwrap().iter().for_each(|(key, value)| pod[key] = value.clone());
+        pod
+    };
+    let pods: Vec<Value> = pods.into_iter().enumerate().map(named).collect();
+    read(json!({"nodePools": [{"name": "default"}], "instanceTypes": [one], "pods": pods}))
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn term(app: &str, key: &str) -> Value {
+    json!({"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}})
+}
+
+fn needs(kind: &str, app: &str, key: &str) -> Value {
+    json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term(app, key)]}}})
+}
+
+fn prefers(kind: &str, app: &str, key: &str) -> Value {
+    let weighted = json!({"weight": 9, "podAffinityTerm": term(app, key)});
+    json!({"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}})
+}
+
+fn spread(app: &str, key: &str, skew: u32, when: &str) -> Value {
+    json!({"topologySpreadConstraints": [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": when,
+        "labelSelector": {"matchLabels": {"app": app}}}]})
+}
+
+fn none() -> Value {
+    json!({})
+}
+
+/// The names of the pods left over.
+fn left(problem: &Problem) -> Vec<String> {
+    let packing = solve(problem, &Options::default());
+    packing.unscheduled.iter().map(|(pod, _)| problem.pods[*pod].name.clone()).collect()
+}
+
+fn nodes(problem: &Problem) -> usize {
+    let packing = solve(problem, &Options::default());
+    assert!(packing.unscheduled.is_empty(), "{}", packing.unscheduled[0].1);
+    packing.claims.len()
+}
+
+fn claim_of(packing: &Packing, pod: usize) -> &PlannedClaim {
+    packing.claims.iter().find(|claim| claim.pods.contains(&pod)).unwrap()
+}
+
+#[test]
+fn a_preference_over_a_key_that_no_node_has_leaves_nobody() {
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        assert_eq!(nodes(&problem(vec![("a", prefers(kind, "a", "rack")), ("a", prefers(kind, "a", "rack"))])), 1);
+    }
+    assert_eq!(nodes(&problem(vec![("a", spread("b", "rack", 2, "ScheduleAnyway"))])), 1);
+}
+
+#[test]
+fn what_is_required_over_a_key_that_no_node_has_leaves_only_those_that_require_it() {
+    assert_eq!(left(&problem(vec![("b", spread("a", "rack", 1, "DoNotSchedule")), ("a", none())])), ["b-0"]);
+    assert_eq!(left(&problem(vec![("b", needs("podAffinity", "a", "rack")), ("a", none())])), ["b-0"]);
+}
+
+#[test]
+fn required_anti_affinity_over_a_key_that_no_node_has_holds_everywhere() {
+    assert_eq!(nodes(&problem(vec![("b", needs("podAntiAffinity", "a", "rack")), ("a", none())])), 1);
+}
+
+/// A heavier pool without the label beside the default one that has it.
+fn with_a_pool_without_racks(pods: Vec<(&str, Value)>) -> Problem {
+    let mut problem = problem(pods);
+    problem.node_pools[0].requirements = read(json!([{"key": "rack", "operator": "In", "values": ["1", "2"]}]));
+    problem.node_pools.push(read(json!({"name": "heavy", "weight": 9})));
+    problem
+}
+
+#[test]
+fn a_pod_that_a_spread_counts_may_be_on_a_node_without_its_key() {
+    let problem = with_a_pool_without_racks(vec![("b", spread("a", "rack", 1, "DoNotSchedule")), ("a", none())]);
+    let packing = solve(&problem, &Options::default());
+    assert_eq!([0, 1].map(|pod| claim_of(&packing, pod).pool), [0, 1]);
+}
+
+#[test]
+fn pods_that_a_key_keeps_apart_share_a_node_that_lacks_it() {
+    let problem = with_a_pool_without_racks(vec![("a", needs("podAntiAffinity", "a", "rack")); 4]);
+    let packing = solve(&problem, &Options::default());
+    assert_eq!(packing.claims.iter().map(|claim| (claim.pool, claim.pods.len())).collect::<Vec<_>>(), [(1, 4)]);
+    assert!(packing.claims[0].requirements.iter().all(|said| said.key != "rack" || said.values.is_empty()));
+}
