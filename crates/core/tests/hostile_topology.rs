@@ -108,3 +108,44 @@ fn pods_that_a_key_keeps_apart_share_a_node_that_lacks_it() {
     assert_eq!(packing.claims.iter().map(|claim| (claim.pool, claim.pods.len())).collect::<Vec<_>>(), [(1, 4)]);
     assert!(packing.claims[0].requirements.iter().all(|said| said.key != "rack" || said.values.is_empty()));
 }
+
+/// A heavier pool in zones b and c only.
+fn with_a_heavier_pool_in_two_zones(pods: Vec<(&str, Value)>) -> Problem {
+    let mut problem = problem(pods);
+    let within = json!([{"key": ZONE, "operator": "In", "values": ["b", "c"]}]);
+    problem.node_pools.push(read(json!({"name": "heavy", "weight": 9, "requirements": within})));
+    problem
+}
+
+#[test]
+fn a_rule_of_another_pod_keeps_nobody_from_the_heavier_pool() {
+    for rule in [needs("podAffinity", "a", ZONE), spread("a", ZONE, 2, "DoNotSchedule")] {
+        let problem = with_a_heavier_pool_in_two_zones(vec![("b", rule), ("a", none()), ("a", none())]);
+        let packing = solve(&problem, &Options::default());
+        assert!(packing.unscheduled.is_empty());
+        assert!(packing.claims.iter().all(|claim| claim.pool == 1), "{:?}", packing.claims);
+    }
+}
+
+#[test]
+fn a_spread_that_does_not_count_the_pod_itself_opens_no_node_for_evenness() {
+    let pods = vec![("a", none()), ("b", spread("a", ZONE, 2, "DoNotSchedule"))];
+    assert_eq!(nodes(&with_a_heavier_pool_in_two_zones(pods)), 1);
+}
+
+#[test]
+fn a_place_is_priced_by_what_holds_the_pod() {
+    let mut pods = vec![("a", json!({"requests": {"cpu": "3"}})); 2];
+    pods.push(("b", needs("podAffinity", "a", ZONE)));
+    let mut problem = problem(pods);
+    // The cheapest machine is in zone a and too small; what is large enough is cheaper in b.
+    let mut small = (*problem.instance_types[0]).clone();
+    small.name = "s.1".into();
+    small.capacity.set("cpu", 1000);
+    small.offerings.iter_mut().zip([0.1, 0.2, 0.2]).for_each(|(offering, price)| offering.price = price);
+    let mut large = (*problem.instance_types[0]).clone();
+    large.offerings[1].price = 0.5;
+    problem.instance_types = vec![small.into(), large.into()];
+    let packing = solve(&problem, &Options::default());
+    assert_eq!(packing.claims.iter().map(|claim| claim.cheapest_zone.as_str()).collect::<Vec<_>>(), ["b"]);
+}

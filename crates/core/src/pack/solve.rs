@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::assign::{Together, assign};
+use super::assign::{self, Together, assign};
 use super::classes::Class;
 use super::context::Context;
 use super::draft::{Draft, Spot};
@@ -13,7 +13,7 @@ use super::item::Item;
 use super::limits::Limits;
 use super::plan::{Options, Packing, PlannedClaim};
 use super::topology::any_soft_spread;
-use super::topology::domains::Domains;
+use super::topology::domains::{Chance, Domains};
 use super::{cost, explain, fewest, node_groups};
 use crate::problem::{Policy, Problem};
 
@@ -127,7 +127,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         let mut waiting = self.left[at] - self.pinned_of(at as u32);
         let before = waiting;
         let levels = context.classes[at].alternatives.len();
-        let mut feasible: Vec<Option<Vec<(u32, f64)>>> = vec![None; levels];
+        let mut feasible: Vec<Option<Vec<Chance>>> = vec![None; levels];
         while waiting > 0 {
             if let Some(node) = self.existing.take_one(context, at, &mut self.domains) {
                 self.left[at] -= 1;
@@ -157,18 +157,19 @@ impl<'c, 'a> Plan<'c, 'a> {
         self.pinned.range(of_class(class)).map(|(_, count)| *count).sum()
     }
 
-    /// The places in which a class by one of its alternatives could get a new node, and the price of the cheapest.
-    fn feasible_places(&self, at: usize, level: usize) -> Vec<(u32, f64)> {
+    /// The places in which a class by one of its alternatives could get a new node, with the cheapest that holds its pod.
+    fn feasible_places(&self, at: usize, level: usize) -> Vec<Chance> {
         let context = self.context;
         let places = context.places.of(context.topology.of_class[at].keys);
-        let price = |place: u32| {
+        let chance = |place: u32| {
             let spot = Spot { level: level as u32, place };
-            let (_, item) = assign(context, at as u32, 1, &self.limits, spot, None)?;
+            let (pool, item, types) = assign::first(context, at as u32, 1, &self.limits, spot, None)?;
             let bought = context.bought(item.cells);
-            let first = bought.order.iter().find(|at| item.selection.types.has(**at as usize))?;
-            Some((place, bought.price[*first as usize]))
+            let first = bought.order.iter().find(|at| types.has(**at as usize))?;
+            let weight = context.problem.node_pools[context.pools[pool].index].weight;
+            Some(Chance { place, weight, price: bought.price[*first as usize] })
         };
-        (0..places.len() as u32).filter_map(price).collect()
+        (0..places.len() as u32).filter_map(chance).collect()
     }
 
     /// The pods of a class without a node, by spot.

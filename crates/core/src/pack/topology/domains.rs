@@ -1,6 +1,9 @@
 //! Rules over zones and other labels: each pod that one speaks of gets its domain before nodes are planned.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
+
+use smallvec::SmallVec;
 
 use super::groups::{Group, Kind, Reader};
 use super::places::{Domain, labels_of};
@@ -8,6 +11,16 @@ use crate::pack::context::Context;
 use crate::pack::existing::satisfies;
 use crate::pack::taints::Tolerated;
 use crate::problem::ExistingNode;
+
+/// A place in which a pod could get a new node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chance {
+    pub place: u32,
+    /// The weight of the pool that would give the node.
+    pub weight: i32,
+    /// What the cheapest node that holds the pod costs.
+    pub price: f64,
+}
 
 /// Where pods are, as far as rules ask.
 pub(crate) struct Domains<'c, 'a> {
@@ -137,31 +150,36 @@ impl<'c, 'a> Domains<'c, 'a> {
         good
     }
 
-    /// Chooses one pod's place among those that it could get a node in, with what that would cost: where the fewest
-    /// are that a spread counts, then those chosen for its like before, as a node there may hold both, then the cheapest.
+    /// Chooses one pod's place among those that it could get a node in: of the heaviest pool (spec core 3.4), then where
+    /// the fewest are that a spread counts with it, then those chosen for its like before, as a node there may hold both,
+    /// then the cheapest.
     pub fn choose(
         &mut self,
         class: usize,
         level: usize,
-        feasible: &[(u32, f64)],
+        feasible: &[Chance],
         chosen: impl Fn(u32) -> bool,
     ) -> Option<u32> {
         let context = self.context;
         let (part, groups) = (&context.topology.of_class[class], &context.topology.groups);
         let places = context.places.of(part.keys);
-        let stated = part.level(level).states.iter().chain(&part.meant);
+        // A spread that does not count the pod itself is no more even for where it goes.
+        let own = part.level(level).states.iter().filter(|at| part.meant.contains(at)).chain(&part.meant);
+        let own: SmallVec<[u32; 4]> =
+            own.copied().filter(|at| matches!(groups[*at as usize].kind, Kind::Spread { .. })).collect();
         let crowd = |place: u32| -> u32 {
             let domain = &places[place as usize].domain;
             let held = |at: &u32| {
                 domain[context.topology.key_of(*at)].map_or(0, |domain| self.counts[*at as usize][domain as usize])
             };
-            let spread = stated.clone().filter(|at| matches!(groups[**at as usize].kind, Kind::Spread { .. }));
-            spread.map(held).sum()
+            own.iter().map(held).sum()
         };
-        let open = feasible.iter().filter(|(place, _)| self.allows(class, level, &places[*place as usize].domain));
-        let open = open.map(|(place, price)| ((crowd(*place), !chosen(*place)), *price, *place));
-        let best = open.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
-        let place = best?.2;
+        let open = feasible.iter().filter(|one| self.allows(class, level, &places[one.place as usize].domain));
+        let open = open.map(|one| ((Reverse(one.weight), crowd(one.place), !chosen(one.place)), one));
+        let best = open.min_by(|(a, one), (b, other)| {
+            a.cmp(b).then(one.price.total_cmp(&other.price)).then(one.place.cmp(&other.place))
+        });
+        let place = best?.1.place;
         self.record(class, &places[place as usize].domain);
         Some(place)
     }
