@@ -322,7 +322,7 @@ OPEN |= dict.fromkeys(["a limit that a planned node's largest option eats", "a l
 OPEN |= {"nobody is placed beside a pod that is left over": "what was planned beside a pod stays when that pod is left over",
          "the second place of a volume in the heavier pool": "the first place of a volume decides before weights do",
          "pods of two sizes, a limit of nodes and priorities": "what is left over is not tried on the nodes planned for others"}
-OPEN |= {"a port on two addresses": "host ports are compared without their addresses", "the same at best effort": "minValues of types is not lowered",
+OPEN |= {"the same at best effort": "minValues of types is not lowered",
          "match fields name a node that is there": "matchFields is refused", "two spreads over keys of which a node there lacks one": "such a node counts"}
 
 

@@ -109,6 +109,30 @@ fn pods_that_a_key_keeps_apart_share_a_node_that_lacks_it() {
     assert!(packing.claims[0].requirements.iter().all(|said| said.key != "rack" || said.values.is_empty()));
 }
 
+fn port(ip: &str) -> (&'static str, Value) {
+    ("a", json!({"hostPorts": [{"port": 80, "ip": ip}]}))
+}
+
+#[test]
+fn host_ports_of_two_addresses_share_a_node_and_any_address_none() {
+    assert_eq!(nodes(&problem(vec![port("10.0.0.1"), port("10.0.0.2")])), 1);
+    assert_eq!(nodes(&problem(vec![port("10.0.0.1"), port("10.0.0.1")])), 2);
+    for any in ["0.0.0.0", "", "::"] {
+        assert_eq!(nodes(&problem(vec![port("10.0.0.1"), port(any), port("10.0.0.2")])), 2, "{any:?}");
+    }
+}
+
+#[test]
+fn a_port_of_a_pod_that_is_there_is_its_address_only() {
+    for (ip, held) in [("10.0.0.1", 0), ("10.0.0.2", 1), ("0.0.0.0", 0)] {
+        let mut problem = problem(vec![port(ip)]);
+        problem.existing_nodes = vec![read(json!({"name": "n", "labels": {ZONE: "a"},
+            "allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"},
+            "pods": [{"name": "old", "hostPorts": [{"port": 80, "ip": "10.0.0.1"}]}]}))];
+        assert_eq!(solve(&problem, &Options::default()).on_existing.len(), held, "{ip}");
+    }
+}
+
 /// A heavier pool in zones b and c only.
 fn with_a_heavier_pool_in_two_zones(pods: Vec<(&str, Value)>) -> Problem {
     let mut problem = problem(pods);

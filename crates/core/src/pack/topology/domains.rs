@@ -116,7 +116,7 @@ impl<'c, 'a> Domains<'c, 'a> {
                 }
                 Kind::Company => held > 0 || (part.meant.contains(at) && counts.iter().all(|count| *count == 0)),
                 Kind::Distance => held == 0,
-                Kind::Port(..) => true,
+                Kind::Port(_) => true,
             }
         });
         stated

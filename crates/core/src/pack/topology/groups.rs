@@ -12,7 +12,7 @@ use super::selector::Selector;
 use crate::labels;
 use crate::pack::alternatives::GivenUp;
 use crate::pack::taints::Tolerated;
-use crate::pod::Pod;
+use crate::pod::{HostPort, Pod};
 use crate::problem::{PreferencePolicy, Problem};
 use crate::requirements::{Operator, Requirements};
 
@@ -34,8 +34,8 @@ pub(crate) enum Kind {
     Company,
     /// None of them is in the same domain, in either direction.
     Distance,
-    /// Only one of them is on a node: they take the same port.
-    Port(i32, String),
+    /// Only one of them is on a node: they take the same port, so that they cannot both have it.
+    Port(HostPort),
 }
 
 /// Which pods a term means.
@@ -59,8 +59,8 @@ pub(crate) struct Group {
 impl Group {
     /// Whether the rule means a pod.
     pub fn means(&self, pod: &Pod) -> bool {
-        if let Kind::Port(number, protocol) = &self.kind {
-            return pod.host_ports.iter().any(|port| port.port == *number && port.protocol == *protocol);
+        if let Kind::Port(own) = &self.kind {
+            return pod.host_ports.iter().any(|port| port.conflicts(own));
         }
         let meant = |target: &Target| {
             target.namespaces.as_ref().is_none_or(|all| all.contains(&pod.namespace))
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
             found.distance = self.preferred(pod, distance, Kind::Distance);
         }
         for port in &pod.host_ports {
-            let kind = Kind::Port(port.port, port.protocol.clone());
+            let kind = Kind::Port(port.clone());
             found.hard.push(Group { kind, key: labels::HOSTNAME.to_owned(), targets: SmallVec::new() });
         }
         Ok(found)
