@@ -323,7 +323,7 @@ OPEN |= {"nobody is placed beside a pod that is left over": "what was planned be
          "the second place of a volume in the heavier pool": "the first place of a volume decides before weights do",
          "pods of two sizes, a limit of nodes and priorities": "what is left over is not tried on the nodes planned for others"}
 OPEN |= {"the same at best effort": "minValues of types is not lowered",
-         "match fields name a node that is there": "matchFields is refused", "two spreads over keys of which a node there lacks one": "such a node counts"}
+         "match fields name a node that is there": "matchFields is refused"}
 
 
 def zones_of(answer, pod):

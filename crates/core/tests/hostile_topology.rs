@@ -133,6 +133,29 @@ fn a_port_of_a_pod_that_is_there_is_its_address_only() {
     }
 }
 
+#[test]
+fn a_node_that_lacks_one_of_the_keys_of_a_pods_spreads_is_not_counted() {
+    let mut both = spread("a", ZONE, 1, "DoNotSchedule");
+    let rack = spread("a", "rack", 5, "DoNotSchedule")["topologySpreadConstraints"][0].clone();
+    both["topologySpreadConstraints"].as_array_mut().unwrap().push(rack);
+    let old = json!({"name": "old", "labels": {"app": "a"}});
+    let zones = |labels: Value, pods: Value| {
+        let mut problem = problem(vec![("a", pods.clone()), ("a", pods)]);
+        problem.node_pools[0].labels.insert("rack".into(), "1".into());
+        let within = json!([{"key": ZONE, "operator": "In", "values": ["a", "b"]}]);
+        problem.node_pools[0].requirements = read(within);
+        problem.existing_nodes = vec![read(json!({"name": "n", "labels": labels,
+            "allocatable": {"cpu": "0", "memory": "8Gi", "pods": "10"}, "pods": [old, old, old]}))];
+        let packing = solve(&problem, &Options::default());
+        packing.claims.iter().map(|claim| claim.cheapest_zone.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(zones(json!({ZONE: "a"}), both.clone()), ["a", "b"]);
+    assert_eq!(zones(json!({ZONE: "a", "rack": "2"}), both.clone()), ["b"]);
+    // What may be broken is no key that a node has to have for what may not.
+    both["topologySpreadConstraints"][1]["whenUnsatisfiable"] = json!("ScheduleAnyway");
+    assert_eq!(zones(json!({ZONE: "a"}), both), ["b"]);
+}
+
 /// A heavier pool in zones b and c only.
 fn with_a_heavier_pool_in_two_zones(pods: Vec<(&str, Value)>) -> Problem {
     let mut problem = problem(pods);

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::groups::{Group, Kind, Reader};
 use super::places::{Domain, labels_of};
+use crate::labels::stable;
 use crate::pack::context::Context;
 use crate::pack::existing::satisfies;
 use crate::pack::taints::Tolerated;
@@ -58,14 +59,15 @@ impl<'c, 'a> Domains<'c, 'a> {
     fn eligible_of(&self, group: usize) -> Vec<u32> {
         let context = self.context;
         let of = &context.topology.groups[group];
-        let (Kind::Spread { nodes, tolerated, .. }, false) = (&of.kind, of.by_node()) else { return vec![] };
+        let (Kind::Spread { nodes, tolerated, labels, .. }, false) = (&of.kind, of.by_node()) else { return vec![] };
         let key = context.topology.key_of(group as u32);
         let allowed = |value: &str| {
             nodes.is_empty() || nodes.iter().any(|one| one.get(&of.key).is_none_or(|wanted| wanted.has(value)))
         };
         let open = |pool: &usize| {
             let taints = &context.problem.node_pools[context.pools[*pool].index].taints;
-            tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, taints))
+            labels.iter().all(|label| context.places.may_have(&context.topology, label, *pool))
+                && tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, taints))
         };
         let nodes = context.problem.existing_nodes.iter().zip(&self.nodes);
         let there: BTreeSet<u32> =
@@ -207,10 +209,12 @@ impl<'c, 'a> Domains<'c, 'a> {
 
 /// Whether a pod on this node counts for a rule.
 fn counts_on(group: &Group, node: &ExistingNode) -> bool {
-    let Kind::Spread { nodes, tolerated, .. } = &group.kind else { return true };
+    let Kind::Spread { nodes, tolerated, labels, .. } = &group.kind else { return true };
     let wanted = || {
         let own = labels_of(node);
         nodes.iter().any(|one| satisfies(&own, one))
     };
-    (nodes.is_empty() || wanted()) && tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, &node.taints))
+    (nodes.is_empty() || wanted())
+        && labels.iter().all(|label| node.labels.keys().any(|own| stable(own) == label))
+        && tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, &node.taints))
 }

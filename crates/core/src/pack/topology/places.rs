@@ -95,6 +95,12 @@ impl Places {
         self.narrowed.get(&(set, keys, place)).copied().unwrap_or(set)
     }
 
+    /// Whether a pool's nodes may have a label over which pods are spread.
+    pub fn may_have(&self, topology: &Topology, label: &str, pool: usize) -> bool {
+        let key = topology.keys.get_index_of(label);
+        key.is_some_and(|key| self.pools[key].iter().any(|reached| reached.contains(&pool)))
+    }
+
     /// The domains of an existing node.
     pub fn of_node(&self, topology: &Topology, node: &ExistingNode) -> Domain {
         let value = |key: &String| {
