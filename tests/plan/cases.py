@@ -316,7 +316,6 @@ case("all on a node where half costs more", sized(world(a(10, **cpu("700m"))), m
 # What the engine gets wrong today. A case that comes right has to leave this list.
 OPEN = dict.fromkeys(["another namespace does not count", *(f"friends of a namespace {i}" for i in range(7))],
                      "pods of other namespaces are answered as namespace/name, though names are unique in a file")
-OPEN |= dict.fromkeys(["a host port of a daemon for another architecture", "a host port of a daemon that does not tolerate"], "daemons that cannot come take ports")
 OPEN |= dict.fromkeys(["a limit that a planned node's largest option eats", "a limit, pods that bind and one that does not", "the same by fewest nodes"],
                       "limits between parts that are packed apart")
 OPEN |= {"nobody is placed beside a pod that is left over": "what was planned beside a pod stays when that pod is left over",

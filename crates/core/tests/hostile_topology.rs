@@ -109,8 +109,50 @@ fn pods_that_a_key_keeps_apart_share_a_node_that_lacks_it() {
     assert!(packing.claims[0].requirements.iter().all(|said| said.key != "rack" || said.values.is_empty()));
 }
 
+/// The default pool on another type of machine, with one DaemonSet that takes port 80 as written.
+fn with_daemon(pods: Vec<(&str, Value)>, daemon: Value) -> Problem {
+    let mut problem = problem(pods);
+    let mut one = json!({"name": "agent", "hostPorts": [{"port": 80}]});
+    daemon.as_object().unwrap().iter().for_each(|(key, value)| one[key] = value.clone());
+    problem.daemon_pods = vec![read(one)];
+    problem
+}
+
 fn port(ip: &str) -> (&'static str, Value) {
     ("a", json!({"hostPorts": [{"port": 80, "ip": ip}]}))
+}
+
+#[test]
+fn a_daemon_takes_a_host_port_only_where_it_runs() {
+    assert_eq!(nodes(&with_daemon(vec![port("")], json!({"nodeSelector": {ARCH: "arm64"}}))), 1);
+    let mut pods = vec![port("")];
+    pods[0].1["tolerations"] = json!([{"operator": "Exists"}]);
+    let mut tainted = with_daemon(pods, none());
+    tainted.node_pools[0].taints = read(json!([{"key": "x", "effect": "NoSchedule"}]));
+    assert_eq!(nodes(&tainted), 1);
+}
+
+#[test]
+fn a_port_of_a_daemon_leaves_those_that_ask_for_it_with_a_reason() {
+    let problem = with_daemon(vec![port(""), ("b", none())], none());
+    let packing = solve(&problem, &Options::default());
+    assert_eq!(packing.unscheduled[0].1.to_string(), "pool default: host port 80 is taken by DaemonSet agent");
+    assert_eq!((packing.unscheduled.len(), packing.claims.len()), (1, 1));
+    assert_eq!(packing.claims[0].requests.get("cpu"), 100);
+    assert_eq!(packing.claims[0].requests.iter().count(), 2, "{}", packing.claims[0].requests);
+}
+
+#[test]
+fn a_daemon_takes_its_port_of_a_node_that_is_there_where_it_runs() {
+    let there = |arch: &str| -> dovetail_core::ExistingNode {
+        read(json!({"name": "n", "labels": {ZONE: "a", ARCH: arch},
+            "allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}}))
+    };
+    for (arch, held) in [("amd64", 0), ("arm64", 1)] {
+        let mut problem = with_daemon(vec![port("")], json!({"nodeSelector": {ARCH: "amd64"}}));
+        problem.existing_nodes = vec![there(arch)];
+        assert_eq!(solve(&problem, &Options::default()).on_existing.len(), held, "{arch}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::context::Context;
+use super::daemons;
 use super::taints;
 use super::topology::domains::Domains;
 use super::topology::groups::Reader;
@@ -140,12 +141,18 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
                 .zip(context.names.amounts(taken))
                 .for_each(|(room, amount)| *room = room.saturating_sub(amount));
         }
+        let labels = Requirements::from_labels(&labels);
+        for (at, ports) in context.names.ports() {
+            if daemons::runs_on(&problem.daemon_pods[ports.daemon], &node.taints, &labels) {
+                room[at] = room[at].min(0);
+            }
+        }
         let mut tally = Tally::default();
         let reader = Reader::new(problem);
         for pod in &node.pods {
             tally.add(&context.topology.of_bound(reader, pod), 1);
         }
-        nodes.push(Free { index, node, labels: Requirements::from_labels(&labels), room, tally });
+        nodes.push(Free { index, node, labels, room, tally });
     }
     nodes
 }
