@@ -318,8 +318,7 @@ OPEN = dict.fromkeys(["another namespace does not count", *(f"friends of a names
                      "pods of other namespaces are answered as namespace/name, though names are unique in a file")
 OPEN |= dict.fromkeys(["a limit that a planned node's largest option eats", "a limit, pods that bind and one that does not", "the same by fewest nodes"],
                       "limits between parts that are packed apart")
-OPEN |= {"nobody is placed beside a pod that is left over": "what was planned beside a pod stays when that pod is left over",
-         "the second place of a volume in the heavier pool": "the first place of a volume decides before weights do",
+OPEN |= {"the second place of a volume in the heavier pool": "the first place of a volume decides before weights do",
          "pods of two sizes, a limit of nodes and priorities": "what is left over is not tried on the nodes planned for others"}
 OPEN |= {"the same at best effort": "minValues of types is not lowered",
          "match fields name a node that is there": "matchFields is refused"}

@@ -1,6 +1,8 @@
 //! Rules between pods where kube-scheduler's fine print decides: keys that no node has, pods left over, ports of daemons.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+
 use dovetail_core::Problem;
 use dovetail_core::pack::{Options, Packing, PlannedClaim, solve};
 use serde_json::{Value, json};
@@ -107,6 +109,36 @@ fn pods_that_a_key_keeps_apart_share_a_node_that_lacks_it() {
     let packing = solve(&problem, &Options::default());
     assert_eq!(packing.claims.iter().map(|claim| (claim.pool, claim.pods.len())).collect::<Vec<_>>(), [(1, 4)]);
     assert!(packing.claims[0].requirements.iter().all(|said| said.key != "rack" || said.values.is_empty()));
+}
+
+#[test]
+fn nobody_is_placed_beside_a_pod_that_is_left_over() {
+    let follower = ("a", needs("podAffinity", "b", ZONE));
+    assert_eq!(left(&problem(vec![follower.clone(), ("b", needs("podAffinity", "c", HOST))])).len(), 2);
+    // One of two that wait for nobody is enough.
+    let alone = ("b", json!({"requests": {"cpu": "200m"}}));
+    assert_eq!(left(&problem(vec![follower, ("b", needs("podAffinity", "c", HOST)), alone])), ["b-1"]);
+}
+
+#[test]
+fn a_chain_that_hangs_on_a_pod_left_over_is_left_over() {
+    let link = |own: &'static str, next: &str| (own, needs("podAffinity", next, ZONE));
+    let pods =
+        vec![link("a", "b"), link("b", "c"), link("c", "d"), ("d", needs("podAffinity", "e", HOST)), ("f", none())];
+    assert_eq!(left(&problem(pods)).len(), 4);
+}
+
+#[test]
+fn a_spread_counts_no_pod_that_a_limit_leaves_without_a_node() {
+    let mut pods = vec![("a", spread("a", ZONE, 1, "DoNotSchedule")); 9];
+    pods.iter_mut().for_each(|(_, more)| more["requests"] = json!({"cpu": "4"}));
+    let mut problem = problem(pods);
+    problem.node_pools[0].limits.set("nodes", 3);
+    let packing = solve(&problem, &Options::default());
+    let mut zones: BTreeMap<&str, usize> = BTreeMap::new();
+    packing.claims.iter().for_each(|claim| *zones.entry(&claim.cheapest_zone).or_insert(0) += claim.pods.len());
+    let (least, most) = (zones.values().min().unwrap(), zones.values().max().unwrap());
+    assert!(zones.len() == 3 && most - least <= 1, "{zones:?}");
 }
 
 /// The default pool on another type of machine, with one DaemonSet that takes port 80 as written.

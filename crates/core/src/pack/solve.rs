@@ -35,18 +35,38 @@ pub fn solve(problem: &Problem, options: &Options) -> Packing {
 
 fn solve_once(problem: &Problem, options: &Options) -> Packing {
     let context = Context::new(problem, options);
-    let mut plan = Plan::new(&context);
-    plan.place(&|_| true);
-    if plan.passed_over_the_urgent() {
-        plan = Plan::new(&context);
-        for priority in priorities(&context) {
-            plan.place(&|class| class.example(problem).priority == priority);
+    let mut held_back = vec![0; context.classes.len()];
+    let mut plan = planned(&context, &held_back);
+    for round in 0..=ROUNDS {
+        let leaned_on = plan.leaned_on();
+        if leaned_on.is_empty() {
+            break;
         }
+        leaned_on.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
+        if round == ROUNDS {
+            let follows = |class: usize| context.topology.follows(class);
+            let followers = (0..held_back.len()).filter(|class| follows(*class));
+            followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);
+        }
+        plan = planned(&context, &held_back);
     }
     for draft in node_groups::missing(&context, &plan.claims) {
         plan.admit(draft, 1, Policy::NodeGroups);
     }
     super::to_come::taken_out(problem, plan.answer())
+}
+
+/// Packs but for so many pods of each class.
+fn planned<'c, 'a>(context: &'c Context<'a>, held_back: &[u32]) -> Plan<'c, 'a> {
+    let mut plan = Plan::new(context, held_back);
+    plan.place(&|_| true);
+    if plan.passed_over_the_urgent() {
+        plan = Plan::new(context, held_back);
+        for priority in priorities(context) {
+            plan.place(&|class| class.example(context.problem).priority == priority);
+        }
+    }
+    plan
 }
 
 /// All priorities, the most urgent first.
@@ -55,9 +75,15 @@ fn priorities(context: &Context<'_>) -> Vec<i32> {
     all.into_iter().rev().collect()
 }
 
+/// Packing is begun again so often without the pods that others were placed beside and that got no node; then without any
+/// that has to be beside another.
+const ROUNDS: u32 = 4;
+
 /// What is planned so far.
 struct Plan<'c, 'a> {
     context: &'c Context<'a>,
+    /// How many pods of each class get no place.
+    held_back: Vec<u32>,
     /// Pods not placed yet, by class.
     left: Vec<u32>,
     limits: Vec<Limits>,
@@ -73,10 +99,11 @@ struct Plan<'c, 'a> {
 }
 
 impl<'c, 'a> Plan<'c, 'a> {
-    fn new(context: &'c Context<'a>) -> Self {
+    fn new(context: &'c Context<'a>, held_back: &[u32]) -> Self {
         let left: Vec<u32> = context.classes.iter().map(|class| class.pods.len() as u32).collect();
         Self {
             context,
+            held_back: held_back.to_vec(),
             limits: context.pools.iter().map(|pool| pool.limits.clone()).collect(),
             existing: Existing::of(context),
             domains: Domains::new(context),
@@ -124,7 +151,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     /// whether any got one.
     fn place_wide(&mut self, at: usize) -> bool {
         let context = self.context;
-        let mut waiting = self.left[at] - self.pinned_of(at as u32);
+        let mut waiting = (self.left[at] - self.pinned_of(at as u32)).saturating_sub(self.held_back[at]);
         let before = waiting;
         let levels = context.classes[at].alternatives.len();
         let mut feasible: Vec<Option<Vec<Chance>>> = vec![None; levels];
@@ -170,6 +197,13 @@ impl<'c, 'a> Plan<'c, 'a> {
             Some(Chance { place, weight, price: bought.price[*first as usize] })
         };
         (0..places.len() as u32).filter_map(chance).collect()
+    }
+
+    /// The pods that have a place but no node, as far as others hang on them.
+    fn leaned_on(&self) -> Vec<(u32, u32)> {
+        let waiting = self.pinned.iter().filter(|(_, count)| **count > 0);
+        let waiting: Vec<_> = waiting.map(|((class, spot), count)| (*class, spot.place, *count)).collect();
+        if waiting.is_empty() { vec![] } else { self.domains.leaned_on(&waiting) }
     }
 
     /// The pods of a class without a node, by spot.

@@ -110,11 +110,9 @@ impl<'c, 'a> Domains<'c, 'a> {
             let Some(domain) = domain[topology.key_of(*at)] else { return group.kind == Kind::Distance };
             let held = counts[domain as usize];
             match &group.kind {
-                Kind::Spread { skew, domains: least_domains, .. } => {
-                    let eligible = &self.eligible[*at as usize];
-                    let least = eligible.iter().map(|at| counts[*at as usize]).min().unwrap_or(0);
-                    let least = if eligible.len() < *least_domains as usize { 0 } else { least };
-                    held + u32::from(part.meant.contains(at)) <= least.saturating_add(*skew)
+                Kind::Spread { skew, .. } => {
+                    let most = self.least(*at, counts).saturating_add(*skew);
+                    held + u32::from(part.meant.contains(at)) <= most
                 }
                 Kind::Company => held > 0 || (part.meant.contains(at) && counts.iter().all(|count| *count == 0)),
                 Kind::Distance => held == 0,
@@ -127,6 +125,49 @@ impl<'c, 'a> Domains<'c, 'a> {
                     || domain[topology.key_of(*at)]
                         .is_none_or(|domain| self.stating[*at as usize][domain as usize] == 0)
             })
+    }
+
+    /// How many of a spread's pods the domain has that has the fewest.
+    fn least(&self, group: u32, counts: &[u32]) -> u32 {
+        let Kind::Spread { domains, .. } = &self.context.topology.groups[group as usize].kind else { return 0 };
+        let eligible = &self.eligible[group as usize];
+        match eligible.len() < *domains as usize {
+            true => 0,
+            false => eligible.iter().map(|at| counts[*at as usize]).min().unwrap_or(0),
+        }
+    }
+
+    /// Of pods that have a place but got no node, as class, place and count, those by which a hard rule of a pod that has
+    /// its node holds only as long as they are counted: kube-scheduler would not bind that one.
+    pub fn leaned_on(&self, without_node: &[(u32, u32, u32)]) -> Vec<(u32, u32)> {
+        let (context, topology) = (self.context, &self.context.topology);
+        let (mut counts, mut stating) = (self.counts.clone(), self.stating.clone());
+        let part = |class: u32| &topology.of_class[class as usize];
+        for (class, place, count) in without_node {
+            let part = part(*class);
+            let domain = &context.places.of(part.keys)[*place as usize].domain;
+            let hard = &part.level(usize::MAX).states;
+            for (all, counts) in [(&part.meant, &mut counts), (hard, &mut stating)] {
+                for at in all {
+                    if let Some(domain) = domain[topology.key_of(*at)] {
+                        counts[*at as usize][domain as usize] -= count;
+                    }
+                }
+            }
+        }
+        let broken = |at: u32| {
+            let (believed, real) = (&self.counts[at as usize], &counts[at as usize]);
+            let mut bound = (0..real.len()).filter(|domain| stating[at as usize][*domain] > 0);
+            let holds = |counts: &[u32], domain: usize| match &topology.groups[at as usize].kind {
+                Kind::Company => counts[domain] > 0,
+                Kind::Spread { skew, .. } => counts[domain] <= self.least(at, counts).saturating_add(*skew),
+                _ => true,
+            };
+            believed != real && bound.any(|domain| holds(believed, domain) && !holds(real, domain))
+        };
+        let broken: Vec<u32> = (0..topology.groups.len() as u32).filter(|at| broken(*at)).collect();
+        let leans = |class: u32| part(class).meant.iter().any(|at| broken.contains(at));
+        without_node.iter().filter(|(class, ..)| leans(*class)).map(|(class, _, count)| (*class, *count)).collect()
     }
 
     /// Counts a pod. Only hard rules bind others, and the last alternative has given up all soft ones.

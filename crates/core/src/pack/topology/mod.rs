@@ -288,6 +288,11 @@ impl Topology {
         self.of_class.iter_mut().zip(found).for_each(|(part, apart)| part.apart = apart);
     }
 
+    /// Whether a class's pods have to be in a domain with others.
+    pub fn follows(&self, class: usize) -> bool {
+        self.of_class[class].level(usize::MAX).states.iter().any(|group| self.is_company(*group))
+    }
+
     fn is_company(&self, group: u32) -> bool {
         self.groups[group as usize].kind == Kind::Company
     }
