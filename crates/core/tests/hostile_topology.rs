@@ -230,6 +230,27 @@ fn a_node_that_lacks_one_of_the_keys_of_a_pods_spreads_is_not_counted() {
     assert_eq!(zones(json!({ZONE: "a"}), both), ["b"]);
 }
 
+#[test]
+fn two_that_are_each_their_own_company_by_zone_and_by_host_begin_in_one_zone() {
+    let mut host = needs("podAffinity", "a", HOST);
+    host["affinity"]["nodeAffinity"] = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "size", "operator": "In", "values": ["large"]}]}]}});
+    let mut problem = problem(vec![("a", needs("podAffinity", "a", ZONE)), ("a", host)]);
+    // What both can be on is in another zone than what is cheapest for the first.
+    let mut small = (*problem.instance_types[0]).clone();
+    small.name = "s.1".into();
+    small.capacity.set("cpu", 1000);
+    small.offerings.retain(|offering| offering.zone == "c");
+    small.offerings[0].price = 0.1;
+    let mut large = (*problem.instance_types[0]).clone();
+    large.requirements.push(read(json!({"key": "size", "operator": "In", "values": ["large"]})));
+    problem.instance_types = vec![small.into(), large.into()];
+    problem.well_known_labels = vec!["size".into()];
+    let packing = solve(&problem, &Options::default());
+    assert!(packing.unscheduled.is_empty());
+    assert_eq!(claim_of(&packing, 0).cheapest_zone, claim_of(&packing, 1).cheapest_zone);
+}
+
 /// A heavier pool in zones b and c only.
 fn with_a_heavier_pool_in_two_zones(pods: Vec<(&str, Value)>) -> Problem {
     let mut problem = problem(pods);

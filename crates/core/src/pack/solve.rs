@@ -121,8 +121,10 @@ impl<'c, 'a> Plan<'c, 'a> {
         let context = self.context;
         let open = |at: usize| context.classes[at].refused.is_none() && chosen(&context.classes[at]);
         let chosen: Vec<usize> = (0..context.classes.len()).filter(|at| open(*at)).collect();
-        let (wide, narrow): (Vec<usize>, Vec<usize>) =
+        let (mut wide, narrow): (Vec<usize>, Vec<usize>) =
             chosen.iter().partition(|at| context.topology.of_class[**at].is_wide());
+        // One that is its own company on a node can only come first of all, so it says where others of its kind begin.
+        wide.sort_by_key(|at| !context.is_own_company(*at));
         narrow.iter().for_each(|at| {
             self.fill_existing(*at);
         });
@@ -280,8 +282,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             };
             let first = others.filter(suits).flat_map(|other| waiting(*other));
             // The first of its kind may be alone, if it is its own company and there is no other anywhere.
-            let alone =
-                company.iter().all(|group| context.node_rules(at as u32).member.contains(group) && !there(group));
+            let alone = context.is_own_company(at) && !company.iter().any(there);
             let mut draft = first.filter_map(|first| together.open(first, Some(own))).next();
             if draft.is_none() && alone {
                 draft = together.open(own, None);
