@@ -17,6 +17,18 @@ pub(crate) fn assign<'c>(
     spot: Spot,
     only: Option<usize>,
 ) -> Option<(usize, Item<'c>)> {
+    first(context, at, left, room, spot, only).map(|(pool, item, _)| (pool, item))
+}
+
+/// The same, with the instance types that hold one of the pods.
+pub(crate) fn first<'c>(
+    context: &'c Context<'_>,
+    at: u32,
+    left: u32,
+    room: Room<'_>,
+    spot: Spot,
+    only: Option<usize>,
+) -> Option<(usize, Item<'c>, Bits)> {
     let class = &context.classes[at as usize];
     let keys = context.topology.of_class[at as usize].keys;
     let tolerations = &class.example(context.problem).tolerations;
@@ -46,7 +58,7 @@ pub(crate) fn assign<'c>(
                 context.fitting(pool, &class.first, &mut types);
                 room.limits[pool].keep(context.problem, &mut types);
                 if !types.is_empty() && super::options::enough_values(context, pool, &types, cells) {
-                    return Some((pool, Item { class: at, set, selection, spot, cells, left }));
+                    return Some((pool, Item { class: at, set, selection, spot, cells, left }, types));
                 }
             }
         }

@@ -8,6 +8,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 use super::alternatives::{Alternative, GivenUp, alternatives, where_volumes_can_be};
+use super::daemons::DaemonPorts;
 use super::shared::{Attached, Shared, SharedVolumes};
 use super::topology::groups::{Reader, Stated};
 use super::topology::{self, Builder, Topology};
@@ -23,9 +24,10 @@ pub(crate) type Amounts = SmallVec<[i64; 4]>;
 /// More than can be asked for, and far from overflow.
 pub(crate) const UNBOUNDED: i64 = i64::MAX / 4;
 
-/// The resources that count: cpu, memory, pods and whatever else a pod requests.
+/// The resources that count: cpu, memory, pods and whatever else a pod requests; last the ports of each DaemonSet that
+/// takes one that a pod asks for, which a node has no more where such a daemon runs.
 #[derive(Debug)]
-pub(crate) struct ResourceNames(pub Vec<String>);
+pub(crate) struct ResourceNames(pub Vec<String>, Vec<DaemonPorts>);
 
 impl ResourceNames {
     /// Collects them.
@@ -48,17 +50,42 @@ impl ResourceNames {
             }
         }
         names.extend(others);
-        Self(names)
+        let ports = DaemonPorts::asked_for(problem);
+        names.extend(ports.iter().map(|ports| format!("host ports of DaemonSet {}", ports.name)));
+        Self(names, ports)
+    }
+
+    /// The resources that have names of their own.
+    pub fn named(&self) -> &[String] {
+        &self.0[..self.0.len() - self.1.len()]
+    }
+
+    /// The ports of DaemonSets, each with its place among the resources.
+    pub fn ports(&self) -> impl Iterator<Item = (usize, &DaemonPorts)> {
+        self.1.iter().enumerate().map(|(nth, ports)| (self.named().len() + nth, ports))
     }
 
     pub fn amounts(&self, resources: &Resources) -> Amounts {
-        self.0.iter().map(|name| resources.get(name)).collect()
+        let mut amounts: Amounts = self.named().iter().map(|name| resources.get(name)).collect();
+        amounts.resize(self.0.len(), 0);
+        amounts
     }
 
     /// What a pod takes of a node.
     pub fn of_pod(&self, pod: &Pod) -> Amounts {
         let mut amounts = self.amounts(&pod.requests);
         amounts[2] = 1;
+        if !pod.host_ports.is_empty() {
+            self.ports().for_each(|(at, ports)| amounts[at] = i64::from(ports.clash(pod).is_some()));
+        }
+        amounts
+    }
+
+    /// What a daemon takes of a node: of its ports all.
+    pub fn of_daemon(&self, daemon: usize, pod: &Pod) -> Amounts {
+        let mut amounts = self.amounts(&pod.requests);
+        amounts[2] = 1;
+        self.ports().filter(|(_, ports)| ports.daemon == daemon).for_each(|(at, _)| amounts[at] = UNBOUNDED);
         amounts
     }
 
@@ -68,12 +95,14 @@ impl ResourceNames {
             None if is_attachable(name) => UNBOUNDED,
             found => found.unwrap_or(0),
         };
-        self.0.iter().map(room).collect()
+        let mut amounts: Amounts = self.named().iter().map(room).collect();
+        amounts.resize(self.0.len(), UNBOUNDED);
+        amounts
     }
 
-    /// What is written down as requested: attachments are counted, but are no resource of a node.
+    /// What is written down as requested: attachments and ports are counted, but are no resource of a node.
     pub fn resources(&self, amounts: &[i64]) -> Resources {
-        let named = self.0.iter().zip(amounts).filter(|(name, amount)| **amount != 0 && !is_attachable(name));
+        let named = self.named().iter().zip(amounts).filter(|(name, amount)| **amount != 0 && !is_attachable(name));
         named.map(|(name, amount)| (name.clone(), *amount)).collect()
     }
 }

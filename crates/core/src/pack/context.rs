@@ -170,6 +170,12 @@ impl<'a> Context<'a> {
         &self.topology.node_rules[self.topology.of_class[class as usize].new_node_rules as usize]
     }
 
+    /// Whether a class's pods have to be on a node with others, and are such themselves.
+    pub fn is_own_company(&self, class: usize) -> bool {
+        let company = &self.topology.of_class[class].company;
+        !company.is_empty() && company.iter().all(|group| self.node_rules(class as u32).member.contains(group))
+    }
+
     /// What a class means for the existing nodes it is on: soft rules bind nobody else.
     pub fn hard_node_rules(&self, class: usize) -> &NodeRules {
         &self.topology.node_rules[self.topology.of_class[class].node_rules as usize]

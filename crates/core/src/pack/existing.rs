@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::classes::Class;
 use super::context::Context;
+use super::daemons;
 use super::shared::Attached;
 use super::taints;
 use super::topology::domains::Domains;
@@ -162,13 +163,19 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
                 .zip(context.names.amounts(taken))
                 .for_each(|(room, amount)| *room = room.saturating_sub(amount));
         }
+        let labels = Requirements::from_labels(&labels);
+        for (at, ports) in context.names.ports() {
+            if daemons::runs_on(&problem.daemon_pods[ports.daemon], &node.taints, &labels) {
+                room[at] = room[at].min(0);
+            }
+        }
         let mut tally = Tally::default();
         let reader = Reader::new(problem);
         for pod in &node.pods {
             tally.add(&context.topology.of_bound(reader, pod), 1);
         }
         let volumes = context.volumes.attached(node.volumes.iter());
-        nodes.push(Free { index, node, labels: Requirements::from_labels(&labels), room, tally, volumes });
+        nodes.push(Free { index, node, labels, room, tally, volumes });
     }
     nodes
 }

@@ -228,13 +228,23 @@ fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) ->
         let asked = class.first[resource];
         let most = types.iter().map(|at| context.room(pool, at)[resource]).max().unwrap_or(0).max(0);
         if asked > most {
+            if let Some(told) = port_taken(context, class, resource) {
+                return told;
+            }
             let (asked, most) = (person(name, asked), person(name, most));
             return format!("needs {asked}, the largest of {} {noun} allows {most}", grouped(count));
         }
     }
-    let asked: Vec<String> =
-        context.names.0.iter().zip(&class.first).filter(|(_, a)| **a > 0).map(|(n, a)| person(n, *a)).collect();
+    let named = context.names.named().iter().zip(&class.first);
+    let asked: Vec<String> = named.filter(|(_, a)| **a > 0).map(|(n, a)| person(n, *a)).collect();
     format!("needs {} at once, none of {} {noun} has all of it free", asked.join(" and "), grouped(count))
+}
+
+/// That a DaemonSet has a port of the pod, if this resource is its ports.
+fn port_taken(context: &Context<'_>, class: &Class, resource: usize) -> Option<String> {
+    let (_, ports) = context.names.ports().find(|(at, _)| *at == resource)?;
+    let port = ports.clash(class.example(context.problem))?;
+    Some(format!("host port {port} is taken by DaemonSet {}", ports.name))
 }
 
 /// A node of a group may become the smallest of its types.
@@ -244,6 +254,9 @@ fn too_large_for_a_group(context: &Context<'_>, class: &Class, pool: usize) -> S
         let least =
             context.pools[pool].types.iter().map(|at| context.room(pool, at)[resource]).min().unwrap_or(0).max(0);
         if asked > least {
+            if let Some(told) = port_taken(context, class, resource) {
+                return told;
+            }
             return format!(
                 "needs {}, a node of the group has {} for certain",
                 person(name, asked),

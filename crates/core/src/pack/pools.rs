@@ -160,7 +160,8 @@ impl Fit {
 
 /// [`crate::InstanceType::allocatable`] for the resources that count, without building maps.
 fn allocatable(one: &crate::InstanceType, names: &ResourceNames, out: &mut [i64]) {
-    for (name, slot) in names.0.iter().zip(out.iter_mut()) {
+    out[names.named().len()..].fill(UNBOUNDED);
+    for (name, slot) in names.named().iter().zip(out.iter_mut()) {
         if is_attachable(name) {
             *slot = one.attachments.find(name).unwrap_or(UNBOUNDED);
             continue;

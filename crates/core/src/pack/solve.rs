@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::assign::{Together, assign};
+use super::assign::{self, Together, assign};
 use super::classes::Class;
 use super::context::Context;
 use super::draft::{Draft, Spot};
@@ -14,7 +14,7 @@ use super::limits::Limits;
 use super::plan::{Options, Packing, PlannedClaim};
 use super::reserved::{Reservations, Room};
 use super::topology::any_soft_spread;
-use super::topology::domains::Domains;
+use super::topology::domains::{Chance, Domains};
 use super::{cost, explain, fewest, node_groups};
 use crate::problem::{Policy, Problem};
 
@@ -36,18 +36,38 @@ pub fn solve(problem: &Problem, options: &Options) -> Packing {
 
 fn solve_once(problem: &Problem, options: &Options) -> Packing {
     let context = Context::new(problem, options);
-    let mut plan = Plan::new(&context);
-    plan.place(&|_| true);
-    if plan.passed_over_the_urgent() {
-        plan = Plan::new(&context);
-        for priority in priorities(&context) {
-            plan.place(&|class| class.example(problem).priority == priority);
+    let mut held_back = vec![0; context.classes.len()];
+    let mut plan = planned(&context, &held_back);
+    for round in 0..=ROUNDS {
+        let leaned_on = plan.leaned_on();
+        if leaned_on.is_empty() {
+            break;
         }
+        leaned_on.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
+        if round == ROUNDS {
+            let follows = |class: usize| context.topology.follows(class);
+            let followers = (0..held_back.len()).filter(|class| follows(*class));
+            followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);
+        }
+        plan = planned(&context, &held_back);
     }
     for draft in node_groups::missing(&context, &plan.claims) {
         plan.admit(draft, 1);
     }
     super::to_come::taken_out(problem, plan.answer())
+}
+
+/// Packs but for so many pods of each class.
+fn planned<'c, 'a>(context: &'c Context<'a>, held_back: &[u32]) -> Plan<'c, 'a> {
+    let mut plan = Plan::new(context, held_back);
+    plan.place(&|_| true);
+    if plan.passed_over_the_urgent() {
+        plan = Plan::new(context, held_back);
+        for priority in priorities(context) {
+            plan.place(&|class| class.example(context.problem).priority == priority);
+        }
+    }
+    plan
 }
 
 /// All priorities, the most urgent first.
@@ -56,9 +76,15 @@ fn priorities(context: &Context<'_>) -> Vec<i32> {
     all.into_iter().rev().collect()
 }
 
+/// Packing is begun again so often without the pods that others were placed beside and that got no node; then without any
+/// that has to be beside another.
+const ROUNDS: u32 = 4;
+
 /// What is planned so far.
 struct Plan<'c, 'a> {
     context: &'c Context<'a>,
+    /// How many pods of each class get no place.
+    held_back: Vec<u32>,
     /// Pods not placed yet, by class.
     left: Vec<u32>,
     limits: Vec<Limits>,
@@ -75,10 +101,11 @@ struct Plan<'c, 'a> {
 }
 
 impl<'c, 'a> Plan<'c, 'a> {
-    fn new(context: &'c Context<'a>) -> Self {
+    fn new(context: &'c Context<'a>, held_back: &[u32]) -> Self {
         let left: Vec<u32> = context.classes.iter().map(|class| class.pods.len() as u32).collect();
         Self {
             context,
+            held_back: held_back.to_vec(),
             limits: context.pools.iter().map(|pool| pool.limits.clone()).collect(),
             reservations: Reservations::new(&context.offers),
             existing: Existing::of(context),
@@ -97,8 +124,10 @@ impl<'c, 'a> Plan<'c, 'a> {
         let context = self.context;
         let open = |at: usize| context.classes[at].refused.is_none() && chosen(&context.classes[at]);
         let chosen: Vec<usize> = (0..context.classes.len()).filter(|at| open(*at)).collect();
-        let (wide, narrow): (Vec<usize>, Vec<usize>) =
+        let (mut wide, narrow): (Vec<usize>, Vec<usize>) =
             chosen.iter().partition(|at| context.topology.of_class[**at].is_wide());
+        // One that is its own company on a node can only come first of all, so it says where others of its kind begin.
+        wide.sort_by_key(|at| !context.is_own_company(*at));
         narrow.iter().for_each(|at| {
             self.fill_existing(*at);
         });
@@ -127,10 +156,10 @@ impl<'c, 'a> Plan<'c, 'a> {
     /// whether any got one.
     fn place_wide(&mut self, at: usize) -> bool {
         let context = self.context;
-        let mut waiting = self.left[at] - self.pinned_of(at as u32);
+        let mut waiting = (self.left[at] - self.pinned_of(at as u32)).saturating_sub(self.held_back[at]);
         let before = waiting;
         let levels = context.classes[at].alternatives.len();
-        let mut feasible: Vec<Option<Vec<(u32, f64)>>> = vec![None; levels];
+        let mut feasible: Vec<Option<Vec<Chance>>> = vec![None; levels];
         while waiting > 0 {
             if let Some(node) = self.existing.take_one(context, at, &mut self.domains) {
                 self.left[at] -= 1;
@@ -160,18 +189,26 @@ impl<'c, 'a> Plan<'c, 'a> {
         self.pinned.range(of_class(class)).map(|(_, count)| *count).sum()
     }
 
-    /// The places in which a class by one of its alternatives could get a new node, and the price of the cheapest.
-    fn feasible_places(&self, at: usize, level: usize) -> Vec<(u32, f64)> {
+    /// The places in which a class by one of its alternatives could get a new node, with the cheapest that holds its pod.
+    fn feasible_places(&self, at: usize, level: usize) -> Vec<Chance> {
         let context = self.context;
         let places = context.places.of(context.topology.of_class[at].keys);
-        let price = |place: u32| {
+        let chance = |place: u32| {
             let spot = Spot { level: level as u32, place };
-            let (_, item) = assign(context, at as u32, 1, self.room(), spot, None)?;
+            let (pool, item, types) = assign::first(context, at as u32, 1, self.room(), spot, None)?;
             let bought = context.bought(item.cells);
-            let first = bought.order.iter().find(|at| item.selection.types.has(**at as usize))?;
-            Some((place, bought.price[*first as usize]))
+            let first = bought.order.iter().find(|at| types.has(**at as usize))?;
+            let weight = context.problem.node_pools[context.pools[pool].index].weight;
+            Some(Chance { place, weight, price: bought.price[*first as usize] })
         };
-        (0..places.len() as u32).filter_map(price).collect()
+        (0..places.len() as u32).filter_map(chance).collect()
+    }
+
+    /// The pods that have a place but no node, as far as others hang on them.
+    fn leaned_on(&self) -> Vec<(u32, u32)> {
+        let waiting = self.pinned.iter().filter(|(_, count)| **count > 0);
+        let waiting: Vec<_> = waiting.map(|((class, spot), count)| (*class, spot.place, *count)).collect();
+        if waiting.is_empty() { vec![] } else { self.domains.leaned_on(&waiting) }
     }
 
     fn room(&self) -> Room<'_> {
@@ -268,8 +305,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             };
             let first = others.filter(suits).flat_map(|other| waiting(*other));
             // The first of its kind may be alone, if it is its own company and there is no other anywhere.
-            let alone =
-                company.iter().all(|group| context.node_rules(at as u32).member.contains(group) && !there(group));
+            let alone = context.is_own_company(at) && !company.iter().any(there);
             let mut draft = first.filter_map(|first| together.open(first, Some(own))).next();
             if draft.is_none() && alone {
                 draft = together.open(own, None);

@@ -1,13 +1,27 @@
 //! Rules over zones and other labels: each pod that one speaks of gets its domain before nodes are planned.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
+
+use smallvec::SmallVec;
 
 use super::groups::{Group, Kind, Reader};
 use super::places::{Domain, labels_of};
+use crate::labels::stable;
 use crate::pack::context::Context;
 use crate::pack::existing::satisfies;
 use crate::pack::taints::Tolerated;
 use crate::problem::ExistingNode;
+
+/// A place in which a pod could get a new node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chance {
+    pub place: u32,
+    /// The weight of the pool that would give the node.
+    pub weight: i32,
+    /// What the cheapest node that holds the pod costs.
+    pub price: f64,
+}
 
 /// Where pods are, as far as rules ask.
 pub(crate) struct Domains<'c, 'a> {
@@ -45,14 +59,15 @@ impl<'c, 'a> Domains<'c, 'a> {
     fn eligible_of(&self, group: usize) -> Vec<u32> {
         let context = self.context;
         let of = &context.topology.groups[group];
-        let (Kind::Spread { nodes, tolerated, .. }, false) = (&of.kind, of.by_node()) else { return vec![] };
+        let (Kind::Spread { nodes, tolerated, labels, .. }, false) = (&of.kind, of.by_node()) else { return vec![] };
         let key = context.topology.key_of(group as u32);
         let allowed = |value: &str| {
             nodes.is_empty() || nodes.iter().any(|one| one.get(&of.key).is_none_or(|wanted| wanted.has(value)))
         };
         let open = |pool: &usize| {
             let taints = &context.problem.node_pools[context.pools[*pool].index].taints;
-            tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, taints))
+            labels.iter().all(|label| context.places.may_have(&context.topology, label, *pool))
+                && tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, taints))
         };
         let nodes = context.problem.existing_nodes.iter().zip(&self.nodes);
         let there: BTreeSet<u32> =
@@ -95,15 +110,13 @@ impl<'c, 'a> Domains<'c, 'a> {
             let Some(domain) = domain[topology.key_of(*at)] else { return group.kind == Kind::Distance };
             let held = counts[domain as usize];
             match &group.kind {
-                Kind::Spread { skew, domains: least_domains, .. } => {
-                    let eligible = &self.eligible[*at as usize];
-                    let least = eligible.iter().map(|at| counts[*at as usize]).min().unwrap_or(0);
-                    let least = if eligible.len() < *least_domains as usize { 0 } else { least };
-                    held + u32::from(part.meant.contains(at)) <= least.saturating_add(*skew)
+                Kind::Spread { skew, .. } => {
+                    let most = self.least(*at, counts).saturating_add(*skew);
+                    held + u32::from(part.meant.contains(at)) <= most
                 }
                 Kind::Company => held > 0 || (part.meant.contains(at) && counts.iter().all(|count| *count == 0)),
                 Kind::Distance => held == 0,
-                Kind::Port(..) => true,
+                Kind::Port(_) => true,
             }
         });
         stated
@@ -112,6 +125,49 @@ impl<'c, 'a> Domains<'c, 'a> {
                     || domain[topology.key_of(*at)]
                         .is_none_or(|domain| self.stating[*at as usize][domain as usize] == 0)
             })
+    }
+
+    /// How many of a spread's pods the domain has that has the fewest.
+    fn least(&self, group: u32, counts: &[u32]) -> u32 {
+        let Kind::Spread { domains, .. } = &self.context.topology.groups[group as usize].kind else { return 0 };
+        let eligible = &self.eligible[group as usize];
+        match eligible.len() < *domains as usize {
+            true => 0,
+            false => eligible.iter().map(|at| counts[*at as usize]).min().unwrap_or(0),
+        }
+    }
+
+    /// Of pods that have a place but got no node, as class, place and count, those by which a hard rule of a pod that has
+    /// its node holds only as long as they are counted: kube-scheduler would not bind that one.
+    pub fn leaned_on(&self, without_node: &[(u32, u32, u32)]) -> Vec<(u32, u32)> {
+        let (context, topology) = (self.context, &self.context.topology);
+        let (mut counts, mut stating) = (self.counts.clone(), self.stating.clone());
+        let part = |class: u32| &topology.of_class[class as usize];
+        for (class, place, count) in without_node {
+            let part = part(*class);
+            let domain = &context.places.of(part.keys)[*place as usize].domain;
+            let hard = &part.level(usize::MAX).states;
+            for (all, counts) in [(&part.meant, &mut counts), (hard, &mut stating)] {
+                for at in all {
+                    if let Some(domain) = domain[topology.key_of(*at)] {
+                        counts[*at as usize][domain as usize] -= count;
+                    }
+                }
+            }
+        }
+        let broken = |at: u32| {
+            let (believed, real) = (&self.counts[at as usize], &counts[at as usize]);
+            let mut bound = (0..real.len()).filter(|domain| stating[at as usize][*domain] > 0);
+            let holds = |counts: &[u32], domain: usize| match &topology.groups[at as usize].kind {
+                Kind::Company => counts[domain] > 0,
+                Kind::Spread { skew, .. } => counts[domain] <= self.least(at, counts).saturating_add(*skew),
+                _ => true,
+            };
+            believed != real && bound.any(|domain| holds(believed, domain) && !holds(real, domain))
+        };
+        let broken: Vec<u32> = (0..topology.groups.len() as u32).filter(|at| broken(*at)).collect();
+        let leans = |class: u32| part(class).meant.iter().any(|at| broken.contains(at));
+        without_node.iter().filter(|(class, ..)| leans(*class)).map(|(class, _, count)| (*class, *count)).collect()
     }
 
     /// Counts a pod. Only hard rules bind others, and the last alternative has given up all soft ones.
@@ -137,31 +193,36 @@ impl<'c, 'a> Domains<'c, 'a> {
         good
     }
 
-    /// Chooses one pod's place among those that it could get a node in, with what that would cost: where the fewest
-    /// are that a spread counts, then those chosen for its like before, as a node there may hold both, then the cheapest.
+    /// Chooses one pod's place among those that it could get a node in: of the heaviest pool (spec core 3.4), then where
+    /// the fewest are that a spread counts with it, then those chosen for its like before, as a node there may hold both,
+    /// then the cheapest.
     pub fn choose(
         &mut self,
         class: usize,
         level: usize,
-        feasible: &[(u32, f64)],
+        feasible: &[Chance],
         chosen: impl Fn(u32) -> bool,
     ) -> Option<u32> {
         let context = self.context;
         let (part, groups) = (&context.topology.of_class[class], &context.topology.groups);
         let places = context.places.of(part.keys);
-        let stated = part.level(level).states.iter().chain(&part.meant);
+        // A spread that does not count the pod itself is no more even for where it goes.
+        let own = part.level(level).states.iter().filter(|at| part.meant.contains(at)).chain(&part.meant);
+        let own: SmallVec<[u32; 4]> =
+            own.copied().filter(|at| matches!(groups[*at as usize].kind, Kind::Spread { .. })).collect();
         let crowd = |place: u32| -> u32 {
             let domain = &places[place as usize].domain;
             let held = |at: &u32| {
                 domain[context.topology.key_of(*at)].map_or(0, |domain| self.counts[*at as usize][domain as usize])
             };
-            let spread = stated.clone().filter(|at| matches!(groups[**at as usize].kind, Kind::Spread { .. }));
-            spread.map(held).sum()
+            own.iter().map(held).sum()
         };
-        let open = feasible.iter().filter(|(place, _)| self.allows(class, level, &places[*place as usize].domain));
-        let open = open.map(|(place, price)| ((crowd(*place), !chosen(*place)), *price, *place));
-        let best = open.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
-        let place = best?.2;
+        let open = feasible.iter().filter(|one| self.allows(class, level, &places[one.place as usize].domain));
+        let open = open.map(|one| ((Reverse(one.weight), crowd(one.place), !chosen(one.place)), one));
+        let best = open.min_by(|(a, one), (b, other)| {
+            a.cmp(b).then(one.price.total_cmp(&other.price)).then(one.place.cmp(&other.place))
+        });
+        let place = best?.1.place;
         self.record(class, &places[place as usize].domain);
         Some(place)
     }
@@ -189,10 +250,12 @@ impl<'c, 'a> Domains<'c, 'a> {
 
 /// Whether a pod on this node counts for a rule.
 fn counts_on(group: &Group, node: &ExistingNode) -> bool {
-    let Kind::Spread { nodes, tolerated, .. } = &group.kind else { return true };
+    let Kind::Spread { nodes, tolerated, labels, .. } = &group.kind else { return true };
     let wanted = || {
         let own = labels_of(node);
         nodes.iter().any(|one| satisfies(&own, one))
     };
-    (nodes.is_empty() || wanted()) && tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, &node.taints))
+    (nodes.is_empty() || wanted())
+        && labels.iter().all(|label| node.labels.keys().any(|own| stable(own) == label))
+        && tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, &node.taints))
 }

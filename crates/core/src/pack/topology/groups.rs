@@ -12,7 +12,7 @@ use super::selector::Selector;
 use crate::labels;
 use crate::pack::alternatives::GivenUp;
 use crate::pack::taints::Tolerated;
-use crate::pod::Pod;
+use crate::pod::{HostPort, Pod};
 use crate::problem::{PreferencePolicy, Problem};
 use crate::requirements::{Operator, Requirements};
 
@@ -29,13 +29,15 @@ pub(crate) enum Kind {
         nodes: Vec<Requirements>,
         /// The nodes that count: those whose taints these cover; all when `None`.
         tolerated: Option<Vec<Tolerated>>,
+        /// The nodes that count: those that have these labels too, over which the pod is spread as strictly besides.
+        labels: Vec<String>,
     },
     /// One of them is in the same domain.
     Company,
     /// None of them is in the same domain, in either direction.
     Distance,
-    /// Only one of them is on a node: they take the same port.
-    Port(i32, String),
+    /// Only one of them is on a node: they take the same port, so that they cannot both have it.
+    Port(HostPort),
 }
 
 /// Which pods a term means.
@@ -59,8 +61,8 @@ pub(crate) struct Group {
 impl Group {
     /// Whether the rule means a pod.
     pub fn means(&self, pod: &Pod) -> bool {
-        if let Kind::Port(number, protocol) = &self.kind {
-            return pod.host_ports.iter().any(|port| port.port == *number && port.protocol == *protocol);
+        if let Kind::Port(own) = &self.kind {
+            return pod.host_ports.iter().any(|port| port.conflicts(own));
         }
         let meant = |target: &Target| {
             target.namespaces.as_ref().is_none_or(|all| all.contains(&pod.namespace))
@@ -125,7 +127,7 @@ impl<'a> Reader<'a> {
         let mut found = Stated::default();
         let soft = self.problem.preference_policy == PreferencePolicy::Respect;
         for spread in &pod.topology_spread_constraints {
-            if spread.when_unsatisfiable != "ScheduleAnyway" {
+            if !is_soft(spread) {
                 found.hard.push(of_spread(pod, spread, nodes)?);
             } else if soft {
                 // What makes no sense is no preference.
@@ -142,7 +144,7 @@ impl<'a> Reader<'a> {
             found.distance = self.preferred(pod, distance, Kind::Distance);
         }
         for port in &pod.host_ports {
-            let kind = Kind::Port(port.port, port.protocol.clone());
+            let kind = Kind::Port(port.clone());
             found.hard.push(Group { kind, key: labels::HOSTNAME.to_owned(), targets: SmallVec::new() });
         }
         Ok(found)
@@ -246,6 +248,22 @@ fn required_distance(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
     terms.into_iter().flatten()
 }
 
+fn is_soft(spread: &TopologySpreadConstraint) -> bool {
+    spread.when_unsatisfiable == "ScheduleAnyway"
+}
+
+/// The further keys over which a pod is spread as strictly: kube-scheduler leaves out nodes that lack any of them. Every
+/// node has its name, and is counted by it alone.
+fn others(pod: &Pod, spread: &TopologySpreadConstraint) -> Vec<String> {
+    if spread.topology_key == labels::HOSTNAME {
+        return vec![];
+    }
+    let alike = pod.topology_spread_constraints.iter().filter(|other| is_soft(other) == is_soft(spread));
+    let keys = alike.map(|other| labels::stable(&other.topology_key));
+    let others = keys.filter(|key| *key != labels::HOSTNAME && *key != labels::stable(&spread.topology_key));
+    others.map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 fn of_spread(pod: &Pod, spread: &TopologySpreadConstraint, nodes: &[Requirements]) -> Result<Group, String> {
     let skew = u32::try_from(spread.max_skew).ok().filter(|skew| *skew > 0);
     let skew = skew.ok_or_else(|| format!("topology spread: maxSkew {} (allowed: 1 and more)", spread.max_skew))?;
@@ -262,6 +280,7 @@ fn of_spread(pod: &Pod, spread: &TopologySpreadConstraint, nodes: &[Requirements
         domains: spread.min_domains.map_or(0, |least| u32::try_from(least).unwrap_or(0)),
         nodes: if unbound { vec![] } else { nodes.to_vec() },
         tolerated: honoured.then(|| Tolerated::all(&pod.tolerations)),
+        labels: others(pod, spread),
     };
     let namespaces = Some(BTreeSet::from([pod.namespace.clone()]));
     let targets = [Target { namespaces, selector }].into_iter().collect();

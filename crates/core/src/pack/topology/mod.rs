@@ -135,7 +135,7 @@ impl<'a> Builder<'a> {
     /// Takes the next class, by its example; answers why it cannot be placed, if so.
     pub fn add(&mut self, pod: &'a Pod, stated: &Stated, alternatives: &[Alternative]) -> Option<String> {
         let mut draft = Draft::default();
-        let mut wrong = taken_by_daemon(self.problem, pod);
+        let mut wrong = None;
         for group in &stated.hard {
             match self.intern(group) {
                 Some(at) => draft.hard.push(at),
@@ -288,6 +288,11 @@ impl Topology {
         self.of_class.iter_mut().zip(found).for_each(|(part, apart)| part.apart = apart);
     }
 
+    /// Whether a class's pods have to be in a domain with others.
+    pub fn follows(&self, class: usize) -> bool {
+        self.of_class[class].level(usize::MAX).states.iter().any(|group| self.is_company(*group))
+    }
+
     fn is_company(&self, group: u32) -> bool {
         self.groups[group as usize].kind == Kind::Company
     }
@@ -348,11 +353,4 @@ fn cap(group: &Group, is_member: bool) -> u32 {
 
 fn meaning(groups: &Groups, pod: &Pod) -> Vec<u32> {
     (0..groups.len() as u32).filter(|at| groups[*at as usize].means(pod)).collect()
-}
-
-fn taken_by_daemon(problem: &Problem, pod: &Pod) -> Option<String> {
-    let taken = |port: &&crate::pod::HostPort| {
-        problem.daemon_pods.iter().any(|daemon| daemon.host_ports.iter().any(|own| own.conflicts(port)))
-    };
-    pod.host_ports.iter().find(taken).map(|port| format!("host port {} is taken by a DaemonSet", port.port))
 }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::Topology;
 use crate::labels;
 use crate::pack::classes::{Class, RequirementSets};
-use crate::pack::columns::Columns;
+use crate::pack::columns::{Column, Columns};
 use crate::pack::offers::{Mask, Offers};
 use crate::pack::pools::PoolView;
 use crate::problem::{ExistingNode, Problem};
@@ -23,8 +23,8 @@ pub(crate) struct Place {
     /// The ways of buying it there.
     pub mask: Mask,
     pub domain: Domain,
-    /// Keys that buying does not decide, with the value that the node has to have.
-    pins: SmallVec<[(usize, u32); 1]>,
+    /// Keys that buying does not decide, with the value that the node has to have, or `None` where it must lack the key.
+    pins: SmallVec<[(usize, Option<u32>); 1]>,
 }
 
 /// Places that no more than so many keys' values make; more are not looked at.
@@ -37,6 +37,8 @@ pub(crate) struct Places {
     pub values: Vec<Vec<String>>,
     /// For each key and value the pools whose nodes may have it.
     pub pools: Vec<Vec<Vec<usize>>>,
+    /// For each key whether a new node may be without it.
+    lacking: Vec<bool>,
     by_keys: FxHashMap<u32, Vec<Place>>,
     /// Requirement sets narrowed to a place, where that takes more than a way of buying: by set, keys and place.
     narrowed: FxHashMap<(u32, u32, u32), u32>,
@@ -58,6 +60,7 @@ impl Places {
             let (values, reached) = found.into_iter().unzip();
             places.values.push(values);
             places.pools.push(reached);
+            places.lacking.push(pools.iter().any(|pool| may_lack(pool, columns, key)));
         }
         for (part, class) in topology.of_class.iter().zip(classes).filter(|(part, _)| part.is_wide()) {
             if !places.by_keys.contains_key(&part.keys) {
@@ -70,8 +73,9 @@ impl Places {
                     places.narrowed.entry((*set, part.keys, place as u32)).or_insert_with(|| {
                         let mut narrow = sets[*set as usize].clone();
                         for (key, value) in &one.pins {
-                            let value = places.values[*key][*value as usize].as_str();
-                            narrow.add(&topology.keys[*key], Requirement::one_of([value]));
+                            let value = value.map(|value| places.values[*key][value as usize].as_str());
+                            let pin = value.map_or_else(Requirement::does_not_exist, |one| Requirement::one_of([one]));
+                            narrow.add(&topology.keys[*key], pin);
                         }
                         sets.insert_full(narrow).0 as u32
                     });
@@ -89,6 +93,12 @@ impl Places {
     /// A requirement set within a place.
     pub fn narrowed(&self, set: u32, keys: u32, place: u32) -> u32 {
         self.narrowed.get(&(set, keys, place)).copied().unwrap_or(set)
+    }
+
+    /// Whether a pool's nodes may have a label over which pods are spread.
+    pub fn may_have(&self, topology: &Topology, label: &str, pool: usize) -> bool {
+        let key = topology.keys.get_index_of(label);
+        key.is_some_and(|key| self.pools[key].iter().any(|reached| reached.contains(&pool)))
     }
 
     /// The domains of an existing node.
@@ -123,10 +133,15 @@ impl Places {
             (0..topology.keys.len()).filter(|key| asked(*key) && Some(*key) != zone && Some(*key) != capacity_type)
         {
             let values = self.pools[key].iter().enumerate().filter(|(_, pools)| !pools.is_empty());
-            let values: Vec<u32> = values.map(|(value, _)| value as u32).collect();
-            let with = |place: &Place, value: &u32| {
+            let values: Vec<Option<u32>> = values.map(|(value, _)| Some(value as u32)).collect();
+            // Where no node has the key there is nothing to tell apart: rules over it hold or fail alike everywhere.
+            if values.is_empty() {
+                continue;
+            }
+            let values: Vec<Option<u32>> = values.into_iter().chain(self.lacking[key].then_some(None)).collect();
+            let with = |place: &Place, value: &Option<u32>| {
                 let mut place = place.clone();
-                place.domain[key] = Some(*value);
+                place.domain[key] = *value;
                 place.pins.push((key, *value));
                 place
             };
@@ -185,6 +200,14 @@ fn universe(
         }
     }
     all
+}
+
+/// Whether a pool's node may be without a key.
+fn may_lack(pool: &PoolView, columns: &Columns<'_>, key: &str) -> bool {
+    let lacks = |column: &Column| pool.types.iter().any(|at| column.statement(at).is_none());
+    !pool.labels.contains(key)
+        && pool.requirements.get(key).is_none_or(Requirement::allows_absence)
+        && columns.get(key).is_none_or(|column| lacks(&column))
 }
 
 /// What the labels of a node are.

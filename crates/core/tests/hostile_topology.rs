@@ -1,0 +1,293 @@
+//! Rules between pods where kube-scheduler's fine print decides: keys that no node has, pods left over, ports of daemons.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use dovetail_core::Problem;
+use dovetail_core::pack::{Options, Packing, PlannedClaim, solve};
+use serde_json::{Value, json};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+const HOST: &str = "kubernetes.io/hostname";
+const ARCH: &str = "kubernetes.io/arch";
+
+/// One type of eight cores at one price in three zones, one pool; each pod an app's name and its further fields.
+fn problem(pods: Vec<(&str, Value)>) -> Problem {
+    let offering = |zone: &str| json!({"zone": zone, "capacityType": "on-demand", "price": 1.0, "available": true});
+    let one = json!({"name": "m.8", "capacity": {"cpu": "8", "memory": "32Gi", "pods": "30"},
+        "requirements": [{"key": ARCH, "operator": "In", "values": ["amd64"]}],
+        "offerings": [offering("a"), offering("b"), offering("c")]});
+    let named = |(at, (app, more)): (usize, (&str, Value))| {
+        let mut pod = json!({"name": format!("{app}-{at}"), "uid": format!("{at}"), "labels": {"app": app},
+            "requests": {"cpu": "100m"}});
+        more.as_object().unwrap().iter().for_each(|(key, value)| pod[key] = value.clone());
+        pod
+    };
+    let pods: Vec<Value> = pods.into_iter().enumerate().map(named).collect();
+    read(json!({"nodePools": [{"name": "default"}], "instanceTypes": [one], "pods": pods}))
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn term(app: &str, key: &str) -> Value {
+    json!({"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}})
+}
+
+fn needs(kind: &str, app: &str, key: &str) -> Value {
+    json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term(app, key)]}}})
+}
+
+fn prefers(kind: &str, app: &str, key: &str) -> Value {
+    let weighted = json!({"weight": 9, "podAffinityTerm": term(app, key)});
+    json!({"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}})
+}
+
+fn spread(app: &str, key: &str, skew: u32, when: &str) -> Value {
+    json!({"topologySpreadConstraints": [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": when,
+        "labelSelector": {"matchLabels": {"app": app}}}]})
+}
+
+fn none() -> Value {
+    json!({})
+}
+
+/// The names of the pods left over.
+fn left(problem: &Problem) -> Vec<String> {
+    let packing = solve(problem, &Options::default());
+    packing.unscheduled.iter().map(|(pod, _)| problem.pods[*pod].name.clone()).collect()
+}
+
+fn nodes(problem: &Problem) -> usize {
+    let packing = solve(problem, &Options::default());
+    assert!(packing.unscheduled.is_empty(), "{}", packing.unscheduled[0].1);
+    packing.claims.len()
+}
+
+fn claim_of(packing: &Packing, pod: usize) -> &PlannedClaim {
+    packing.claims.iter().find(|claim| claim.pods.contains(&pod)).unwrap()
+}
+
+#[test]
+fn a_preference_over_a_key_that_no_node_has_leaves_nobody() {
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        assert_eq!(nodes(&problem(vec![("a", prefers(kind, "a", "rack")), ("a", prefers(kind, "a", "rack"))])), 1);
+    }
+    assert_eq!(nodes(&problem(vec![("a", spread("b", "rack", 2, "ScheduleAnyway"))])), 1);
+}
+
+#[test]
+fn what_is_required_over_a_key_that_no_node_has_leaves_only_those_that_require_it() {
+    assert_eq!(left(&problem(vec![("b", spread("a", "rack", 1, "DoNotSchedule")), ("a", none())])), ["b-0"]);
+    assert_eq!(left(&problem(vec![("b", needs("podAffinity", "a", "rack")), ("a", none())])), ["b-0"]);
+}
+
+#[test]
+fn required_anti_affinity_over_a_key_that_no_node_has_holds_everywhere() {
+    assert_eq!(nodes(&problem(vec![("b", needs("podAntiAffinity", "a", "rack")), ("a", none())])), 1);
+}
+
+/// A heavier pool without the label beside the default one that has it.
+fn with_a_pool_without_racks(pods: Vec<(&str, Value)>) -> Problem {
+    let mut problem = problem(pods);
+    problem.node_pools[0].requirements = read(json!([{"key": "rack", "operator": "In", "values": ["1", "2"]}]));
+    problem.node_pools.push(read(json!({"name": "heavy", "weight": 9})));
+    problem
+}
+
+#[test]
+fn a_pod_that_a_spread_counts_may_be_on_a_node_without_its_key() {
+    let problem = with_a_pool_without_racks(vec![("b", spread("a", "rack", 1, "DoNotSchedule")), ("a", none())]);
+    let packing = solve(&problem, &Options::default());
+    assert_eq!([0, 1].map(|pod| claim_of(&packing, pod).pool), [0, 1]);
+}
+
+#[test]
+fn pods_that_a_key_keeps_apart_share_a_node_that_lacks_it() {
+    let problem = with_a_pool_without_racks(vec![("a", needs("podAntiAffinity", "a", "rack")); 4]);
+    let packing = solve(&problem, &Options::default());
+    assert_eq!(packing.claims.iter().map(|claim| (claim.pool, claim.pods.len())).collect::<Vec<_>>(), [(1, 4)]);
+    assert!(packing.claims[0].requirements.iter().all(|said| said.key != "rack" || said.values.is_empty()));
+}
+
+#[test]
+fn nobody_is_placed_beside_a_pod_that_is_left_over() {
+    let follower = ("a", needs("podAffinity", "b", ZONE));
+    assert_eq!(left(&problem(vec![follower.clone(), ("b", needs("podAffinity", "c", HOST))])).len(), 2);
+    // One of two that wait for nobody is enough.
+    let alone = ("b", json!({"requests": {"cpu": "200m"}}));
+    assert_eq!(left(&problem(vec![follower, ("b", needs("podAffinity", "c", HOST)), alone])), ["b-1"]);
+}
+
+#[test]
+fn a_chain_that_hangs_on_a_pod_left_over_is_left_over() {
+    let link = |own: &'static str, next: &str| (own, needs("podAffinity", next, ZONE));
+    let pods =
+        vec![link("a", "b"), link("b", "c"), link("c", "d"), ("d", needs("podAffinity", "e", HOST)), ("f", none())];
+    assert_eq!(left(&problem(pods)).len(), 4);
+}
+
+#[test]
+fn a_spread_counts_no_pod_that_a_limit_leaves_without_a_node() {
+    let mut pods = vec![("a", spread("a", ZONE, 1, "DoNotSchedule")); 9];
+    pods.iter_mut().for_each(|(_, more)| more["requests"] = json!({"cpu": "4"}));
+    let mut problem = problem(pods);
+    problem.node_pools[0].limits.set("nodes", 3);
+    let packing = solve(&problem, &Options::default());
+    let mut zones: BTreeMap<&str, usize> = BTreeMap::new();
+    packing.claims.iter().for_each(|claim| *zones.entry(&claim.cheapest_zone).or_insert(0) += claim.pods.len());
+    let (least, most) = (zones.values().min().unwrap(), zones.values().max().unwrap());
+    assert!(zones.len() == 3 && most - least <= 1, "{zones:?}");
+}
+
+/// The default pool on another type of machine, with one DaemonSet that takes port 80 as written.
+fn with_daemon(pods: Vec<(&str, Value)>, daemon: Value) -> Problem {
+    let mut problem = problem(pods);
+    let mut one = json!({"name": "agent", "hostPorts": [{"port": 80}]});
+    daemon.as_object().unwrap().iter().for_each(|(key, value)| one[key] = value.clone());
+    problem.daemon_pods = vec![read(one)];
+    problem
+}
+
+fn port(ip: &str) -> (&'static str, Value) {
+    ("a", json!({"hostPorts": [{"port": 80, "ip": ip}]}))
+}
+
+#[test]
+fn a_daemon_takes_a_host_port_only_where_it_runs() {
+    assert_eq!(nodes(&with_daemon(vec![port("")], json!({"nodeSelector": {ARCH: "arm64"}}))), 1);
+    let mut pods = vec![port("")];
+    pods[0].1["tolerations"] = json!([{"operator": "Exists"}]);
+    let mut tainted = with_daemon(pods, none());
+    tainted.node_pools[0].taints = read(json!([{"key": "x", "effect": "NoSchedule"}]));
+    assert_eq!(nodes(&tainted), 1);
+}
+
+#[test]
+fn a_port_of_a_daemon_leaves_those_that_ask_for_it_with_a_reason() {
+    let problem = with_daemon(vec![port(""), ("b", none())], none());
+    let packing = solve(&problem, &Options::default());
+    assert_eq!(packing.unscheduled[0].1.to_string(), "pool default: host port 80 is taken by DaemonSet agent");
+    assert_eq!((packing.unscheduled.len(), packing.claims.len()), (1, 1));
+    assert_eq!(packing.claims[0].requests.get("cpu"), 100);
+    assert_eq!(packing.claims[0].requests.iter().count(), 2, "{}", packing.claims[0].requests);
+}
+
+#[test]
+fn a_daemon_takes_its_port_of_a_node_that_is_there_where_it_runs() {
+    let there = |arch: &str| -> dovetail_core::ExistingNode {
+        read(json!({"name": "n", "labels": {ZONE: "a", ARCH: arch},
+            "allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}}))
+    };
+    for (arch, held) in [("amd64", 0), ("arm64", 1)] {
+        let mut problem = with_daemon(vec![port("")], json!({"nodeSelector": {ARCH: "amd64"}}));
+        problem.existing_nodes = vec![there(arch)];
+        assert_eq!(solve(&problem, &Options::default()).on_existing.len(), held, "{arch}");
+    }
+}
+
+#[test]
+fn host_ports_of_two_addresses_share_a_node_and_any_address_none() {
+    assert_eq!(nodes(&problem(vec![port("10.0.0.1"), port("10.0.0.2")])), 1);
+    assert_eq!(nodes(&problem(vec![port("10.0.0.1"), port("10.0.0.1")])), 2);
+    for any in ["0.0.0.0", "", "::"] {
+        assert_eq!(nodes(&problem(vec![port("10.0.0.1"), port(any), port("10.0.0.2")])), 2, "{any:?}");
+    }
+}
+
+#[test]
+fn a_port_of_a_pod_that_is_there_is_its_address_only() {
+    for (ip, held) in [("10.0.0.1", 0), ("10.0.0.2", 1), ("0.0.0.0", 0)] {
+        let mut problem = problem(vec![port(ip)]);
+        problem.existing_nodes = vec![read(json!({"name": "n", "labels": {ZONE: "a"},
+            "allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"},
+            "pods": [{"name": "old", "hostPorts": [{"port": 80, "ip": "10.0.0.1"}]}]}))];
+        assert_eq!(solve(&problem, &Options::default()).on_existing.len(), held, "{ip}");
+    }
+}
+
+#[test]
+fn a_node_that_lacks_one_of_the_keys_of_a_pods_spreads_is_not_counted() {
+    let mut both = spread("a", ZONE, 1, "DoNotSchedule");
+    let rack = spread("a", "rack", 5, "DoNotSchedule")["topologySpreadConstraints"][0].clone();
+    both["topologySpreadConstraints"].as_array_mut().unwrap().push(rack);
+    let old = json!({"name": "old", "labels": {"app": "a"}});
+    let zones = |labels: Value, pods: Value| {
+        let mut problem = problem(vec![("a", pods.clone()), ("a", pods)]);
+        problem.node_pools[0].labels.insert("rack".into(), "1".into());
+        let within = json!([{"key": ZONE, "operator": "In", "values": ["a", "b"]}]);
+        problem.node_pools[0].requirements = read(within);
+        problem.existing_nodes = vec![read(json!({"name": "n", "labels": labels,
+            "allocatable": {"cpu": "0", "memory": "8Gi", "pods": "10"}, "pods": [old, old, old]}))];
+        let packing = solve(&problem, &Options::default());
+        packing.claims.iter().map(|claim| claim.cheapest_zone.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(zones(json!({ZONE: "a"}), both.clone()), ["a", "b"]);
+    assert_eq!(zones(json!({ZONE: "a", "rack": "2"}), both.clone()), ["b"]);
+    // What may be broken is no key that a node has to have for what may not.
+    both["topologySpreadConstraints"][1]["whenUnsatisfiable"] = json!("ScheduleAnyway");
+    assert_eq!(zones(json!({ZONE: "a"}), both), ["b"]);
+}
+
+#[test]
+fn two_that_are_each_their_own_company_by_zone_and_by_host_begin_in_one_zone() {
+    let mut host = needs("podAffinity", "a", HOST);
+    host["affinity"]["nodeAffinity"] = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "size", "operator": "In", "values": ["large"]}]}]}});
+    let mut problem = problem(vec![("a", needs("podAffinity", "a", ZONE)), ("a", host)]);
+    // What both can be on is in another zone than what is cheapest for the first.
+    let mut small = (*problem.instance_types[0]).clone();
+    small.name = "s.1".into();
+    small.capacity.set("cpu", 1000);
+    small.offerings.retain(|offering| offering.zone == "c");
+    small.offerings[0].price = 0.1;
+    let mut large = (*problem.instance_types[0]).clone();
+    large.requirements.push(read(json!({"key": "size", "operator": "In", "values": ["large"]})));
+    problem.instance_types = vec![small.into(), large.into()];
+    problem.well_known_labels = vec!["size".into()];
+    let packing = solve(&problem, &Options::default());
+    assert!(packing.unscheduled.is_empty());
+    assert_eq!(claim_of(&packing, 0).cheapest_zone, claim_of(&packing, 1).cheapest_zone);
+}
+
+/// A heavier pool in zones b and c only.
+fn with_a_heavier_pool_in_two_zones(pods: Vec<(&str, Value)>) -> Problem {
+    let mut problem = problem(pods);
+    let within = json!([{"key": ZONE, "operator": "In", "values": ["b", "c"]}]);
+    problem.node_pools.push(read(json!({"name": "heavy", "weight": 9, "requirements": within})));
+    problem
+}
+
+#[test]
+fn a_rule_of_another_pod_keeps_nobody_from_the_heavier_pool() {
+    for rule in [needs("podAffinity", "a", ZONE), spread("a", ZONE, 2, "DoNotSchedule")] {
+        let problem = with_a_heavier_pool_in_two_zones(vec![("b", rule), ("a", none()), ("a", none())]);
+        let packing = solve(&problem, &Options::default());
+        assert!(packing.unscheduled.is_empty());
+        assert!(packing.claims.iter().all(|claim| claim.pool == 1), "{:?}", packing.claims);
+    }
+}
+
+#[test]
+fn a_spread_that_does_not_count_the_pod_itself_opens_no_node_for_evenness() {
+    let pods = vec![("a", none()), ("b", spread("a", ZONE, 2, "DoNotSchedule"))];
+    assert_eq!(nodes(&with_a_heavier_pool_in_two_zones(pods)), 1);
+}
+
+#[test]
+fn a_place_is_priced_by_what_holds_the_pod() {
+    let mut pods = vec![("a", json!({"requests": {"cpu": "3"}})); 2];
+    pods.push(("b", needs("podAffinity", "a", ZONE)));
+    let mut problem = problem(pods);
+    // The cheapest machine is in zone a and too small; what is large enough is cheaper in b.
+    let mut small = (*problem.instance_types[0]).clone();
+    small.name = "s.1".into();
+    small.capacity.set("cpu", 1000);
+    small.offerings.iter_mut().zip([0.1, 0.2, 0.2]).for_each(|(offering, price)| offering.price = price);
+    let mut large = (*problem.instance_types[0]).clone();
+    large.offerings[1].price = 0.5;
+    problem.instance_types = vec![small.into(), large.into()];
+    let packing = solve(&problem, &Options::default());
+    assert_eq!(packing.claims.iter().map(|claim| claim.cheapest_zone.as_str()).collect::<Vec<_>>(), ["b"]);
+}
