@@ -46,6 +46,7 @@ fn take(
     mut wanted: u32,
     taken: &mut Vec<(usize, u32)>,
 ) {
+    let draft_pool = draft.pool;
     let ruled = of_shape.iter().any(|at| context.topology.of_class[items[*at].class as usize].node_rules != 0);
     let mut order: Vec<usize> = of_shape.to_vec();
     if ruled {
@@ -59,8 +60,13 @@ fn take(
             let item = &mut items[at];
             let wish = wanted.min(item.left);
             bound |= wish > *most;
-            let count = draft.tally.allows(context.node_rules(item.class), wish.min(*most));
-            if count > 0 && draft.add(context, item, count) {
+            let mut count = draft.tally.allows(context.node_rules(item.class), wish.min(*most));
+            // The pool's `minValues` may leave fewer than the pattern has.
+            let fewer = |count| if context.pools[draft_pool].min_values.is_empty() { 0 } else { count / 2 };
+            while count > 0 && !draft.add(context, item, count) {
+                count = fewer(count);
+            }
+            if count > 0 {
                 item.left -= count;
                 wanted -= count;
                 *most -= count;

@@ -2,7 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
+use super::super::bits::Bits;
 use super::super::context::Context;
+use super::super::options::{enough_of, least_of, varied_enough};
 use super::Pattern;
 use super::shapes::Shapes;
 
@@ -19,8 +21,8 @@ impl<'c, 'a> Variety<'c, 'a> {
         Self { context, shapes, pool, known: FxHashMap::default() }
     }
 
-    /// Whether the pattern's node keeps enough types in enough families, or cannot be spot, or its pods have no such
-    /// choice even one by one. One pod alone always does: its node cannot be any smaller.
+    /// Whether the pattern's node keeps enough types in enough families, or cannot be spot, and as many values as the
+    /// pool's `minValues` demand; or its pods have no such choice even one by one. One pod alone always does: its node cannot be any smaller.
     pub fn enough(&mut self, pattern: &Pattern) -> bool {
         if matches!(pattern.as_slice(), [] | [(_, 1)]) {
             return true;
@@ -48,11 +50,15 @@ impl<'c, 'a> Variety<'c, 'a> {
             }
             largest.iter_mut().zip(&one.requests).for_each(|(most, asked)| *most = (*most).max(*asked));
         }
-        let varied = |requests: &[i64]| {
+        let fitting = |requests: &[i64]| {
             let mut types = types.clone();
             context.fitting(self.pool, requests, &mut types);
-            super::super::options::varied_enough(context, &types, cells)
+            types
         };
-        varied(&total) || !varied(&largest)
+        let (together, alone) = (fitting(&total), fitting(&largest));
+        let least = least_of(context, self.pool, &alone, cells);
+        let offers = |types: &Bits| enough_of(context, self.pool, types, cells, &least);
+        let varied = |types: &Bits| varied_enough(context, types, cells);
+        (varied(&together) || !varied(&alone)) && (offers(&together) || !offers(&alone))
     }
 }
