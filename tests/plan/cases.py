@@ -314,18 +314,12 @@ case("all on a node where half costs more", sized(world(a(10, **cpu("700m"))), m
 
 
 # What the engine gets wrong today. A case that comes right has to leave this list.
-OPEN = dict.fromkeys(["another namespace does not count", *(f"friends of a namespace {i}" for i in range(7))],
-                     "pods of other namespaces are answered as namespace/name, though names are unique in a file")
-OPEN |= dict.fromkeys(["a preference over a key that nothing has", "soft anti-affinity over a key that nothing has", "soft spread over a key that nothing has",
+OPEN = dict.fromkeys(["a preference over a key that nothing has", "soft anti-affinity over a key that nothing has", "soft spread over a key that nothing has",
                        "a spread over a key that nothing has, and a pod that it selects", "a required affinity over a key that nothing has",
                        "a required anti-affinity over a key that nothing has"], "a topology key that no pool defines leaves pods over")
 OPEN |= dict.fromkeys(["a host port of a daemon for another architecture", "a host port of a daemon that does not tolerate"], "daemons that cannot come take ports")
-OPEN |= dict.fromkeys(["a limit that a planned node's largest option eats", "a limit, pods that bind and one that does not", "the same by fewest nodes"],
-                      "limits between parts that are packed apart")
-OPEN |= {"nobody is placed beside a pod that is left over": "what was planned beside a pod stays when that pod is left over",
-         "the second place of a volume in the heavier pool": "the first place of a volume decides before weights do",
-         "pods of two sizes, a limit of nodes and priorities": "what is left over is not tried on the nodes planned for others"}
-OPEN |= {"a port on two addresses": "host ports are compared without their addresses", "the same at best effort": "minValues of types is not lowered",
+OPEN |= {"nobody is placed beside a pod that is left over": "what was planned beside a pod stays when that pod is left over"}
+OPEN |= {"a port on two addresses": "host ports are compared without their addresses",
          "match fields name a node that is there": "matchFields is refused", "two spreads over keys of which a node there lacks one": "such a node counts"}
 
 

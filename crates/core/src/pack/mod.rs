@@ -29,6 +29,7 @@ mod ranks;
 mod reason;
 mod solve;
 pub(crate) mod taints;
+mod tight;
 mod to_come;
 mod topology;
 mod warnings;

@@ -36,10 +36,12 @@ struct Kept {
 #[derive(Debug)]
 pub(super) struct Candidates {
     pub all: Vec<Candidate>,
+    /// What a node costs beside its price.
+    pub node_price: f64,
 }
 
 impl Candidates {
-    pub fn of(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>) -> Self {
+    pub fn of(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, node_price: f64) -> Self {
         let mut open = Bits::empty(context.problem.instance_types.len());
         shapes.all.iter().for_each(|shape| open.or(&shape.types));
         let sets = distinct_sets(shapes);
@@ -77,11 +79,11 @@ impl Candidates {
                 if !carried.is_empty() {
                     same.candidates.push(all.len());
                     let price = bought.price[at];
-                    all.push(Candidate { at, price, cost: price + context.options.price_per_node, shapes: carried });
+                    all.push(Candidate { at, price, cost: price + node_price, shapes: carried });
                 }
             }
         }
-        Self { all }
+        Self { all, node_price }
     }
 
     /// Lets a node cost so much beside its price.

@@ -50,8 +50,14 @@ impl Answer {
 }
 
 /// Plans nodes of one pool for the items, out of the types that limits leave, and how often each; takes what it places
-/// off the items' counts.
-pub(crate) fn pack(context: &Context<'_>, pool: usize, limits: &Limits, items: &mut [Item<'_>]) -> Vec<(Draft, u32)> {
+/// off the items' counts. A node costs so much beside its price.
+pub(crate) fn pack(
+    context: &Context<'_>,
+    pool: usize,
+    limits: &Limits,
+    items: &mut [Item<'_>],
+    node_price: f64,
+) -> Vec<(Draft, u32)> {
     let mut open = context.pools[pool].types.clone();
     limits.keep(context.problem, &mut open);
     let open = &open;
@@ -65,7 +71,7 @@ pub(crate) fn pack(context: &Context<'_>, pool: usize, limits: &Limits, items: &
             which.iter().zip(some).for_each(|(at, item)| items[*at] = item);
             continue;
         }
-        let mut candidates = Candidates::of(context, pool, &shapes);
+        let mut candidates = Candidates::of(context, pool, &shapes, node_price);
         let mut answer = answer(context, pool, &shapes, &mut candidates);
         if shapes.hang_on_one_node(&answer.patterns) {
             let split = self::answer(context, pool, &shapes.split(), &mut candidates);
@@ -80,6 +86,12 @@ pub(crate) fn pack(context: &Context<'_>, pool: usize, limits: &Limits, items: &
     }
     holes::fill(context, items, &mut drafts);
     drafts
+}
+
+/// What such nodes cost at the least.
+pub(crate) fn price(context: &Context<'_>, drafts: &[(Draft, u32)]) -> f64 {
+    let each = |(draft, times): &(Draft, u32)| Some(holes::cheapest(context, draft)?.1 * f64::from(*times));
+    drafts.iter().filter_map(each).sum()
 }
 
 fn answer(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &mut Candidates) -> Answer {

@@ -14,7 +14,7 @@ pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, cand
     let sizes = sizes(context, pool, shapes, candidates);
     let found = cheapest(&sizes, shapes.all[0].count);
     let nodes: u32 = found.nodes.iter().map(|(_, times)| times).sum();
-    let price = found.cost - context.options.price_per_node * f64::from(nodes);
+    let price = found.cost - candidates.node_price * f64::from(nodes);
     Answer { patterns: found.nodes.into_iter().map(|(held, times)| (vec![(0, held)], times)).collect(), price, nodes }
 }
 
