@@ -150,6 +150,21 @@ fn a_limit_of_nodes_makes_them_fewer_and_not_dearer_than_need_be() {
     assert!(packing.total_price < 0.9, "{} for {} nodes", packing.total_price, packing.claims.len());
 }
 
+#[test]
+fn a_limit_of_nodes_comes_before_a_choice_of_types() {
+    // Each pod alone could have fifteen types: nodes of one pod each keep them all.
+    let mut types = Vec::new();
+    for (at, family) in ["c6", "c7", "m6", "m7", "r6"].into_iter().enumerate() {
+        for (cpu, price) in [(1, 0.013), (4, 0.051), (8, 0.124)] {
+            types.push(machine(&format!("{family}.{cpu}"), cpu, price + 0.001 * at as f64));
+        }
+    }
+    let problem = problem(&limited(&json!({"nodes": "3"})), &types, &[pods("a", 12, "600m", &json!({}))]);
+    let packing = packed(&problem);
+    assert_eq!((packing.claims.len(), packing.unscheduled.len()), (2, 0), "{}", packing.total_price);
+    assert!(packing.total_price < 0.11, "{}", packing.total_price);
+}
+
 fn at_best_effort(types: &[Value], key: &str, least: u32, pods: &[Vec<Value>]) -> Problem {
     let pools = json!([{"name": "default", "requirements": [{"key": key, "operator": "Exists", "minValues": least}]}]);
     let mut problem = problem(&pools, types, pods);

@@ -347,48 +347,50 @@ impl<'c, 'a> Plan<'c, 'a> {
 }
 
 /// Prices of a node, in those of the mean node, that are tried where a limit leaves too few nodes for the cheapest.
-const DEARER_NODES: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
+const DEARER_NODES: [f64; 3] = [1.0, 6.0, 40.0];
 /// How often the price between too many nodes and few enough is halved.
 const HALVINGS: usize = 2;
 
 /// The cheapest nodes for the items; where a limit leaves too few nodes for those, the cheapest found of fewer.
 fn cheapest(context: &Context<'_>, pool: usize, items: &[Item<'_>], limits: &Limits) -> Vec<(Draft, u32)> {
     let base = context.options.price_per_node;
-    let plan = |node_price: f64| cost::pack(context, pool, limits, &mut items.to_vec(), node_price);
-    let planned = plan(base);
+    let plan = |node_price: f64, varied: bool| {
+        cost::pack(context, pool, limits, &mut items.to_vec(), cost::Aims { node_price, varied })
+    };
+    let planned = plan(base, true);
     let Some(most) = limits.nodes() else { return planned };
     let nodes = |planned: &[(Draft, u32)]| planned.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
-    if nodes(&planned) <= most {
+    if most == 0 || nodes(&planned) <= most {
         return planned;
     }
     let pods = |planned: &[(Draft, u32)]| planned.iter().map(|(draft, times)| draft.pods() * times).sum::<u32>();
+    let worth = |planned: &[(Draft, u32)]| (std::cmp::Reverse(pods(planned)), cost::price(context, planned));
     let mean = (cost::price(context, &planned) / nodes(&planned) as f64).max(base);
-    let fullest = fewest::pack(context, pool, &mut items.to_vec(), &mut limits.clone());
-    let mut best = once_each(fullest);
-    let mut consider = |node_price: f64| {
-        let planned = plan(node_price);
+    let mut best = once_each(fewest::pack(context, pool, &mut items.to_vec(), &mut limits.clone()));
+    let mut few = |node_price: f64, varied: bool| {
+        let planned = plan(node_price, varied);
         let few = nodes(&planned) <= most;
-        let worth = |planned: &[(Draft, u32)]| (std::cmp::Reverse(pods(planned)), cost::price(context, planned));
         if few && worth(&planned) < worth(&best) {
             best = planned;
         }
         few
     };
-    let (mut too_low, mut enough) = (base, None);
-    for factor in DEARER_NODES {
-        if consider(base + factor * mean) {
-            enough = Some(base + factor * mean);
-            break;
-        }
-        too_low = base + factor * mean;
-    }
-    for _ in 0..HALVINGS {
-        let Some(high) = enough else { break };
-        let middle = f64::midpoint(too_low, high);
-        if consider(middle) {
-            enough = Some(middle);
-        } else {
-            too_low = middle;
+    // Choice among types is given up before pods are.
+    for varied in [true, false] {
+        let first = if varied { None } else { Some(0.0) };
+        let prices = first.into_iter().chain(DEARER_NODES).map(|factor| base + factor * mean);
+        let mut too_low = base;
+        for price in prices {
+            if !few(price, varied) {
+                too_low = price;
+                continue;
+            }
+            let mut enough = price;
+            for _ in 0..if price > base { HALVINGS } else { 0 } {
+                let middle = f64::midpoint(too_low, enough);
+                *(if few(middle, varied) { &mut enough } else { &mut too_low }) = middle;
+            }
+            return best;
         }
     }
     best

@@ -57,18 +57,20 @@ const FEW_FOR_FEWER: usize = 32;
 /// The patterns to launch and how often: among answers little dearer than the cheapest the one with the fewest nodes.
 pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &mut Candidates) -> Answer {
     let counts = shapes.counts();
-    candidates.set_node_price(candidates.node_price);
-    let mut planner =
-        Planner { filler: Filler::new(context, pool, shapes), variety: Variety::new(context, pool, shapes) };
+    candidates.set_node_price(candidates.aims.node_price);
+    let mut planner = Planner {
+        filler: Filler::new(context, pool, shapes),
+        variety: Variety::new(context, pool, shapes, candidates.aims),
+    };
     let Some(singles) = planner.singles(context, pool, shapes, candidates) else { return Answer::new() };
     if shapes.all.len() > MOST_ROWS {
-        let node = candidates.node_price;
+        let node = candidates.aims.node_price;
         let value: Vec<f64> = singles.iter().map(|(held, price)| (price + node) / f64::from(*held)).collect();
         let mut answer = Answer::new();
         planner.rest(candidates, &value, &mut counts.clone(), &mut answer);
         return answer;
     }
-    let mut master = Master::new(&counts, &singles, candidates.node_price);
+    let mut master = Master::new(&counts, &singles, candidates.aims.node_price);
     let pods: usize = counts.iter().map(|count| *count as usize).sum();
     let a_pod = match counts.len() {
         few if few <= FEW_ROWS => LOOKS_A_POD_OF_FEW_SHAPES,
@@ -84,7 +86,7 @@ pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, cand
     let most = best.price * FEWER_NODES_MAY_COST;
     let mean = best.price / f64::from(best.nodes.max(1));
     for factor in NODE_PRICES {
-        let node = candidates.node_price + factor * mean;
+        let node = candidates.aims.node_price + factor * mean;
         candidates.set_node_price(node);
         master.reprice(node);
         planner.best_mix(&mut master, candidates, &counts, (ROUNDS / 4, looks / 8));
@@ -179,7 +181,7 @@ impl Planner<'_, '_> {
         shapes: &Shapes<'_>,
         candidates: &Candidates,
     ) -> Option<Vec<(u32, f64)>> {
-        let node = candidates.node_price;
+        let node = candidates.aims.node_price;
         let mut best: Vec<Option<(u32, f64)>> = vec![None; shapes.all.len()];
         for candidate in &candidates.all {
             let room = context.room(pool, candidate.at);

@@ -5,20 +5,21 @@ use rustc_hash::FxHashMap;
 use super::super::bits::Bits;
 use super::super::context::Context;
 use super::super::options::{enough_of, least_of, varied_enough};
-use super::Pattern;
 use super::shapes::Shapes;
+use super::{Aims, Pattern};
 
 /// Decides it, and remembers.
 pub(super) struct Variety<'c, 'a> {
     context: &'c Context<'a>,
     shapes: &'c Shapes<'c>,
     pool: usize,
+    aims: Aims,
     known: FxHashMap<Pattern, bool>,
 }
 
 impl<'c, 'a> Variety<'c, 'a> {
-    pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes<'c>) -> Self {
-        Self { context, shapes, pool, known: FxHashMap::default() }
+    pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes<'c>, aims: Aims) -> Self {
+        Self { context, shapes, pool, aims, known: FxHashMap::default() }
     }
 
     /// Whether the pattern's node keeps enough types in enough families, or cannot be spot, and as many values as the
@@ -59,6 +60,6 @@ impl<'c, 'a> Variety<'c, 'a> {
         let least = least_of(context, self.pool, &alone, cells);
         let offers = |types: &Bits| enough_of(context, self.pool, types, cells, &least);
         let varied = |types: &Bits| varied_enough(context, types, cells);
-        (varied(&together) || !varied(&alone)) && (offers(&together) || !offers(&alone))
+        (!self.aims.varied || varied(&together) || !varied(&alone)) && (offers(&together) || !offers(&alone))
     }
 }
