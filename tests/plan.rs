@@ -263,6 +263,23 @@ fn reservations_of_a_workload_file_are_used_up_before_anything_is_bought() {
 
 /// Everything placed, valid for a checker that does not know the engine, with variety where a claim may be spot.
 #[test]
+fn pods_of_a_workload_file_are_answered_by_its_names_whatever_their_namespace() {
+    let pod = |name: &str, cpu: &str| serde_json::json!({"name": name, "namespace": "team", "requests": {"cpu": cpu}});
+    let offering = serde_json::json!({"zone": "a", "capacityType": "on-demand", "price": 1.0, "available": true});
+    let capacity = serde_json::json!({"cpu": "8", "memory": "32Gi", "pods": "30"});
+    let workload = serde_json::json!({
+        "nodePools": [{"name": "default"}],
+        "instanceTypes": [{"name": "m.8", "capacity": capacity, "requirements": [], "offerings": [offering]}],
+        "pods": [pod("small", "1"), pod("large", "9")],
+    });
+    let path = write("namespaces/workload.json", &workload.to_string());
+    let answer = json(&dovetail(&["plan", "--workload", &path, "--json"]), 1);
+    assert_eq!(claims(&answer)[0]["podNames"], serde_json::json!(["small"]));
+    assert!(answer["unscheduled"]["large"].is_string(), "{}", answer["unscheduled"]);
+    assert_eq!(answer["reasons"][0]["podNames"], serde_json::json!(["large"]));
+}
+
+#[test]
 fn workloads_are_placed_whole_and_valid() {
     let plain = ["seeds-400-1", "seeds-100-1", "seeds-10-1", "batch-1-5000", "shapes-40000"];
     let ruled = ["services-1-3000", "stateful-1-1500", "antiaffinity-5000", "preference-4000-respect", "diverse-500"];

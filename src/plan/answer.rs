@@ -72,9 +72,10 @@ struct Claim<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// The answer for a packing.
-    pub fn of(problem: &'a Problem, packing: &'a Packing, times: &Times) -> Self {
-        let node_claims: Vec<Claim<'a>> = packing.claims.iter().map(|claim| Claim::of(problem, claim)).collect();
+    /// The answer for a packing, its pods as `called` says.
+    pub fn of(problem: &'a Problem, packing: &'a Packing, times: &Times, called: Called) -> Self {
+        let node_claims: Vec<Claim<'a>> =
+            packing.claims.iter().map(|claim| Claim::of(problem, claim, called)).collect();
         Self {
             workload: &problem.name,
             pods: waiting(problem),
@@ -85,9 +86,9 @@ impl<'a> Answer<'a> {
             unscheduled: packing
                 .unscheduled
                 .iter()
-                .map(|(pod, reason)| (pod_name(problem, *pod), reason.to_string()))
+                .map(|(pod, reason)| (called(problem, *pod), reason.to_string()))
                 .collect(),
-            reasons: reasons(problem, packing),
+            reasons: reasons(problem, packing, called),
             num_node_claims: node_claims.len(),
             total_cheapest_hourly_price: node_claims
                 .iter()
@@ -100,14 +101,18 @@ impl<'a> Answer<'a> {
                 .fold(0.0, |sum, price| sum + price),
             peak_rss_kib: peak_rss_kib(),
             node_claims,
-            existing_nodes: packing.on_existing.iter().map(|(node, pods)| Filled::of(problem, *node, pods)).collect(),
+            existing_nodes: packing
+                .on_existing
+                .iter()
+                .map(|(node, pods)| Filled::of(problem, *node, pods, called))
+                .collect(),
         }
     }
 }
 
 impl<'a> Filled<'a> {
-    fn of(problem: &'a Problem, node: usize, pods: &[usize]) -> Self {
-        let mut pod_names: Vec<String> = pods.iter().map(|pod| pod_name(problem, *pod)).collect();
+    fn of(problem: &'a Problem, node: usize, pods: &[usize], called: Called) -> Self {
+        let mut pod_names: Vec<String> = pods.iter().map(|pod| called(problem, *pod)).collect();
         pod_names.sort_unstable();
         Self { name: &problem.existing_nodes[node].name, pod_names }
     }
@@ -119,11 +124,11 @@ pub fn waiting(problem: &Problem) -> usize {
 }
 
 /// Each reason once, in the order of the first pod that it is told of.
-fn reasons<'a>(problem: &Problem, packing: &'a Packing) -> Vec<LeftOver<'a>> {
+fn reasons<'a>(problem: &Problem, packing: &'a Packing, called: Called) -> Vec<LeftOver<'a>> {
     let mut by_reason: BTreeMap<String, LeftOver<'a>> = BTreeMap::new();
     for (pod, reason) in &packing.unscheduled {
         let entry = by_reason.entry(reason.to_string());
-        entry.or_insert_with(|| LeftOver { pod_names: vec![], reason }).pod_names.push(pod_name(problem, *pod));
+        entry.or_insert_with(|| LeftOver { pod_names: vec![], reason }).pod_names.push(called(problem, *pod));
     }
     let mut all: Vec<LeftOver<'a>> = by_reason.into_values().collect();
     all.iter_mut().for_each(|one| one.pod_names.sort_unstable());
@@ -132,8 +137,8 @@ fn reasons<'a>(problem: &Problem, packing: &'a Packing) -> Vec<LeftOver<'a>> {
 }
 
 impl<'a> Claim<'a> {
-    fn of(problem: &'a Problem, claim: &'a PlannedClaim) -> Self {
-        let mut pod_names: Vec<String> = claim.pods.iter().map(|pod| pod_name(problem, *pod)).collect();
+    fn of(problem: &'a Problem, claim: &'a PlannedClaim, called: Called) -> Self {
+        let mut pod_names: Vec<String> = claim.pods.iter().map(|pod| called(problem, *pod)).collect();
         pod_names.sort_unstable();
         Self {
             node_pool: &problem.node_pools[claim.pool].name,
@@ -160,6 +165,14 @@ pub fn type_name(problem: &Problem, index: Option<usize>) -> &str {
 
 fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// What a pod of a problem is called.
+pub type Called = fn(&Problem, usize) -> String;
+
+/// A pod as its workload file calls it, in which names are unique.
+pub fn file_name(problem: &Problem, pod: usize) -> String {
+    problem.pods[pod].name.clone()
 }
 
 /// A pod as people call it: with its namespace where that is not `default`.

@@ -314,14 +314,7 @@ case("all on a node where half costs more", sized(world(a(10, **cpu("700m"))), m
 
 
 # What the engine gets wrong today. A case that comes right has to leave this list.
-OPEN = dict.fromkeys(["another namespace does not count", *(f"friends of a namespace {i}" for i in range(7))],
-                     "pods of other namespaces are answered as namespace/name, though names are unique in a file")
-OPEN |= dict.fromkeys(["a limit that a planned node's largest option eats", "a limit, pods that bind and one that does not", "the same by fewest nodes"],
-                      "limits between parts that are packed apart")
-OPEN |= {"the second place of a volume in the heavier pool": "the first place of a volume decides before weights do",
-         "pods of two sizes, a limit of nodes and priorities": "what is left over is not tried on the nodes planned for others"}
-OPEN |= {"the same at best effort": "minValues of types is not lowered",
-         "match fields name a node that is there": "matchFields is refused"}
+OPEN = {"match fields name a node that is there": "matchFields is refused"}
 
 
 def zones_of(answer, pod):

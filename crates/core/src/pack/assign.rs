@@ -9,6 +9,7 @@ use super::taints;
 use crate::problem::Policy;
 
 /// The first alternative of a class for which a pool has a node, and the first such pool; of one pool only, if given.
+/// Where volumes can be had in several ways, the pool comes first.
 pub(crate) fn assign<'c>(
     context: &'c Context<'_>,
     at: u32,
@@ -30,40 +31,54 @@ pub(crate) fn first<'c>(
     only: Option<usize>,
 ) -> Option<(usize, Item<'c>, Bits)> {
     let class = &context.classes[at as usize];
-    let keys = context.topology.of_class[at as usize].keys;
-    let tolerations = &class.example(context.problem).tolerations;
-    let place = context.places.of(keys).get(spot.place as usize);
-    let mask = place.map_or(!0, |place| place.mask);
     let alternatives = match spot {
         Spot::ANYWHERE => class.alternatives.as_slice(),
         Spot { level, .. } => class.alternatives.get(level as usize..=level as usize).unwrap_or_default(),
     };
-    for (set, forgiving) in alternatives {
-        let set = context.places.narrowed(*set, keys, spot.place);
-        for (pool, view) in context.pools.iter().enumerate().filter(|(pool, _)| only.is_none_or(|only| only == *pool)) {
-            let of = &context.problem.node_pools[view.index];
-            if taints::untolerated(&of.taints, tolerations, *forgiving).is_some() {
-                continue;
-            }
-            let Some(selection) = context.selection(set, pool) else { continue };
-            let mut cells = selection.cells & mask & room.open;
-            if of.policy == Policy::Cost && view.min_values.is_empty() {
-                cells = context.offers.worthwhile(cells);
-            }
-            for cells in in_order(&context.offers, cells) {
-                let mut types: Bits = selection.types.clone();
-                if cells != selection.cells {
-                    types.and(&context.bought(cells).types);
-                }
-                context.fitting(pool, &class.first, &mut types);
-                room.limits[pool].keep(context.problem, &mut types);
-                if !types.is_empty() && super::options::enough_values(context, pool, &types, cells) {
-                    return Some((pool, Item { class: at, set, selection, spot, cells, left }, types));
-                }
-            }
-        }
+    let ways = class.example(context.problem).volume_topology.len().max(1);
+    let pools = || (0..context.pools.len()).filter(|pool| only.is_none_or(|only| only == *pool));
+    alternatives.chunks(ways).find_map(|ways| {
+        pools().find_map(|pool| {
+            let item = |one: &(u32, bool)| item(context, (at, left, spot), *one, pool, room);
+            ways.iter().find_map(item).map(|(item, types)| (pool, item, types))
+        })
+    })
+}
+
+/// What a class asks of a pool by one of its alternatives, if it could get a node there, and the types that hold one of its pods.
+pub(crate) fn item<'c>(
+    context: &'c Context<'_>,
+    (at, left, spot): (u32, u32, Spot),
+    (set, forgiving): (u32, bool),
+    pool: usize,
+    room: Room<'_>,
+) -> Option<(Item<'c>, Bits)> {
+    let class = &context.classes[at as usize];
+    let keys = context.topology.of_class[at as usize].keys;
+    let tolerations = &class.example(context.problem).tolerations;
+    let place = context.places.of(keys).get(spot.place as usize);
+    let mask = place.map_or(!0, |place| place.mask);
+    let set = context.places.narrowed(set, keys, spot.place);
+    let view = &context.pools[pool];
+    let of = &context.problem.node_pools[view.index];
+    if taints::untolerated(&of.taints, tolerations, forgiving).is_some() {
+        return None;
     }
-    None
+    let selection = context.selection(set, pool)?;
+    let mut cells = selection.cells & mask & room.open;
+    if of.policy == Policy::Cost && view.min_values.is_empty() {
+        cells = context.offers.worthwhile(cells);
+    }
+    in_order(&context.offers, cells).find_map(|cells| {
+        let mut types: Bits = selection.types.clone();
+        if cells != selection.cells {
+            types.and(&context.bought(cells).types);
+        }
+        context.fitting(pool, &class.first, &mut types);
+        room.limits[pool].keep(context.problem, &mut types);
+        let good = !types.is_empty() && super::options::enough_values(context, pool, &types, cells);
+        good.then(|| (Item { class: at, set, selection, spot, cells, left }, types))
+    })
 }
 
 /// Pods of a class, where they are to be and how many of them there are.

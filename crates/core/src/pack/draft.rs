@@ -146,6 +146,12 @@ impl Draft {
         least_of(context, self.pool, &types, cells)
     }
 
+    /// Whether it may be these types as far as `minValues` go.
+    pub fn may_be(&self, context: &Context<'_>, types: &Bits) -> bool {
+        let least = self.least.as_ref();
+        !types.is_empty() && least.is_none_or(|least| enough_of(context, self.pool, types, self.cells, least))
+    }
+
     /// How many pods it holds.
     pub fn pods(&self) -> u32 {
         self.shares.iter().map(|share| share.count).sum()

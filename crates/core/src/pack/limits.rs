@@ -58,15 +58,41 @@ impl Limits {
 
     /// Takes a planned node off: the most that any of its types has of each limited resource.
     pub fn take(&mut self, problem: &Problem, types: impl Iterator<Item = usize> + Clone) {
+        self.change(problem, types, -1);
+    }
+
+    /// Gives back what was taken for a planned node.
+    pub fn give_back(&mut self, problem: &Problem, types: impl Iterator<Item = usize> + Clone) {
+        self.change(problem, types, 1);
+    }
+
+    fn change(&mut self, problem: &Problem, types: impl Iterator<Item = usize> + Clone, sign: i64) {
         if let Some(nodes) = &mut self.nodes {
-            *nodes -= 1;
+            *nodes = nodes.saturating_add(sign);
         }
         let names: Vec<String> = self.left.iter().map(|(name, _)| name.to_owned()).collect();
         for name in names {
             let most = types.clone().map(|at| problem.instance_types[at].capacity.get(&name)).max().unwrap_or(0);
             let left = self.left.get(&name);
-            self.left.set(name, left.saturating_sub(most));
+            self.left.set(name, left.saturating_add(most.saturating_mul(sign)));
         }
+    }
+
+    /// No limits at all.
+    pub fn none() -> Self {
+        Self { left: Resources::new(), nodes: None, largest: Resources::new() }
+    }
+
+    /// Whether anything beside the number of nodes is limited.
+    pub fn bound_resources(&self) -> bool {
+        self.left.iter().next().is_some()
+    }
+
+    /// How much of what is limited a type takes, for the largest of the pool.
+    pub fn share(&self, problem: &Problem, at: usize) -> f64 {
+        let capacity = &problem.instance_types[at].capacity;
+        let of = |(name, _): (&str, i64)| capacity.get(name) as f64 / self.largest.get(name).max(1) as f64;
+        self.left.iter().map(of).fold(0.0, f64::max)
     }
 
     /// What is left, in words; the first limit that the smallest of these types exceeds.

@@ -31,6 +31,7 @@ mod reserved;
 mod shared;
 mod solve;
 pub(crate) mod taints;
+mod tight;
 mod to_come;
 mod topology;
 mod warnings;

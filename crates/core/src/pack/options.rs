@@ -60,6 +60,8 @@ pub(crate) fn lower(context: &Context<'_>, draft: &Draft, kept: &[u32], all: &mu
     });
     let mut lowered = false;
     for ((key, written), reached) in context.pools[draft.pool].min_values.iter().zip(values.reached()) {
+        // One at least, as there is a node.
+        let reached = reached.max(1);
         let Some(own) = all.get(key).cloned().filter(|_| reached < *written) else { continue };
         all.remove(key);
         all.add(key, own.with_min_values(reached));
@@ -187,11 +189,10 @@ impl<'c, 'a> Values<'c, 'a> {
         new
     }
 
-    /// How many of each are there, of those that are demanded; one at least, as there is a node.
+    /// How many of each are there, of those that are demanded; none where no type says anything of the key.
     fn reached(&self) -> Least {
-        let seen =
-            self.demands.iter().map(|(_, least, seen)| (*least).min(u32::try_from(seen.len()).unwrap_or(u32::MAX)));
-        seen.map(|seen| seen.max(1)).collect()
+        let seen = self.demands.iter();
+        seen.map(|(_, least, seen)| (*least).min(u32::try_from(seen.len()).unwrap_or(u32::MAX))).collect()
     }
 
     fn enough(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The order of things: existing nodes, then new nodes pool by pool, then the reasons for what is left.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::assign::{self, Together, assign};
@@ -51,6 +52,7 @@ fn solve_once(problem: &Problem, options: &Options) -> Packing {
         }
         plan = planned(&context, &held_back);
     }
+    plan.loosen();
     for draft in node_groups::missing(&context, &plan.claims) {
         plan.admit(draft, 1);
     }
@@ -81,23 +83,27 @@ fn priorities(context: &Context<'_>) -> Vec<i32> {
 const ROUNDS: u32 = 4;
 
 /// What is planned so far.
-struct Plan<'c, 'a> {
-    context: &'c Context<'a>,
+pub(super) struct Plan<'c, 'a> {
+    pub(super) context: &'c Context<'a>,
     /// How many pods of each class get no place.
     held_back: Vec<u32>,
     /// Pods not placed yet, by class.
-    left: Vec<u32>,
-    limits: Vec<Limits>,
-    reservations: Reservations,
+    pub(super) left: Vec<u32>,
+    pub(super) limits: Vec<Limits>,
+    pub(super) reservations: Reservations,
     existing: Existing<'a>,
     /// Where the pods are that rules between pods speak of.
-    domains: Domains<'c, 'a>,
+    pub(super) domains: Domains<'c, 'a>,
     /// Pods whose place such rules chose and that have no node yet, by class and spot.
-    pinned: BTreeMap<(u32, Spot), u32>,
-    finisher: Finisher<'c, 'a>,
+    pub(super) pinned: BTreeMap<(u32, Spot), u32>,
+    pub(super) finisher: Finisher<'c, 'a>,
     hand: Hand<'c>,
     on_existing: BTreeMap<usize, Vec<usize>>,
-    claims: Vec<PlannedClaim>,
+    pub(super) claims: Vec<PlannedClaim>,
+    /// What each claim was written for.
+    pub(super) drafts: Vec<Rc<Draft>>,
+    /// Whether limits bind so that nodes take as little of them as they can, for the time being.
+    pub(super) tight: bool,
 }
 
 impl<'c, 'a> Plan<'c, 'a> {
@@ -116,6 +122,8 @@ impl<'c, 'a> Plan<'c, 'a> {
             left,
             on_existing: BTreeMap::new(),
             claims: vec![],
+            drafts: vec![],
+            tight: false,
         }
     }
 
@@ -141,6 +149,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             }
         }
         while self.plan_together(&chosen) | self.new_nodes(&chosen) {}
+        self.tighten(&chosen);
     }
 
     /// Gives pods of a class existing nodes; says whether any got one.
@@ -154,7 +163,7 @@ impl<'c, 'a> Plan<'c, 'a> {
 
     /// Gives pods of a class that rules over wider domains speak of their existing node, or at least their place; says
     /// whether any got one.
-    fn place_wide(&mut self, at: usize) -> bool {
+    pub(super) fn place_wide(&mut self, at: usize) -> bool {
         let context = self.context;
         let mut waiting = (self.left[at] - self.pinned_of(at as u32)).saturating_sub(self.held_back[at]);
         let before = waiting;
@@ -185,7 +194,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         waiting < before
     }
 
-    fn pinned_of(&self, class: u32) -> u32 {
+    pub(super) fn pinned_of(&self, class: u32) -> u32 {
         self.pinned.range(of_class(class)).map(|(_, count)| *count).sum()
     }
 
@@ -211,12 +220,12 @@ impl<'c, 'a> Plan<'c, 'a> {
         if waiting.is_empty() { vec![] } else { self.domains.leaned_on(&waiting) }
     }
 
-    fn room(&self) -> Room<'_> {
+    pub(super) fn room(&self) -> Room<'_> {
         Room { limits: &self.limits, open: self.reservations.open() }
     }
 
     /// The pods of a class without a node, by spot.
-    fn waiting(&self, at: usize) -> Vec<(Spot, u32)> {
+    pub(super) fn waiting(&self, at: usize) -> Vec<(Spot, u32)> {
         let mut all: Vec<(Spot, u32)> = match self.context.topology.of_class[at].is_wide() {
             false => vec![(Spot::ANYWHERE, self.left[at])],
             true => self.pinned.range(of_class(at as u32)).map(|((_, spot), left)| (*spot, *left)).collect(),
@@ -227,7 +236,8 @@ impl<'c, 'a> Plan<'c, 'a> {
 
     /// Whether a pod is left over while a less urgent one has a place, which limits or reservations may have caused.
     fn passed_over_the_urgent(&self) -> bool {
-        if self.limits.iter().all(Limits::are_far) && !self.reservations.are_short() {
+        let far = !self.limits.is_empty() && self.limits.iter().all(Limits::are_far);
+        if far && !self.reservations.are_short() {
             return false;
         }
         let classes = self.context.classes.iter().zip(&self.left).filter(|(class, _)| class.refused.is_none());
@@ -257,7 +267,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     /// Plans nodes for pods that have to be on a node with others; says whether there was any.
-    fn plan_together(&mut self, chosen: &[usize]) -> bool {
+    pub(super) fn plan_together(&mut self, chosen: &[usize]) -> bool {
         let context = self.context;
         let company = |at: &usize| !context.topology.of_class[*at].company.is_empty();
         let followers: Vec<usize> = chosen.iter().copied().filter(company).collect();
@@ -293,7 +303,6 @@ impl<'c, 'a> Plan<'c, 'a> {
     fn gather_in(&self, room: Room<'_>, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
         let context = self.context;
         let company = &context.topology.of_class[at].company;
-        let there = |group: &u32| self.existing.holds(*group) || self.is_placed(*group);
         let together = Together::new(context, room);
         let waiting = |at: usize| self.waiting(at).into_iter().map(move |(spot, left)| (at, spot, left));
         for own in waiting(at) {
@@ -304,10 +313,8 @@ impl<'c, 'a> Plan<'c, 'a> {
                     && company.iter().all(|group| context.node_rules(**other as u32).member.contains(group))
             };
             let first = others.filter(suits).flat_map(|other| waiting(*other));
-            // The first of its kind may be alone, if it is its own company and there is no other anywhere.
-            let alone = context.is_own_company(at) && !company.iter().any(there);
             let mut draft = first.filter_map(|first| together.open(first, Some(own))).next();
-            if draft.is_none() && alone {
+            if draft.is_none() && self.may_be_first(at) {
                 draft = together.open(own, None);
             }
             let Some(mut draft) = draft else { continue };
@@ -321,6 +328,13 @@ impl<'c, 'a> Plan<'c, 'a> {
         None
     }
 
+    /// The first of its kind may be alone, if it is its own company and there is no other anywhere.
+    pub(super) fn may_be_first(&self, at: usize) -> bool {
+        let own = &self.context.node_rules(at as u32).member;
+        let there = |group: &u32| self.existing.holds(*group) || self.is_placed(*group);
+        self.context.topology.of_class[at].company.iter().all(|group| own.contains(group) && !there(group))
+    }
+
     /// Whether a pod of a group has been placed in this round.
     fn is_placed(&self, group: u32) -> bool {
         let context = self.context;
@@ -329,7 +343,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     /// One pass over the pools; says whether anything was placed, so that what one cannot take comes to the next.
-    fn new_nodes(&mut self, chosen: &[usize]) -> bool {
+    pub(super) fn new_nodes(&mut self, chosen: &[usize]) -> bool {
         let context = self.context;
         let mut by_pool: Vec<Vec<Item<'c>>> = context.pools.iter().map(|_| vec![]).collect();
         for at in chosen.iter().filter(|at| self.left[**at] > 0 && context.topology.of_class[**at].company.is_empty()) {
@@ -346,7 +360,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         }
         let mut progress = false;
         for (pool, mut items) in by_pool.into_iter().enumerate().filter(|(_, items)| !items.is_empty()) {
-            for (draft, times) in nodes(context, pool, &mut items, &mut self.limits[pool]) {
+            for (draft, times) in nodes(context, pool, &mut items, &mut self.limits[pool].clone()) {
                 progress |= self.admit(draft, times);
             }
         }
@@ -376,36 +390,41 @@ impl<'c, 'a> Plan<'c, 'a> {
         let problem = self.context.problem;
         let policy = policy_of(self.context, draft.pool);
         let reserved = draft.cells & self.context.offers.reserved != 0;
-        // The other policies keep to the limits while they plan what is bought.
-        let limited = policy == Policy::Cost || reserved;
-        let limits = &mut self.limits[draft.pool];
-        let mut known: Option<PlannedClaim> = None;
+        let mut known: Option<(PlannedClaim, Rc<Draft>)> = None;
         for time in 0..times {
-            if limited && !limits.are_far() {
+            let limits = &self.limits[draft.pool];
+            if !limits.are_far() {
                 limits.keep(problem, &mut draft.types);
+                if !draft.may_be(self.context, &draft.types) {
+                    return time > 0;
+                }
                 known = None;
             }
             if reserved {
                 let held = self.reservations.hold(self.context, &draft);
-                known = held.and_then(|held| self.finisher.claim(&held, policy));
+                known = held.and_then(|held| self.claim(&held, policy).map(|claim| (claim, Rc::new(held))));
             } else if known.is_none() {
-                known = self.finisher.claim(&draft, policy);
+                known = self.claim(&draft, policy).map(|claim| (claim, Rc::new(draft.clone())));
             }
-            let Some(claim) = &known else { return time > 0 };
-            if limited {
-                limits.take(problem, claim.options.iter().map(|option| option.instance_type));
-            }
+            let Some((claim, shared)) = &known else { return time > 0 };
+            self.limits[draft.pool].take(problem, claim.options.iter().map(|option| option.instance_type));
             let mut claim = claim.clone();
+            self.drafts.push(Rc::clone(shared));
             for share in &draft.shares {
-                self.left[share.class as usize] -= share.count;
-                if let Some(pinned) = self.pinned.get_mut(&(share.class, share.spot)) {
-                    *pinned -= share.count;
-                }
-                claim.pods.extend(self.hand.deal(share.class, share.count));
+                self.deal((share.class, share.spot), share.count, &mut claim);
             }
             self.claims.push(claim);
         }
         times > 0
+    }
+
+    /// Puts so many pods of a class on a claim.
+    pub(super) fn deal(&mut self, (class, spot): (u32, Spot), count: u32, claim: &mut PlannedClaim) {
+        self.left[class as usize] -= count;
+        if let Some(pinned) = self.pinned.get_mut(&(class, spot)) {
+            *pinned -= count;
+        }
+        claim.pods.extend(self.hand.deal(class, count));
     }
 }
 
@@ -422,17 +441,54 @@ fn nodes(context: &Context<'_>, pool: usize, items: &mut [Item<'_>], limits: &mu
     }
 }
 
-/// The cheapest nodes for the items; where a limit leaves too few nodes for those, the fullest.
-fn cheapest(context: &Context<'_>, pool: usize, items: &mut [Item<'_>], limits: &Limits) -> Vec<(Draft, u32)> {
-    let Some(most) = limits.nodes() else {
-        return cost::pack(context, pool, limits, items);
+/// Prices of a node, in those of the mean node, that are tried where a limit leaves too few nodes for the cheapest.
+const DEARER_NODES: [f64; 3] = [1.0, 6.0, 40.0];
+/// How often the price between too many nodes and few enough is halved.
+const HALVINGS: usize = 2;
+
+/// The cheapest nodes for the items; where a limit leaves too few nodes for those, the cheapest found of fewer.
+fn cheapest(context: &Context<'_>, pool: usize, items: &[Item<'_>], limits: &Limits) -> Vec<(Draft, u32)> {
+    let base = context.options.price_per_node;
+    let plan = |node_price: f64, varied: bool| {
+        cost::pack(context, pool, limits, &mut items.to_vec(), cost::Aims { node_price, varied })
     };
-    let planned = cost::pack(context, pool, limits, &mut items.to_vec());
-    let nodes: u64 = planned.iter().map(|(_, times)| u64::from(*times)).sum();
-    match nodes <= most {
-        true => planned,
-        false => once_each(fewest::pack(context, pool, items, &mut limits.clone())),
+    let planned = plan(base, true);
+    let Some(most) = limits.nodes() else { return planned };
+    let nodes = |planned: &[(Draft, u32)]| planned.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
+    if most == 0 || nodes(&planned) <= most {
+        return planned;
     }
+    let pods = |planned: &[(Draft, u32)]| planned.iter().map(|(draft, times)| draft.pods() * times).sum::<u32>();
+    let worth = |planned: &[(Draft, u32)]| (std::cmp::Reverse(pods(planned)), cost::price(context, planned));
+    let mean = (cost::price(context, &planned) / nodes(&planned) as f64).max(base);
+    let mut best = once_each(fewest::pack(context, pool, &mut items.to_vec(), &mut limits.clone()));
+    let mut few = |node_price: f64, varied: bool| {
+        let planned = plan(node_price, varied);
+        let few = nodes(&planned) <= most;
+        if few && worth(&planned) < worth(&best) {
+            best = planned;
+        }
+        few
+    };
+    // Choice among types is given up before pods are.
+    for varied in [true, false] {
+        let first = if varied { None } else { Some(0.0) };
+        let prices = first.into_iter().chain(DEARER_NODES).map(|factor| base + factor * mean);
+        let mut too_low = base;
+        for price in prices {
+            if !few(price, varied) {
+                too_low = price;
+                continue;
+            }
+            let mut enough = price;
+            for _ in 0..if price > base { HALVINGS } else { 0 } {
+                let middle = f64::midpoint(too_low, enough);
+                *(if few(middle, varied) { &mut enough } else { &mut too_low }) = middle;
+            }
+            return best;
+        }
+    }
+    best
 }
 
 fn once_each(drafts: Vec<Draft>) -> Vec<(Draft, u32)> {

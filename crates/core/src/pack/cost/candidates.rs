@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use super::super::bits::Bits;
 use super::super::context::Context;
 use super::super::offers::Mask;
+use super::Aims;
 use super::shapes::Shapes;
 
 /// With more shapes than this, types that are almost alike are not told apart: a node gets the cheapest type that holds
@@ -36,10 +37,11 @@ struct Kept {
 #[derive(Debug)]
 pub(super) struct Candidates {
     pub all: Vec<Candidate>,
+    pub aims: Aims,
 }
 
 impl Candidates {
-    pub fn of(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>) -> Self {
+    pub fn of(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, aims: Aims) -> Self {
         let mut open = Bits::empty(context.problem.instance_types.len());
         shapes.all.iter().for_each(|shape| open.or(&shape.types));
         let sets = distinct_sets(shapes);
@@ -77,11 +79,11 @@ impl Candidates {
                 if !carried.is_empty() {
                     same.candidates.push(all.len());
                     let price = bought.price[at];
-                    all.push(Candidate { at, price, cost: price + context.options.price_per_node, shapes: carried });
+                    all.push(Candidate { at, price, cost: price + aims.node_price, shapes: carried });
                 }
             }
         }
-        Self { all }
+        Self { all, aims }
     }
 
     /// Lets a node cost so much beside its price.

@@ -74,8 +74,8 @@ const FEW_FOR_FEWER: usize = 32;
 pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &mut Candidates) -> Answer {
     let counts = shapes.counts();
     let pods: usize = counts.iter().map(|count| *count as usize).sum();
-    candidates.set_node_price(context.options.price_per_node);
-    let (filler, variety) = (Filler::new(context, pool, shapes), Variety::new(context, pool, shapes));
+    candidates.set_node_price(candidates.aims.node_price);
+    let (filler, variety) = (Filler::new(context, pool, shapes), Variety::new(context, pool, shapes, candidates.aims));
     let mut planner = Planner { filler, variety, steps: MOST_STEPS.min(pods * STEPS_A_POD) };
     let Some(singles) = planner.singles(context, pool, shapes, candidates) else { return Answer::new() };
     let sparse = counts.len() > FEW_ROWS && pods < counts.len() * LEAST_PODS_A_SHAPE;
@@ -85,7 +85,7 @@ pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, cand
         planner.rest(candidates, &value, &mut counts.clone(), &mut answer);
         return answer;
     }
-    let mut master = Master::new(&counts, &singles, context.options.price_per_node);
+    let mut master = Master::new(&counts, &singles, candidates.aims.node_price);
     let a_pod = match counts.len() {
         few if few <= FEW_ROWS => LOOKS_A_POD_OF_FEW_SHAPES,
         some if some <= SOME_ROWS => LOOKS_A_POD_OF_SOME_SHAPES,
@@ -103,7 +103,7 @@ pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, cand
     let mut bracket = (0.0, None);
     let mut next = FIRST_NODE_PRICE;
     for _ in 0..TRIES {
-        let node = context.options.price_per_node + next * mean;
+        let node = candidates.aims.node_price + next * mean;
         candidates.set_node_price(node);
         master.reprice(node);
         planner.best_mix(&mut master, candidates, &counts, (ROUNDS / 4, looks / 8));
@@ -133,7 +133,7 @@ fn worth(
     candidates: &Candidates,
     singles: &[(u32, f64)],
 ) -> Vec<f64> {
-    let alone = |(held, price): &(u32, f64)| (price + context.options.price_per_node) / f64::from(*held);
+    let alone = |(held, price): &(u32, f64)| (price + candidates.aims.node_price) / f64::from(*held);
     let Some(rates) = rates::values(context, pool, shapes, candidates) else {
         return singles.iter().map(alone).collect();
     };
@@ -238,7 +238,7 @@ impl Planner<'_, '_> {
         shapes: &Shapes<'_>,
         candidates: &Candidates,
     ) -> Option<Vec<(u32, f64)>> {
-        let node = context.options.price_per_node;
+        let node = candidates.aims.node_price;
         let mut best: Vec<Option<(u32, f64)>> = vec![None; shapes.all.len()];
         for candidate in &candidates.all {
             let room = context.room(pool, candidate.at);

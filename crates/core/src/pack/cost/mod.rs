@@ -32,6 +32,15 @@ type Pattern = Vec<(u32, u32)>;
 /// How much dearer the answer may be in which no node holds more than half of a workload worth splitting.
 const SPLITTING_MAY_COST: f64 = 1.05;
 
+/// What a plan aims at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Aims {
+    /// What a node costs beside its price.
+    pub node_price: f64,
+    /// Whether a node that may be spot is to keep enough types to choose from.
+    pub varied: bool,
+}
+
 /// An answer: patterns and how often, what they cost, how many nodes they are.
 struct Answer {
     patterns: Vec<(Pattern, u32)>,
@@ -53,7 +62,13 @@ impl Answer {
 
 /// Plans nodes of one pool for the items, out of the types that limits leave, and how often each; takes what it places
 /// off the items' counts.
-pub(crate) fn pack(context: &Context<'_>, pool: usize, limits: &Limits, items: &mut [Item<'_>]) -> Vec<(Draft, u32)> {
+pub(crate) fn pack(
+    context: &Context<'_>,
+    pool: usize,
+    limits: &Limits,
+    items: &mut [Item<'_>],
+    aims: Aims,
+) -> Vec<(Draft, u32)> {
     let mut open = context.pools[pool].types.clone();
     limits.keep(context.problem, &mut open);
     let open = &open;
@@ -67,7 +82,7 @@ pub(crate) fn pack(context: &Context<'_>, pool: usize, limits: &Limits, items: &
             which.iter().zip(some).for_each(|(at, item)| items[*at] = item);
             continue;
         }
-        let mut candidates = Candidates::of(context, pool, &shapes);
+        let mut candidates = Candidates::of(context, pool, &shapes, aims);
         let mut answer = answer(context, pool, &shapes, &mut candidates);
         if shapes.hang_on_one_node(&answer.patterns) {
             let split = self::answer(context, pool, &shapes.split(), &mut candidates);
@@ -82,6 +97,12 @@ pub(crate) fn pack(context: &Context<'_>, pool: usize, limits: &Limits, items: &
     }
     holes::fill(context, items, &mut drafts);
     drafts
+}
+
+/// What such nodes cost at the least.
+pub(crate) fn price(context: &Context<'_>, drafts: &[(Draft, u32)]) -> f64 {
+    let each = |(draft, times): &(Draft, u32)| Some(holes::cheapest(context, draft)?.1 * f64::from(*times));
+    drafts.iter().filter_map(each).sum()
 }
 
 fn answer(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &mut Candidates) -> Answer {

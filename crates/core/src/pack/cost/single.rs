@@ -14,14 +14,14 @@ pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, cand
     let sizes = sizes(context, pool, shapes, candidates);
     let found = cheapest(&sizes, shapes.all[0].count);
     let nodes: u32 = found.nodes.iter().map(|(_, times)| times).sum();
-    let price = found.cost - context.options.price_per_node * f64::from(nodes);
+    let price = found.cost - candidates.aims.node_price * f64::from(nodes);
     Answer { patterns: found.nodes.into_iter().map(|(held, times)| (vec![(0, held)], times)).collect(), price, nodes }
 }
 
 /// How many pods a node may hold at what cost, each count once, by its lowest cost.
 fn sizes(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &Candidates) -> Vec<(u32, f64)> {
     let shape = &shapes.all[0];
-    let mut variety = Variety::new(context, pool, shapes);
+    let mut variety = Variety::new(context, pool, shapes, candidates.aims);
     let mut sizes: Vec<(u32, f64)> = Vec::new();
     for candidate in &candidates.all {
         let room = context.room(pool, candidate.at);

@@ -2,25 +2,28 @@
 
 use rustc_hash::FxHashMap;
 
+use super::super::bits::Bits;
 use super::super::context::Context;
-use super::Pattern;
+use super::super::options::{enough_of, least_of, varied_enough};
 use super::shapes::Shapes;
+use super::{Aims, Pattern};
 
 /// Decides it, and remembers.
 pub(super) struct Variety<'c, 'a> {
     context: &'c Context<'a>,
     shapes: &'c Shapes<'c>,
     pool: usize,
+    aims: Aims,
     known: FxHashMap<Pattern, bool>,
 }
 
 impl<'c, 'a> Variety<'c, 'a> {
-    pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes<'c>) -> Self {
-        Self { context, shapes, pool, known: FxHashMap::default() }
+    pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes<'c>, aims: Aims) -> Self {
+        Self { context, shapes, pool, aims, known: FxHashMap::default() }
     }
 
-    /// Whether the pattern's node keeps enough types in enough families, or cannot be spot, or its pods have no such
-    /// choice even one by one. One pod alone always does: its node cannot be any smaller.
+    /// Whether the pattern's node keeps enough types in enough families, or cannot be spot, and as many values as the
+    /// pool's `minValues` demand; or its pods have no such choice even one by one. One pod alone always does: its node cannot be any smaller.
     pub fn enough(&mut self, pattern: &Pattern) -> bool {
         if matches!(pattern.as_slice(), [] | [(_, 1)]) {
             return true;
@@ -48,11 +51,15 @@ impl<'c, 'a> Variety<'c, 'a> {
             }
             largest.iter_mut().zip(&one.requests).for_each(|(most, asked)| *most = (*most).max(*asked));
         }
-        let varied = |requests: &[i64]| {
+        let fitting = |requests: &[i64]| {
             let mut types = types.clone();
             context.fitting(self.pool, requests, &mut types);
-            super::super::options::varied_enough(context, &types, cells)
+            types
         };
-        varied(&total) || !varied(&largest)
+        let (together, alone) = (fitting(&total), fitting(&largest));
+        let least = least_of(context, self.pool, &alone, cells);
+        let offers = |types: &Bits| enough_of(context, self.pool, types, cells, &least);
+        let varied = |types: &Bits| varied_enough(context, types, cells);
+        (!self.aims.varied || varied(&together) || !varied(&alone)) && (offers(&together) || !offers(&alone))
     }
 }
