@@ -109,6 +109,32 @@ fn a_pod_left_over_joins_the_node_of_more_urgent_ones() {
 }
 
 #[test]
+fn a_less_urgent_pod_that_a_spread_counts_joins_a_planned_node_where_the_limit_leaves_no_other() {
+    let spread = json!({"topologySpreadConstraints": [{"maxSkew": 2, "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "counted"}}}]});
+    let pods = [
+        pods("spread", 1, "100m", &spread),
+        pods("plain", 1, "100m", &json!({})),
+        pods("counted", 2, "100m", &json!({"priority": -1})),
+    ];
+    let problem = problem(&limited(&json!({"memory": "64Gi"})), &[machine("m.16", 16, 1.0)], &pods);
+    let packing = packed(&problem);
+    assert_eq!((packing.claims.len(), packing.unscheduled.len()), (1, 0));
+}
+
+#[test]
+fn a_pod_whose_place_was_chosen_in_a_pool_that_is_used_up_goes_to_another_pool() {
+    let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "b"}}}]});
+    let pools = json!([{"name": "other", "taints": [{"key": "x", "effect": "PreferNoSchedule"}]},
+        {"name": "limited", "limits": {"cpu": "2"}}]);
+    let pods = [pods("a", 3, "600m", &spread)];
+    let problem = problem(&pools, &[machine("m.1", 1, 0.1)], &pods);
+    let packing = packed(&problem);
+    assert_eq!((packing.claims.len(), packing.unscheduled.len()), (3, 0));
+}
+
+#[test]
 fn a_node_gives_up_the_option_that_leaves_no_room_for_another_node() {
     let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}]}}});

@@ -24,6 +24,7 @@ impl<'c> Plan<'c, '_> {
         if self.limits.iter().all(Limits::are_far) || !self.any_hindered(chosen) {
             return;
         }
+        self.choose_anew(chosen);
         while self.join(chosen) | self.plan_together(chosen) | self.new_nodes(chosen) {}
         if !self.tight {
             if !self.any_hindered(chosen) {
@@ -32,13 +33,19 @@ impl<'c> Plan<'c, '_> {
             self.tight = true;
             (0..self.claims.len()).for_each(|node| self.rewrite(node, None));
         }
-        let wide: Vec<usize> =
-            chosen.iter().copied().filter(|at| self.context.topology.of_class[*at].is_wide()).collect();
-        loop {
-            let moved = wide.iter().filter(|at| self.place_wide(**at)).count() > 0;
-            if !(moved | self.join(chosen) | self.plan_together(chosen) | self.new_nodes(chosen)) {
-                break;
+        self.choose_anew(chosen);
+        while self.join(chosen) | self.plan_together(chosen) | self.new_nodes(chosen) {}
+    }
+
+    /// Lets pods whose place was chosen and that got no node there choose again, as limits are now.
+    fn choose_anew(&mut self, chosen: &[usize]) {
+        let context = self.context;
+        for at in chosen.iter().copied().filter(|at| context.topology.of_class[*at].is_wide()) {
+            for (spot, left) in self.waiting(at) {
+                (0..left).for_each(|_| self.domains.forget(at, spot.place));
+                self.pinned.remove(&(at as u32, spot));
             }
+            self.place_wide(at);
         }
     }
 
@@ -122,24 +129,51 @@ impl<'c> Plan<'c, '_> {
 
     /// Puts pods left over on planned nodes that still take them; says whether any did.
     fn join(&mut self, chosen: &[usize]) -> bool {
-        let mut looks = 0;
+        let mut looks = MOST_LOOKS;
         let mut moved = false;
         for at in chosen.iter().copied() {
             for (spot, mut left) in self.waiting(at) {
                 let asked = self.asked(at, spot);
                 for node in 0..self.claims.len() {
-                    looks += 1;
-                    if left == 0 || looks > MOST_LOOKS {
+                    if left == 0 || looks == 0 {
                         break;
                     }
-                    let pool = self.drafts[node].pool;
-                    let count = asked[pool].iter().map(|item| self.put(node, item, left)).find(|count| *count > 0);
-                    left -= count.unwrap_or(0);
-                    moved |= count.is_some();
+                    looks -= 1;
+                    let count = self.put(node, &asked, left);
+                    left -= count;
+                    moved |= count > 0;
                 }
+            }
+            while self.join_somewhere(at, &mut looks) {
+                moved = true;
             }
         }
         moved
+    }
+
+    /// Puts one pod of a class for which rules between pods have chosen no place yet on a planned node.
+    fn join_somewhere(&mut self, at: usize, looks: &mut usize) -> bool {
+        let context = self.context;
+        let part = &context.topology.of_class[at];
+        if !part.is_wide() || self.left[at] <= self.pinned_of(at as u32) {
+            return false;
+        }
+        for level in 0..context.classes[at].alternatives.len() {
+            let mut feasible = Vec::new();
+            for place in 0..context.places.of(part.keys).len() as u32 {
+                let asked = self.asked(at, Spot { level: level as u32, place });
+                let nodes = (0..self.claims.len()).take(*looks);
+                *looks = looks.saturating_sub(nodes.len());
+                let node = nodes.into_iter().find(|node| self.grown(*node, &asked, 1).is_some());
+                feasible.extend(node.map(|node| (place, self.claims[node].price)));
+            }
+            let Some(place) = self.domains.choose(at, level, &feasible, |_| false) else { continue };
+            let spot = Spot { level: level as u32, place };
+            *self.pinned.entry((at as u32, spot)).or_insert(0) += 1;
+            let asked = self.asked(at, spot);
+            return (0..self.claims.len()).any(|node| self.put(node, &asked, 1) > 0);
+        }
+        false
     }
 
     /// For each pool what a class asks of it, by each of its alternatives.
@@ -162,23 +196,49 @@ impl<'c> Plan<'c, '_> {
     }
 
     /// Puts as many pods on a planned node as it takes within the limits, and says how many.
-    fn put(&mut self, node: usize, item: &Item<'_>, wanted: u32) -> u32 {
-        let (context, class) = (self.context, item.class as usize);
+    fn put(&mut self, node: usize, asked: &[Vec<Item<'_>>], wanted: u32) -> u32 {
+        let Some((draft, count, item)) = self.grown(node, asked, wanted) else { return 0 };
+        let key = (item.class, item.spot);
+        let Some(mut claim) = self.claim(&draft, self.policy(draft.pool)) else { return 0 };
+        self.deal(key, count, &mut claim);
+        self.replace(node, claim);
+        self.drafts[node] = Rc::new(draft);
+        count
+    }
+
+    /// A planned node with as many more pods as it takes within the limits, by the first alternative that it takes any by.
+    fn grown<'i, 'k>(
+        &self,
+        node: usize,
+        asked: &'i [Vec<Item<'k>>],
+        wanted: u32,
+    ) -> Option<(Draft, u32, &'i Item<'k>)> {
+        asked[self.drafts[node].pool].iter().find_map(|item| {
+            let (draft, count) = self.grown_by(node, item, wanted)?;
+            Some((draft, count, item))
+        })
+    }
+
+    fn grown_by(&self, node: usize, item: &Item<'_>, wanted: u32) -> Option<(Draft, u32)> {
+        let context = self.context;
         let rules = context.node_rules(item.class);
-        let tally = &self.drafts[node].tally;
-        let first = tally.allows(rules, 1) == 0;
-        if tally.opens(rules, 1) == 0 || (first && !self.may_be_first(class)) {
-            return 0;
+        let there = &self.drafts[node];
+        let first = there.tally.allows(rules, 1) == 0;
+        if there.tally.opens(rules, 1) == 0 || (first && !self.may_be_first(item.class as usize)) {
+            return None;
         }
-        let mut draft = Draft::clone(&self.drafts[node]);
+        let one = |draft: &mut Draft| if first { draft.open(context, item) } else { draft.add(context, item, 1) };
         // Most nodes are full whatever the limits.
-        if !if first { draft.open(context, item) } else { draft.add(context, item, 1) } {
-            return 0;
+        if !one(&mut Draft::clone(there)) {
+            return None;
         }
-        draft = Draft::clone(&self.drafts[node]);
-        draft.types = self.allowed(node, &draft);
-        let mut count = u32::from(first && draft.open(context, item));
-        let mut step = draft.tally.allows(rules, wanted - count);
+        let mut draft = Draft::clone(there);
+        draft.types = self.allowed(node, there);
+        if !one(&mut draft) {
+            return None;
+        }
+        let mut count = 1;
+        let mut step = draft.tally.allows(rules, wanted - 1);
         while step > 0 && count < wanted {
             step = step.min(wanted - count);
             if draft.add(context, item, step) {
@@ -187,14 +247,7 @@ impl<'c> Plan<'c, '_> {
                 step /= 2;
             }
         }
-        if count == 0 {
-            return 0;
-        }
-        let Some(mut claim) = self.claim(&draft, self.policy(draft.pool)) else { return 0 };
-        self.deal((item.class, item.spot), count, &mut claim);
-        self.replace(node, claim);
-        self.drafts[node] = Rc::new(draft);
-        count
+        Some((draft, count))
     }
 }
 

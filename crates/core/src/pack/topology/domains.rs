@@ -184,6 +184,22 @@ impl<'c, 'a> Domains<'c, 'a> {
         }
     }
 
+    /// Forgets a pod of a class for which a place was chosen, and which got no node there.
+    pub fn forget(&mut self, class: usize, place: u32) {
+        let topology = &self.context.topology;
+        let part = &topology.of_class[class];
+        let Some(place) = self.context.places.of(part.keys).get(place as usize) else { return };
+        let hard = &part.level(usize::MAX).states;
+        for (all, counts) in [(&part.meant, &mut self.counts), (hard, &mut self.stating)] {
+            for at in all {
+                if let Some(domain) = place.domain[topology.key_of(*at)] {
+                    let count = &mut counts[*at as usize][domain as usize];
+                    *count = count.saturating_sub(1);
+                }
+            }
+        }
+    }
+
     /// Puts one pod of a class into an existing node's domains, if it may be there.
     pub fn take(&mut self, class: usize, level: usize, domain: &Domain) -> bool {
         let good = self.allows(class, level, domain);
