@@ -77,7 +77,7 @@ pub(crate) fn item<'c>(
         context.fitting(pool, &class.first, &mut types);
         room.limits[pool].keep(context.problem, &mut types);
         let good = !types.is_empty() && super::options::enough_values(context, pool, &types, cells);
-        good.then(|| (Item { class: at, set, selection, spot, cells, left }, types))
+        good.then_some((Item { class: at, set, selection, spot, cells, left }, types))
     })
 }
 

@@ -12,6 +12,7 @@ use super::limits::Limits;
 use super::plan::PlannedClaim;
 use super::reserved::Room;
 use super::solve::Plan;
+use super::topology::domains::Chance;
 use crate::problem::Policy;
 
 /// So many times a planned node is looked at in one go: the bound on work.
@@ -165,7 +166,10 @@ impl<'c> Plan<'c, '_> {
                 let nodes = (0..self.claims.len()).take(*looks);
                 *looks = looks.saturating_sub(nodes.len());
                 let node = nodes.into_iter().find(|node| self.grown(*node, &asked, 1).is_some());
-                feasible.extend(node.map(|node| (place, self.claims[node].price)));
+                feasible.extend(node.map(|node| {
+                    let weight = context.problem.node_pools[context.pools[self.drafts[node].pool].index].weight;
+                    Chance { place, weight, price: self.claims[node].price }
+                }));
             }
             let Some(place) = self.domains.choose(at, level, &feasible, |_| false) else { continue };
             let spot = Spot { level: level as u32, place };
