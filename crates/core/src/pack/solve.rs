@@ -96,6 +96,8 @@ pub(super) struct Plan<'c, 'a> {
     pub(super) domains: Domains<'c, 'a>,
     /// Pods whose place such rules chose and that have no node yet, by class and spot.
     pub(super) pinned: BTreeMap<(u32, Spot), u32>,
+    /// Pods, as class, place and count, that had such a place and chose again.
+    pub(super) forgotten: Vec<(u32, u32, u32)>,
     pub(super) finisher: Finisher<'c, 'a>,
     hand: Hand<'c>,
     on_existing: BTreeMap<usize, Vec<usize>>,
@@ -117,6 +119,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             existing: Existing::of(context),
             domains: Domains::new(context),
             pinned: BTreeMap::new(),
+            forgotten: vec![],
             finisher: Finisher::new(context),
             hand: Hand { next: vec![0; left.len()], classes: &context.classes },
             left,
@@ -217,7 +220,16 @@ impl<'c, 'a> Plan<'c, 'a> {
     fn leaned_on(&self) -> Vec<(u32, u32)> {
         let waiting = self.pinned.iter().filter(|(_, count)| **count > 0);
         let waiting: Vec<_> = waiting.map(|((class, spot), count)| (*class, spot.place, *count)).collect();
-        if waiting.is_empty() { vec![] } else { self.domains.leaned_on(&waiting) }
+        if waiting.is_empty() && self.forgotten.is_empty() {
+            return vec![];
+        }
+        let mut by_class: BTreeMap<u32, u32> = BTreeMap::new();
+        for (class, count) in self.domains.leaned_on(&waiting, &self.forgotten) {
+            *by_class.entry(class).or_insert(0) += count;
+        }
+        // Those that were forgotten may have found a place since.
+        let left = by_class.into_iter().map(|(class, count)| (class, count.min(self.left[class as usize])));
+        left.filter(|(_, count)| *count > 0).collect()
     }
 
     pub(super) fn room(&self) -> Room<'_> {

@@ -44,6 +44,7 @@ impl<'c> Plan<'c, '_> {
         for at in chosen.iter().copied().filter(|at| context.topology.of_class[*at].is_wide()) {
             for (spot, left) in self.waiting(at) {
                 (0..left).for_each(|_| self.domains.forget(at, spot.place));
+                self.forgotten.push((at as u32, spot.place, left));
                 self.pinned.remove(&(at as u32, spot));
             }
             self.place_wide(at);

@@ -138,11 +138,20 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Of pods that have a place but got no node, as class, place and count, those by which a hard rule of a pod that has
-    /// its node holds only as long as they are counted: kube-scheduler would not bind that one.
-    pub fn leaned_on(&self, without_node: &[(u32, u32, u32)]) -> Vec<(u32, u32)> {
+    /// its node holds only as long as they are counted: kube-scheduler would not bind that one. The same of those that were
+    /// counted and have been forgotten since.
+    pub fn leaned_on(&self, without_node: &[(u32, u32, u32)], forgotten: &[(u32, u32, u32)]) -> Vec<(u32, u32)> {
         let (context, topology) = (self.context, &self.context.topology);
-        let (mut counts, mut stating) = (self.counts.clone(), self.stating.clone());
+        let (mut counts, mut stating, mut once) = (self.counts.clone(), self.stating.clone(), self.counts.clone());
         let part = |class: u32| &topology.of_class[class as usize];
+        for (class, place, count) in forgotten {
+            for at in &part(*class).meant {
+                if let Some(domain) = context.places.of(part(*class).keys)[*place as usize].domain[topology.key_of(*at)]
+                {
+                    once[*at as usize][domain as usize] += count;
+                }
+            }
+        }
         for (class, place, count) in without_node {
             let part = part(*class);
             let domain = &context.places.of(part.keys)[*place as usize].domain;
@@ -156,7 +165,7 @@ impl<'c, 'a> Domains<'c, 'a> {
             }
         }
         let broken = |at: u32| {
-            let (believed, real) = (&self.counts[at as usize], &counts[at as usize]);
+            let (believed, real) = (&once[at as usize], &counts[at as usize]);
             let mut bound = (0..real.len()).filter(|domain| stating[at as usize][*domain] > 0);
             let holds = |counts: &[u32], domain: usize| match &topology.groups[at as usize].kind {
                 Kind::Company => counts[domain] > 0,
@@ -167,7 +176,8 @@ impl<'c, 'a> Domains<'c, 'a> {
         };
         let broken: Vec<u32> = (0..topology.groups.len() as u32).filter(|at| broken(*at)).collect();
         let leans = |class: u32| part(class).meant.iter().any(|at| broken.contains(at));
-        without_node.iter().filter(|(class, ..)| leans(*class)).map(|(class, _, count)| (*class, *count)).collect()
+        let pods = without_node.iter().chain(forgotten);
+        pods.filter(|(class, ..)| leans(*class)).map(|(class, _, count)| (*class, *count)).collect()
     }
 
     /// Counts a pod. Only hard rules bind others, and the last alternative has given up all soft ones.
