@@ -336,7 +336,7 @@ fn a_leader_that_crashes_at_any_point_leaves_nothing_twice_and_nothing_behind() 
 #[test]
 fn a_launch_that_is_refused_and_a_claim_that_is_deleted_leave_nothing_behind() {
     let bounds =
-        Bounds { horizon: 3, candidates: 1, faults: Faults { refused: 2, deleted: 1, lost: 1, ..NONE }, ..TWO };
+        Bounds { horizon: 3, candidates: 1, faults: Faults { refused: 1, deleted: 1, lost: 1, ..NONE }, ..TWO };
     let walked = walk(&bounds).unwrap_or_else(|found| panic!("{found:#?}"));
     println!("one, refused and deleted: {walked:?}");
     assert!(walked.launched > 1_000 && walked.ends > 1_000, "{walked:?}");
