@@ -44,8 +44,10 @@ async fn left_behind(world: &World) -> Value {
             before.until_bound(4, seconds(180)).await;
             tokio::time::sleep(seconds(30)).await;
             before.cloud.spoil([Spoil::Hangs]);
-            before.pods_of("more", 3, "500m");
-            while before.cloud.living().len() < 2 {
+            let living = before.cloud.living().len();
+            // One that has no room on the nodes there.
+            before.pods_of("more", 1, "1800m");
+            while before.cloud.living().len() == living {
                 tokio::time::sleep(seconds(1)).await;
             }
             drop(replica);
@@ -216,7 +218,7 @@ fn what_every_release_has_left_half_done_is_gone_on_with_and_nothing_is_launched
         run(|world| async move {
             restore(&world, &left).await;
             let _replica = world.replica(7);
-            world.until_bound(7, seconds(300)).await;
+            world.until_bound(5, seconds(300)).await;
             let names = || world.claims().iter().map(|one| one["metadata"]["name"].clone()).collect::<Vec<_>>();
             let before = names();
             tokio::time::sleep(seconds(900)).await;
