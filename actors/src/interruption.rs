@@ -318,6 +318,7 @@ impl Interruption {
             let claims = all().map(|one| one.claim.claim.name_any()).collect();
             self.desk.post(&self.links.cluster, MarkLeaving { term, claims, leaving: true });
         }
+        let also: Vec<TraceContext> = all().skip(1).map(|one| one.trace).take(traces::MOST_LINKS).collect();
         let refusals: Vec<_> = all().filter_map(taken_back).collect();
         if !refusals.is_empty() {
             self.desk.post(&self.links.catalogue, Refused { refusals, trace });
@@ -327,7 +328,7 @@ impl Interruption {
         }
         // While more is to come, the mark has the packer wait for a moment, and pack for all of them.
         if replace && last {
-            self.desk.post(&self.links.packer, PackNow { term, trace });
+            self.desk.post(&self.links.packer, PackNow { term, trace, also });
         }
     }
 

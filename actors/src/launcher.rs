@@ -257,7 +257,7 @@ impl Launcher {
         ctx.run_later(HOLD, move |launcher, _| {
             launcher.busy.remove(&name);
             launcher.desk.post(&launcher.links.cluster, Wrote::ClaimGone(name));
-            launcher.desk.post(&launcher.links.packer, PackNow { term: launcher.desk.term, trace });
+            launcher.desk.post(&launcher.links.packer, PackNow::after(launcher.desk.term, trace));
         });
     }
 
@@ -289,7 +289,7 @@ impl Launcher {
                     self.limits.gone(name);
                     self.desk.post(&self.links.cluster, Wrote::ClaimGone(name.to_owned()));
                 }
-                let again = PackNow { term: self.desk.term, trace };
+                let again = PackNow::after(self.desk.term, trace);
                 if end == (End::Lost { at_once: true }) {
                     self.desk.post(&self.links.packer, again);
                 } else {

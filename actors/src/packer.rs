@@ -112,6 +112,8 @@ impl Request {
         } else if !other.own && other.trace.trace() != self.trace.trace() && self.also.len() < traces::MOST_LINKS {
             self.also.push(other.trace);
         }
+        self.also.extend(other.also);
+        self.also.truncate(traces::MOST_LINKS);
         match (&mut self.batch, other.batch) {
             (Some((pods, waited)), Some((more, longer))) => {
                 pods.extend(more);
@@ -186,7 +188,7 @@ impl Handler<PackNow> for Packer {
 
     fn handle(&mut self, now: PackNow, ctx: &mut Self::Context) {
         if now.term >= self.desk.term {
-            self.ask(Request::of(now.trace, None), ctx);
+            self.ask(Request { also: now.also, ..Request::of(now.trace, None) }, ctx);
         }
     }
 }

@@ -393,7 +393,7 @@ impl Registrar {
                 Err(_) => return,
             }
             let trace = packing.unwrap_or_else(|| TraceContext::root(&mut registrar.desk.rng("give up")));
-            registrar.desk.post(&registrar.links.packer, PackNow { term: registrar.desk.term, trace });
+            registrar.desk.post(&registrar.links.packer, PackNow::after(registrar.desk.term, trace));
         }));
     }
 }

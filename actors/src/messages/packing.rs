@@ -28,6 +28,15 @@ pub struct PackNow {
     pub term: Term,
     /// Trace of what was lost.
     pub trace: TraceContext,
+    /// Traces of what else was lost with it.
+    pub also: Vec<TraceContext>,
+}
+
+impl PackNow {
+    /// After one loss.
+    pub fn after(term: Term, trace: TraceContext) -> Self {
+        Self { term, trace, also: Vec::new() }
+    }
 }
 
 /// Packing may come out differently now. Fact, to `packer`.
