@@ -73,7 +73,8 @@ fn without_managers(object: Arc<Value>) -> Value {
 
 /// Makes a world what a release left.
 async fn restore(world: &World, left: &Value) {
-    tokio::time::sleep(seconds(left["seconds"].as_u64().unwrap())).await;
+    let since = seconds(left["seconds"].as_u64().unwrap()).saturating_sub(world.clock.monotonic());
+    tokio::time::sleep(since).await;
     let text = |of: &Value, key: &str| of[key].as_str().unwrap().to_owned();
     let joined: BTreeSet<&str> =
         left["objects"].as_array().unwrap().iter().filter_map(|one| one["spec"]["providerID"].as_str()).collect();
