@@ -142,6 +142,7 @@ def template(it, name, **more):
                 {"DeviceIndex": 0, "SecurityGroupId": [group]}],
             "BlockDeviceMapping": [{"DeviceName": "/dev/xvda", "Ebs": {"Encrypted": True, "DeleteOnTermination": True, "VolumeSize": 20, "VolumeType": "gp3"}}],
             "IamInstanceProfile": {"Name": profile}, "TagSpecification": tags("volume"),
+            "CapacityReservationSpecification": {"CapacityReservationPreference": "none"},
             "MetadataOptions": {"HttpEndpoint": "enabled", "HttpTokens": "required", "HttpPutResponseHopLimit": 1,
                                 "HttpProtocolIpv6": "disabled", "InstanceMetadataTags": "disabled"},
         }, **more}
