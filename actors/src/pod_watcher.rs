@@ -1,8 +1,8 @@
 //! Watches Pods on every replica: passes each on to the cluster state, and on the leader says which have begun to wait
 //! for a node, which are bound and which are gone. On a standby it keeps its list and says nothing.
 //!
-//! At the mailbox's bound: the watch is the only sender of many messages, and it is read no faster than the handler
-//! runs, as both share this actor's turn.
+//! At the mailbox's bound: the watch is the only sender of many messages; of a list it passes on a page at a time, less than
+//! the bound, and the handler runs before the next is there.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
