@@ -382,7 +382,12 @@ impl ClusterWatcher {
     }
 
     fn apply_pod(&mut self, pod: &Pod) {
-        if let Err(error) = self.state.apply_pod(pod) {
+        let displacements = self.state.displacements();
+        let applied = self.state.apply_pod(pod);
+        if self.state.displacements() != displacements {
+            self.tell(|leader| self.desk.post(&leader.world, WorldChanged::Displaced));
+        }
+        if let Err(error) = applied {
             let pod = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
             self.desk.tell(Story::Unschedulable { pod, error: error.to_string() });
         }

@@ -40,6 +40,8 @@ use crate::traces;
 const LOOK: Duration = Duration::from_secs(10);
 /// Changes of the world are waited for this long, as they come in swarms.
 const SETTLE: Duration = Duration::from_millis(200);
+/// Pods whose place kube-scheduler has given to others wait this long for those to whom the same happens: it is at it.
+const DISPLACED: Duration = Duration::from_secs(1);
 /// How long a packing waits for pools whose readiness nobody has found out.
 const LONGEST_UNSETTLED: u32 = 25;
 /// How many names a story gives.
@@ -70,7 +72,8 @@ pub struct Packer {
     rng: fastrand::Rng,
     solving: bool,
     queued: Option<Request>,
-    settling: bool,
+    /// When what has changed is looked at, and what wakes the packer then.
+    settling: Option<(Duration, SpawnHandle)>,
     /// Pods whose window has closed and that are not bound yet.
     handled: BTreeSet<String>,
     /// Pods left over by the last packing, and what was said of each.
@@ -146,7 +149,7 @@ impl Packer {
             rng,
             solving: false,
             queued: None,
-            settling: false,
+            settling: None,
             handled: BTreeSet::new(),
             left_over: BTreeMap::new(),
             skipped: BTreeMap::new(),
@@ -197,14 +200,21 @@ impl Handler<WorldChanged> for Packer {
     type Result = ();
 
     fn handle(&mut self, what: WorldChanged, ctx: &mut Self::Context) {
-        if (what == WorldChanged::Room && self.left_over.is_empty()) || self.settling {
+        if what == WorldChanged::Room && self.left_over.is_empty() {
             return;
         }
-        self.settling = true;
-        ctx.run_later(SETTLE, |packer, ctx| {
-            packer.settling = false;
+        let pause = if what == WorldChanged::Displaced { DISPLACED } else { SETTLE };
+        let due = self.desk.now() + pause;
+        match self.settling {
+            Some((earlier, _)) if earlier <= due => return,
+            Some((_, later)) => drop(ctx.cancel_future(later)),
+            None => {}
+        }
+        let alarm = ctx.run_later(pause, |packer, ctx| {
+            packer.settling = None;
             packer.look_again(ctx);
         });
+        self.settling = Some((due, alarm));
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `cluster_watcher` | `ClaimChanged` | `janitor` |
 //! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged` | `node_class` |
-//! | `cluster_watcher` (room, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
+//! | `cluster_watcher` (room, places taken, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
 //! | `cluster_watcher` | `ClusterChanged` | `disruptor` |
 //! | `batcher` | `Batch` | `packer` |
 //! | `packer` | `TakeSnapshot`, `Plan` | `cluster_watcher` |

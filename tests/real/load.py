@@ -94,13 +94,24 @@ def deployment(number, cpu, memory, count):
     }
 
 
+def seconds_of_cpu(pid):
+    """What a process has consumed so far."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def shares(cluster):
+    """CPU seconds so far of every part, and of this program that watches."""
+    parts = {name: seconds_of_cpu(process.pid) for name, process in cluster.running.items()}
+    return parts | {"load.py": time.process_time()}
+
+
 def consumed(cluster):
     """CPU seconds and peak resident MiB of the replicas."""
     cpu, peak = 0.0, []
     for name in REPLICAS:
         process = pathlib.Path(f"/proc/{cluster.running[name].pid}")
-        fields = (process / "stat").read_text().rsplit(")", 1)[1].split()
-        cpu += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        cpu += seconds_of_cpu(process.name)
         status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
         peak.append(int(status["VmHWM"].split()[0]) // 1024)
     return cpu, peak
@@ -141,7 +152,7 @@ def measure(count):
     cluster = Cluster(build.TARGET / "run" / f"load-{count}", boot=0)
     try:
         kube = provisioned(cluster)
-        pods, before, begun = Pods(kube), consumed(cluster)[0], time.monotonic()
+        pods, before, had, begun = Pods(kube), consumed(cluster)[0], shares(cluster), time.monotonic()
         for number, shape in enumerate(SHAPES[count]):
             kube.create("/apis/apps/v1/namespaces/default/deployments", deployment(number, *shape))
         seconds = {}
@@ -153,6 +164,7 @@ def measure(count):
         first.start()
         step("pods exist", lambda: len(pods.exist) >= count)
         step("all bound", lambda: len(pods.bound) >= count)
+        spent = {name: now - had[name] for name, now in shares(cluster).items()}
         step("all Ready", lambda: len(pods.ready) >= count)
         first.join()
         found = kube.list("/api/v1/nodes")
@@ -168,7 +180,7 @@ def measure(count):
         until("no instance is left", lambda: not list(instances(cluster.parts.aws, REGION)))
         pods.ended = True
         total, peak = consumed(cluster)
-        return {**seconds, "nodes": len(found), "types": types, "cpu": cpu - before, "cpu with scale-in": total - before, "peak": peak}
+        return {**seconds, "nodes": len(found), "types": types, "spent": spent, "cpu": cpu - before, "cpu with scale-in": total - before, "peak": peak}
     finally:
         cluster.end()
 
@@ -182,6 +194,8 @@ def main(counts):
             print(f"| {name} | {row[name]:.1f} s |")
         print(f"| nodes | {row['nodes']}: {', '.join(f'{n} {t}' for t, n in sorted(row['types'].items()))} |")
         print(f"| CPU seconds, both replicas, until all are Ready; with the scale-in | {row['cpu']:.1f}; {row['cpu with scale-in']:.1f} |")
+        spent = ", ".join(f"{name} {cpu:.0f}" for name, cpu in sorted(row["spent"].items(), key=lambda one: -one[1]) if cpu >= 0.5)
+        print(f"| CPU seconds of all parts until all are bound | {sum(row['spent'].values()):.0f}: {spent} |")
         print(f"| peak RSS, the one and the other | {row['peak'][0]} and {row['peak'][1]} MiB |", flush=True)
 
 

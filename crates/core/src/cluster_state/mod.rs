@@ -157,6 +157,9 @@ pub struct ClusterState {
     /// Claims that are said to be leaving before the API server knows.
     marked: BTreeSet<String>,
     departures: u64,
+    /// Pods by where they are expected.
+    awaited: BTreeMap<Target, BTreeSet<String>>,
+    displacements: u64,
     /// Nodes on which pods have come or gone and that are not dated yet; whether it was more than the end of an ending one.
     moved: BTreeMap<String, bool>,
 }
@@ -181,6 +184,12 @@ impl ClusterState {
     #[must_use]
     pub fn synced(&self) -> bool {
         self.listed.len() == Kind::ALL.len()
+    }
+
+    /// How often kube-scheduler has put a pod where it left too little room for others that were expected there.
+    #[must_use]
+    pub fn displacements(&self) -> u64 {
+        self.displacements
     }
 
     /// A list of that kind starts.
@@ -236,8 +245,8 @@ impl ClusterState {
         }
         self.note_move(known.as_deref(), &entry);
         self.load(&entry);
-        if newly_bound {
-            self.bound(&uid, &entry.pod, &entry.node_name);
+        if newly_bound && self.bound(&uid, &entry.pod, &entry.node_name) {
+            self.displacements += 1;
         }
         Arc::make_mut(&mut self.now.pods).insert(uid, entry.clone());
         Ok(entry)
@@ -245,7 +254,7 @@ impl ClusterState {
 
     /// A pod is gone.
     pub fn delete_pod(&mut self, uid: &str) {
-        Arc::make_mut(&mut self.now.nominations).remove(uid);
+        self.expect_no_more(uid);
         if let Some(entry) = Arc::make_mut(&mut self.now.pods).remove(uid) {
             self.unload(&entry);
             self.note_end(&entry);
@@ -293,7 +302,7 @@ impl ClusterState {
         let same = |known: &Arc<NodeEntry>| uid.is_none_or(|uid| known.uid == uid);
         if self.now.nodes.get(name).is_some_and(same) {
             Arc::make_mut(&mut self.now.nodes).remove(name);
-            self.forget_target(|target| matches!(target, Target::Node(node) if node == name));
+            self.forget_target(&Target::Node(name.to_owned()));
             self.forget_moves(|node| node == name);
             self.look_who_leaves();
         }
@@ -335,7 +344,7 @@ impl ClusterState {
             |known: &Arc<ClaimEntry>| uid.is_none() || known.is_planned() || known.claim.metadata.uid.as_deref() == uid;
         if self.now.claims.get(name).is_some_and(same) {
             Arc::make_mut(&mut self.now.claims).remove(name);
-            self.forget_target(|target| matches!(target, Target::Claim(claim) if claim == name));
+            self.forget_target(&Target::Claim(name.to_owned()));
             self.marked.remove(name);
             self.look_who_leaves();
         }

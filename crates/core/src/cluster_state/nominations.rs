@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use dovetail_api::v1::NodeClaim;
 
+use super::load::with_itself;
 use super::{ClaimEntry, ClusterState, Moment, Snapshot};
 use crate::lifecycle::{self, Stage};
 use crate::pod::Pod;
@@ -41,50 +42,124 @@ impl ClusterState {
 
     /// Pods are expected somewhere, at least until then.
     pub fn nominate<'a>(&mut self, pods: impl IntoIterator<Item = &'a str>, target: &Target, until: Duration) {
-        let nominations = Arc::make_mut(&mut self.now.nominations);
         for uid in pods {
-            nominations.insert(uid.to_owned(), Nomination { target: target.clone(), until });
+            self.expect(uid, Nomination { target: target.clone(), until });
         }
+    }
+
+    fn expect(&mut self, uid: &str, nomination: Nomination) {
+        self.expect_no_more(uid);
+        self.awaited.entry(nomination.target.clone()).or_default().insert(uid.to_owned());
+        Arc::make_mut(&mut self.now.nominations).insert(uid.to_owned(), nomination);
+    }
+
+    /// A pod is expected nowhere any more. Answers where it was.
+    pub(super) fn expect_no_more(&mut self, uid: &str) -> Option<Nomination> {
+        if !self.now.nominations.contains_key(uid) {
+            return None;
+        }
+        let nomination = Arc::make_mut(&mut self.now.nominations).remove(uid)?;
+        if let Some(pods) = self.awaited.get_mut(&nomination.target) {
+            pods.remove(uid);
+            if pods.is_empty() {
+                self.awaited.remove(&nomination.target);
+            }
+        }
+        Some(nomination)
     }
 
     /// A claim's node has become ready for pods: kube-scheduler has until then to bind those expected.
     pub fn expect_until(&mut self, claim: &str, until: Duration) {
-        let named = |nomination: &Nomination| matches!(&nomination.target, Target::Claim(name) if name == claim);
-        if !self.now.nominations.values().any(named) {
-            return;
-        }
-        for nomination in Arc::make_mut(&mut self.now.nominations).values_mut().filter(|nomination| named(nomination)) {
-            nomination.until = until;
+        let Some(pods) = self.awaited.get(&Target::Claim(claim.to_owned())) else { return };
+        let nominations = Arc::make_mut(&mut self.now.nominations);
+        for uid in pods {
+            if let Some(nomination) = nominations.get_mut(uid) {
+                nomination.until = until;
+            }
         }
     }
 
     /// A pod has been bound. kube-scheduler does not know our plans: when it took the place of a pod like itself, that
-    /// one is now expected where this one was.
-    pub(super) fn bound(&mut self, uid: &str, pod: &Pod, node: &str) {
-        let Some(own) = Arc::make_mut(&mut self.now.nominations).remove(uid) else { return };
-        let here = |target: &Target| match target {
+    /// one is now expected where this one was. Where it leaves others too little room they are expected no more, and
+    /// are without a place. Answers whether some are.
+    pub(super) fn bound(&mut self, uid: &str, pod: &Pod, node: &str) -> bool {
+        let own = self.expect_no_more(uid);
+        if own.as_ref().is_some_and(|own| self.is_on(&own.target, node)) {
+            return false;
+        }
+        let here: Vec<_> = self.awaited.iter().filter(|(target, _)| self.is_on(target, node)).collect();
+        if here.is_empty() {
+            return false;
+        }
+        let alike = |other: &&String| self.now.pods.get(*other).is_some_and(|other| alike(&other.pod, pod));
+        let displaced = here.iter().flat_map(|(_, pods)| pods.iter()).find(alike);
+        if let (Some(own), Some(displaced)) = (own, displaced.cloned()) {
+            self.expect(&displaced, own);
+            return false;
+        }
+        self.displace(node)
+    }
+
+    /// Whether what pods are expected at is that node.
+    fn is_on(&self, target: &Target, node: &str) -> bool {
+        match target {
             Target::Node(name) => name == node,
             Target::Claim(name) => {
                 let status = self.now.claims.get(name).and_then(|entry| entry.claim.status.as_ref());
                 status.is_some_and(|status| status.node_name == node)
             }
+        }
+    }
+
+    fn is_ready(&self, target: &Target) -> bool {
+        match target {
+            Target::Node(_) => true,
+            Target::Claim(name) => {
+                let stage = self.now.claims.get(name).and_then(|entry| lifecycle::stage(&entry.claim));
+                stage == Some(Stage::Initialized)
+            }
+        }
+    }
+
+    /// Takes from pods that wait for kube-scheduler their place on a node that has too little room for all of them:
+    /// the smallest whose going is enough, or else the largest and so on. A pod that has yet to leave its node keeps
+    /// its own, as it is its successor that comes. Answers whether some have lost theirs.
+    fn displace(&mut self, node: &str) -> bool {
+        let Some(entry) = self.now.nodes.get(node) else { return false };
+        let here = self.awaited.iter().filter(|(target, _)| self.is_on(target, node) && self.is_ready(target));
+        let waits = |uid: &String| {
+            let entry = self.now.pods.get(uid).filter(|entry| entry.node_name.is_empty())?;
+            Some((uid.clone(), with_itself(&entry.pod.requests)))
         };
-        if here(&own.target) {
-            return;
+        let mut waiting: Vec<_> = here.flat_map(|(_, pods)| pods).filter_map(waits).collect();
+        let mut used = self.now.loads.get(node).map(|load| load.requests.clone()).unwrap_or_default();
+        waiting.iter().for_each(|(_, requests)| used.add(requests));
+        let room = entry.allocatable.clone();
+        let share = |requests: &Resources| {
+            let shares = requests.iter().map(|(name, amount)| amount as f64 / room.get(name).max(1) as f64);
+            shares.fold(0.0, f64::max)
+        };
+        waiting.sort_by(|(a, one), (b, other)| share(one).total_cmp(&share(other)).then_with(|| a.cmp(b)));
+        let mut displaced = false;
+        while !used.fits_in(&room) && !waiting.is_empty() {
+            let enough = |requests: &Resources| {
+                let mut without = used.clone();
+                without.sub(requests);
+                without.fits_in(&room)
+            };
+            let chosen = waiting.iter().position(|(_, requests)| enough(requests)).unwrap_or(waiting.len() - 1);
+            let (uid, requests) = waiting.remove(chosen);
+            used.sub(&requests);
+            self.expect_no_more(&uid);
+            displaced = true;
         }
-        let targets: BTreeSet<&Target> = self.now.nominations.values().map(|one| &one.target).collect();
-        let Some(target) = targets.into_iter().find(|target| here(target)) else { return };
-        let displaced = self.now.nominations.iter().find(|(other, one)| {
-            one.target == *target && self.now.pods.get(*other).is_some_and(|other| alike(&other.pod, pod))
-        });
-        if let Some(displaced) = displaced.map(|(uid, _)| uid.clone()) {
-            Arc::make_mut(&mut self.now.nominations).insert(displaced, own);
-        }
+        displaced
     }
 
     /// The leader's plans are void (its term is over): only what the API server knows remains.
     pub fn forget_plans(&mut self) {
         self.now.nominations = Arc::default();
+        self.awaited.clear();
         let planned: Vec<_> =
             self.now.claims.iter().filter(|(_, entry)| entry.is_planned()).map(|(name, _)| name.clone()).collect();
         for name in planned {
@@ -95,10 +170,10 @@ impl ClusterState {
     }
 
     /// Pods expected at such a target are free again.
-    pub(super) fn forget_target(&mut self, gone: impl Fn(&Target) -> bool) {
-        if self.now.nominations.values().any(|nomination| gone(&nomination.target)) {
-            Arc::make_mut(&mut self.now.nominations).retain(|_, nomination| !gone(&nomination.target));
-        }
+    pub(super) fn forget_target(&mut self, gone: &Target) {
+        let Some(pods) = self.awaited.remove(gone) else { return };
+        let nominations = Arc::make_mut(&mut self.now.nominations);
+        pods.iter().for_each(|uid| drop(nominations.remove(uid)));
     }
 }
 

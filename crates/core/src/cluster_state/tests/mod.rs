@@ -1,6 +1,8 @@
 //! The index by events, without a cluster.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod nominations;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -133,50 +135,6 @@ fn a_late_event_neither_undoes_nor_revives_a_claim() {
 }
 
 #[test]
-fn pods_planned_on_a_claim_are_not_pending_while_it_lives() {
-    let mut state = ClusterState::new();
-    for name in ["a", "b"] {
-        state.apply_pod(&kube_pod(name, "", "1")).unwrap();
-    }
-    state.plan_claim(kube_claim("c", None, "0"), Resources::new());
-    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
-    assert_eq!(pending(&state, 9999), ["b"]);
-    state.apply_claim(Arc::new(kube_claim("c", Some("1"), "1")));
-    assert_eq!(pending(&state, 9999), ["b"]);
-    state.delete_claim("c", Some("1"));
-    assert_eq!(pending(&state, 0), ["a", "b"]);
-}
-
-#[test]
-fn a_pod_expected_on_a_node_that_is_ready_is_pending_again_when_its_time_is_over() {
-    let mut state = ClusterState::new();
-    state.apply_pod(&kube_pod("a", "", "1")).unwrap();
-    state.apply_node(&kube_node("n", "p", json!({})));
-    state.nominate(["uid-a"], &Target::Node("n".into()), Duration::from_secs(20));
-    assert!(pending(&state, 19).is_empty());
-    assert_eq!(pending(&state, 20), ["a"]);
-    state.delete_node("n", Some("uid-n"));
-    assert_eq!(pending(&state, 0), ["a"]);
-}
-
-#[test]
-fn a_pod_that_takes_the_place_of_one_like_it_leaves_it_its_own() {
-    let mut state = ClusterState::new();
-    for (name, cpu) in [("a", "1"), ("b", "2"), ("c", "1")] {
-        state.apply_pod(&kube_pod(name, "", cpu)).unwrap();
-    }
-    state.apply_node(&kube_node("n", "p", json!({})));
-    state.plan_claim(kube_claim("later", None, "0"), Resources::new());
-    state.nominate(["uid-a"], &Target::Claim("later".into()), Duration::from_secs(20));
-    state.nominate(["uid-b", "uid-c"], &Target::Node("n".into()), Duration::from_secs(20));
-    state.apply_pod(&kube_pod("a", "n", "1")).unwrap();
-    let snapshot = state.snapshot();
-    assert_eq!(snapshot.expected_on("uid-c", at(9999)), Some(&Target::Claim("later".into())));
-    assert_eq!(snapshot.expected_on("uid-b", at(1)), Some(&Target::Node("n".into())), "b is not like a");
-    assert_eq!(snapshot.expected_on("uid-a", at(1)), None);
-}
-
-#[test]
 fn a_new_leader_counts_claims_on_their_way_as_room() {
     let mut state = ClusterState::new();
     state.apply_claim(Arc::new(kube_claim("unlaunched", Some("1"), "1")));
@@ -186,16 +144,6 @@ fn a_new_leader_counts_claims_on_their_way_as_room() {
         problem.existing_nodes.iter().map(|node| (node.name.as_str(), node.allocatable.get("cpu"))).collect();
     assert_eq!(rooms, [("launched", 2000), ("unlaunched", 1000)]);
     assert_eq!(problem.existing_nodes[0].labels["topology.kubernetes.io/zone"], "a");
-}
-
-#[test]
-fn a_planned_claim_is_full_with_the_pods_planned_on_it() {
-    let mut state = ClusterState::new();
-    state.apply_pod(&kube_pod("a", "", "1")).unwrap();
-    state.plan_claim(kube_claim("c", None, "0"), Resources::new());
-    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
-    let problem = state.snapshot().planning(&input(1)).problem;
-    assert_eq!((problem.existing_nodes[0].used.get("cpu"), problem.existing_nodes[0].used.get("pods")), (1000, 1));
 }
 
 #[test]

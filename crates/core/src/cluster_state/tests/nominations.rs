@@ -1,0 +1,122 @@
+//! Where pods are expected, and when no longer.
+
+use super::*;
+
+#[test]
+fn pods_planned_on_a_claim_are_not_pending_while_it_lives() {
+    let mut state = ClusterState::new();
+    for name in ["a", "b"] {
+        state.apply_pod(&kube_pod(name, "", "1")).unwrap();
+    }
+    state.plan_claim(kube_claim("c", None, "0"), Resources::new());
+    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
+    assert_eq!(pending(&state, 9999), ["b"]);
+    state.apply_claim(Arc::new(kube_claim("c", Some("1"), "1")));
+    assert_eq!(pending(&state, 9999), ["b"]);
+    state.delete_claim("c", Some("1"));
+    assert_eq!(pending(&state, 0), ["a", "b"]);
+}
+
+#[test]
+fn a_pod_expected_on_a_node_that_is_ready_is_pending_again_when_its_time_is_over() {
+    let mut state = ClusterState::new();
+    state.apply_pod(&kube_pod("a", "", "1")).unwrap();
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state.nominate(["uid-a"], &Target::Node("n".into()), Duration::from_secs(20));
+    assert!(pending(&state, 19).is_empty());
+    assert_eq!(pending(&state, 20), ["a"]);
+    state.delete_node("n", Some("uid-n"));
+    assert_eq!(pending(&state, 0), ["a"]);
+}
+
+#[test]
+fn a_pod_that_takes_the_place_of_one_like_it_leaves_it_its_own() {
+    let mut state = ClusterState::new();
+    for (name, cpu) in [("a", "1"), ("b", "2"), ("c", "1")] {
+        state.apply_pod(&kube_pod(name, "", cpu)).unwrap();
+    }
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state.plan_claim(kube_claim("later", None, "0"), Resources::new());
+    state.nominate(["uid-a"], &Target::Claim("later".into()), Duration::from_secs(20));
+    state.nominate(["uid-b", "uid-c"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.apply_pod(&kube_pod("a", "n", "1")).unwrap();
+    let snapshot = state.snapshot();
+    assert_eq!(snapshot.expected_on("uid-c", at(9999)), Some(&Target::Claim("later".into())));
+    assert_eq!(snapshot.expected_on("uid-b", at(1)), Some(&Target::Node("n".into())), "b is not like a");
+    assert_eq!(snapshot.expected_on("uid-a", at(1)), None);
+}
+
+#[test]
+fn a_planned_claim_is_full_with_the_pods_planned_on_it() {
+    let mut state = ClusterState::new();
+    state.apply_pod(&kube_pod("a", "", "1")).unwrap();
+    state.plan_claim(kube_claim("c", None, "0"), Resources::new());
+    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
+    let problem = state.snapshot().planning(&input(1)).problem;
+    assert_eq!((problem.existing_nodes[0].used.get("cpu"), problem.existing_nodes[0].used.get("pods")), (1000, 1));
+}
+
+/// `a` is expected on a claim that comes later, `b` (1 CPU) and `c` (500m) on a node of two CPUs that is there.
+fn expected() -> ClusterState {
+    let mut state = ClusterState::new();
+    for (name, cpu) in [("a", "1500m"), ("b", "1"), ("c", "500m")] {
+        state.apply_pod(&kube_pod(name, "", cpu)).unwrap();
+    }
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state.plan_claim(kube_claim("later", None, "0"), Resources::new());
+    state.nominate(["uid-a"], &Target::Claim("later".into()), Duration::from_secs(20));
+    state.nominate(["uid-b", "uid-c"], &Target::Node("n".into()), Duration::from_secs(20));
+    state
+}
+
+#[test]
+fn a_pod_that_no_longer_fits_where_it_is_expected_is_pending_at_once() {
+    for (comes, pods_without_a_place) in [
+        ("500m", [].as_slice()),
+        ("600m", &["c"]),
+        ("1", &["c"]),
+        ("1100m", &["b"]),
+        ("1500m", &["b"]),
+        ("1600m", &["b", "c"]),
+    ] {
+        let mut state = expected();
+        state.apply_pod(&kube_pod("stranger", "n", comes)).unwrap();
+        assert_eq!(pending(&state, 0), pods_without_a_place, "{comes}");
+        assert_eq!(state.displacements(), u64::from(!pods_without_a_place.is_empty()), "{comes}");
+    }
+}
+
+#[test]
+fn a_pod_that_goes_elsewhere_than_planned_leaves_its_own_place_to_others() {
+    let mut state = expected();
+    state.apply_pod(&kube_pod("a", "n", "1500m")).unwrap();
+    assert_eq!((pending(&state, 0), state.displacements()), (vec!["b".into()], 1));
+    let rooms = state.snapshot().planning(&input(0)).problem;
+    let later = rooms.existing_nodes.iter().find(|node| node.name == "later").unwrap();
+    assert_eq!(later.used.get("cpu"), 0, "nobody is expected there any more");
+}
+
+#[test]
+fn nobody_is_displaced_from_a_node_that_is_not_ready_for_pods() {
+    let mut state = ClusterState::new();
+    state.apply_pod(&kube_pod("a", "", "2")).unwrap();
+    let mut claim = launched_with(&kube_claim("c", Some("1"), "1"), "p");
+    claim.status.as_mut().unwrap().node_name = "n".into();
+    state.apply_claim(Arc::new(claim));
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
+    state.apply_pod(&kube_pod("agent", "n", "100m")).unwrap();
+    assert_eq!((pending(&state, 0).len(), state.displacements()), (0, 0));
+}
+
+#[test]
+fn a_pod_that_has_yet_to_leave_its_node_keeps_the_place_that_its_successor_finds() {
+    let mut state = ClusterState::new();
+    state.apply_node(&kube_node("old", "o", json!({})));
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state.apply_pod(&kube_pod("moves", "old", "2")).unwrap();
+    state.nominate(["uid-moves"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.apply_pod(&kube_pod("successor", "n", "2")).unwrap();
+    assert_eq!(state.displacements(), 0);
+    assert!(state.snapshot().nominations.contains_key("uid-moves"));
+}
