@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::super::bits::Bits;
+use super::super::classes::Amounts;
 use super::super::context::Context;
 use super::super::offers::Mask;
 use super::Aims;
@@ -14,6 +15,10 @@ const MANY_SHAPES: usize = 48;
 
 /// A dearer type is worth a look with that many shapes if it has so much more room than a cheaper one.
 const MORE_ROOM: f64 = 1.08;
+
+/// With more pods than this of shapes that are not many, types are told apart even by room that all these together do
+/// not ask for: it makes other patterns.
+const FEW_PODS: u32 = 100;
 
 /// A type bought in one of some cells that all shapes see alike.
 #[derive(Debug)]
@@ -27,11 +32,29 @@ pub(super) struct Candidate {
     pub shapes: Vec<u32>,
 }
 
-/// Types that are in the same sets: the shapes that these allow, and the candidates kept, cheapest first, so that the
-/// first to have room wins.
+/// Types that are in the same sets: the shapes that these allow, what all their pods ask for together, which is as much
+/// room as is of use, and the candidates kept, cheapest first, so that the first to have room wins.
 struct Kept {
     allowed: Vec<u32>,
+    asked: Amounts,
     candidates: Vec<usize>,
+}
+
+impl Kept {
+    fn of(shapes: &Shapes<'_>, allowed: Vec<u32>, nothing: Amounts) -> Self {
+        let mut asked = nothing;
+        let pods: u32 = allowed.iter().map(|shape| shapes.all[*shape as usize].count).sum();
+        if pods > FEW_PODS && shapes.all.len() <= MANY_SHAPES {
+            asked.fill(i64::MAX);
+            return Self { allowed, asked, candidates: vec![] };
+        }
+        for shape in allowed.iter().map(|shape| &shapes.all[*shape as usize]) {
+            for (sum, one) in asked.iter_mut().zip(&shape.requests) {
+                *sum = sum.saturating_add(one.saturating_mul(i64::from(shape.count)));
+            }
+        }
+        Self { allowed, asked, candidates: vec![] }
+    }
 }
 
 #[derive(Debug)]
@@ -57,14 +80,14 @@ impl Candidates {
                     let shape = &shapes.all[*shape as usize];
                     shape.cells & cells != 0 && shape.types.has(at)
                 };
-                let same = kept.entry(signature).or_insert_with(|| Kept {
-                    allowed: (0..shapes.all.len() as u32).filter(may).collect(),
-                    candidates: vec![],
+                let same = kept.entry(signature).or_insert_with(|| {
+                    Kept::of(shapes, (0..shapes.all.len() as u32).filter(may).collect(), context.nothing())
                 });
                 let more = if shapes.all.len() > MANY_SHAPES { MORE_ROOM } else { 1.0 };
                 let beaten = same.candidates.iter().any(|other| {
                     let (room_of, shapes) = (context.room(pool, all[*other].at), &all[*other].shapes);
-                    let mut rooms = room_of.iter().zip(room).map(|(other, own)| (*other as f64, *own as f64));
+                    let rooms = room_of.iter().zip(room).zip(&same.asked);
+                    let mut rooms = rooms.map(|((other, own), asked)| (*other as f64, *own.min(asked) as f64));
                     let all_carried = shapes.len() == same.allowed.len();
                     rooms.all(|(other, own)| other * if all_carried { more } else { 1.0 } >= own)
                 });

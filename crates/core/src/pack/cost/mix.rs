@@ -58,7 +58,7 @@ const SOME_ROWS: usize = 64;
 const PAIRS_A_LOOK: usize = 64;
 
 /// Steps of all searches together: the bound on their work.
-const MOST_STEPS: usize = 1_500_000;
+const MOST_STEPS: usize = 1_000_000;
 const STEPS_A_POD: usize = 300;
 
 /// A candidate that was worth less than this of its cost when filled in order is not searched.
@@ -71,7 +71,14 @@ const AS_GOOD: f64 = 1.004;
 const FEW_FOR_FEWER: usize = 32;
 
 /// The patterns to launch and how often: among answers little dearer than the cheapest the one with the fewest nodes.
-pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &mut Candidates) -> Answer {
+/// Where the cheapest is not wanted no fewer nodes are looked for.
+pub(super) fn plan(
+    context: &Context<'_>,
+    pool: usize,
+    shapes: &Shapes<'_>,
+    candidates: &mut Candidates,
+    unwanted: impl Fn(&Answer) -> bool,
+) -> Answer {
     let counts = shapes.counts();
     let pods: usize = counts.iter().map(|count| *count as usize).sum();
     candidates.set_node_price(candidates.aims.node_price);
@@ -94,7 +101,7 @@ pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, cand
     let looks = MOST_LOOKS.min(LEAST_LOOKS + pods.saturating_mul(a_pod));
     planner.best_mix(&mut master, candidates, &counts, (ROUNDS, looks));
     let mut best = planner.whole(&master, candidates, &counts);
-    if shapes.all.len() > FEW_FOR_FEWER {
+    if shapes.all.len() > FEW_FOR_FEWER || unwanted(&best) {
         return best;
     }
     let most = best.price * FEWER_NODES_MAY_COST;

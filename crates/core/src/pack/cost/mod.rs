@@ -83,11 +83,14 @@ pub(crate) fn pack(
             continue;
         }
         let mut candidates = Candidates::of(context, pool, &shapes, aims);
-        let mut answer = answer(context, pool, &shapes, &mut candidates);
-        if shapes.hang_on_one_node(&answer.patterns) {
-            let split = self::answer(context, pool, &shapes.split(), &mut candidates);
+        let hangs = |answer: &Answer| shapes.hang_on_one_node(&answer.patterns);
+        let mut answer = answer(context, pool, &shapes, &mut candidates, hangs);
+        if hangs(&answer) {
+            let split = self::answer(context, pool, &shapes.split(), &mut candidates, |_| false);
             if split.price <= answer.price * SPLITTING_MAY_COST {
                 answer = split;
+            } else {
+                answer = self::answer(context, pool, &shapes, &mut candidates, |_| false);
             }
         }
         for (pattern, times) in answer.patterns {
@@ -105,11 +108,17 @@ pub(crate) fn price(context: &Context<'_>, drafts: &[(Draft, u32)]) -> f64 {
     drafts.iter().filter_map(each).sum()
 }
 
-fn answer(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &mut Candidates) -> Answer {
+fn answer(
+    context: &Context<'_>,
+    pool: usize,
+    shapes: &Shapes<'_>,
+    candidates: &mut Candidates,
+    unwanted: impl Fn(&Answer) -> bool,
+) -> Answer {
     if shapes.all.len() == 1 {
         return single::plan(context, pool, shapes, candidates);
     }
-    mix::plan(context, pool, shapes, candidates)
+    mix::plan(context, pool, shapes, candidates, unwanted)
 }
 
 /// The items in parts that no way of buying a node connects, such as those of each zone where all have theirs.
