@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::labels::CAPACITY_RESERVATION_ID;
-use crate::requirements::NodeSelectorRequirement;
+use crate::labels::{CAPACITY_RESERVATION_ID, CAPACITY_TYPE, ZONE};
+use crate::requirements::{NodeSelectorRequirement, Operator};
 use crate::resources::{MEMORY, Resources};
 
 /// An instance type, as resolved for a node class or read from a workload file.
@@ -60,6 +60,19 @@ pub struct Offering {
 }
 
 impl Offering {
+    /// Drops requirements that only repeat the zone and the capacity type: whoever packs need not look at them then.
+    fn forget_repeated(&mut self) {
+        let Self { zone, capacity_type, requirements, .. } = self;
+        requirements.retain(|written| {
+            let own = match written.key.as_str() {
+                ZONE => &*zone,
+                CAPACITY_TYPE => &*capacity_type,
+                _ => return true,
+            };
+            written.operator != Operator::In || written.values.len() != 1 || written.values[0] != *own
+        });
+    }
+
     /// The id of the capacity reservation that it is of.
     #[must_use]
     pub fn reservation(&self) -> Option<&str> {
@@ -104,7 +117,8 @@ struct InstanceTypeFile {
 
 impl From<InstanceTypeFile> for InstanceType {
     fn from(file: InstanceTypeFile) -> Self {
-        let InstanceTypeFile { name, capacity, overhead, requirements, offerings, attachments, .. } = file;
+        let InstanceTypeFile { name, capacity, overhead, requirements, mut offerings, attachments, .. } = file;
+        offerings.iter_mut().for_each(Offering::forget_repeated);
         Self { name, capacity, overhead, requirements, offerings, attachments }
     }
 }

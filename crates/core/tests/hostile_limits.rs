@@ -235,3 +235,14 @@ fn every_place_of_a_volume_is_tried_in_the_heavier_pool() {
     let packing = packed(&problem);
     assert_eq!(problem.node_pools[packing.claims[0].pool].name, "heavy");
 }
+
+#[test]
+fn the_room_of_a_node_that_is_there_goes_to_the_most_urgent() {
+    let urgent = pods("urgent", 1, "100m", &json!({"priority": 1000}));
+    let mut problem = problem(&json!([]), &[], &[pods("other", 2, "500m", &json!({})), urgent]);
+    let there = json!({"name": "there", "allocatable": {"cpu": "1", "memory": "8Gi", "pods": "6"}, "labels": {}});
+    problem.existing_nodes.push(serde_json::from_value(there).unwrap());
+    let packing = solve(&problem, &Options::default());
+    let left: Vec<_> = packing.unscheduled.iter().map(|(pod, _)| problem.pods[*pod].name.as_str()).collect();
+    assert_eq!(left, ["other-1"]);
+}

@@ -291,3 +291,29 @@ fn a_place_is_priced_by_what_holds_the_pod() {
     let packing = solve(&problem, &Options::default());
     assert_eq!(packing.claims.iter().map(|claim| claim.cheapest_zone.as_str()).collect::<Vec<_>>(), ["b"]);
 }
+
+#[test]
+fn a_pod_on_a_node_where_a_spread_does_not_count_it_is_not_counted() {
+    let mut even = spread("a", ZONE, 1, "DoNotSchedule");
+    even["nodeSelector"] = json!({(ARCH): "amd64"});
+    let mut problem = problem(vec![("a", none()), ("a", none()), ("a", even.clone()), ("a", even)]);
+    // It has the cheapest zone, and takes the first two.
+    let there = json!({"name": "there", "labels": {(ZONE): "a", (ARCH): "arm64"},
+        "allocatable": {"cpu": "1", "memory": "8Gi", "pods": "2"}});
+    problem.existing_nodes.push(read(there));
+    let packing = solve(&problem, &Options::default());
+    assert!(packing.unscheduled.is_empty() && packing.on_existing.len() == 1);
+    assert_ne!(claim_of(&packing, 2).cheapest_zone, claim_of(&packing, 3).cheapest_zone);
+}
+
+#[test]
+fn pods_that_need_company_on_their_node_and_are_it_themselves_begin_in_one_zone() {
+    let host = || ("b", needs("podAffinity", "b", HOST));
+    let zone = || ("b", needs("podAffinity", "b", ZONE));
+    let problem = problem(vec![("c", spread("b", ZONE, 2, "DoNotSchedule")), host(), host(), zone(), zone()]);
+    let packing = solve(&problem, &Options::default());
+    assert!(packing.unscheduled.is_empty());
+    let zones: std::collections::BTreeSet<_> =
+        (1..5).map(|pod| claim_of(&packing, pod).cheapest_zone.clone()).collect();
+    assert_eq!(zones.len(), 1, "{zones:?}");
+}

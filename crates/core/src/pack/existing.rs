@@ -104,7 +104,7 @@ impl<'a> Existing<'a> {
                     && free.tally.allows(rules, 1) > 0
                     && taints::untolerated(&free.node.taints, tolerations, *forgiving).is_none()
                     && satisfies(&free.labels, wanted)
-                    && domains.take(at, level, &domains.of_node(free.index))
+                    && domains.take(at, level, free.index)
                 {
                     free.take(class, context.hard_node_rules(at), 1);
                     return Some(free.index);
@@ -112,6 +112,18 @@ impl<'a> Existing<'a> {
             }
         }
         None
+    }
+
+    /// Whether a node has what one pod of a class asks of it, rules between pods apart.
+    pub fn may_hold(&self, context: &Context<'_>, at: usize, node: usize) -> bool {
+        let class = &context.classes[at];
+        let tolerations = &class.example(context.problem).tolerations;
+        self.0.iter().filter(|free| free.index == node && free.holds(class) > 0).any(|free| {
+            class.alternatives.iter().any(|(set, forgiving)| {
+                taints::untolerated(&free.node.taints, tolerations, *forgiving).is_none()
+                    && satisfies(&free.labels, &context.sets[*set as usize])
+            })
+        })
     }
 
     /// Whether any node holds a pod of a group.

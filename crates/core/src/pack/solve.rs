@@ -171,6 +171,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         let mut waiting = (self.left[at] - self.pinned_of(at as u32)).saturating_sub(self.held_back[at]);
         let before = waiting;
         let levels = context.classes[at].alternatives.len();
+        let own_company = context.is_own_company(at);
         let mut feasible: Vec<Option<Vec<Chance>>> = vec![None; levels];
         while waiting > 0 {
             if let Some(node) = self.existing.take_one(context, at, &mut self.domains) {
@@ -180,6 +181,11 @@ impl<'c, 'a> Plan<'c, 'a> {
                 let mut found = None;
                 for (level, feasible) in feasible.iter_mut().enumerate() {
                     let feasible = feasible.get_or_insert_with(|| self.feasible_places(at, level));
+                    // Only one node can be where the first of those is that have to be together.
+                    if own_company && let Some(first) = self.pinned.range(of_class(at as u32)).next() {
+                        let first = first.0.1.place;
+                        feasible.retain(|one| one.place == first);
+                    }
                     // Only a pod that gives up what it prefers goes where its like are.
                     let spots = |place| (0..levels as u32).map(move |level| Spot { level, place });
                     let pinned = &self.pinned;
@@ -250,13 +256,32 @@ impl<'c, 'a> Plan<'c, 'a> {
     fn passed_over_the_urgent(&self) -> bool {
         let far = !self.limits.is_empty() && self.limits.iter().all(Limits::are_far);
         if far && !self.reservations.are_short() {
-            return false;
+            return self.nodes_took_less_urgent();
         }
         let classes = self.context.classes.iter().zip(&self.left).filter(|(class, _)| class.refused.is_none());
         let priority = |class: &Class| class.example(self.context.problem).priority;
         let waiting = classes.clone().filter(|(_, left)| **left > 0).map(|(class, _)| priority(class)).max();
         let placed = classes.filter(|(class, left)| (**left as usize) < class.pods.len());
         waiting > placed.map(|(class, _)| priority(class)).min() && waiting.is_some()
+    }
+
+    /// Whether a pod is left over that could be on an existing node if less urgent ones were not there.
+    fn nodes_took_less_urgent(&self) -> bool {
+        let (context, problem) = (self.context, self.context.problem);
+        let of = |class: &Class| class.example(problem).priority;
+        let waiting =
+            context.classes.iter().enumerate().filter(|(at, class)| class.refused.is_none() && self.left[*at] > 0);
+        let Some(most) = waiting.clone().map(|(_, class)| of(class)).max() else { return false };
+        let least = |pods: &Vec<usize>| pods.iter().map(|pod| problem.pods[*pod].priority).min();
+        let taken = self.on_existing.iter().filter_map(|(node, pods)| Some((*node, least(pods)?)));
+        let taken: Vec<(usize, i32)> = taken.filter(|(_, least)| *least < most).collect();
+        if taken.is_empty() {
+            return false;
+        }
+        let empty = Existing::of(context);
+        let mut wanted =
+            waiting.flat_map(|(at, class)| taken.iter().map(move |(node, least)| (at, of(class), *node, *least)));
+        wanted.any(|(at, priority, node, least)| priority > least && empty.may_hold(context, at, node))
     }
 
     fn answer(mut self) -> Packing {

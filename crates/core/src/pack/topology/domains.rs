@@ -95,11 +95,6 @@ impl<'c, 'a> Domains<'c, 'a> {
         }
     }
 
-    /// The domains of an existing node.
-    pub fn of_node(&self, at: usize) -> Domain {
-        self.nodes[at].clone()
-    }
-
     /// Whether a pod of a class may be in these domains by an alternative's rules.
     fn allows(&self, class: usize, level: usize, domain: &Domain) -> bool {
         let topology = &self.context.topology;
@@ -181,15 +176,18 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Counts a pod. Only hard rules bind others, and the last alternative has given up all soft ones.
-    fn record(&mut self, class: usize, domain: &Domain) {
+    fn record(&mut self, class: usize, domain: &Domain, counted: impl Fn(&Group) -> bool) {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
         let hard = &part.level(usize::MAX).states;
-        for (all, counts) in [(&part.meant, &mut self.counts), (hard, &mut self.stating)] {
-            for at in all {
-                if let Some(domain) = domain[topology.key_of(*at)] {
-                    counts[*at as usize][domain as usize] += 1;
-                }
+        for at in part.meant.iter().filter(|at| counted(&topology.groups[**at as usize])) {
+            if let Some(domain) = domain[topology.key_of(*at)] {
+                self.counts[*at as usize][domain as usize] += 1;
+            }
+        }
+        for at in hard {
+            if let Some(domain) = domain[topology.key_of(*at)] {
+                self.stating[*at as usize][domain as usize] += 1;
             }
         }
     }
@@ -211,10 +209,11 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Puts one pod of a class into an existing node's domains, if it may be there.
-    pub fn take(&mut self, class: usize, level: usize, domain: &Domain) -> bool {
-        let good = self.allows(class, level, domain);
+    pub fn take(&mut self, class: usize, level: usize, node: usize) -> bool {
+        let good = self.allows(class, level, &self.nodes[node]);
         if good {
-            self.record(class, domain);
+            let (domain, there) = (self.nodes[node].clone(), &self.context.problem.existing_nodes[node]);
+            self.record(class, &domain, |group| counts_on(group, there));
         }
         good
     }
@@ -249,7 +248,7 @@ impl<'c, 'a> Domains<'c, 'a> {
             a.cmp(b).then(one.price.total_cmp(&other.price)).then(one.place.cmp(&other.place))
         });
         let place = best?.1.place;
-        self.record(class, &places[place as usize].domain);
+        self.record(class, &places[place as usize].domain, |_| true);
         Some(place)
     }
 
