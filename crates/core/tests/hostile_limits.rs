@@ -239,7 +239,7 @@ fn every_place_of_a_volume_is_tried_in_the_heavier_pool() {
 #[test]
 fn the_room_of_a_node_that_is_there_goes_to_the_most_urgent() {
     let urgent = pods("urgent", 1, "100m", &json!({"priority": 1000}));
-    let mut problem = problem(&json!([]), &[], &[pods("other", 2, "500m", &json!({})), urgent]);
+    let mut problem = problem(&json!([{"name": "default"}]), &[], &[pods("other", 2, "500m", &json!({})), urgent]);
     let there = json!({"name": "there", "allocatable": {"cpu": "1", "memory": "8Gi", "pods": "6"}, "labels": {}});
     problem.existing_nodes.push(serde_json::from_value(there).unwrap());
     let packing = solve(&problem, &Options::default());

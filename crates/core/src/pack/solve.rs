@@ -138,7 +138,8 @@ impl<'c, 'a> Plan<'c, 'a> {
         let (mut wide, narrow): (Vec<usize>, Vec<usize>) =
             chosen.iter().partition(|at| context.topology.of_class[**at].is_wide());
         // One that is its own company on a node can only come first of all, so it says where others of its kind begin.
-        wide.sort_by_key(|at| !context.is_own_company(*at));
+        // Those that are counted by a spread which binds others go before those: where they go nobody would ask later.
+        wide.sort_by_key(|at| (!context.is_own_company(*at), context.topology.is_spread(*at)));
         narrow.iter().for_each(|at| {
             self.fill_existing(*at);
         });

@@ -293,6 +293,12 @@ impl Topology {
         self.of_class[class].level(usize::MAX).states.iter().any(|group| self.is_company(*group))
     }
 
+    /// Whether a class's pods have to be spread over domains wider than a node.
+    pub fn is_spread(&self, class: usize) -> bool {
+        let spread = |at: &u32| matches!(self.groups[*at as usize].kind, Kind::Spread { .. });
+        self.of_class[class].level(usize::MAX).states.iter().any(spread)
+    }
+
     fn is_company(&self, group: u32) -> bool {
         self.groups[group as usize].kind == Kind::Company
     }
