@@ -56,6 +56,7 @@ mod sweep;
 mod tenure;
 mod traces;
 mod watch;
+mod woken;
 
 pub use journal::{Entry, Journal, LogJournal, MemoryJournal};
 pub use measure::Measure;

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::backoff::Backoff;
 use crate::desk::Desk;
 use crate::story::Story;
+use crate::woken::when_woken;
 
 /// Longest pause between two attempts: a cluster that is back should not wait long for us.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -40,7 +41,15 @@ where
 }
 
 /// The same for those that `config` chooses.
-pub async fn watch_some<K>(api: Api<K>, config: Config, desk: Desk, kind: &'static str, mut on: impl FnMut(Event<K>))
+pub async fn watch_some<K>(api: Api<K>, config: Config, desk: Desk, kind: &'static str, on: impl FnMut(Event<K>))
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    // An actor polls all that it has spawned whenever it is sent anything: a watch is deep, and mostly has nothing to say.
+    when_woken(for_ever(api, config, desk, kind, on)).await;
+}
+
+async fn for_ever<K>(api: Api<K>, config: Config, desk: Desk, kind: &'static str, mut on: impl FnMut(Event<K>))
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {

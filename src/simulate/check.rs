@@ -51,7 +51,7 @@ pub struct Checked {
 /// Looks at everything; all mistakes come together.
 pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
     let mut checker = Checker { path, mistakes: Vec::new() };
-    let catalogue = checker.catalogue(&scenario.region, &scenario.instance_types).map(Arc::new);
+    let catalogue = checker.catalogue(&scenario.region, &scenario.instance_types);
     let until = checker.keep(scenario.until(path)).unwrap_or(Duration::MAX);
     let checked = Checked {
         catalogue: catalogue.clone(),
@@ -163,7 +163,7 @@ impl Checker<'_> {
         Some(Skew { offset, drift_ppm })
     }
 
-    fn catalogue(&mut self, region: &Spanned<String>, offers: &[Spanned<String>]) -> Option<Catalogue> {
+    fn catalogue(&mut self, region: &Spanned<String>, offers: &[Spanned<String>]) -> Option<Arc<Catalogue>> {
         if !shipped::regions().any(|known| known == region.value) {
             self.mistake(
                 "region",
@@ -173,7 +173,7 @@ impl Checker<'_> {
             );
             return None;
         }
-        let catalogue = shipped::catalogue(&region.value);
+        let catalogue = shipped::catalogue_once(&region.value);
         for (number, glob) in offers.iter().enumerate() {
             if !catalogue.types.iter().any(|known| glob_matches(&glob.value, &known.name)) {
                 let what = format!("{:?} is none of {}'s", glob.value, region.value);
@@ -183,7 +183,7 @@ impl Checker<'_> {
         if offers.is_empty() {
             return Some(catalogue);
         }
-        Some(catalogue.narrowed(|name| offers.iter().any(|glob| glob_matches(&glob.value, name))))
+        Some(Arc::new(catalogue.narrowed(|name| offers.iter().any(|glob| glob_matches(&glob.value, name)))))
     }
 
     fn replicas(&mut self, replicas: Option<&Spanned<u32>>) -> u32 {

@@ -38,12 +38,21 @@ impl Catalogue {
     }
 
     /// The same region with only those types that `offers` says it has.
-    pub fn narrowed(mut self, offers: impl Fn(&str) -> bool) -> Self {
-        self.types.retain(|known| offers(&known.name));
-        self.offered.retain(|name, _| offers(name));
-        self.on_demand.retain(|name, _| offers(name));
-        self.spot.retain(|(name, _), _| offers(name));
-        self
+    pub fn narrowed(&self, offers: impl Fn(&str) -> bool) -> Self {
+        let types: Vec<_> = self.types.iter().filter(|known| offers(&known.name)).cloned().collect();
+        let names: BTreeSet<&str> = types.iter().map(|known| known.name.as_str()).collect();
+        let has = |name: &String| names.contains(name.as_str());
+        let offered = self.offered.iter().filter(|(name, _)| has(name));
+        let on_demand = self.on_demand.iter().filter(|(name, _)| has(name));
+        let spot = self.spot.iter().filter(|((name, _), _)| has(name));
+        Self {
+            region: self.region.clone(),
+            zones: self.zones.clone(),
+            offered: offered.map(|(name, zones)| (name.clone(), zones.clone())).collect(),
+            on_demand: on_demand.map(|(name, price)| (name.clone(), *price)).collect(),
+            spot: spot.map(|(place, price)| (place.clone(), *price)).collect(),
+            types,
+        }
     }
 
     /// The first `count` zones: where a cluster lives of which nothing else is known.

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, fmt, sync::LazyLock};
 use kube_cel::{CompiledSchema, ErrorKind as CelKind, Validator};
 use serde_json::{Map, Value};
 
-use super::{CompileError, ErrorKind, Path, Schema, SchemaError};
+use super::{
+    CompileError, ErrorKind, Path, Schema, SchemaError,
+    cel_leaves::{Leaf, Passed, without_leaves},
+};
 
 /// Holds Kubernetes' functions; the same for every schema.
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(Validator::new);
@@ -20,10 +23,14 @@ pub(super) enum Rules {
 
 /// The rules below one property of a schema.
 pub(super) struct Part {
-    all: CompiledSchema,
+    /// All but those of the leaves.
+    all: Option<CompiledSchema>,
+    leaves: Vec<Leaf>,
     /// Those that compare with what was there before, if there are any: what did not change need not satisfy the others
     /// again (Kubernetes' validation ratcheting, stable since 1.33).
     transitions: Option<CompiledSchema>,
+    /// Values that were right as new ones, and those that were right as ones that did not change.
+    passed: [Passed<Value>; 2],
 }
 
 impl fmt::Debug for Rules {
@@ -41,9 +48,9 @@ impl Rules {
         if let Some(properties) = only_below_properties(openapi) {
             let parts = properties.iter().filter(|(_, property)| mentions_rules(property));
             let parts = parts.map(|(name, property)| {
-                let transitions = only_transitions(property);
-                let transitions = if mentions_rules(&transitions) { Some(compile(&transitions)?) } else { None };
-                Ok((name.clone(), Part { all: compile(property)?, transitions }))
+                let (rest, leaves) = without_leaves(property)?;
+                let (all, transitions) = (compile_some(&rest)?, compile_some(&only_transitions(property))?);
+                Ok((name.clone(), Part { all, leaves, transitions, passed: Default::default() }))
             });
             return parts.collect::<Result<_, _>>().map(|parts| Some(Self::ByProperty(parts)));
         }
@@ -51,7 +58,11 @@ impl Rules {
     }
 }
 
-fn compile(openapi: &Value) -> Result<CompiledSchema, CompileError> {
+fn compile_some(openapi: &Value) -> Result<Option<CompiledSchema>, CompileError> {
+    mentions_rules(openapi).then(|| compile(openapi)).transpose()
+}
+
+pub(super) fn compile(openapi: &Value) -> Result<CompiledSchema, CompileError> {
     let compiled = kube_cel::compile_schema(openapi);
     first_error(&compiled).map_or(Ok(compiled), Err)
 }
@@ -87,7 +98,7 @@ fn only_transitions(schema: &Value) -> Value {
     }
 }
 
-fn is_transition(rule: &Value) -> bool {
+pub(super) fn is_transition(rule: &Value) -> bool {
     rule.get("rule").and_then(Value::as_str).is_some_and(|text| text.contains("oldSelf"))
 }
 
@@ -120,8 +131,7 @@ impl Schema {
                 .filter_map(|(name, part)| {
                     let value = object.get(name)?;
                     let before = old.and_then(|old| old.get(name));
-                    let rules = if before == Some(value) { part.transitions.as_ref()? } else { &part.all };
-                    Some(evaluate(rules, value, before, name))
+                    Some(part.evaluate(value, before, name))
                 })
                 .flatten()
                 .collect(),
@@ -132,8 +142,28 @@ impl Schema {
     }
 }
 
+impl Part {
+    fn evaluate(&self, value: &Value, before: Option<&Value>, name: &str) -> Vec<SchemaError> {
+        let unchanged = before == Some(value);
+        let rules = if unchanged { &self.transitions } else { &self.all };
+        // What is new, or is what it was, is right or wrong by itself.
+        let passed = (unchanged || before.is_none()).then_some(&self.passed[usize::from(unchanged)]);
+        if passed.is_some_and(|passed| passed.has(value)) {
+            return Vec::new();
+        }
+        let mut errors = rules.as_ref().map_or_else(Vec::new, |rules| evaluate(rules, value, before, name));
+        if !unchanged {
+            errors.extend(self.leaves.iter().flat_map(|leaf| leaf.check(value, name)));
+        }
+        if let Some(passed) = passed.filter(|_| errors.is_empty()) {
+            passed.add(value);
+        }
+        errors
+    }
+}
+
 /// What the rules say of the value at `path`.
-fn evaluate(rules: &CompiledSchema, value: &Value, old: Option<&Value>, path: &str) -> Vec<SchemaError> {
+pub(super) fn evaluate(rules: &CompiledSchema, value: &Value, old: Option<&Value>, path: &str) -> Vec<SchemaError> {
     let Err(failures) = VALIDATOR.validate_compiled(rules, value, old) else { return Vec::new() };
     let told = failures.into_vec().into_iter().map(|failure| {
         let what = match failure.kind {

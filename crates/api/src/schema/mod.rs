@@ -4,6 +4,7 @@
 //! OpenAPI, or for Kubernetes' own kinds from k8s-openapi.
 
 mod cel;
+mod cel_leaves;
 mod compile;
 mod default;
 mod error;

@@ -74,6 +74,44 @@ impl Path {
     }
 }
 
+/// A path while it is being walked: a step, and the trail that led there. Nothing is copied before somebody asks for the
+/// path, and mostly nobody does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trail<'a>(Option<(&'a Trail<'a>, Turn<'a>)>);
+
+/// One step of a trail.
+#[derive(Clone, Copy, Debug)]
+enum Turn<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+impl<'a> Trail<'a> {
+    /// The trail to a field.
+    pub fn key(&'a self, key: &'a str) -> Self {
+        Self(Some((self, Turn::Key(key))))
+    }
+
+    /// The trail to an item.
+    pub fn index(&'a self, index: usize) -> Self {
+        Self(Some((self, Turn::Index(index))))
+    }
+
+    /// Where it has led.
+    pub fn path(&self) -> Path {
+        let (mut steps, mut at) = (Vec::new(), self);
+        while let Some((before, turn)) = &at.0 {
+            steps.push(match turn {
+                Turn::Key(key) => Step::Key((*key).into()),
+                Turn::Index(index) => Step::Index(*index),
+            });
+            at = before;
+        }
+        steps.reverse();
+        Path(steps)
+    }
+}
+
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain =

@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-use super::{Path, Schema, compile::Node};
+use super::{Path, Schema, compile::Node, path::Trail};
 
 impl Schema {
     /// Takes unknown fields away; answers where they were (for the warnings of `fieldValidation=Warn`). `apiVersion`,
     /// `kind` and `metadata` stay.
     pub fn prune(&self, object: &mut Value) -> Vec<Path> {
         let mut dropped = Vec::new();
-        walk(&self.root, object, &Path::root(), true, &mut dropped);
+        walk(&self.root, object, &Trail::default(), true, &mut dropped);
         dropped
     }
 }
 
-fn walk(node: &Node, value: &mut Value, path: &Path, root: bool, dropped: &mut Vec<Path>) {
+fn walk(node: &Node, value: &mut Value, path: &Trail<'_>, root: bool, dropped: &mut Vec<Path>) {
     match value {
         Value::Object(object) => {
             let typed = root || node.embedded;
@@ -26,7 +26,7 @@ fn walk(node: &Node, value: &mut Value, path: &Path, root: bool, dropped: &mut V
                 object.retain(|name, _| {
                     let known = kept(name) || node.properties.contains_key(name);
                     if !known {
-                        dropped.push(path.key(name));
+                        dropped.push(path.key(name).path());
                     }
                     known
                 });

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{
-    ErrorKind, Path, Schema, SchemaError,
+    ErrorKind, Schema, SchemaError,
     compile::{Node, Type},
     hints,
+    path::Trail,
 };
 
 /// What is said to a field that the schema does not know.
@@ -23,23 +24,31 @@ impl Schema {
     /// All mistakes, in the order of the schema's walk. A null is a field that is not there, unless it is nullable. Fields
     /// of `metadata` are those of ObjectMeta.
     pub fn validate(&self, object: &Value, unknown: UnknownFields) -> Vec<SchemaError> {
-        let mut walk = Walk { errors: Vec::new(), unknown };
-        walk.node(&self.root, object, &Path::root(), true);
+        self.validate_change(object, None, unknown)
+    }
+
+    /// The same of an object that replaces `old`: fields of the root that did not change are not looked into, as what is
+    /// stored need not be right again (Kubernetes' validation ratcheting).
+    pub fn validate_change(&self, object: &Value, old: Option<&Value>, unknown: UnknownFields) -> Vec<SchemaError> {
+        let mut walk = Walk { errors: Vec::new(), unknown, old };
+        walk.node(&self.root, object, &Trail::default(), true);
         walk.errors
     }
 }
 
-struct Walk {
+struct Walk<'a> {
     errors: Vec<SchemaError>,
     unknown: UnknownFields,
+    /// What the root replaces.
+    old: Option<&'a Value>,
 }
 
-impl Walk {
-    fn fail(&mut self, path: &Path, kind: ErrorKind, what: String, allowed: String) {
-        self.errors.push(SchemaError { path: path.clone(), kind, what, allowed });
+impl Walk<'_> {
+    fn fail(&mut self, path: &Trail<'_>, kind: ErrorKind, what: String, allowed: String) {
+        self.errors.push(SchemaError { path: path.path(), kind, what, allowed });
     }
 
-    fn node(&mut self, node: &Node, value: &Value, path: &Path, root: bool) {
+    fn node(&mut self, node: &Node, value: &Value, path: &Trail<'_>, root: bool) {
         if value.is_null() && (node.nullable || node.type_.is_none()) {
             return;
         }
@@ -63,7 +72,7 @@ impl Walk {
         }
     }
 
-    fn has_type(&mut self, node: &Node, value: &Value, path: &Path) -> bool {
+    fn has_type(&mut self, node: &Node, value: &Value, path: &Trail<'_>) -> bool {
         let integer = value.is_i64() || value.is_u64();
         let right = if node.quantity {
             value.is_number() || value.is_string()
@@ -89,7 +98,7 @@ impl Walk {
         right
     }
 
-    fn text(&mut self, node: &Node, text: &str, path: &Path) {
+    fn text(&mut self, node: &Node, text: &str, path: &Trail<'_>) {
         let count = text.chars().count() as u64;
         if node.length.0.is_some_and(|least| count < least) {
             let what = if text.is_empty() { "is empty".into() } else { format!("{text:?} is too short") };
@@ -126,7 +135,7 @@ impl Walk {
         }
     }
 
-    fn number(&mut self, node: &Node, number: f64, value: &Value, path: &Path) {
+    fn number(&mut self, node: &Node, number: f64, value: &Value, path: &Trail<'_>) {
         let range = match node.format.as_deref() {
             Some("int32") if value.as_i64().is_none_or(|number| i32::try_from(number).is_err()) => {
                 Some("an integer of 32 bits")
@@ -152,7 +161,7 @@ impl Walk {
         }
     }
 
-    fn array(&mut self, node: &Node, items: &[Value], path: &Path) {
+    fn array(&mut self, node: &Node, items: &[Value], path: &Trail<'_>) {
         self.count(node.item_count, items.len(), "items", path);
         if let Some(inner) = &node.items {
             for (index, item) in items.iter().enumerate() {
@@ -164,7 +173,7 @@ impl Walk {
         }
     }
 
-    fn duplicates(&mut self, node: &Node, items: &[Value], path: &Path) {
+    fn duplicates(&mut self, node: &Node, items: &[Value], path: &Trail<'_>) {
         let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             let key = if node.map_keys.is_empty() {
@@ -187,7 +196,7 @@ impl Walk {
         }
     }
 
-    fn object(&mut self, node: &Node, object: &Map<String, Value>, path: &Path, root: bool) {
+    fn object(&mut self, node: &Node, object: &Map<String, Value>, path: &Trail<'_>, root: bool) {
         self.count(node.property_count, object.len(), "entries", path);
         for name in &node.required {
             if object.get(name).is_none_or(Value::is_null) {
@@ -201,6 +210,7 @@ impl Walk {
             match known {
                 _ if typed && matches!(name.as_str(), "apiVersion" | "kind") => {}
                 _ if value.is_null() => {}
+                _ if root && self.old.is_some_and(|old| old.get(name) == Some(value)) => {}
                 Some(known) if typed && name == "metadata" && known.properties.is_empty() => self.metadata(value, path),
                 Some(known) => self.node(known, value, &path.key(name), false),
                 None if typed && name == "metadata" => self.metadata(value, path),
@@ -210,13 +220,13 @@ impl Walk {
         }
     }
 
-    fn metadata(&mut self, value: &Value, path: &Path) {
+    fn metadata(&mut self, value: &Value, path: &Trail<'_>) {
         if let Some(schema) = super::kinds::object_meta() {
             self.node(&schema.root, value, &path.key("metadata"), false);
         }
     }
 
-    fn unknown_field(&mut self, node: &Node, name: &str, path: &Path) {
+    fn unknown_field(&mut self, node: &Node, name: &str, path: &Trail<'_>) {
         if self.unknown == UnknownFields::Ignore {
             return;
         }
@@ -226,7 +236,7 @@ impl Walk {
         self.fail(&path.key(name), ErrorKind::Unknown, what, if all.is_empty() { "no fields".into() } else { all });
     }
 
-    fn count(&mut self, (least, most): (Option<u64>, Option<u64>), count: usize, of: &str, path: &Path) {
+    fn count(&mut self, (least, most): (Option<u64>, Option<u64>), count: usize, of: &str, path: &Trail<'_>) {
         let count = count as u64;
         if least.is_some_and(|least| count < least) {
             let what = if count == 0 { "is empty".into() } else { format!("has {count} {of}") };
@@ -242,14 +252,14 @@ impl Walk {
     }
 
     /// allOf, anyOf, oneOf and not; in a structural schema they only narrow values, so they know no unknown fields.
-    fn combinations(&mut self, node: &Node, value: &Value, path: &Path) {
+    fn combinations(&mut self, node: &Node, value: &Value, path: &Trail<'_>) {
         let passes = |inner: &Node| {
-            let mut walk = Self { errors: Vec::new(), unknown: UnknownFields::Ignore };
+            let mut walk = Walk { errors: Vec::new(), unknown: UnknownFields::Ignore, old: None };
             walk.node(inner, value, path, false);
             walk.errors.is_empty()
         };
         for inner in &node.all_of {
-            let mut walk = Self { errors: Vec::new(), unknown: UnknownFields::Ignore };
+            let mut walk = Walk { errors: Vec::new(), unknown: UnknownFields::Ignore, old: None };
             walk.node(inner, value, path, false);
             self.errors.append(&mut walk.errors);
         }

@@ -9,7 +9,7 @@ mod spot;
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use flate2::read::GzDecoder;
 use serde::de::DeserializeOwned;
@@ -66,6 +66,13 @@ pub fn catalogue(region: &str) -> ShippedCatalogue {
         types.iter().filter_map(|t| Some((t.name.clone(), on_demand_price(t, region)?))).collect();
     let spot = spot::prices(&types, &on_demand, &offered);
     Catalogue { region: region.to_owned(), zones: offered.zones, types, offered: offered.zones_of, on_demand, spot }
+}
+
+/// The same, made once a process for each region: it never changes, and a process may play thousands of worlds in one.
+pub fn catalogue_once(region: &str) -> Arc<ShippedCatalogue> {
+    static MADE: Mutex<BTreeMap<String, Arc<ShippedCatalogue>>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(made.entry(region.to_owned()).or_insert_with(|| Arc::new(catalogue(region))))
 }
 
 /// Reads gzipped JSON that the build put into the binary. The data is ours and tested: what cannot be read is empty.

@@ -6,10 +6,56 @@ use crate::log::Caller;
 use bytes::Bytes;
 use http::Method;
 use http::request::Parts;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Fields of an object that the log shows: enough to recompute the report, and no more.
 const SHOWN: [&str; 4] = ["metadata", "spec", "status", "target"];
+
+/// What the log needs of an answer; the rest is passed over.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Answer {
+    metadata: Named,
+    reason: Value,
+}
+
+/// A status, and what it is about.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    details: Named,
+}
+
+/// What names an object.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Named {
+    name: Value,
+    uid: Value,
+    resource_version: Value,
+}
+
+/// A Lease.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Lease {
+    spec: Held,
+}
+
+/// Who holds a Lease, and by which term.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Held {
+    holder_identity: Value,
+    lease_transitions: Value,
+}
+
+/// As much of an answer as `T` has; nothing where it is no such thing.
+fn read<T: Default + DeserializeOwned>(answer: &Bytes) -> T {
+    serde_json::from_slice(answer).unwrap_or_default()
+}
 
 /// Notes a write, also one whose answer is lost. Reads and dry runs are not noted.
 pub fn note(server: &ApiServer, who: &Caller, parts: &Parts, body: &Bytes, reply: &Reply, lost: bool) {
@@ -20,12 +66,12 @@ pub fn note(server: &ApiServer, who: &Caller, parts: &Parts, body: &Bytes, reply
         return;
     }
     let Reply::Json(code, answer, _) = reply else { return };
-    let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     // A holder that does not learn of it does not act in the new term.
-    if !lost {
-        lease_term(log, who, &path, *code, &answer);
+    if !lost && path.resource == "leases" && *code < 300 {
+        lease_term(log, who, &read::<Lease>(answer).spec);
     }
-    let name = path.name.clone().or_else(|| answer["metadata"]["name"].as_str().map(str::to_owned)).unwrap_or_default();
+    let (text, answer) = (answer, read::<Answer>(answer));
+    let name = path.name.clone().or_else(|| answer.metadata.name.as_str().map(str::to_owned)).unwrap_or_default();
     let or_null = |text: &str| if text.is_empty() { Value::Null } else { json!(text) };
     let mut fields = vec![
         ("verb", json!(verb)),
@@ -33,13 +79,13 @@ pub fn note(server: &ApiServer, who: &Caller, parts: &Parts, body: &Bytes, reply
         ("subresource", or_null(&path.subresource)),
         ("namespace", path.namespace.as_deref().map_or(Value::Null, or_null)),
         ("name", json!(name)),
-        ("uid", uid(&answer)),
+        ("uid", uid(&answer, text)),
         ("code", json!(code)),
     ];
     if *code >= 400 {
-        fields.push(("reason", answer["reason"].clone()));
+        fields.push(("reason", answer.reason.clone()));
     } else {
-        fields.push(("resourceVersion", answer["metadata"]["resourceVersion"].clone()));
+        fields.push(("resourceVersion", answer.metadata.resource_version.clone()));
     }
     if path.resource == "nodeclaims" && *code < 300 {
         fields.push(("claim", claim(server, &name)));
@@ -52,9 +98,9 @@ pub fn note(server: &ApiServer, who: &Caller, parts: &Parts, body: &Bytes, reply
 }
 
 /// The uid of the object that an answer is, or that a status is about.
-fn uid(answer: &Value) -> Value {
-    let of_object = &answer["metadata"]["uid"];
-    if of_object.is_null() { answer["details"]["uid"].clone() } else { of_object.clone() }
+fn uid(answer: &Answer, text: &Bytes) -> Value {
+    let of_object = &answer.metadata.uid;
+    if of_object.is_null() { read::<Status>(text).details.uid } else { of_object.clone() }
 }
 
 /// A NodeClaim as it stands after a write; null when it is gone.
@@ -82,12 +128,11 @@ fn verb(method: &Method) -> Option<&'static str> {
 }
 
 /// A replica that writes itself as the holder of a Lease acts in that term from now on.
-fn lease_term(log: &crate::log::EventLog, who: &Caller, path: &Path, code: u16, answer: &Value) {
-    let Some(replica) = who.replica.filter(|_| path.resource == "leases" && code < 300) else { return };
-    let spec = &answer["spec"];
-    let held = spec["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty());
+fn lease_term(log: &crate::log::EventLog, who: &Caller, lease: &Held) {
+    let held = lease.holder_identity.as_str().is_some_and(|holder| !holder.is_empty());
     // One of term 0 is vacant: it has been created, and nobody leads by it.
-    if let Some(term) = spec["leaseTransitions"].as_i64().filter(|term| held && *term > 0) {
+    let term = lease.lease_transitions.as_i64().filter(|term| held && *term > 0);
+    if let (Some(replica), Some(term)) = (who.replica, term) {
         log.set_term(replica, term);
     }
 }

@@ -4,7 +4,6 @@ use super::meta;
 use super::registry::{ResourceDef, ScalePaths, Version};
 use super::schema;
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// The resource that a definition describes.
 ///
@@ -64,8 +63,8 @@ fn version(at: usize, written: &Value) -> std::result::Result<Version, Cause> {
         served: written["served"] == true,
         status: subresources["status"].is_object(),
         scale,
-        openapi: schema.is_object().then(|| Arc::new(schema.clone())),
-        schema: compiled,
+        openapi: compiled.as_ref().map(|one| one.openapi.clone()),
+        schema: compiled.map(|one| one.schema),
         columns: super::columns::of_definition(written),
     })
 }

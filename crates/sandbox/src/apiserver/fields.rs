@@ -106,6 +106,11 @@ impl Fields {
         self.0.get_mut(element)
     }
 
+    /// Whether it has every member of the other.
+    pub fn contains(&self, other: &Fields) -> bool {
+        other.0.iter().all(|(name, inner)| self.0.get(name).is_some_and(|ours| ours.contains(inner)))
+    }
+
     /// Members of either.
     pub fn union(&mut self, other: &Fields) {
         for (name, inner) in &other.0 {

@@ -93,13 +93,14 @@ pub fn isolate(found: &Found, options: &WriteOptions, old: &Value, new: &mut Val
     };
     match options.subresource.as_str() {
         "status" => {
-            let fields: Vec<String> =
-                old.as_object().into_iter().chain(new.as_object()).flat_map(|m| m.keys().cloned()).collect();
-            for field in fields.iter().filter(|f| *f != "status" && *f != "metadata") {
+            let other = |field: &str| field != "status" && field != "metadata" && old.get(field) != new.get(field);
+            let fields = old.as_object().into_iter().chain(new.as_object()).flat_map(|map| map.keys());
+            let fields: Vec<String> = fields.filter(|field| other(field)).cloned().collect();
+            for field in &fields {
                 put(new, field);
             }
         }
-        _ if found.version.status => put(new, "status"),
+        _ if found.version.status && old.get("status") != new.get("status") => put(new, "status"),
         _ => {}
     }
 }
@@ -109,15 +110,10 @@ pub fn count_generation(def: &ResourceDef, old: &Value, new: &mut Value) {
     if !def.generation {
         return;
     }
-    let rest = |v: &'_ Value| -> Vec<(String, Value)> {
-        let map = v.as_object().into_iter().flatten();
-        map.filter(|(k, _)| *k != "metadata" && *k != "status").map(|(k, v)| (k.clone(), v.clone())).collect()
-    };
-    let changed = match (old.get("spec"), new.get("spec")) {
-        (Some(a), Some(b)) if a != b => true,
-        _ => rest(old) != rest(new),
-    };
-    if changed {
+    let counts = |(name, _): &(&String, &Value)| *name != "metadata" && *name != "status";
+    let rest = |object: &Value| -> usize { object.as_object().into_iter().flatten().filter(counts).count() };
+    let mut counted = old.as_object().into_iter().flatten().filter(counts);
+    if rest(old) != rest(new) || counted.any(|(name, value)| new.get(name) != Some(value)) {
         meta::set(new, "generation", Some(json!(meta::generation(old) + 1)));
     }
 }
@@ -128,5 +124,5 @@ pub fn same(old: &Value, new: &Value) -> bool {
     let rest = |m: &serde_json::Map<String, Value>| m.iter().filter(|(k, _)| *k != "metadata").count();
     rest(a) == rest(b)
         && a.iter().filter(|(k, _)| *k != "metadata").all(|(k, v)| b.get(k) == Some(v))
-        && managed::without_times(&a["metadata"]) == managed::without_times(&b["metadata"])
+        && managed::same_but_for_times(&old["metadata"], &new["metadata"])
 }

@@ -139,11 +139,16 @@ pub fn track(found: &Found, old: Option<&Value>, new: &mut Value, options: &Writ
     if changed.is_empty() && removed.is_empty() {
         return set_entries(new, &entries);
     }
+    let mut mine = Entry::new(found, "Update", options, now);
+    if let Some(at) =
+        already_mine(&entries, &mine, &changed).filter(|_| options.manager.is_some() && removed.is_empty())
+    {
+        return set_time(old, new, at, mine.time);
+    }
     for entry in &mut entries {
         entry.fields = entry.fields.without(&changed).without(&removed);
     }
     if options.manager.is_some() {
-        let mut mine = Entry::new(found, "Update", options, now);
         mine.fields = changed;
         match entries.iter_mut().find(|e| e.same_owner(&mine)) {
             Some(entry) => {
@@ -156,14 +161,41 @@ pub fn track(found: &Found, old: Option<&Value>, new: &mut Value, options: &Writ
     set_entries(new, &entries);
 }
 
-/// Metadata without what changes at every write: the version and the times of managed fields.
-pub fn without_times(metadata: &Value) -> Value {
-    let mut metadata = metadata.clone();
-    let Some(map) = metadata.as_object_mut() else { return metadata };
-    map.remove("resourceVersion");
-    map.retain(|_, value| !value.is_null());
-    for entry in map.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
-        entry["time"] = Value::Null;
-    }
-    metadata
+/// The entry that owns all of what has changed already, and alone: then only its time does. So it is with every renewal
+/// of a Lease.
+fn already_mine(entries: &[Entry], mine: &Entry, changed: &Fields) -> Option<usize> {
+    let at = entries.iter().position(|entry| entry.same_owner(mine))?;
+    let others = entries.iter().enumerate().filter(|(other, _)| *other != at);
+    let alone = others.into_iter().all(|(_, other)| other.fields.common(changed).is_empty());
+    (alone && entries[at].fields.contains(changed)).then_some(at)
+}
+
+/// The entries as they were, one of them with another time.
+fn set_time(old: Option<&Value>, new: &mut Value, at: usize, time: String) {
+    let mut entries = old.map(|old| old["metadata"]["managedFields"].clone()).unwrap_or_default();
+    entries[at]["time"] = Value::String(time);
+    meta::set(new, "managedFields", Some(entries));
+}
+
+/// Whether two objects' metadata are the same but for what changes at every write: the version and the times of managed
+/// fields.
+pub fn same_but_for_times(a: &Value, b: &Value) -> bool {
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
+    let counts = |(name, value): &(&String, &Value)| *name != "resourceVersion" && !value.is_null();
+    let same = |name: &str, a: &Value, b: &Value| {
+        if name == "managedFields" { entries_same_but_for_times(a, b) } else { a == b }
+    };
+    a.iter().filter(counts).count() == b.iter().filter(counts).count()
+        && a.iter().filter(counts).all(|(name, value)| b.get(name).is_some_and(|other| same(name, value, other)))
+}
+
+fn entries_same_but_for_times(a: &Value, b: &Value) -> bool {
+    let (Some(a), Some(b)) = (a.as_array(), b.as_array()) else { return a == b };
+    let untimed = |entry: &Value| entry.as_object().map_or(0, |map| map.keys().filter(|key| *key != "time").count());
+    let same = |a: &Value, b: &Value| {
+        let members = a.as_object().into_iter().flatten();
+        untimed(a) == untimed(b)
+            && members.filter(|(key, _)| *key != "time").all(|(key, value)| b.get(key) == Some(value))
+    };
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
 }

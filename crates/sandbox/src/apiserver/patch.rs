@@ -8,7 +8,7 @@ use super::write::Written;
 use super::{apply, meta, strategic};
 use serde_json::Value;
 
-type Change = Box<dyn FnOnce(&Value) -> Result<Value>>;
+type Change = Box<dyn FnOnce(Value) -> Result<Value>>;
 
 /// Applies the patch in a request's body to an object.
 ///
@@ -21,7 +21,7 @@ pub(super) fn patch(state: &mut State, call: &mut Call<'_>, key: &Key) -> Result
     let view = call.view.clone();
     let (change, def) = (change(call)?, call.found.def.clone());
     state.modify(call.found, key, &call.options, move |old| {
-        let new = view.to_stored(change(&view.patched(old))?);
+        let new = view.to_stored(change(view.patched(old))?);
         let uid = meta::text(&new, "uid");
         if !uid.is_empty() && uid != meta::text(old, "uid") {
             let cause = Cause::invalid("metadata.uid", format!("Invalid value: {uid:?}: field is immutable"));
@@ -36,7 +36,7 @@ pub(super) fn patch(state: &mut State, call: &mut Call<'_>, key: &Key) -> Result
 /// # Errors
 /// As [`patch`].
 pub(super) fn plain(call: &mut Call<'_>, old: &Value) -> Result<Value> {
-    change(call)?(old)
+    change(call)?(old.clone())
 }
 
 fn change(call: &mut Call<'_>) -> Result<Change> {
@@ -49,8 +49,7 @@ fn change(call: &mut Call<'_>) -> Result<Change> {
             }
             let patch: json_patch::Patch = serde_json::from_value(body)
                 .map_err(|e| ApiError::new(422, "Invalid", format!("the patch cannot be read: {e}")))?;
-            Ok(Box::new(move |old| {
-                let mut new = old.clone();
+            Ok(Box::new(move |mut new| {
                 // About no field and no object, as in kube-apiserver.
                 let misfit = |e| ApiError::new(422, "Invalid", format!("the patch does not fit: {e}"));
                 json_patch::patch(&mut new, &patch).map_err(misfit)?;
@@ -58,15 +57,13 @@ fn change(call: &mut Call<'_>) -> Result<Change> {
             }))
         }
         "application/merge-patch+json" if !body.is_object() => Err(unreadable("it is no object".to_owned())),
-        "application/merge-patch+json" => Ok(Box::new(move |old| {
-            let mut new = old.clone();
+        "application/merge-patch+json" => Ok(Box::new(move |mut new| {
             json_patch::merge(&mut new, &body);
             Ok(new)
         })),
         "application/strategic-merge-patch+json" if !call.found.def.custom => {
             let found = call.found.clone();
-            Ok(Box::new(move |old| {
-                let mut new = old.clone();
+            Ok(Box::new(move |mut new| {
                 strategic::merge(&mut new, &body, Shape::of(&found));
                 Ok(new)
             }))

@@ -11,8 +11,12 @@ use kube_cel::cel::{Context, Program, Value as CelValue, to_value};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 const GROUP: &str = "admissionregistration.k8s.io";
+
+/// Kubernetes' functions, which take longer to set up than an expression to evaluate.
+static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
 /// One of a policy's validations.
 struct Validation {
@@ -143,7 +147,7 @@ impl Write<'_> {
             "resource": {"group": def.group, "version": self.found.version.name, "resource": def.plural},
             "userInfo": {"username": self.options.user},
         });
-        let mut context = Context::default().with_all();
+        let mut context = FUNCTIONS.new_inner_scope();
         let variables =
             [("object", Some(self.object)), ("oldObject", self.old), ("params", params), ("request", Some(&request))];
         for (name, value) in variables {

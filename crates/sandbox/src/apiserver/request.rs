@@ -226,6 +226,10 @@ fn validation(value: &str) -> Result<FieldValidation> {
 
 /// Undoes percent-encoding, and `+` for a space where `plus` says so.
 fn decode(text: &str, plus: bool) -> String {
+    let plain = |byte: u8| byte != b'%' && !(plus && byte == b'+');
+    if text.bytes().all(plain) {
+        return text.to_owned();
+    }
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut at = 0;

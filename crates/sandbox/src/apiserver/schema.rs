@@ -3,27 +3,35 @@ use super::error::{ApiError, Cause, Result};
 use super::registry::{Found, ResourceDef};
 use dovetail_api::schema::{ErrorKind, Path, Schema, SchemaError, UnknownFields, schema_for};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Schemas that are kept compiled; a cluster of ours has a handful, and a process may play thousands of clusters.
 const KEPT: usize = 32;
 
-/// Compiles an `openAPIV3Schema`, once a process for the same text.
+/// A schema as it is written, and compiled.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The `openAPIV3Schema`.
+    pub openapi: Arc<Value>,
+    /// What it means.
+    pub schema: Arc<Schema>,
+}
+
+/// Compiles an `openAPIV3Schema`, once a process for the same one.
 ///
 /// # Errors
 /// What is wrong with the schema, and where.
-pub fn compile(schema: &Value) -> std::result::Result<Arc<Schema>, String> {
-    static COMPILED: Mutex<BTreeMap<String, Arc<Schema>>> = Mutex::new(BTreeMap::new());
-    let text = schema.to_string();
+pub fn compile(schema: &Value) -> std::result::Result<Compiled, String> {
+    static COMPILED: Mutex<Vec<Compiled>> = Mutex::new(Vec::new());
     let kept = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = kept().get(&text) {
-        return Ok(Arc::clone(known));
+    if let Some(known) = kept().iter().find(|known| *known.openapi == *schema) {
+        return Ok(known.clone());
     }
-    let compiled = Schema::compile(schema).map(Arc::new).map_err(|e| e.to_string())?;
+    let meant = Schema::compile(schema).map_err(|e| e.to_string())?;
+    let compiled = Compiled { openapi: Arc::new(schema.clone()), schema: Arc::new(meant) };
     let mut kept = kept();
     if kept.len() < KEPT {
-        kept.insert(text, Arc::clone(&compiled));
+        kept.push(compiled.clone());
     }
     Ok(compiled)
 }
@@ -54,7 +62,7 @@ pub fn undecodable(def: &ResourceDef, why: &str) -> ApiError {
 /// What a custom kind's schema and rules say about an object; `old` is what it replaces.
 pub fn check(found: &Found, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let Some(schema) = &found.version.schema else { return Vec::new() };
-    let mut errors = schema.validate(object, UnknownFields::Ignore);
+    let mut errors = schema.validate_change(object, old, UnknownFields::Ignore);
     // Rules may assume that the types are right, and that what is required is there.
     if errors.iter().all(|error| error.kind == ErrorKind::Invalid) {
         errors.extend(schema.check_rules(object, old));

@@ -2,7 +2,7 @@
 use super::gvr::{Gvr, Key};
 use super::meta;
 use super::registry::{Registry, ResourceDef, Rid};
-pub use super::table::{Change, ChangeKind, Happened, Object};
+pub use super::table::{Change, ChangeKind, Happened, Object, written};
 use super::table::{Limits, Table};
 use jiff::Timestamp;
 use serde_json::Value;

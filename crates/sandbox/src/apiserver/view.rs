@@ -1,7 +1,7 @@
 //! The form in which a client sees an object: its version, and whether it wants it whole, its metadata only, or a table.
 use super::columns;
 use super::registry::{Found, api_version};
-use super::store::Object;
+use super::store::{Object, written};
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ impl View {
 
     /// An object as JSON.
     pub fn json(&self, object: &Object) -> Bytes {
-        if self.plain { object.json() } else { Bytes::from(self.convert(&object.value).to_string()) }
+        if self.plain { object.json() } else { written(&self.convert(&object.value)) }
     }
 
     /// `apiVersion` and `kind` of the objects seen.
