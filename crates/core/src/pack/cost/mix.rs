@@ -49,7 +49,7 @@ const MOST_LOOKS: usize = 1_000_000;
 const LEAST_LOOKS: usize = 20_000;
 const LOOKS_A_POD: usize = 60;
 const LOOKS_A_POD_OF_SOME_SHAPES: usize = 400;
-const LOOKS_A_POD_OF_FEW_SHAPES: usize = 1000;
+const LOOKS_A_POD_OF_FEW_SHAPES: usize = 300;
 
 /// So many shapes are some.
 const SOME_ROWS: usize = 64;
@@ -59,7 +59,7 @@ const PAIRS_A_LOOK: usize = 64;
 
 /// Steps of all searches together: the bound on their work.
 const MOST_STEPS: usize = 1_000_000;
-const STEPS_A_POD: usize = 300;
+const STEPS_A_POD: usize = 150;
 
 /// A candidate that was worth less than this of its cost when filled in order is not searched.
 const WORTH_A_SEARCH: f64 = 0.8;
