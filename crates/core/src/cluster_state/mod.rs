@@ -245,7 +245,9 @@ impl ClusterState {
         }
         self.note_move(known.as_deref(), &entry);
         self.load(&entry);
-        if newly_bound && self.bound(&uid, &entry.pod, &entry.node_name) {
+        // As it was planned: with its node a pod gets that one's topology labels (Kubernetes 1.35).
+        let as_planned = known.as_ref().unwrap_or(&entry);
+        if newly_bound && self.bound(&uid, &as_planned.pod, &entry.node_name) {
             self.displacements += 1;
         }
         Arc::make_mut(&mut self.now.pods).insert(uid, entry.clone());

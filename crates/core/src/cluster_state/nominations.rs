@@ -100,13 +100,14 @@ impl ClusterState {
         self.displace(node)
     }
 
-    /// Whether what pods are expected at is that node.
+    /// Whether what pods are expected at is that node. A claim's is known by its machine: pods are bound before the claim
+    /// says which node it has.
     fn is_on(&self, target: &Target, node: &str) -> bool {
         match target {
             Target::Node(name) => name == node,
             Target::Claim(name) => {
-                let status = self.now.claims.get(name).and_then(|entry| entry.claim.status.as_ref());
-                status.is_some_and(|status| status.node_name == node)
+                let machine = self.now.claims.get(name).map(|entry| entry.provider_id()).filter(|id| !id.is_empty());
+                machine.is_some() && machine == self.now.nodes.get(node).map(|entry| entry.provider_id.as_str())
             }
         }
     }

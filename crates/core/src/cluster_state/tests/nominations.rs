@@ -120,3 +120,21 @@ fn a_pod_that_has_yet_to_leave_its_node_keeps_the_place_that_its_successor_finds
     assert_eq!(state.displacements(), 0);
     assert!(state.snapshot().nominations.contains_key("uid-moves"));
 }
+
+#[test]
+fn a_pod_bound_before_its_claim_says_which_node_it_has_takes_the_place_of_one_like_it() {
+    let mut state = ClusterState::new();
+    for name in ["a", "b"] {
+        state.apply_pod(&kube_pod(name, "", "1")).unwrap();
+    }
+    state.apply_claim(Arc::new(launched_with(&kube_claim("c", Some("1"), "1"), "p")));
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state.plan_claim(kube_claim("later", None, "0"), Resources::new());
+    state.nominate(["uid-a"], &Target::Claim("later".into()), Duration::from_secs(20));
+    state.nominate(["uid-b"], &Target::Claim("c".into()), Duration::from_secs(20));
+    // With its node it gets the labels of that.
+    let mut bound = kube_pod("a", "n", "1");
+    bound.metadata.labels.get_or_insert_default().insert("topology.kubernetes.io/zone".into(), "a".into());
+    state.apply_pod(&bound).unwrap();
+    assert_eq!(state.snapshot().expected_on("uid-b", at(0)), Some(&Target::Claim("later".into())));
+}
