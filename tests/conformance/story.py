@@ -56,7 +56,7 @@ def play(cluster):
     cluster.kubectl("delete", "nodepool", "default", "--timeout=300s")
     kube.patch(f"{DEPLOYMENTS}/load-0", {"spec": {"replicas": 0}})
     until("nothing is left", lambda: not nodes() and not list(instances(parts.aws, REGION)))
-    cluster.kubectl("delete", "ec2nodeclass", "--all", "--timeout=300s")
+    cluster.kubectl("delete", "ec2nodeclass", "--all", "--timeout=120s")
     for name in REPLICAS:
         cluster.running[name].terminate()
     for name in REPLICAS:

@@ -159,6 +159,7 @@ def main():
             for rule in sorted({v[0] for v in wrong}):
                 print(f"seed {seed}: {next(v for v in wrong if v[0] == rule)}")
                 if keep:
+                    keep.mkdir(parents=True, exist_ok=True)
                     (keep / f"drawn-{seed}-{rule}.json").write_text(json.dumps(cut(binary, workload, path, rule), indent=1))
     print(f"{last - first + 1} workloads, {failed} wrong")
     return 1 if failed else 0

@@ -60,17 +60,21 @@ pub struct Offering {
 }
 
 impl Offering {
-    /// Drops requirements that only repeat the zone and the capacity type: whoever packs need not look at them then.
+    /// Whether a requirement only repeats the zone or the capacity type.
+    pub(crate) fn repeats(&self, written: &NodeSelectorRequirement) -> bool {
+        let own = match written.key.as_str() {
+            ZONE => &self.zone,
+            CAPACITY_TYPE => &self.capacity_type,
+            _ => return false,
+        };
+        written.operator == Operator::In && written.values.len() == 1 && written.values[0] == *own
+    }
+
+    /// Drops requirements that only repeat the rest: whoever packs need not look at them then.
     fn forget_repeated(&mut self) {
-        let Self { zone, capacity_type, requirements, .. } = self;
-        requirements.retain(|written| {
-            let own = match written.key.as_str() {
-                ZONE => &*zone,
-                CAPACITY_TYPE => &*capacity_type,
-                _ => return true,
-            };
-            written.operator != Operator::In || written.values.len() != 1 || written.values[0] != *own
-        });
+        let mut all = std::mem::take(&mut self.requirements);
+        all.retain(|written| !self.repeats(written));
+        self.requirements = all;
     }
 
     /// The id of the capacity reservation that it is of.

@@ -298,7 +298,7 @@ fn a_pod_on_a_node_where_a_spread_does_not_count_it_is_not_counted() {
     even["nodeSelector"] = json!({(ARCH): "amd64"});
     let in_b = json!({"nodeSelector": {(ZONE): "b", (ARCH): "amd64"}});
     let mut problem = problem(vec![("a", none()), ("a", none()), ("a", even.clone()), ("a", even), ("a", in_b)]);
-    // It has the cheapest zone, and takes the first two.
+    // It takes the first two.
     let there = json!({"name": "there", "labels": {(ZONE): "a", (ARCH): "arm64"},
         "allocatable": {"cpu": "1", "memory": "8Gi", "pods": "2"}});
     problem.existing_nodes.push(read(there));

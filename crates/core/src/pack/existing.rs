@@ -40,6 +40,14 @@ impl Free<'_> {
         self.room.iter().zip(missing).map(|(room, missing)| room - missing).collect()
     }
 
+    /// Whether its taints and labels are what an alternative of a class asks for.
+    fn suits(&self, context: &Context<'_>, class: &Class, level: usize) -> bool {
+        let (set, forgiving) = class.alternatives[level];
+        let tolerations = &class.example(context.problem).tolerations;
+        taints::untolerated(&self.node.taints, tolerations, forgiving).is_none()
+            && satisfies(&self.labels, &context.sets[set as usize])
+    }
+
     fn take(&mut self, class: &Class, rules: &NodeRules, count: u32) {
         for (room, amount) in self.room.iter_mut().zip(&class.requests) {
             *room -= amount * i64::from(count);
@@ -67,9 +75,7 @@ impl<'a> Existing<'a> {
             return placed;
         }
         let class = &context.classes[at];
-        let tolerations = &class.example(context.problem).tolerations;
-        for (level, (set, forgiving)) in class.alternatives.iter().enumerate() {
-            let wanted = &context.sets[*set as usize];
+        for level in 0..class.alternatives.len() {
             let rules = context.node_rules_there(at, level);
             for free in &mut self.0 {
                 if *left == 0 {
@@ -77,10 +83,7 @@ impl<'a> Existing<'a> {
                 }
                 let count = free.holds(class).min(i64::from(*left)) as u32;
                 let count = free.tally.allows(rules, count);
-                if count == 0
-                    || taints::untolerated(&free.node.taints, tolerations, *forgiving).is_some()
-                    || !satisfies(&free.labels, wanted)
-                {
+                if count == 0 || !free.suits(context, class, level) {
                     continue;
                 }
                 // Soft rules bind nobody else.
@@ -95,15 +98,12 @@ impl<'a> Existing<'a> {
     /// Places one pod of a class that rules over wider domains speak of: the first node that takes it.
     pub fn take_one(&mut self, context: &Context<'_>, at: usize, domains: &mut Domains<'_, '_>) -> Option<usize> {
         let class = &context.classes[at];
-        let tolerations = &class.example(context.problem).tolerations;
-        for (level, (set, forgiving)) in class.alternatives.iter().enumerate() {
-            let wanted = &context.sets[*set as usize];
+        for level in 0..class.alternatives.len() {
             let rules = context.node_rules_there(at, level);
             for free in &mut self.0 {
                 if free.holds(class) > 0
                     && free.tally.allows(rules, 1) > 0
-                    && taints::untolerated(&free.node.taints, tolerations, *forgiving).is_none()
-                    && satisfies(&free.labels, wanted)
+                    && free.suits(context, class, level)
                     && domains.take(at, level, free.index)
                 {
                     free.take(class, context.hard_node_rules(at), 1);
@@ -114,16 +114,11 @@ impl<'a> Existing<'a> {
         None
     }
 
-    /// Whether a node has what one pod of a class asks of it, rules between pods apart.
-    pub fn may_hold(&self, context: &Context<'_>, at: usize, node: usize) -> bool {
+    /// Whether any of the chosen nodes has what one pod of a class asks of it, rules between pods apart.
+    pub fn may_hold(&self, context: &Context<'_>, at: usize, chosen: impl Fn(usize) -> bool) -> bool {
         let class = &context.classes[at];
-        let tolerations = &class.example(context.problem).tolerations;
-        self.0.iter().filter(|free| free.index == node && free.holds(class) > 0).any(|free| {
-            class.alternatives.iter().any(|(set, forgiving)| {
-                taints::untolerated(&free.node.taints, tolerations, *forgiving).is_none()
-                    && satisfies(&free.labels, &context.sets[*set as usize])
-            })
-        })
+        let mut open = self.0.iter().filter(|free| chosen(free.index) && free.holds(class) > 0);
+        open.any(|free| (0..class.alternatives.len()).any(|level| free.suits(context, class, level)))
     }
 
     /// Whether any node holds a pod of a group.

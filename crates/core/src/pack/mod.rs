@@ -24,6 +24,7 @@ mod node_groups;
 mod offers;
 mod options;
 mod plan;
+mod policies;
 mod pools;
 mod ranks;
 mod reason;

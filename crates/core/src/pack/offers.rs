@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::bits::Bits;
 use crate::labels;
 use crate::problem::Problem;
-use crate::requirements::{NodeSelectorRequirement, Operator, Requirement, Requirements};
+use crate::requirements::{NodeSelectorRequirement, Requirement, Requirements};
 
 /// A set of cells.
 pub(crate) type Mask = u128;
@@ -156,15 +156,7 @@ impl Offers {
 
     /// The cell of an offering, starting the search after the one found last.
     fn cell(&mut self, offering: &crate::Offering, last: usize) -> Option<usize> {
-        let repeats = |written: &NodeSelectorRequirement| {
-            let own = match written.key.as_str() {
-                labels::ZONE => &offering.zone,
-                labels::CAPACITY_TYPE => &offering.capacity_type,
-                _ => return false,
-            };
-            written.operator == Operator::In && written.values.len() == 1 && written.values[0] == *own
-        };
-        let extra = || offering.requirements.iter().filter(|written| !repeats(written));
+        let extra = || offering.requirements.iter().filter(|written| !offering.repeats(written));
         let plain = extra().next().is_none();
         let same = |cell: &Cell| {
             cell.capacity_type == offering.capacity_type

@@ -13,11 +13,12 @@ use super::finish::Finisher;
 use super::item::Item;
 use super::limits::Limits;
 use super::plan::{Options, Packing, PlannedClaim};
+use super::policies::{nodes, policy_of};
 use super::reserved::{Reservations, Room};
 use super::topology::any_soft_spread;
 use super::topology::domains::{Chance, Domains};
-use super::{cost, explain, fewest, node_groups};
-use crate::problem::{Policy, Problem};
+use super::{explain, node_groups};
+use crate::problem::Problem;
 
 /// Packs. The answer depends on the problem only, and not on the order of its pods.
 #[must_use]
@@ -270,19 +271,19 @@ impl<'c, 'a> Plan<'c, 'a> {
     fn nodes_took_less_urgent(&self) -> bool {
         let (context, problem) = (self.context, self.context.problem);
         let of = |class: &Class| class.example(problem).priority;
-        let waiting =
+        let mut waiting =
             context.classes.iter().enumerate().filter(|(at, class)| class.refused.is_none() && self.left[*at] > 0);
         let Some(most) = waiting.clone().map(|(_, class)| of(class)).max() else { return false };
         let least = |pods: &Vec<usize>| pods.iter().map(|pod| problem.pods[*pod].priority).min();
         let taken = self.on_existing.iter().filter_map(|(node, pods)| Some((*node, least(pods)?)));
-        let taken: Vec<(usize, i32)> = taken.filter(|(_, least)| *least < most).collect();
+        let taken: BTreeMap<usize, i32> = taken.filter(|(_, least)| *least < most).collect();
         if taken.is_empty() {
             return false;
         }
         let empty = Existing::of(context);
-        let mut wanted =
-            waiting.flat_map(|(at, class)| taken.iter().map(move |(node, least)| (at, of(class), *node, *least)));
-        wanted.any(|(at, priority, node, least)| priority > least && empty.may_hold(context, at, node))
+        waiting.any(|(at, class)| {
+            empty.may_hold(context, at, |node| taken.get(&node).is_some_and(|least| *least < of(class)))
+        })
     }
 
     fn answer(mut self) -> Packing {
@@ -464,73 +465,6 @@ impl<'c, 'a> Plan<'c, 'a> {
         }
         claim.pods.extend(self.hand.deal(class, count));
     }
-}
-
-fn policy_of(context: &Context<'_>, pool: usize) -> Policy {
-    context.problem.node_pools[context.pools[pool].index].policy
-}
-
-/// Nodes of one pool for the items, by the pool's policy.
-fn nodes(context: &Context<'_>, pool: usize, items: &mut [Item<'_>], limits: &mut Limits) -> Vec<(Draft, u32)> {
-    match policy_of(context, pool) {
-        Policy::FewestNodes => once_each(fewest::pack(context, pool, items, limits)),
-        Policy::NodeGroups => once_each(node_groups::pack(context, pool, items, limits)),
-        Policy::Cost => cheapest(context, pool, items, limits),
-    }
-}
-
-/// Prices of a node, in those of the mean node, that are tried where a limit leaves too few nodes for the cheapest.
-const DEARER_NODES: [f64; 3] = [1.0, 6.0, 40.0];
-/// How often the price between too many nodes and few enough is halved.
-const HALVINGS: usize = 2;
-
-/// The cheapest nodes for the items; where a limit leaves too few nodes for those, the cheapest found of fewer.
-fn cheapest(context: &Context<'_>, pool: usize, items: &[Item<'_>], limits: &Limits) -> Vec<(Draft, u32)> {
-    let base = context.options.price_per_node;
-    let plan = |node_price: f64, varied: bool| {
-        cost::pack(context, pool, limits, &mut items.to_vec(), cost::Aims { node_price, varied })
-    };
-    let planned = plan(base, true);
-    let Some(most) = limits.nodes() else { return planned };
-    let nodes = |planned: &[(Draft, u32)]| planned.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
-    if most == 0 || nodes(&planned) <= most {
-        return planned;
-    }
-    let pods = |planned: &[(Draft, u32)]| planned.iter().map(|(draft, times)| draft.pods() * times).sum::<u32>();
-    let worth = |planned: &[(Draft, u32)]| (std::cmp::Reverse(pods(planned)), cost::price(context, planned));
-    let mean = (cost::price(context, &planned) / nodes(&planned) as f64).max(base);
-    let mut best = once_each(fewest::pack(context, pool, &mut items.to_vec(), &mut limits.clone()));
-    let mut few = |node_price: f64, varied: bool| {
-        let planned = plan(node_price, varied);
-        let few = nodes(&planned) <= most;
-        if few && worth(&planned) < worth(&best) {
-            best = planned;
-        }
-        few
-    };
-    // Choice among types is given up before pods are.
-    for varied in [true, false] {
-        let first = if varied { None } else { Some(0.0) };
-        let prices = first.into_iter().chain(DEARER_NODES).map(|factor| base + factor * mean);
-        let mut too_low = base;
-        for price in prices {
-            if !few(price, varied) {
-                too_low = price;
-                continue;
-            }
-            let mut enough = price;
-            for _ in 0..if price > base { HALVINGS } else { 0 } {
-                let middle = f64::midpoint(too_low, enough);
-                *(if few(middle, varied) { &mut enough } else { &mut too_low }) = middle;
-            }
-            return best;
-        }
-    }
-    best
-}
-
-fn once_each(drafts: Vec<Draft>) -> Vec<(Draft, u32)> {
-    drafts.into_iter().map(|draft| (draft, 1)).collect()
 }
 
 fn of_class(class: u32) -> std::ops::RangeInclusive<(u32, Spot)> {
