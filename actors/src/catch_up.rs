@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use actix::Addr;
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::cluster_state::Snapshot;
+use dovetail_core::cluster_state::{Snapshot, is_older};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
@@ -49,7 +49,6 @@ pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk)
 
 /// Whether the claim is known as it was listed, or as it became later.
 fn knows(known: &Snapshot, listed: &NodeClaim) -> bool {
-    let version = |claim: &NodeClaim| claim.resource_version().and_then(|text| text.parse::<u64>().ok());
     let Some(entry) = known.claims.get(&listed.name_any()) else { return false };
-    entry.claim.uid() == listed.uid() && version(&entry.claim) >= version(listed)
+    entry.claim.uid() == listed.uid() && !is_older(&entry.claim.metadata, &listed.metadata)
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
-use dovetail_core::cluster_state::{ClusterState, Kept, Kind, Snapshot};
+use dovetail_core::cluster_state::{Applied, ClusterState, Kept, Kind, Snapshot};
 use dovetail_core::lifecycle::{self, Stage};
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
@@ -148,10 +148,16 @@ impl Handler<Seen<NodePool>> for ClusterWatcher {
             Event::Init => self.state.list_begins(Kind::NodePool),
             Event::InitApply(pool) | Event::Apply(pool) => self.apply_pool(pool),
             Event::Delete(pool) => {
-                self.state.delete_pool(&pool.name_any());
-                self.tell(|leader| self.desk.post(&leader.pools, PoolChanged { name: pool.name_any(), pool: None }));
+                self.state.delete_pool(&pool.name_any(), pool.metadata.uid.as_deref());
+                self.pool_gone(pool.name_any());
             }
-            Event::InitDone => self.listed(Kind::NodePool),
+            Event::InitDone => {
+                let before = self.state.snapshot().pools;
+                self.listed(Kind::NodePool);
+                let after = self.state.snapshot().pools;
+                let gone: Vec<_> = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
+                gone.into_iter().for_each(|name| self.pool_gone(name));
+            }
         }
     }
 }
@@ -164,12 +170,16 @@ impl Handler<Seen<EC2NodeClass>> for ClusterWatcher {
             Event::Init => self.state.list_begins(Kind::NodeClass),
             Event::InitApply(class) | Event::Apply(class) => self.apply_class(class),
             Event::Delete(class) => {
-                self.state.delete_class(&class.name_any());
-                self.tell(|leader| {
-                    self.desk.post(&leader.classes, ClassChanged { name: class.name_any(), class: None })
-                });
+                self.state.delete_class(&class.name_any(), class.metadata.uid.as_deref());
+                self.class_gone(class.name_any());
             }
-            Event::InitDone => self.listed(Kind::NodeClass),
+            Event::InitDone => {
+                let before = self.state.snapshot().classes;
+                self.listed(Kind::NodeClass);
+                let after = self.state.snapshot().classes;
+                let gone: Vec<_> = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
+                gone.into_iter().for_each(|name| self.class_gone(name));
+            }
         }
     }
 }
@@ -399,7 +409,9 @@ impl ClusterWatcher {
         if let Some(status) = &mut slim.status {
             status.images = None;
         }
-        self.state.apply_node(&node);
+        if !self.state.apply_node(&node) {
+            return;
+        }
         self.nodes.insert(node.name_any(), node.clone());
         self.tell(|leader| leader.nodes.iter().for_each(|to| self.desk.post(to, NodeChanged(node.clone()))));
         self.tell_departures();
@@ -452,19 +464,31 @@ impl ClusterWatcher {
         pool.metadata.managed_fields = None;
         let name = pool.name_any();
         let told = Arc::new(pool.clone());
-        if self.state.apply_pool(pool) {
-            self.world_changed();
+        match self.state.apply_pool(pool) {
+            Applied::Stale => return,
+            Applied::Alike => {}
+            Applied::News => self.world_changed(),
         }
         self.tell(|leader| self.desk.post(&leader.pools, PoolChanged { name: name.clone(), pool: Some(told.clone()) }));
         self.cluster_changed();
+    }
+
+    fn pool_gone(&mut self, name: String) {
+        self.tell(|leader| self.desk.post(&leader.pools, PoolChanged { name: name.clone(), pool: None }));
+    }
+
+    fn class_gone(&mut self, name: String) {
+        self.tell(|leader| self.desk.post(&leader.classes, ClassChanged { name: name.clone(), class: None }));
     }
 
     fn apply_class(&mut self, mut class: EC2NodeClass) {
         class.metadata.managed_fields = None;
         let name = class.name_any();
         let told = Arc::new(class.clone());
-        if self.state.apply_class(class) {
-            self.world_changed();
+        match self.state.apply_class(class) {
+            Applied::Stale => return,
+            Applied::Alike => {}
+            Applied::News => self.world_changed(),
         }
         self.tell(|leader| {
             self.desk.post(&leader.classes, ClassChanged { name: name.clone(), class: Some(told.clone()) })

@@ -13,6 +13,7 @@ use dovetail_api::names::{NODE_CLASS_FINALIZER, annotations};
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true, set_condition};
 use dovetail_cloud::Cloud;
 use dovetail_cloud::node_class::NodeClassResolution;
+use dovetail_core::cluster_state::is_older;
 use dovetail_core::lifecycle::{hash, readiness};
 use kube::{Api, ResourceExt};
 use serde_json::json;
@@ -184,7 +185,7 @@ impl NodeClassActor {
                 Ok(written) => {
                     actor.resolved.insert(name.clone(), (written.metadata.generation, actor.desk.now()));
                     actor.tell_class(&written);
-                    actor.classes.insert(name.clone(), Arc::new(written.clone()));
+                    keep(&mut actor.classes, &name, &written);
                     actor.desk.post(&actor.cluster, Wrote::Class(Box::new(written)));
                     actor.look_at_class(&name, ctx);
                     actor.look_at_pools_of(&name, ctx);
@@ -220,7 +221,7 @@ impl NodeClassActor {
             actor.busy.remove(&key);
             match written {
                 Ok(written) => {
-                    actor.pools.insert(name.clone(), Arc::new(written.clone()));
+                    keep(&mut actor.pools, &name, &written);
                     actor.desk.post(&actor.cluster, Wrote::Pool(Box::new(written)));
                     actor.look_at_pool(&name, ctx);
                 }
@@ -252,6 +253,17 @@ impl NodeClassActor {
         if self.told.insert(format!("pool/{node_pool}"), news.clone()) != Some(news) {
             self.desk.tell(Story::NodePool { node_pool, ready, why });
         }
+    }
+}
+
+/// Keeps what was written, unless the watch has told meanwhile of a later state or of the end: an object that is being
+/// deleted would look alive again, for as long as nothing else is written to it.
+fn keep<K: ResourceExt + Clone>(known: &mut BTreeMap<String, Arc<K>>, name: &str, written: &K) {
+    if let Some(known) = known.get_mut(name)
+        && known.meta().uid == written.meta().uid
+        && !is_older(written.meta(), known.meta())
+    {
+        *known = Arc::new(written.clone());
     }
 }
 

@@ -5,7 +5,7 @@ mod world;
 
 use std::time::Duration;
 
-use dovetail_sandbox::apiserver::{DeleteOptions, NODE_CLAIMS};
+use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, NODE_CLAIMS};
 use serde_json::{Value, json};
 use world::{Spoil, World, run};
 
@@ -115,5 +115,24 @@ fn an_instance_that_never_joins_is_ended_with_its_claim_after_a_quarter_of_an_ho
         assert!(world.cloud.living().iter().all(|one| one.id != first));
         nothing_left_over(&world);
         assert_eq!(world.journal.count("gave_up"), 1);
+    });
+}
+
+#[test]
+fn a_node_class_that_is_deleted_while_it_is_looked_at_again_goes() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let _replica = world.replica(0);
+        while world.journal.count("node_class") == 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        world.cloud.resolve_in(Duration::from_secs(5));
+        while world.cloud.resolving() == 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        world.api.delete(&EC2_NODE_CLASSES, "", "default", &DeleteOptions::default()).unwrap();
+        tokio::time::sleep(minutes(3)).await;
+        let left = world.api.list(&EC2_NODE_CLASSES);
+        assert!(left.is_empty(), "{left:?}\n{}", world.story().join("\n"));
     });
 }

@@ -34,13 +34,9 @@ impl Known {
         Some(claim)
     }
 
-    /// A Node is there or has changed; an older state than the known one is no news.
+    /// A Node is there or has changed.
     pub fn apply_node(&mut self, node: Arc<Node>) {
         let name = node.name_any();
-        let version = |node: &Node| node.resource_version().and_then(|text| text.parse::<u64>().ok());
-        if self.nodes.get(&name).is_some_and(|known| known.uid() == node.uid() && version(&node) < version(known)) {
-            return;
-        }
         self.forget_node(&name);
         index(&mut self.nodes_of, of_node(&node), &name);
         self.nodes.insert(name, node);

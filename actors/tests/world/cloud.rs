@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use dovetail_api::names::conditions;
 use dovetail_api::v1::{EC2NodeClass, SecurityGroup, Subnet};
@@ -52,6 +53,8 @@ struct State {
     spoils: VecDeque<Spoil>,
     instances: BTreeMap<String, Instance>,
     calls: Vec<LaunchRequest>,
+    resolution: Duration,
+    resolving: usize,
     launched: Vec<Launched>,
     told: Option<UnboundedSender<Launched>>,
 }
@@ -64,6 +67,16 @@ impl FakeCloud {
     /// The next launches are spoiled like this.
     pub fn spoil(&self, spoils: impl IntoIterator<Item = Spoil>) {
         self.state.lock().unwrap().spoils.extend(spoils);
+    }
+
+    /// Node classes take so long to resolve from now on.
+    pub fn resolve_in(&self, time: Duration) {
+        self.state.lock().unwrap().resolution = time;
+    }
+
+    /// How many node classes are being resolved.
+    pub fn resolving(&self) -> usize {
+        self.state.lock().unwrap().resolving
     }
 
     /// Instances that live.
@@ -183,14 +196,25 @@ impl Cloud for FakeCloud {
             conditions::VALIDATION_SUCCEEDED,
         ];
         let subnet = |zone: &str| Subnet { id: format!("subnet-{zone}"), zone: zone.into(), zone_id: String::new() };
-        ready(NodeClassResolution {
+        let found = NodeClassResolution {
             subnets: ["us-east-1a", "us-east-1b"].into_iter().map(subnet).collect(),
             security_groups: vec![SecurityGroup { id: "sg-1".into(), name: String::new() }],
             amis: Vec::new(),
             reservations: Vec::new(),
             instance_profile: "profile".into(),
             conditions: types.into_iter().map(Finding::ready).collect(),
-        })
+        };
+        async move {
+            let time = {
+                let mut state = self.state.lock().unwrap();
+                state.resolving += 1;
+                state.resolution
+            };
+            tokio::time::sleep(time).await;
+            self.state.lock().unwrap().resolving -= 1;
+            Ok(found)
+        }
+        .boxed()
     }
 
     fn remove_node_class<'a>(&'a self, _: &'a EC2NodeClass) -> CloudFuture<'a, ()> {
@@ -199,7 +223,7 @@ impl Cloud for FakeCloud {
 
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
         async move {
-            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
             let spoil = {
                 let mut state = self.state.lock().unwrap();
                 state.calls.push(request.clone());
@@ -298,7 +322,7 @@ impl Cloud for FakeCloud {
 
     fn receive<'a>(&'a self, _: &'a str) -> CloudFuture<'a, Vec<QueueMessage>> {
         async {
-            tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+            tokio::time::sleep(Duration::from_secs(20)).await;
             Ok(Vec::new())
         }
         .boxed()

@@ -13,7 +13,9 @@ use std::time::Duration;
 use dovetail_actors::{InlineSolver, MemoryJournal, ReplicaHandle, ReplicaParts, Settings, Solver};
 use dovetail_core::clock::Clock;
 use dovetail_sandbox::Caller;
-use dovetail_sandbox::apiserver::{self, ApiServer, CUSTOM_RESOURCE_DEFINITIONS, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
+use dovetail_sandbox::apiserver::{
+    self, ApiServer, CUSTOM_RESOURCE_DEFINITIONS, EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES, PODS,
+};
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
 use dovetail_sandbox::faults::Faults;
 use serde_json::{Value, json};
@@ -100,8 +102,7 @@ impl World {
                 "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}],
                 "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}]},
         });
-        let classes = dovetail_sandbox::apiserver::Gvr::of("karpenter.k8s.aws", "v1", "ec2nodeclasses");
-        self.api.create(&classes, "", class).unwrap();
+        self.api.create(&EC2_NODE_CLASSES, "", class).unwrap();
         let pool = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
             "spec": {"template": {"spec": {"requirements": requirements,

@@ -10,6 +10,7 @@ mod budget;
 mod claim;
 mod daemon;
 mod default_spread;
+mod graves;
 mod joined;
 mod leaving;
 mod load;
@@ -22,7 +23,7 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use budget::BudgetEntry;
 pub use claim::{ClaimEntry, ClaimFacts};
+use graves::Graves;
 pub use joined::{JoinedNode, NodeSource};
 pub use leaving::Leaving;
 pub use load::Load;
@@ -153,7 +155,7 @@ pub struct ClusterState {
     now: Snapshot,
     listing: BTreeMap<Kind, BTreeSet<String>>,
     listed: BTreeSet<Kind>,
-    buried: VecDeque<String>,
+    buried: BTreeMap<Kind, Graves>,
     /// Claims that are said to be leaving before the API server knows.
     marked: BTreeSet<String>,
     departures: u64,
@@ -164,8 +166,16 @@ pub struct ClusterState {
     moved: BTreeMap<String, bool>,
 }
 
-/// How many uids of deleted claims are remembered, so that a late answer does not revive one.
-const MOST_BURIED: usize = 4096;
+/// What became of what was told of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// It was told late: a later state is known, or the object is gone.
+    Stale,
+    /// It is kept; scheduling sees nothing new in it.
+    Alike,
+    /// It is kept, and is news to scheduling.
+    News,
+}
 
 impl ClusterState {
     /// Nothing known, nothing listed.
@@ -195,6 +205,28 @@ impl ClusterState {
     /// A list of that kind starts.
     pub fn list_begins(&mut self, kind: Kind) {
         self.listing.insert(kind, BTreeSet::new());
+        self.doubt_versions(kind);
+    }
+
+    /// The list that comes is what the API server holds, even where that was restored to an earlier state. Claims stay
+    /// as they were last known: what was written to them may have launched an instance.
+    fn doubt_versions(&mut self, kind: Kind) {
+        let any = |meta: &mut ObjectMeta| meta.resource_version = None;
+        match kind {
+            Kind::Node => each(&mut self.now.nodes, |node| node.resource_version = None),
+            Kind::NodePool => each(&mut self.now.pools, |pool| any(&mut pool.metadata)),
+            Kind::NodeClass => each(&mut self.now.classes, |class| any(&mut class.metadata)),
+            _ => return,
+        }
+        self.buried.remove(&kind);
+    }
+
+    fn bury(&mut self, kind: Kind, uid: Option<&str>) {
+        self.buried.entry(kind).or_default().bury(uid);
+    }
+
+    fn is_buried(&self, kind: Kind, meta: &ObjectMeta) -> bool {
+        self.buried.get(&kind).is_some_and(|graves| graves.hold(meta))
     }
 
     /// It is complete: what was not in it, nor written since it began, is gone.
@@ -283,13 +315,16 @@ impl ClusterState {
         }
     }
 
-    /// A Node is there or has changed.
-    pub fn apply_node(&mut self, node: &Node) {
+    /// A Node is there or has changed, by the watch or by an answer to our own write. Answers whether it is kept.
+    pub fn apply_node(&mut self, node: &Node) -> bool {
         let entry = NodeEntry::from_kube(node);
+        if self.is_buried(Kind::Node, &node.metadata) {
+            return false;
+        }
         self.saw(Kind::Node, &entry.name);
         let known = self.now.nodes.get(&entry.name);
         if known.is_some_and(|known| known.uid == entry.uid && older(entry.resource_version, known.resource_version)) {
-            return;
+            return false;
         }
         let same_machine = known.is_some_and(|known| known.provider_id == entry.provider_id);
         let concerns = self.now.leaving.concerns_node(&entry, same_machine);
@@ -297,10 +332,12 @@ impl ClusterState {
         if concerns {
             self.look_who_leaves();
         }
+        true
     }
 
     /// A Node is gone.
     pub fn delete_node(&mut self, name: &str, uid: Option<&str>) {
+        self.bury(Kind::Node, uid);
         let same = |known: &Arc<NodeEntry>| uid.is_none_or(|uid| known.uid == uid);
         if self.now.nodes.get(name).is_some_and(same) {
             Arc::make_mut(&mut self.now.nodes).remove(name);
@@ -313,14 +350,12 @@ impl ClusterState {
     /// A claim is there or has changed, by the watch or by an answer to our own write. Answers whether it is news.
     pub fn apply_claim(&mut self, claim: Arc<NodeClaim>) -> bool {
         let name = claim.metadata.name.clone().unwrap_or_default();
-        if claim.metadata.uid.as_ref().is_some_and(|uid| self.buried.contains(uid)) {
+        if self.is_buried(Kind::NodeClaim, &claim.metadata) {
             return false;
         }
         self.saw(Kind::NodeClaim, &name);
         let known = self.now.claims.get(&name);
-        if known.is_some_and(|known| {
-            known.claim.metadata.uid == claim.metadata.uid && stale(&claim.metadata, &known.claim.metadata)
-        }) {
+        if known.is_some_and(|known| is_older(&claim.metadata, &known.claim.metadata)) {
             return false;
         }
         let expected_capacity = known.map(|known| known.expected_capacity.clone()).unwrap_or_default();
@@ -336,12 +371,7 @@ impl ClusterState {
 
     /// A claim is gone, or was never made: the pods planned on it are free again.
     pub fn delete_claim(&mut self, name: &str, uid: Option<&str>) {
-        if let Some(uid) = uid {
-            self.buried.push_back(uid.to_owned());
-            if self.buried.len() > MOST_BURIED {
-                self.buried.pop_front();
-            }
-        }
+        self.bury(Kind::NodeClaim, uid);
         let same =
             |known: &Arc<ClaimEntry>| uid.is_none() || known.is_planned() || known.claim.metadata.uid.as_deref() == uid;
         if self.now.claims.get(name).is_some_and(same) {
@@ -352,37 +382,52 @@ impl ClusterState {
         }
     }
 
-    /// A NodePool is there or has changed. Answers whether what scheduling sees of it has.
-    pub fn apply_pool(&mut self, pool: NodePool) -> bool {
+    /// A NodePool is there or has changed, by the watch or by an answer to our own write.
+    pub fn apply_pool(&mut self, pool: NodePool) -> Applied {
         let name = pool.metadata.name.clone().unwrap_or_default();
+        if self.is_buried(Kind::NodePool, &pool.metadata) {
+            return Applied::Stale;
+        }
         self.saw(Kind::NodePool, &name);
-        let news = self.now.pools.get(&name).is_none_or(|known| {
+        let known = self.now.pools.get(&name);
+        if known.is_some_and(|known| is_older(&pool.metadata, &known.metadata)) {
+            return Applied::Stale;
+        }
+        let news = known.is_none_or(|known| {
             known.spec != pool.spec
                 || problem::is_ready(known) != problem::is_ready(&pool)
                 || known.metadata.annotations != pool.metadata.annotations
                 || known.metadata.deletion_timestamp != pool.metadata.deletion_timestamp
         });
         Arc::make_mut(&mut self.now.pools).insert(name, Arc::new(pool));
-        news
+        if news { Applied::News } else { Applied::Alike }
     }
 
     /// A NodePool is gone.
-    pub fn delete_pool(&mut self, name: &str) {
+    pub fn delete_pool(&mut self, name: &str, uid: Option<&str>) {
+        self.bury(Kind::NodePool, uid);
         Arc::make_mut(&mut self.now.pools).remove(name);
     }
 
-    /// A node class is there or has changed. Answers whether spec or status has.
-    pub fn apply_class(&mut self, class: EC2NodeClass) -> bool {
+    /// A node class is there or has changed, by the watch or by an answer to our own write.
+    pub fn apply_class(&mut self, class: EC2NodeClass) -> Applied {
         let name = class.metadata.name.clone().unwrap_or_default();
+        if self.is_buried(Kind::NodeClass, &class.metadata) {
+            return Applied::Stale;
+        }
         self.saw(Kind::NodeClass, &name);
-        let news =
-            self.now.classes.get(&name).is_none_or(|known| known.spec != class.spec || known.status != class.status);
+        let known = self.now.classes.get(&name);
+        if known.is_some_and(|known| is_older(&class.metadata, &known.metadata)) {
+            return Applied::Stale;
+        }
+        let news = known.is_none_or(|known| known.spec != class.spec || known.status != class.status);
         Arc::make_mut(&mut self.now.classes).insert(name, Arc::new(class));
-        news
+        if news { Applied::News } else { Applied::Alike }
     }
 
     /// A node class is gone.
-    pub fn delete_class(&mut self, name: &str) {
+    pub fn delete_class(&mut self, name: &str, uid: Option<&str>) {
+        self.bury(Kind::NodeClass, uid);
         Arc::make_mut(&mut self.now.classes).remove(name);
     }
 
@@ -415,14 +460,20 @@ fn namespaced(meta: &ObjectMeta) -> String {
     format!("{}/{}", meta.namespace.as_deref().unwrap_or("default"), meta.name.as_deref().unwrap_or_default())
 }
 
-fn stale(new: &ObjectMeta, known: &ObjectMeta) -> bool {
+/// Whether one state of an object is known to be from before another one of the same object.
+#[must_use]
+pub fn is_older(new: &ObjectMeta, known: &ObjectMeta) -> bool {
     let version = |meta: &ObjectMeta| meta.resource_version.as_ref().and_then(|version| version.parse().ok());
-    older(version(new), version(known))
+    new.uid == known.uid && older(version(new), version(known))
 }
 
 /// Whether a version is known to be before another; versions that are no numbers are taken in the order they come.
 fn older(new: Option<u64>, known: Option<u64>) -> bool {
     matches!((new, known), (Some(new), Some(known)) if new < known)
+}
+
+fn each<V: Clone>(table: &mut Table<V>, change: impl Fn(&mut V)) {
+    Arc::make_mut(table).values_mut().for_each(|value| change(Arc::make_mut(value)));
 }
 
 fn missing<V>(table: &Table<V>, seen: &BTreeSet<String>) -> Vec<String> {

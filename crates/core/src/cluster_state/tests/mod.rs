@@ -134,6 +134,65 @@ fn a_late_event_neither_undoes_nor_revives_a_claim() {
     assert!(state.apply_claim(Arc::new(kube_claim("a", Some("2"), "12"))), "another claim of that name is another");
 }
 
+fn versioned(name: &str, uid: &str, version: &str) -> ObjectMeta {
+    let text = |text: &str| Some(text.to_owned());
+    ObjectMeta { name: text(name), uid: text(uid), resource_version: text(version), ..ObjectMeta::default() }
+}
+
+fn pool_at(ready: bool, uid: &str, version: &str) -> NodePool {
+    NodePool { metadata: versioned("default", uid, version), ..pool("default", ready) }
+}
+
+fn class_at(role: &str, uid: &str, version: &str) -> EC2NodeClass {
+    EC2NodeClass { metadata: versioned("default", uid, version), ..node_class(role) }
+}
+
+fn node_class(role: &str) -> EC2NodeClass {
+    serde_json::from_value(json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
+        "spec": {"role": role, "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}]},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_late_answer_neither_undoes_nor_revives_a_pool_a_class_or_a_node() {
+    let mut state = ClusterState::new();
+    assert_eq!(state.apply_pool(pool_at(true, "1", "10")), Applied::News);
+    assert_eq!(state.apply_pool(pool_at(false, "1", "9")), Applied::Stale);
+    assert_eq!(state.apply_pool(pool_at(true, "1", "11")), Applied::Alike);
+    assert_eq!(state.apply_class(class_at("new", "1", "10")), Applied::News);
+    assert_eq!(state.apply_class(class_at("old", "1", "9")), Applied::Stale);
+    let node = |version| Node { metadata: versioned("n", "1", version), ..kube_node("n", "p", json!({})) };
+    assert!(state.apply_node(&node("10")) && !state.apply_node(&node("9")));
+    state.delete_pool("default", Some("1"));
+    state.delete_class("default", Some("1"));
+    state.delete_node("n", Some("1"));
+    assert_eq!(state.apply_pool(pool_at(true, "1", "12")), Applied::Stale);
+    assert_eq!(state.apply_class(class_at("new", "1", "12")), Applied::Stale);
+    assert!(!state.apply_node(&node("12")));
+    let now = state.snapshot();
+    assert!(now.pools.is_empty() && now.classes.is_empty() && now.nodes.is_empty());
+    assert_eq!(state.apply_pool(pool_at(true, "2", "13")), Applied::News, "another of that name");
+}
+
+#[test]
+fn an_api_server_that_was_restored_to_an_earlier_state_is_believed() {
+    let mut state = ClusterState::new();
+    state.apply_pool(pool_at(false, "1", "100"));
+    state.apply_class(class_at("new", "1", "100"));
+    state.delete_class("default", Some("1"));
+    state.list_begins(Kind::NodePool);
+    state.list_begins(Kind::NodeClass);
+    assert_eq!(state.apply_pool(pool_at(true, "1", "50")), Applied::News);
+    assert_eq!(state.apply_class(class_at("old", "1", "50")), Applied::News);
+    state.list_ends(Kind::NodePool);
+    state.list_ends(Kind::NodeClass);
+    assert_eq!((state.snapshot().pools.len(), state.snapshot().classes.len()), (1, 1));
+    assert_eq!(state.apply_pool(pool_at(false, "1", "49")), Applied::Stale);
+}
+
 #[test]
 fn a_new_leader_counts_claims_on_their_way_as_room() {
     let mut state = ClusterState::new();

@@ -1,0 +1,35 @@
+//! Objects that are gone, so that a late answer to a write does not revive one.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// How many are remembered.
+const MOST: usize = 4096;
+
+/// The uids of objects that are gone, the latest of them.
+#[derive(Debug, Default)]
+pub(super) struct Graves {
+    uids: BTreeSet<String>,
+    order: VecDeque<String>,
+}
+
+impl Graves {
+    /// Remembers an object that is gone.
+    pub fn bury(&mut self, uid: Option<&str>) {
+        let Some(uid) = uid else { return };
+        if self.uids.insert(uid.to_owned()) {
+            self.order.push_back(uid.to_owned());
+        }
+        if self.order.len() > MOST
+            && let Some(first) = self.order.pop_front()
+        {
+            self.uids.remove(&first);
+        }
+    }
+
+    /// Whether an object is known to be gone.
+    pub fn hold(&self, meta: &ObjectMeta) -> bool {
+        meta.uid.as_ref().is_some_and(|uid| self.uids.contains(uid))
+    }
+}
