@@ -7,6 +7,10 @@
 #[path = "../benches/support/mod.rs"]
 mod support;
 
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use std::io::Read;
 use std::time::Instant;
 

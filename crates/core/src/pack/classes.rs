@@ -1,5 +1,6 @@
 //! Pods compiled once: equal pods are one class with a count, so that work grows with classes and not with pods.
 
+use std::cmp::{Ordering, Reverse};
 use std::hash::{Hash, Hasher};
 use std::io;
 
@@ -143,22 +144,22 @@ pub(crate) fn compile(
 ) -> (Vec<Class>, Topology) {
     let forgiveness = problem.node_pools.iter().any(|pool| super::taints::any_preferring(&pool.taints))
         || problem.existing_nodes.iter().any(|node| super::taints::any_preferring(&node.taints));
-    let mut classes: Vec<Class> = grouped(problem, topology::labels_matter(problem))
-        .into_iter()
-        .map(|mut pods| {
-            pods.sort_unstable_by(|a, b| by_age(problem, *a, *b));
-            let example = &problem.pods[pods[0] as usize];
-            let (requests, shared) = (names.of_pod(example), volumes.of_pod(names, example));
-            let mut first = requests.clone();
-            Attached::default().add_missing(&shared, &mut first);
-            Class { pods, requests, shared, first, alternatives: vec![], refused: None }
-        })
-        .collect();
-    let to_come = |class: &Class| class.example(problem).to_come;
-    classes.sort_by(|a, b| {
-        let order = to_come(a).cmp(&to_come(b)).then_with(|| b.requests.cmp(&a.requests));
-        order.then_with(|| by_age(problem, a.pods[0], b.pods[0]))
+    let ages: Vec<Age> = problem.pods.iter().zip(0..).map(|(pod, at)| Age::of(pod, at)).collect();
+    let oldest = |a: &u32, b: &u32| ages[*a as usize].cmp_in(problem, &ages[*b as usize]);
+    let keyed = grouped(problem, topology::labels_matter(problem)).into_iter().map(|mut pods| {
+        pods.sort_unstable_by(oldest);
+        let example = &problem.pods[pods[0] as usize];
+        (example.to_come, Reverse(names.of_pod(example)), pods)
     });
+    let mut keyed: Vec<(bool, Reverse<Amounts>, Vec<u32>)> = keyed.collect();
+    keyed.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)).then_with(|| oldest(&a.2[0], &b.2[0])));
+    let class = |(_, Reverse(requests), pods): (bool, Reverse<Amounts>, Vec<u32>)| {
+        let shared = volumes.of_pod(names, &problem.pods[pods[0] as usize]);
+        let mut first = requests.clone();
+        Attached::default().add_missing(&shared, &mut first);
+        Class { pods, requests, shared, first, alternatives: vec![], refused: None }
+    };
+    let mut classes: Vec<Class> = keyed.into_iter().map(class).collect();
     let reader = Reader::new(problem);
     let mut topology = Builder::new(problem, softly_capped);
     for class in &mut classes {
@@ -192,9 +193,31 @@ fn stated(reader: Reader<'_>, pod: &Pod) -> Result<Stated, String> {
     reader.stated(pod, &strict.into_iter().map(|one| one.requirements).collect::<Vec<_>>())
 }
 
-fn by_age(problem: &Problem, a: u32, b: u32) -> std::cmp::Ordering {
-    let (a, b) = (&problem.pods[a as usize], &problem.pods[b as usize]);
-    (a.created, &a.uid, &a.namespace, &a.name).cmp(&(b.created, &b.uid, &b.namespace, &b.name))
+/// What orders pods, mostly without a look at them: with very many, each costs a miss of the cache.
+#[derive(Clone, Copy)]
+struct Age {
+    created: Option<jiff::Timestamp>,
+    /// The first bytes of the uid.
+    uid: [u8; 16],
+    pod: u32,
+}
+
+impl Age {
+    fn of(pod: &Pod, at: u32) -> Self {
+        let mut uid = [0; 16];
+        let known = pod.uid.len().min(uid.len());
+        uid[..known].copy_from_slice(&pod.uid.as_bytes()[..known]);
+        Self { created: pod.created, uid, pod: at }
+    }
+
+    /// Older pods first, then by uid, namespace and name.
+    fn cmp_in(&self, problem: &Problem, other: &Self) -> Ordering {
+        let whole = |age: &Self| {
+            let pod = &problem.pods[age.pod as usize];
+            (&pod.uid, &pod.namespace, &pod.name)
+        };
+        (self.created, self.uid).cmp(&(other.created, other.uid)).then_with(|| whole(self).cmp(&whole(other)))
+    }
 }
 
 /// The pods in groups of equals, in order of first appearance.
@@ -249,7 +272,8 @@ fn hash(pod: &Pod, labels_matter: bool) -> u64 {
         let _ = serde_json::to_writer(Hashing(&mut hasher), affinity);
     }
     for spread in &pod.topology_spread_constraints {
-        let _ = serde_json::to_writer(Hashing(&mut hasher), spread);
+        (&spread.topology_key, spread.max_skew, &spread.when_unsatisfiable, spread.min_domains).hash(&mut hasher);
+        spread.label_selector.as_ref().and_then(|selector| selector.match_labels.as_ref()).hash(&mut hasher);
     }
     for toleration in &pod.tolerations {
         (&toleration.key, &toleration.operator, &toleration.value, &toleration.effect).hash(&mut hasher);
