@@ -281,10 +281,11 @@ impl Handler<Plan> for ClusterWatcher {
         for (claim, capacity) in plan.claims {
             self.state.plan_claim(claim, capacity);
         }
-        let until = self.patience();
+        let (until, displacements) = (self.patience(), self.state.displacements());
         for (pods, target) in plan.expected {
             self.state.nominate(pods.iter().map(String::as_str), &target, until);
         }
+        self.tell_displaced(displacements);
         self.cluster_changed();
     }
 }
@@ -394,12 +395,17 @@ impl ClusterWatcher {
     fn apply_pod(&mut self, pod: &Pod) {
         let displacements = self.state.displacements();
         let applied = self.state.apply_pod(pod);
-        if self.state.displacements() != displacements {
-            self.tell(|leader| self.desk.post(&leader.world, WorldChanged::Displaced));
-        }
+        self.tell_displaced(displacements);
         if let Err(error) = applied {
             let pod = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
             self.desk.tell(Story::Unschedulable { pod, error: error.to_string() });
+        }
+    }
+
+    /// Tells that pods have lost the place where they were expected, if any have since.
+    fn tell_displaced(&self, before: u64) {
+        if self.state.displacements() != before {
+            self.tell(|leader| self.desk.post(&leader.world, WorldChanged::Displaced));
         }
     }
 
@@ -441,7 +447,9 @@ impl ClusterWatcher {
             return;
         }
         if before != Some(Stage::Initialized) && stage_of(&self.state) == Some(Stage::Initialized) {
+            let displacements = self.state.displacements();
             self.state.expect_until(&name, self.patience());
+            self.tell_displaced(displacements);
         }
         self.tell(|leader| leader.claims.iter().for_each(|to| self.desk.post(to, ClaimChanged(claim.clone()))));
         if lifecycle::is_leaving(&claim) {

@@ -94,6 +94,13 @@ def deployment(number, cpu, memory, count):
     }
 
 
+def planned_price(cluster):
+    """What the replicas planned, in $ an hour: what EC2 sells first, the cheapest option of each claim. moto draws lots among a claim's options."""
+    logs = [(cluster.state / "log" / f"{name}.log").read_text().splitlines() for name in REPLICAS]
+    lines = [json.loads(line) for log in logs for line in log if '"packing_computed"' in line]
+    return sum(line["price"] for line in lines if line["event"] == "packing_computed")
+
+
 def seconds_of_cpu(pid):
     """What a process has consumed so far."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -180,7 +187,7 @@ def measure(count):
         until("no instance is left", lambda: not list(instances(cluster.parts.aws, REGION)))
         pods.ended = True
         total, peak = consumed(cluster)
-        return {**seconds, "nodes": len(found), "types": types, "spent": spent, "cpu": cpu - before, "cpu with scale-in": total - before, "peak": peak}
+        return {**seconds, "nodes": len(found), "price": planned_price(cluster), "types": types, "spent": spent, "cpu": cpu - before, "cpu with scale-in": total - before, "peak": peak}
     finally:
         cluster.end()
 
@@ -193,6 +200,7 @@ def main(counts):
         for name in ("pods exist", "first claim", "all bound", "all Ready", "scale-in to nothing"):
             print(f"| {name} | {row[name]:.1f} s |")
         print(f"| nodes | {row['nodes']}: {', '.join(f'{n} {t}' for t, n in sorted(row['types'].items()))} |")
+        print(f"| price, the cheapest option of each claim | {row['price']:.2f} $/h |")
         print(f"| CPU seconds, both replicas, until all are Ready; with the scale-in | {row['cpu']:.1f}; {row['cpu with scale-in']:.1f} |")
         spent = ", ".join(f"{name} {cpu:.0f}" for name, cpu in sorted(row["spent"].items(), key=lambda one: -one[1]) if cpu >= 0.5)
         print(f"| CPU seconds of all parts until all are bound | {sum(row['spent'].values()):.0f}: {spent} |")

@@ -40,11 +40,13 @@ impl ClusterState {
         Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
     }
 
-    /// Pods are expected somewhere, at least until then.
+    /// Pods are expected somewhere, at least until then. What was bound there while they were planned may have left
+    /// some no room: those are without a place.
     pub fn nominate<'a>(&mut self, pods: impl IntoIterator<Item = &'a str>, target: &Target, until: Duration) {
         for uid in pods {
             self.expect(uid, Nomination { target: target.clone(), until });
         }
+        self.look_at_room(target);
     }
 
     fn expect(&mut self, uid: &str, nomination: Nomination) {
@@ -68,14 +70,31 @@ impl ClusterState {
         Some(nomination)
     }
 
-    /// A claim's node has become ready for pods: kube-scheduler has until then to bind those expected.
+    /// A claim's node has become ready for pods: kube-scheduler has until then to bind those expected. It may have bound
+    /// others before that was known.
     pub fn expect_until(&mut self, claim: &str, until: Duration) {
-        let Some(pods) = self.awaited.get(&Target::Claim(claim.to_owned())) else { return };
+        let target = Target::Claim(claim.to_owned());
+        let Some(pods) = self.awaited.get(&target) else { return };
         let nominations = Arc::make_mut(&mut self.now.nominations);
         for uid in pods {
             if let Some(nomination) = nominations.get_mut(uid) {
                 nomination.until = until;
             }
+        }
+        self.look_at_room(&target);
+    }
+
+    /// Looks whether all that are expected at a target have room on its node, if that is ready for pods.
+    fn look_at_room(&mut self, target: &Target) {
+        let node = match target {
+            Target::Node(name) => Some(name.clone()),
+            Target::Claim(name) if self.is_ready(target) => {
+                self.now.claims.get(name).and_then(|entry| Some(entry.claim.status.as_ref()?.node_name.clone()))
+            }
+            Target::Claim(_) => None,
+        };
+        if node.is_some_and(|node| self.displace(&node)) {
+            self.displacements += 1;
         }
     }
 

@@ -32,7 +32,7 @@ fn a_pod_expected_on_a_node_that_is_ready_is_pending_again_when_its_time_is_over
 #[test]
 fn a_pod_that_takes_the_place_of_one_like_it_leaves_it_its_own() {
     let mut state = ClusterState::new();
-    for (name, cpu) in [("a", "1"), ("b", "2"), ("c", "1")] {
+    for (name, cpu) in [("a", "1"), ("b", "500m"), ("c", "1")] {
         state.apply_pod(&kube_pod(name, "", cpu)).unwrap();
     }
     state.apply_node(&kube_node("n", "p", json!({})));
@@ -137,4 +137,39 @@ fn a_pod_bound_before_its_claim_says_which_node_it_has_takes_the_place_of_one_li
     bound.metadata.labels.get_or_insert_default().insert("topology.kubernetes.io/zone".into(), "a".into());
     state.apply_pod(&bound).unwrap();
     assert_eq!(state.snapshot().expected_on("uid-b", at(0)), Some(&Target::Claim("later".into())));
+}
+
+#[test]
+fn a_pod_whose_room_was_taken_while_it_was_planned_is_pending_at_once() {
+    let mut state = ClusterState::new();
+    state.apply_node(&kube_node("n", "p", json!({})));
+    for name in ["a", "b"] {
+        state.apply_pod(&kube_pod(name, "", "1")).unwrap();
+    }
+    state.apply_pod(&kube_pod("stranger", "n", "1")).unwrap();
+    state.nominate(["uid-a", "uid-b"], &Target::Node("n".into()), Duration::from_secs(20));
+    assert_eq!((pending(&state, 0).len(), state.displacements()), (1, 1));
+}
+
+#[test]
+fn a_pod_whose_room_was_taken_before_its_claim_was_ready_is_pending_when_it_is() {
+    let mut state = ClusterState::new();
+    state.apply_pod(&kube_pod("a", "", "2")).unwrap();
+    let mut claim = launched_with(&kube_claim("c", Some("1"), "1"), "p");
+    claim.status.as_mut().unwrap().node_name = "n".into();
+    state.apply_claim(Arc::new(claim.clone()));
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
+    state.apply_pod(&kube_pod("stranger", "n", "1")).unwrap();
+    assert_eq!((pending(&state, 0).len(), state.displacements()), (0, 0));
+    claim.metadata.resource_version = Some("2".into());
+    let yes = |type_: &str| {
+        serde_json::from_value(json!({"type": type_, "status": "True", "reason": "x", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}))
+        .unwrap()
+    };
+    claim.status.as_mut().unwrap().conditions = ["Launched", "Registered", "Initialized"].map(yes).into();
+    state.apply_claim(Arc::new(claim));
+    state.expect_until("c", Duration::from_secs(20));
+    assert_eq!((pending(&state, 0).len(), state.displacements()), (1, 1));
 }

@@ -97,6 +97,7 @@ impl World {
                     "karpenter.sh/capacity-type": "spot", "karpenter.sh/nodepool": "default"}},
             "spec": {"providerID": format!("aws:///a/{name}")},
             "status": {"capacity": {"cpu": "2", "memory": "8Gi", "pods": "29"},
+                "allocatable": {"cpu": "2", "memory": "7Gi", "pods": "29"},
                 "conditions": [{"type": "Ready", "status": "True"}]},
         });
         change(&mut claim, &mut node);
