@@ -34,6 +34,10 @@ fn four_hundred_pods_get_nodes_and_when_they_go_the_nodes_and_instances_go() {
     real.ok(&["scale", "deployment/inflate", "--replicas=0"]);
     real.until_nothing_is_left();
     real.nothing_was_forbidden();
+    let said = real.said();
+    let gone: Vec<_> = said.iter().filter(|line| line["event"] == "node_deleted").map(|line| &line["node"]).collect();
+    let each: BTreeSet<_> = gone.iter().map(|node| node.to_string()).collect();
+    assert_eq!((gone.len(), each.len()), (nodes.len(), nodes.len()), "each is told of once: {gone:?}");
 }
 
 /// As behind an etcd of before 3.5: a watch is no list, and is refused when it is asked to be one.

@@ -26,6 +26,8 @@ pub enum Wrote {
     Node(Arc<Node>),
     /// A claim that is gone, or that was planned and never made.
     ClaimGone(String),
+    /// A Node that nothing holds any more, by name and uid.
+    NodeGone(String, Option<String>),
     /// A pool, as the API server answered.
     Pool(Box<NodePool>),
     /// A class, as the API server answered.

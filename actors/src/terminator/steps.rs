@@ -159,7 +159,13 @@ impl Hand {
     pub async fn release_node(self, there: Arc<Node>, node_claim: String) -> Done {
         let held = |node: &Node| node.finalizers().iter().any(|one| one == TERMINATION_FINALIZER);
         let free = |node: &Node| held(node).then(|| node::released(node));
-        gone_is_done(self.nodes().change(Node::clone(&there), free).await.map(drop))?;
+        let wrote = match self.nodes().change(Node::clone(&there), free).await {
+            Ok(node) if !node.finalizers().is_empty() => Wrote::Node(Arc::new(node)),
+            Ok(_) | Err(CallError::NotFound(_)) => Wrote::NodeGone(there.name_any(), there.uid()),
+            Err(error) => return Err(error),
+        };
+        // Before the watch tells it the Node would be released, and told of, once more.
+        self.desk.post(&self.links.cluster, wrote);
         measure::node_gone(&self.desk, &there);
         self.tell(Story::NodeDeleted { node: there.name_any(), node_claim });
         Ok(())
