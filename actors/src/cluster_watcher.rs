@@ -133,8 +133,7 @@ impl Handler<Seen<NodeClaim>> for ClusterWatcher {
                 let before = self.state.snapshot().claims;
                 self.listed(Kind::NodeClaim);
                 let after = self.state.snapshot().claims;
-                let gone: Vec<_> = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
-                gone.iter().for_each(|name| self.claim_gone(name, None));
+                lost(&before, &after).for_each(|name| self.claim_gone(&name, None));
             }
         }
     }
@@ -155,8 +154,7 @@ impl Handler<Seen<NodePool>> for ClusterWatcher {
                 let before = self.state.snapshot().pools;
                 self.listed(Kind::NodePool);
                 let after = self.state.snapshot().pools;
-                let gone: Vec<_> = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
-                gone.into_iter().for_each(|name| self.pool_gone(name));
+                lost(&before, &after).for_each(|name| self.pool_gone(name));
             }
         }
     }
@@ -177,8 +175,7 @@ impl Handler<Seen<EC2NodeClass>> for ClusterWatcher {
                 let before = self.state.snapshot().classes;
                 self.listed(Kind::NodeClass);
                 let after = self.state.snapshot().classes;
-                let gone: Vec<_> = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
-                gone.into_iter().for_each(|name| self.class_gone(name));
+                lost(&before, &after).for_each(|name| self.class_gone(name));
             }
         }
     }
@@ -209,6 +206,11 @@ impl Handler<Seen<PodDisruptionBudget>> for ClusterWatcher {
         }
         self.cluster_changed();
     }
+}
+
+/// What a list has shown to be gone, by name.
+fn lost<V>(before: &BTreeMap<String, V>, after: &BTreeMap<String, V>) -> impl Iterator<Item = String> {
+    before.keys().filter(|name| !after.contains_key(*name)).cloned()
 }
 
 /// Kinds of which only facts are kept: what a pod left over waits for may have come with them.
