@@ -17,6 +17,12 @@ fn no_seed_violates_an_invariant_or_leaves_a_pod_behind() {
     assert!(summary["launched"].as_u64().unwrap() > 3000, "there was something to do: {summary}");
 }
 
+/// Seeds beyond these that have found something.
+#[test]
+fn a_claim_that_was_lost_while_its_replica_stood_still_is_not_written_to_without_end() {
+    assert_eq!(dovetail(&["simulate", "--random", "--seeds", "1196"]).status.code(), Some(0));
+}
+
 #[test]
 fn the_audit_agrees_with_what_random_scenarios_report() {
     for seed in ["3", "11", "19"] {

@@ -316,9 +316,16 @@ impl Registrar {
             registrar.busy.remove(&name);
             match written {
                 Ok((node, claim)) => registrar.written(node, claim, &writes),
-                // What is there now is read by the effect and comes as a change; nothing is lost by waiting for it.
                 Err(CallError::Deposed) => return,
-                Err(_) => {}
+                // What is there now, or that it is gone, comes as a change; looked at at once it would be as it was.
+                Err(_) => {
+                    let later = move |registrar: &mut Self, ctx: &mut Context<Self>| {
+                        registrar.again.remove(&name);
+                        registrar.look(&name, ctx);
+                    };
+                    ctx.run_later(Duration::from_secs(1), later);
+                    return;
+                }
             }
             registrar.again.remove(&name);
             registrar.look(&name, ctx);
