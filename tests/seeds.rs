@@ -23,6 +23,13 @@ fn a_claim_that_was_lost_while_its_replica_stood_still_is_not_written_to_without
     assert_eq!(dovetail(&["simulate", "--random", "--seeds", "1196"]).status.code(), Some(0));
 }
 
+/// Lists were empty, so that a claim was launched for twice; then it was lost, and what it had was rightly braked for ten
+/// minutes.
+#[test]
+fn two_instances_of_a_claim_that_was_lost_wait_for_the_operator() {
+    assert_eq!(dovetail(&["simulate", "--random", "--seeds", "4795"]).status.code(), Some(0));
+}
+
 #[test]
 fn the_audit_agrees_with_what_random_scenarios_report() {
     for seed in ["3", "11", "19"] {

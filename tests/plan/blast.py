@@ -91,7 +91,9 @@ def _cheapest(run, claim, view, kinds, part):
     needs = {}
     for cls, count in part.items():
         add(needs, cls.requests, count)
-    return min((view.price(k) for k in kinds if all(k.name in _holding(view, cls) for cls in part) and not run.too_small(claim.pool, k, needs)), default=None)
+    whole = run.catalogue.view(claim.pool, {})
+    holding = (k for k in kinds if all(k.name in _holding(view, cls) and not run.daemon_clash(cls, whole, k) for cls in part))
+    return min((view.price(k) for k in holding if not run.too_small(claim.pool, k, needs)), default=None)
 
 
 def _holding(view, cls):

@@ -89,12 +89,12 @@ class Check:
         self.catalogue = Catalogue(workload)
         self.classes, self.class_of = group(workload)
         self.shapes, self._daemons, self._views = Shapes(self.catalogue), {}, {}
-        self.existing = Existing(self.report, workload)
         daemons = workload.get("daemonPods") or workload.get("daemonSets") or workload.get("daemons") or ()
+        self.daemons = [PodClass(i, d) for i, d in enumerate(daemons)]
+        self.existing = Existing(self.report, workload, self.daemons)
         self.to_come = {}
         for name in (n for n, cls in self.class_of.items() if cls.to_come):
             add(self.to_come, self.class_of[name].requests)
-        self.daemons = [PodClass(i, d) for i, d in enumerate(daemons)]
 
     def run(self):
         if not self._shape():
@@ -245,30 +245,31 @@ class Check:
         bounded = ((r, n) for r, n in needs.items() if n > 0 and (r in room or not attachable(r)))
         return next(((r, room.get(r, 0), n) for r, n in bounded if n > room.get(r, 0)), None)
 
-    def fresh(self, cls, pool, freed=None):
-        """The types of which a pool could open one more node for a pod that no rule binds to others, within its limits less `freed`."""
+    def fresh(self, cls, pool, freed=None, alternatives=None):
+        """The types of which a pool could open one more node for a pod that no rule binds to others, within its limits less `freed`;
+        `alternatives`: by the first so many of its node selection."""
         if cls.tolerates(pool.taints):
             return []
         view, used = self.catalogue.view(pool, {}), dict(self.used[pool.name])
         add(used, freed or {}, -1)
-        narrowed = self._narrowed(cls, pool)
+        narrowed = [(v, names) for v, names, i in self._narrowed(cls, pool) if alternatives is None or i < alternatives]
         kinds = [k for k in self.catalogue.types.values()
                  if any(any(reserved.open_to(o, self.reserved) for o in v.nodes(k)) and (names is None or names.has(k.name)) for v, names in narrowed)
-                 and not self.too_small(pool, k, cls.requests) and (not cls.ports or not self._daemon_clash(cls, view, k))
+                 and not self.too_small(pool, k, cls.requests) and not self.daemon_clash(cls, view, k)
                  and all(used.get(r, 0) + largest([k]).get(r, 0) <= limit for r, limit in pool.limits.items())]
         return kinds if self.best_effort or self._enough_values(kinds, pool) else []
 
     def _narrowed(self, cls, pool):
-        """[(view, names of types or None)] of a pool for each alternative of a pod's node selection and of its volumes' places."""
+        """[(view, names of types or None, which alternative)] of a pool for each of a pod's node selection and of its volumes' places."""
         if (cls, pool) not in self._views:
             out = []
-            for term in cls.filter.terms:
+            for i, term in enumerate(cls.filter.terms):
                 for place in cls.volumes.terms if cls.volumes else [[]]:
                     reqs = requirement_set([{"key": k, "operator": op, "values": values} for k, op, values in term + place])
                     fresh = all(r.absent_ok() for k, r in reqs.items() if k in (HOST, "metadata.name"))
                     names = [r for r in (reqs.get(TYPE), pool.reqs.get(TYPE)) if r is not None]
                     if fresh:
-                        out.append((self.catalogue.view(pool, reqs), names[0].meet(names[-1]) if names else None))
+                        out.append((self.catalogue.view(pool, reqs), names[0].meet(names[-1]) if names else None, i))
             self._views[cls, pool] = out
         return self._views[cls, pool]
 
@@ -278,7 +279,10 @@ class Check:
         return all(len(frozenset().union(*(k.labels[key].vals for k in kinds if key in k.labels and not k.labels[key].comp))) >= least
                    for key, least in pool.min_values)
 
-    def _daemon_clash(self, cls, view, kind):
+    def daemon_clash(self, cls, view, kind):
+        """Whether a DaemonSet of the nodes of a type takes a host port that a pod asks for."""
+        if not cls.ports:
+            return False
         here = [d for d in self.daemons if d.ports and not d.tolerates(view.pool.taints) and any(d.filter.holds(view, o) for o in view.nodes(kind))]
         return any(ports_clash(p, q) for p in cls.ports for d in here for q in d.ports)
 

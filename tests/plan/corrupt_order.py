@@ -47,6 +47,15 @@ def a_node_that_is_there_has_room_for_a_pod_left_over(c):
 
 
 @corruption("PL-27")
+def a_node_that_is_there_has_room_for_a_pod_that_another_pods_spread_counts(c):
+    _full(c)
+    c.pods["guest-0"]["topologySpreadConstraints"] = [dict(SPREAD, topologyKey=HOST, labelSelector={"matchLabels": {"app": "demand"}})]
+    c.pods["demand-1"].update(nodeSelector={"mine": "yes"}, requests={"cpu": "1m"})
+    c.sample["existingNodes"][0]["labels"]["mine"] = "yes"
+    _leave(c, "demand-1")
+
+
+@corruption("PL-27")
 def a_pool_with_min_values_has_room_for_a_pod_left_over(c):
     _leave(c, *[n for n in c.pods if n.startswith("team-")])
 

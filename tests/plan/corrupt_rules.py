@@ -207,6 +207,13 @@ def a_node_that_is_there_attaches_too_many_volumes(c):
 
 
 @corruption("PL-39")
+def a_daemon_takes_a_port_on_a_node_that_is_there(c):
+    c.pods["guest-0"]["hostPorts"] = [{"port": 80}]
+    c.sample["existingNodes"][0]["labels"]["mine"] = "yes"
+    c.sample["daemonPods"] = [{"name": "agent", "requests": {}, "nodeSelector": {"mine": "yes"}, "hostPorts": [{"port": 80}]}]
+
+
+@corruption("PL-39")
 def a_pod_is_put_on_fargate(c):
     c.plan["existingNodes"][0]["name"] = "fargate"
 

@@ -8,7 +8,7 @@ from requirements import Req, add, norm, resources, surely
 class There:
     """An existing node as the rules between pods see it: like a claim's `Placed`, with labels that are known."""
 
-    def __init__(self, raw, first):
+    def __init__(self, raw, first, daemons):
         self.raw, self.name, self.index, self.counts = raw, raw["name"], ("node", raw["name"]), {}
         self.labels = {norm(k): Req(False, [v]) for k, v in (raw.get("labels") or {}).items()}
         self.labels.setdefault(HOST, Req(False, [self.name]))
@@ -16,6 +16,8 @@ class There:
         self.fargate = (raw.get("labels") or {}).get("eks.amazonaws.com/compute-type") == "fargate"
         self.standing = [PodClass.there(first + i, pod) for i, pod in enumerate(raw.get("pods") or ())]
         self.counts.update((cls, 1) for cls in self.standing)
+        # Those of a DaemonSet that would run here, whether or not its pod stands already.
+        self.daemon_ports = [p for d in daemons if not d.tolerates(self.taints) and _holds(d.filter, self.labels) for p in d.ports]
 
     def domains(self, key):
         """The value of a topology key, or None where the node lacks it."""
@@ -42,7 +44,7 @@ class There:
 
     def could_take(self, cls, room):
         """Whether a pod that no rule binds to others could stand here with `room` left."""
-        ports = [p for other in self.counts for p in other.ports]
+        ports = self.daemon_ports + [p for other in self.counts for p in other.ports]
         return (not self.fargate and not cls.tolerates(self.taints) and _holds(cls.filter, self.labels)
                 and (not cls.volumes or _holds(cls.volumes, self.labels))
                 and not any(ports_clash(p, q) for p in cls.ports for q in ports)
@@ -52,12 +54,12 @@ class There:
 class Existing:
     """Checks, node by node: room, taints, node selection, volumes, host ports; and that nothing is put on Fargate."""
 
-    def __init__(self, report, workload):
+    def __init__(self, report, workload, daemons):
         self.report = report
         self.nodes = {n["name"]: n for n in workload.get("existingNodes") or ()}
         self.there, self.standing = {}, []
         for raw in workload.get("existingNodes") or ():
-            self.there[raw["name"]] = node = There(raw, len(workload["pods"]) + len(self.standing))
+            self.there[raw["name"]] = node = There(raw, len(workload["pods"]) + len(self.standing), daemons)
             self.standing += node.standing
 
     @staticmethod
@@ -92,7 +94,7 @@ class Existing:
             bounded = resource in room or not attachable(resource)
             expect(amount <= room.get(resource, 0) or not bounded or not classes, "PL-39", name,
                    f"{resource} {amount}, it has {room.get(resource, 0)}")
-        ports = [p for pod in node.get("pods") or () for p in pod.get("hostPorts") or ()]
+        ports = self.there[name].daemon_ports + [p for pod in node.get("pods") or () for p in pod.get("hostPorts") or ()]
         for port in (p for cls in classes for p in cls.ports):
             expect(not any(ports_clash(port, other) for other in ports), "PL-39", name, f"host port {port['port']} is taken twice")
             ports.append(port)

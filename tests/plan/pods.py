@@ -1,5 +1,6 @@
 """Pods grouped by what scheduling can see of them, and the rules that concern one pod and one node."""
 
+import copy
 import json
 
 from requirements import norm, possibly, resources, surely
@@ -50,6 +51,12 @@ class NodeFilter:
         else:
             self.terms = [base + t for t in map(_expressions, required.get("nodeSelectorTerms") or ()) if t]
         self.key = json.dumps(self.terms)
+
+    def first(self, count):
+        """The filter of the first alternatives only."""
+        out = copy.copy(self)
+        out.terms, out.key = self.terms[:count], json.dumps(self.terms[:count])
+        return out
 
     def holds(self, view, offering, test=surely):
         """Whether a pod may run on every node (`surely`) or on some node (`possibly`) this offering can become."""

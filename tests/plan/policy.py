@@ -1,8 +1,8 @@
 """The rules of the `cost` policy for claims that may be spot: PL-30 (15 types), PL-31 (5 families), PL-32 (1.25 times).
 
 They bind wherever the catalogue has such types for the claim's pods: compatible with the pods, the pool and the claim's own
-pins, large enough, with an available spot offering, and within the pool's limits. A node that is filled so far that fewer are
-large enough breaks them too, where one pod at a time would leave so many.
+pins, large enough, with an available spot offering, within the pool's limits, and with the pods' host ports left free by
+DaemonSets. A node that is filled so far that fewer are large enough breaks them too, where one pod at a time would leave so many.
 """
 
 from catalogue import CAPACITY_TYPE, HOST, TYPE, ZONE
@@ -65,8 +65,9 @@ def _possible(catalogue, claim, run, needs):
     names = {k.name for k in catalogue.types.values() if _spot(view, k) and (asked is None or asked.has(k.name))}
     for cls in claim.counts:
         names &= matching_types(cls.filter, view, possibly)
+    whole, ported = catalogue.view(pool, {}), [cls for cls in claim.counts if cls.ports]
     for kind in map(catalogue.types.get, sorted(names)):
-        if run.too_small(pool, kind, needs):
+        if run.too_small(pool, kind, needs) or any(run.daemon_clash(cls, whole, kind) for cls in ported):
             continue
         if all(used.get(r, 0) + max(0, kind.capacity.get(r, 0) - now.get(r, 0)) <= limit for r, limit in pool.limits.items()):
             yield kind, view.price(kind)
@@ -84,20 +85,22 @@ def _factor(report, claim, exist):
     least = claim.shape.least
     kept = {k.name for k in claim.shape.kinds}
     skipped = sorted(((p, k.family) for k, p in exist if k.name not in kept), reverse=True)
-    families, passed, bad = set(), set(), []
+    families, passed, bad, spots = set(), set(), [], 0
     valued = {key: set() for key, _ in claim.pool.min_values}
     report.checked(len(kept))
-    for count, kind in enumerate(sorted(claim.shape.kinds, key=view.price)):
-        price = view.price(kind)
+    for kind in sorted(claim.shape.kinds, key=view.price):
+        price, spot = view.price(kind), _spot(view, kind)
         while skipped and skipped[-1][0] < price * (1 - EPSILON):
             passed.add(skipped.pop()[1])
-        by_count = count < TYPES and not passed
-        by_family = len(families) < FAMILIES and kind.family not in families and passed <= families
+        # What has no spot offering counts towards neither number.
+        by_count = spot and spots < TYPES and not passed
+        by_family = spot and len(families) < FAMILIES and kind.family not in families and passed <= families
         needed = any(not _values(kind, key) <= values for key, values in valued.items())
         for key, values in valued.items():
             values |= _values(kind, key)
         if price > FACTOR * least * (1 + EPSILON) and not (by_count or by_family or needed):
             bad.append(f"{kind.name} at {price:.6g}" + (" where cheaper types were passed over" if passed else ""))
-        families.add(kind.family)
+        spots += spot
+        families |= {kind.family} if spot else set()
     if bad:
         report.add("PL-32", claim.name, f"{len(bad)} options above 1.25 times the cheapest ({least:.6g}) that 15 types of 5 families do not need: {bad[0]}")

@@ -8,8 +8,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from checker import check  # noqa: E402
 from pods import selects, tolerated  # noqa: E402
 from requirements import Req, possibly, quantity, surely  # noqa: E402
-from samples import ARCH, CT, ZONE, _in  # noqa: E402
-from worlds import HOST, needs, node, node_terms, plan, sized, spread, term, world  # noqa: E402
+from samples import ARCH, CT, FAMILY, TYPE, ZONE, _in  # noqa: E402
+from worlds import HOST, keeping, needs, node, node_terms, plan, sized, spread, term, varied, world  # noqa: E402
 
 
 RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
@@ -27,12 +27,15 @@ def reserving(left):
 
 
 class CheckerTest(unittest.TestCase):
-    def assert_rules(self, rules, workload, *claims, left=(), **flags):
-        found = check(workload, plan(workload, *claims, left=left), **flags).violations
+    def assert_rules(self, rules, workload, *claims, left=(), there=None, **flags):
+        self.assert_answer(rules, workload, plan(workload, *claims, left=left, there=there), **flags)
+
+    def assert_answer(self, rules, workload, answer, **flags):
+        found = check(workload, answer, **flags).violations
         self.assertEqual(sorted({v[0] for v in found}), sorted(rules), found)
 
-    def assert_valid(self, workload, *claims, left=(), **flags):
-        self.assert_rules([], workload, *claims, left=left, **flags)
+    def assert_valid(self, workload, *claims, left=(), there=None, **flags):
+        self.assert_rules([], workload, *claims, left=left, there=there, **flags)
 
     # Capacity reservations
 
@@ -204,6 +207,46 @@ class CheckerTest(unittest.TestCase):
         self.assert_rules(["PL-27"], world(pods, limits={"cpu": "16"}, usage={"cpu": "8"}), (range(29), None), left=["a-29", "a-30"])
         self.assert_valid(world(pods, limits={"cpu": "16"}, usage={"cpu": "8"}), (range(30), None), left=["a-30"])
 
+    def test_a_pod_may_be_left_over_where_it_would_break_what_another_pod_states(self):
+        def full(zones, more, **guard):
+            return world([{"app": "guard", **guard}, {"app": "a"}, {"app": "a", **more}], zones, limits={"nodes": "1"})
+
+        for zone, key in ((["a"], HOST), (["a"], ZONE), (None, ZONE)):
+            for skew, rules in ((1, []), (2, ["PL-27"])):
+                self.assert_rules(rules, full(("a", "b"), {}, **spread("a", key, skew)), ([0, 1], zone), left=["a-2"])
+            self.assert_rules(["PL-27"], full(("a", "b"), {"namespace": "other"}, **spread("a", key)), ([0, 1], zone), left=["a-2"])
+        # What it would do to a zone in which nobody states the rule is no excuse.
+        two = world([{"app": "guard", **spread("a")}, {"app": "a"}, {"app": "a"}, {"app": "b"}], ("a", "b"), limits={"nodes": "2"})
+        self.assert_rules(["PL-27"], two, ([0, 1], ["a"]), ([3], ["b"]), left=["a-2"])
+
+    def test_a_pod_may_be_left_over_where_a_daemon_takes_its_port(self):
+        def port(number, pods=({"app": "a", "hostPorts": [{"port": 80}]},), **more):
+            daemon = {"name": "d", "requests": {}, "hostPorts": [{"port": number}], **more}
+            taint = {"key": "x", "effect": "NoSchedule"}
+            tolerant = [dict(p, tolerations=[{"key": "x", "operator": "Exists"}]) for p in pods]
+            return world(tolerant, limits={"nodes": "0"}) | {"existingNodes": [node("n", "a", taints=[taint])], "daemonPods": [daemon]}
+
+        everywhere = {"tolerations": [{"operator": "Exists"}]}
+        self.assert_valid(port(80, **everywhere), left=["a-0"])
+        self.assert_rules(["PL-39"], port(80, **everywhere), there={"n": [0]})
+        for other in (port(81, **everywhere), port(80), port(80, nodeSelector={ARCH: "arm64"}, **everywhere)):
+            self.assert_rules(["PL-27"], other, left=["a-0"])
+            self.assert_valid(other, there={"n": [0]})
+
+    def test_a_place_that_would_break_what_another_pod_states_is_not_taken_from_a_lower_priority(self):
+        pods = [{"app": "guard", "priority": 9, **spread("a", HOST)}, {"app": "a", "priority": 9}, {"app": "b"}, {"app": "a", "priority": 9}]
+        held = dict(world(pods, limits={"nodes": "0"}), existingNodes=[node("n", "a", cpu="300m")])
+        self.assert_valid(held, there={"n": [0, 1, 2]}, left=["a-3"])
+        freed = dict(world([*pods[:1], dict(pods[1], priority=0), *pods[2:]], limits={"nodes": "0"}), existingNodes=held["existingNodes"])
+        self.assert_rules(["PL-42"], freed, there={"n": [0, 1, 2]}, left=["a-3"])
+
+    def test_a_new_node_may_be_opened_for_what_would_break_a_rule_on_one_that_is_there(self):
+        for skew, rules in ((1, []), (2, ["PL-43"])):
+            apart = dict(world([{"app": "guard", **spread("a", HOST, skew)}, {"app": "a"}, {"app": "a"}]), existingNodes=[node("n", "a")])
+            self.assert_rules(rules, apart, ([2], None), there={"n": [0, 1]})
+        for key, rules in ((HOST, []), (ZONE, ["PL-43"])):
+            friends = [{"app": "a"}, {"app": "b", "nodeSelector": {CT: "spot"}, **needs("podAffinity", term("a", key))}]
+            self.assert_rules(rules, dict(world(friends), existingNodes=[node("n", "a")]), ([0, 1], ["a"]))
 
     def test_a_left_over_pod_of_a_higher_priority_may_need_what_no_lower_one_has(self):
         pods = [{"app": "low"}, {"app": "high", "priority": 9, "nodeSelector": {ARCH: "arm64"}}, {"app": "top", "priority": 9, "requests": {"cpu": "8"}}]
@@ -219,6 +262,13 @@ class CheckerTest(unittest.TestCase):
             self.assert_valid(both, ([0], None))
         both["nodePools"][1] = heavy
         self.assert_rules(["PL-41"], both, ([0], None))
+
+    def test_alternatives_of_node_affinity_are_tried_in_their_order_whatever_a_pool_weighs(self):
+        heavy = {"name": "heavy", "weight": 9, "requirements": [_in(ZONE, "a")], "labels": {}}
+        for order, rules in (("bac", []), ("bca", []), ("abc", ["PL-41"]), ("acb", ["PL-41"])):
+            both = world([{"app": "a", **node_terms(*([(ZONE, "In", [zone])] for zone in order))}])
+            both["nodePools"].append(heavy)
+            self.assert_rules(rules, both, ([0], ["b"]))
 
     # Pods that stand already
 
@@ -243,6 +293,26 @@ class CheckerTest(unittest.TestCase):
         both = [pods[0], {"app": "a", **needs("podAffinity", term("a", HOST))}]
         self.assert_rules(["PL-24"], world(both), *claims, order=True)
 
+    # 15 types, 5 families
+
+    def test_types_on_which_a_daemon_takes_a_port_are_none_that_a_claim_might_keep(self):
+        kinds = [(f"f{i}", 1.0, "spot", "amd64") for i in range(13)] + [("f0", 2.0, "spot", "amd64")] + [("g", 1.5, "spot", "arm64")] * 5
+        workload = varied(world([{"app": "a", "hostPorts": [{"port": 80}]}]), *kinds)
+        daemon = {"name": "d", "requests": {}, "nodeSelector": {ARCH: "arm64"}, "hostPorts": [{"port": 80}]}
+        for daemons, rules in (([daemon], []), ([], ["PL-30", "PL-32"]), ([dict(daemon, hostPorts=[{"port": 81}])], ["PL-30", "PL-32"])):
+            whole = dict(workload, daemonPods=daemons)
+            self.assert_answer(rules, whole, keeping(whole, plan(whole, ([0], None)), *range(14)), policy_cost=True)
+
+    def test_what_has_no_spot_offering_counts_neither_towards_15_types_nor_needs_to_be_kept_for_them(self):
+        kinds = [(f"f{i}", 1.0, "spot", "amd64") for i in range(14)] + [("od", 2.0, "on-demand", "amd64"), ("f0", 3.0, "spot", "amd64"), ("f1", 4.0, "spot", "amd64")]
+        family = {"key": FAMILY, "operator": "Exists"}
+        for least, rules in ((15, []), (None, ["PL-32"])):
+            whole = varied(world([{"app": "a"}], requirements=[family | ({"minValues": least} if least else {})]), *kinds)
+            answer = plan(whole, ([0], None, family))
+            self.assert_answer(rules, whole, keeping(whole, answer, *range(16)), policy_cost=True)
+            self.assert_answer(["PL-32"], whole, keeping(whole, answer, *range(17)), policy_cost=True)
+            self.assert_answer(["PL-30", *rules], whole, keeping(whole, answer, *range(15)), policy_cost=True)
+
     # Half of a workload
 
     def test_half_of_a_workload_matters_only_where_two_nodes_cost_no_more(self):
@@ -254,6 +324,14 @@ class CheckerTest(unittest.TestCase):
         self.assert_valid(sized(world(pods, limits={"nodes": "1"}), **{"m.8": 1.0, "m.4": 0.5}), (range(10), None), policy_cost=True)
         together = [{"app": "a", **needs("podAffinity", term("a", HOST))}] * 10
         self.assert_valid(sized(world(together), **{"m.8": 1.0, "m.4": 0.5}), (range(10), None), policy_cost=True)
+
+    def test_two_nodes_are_no_way_out_where_a_daemon_takes_a_port_on_them(self):
+        pods = [{"app": "a"}] * 10 + [{"app": "b", "hostPorts": [{"port": 80}]}]
+        small = sized(world(pods), **{"m.8": 1.0, "m.4": 0.5})
+        daemon = {"name": "d", "requests": {}, "nodeSelector": {TYPE: "m.4"}, "hostPorts": [{"port": 80}]}
+        for number, rules in ((80, []), (81, ["PL-40"])):
+            whole = dict(small, daemonPods=[dict(daemon, hostPorts=[{"port": number}])])
+            self.assert_answer(rules, whole, plan(whole, (range(11), None)), policy_cost=True)
 
 
 class RulesTest(unittest.TestCase):

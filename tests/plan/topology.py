@@ -38,7 +38,7 @@ class Topology:
         self.namespaces = {c.namespace: {"kubernetes.io/metadata.name": c.namespace} for c in classes}
         for raw in workload.get("namespaces") or ():
             self.namespaces.setdefault(raw["name"], {"kubernetes.io/metadata.name": raw["name"]}).update(raw.get("labels") or {})
-        self._universe, self._chosen = {}, {}
+        self._universe, self._chosen, self._watched, self._at = {}, {}, {}, {p.index: p for p in placed}
 
     def check(self):
         for group in self._spread_groups():
@@ -57,6 +57,46 @@ class Topology:
         """Whether any rule between pods concerns a pod of this class, its own or another's, so that not every node may do."""
         away = (self._term(raw, other) for other in self.classes for raw in other.anti)
         return bool(cls.affinity or cls.spread or cls.anti) or any(self._term_selects(t, cls) for t in away)
+
+    # What if a pod stood elsewhere
+
+    def breaks(self, cls, to, gone=()):
+        """Whether one more pod of a class there breaks in the final state what another pod states; `gone`: [(place, class, pods)] that leave."""
+        classes = {cls, *(other for _, other, _ in gone)}
+        if not any(any(self._watching(c)) for c in classes):
+            return False
+        places = [self._at[p.index] for p in (to, *(place for place, _, _ in gone))]
+        kept = [(p, dict(p.counts)) for p in places]
+        before = self._stated(classes, places)
+        to.counts[cls] = to.counts.get(cls, 0) + 1
+        for place, other, count in gone:
+            place.counts[other] -= count
+        after = self._stated(classes, places)
+        for place, counts in kept:
+            place.counts.clear()
+            place.counts.update(counts)
+        return not after <= before
+
+    def _watching(self, cls):
+        """(the spread that selects a class, whether any pod's affinity does)."""
+        if cls not in self._watched:
+            spread = [g for g in self._spread_groups() if cls.namespace == g[5][0].namespace and selects(g[1], cls.labels)]
+            affine = any(all(self._term_selects(self._term(t, other), cls) for t in other.affinity) for other in self.classes if other.affinity)
+            self._watched[cls] = spread, affine
+        return self._watched[cls]
+
+    def _stated(self, classes, places):
+        """What the spread and the affinity that select one of these classes find; a rule over hosts is asked of these places only."""
+        report, order, placed = self.report, self.order, self.placed
+        self.report, self.order = type(report)(), False
+        for group in (g for cls in classes for g in self._watching(cls)[0]):
+            self.placed = places if norm(group[0]["topologyKey"]) == HOST else placed
+            self._spread(*group)
+        self.order, self.placed = order, placed
+        if any(self._watching(cls)[1] for cls in classes):
+            self._affinity()
+        found, self.report = set(self.report.violations), report
+        return found
 
     # Topology spread
 

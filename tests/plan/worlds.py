@@ -1,6 +1,6 @@
 """Workloads of one small catalogue, written by hand: one type of 8 CPU at $1 in some zones, one pool; and plans of them."""
 
-from samples import ARCH, CT, ZONE, _in
+from samples import ARCH, CT, FAMILY, ZONE, _in
 
 HOST = "kubernetes.io/hostname"
 
@@ -20,9 +20,9 @@ def world(pods, zones=("a", "b", "c"), **pool):
             "nodePools": [{"name": "default", "requirements": [], "labels": {}, **pool}]}
 
 
-def plan(workload, *claims, left=()):
-    """A plan: each claim a list of indices of pods, with its zones (None: open) and further requirements."""
-    out = []
+def plan(workload, *claims, left=(), there=None):
+    """A plan: each claim a list of indices of pods, with its zones (None: open) and further requirements; `there`: {node: indices}."""
+    out, put = [], [{"name": node, "podNames": [workload["pods"][i]["name"] for i in indices]} for node, indices in (there or {}).items()]
     for indices, zones, *more in claims:
         names = [workload["pods"][i]["name"] for i in indices]
         zone = zones[0] if zones else workload["instanceTypes"][0]["offerings"][0]["zone"]
@@ -30,7 +30,7 @@ def plan(workload, *claims, left=()):
                     "requests": {"cpu": f"{100 * len(names)}m", "pods": str(len(names))}, "instanceTypeOptions": ["m.8"], "cheapestType": "m.8",
                     "cheapestZone": zone, "cheapestCapacityType": "spot", "price": 1.0})
     return {"workload": "w", "pods": len(workload["pods"]), "solveMs": 0.1, "loadMs": 0.1, "wallMs": 0.2, "unscheduled": {n: "why" for n in left},
-            "scheduledPods": sum(len(c["podNames"]) for c in out), "numNodeClaims": len(out), "totalCheapestHourlyPrice": float(len(out)),
+            "scheduledPods": sum(len(c["podNames"]) for c in out + put), "existingNodes": put, "numNodeClaims": len(out), "totalCheapestHourlyPrice": float(len(out)),
             "expectedHourlyPrice": float(len(out)), "peakRssKiB": 1, "nodeClaims": out}
 
 
@@ -58,6 +58,26 @@ def node(name, zone, pods=(), cpu="2", **more):
     labels = {ZONE: zone, HOST: name, ARCH: "amd64", **more.pop("labels", {})}
     return {"name": name, "labels": labels, "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"},
             "used": {"pods": str(len(stand))}, "pods": stand, **more}
+
+
+def varied(workload, *kinds):
+    """The same with types of 8 CPU given as (family, price, capacity type, architecture), named by family and number."""
+    first, *_ = workload["instanceTypes"]
+    types = []
+    for number, (family, price, ct, arch) in enumerate(kinds):
+        others = [r for r in first["requirements"] if r["key"] not in (ARCH, CT)]
+        types.append(dict(first, name=f"{family}.{number}", requirements=[*others, _in(ARCH, arch), _in(CT, ct), _in(FAMILY, family)],
+                          offerings=[offering(o["zone"], price, ct) for o in first["offerings"]]))
+    return dict(workload, instanceTypes=types, wellKnownLabels=[*workload["wellKnownLabels"], FAMILY])
+
+
+def keeping(workload, answer, *numbers):
+    """A plan of one claim with these types as its options, and the bill set right."""
+    types = sorted((workload["instanceTypes"][i] for i in numbers), key=lambda t: t["offerings"][0]["price"])
+    prices, (claim,) = [t["offerings"][0]["price"] for t in types], answer["nodeClaims"]
+    first = types[0]["offerings"][0]
+    claim.update(instanceTypeOptions=[t["name"] for t in types], cheapestType=types[0]["name"], cheapestCapacityType=first["capacityType"], price=prices[0])
+    return dict(answer, totalCheapestHourlyPrice=prices[0], expectedHourlyPrice=sum(prices) / len(prices))
 
 
 def sized(workload, **prices):

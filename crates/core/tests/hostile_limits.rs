@@ -123,6 +123,32 @@ fn a_less_urgent_pod_that_a_spread_counts_joins_a_planned_node_where_the_limit_l
 }
 
 #[test]
+fn pods_that_a_limit_moves_to_another_zone_do_not_upset_a_spread_that_counts_them() {
+    let even = json!({"labels": {"app": "plain"}, "topologySpreadConstraints": [{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+        "topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "plain"}}}]});
+    let pods = [pods("plain", 4, "100m", &json!({})), pods("even", 4, "100m", &even)];
+    let problem = problem(&limited(&json!({"nodes": "1"})), &[machine("m.16", 16, 1.0)], &pods);
+    let packing = packed(&problem);
+    assert_eq!((packing.claims.len(), packing.claims[0].pods.len()), (1, 4));
+}
+
+#[test]
+fn a_pod_does_not_stay_where_a_limit_has_moved_its_company_away() {
+    let term = json!([{"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "a"}}}]);
+    let with_a = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
+    let evenly = json!({"topologySpreadConstraints": [{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+        "topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "a"}}}]});
+    // One is counted in the cheaper zone first, and ends in the other; in a third nothing is to be had.
+    let mut one = machine("m.8", 8, 1.0);
+    one["requirements"] =
+        json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a", "zone-b", "zone-c"]}]);
+    one["offerings"] = json!([one["offerings"][0], one["offerings"][2]]);
+    one["offerings"][1]["price"] = json!(0.97);
+    let pods = [pods("b", 1, "0", &with_a), pods("a", 2, "1", &json!({})), pods("c", 1, "7", &evenly)];
+    packed(&problem(&limited(&json!({"nodes": "2"})), &[one], &pods));
+}
+
+#[test]
 fn a_pod_whose_place_was_chosen_in_a_pool_that_is_used_up_goes_to_another_pool() {
     let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
         "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "b"}}}]});

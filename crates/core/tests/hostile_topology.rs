@@ -320,3 +320,55 @@ fn pods_that_need_company_on_their_node_and_are_it_themselves_begin_in_one_zone(
         (1..5).map(|pod| claim_of(&packing, pod).cheapest_zone.clone()).collect();
     assert_eq!(zones.len(), 1, "{zones:?}");
 }
+
+/// The same with a machine for arm64 at half the price.
+fn with_arm(pods: Vec<(&str, Value)>) -> Problem {
+    let mut problem = problem(pods);
+    let mut arm = (*problem.instance_types[0]).clone();
+    arm.name = "g.8".into();
+    arm.requirements = vec![read(json!({"key": ARCH, "operator": "In", "values": ["arm64"]}))];
+    arm.offerings.iter_mut().for_each(|offering| offering.price = 0.5);
+    problem.instance_types.push(arm.into());
+    problem
+}
+
+fn even_on_amd() -> (&'static str, Value) {
+    let mut even = spread("a", ZONE, 1, "DoNotSchedule");
+    even["nodeSelector"] = json!({(ARCH): "amd64"});
+    ("a", even)
+}
+
+#[test]
+fn a_pod_that_may_or_may_not_be_on_a_node_that_a_spread_counts_holds_up_no_other_domain() {
+    // The two in c count only if their node comes as amd64: a and b may have one each and not two.
+    let in_c = || ("a", json!({"nodeSelector": {(ZONE): "c"}, "requests": {"cpu": "3"}}));
+    let mut pods = vec![in_c(), in_c()];
+    pods.extend(vec![even_on_amd(); 4]);
+    let problem = with_arm(pods);
+    let packing = solve(&problem, &Options::default());
+    let mut of_zone: BTreeMap<&str, usize> = BTreeMap::new();
+    for claim in &packing.claims {
+        *of_zone.entry(&claim.cheapest_zone).or_default() += claim.pods.iter().filter(|pod| **pod >= 2).count();
+    }
+    assert_eq!([of_zone["a"], of_zone["b"]], [1, 1]);
+    assert_eq!(packing.unscheduled.len(), 2, "{:?}", packing.unscheduled);
+}
+
+#[test]
+fn a_pod_that_may_count_leaves_its_domain_open_for_one_more() {
+    let in_c = ("a", json!({"nodeSelector": {(ZONE): "c"}}));
+    let problem = with_arm(vec![in_c, even_on_amd(), even_on_amd(), even_on_amd()]);
+    assert!(left(&problem).is_empty(), "{:?}", left(&problem));
+}
+
+#[test]
+fn a_pod_that_is_surely_on_no_node_that_a_spread_counts_takes_no_ones_place() {
+    let mut pods = vec![("a", json!({"nodeSelector": {(ARCH): "arm64", (ZONE): "a"}})); 5];
+    pods.extend(vec![even_on_amd(); 3]);
+    let problem = with_arm(pods);
+    let packing = solve(&problem, &Options::default());
+    assert!(packing.unscheduled.is_empty());
+    let mut zones: Vec<&str> = (5..8).map(|pod| claim_of(&packing, pod).cheapest_zone.as_str()).collect();
+    zones.sort_unstable();
+    assert_eq!(zones, ["a", "b", "c"]);
+}

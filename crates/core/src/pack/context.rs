@@ -91,7 +91,8 @@ impl<'a> Context<'a> {
         slot.get_or_init(|| self.select(&self.sets[set as usize], &self.pools[pool])).as_ref()
     }
 
-    fn select(&self, wanted: &Requirements, pool: &PoolView) -> Option<Selection> {
+    /// The same for a requirement set that is none of a class's.
+    pub fn select(&self, wanted: &Requirements, pool: &PoolView) -> Option<Selection> {
         if pool.types.is_empty() || pool.requirements.compatible(wanted, &self.allowed_undefined).is_err() {
             return None;
         }

@@ -29,6 +29,7 @@ mod pools;
 mod ranks;
 mod reason;
 mod reserved;
+mod rounds;
 mod shared;
 mod solve;
 pub(crate) mod taints;
@@ -39,6 +40,6 @@ mod warnings;
 
 pub use plan::{LaunchOption, Options, Packing, PlannedClaim};
 pub use reason::{PoolReason, Reason, Removed, Rule};
-pub use solve::solve;
+pub use rounds::solve;
 pub(crate) use topology::selector::Selector;
 pub use warnings::warnings;

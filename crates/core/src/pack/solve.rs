@@ -1,6 +1,6 @@
 //! The order of things: existing nodes, then new nodes pool by pool, then the reasons for what is left.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,79 +9,14 @@ use super::classes::Class;
 use super::context::Context;
 use super::draft::{Draft, Spot};
 use super::existing::Existing;
+use super::explain;
 use super::finish::Finisher;
 use super::item::Item;
 use super::limits::Limits;
-use super::plan::{Options, Packing, PlannedClaim};
+use super::plan::{Packing, PlannedClaim};
 use super::policies::{nodes, policy_of};
 use super::reserved::{Reservations, Room};
-use super::topology::any_soft_spread;
-use super::topology::domains::{Chance, Domains};
-use super::{explain, node_groups};
-use crate::problem::Problem;
-
-/// Packs. The answer depends on the problem only, and not on the order of its pods.
-#[must_use]
-pub fn solve(problem: &Problem, options: &Options) -> Packing {
-    if let Some(policy) = options.policy {
-        let mut other = problem.clone();
-        other.node_pools.iter_mut().for_each(|pool| pool.policy = policy);
-        return solve(&other, &Options { policy: None, ..options.clone() });
-    }
-    let packing = solve_once(problem, options);
-    if packing.unscheduled.is_empty() || !options.soft_spread_on_new_nodes || !any_soft_spread(problem) {
-        return packing;
-    }
-    let loose = solve_once(problem, &Options { soft_spread_on_new_nodes: false, ..options.clone() });
-    if loose.unscheduled.len() < packing.unscheduled.len() { loose } else { packing }
-}
-
-fn solve_once(problem: &Problem, options: &Options) -> Packing {
-    let context = Context::new(problem, options);
-    let mut held_back = vec![0; context.classes.len()];
-    let mut plan = planned(&context, &held_back);
-    for round in 0..=ROUNDS {
-        let leaned_on = plan.leaned_on();
-        if leaned_on.is_empty() {
-            break;
-        }
-        leaned_on.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
-        if round == ROUNDS {
-            let follows = |class: usize| context.topology.follows(class);
-            let followers = (0..held_back.len()).filter(|class| follows(*class));
-            followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);
-        }
-        plan = planned(&context, &held_back);
-    }
-    plan.loosen();
-    for draft in node_groups::missing(&context, &plan.claims) {
-        plan.admit(draft, 1);
-    }
-    super::to_come::taken_out(problem, plan.answer())
-}
-
-/// Packs but for so many pods of each class.
-fn planned<'c, 'a>(context: &'c Context<'a>, held_back: &[u32]) -> Plan<'c, 'a> {
-    let mut plan = Plan::new(context, held_back);
-    plan.place(&|_| true);
-    if plan.passed_over_the_urgent() {
-        plan = Plan::new(context, held_back);
-        for priority in priorities(context) {
-            plan.place(&|class| class.example(context.problem).priority == priority);
-        }
-    }
-    plan
-}
-
-/// All priorities, the most urgent first.
-fn priorities(context: &Context<'_>) -> Vec<i32> {
-    let all: BTreeSet<i32> = context.classes.iter().map(|class| class.example(context.problem).priority).collect();
-    all.into_iter().rev().collect()
-}
-
-/// Packing is begun again so often without the pods that others were placed beside and that got no node; then without any
-/// that has to be beside another.
-const ROUNDS: u32 = 4;
+use super::topology::domains::{Chance, Domains, Placed};
 
 /// What is planned so far.
 pub(super) struct Plan<'c, 'a> {
@@ -98,7 +33,7 @@ pub(super) struct Plan<'c, 'a> {
     /// Pods whose place such rules chose and that have no node yet, by class and spot.
     pub(super) pinned: BTreeMap<(u32, Spot), u32>,
     /// Pods, as class, place and count, that had such a place and chose again.
-    pub(super) forgotten: Vec<(u32, u32, u32)>,
+    pub(super) forgotten: Vec<Placed>,
     pub(super) finisher: Finisher<'c, 'a>,
     hand: Hand<'c>,
     on_existing: BTreeMap<usize, Vec<usize>>,
@@ -107,10 +42,12 @@ pub(super) struct Plan<'c, 'a> {
     pub(super) drafts: Vec<Rc<Draft>>,
     /// Whether limits bind so that nodes take as little of them as they can, for the time being.
     pub(super) tight: bool,
+    /// Whether pods left over keep off planned nodes that they would leave too few types.
+    pub(super) choosy: bool,
 }
 
 impl<'c, 'a> Plan<'c, 'a> {
-    fn new(context: &'c Context<'a>, held_back: &[u32]) -> Self {
+    pub(super) fn new(context: &'c Context<'a>, held_back: &[u32]) -> Self {
         let left: Vec<u32> = context.classes.iter().map(|class| class.pods.len() as u32).collect();
         Self {
             context,
@@ -128,14 +65,20 @@ impl<'c, 'a> Plan<'c, 'a> {
             claims: vec![],
             drafts: vec![],
             tight: false,
+            choosy: false,
         }
     }
 
+    /// The classes chosen, but for those that can have no node.
+    pub(super) fn open(&self, chosen: &dyn Fn(&Class) -> bool) -> Vec<usize> {
+        let classes = self.context.classes.iter().enumerate();
+        classes.filter(|(_, class)| class.refused.is_none() && chosen(class)).map(|(at, _)| at).collect()
+    }
+
     /// Places the classes chosen: on existing nodes, then on new ones as long as any pool takes any.
-    fn place(&mut self, chosen: &dyn Fn(&Class) -> bool) {
+    pub(super) fn place(&mut self, chosen: &dyn Fn(&Class) -> bool) {
         let context = self.context;
-        let open = |at: usize| context.classes[at].refused.is_none() && chosen(&context.classes[at]);
-        let chosen: Vec<usize> = (0..context.classes.len()).filter(|at| open(*at)).collect();
+        let chosen = self.open(chosen);
         let (mut wide, narrow): (Vec<usize>, Vec<usize>) =
             chosen.iter().partition(|at| context.topology.of_class[**at].is_wide());
         // One that is its own company on a node can only come first of all, so it says where others of its kind begin.
@@ -224,20 +167,36 @@ impl<'c, 'a> Plan<'c, 'a> {
         (0..places.len() as u32).filter_map(chance).collect()
     }
 
-    /// The pods that have a place but no node, as far as others hang on them.
-    fn leaned_on(&self) -> Vec<(u32, u32)> {
-        let waiting = self.pinned.iter().filter(|(_, count)| **count > 0);
-        let waiting: Vec<_> = waiting.map(|((class, spot), count)| (*class, spot.place, *count)).collect();
+    /// The pods that have a place but no node, as far as others hang on them, as class and count.
+    pub(super) fn leaned_on(&self) -> Vec<(u32, u32)> {
+        let waiting = self.without_node();
         if waiting.is_empty() && self.forgotten.is_empty() {
             return vec![];
         }
-        let mut by_class: BTreeMap<u32, u32> = BTreeMap::new();
-        for (class, count) in self.domains.leaned_on(&waiting, &self.forgotten) {
-            *by_class.entry(class).or_insert(0) += count;
-        }
+        let by_class = summed(self.domains.leaned_on(&waiting, &self.forgotten));
         // Those that were forgotten may have found a place since.
         let left = by_class.into_iter().map(|(class, count)| (class, count.min(self.left[class as usize])));
         left.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The pods that a rule forbids where they have their nodes, since pods that it means were moved, as class and count.
+    pub(super) fn upset(&self) -> Vec<(u32, u32)> {
+        if self.forgotten.is_empty() {
+            return vec![];
+        }
+        let shares = self.drafts.iter().flat_map(|draft| &draft.shares);
+        let on_nodes: Vec<Placed> = shares.map(|share| (share.class, share.spot.place, share.count)).collect();
+        summed(self.domains.upset(&self.without_node(), &self.forgotten, &on_nodes)).into_iter().collect()
+    }
+
+    /// How many pods have no node.
+    pub(super) fn left_over(&self) -> u32 {
+        self.left.iter().sum()
+    }
+
+    fn without_node(&self) -> Vec<Placed> {
+        let waiting = self.pinned.iter().filter(|(_, count)| **count > 0);
+        waiting.map(|((class, spot), count)| (*class, spot.place, *count)).collect()
     }
 
     pub(super) fn room(&self) -> Room<'_> {
@@ -255,7 +214,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     /// Whether a pod is left over while a less urgent one has a place, which limits or reservations may have caused.
-    fn passed_over_the_urgent(&self) -> bool {
+    pub(super) fn passed_over_the_urgent(&self) -> bool {
         let far = !self.limits.is_empty() && self.limits.iter().all(Limits::are_far);
         if far && !self.reservations.are_short() {
             return self.nodes_took_less_urgent();
@@ -286,7 +245,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         })
     }
 
-    fn answer(mut self) -> Packing {
+    pub(super) fn answer(mut self) -> Packing {
         let mut unscheduled = Vec::new();
         for (class, count) in self.left.iter().enumerate().filter(|(_, count)| **count > 0) {
             let part = &self.context.topology.of_class[class];
@@ -425,7 +384,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     /// Turns a planned node into claims as far as limits and reservations allow; says whether there was any.
-    fn admit(&mut self, mut draft: Draft, times: u32) -> bool {
+    pub(super) fn admit(&mut self, mut draft: Draft, times: u32) -> bool {
         let problem = self.context.problem;
         let policy = policy_of(self.context, draft.pool);
         let reserved = draft.cells & self.context.offers.reserved != 0;
@@ -484,4 +443,10 @@ impl Hand<'_> {
         self.next[class as usize] = end;
         self.classes[class as usize].pods[first..end].iter().map(|pod| *pod as usize)
     }
+}
+
+fn summed(counts: Vec<(u32, u32)>) -> BTreeMap<u32, u32> {
+    let mut by_class = BTreeMap::new();
+    counts.into_iter().for_each(|(class, count)| *by_class.entry(class).or_insert(0) += count);
+    by_class
 }

@@ -9,6 +9,7 @@ use super::context::Context;
 use super::draft::{Draft, Spot};
 use super::item::Item;
 use super::limits::Limits;
+use super::options::varied_enough;
 use super::plan::PlannedClaim;
 use super::reserved::Room;
 use super::solve::Plan;
@@ -26,7 +27,7 @@ impl<'c> Plan<'c, '_> {
             return;
         }
         self.choose_anew(chosen);
-        while self.join(chosen) | self.plan_together(chosen) | self.new_nodes(chosen) {}
+        self.find_room(chosen);
         if !self.tight {
             if !self.any_hindered(chosen) {
                 return;
@@ -35,7 +36,16 @@ impl<'c> Plan<'c, '_> {
             (0..self.claims.len()).for_each(|node| self.rewrite(node, None));
         }
         self.choose_anew(chosen);
-        while self.join(chosen) | self.plan_together(chosen) | self.new_nodes(chosen) {}
+        self.find_room(chosen);
+    }
+
+    /// Puts pods left over on planned nodes, but for those that would leave a node that may be spot too few types, and on new
+    /// ones; on any planned node only where limits leave no other.
+    pub(super) fn find_room(&mut self, chosen: &[usize]) {
+        for choosy in [true, false] {
+            self.choosy = choosy;
+            while self.join(chosen) | self.plan_together(chosen) | self.new_nodes(chosen) {}
+        }
     }
 
     /// Lets pods whose place was chosen and that got no node there choose again, as limits are now.
@@ -224,6 +234,12 @@ impl<'c> Plan<'c, '_> {
         })
     }
 
+    /// Whether pods leave a node that may be spot too few types where it has enough without them.
+    fn narrows(&self, before: &Draft, after: &Draft) -> bool {
+        let varied = |draft: &Draft| varied_enough(self.context, &draft.types, draft.cells);
+        self.policy(before.pool) == Policy::Cost && varied(before) && !varied(after)
+    }
+
     fn grown_by(&self, node: usize, item: &Item<'_>, wanted: u32) -> Option<(Draft, u32)> {
         let context = self.context;
         let rules = context.node_rules(item.class);
@@ -234,7 +250,8 @@ impl<'c> Plan<'c, '_> {
         }
         let one = |draft: &mut Draft| if first { draft.open(context, item) } else { draft.add(context, item, 1) };
         // Most nodes are full whatever the limits.
-        if !one(&mut Draft::clone(there)) {
+        let mut unlimited = Draft::clone(there);
+        if !one(&mut unlimited) || (self.choosy && self.narrows(there, &unlimited)) {
             return None;
         }
         let mut draft = Draft::clone(there);
@@ -246,7 +263,9 @@ impl<'c> Plan<'c, '_> {
         let mut step = draft.tally.allows(rules, wanted - 1);
         while step > 0 && count < wanted {
             step = step.min(wanted - count);
-            if draft.add(context, item, step) {
+            let mut more = Draft::clone(&draft);
+            if more.add(context, item, step) && !(self.choosy && self.narrows(there, &more)) {
+                draft = more;
                 count += step;
             } else {
                 step /= 2;

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use smallvec::SmallVec;
 
+use super::counted::{Counted, Counting, Held};
 use super::groups::{Group, Kind, Reader};
-use super::places::{Domain, labels_of};
+use super::places::{Domain, Place, labels_of};
 use crate::labels::stable;
 use crate::pack::context::Context;
 use crate::pack::existing::satisfies;
@@ -23,11 +24,16 @@ pub(crate) struct Chance {
     pub price: f64,
 }
 
+/// So many pods of a class in one of its places.
+pub(crate) type Placed = (u32, u32, u32);
+
 /// Where pods are, as far as rules ask.
 pub(crate) struct Domains<'c, 'a> {
     context: &'c Context<'a>,
     /// For each group how many of its pods each domain has.
-    counts: Vec<Vec<u32>>,
+    counts: Vec<Vec<Held>>,
+    /// Which pods on new nodes count.
+    counting: Counting<'c, 'a>,
     /// For each group how many pods in each domain state it.
     stating: Vec<Vec<u32>>,
     /// For each spread the domains over which the least is taken.
@@ -41,12 +47,13 @@ impl<'c, 'a> Domains<'c, 'a> {
         let topology = &context.topology;
         let wide = |at: usize| !topology.groups[at].by_node();
         let size = |at: usize| if wide(at) { context.places.values[topology.key_of(at as u32)].len() } else { 0 };
-        let sized = || (0..topology.groups.len()).map(|at| vec![0; size(at)]).collect();
+        let counts = (0..topology.groups.len()).map(|at| vec![Held::default(); size(at)]).collect();
+        let stating = (0..topology.groups.len()).map(|at| vec![0; size(at)]).collect();
         let nodes = match topology.keys.is_empty() {
             true => vec![],
             false => context.problem.existing_nodes.iter().map(|node| context.places.of_node(topology, node)).collect(),
         };
-        let mut domains = Self { context, counts: sized(), stating: sized(), eligible: vec![], nodes };
+        let mut domains = Self { context, counts, counting: Counting::new(context), stating, eligible: vec![], nodes };
         domains.eligible = (0..topology.groups.len()).map(|at| domains.eligible_of(at)).collect();
         for at in 0..domains.nodes.len() {
             domains.count_bound(at);
@@ -86,7 +93,7 @@ impl<'c, 'a> Domains<'c, 'a> {
             for (at, group) in topology.groups.iter().enumerate().filter(|(_, group)| !group.by_node()) {
                 let Some(domain) = domain[topology.key_of(at as u32)] else { continue };
                 if group.means(pod) && counts_on(group, node) {
-                    self.counts[at][domain as usize] += 1;
+                    self.counts[at][domain as usize].add(Counted::Surely, 1);
                 }
                 if kept.contains(group) {
                     self.stating[at][domain as usize] += 1;
@@ -103,13 +110,13 @@ impl<'c, 'a> Domains<'c, 'a> {
             let group = &topology.groups[*at as usize];
             let counts = &self.counts[*at as usize];
             let Some(domain) = domain[topology.key_of(*at)] else { return group.kind == Kind::Distance };
-            let held = counts[domain as usize];
+            let held = counts[domain as usize].most;
             match &group.kind {
                 Kind::Spread { skew, .. } => {
-                    let most = self.least(*at, counts).saturating_add(*skew);
+                    let most = self.least(*at, counts, domain).saturating_add(*skew);
                     held + u32::from(part.meant.contains(at)) <= most
                 }
-                Kind::Company => held > 0 || (part.meant.contains(at) && counts.iter().all(|count| *count == 0)),
+                Kind::Company => held > 0 || (part.meant.contains(at) && counts.iter().all(|held| held.most == 0)),
                 Kind::Distance => held == 0,
                 Kind::Port(_) => true,
             }
@@ -122,67 +129,111 @@ impl<'c, 'a> Domains<'c, 'a> {
             })
     }
 
-    /// How many of a spread's pods the domain has that has the fewest.
-    fn least(&self, group: u32, counts: &[u32]) -> u32 {
+    /// How many of a spread's pods the domain has that has the fewest, at worst for one of them: it may have all that may
+    /// count, and the others only those that do.
+    fn least(&self, group: u32, counts: &[Held], of: u32) -> u32 {
         let Kind::Spread { domains, .. } = &self.context.topology.groups[group as usize].kind else { return 0 };
         let eligible = &self.eligible[group as usize];
         match eligible.len() < *domains as usize {
             true => 0,
-            false => eligible.iter().map(|at| counts[*at as usize]).min().unwrap_or(0),
+            false => {
+                let held = |at: &u32| (counts[*at as usize], *at == of);
+                let least = eligible.iter().map(held).map(|(held, own)| if own { held.most } else { held.sure }).min();
+                least.unwrap_or(0)
+            }
         }
     }
 
     /// Of pods that have a place but got no node, as class, place and count, those by which a hard rule of a pod that has
     /// its node holds only as long as they are counted: kube-scheduler would not bind that one. The same of those that were
     /// counted and have been forgotten since.
-    pub fn leaned_on(&self, without_node: &[(u32, u32, u32)], forgotten: &[(u32, u32, u32)]) -> Vec<(u32, u32)> {
-        let (context, topology) = (self.context, &self.context.topology);
-        let (mut counts, mut stating, mut once) = (self.counts.clone(), self.stating.clone(), self.counts.clone());
-        let part = |class: u32| &topology.of_class[class as usize];
+    pub fn leaned_on(&self, without_node: &[Placed], forgotten: &[Placed]) -> Vec<(u32, u32)> {
+        let topology = &self.context.topology;
+        let (real, stating) = self.with_nodes(without_node);
+        let mut believed = self.counts.clone();
         for (class, place, count) in forgotten {
-            for at in &part(*class).meant {
-                if let Some(domain) = context.places.of(part(*class).keys)[*place as usize].domain[topology.key_of(*at)]
-                {
-                    once[*at as usize][domain as usize] += count;
+            let part = &topology.of_class[*class as usize];
+            let domain = &self.context.places.of(part.keys)[*place as usize].domain;
+            for at in &part.meant {
+                if let Some(domain) = domain[topology.key_of(*at)] {
+                    believed[*at as usize][domain as usize].add(self.counting.of(*class as usize, *place, *at), *count);
                 }
             }
         }
-        for (class, place, count) in without_node {
-            let part = part(*class);
-            let domain = &context.places.of(part.keys)[*place as usize].domain;
-            let hard = &part.level(usize::MAX).states;
-            for (all, counts) in [(&part.meant, &mut counts), (hard, &mut stating)] {
-                for at in all {
-                    if let Some(domain) = domain[topology.key_of(*at)] {
-                        counts[*at as usize][domain as usize] -= count;
+        let broken = |at: &u32| {
+            let (believed, real) = (&believed[*at as usize], &real[*at as usize]);
+            let mut bound = (0..real.len()).filter(|domain| stating[*at as usize][*domain] > 0);
+            believed != real && bound.any(|domain| self.holds(*at, believed, domain) && !self.holds(*at, real, domain))
+        };
+        let broken: Vec<u32> = (0..topology.groups.len() as u32).filter(broken).collect();
+        let pods = without_node.iter().chain(forgotten).filter(|(class, ..)| self.is_meant(*class, &broken));
+        pods.map(|(class, _, count)| (*class, *count)).collect()
+    }
+
+    /// Of pods on nodes those that a hard rule forbids there, as class and count: pods that it means got no node where they
+    /// were counted, and chose again when these had theirs.
+    pub fn upset(&self, without_node: &[Placed], forgotten: &[Placed], on_nodes: &[Placed]) -> Vec<(u32, u32)> {
+        let topology = &self.context.topology;
+        let (real, stating) = self.with_nodes(without_node);
+        let moved = |at: &u32| forgotten.iter().any(|(class, ..)| self.is_meant(*class, &[*at]));
+        let mut found = Vec::new();
+        for at in (0..topology.groups.len() as u32).filter(moved) {
+            let counts = &real[at as usize];
+            for domain in (0..counts.len()).filter(|domain| stating[at as usize][*domain] > 0) {
+                let mut above = match &topology.groups[at as usize].kind {
+                    Kind::Spread { skew, .. } => {
+                        let most = self.least(at, counts, domain as u32).saturating_add(*skew);
+                        counts[domain].most.saturating_sub(most)
+                    }
+                    Kind::Company if counts[domain].most == 0 => u32::MAX,
+                    _ => 0,
+                };
+                for (class, place, count) in on_nodes {
+                    let part = &topology.of_class[*class as usize];
+                    let place = self.context.places.of(part.keys).get(*place as usize);
+                    let there = place.and_then(|place| place.domain[topology.key_of(at)]) == Some(domain as u32);
+                    if above > 0 && there && part.level(usize::MAX).states.contains(&at) {
+                        found.push((*class, above.min(*count)));
+                        above -= above.min(*count);
                     }
                 }
             }
         }
-        let broken = |at: u32| {
-            let (believed, real) = (&once[at as usize], &counts[at as usize]);
-            let mut bound = (0..real.len()).filter(|domain| stating[at as usize][*domain] > 0);
-            let holds = |counts: &[u32], domain: usize| match &topology.groups[at as usize].kind {
-                Kind::Company => counts[domain] > 0,
-                Kind::Spread { skew, .. } => counts[domain] <= self.least(at, counts).saturating_add(*skew),
-                _ => true,
-            };
-            believed != real && bound.any(|domain| holds(believed, domain) && !holds(real, domain))
-        };
-        let broken: Vec<u32> = (0..topology.groups.len() as u32).filter(|at| broken(*at)).collect();
-        let leans = |class: u32| part(class).meant.iter().any(|at| broken.contains(at));
-        let pods = without_node.iter().chain(forgotten);
-        pods.filter(|(class, ..)| leans(*class)).map(|(class, _, count)| (*class, *count)).collect()
+        found
+    }
+
+    /// How many pods of each group every domain has on nodes, and how many state it.
+    fn with_nodes(&self, without_node: &[Placed]) -> (Vec<Vec<Held>>, Vec<Vec<u32>>) {
+        let (mut counts, mut stating) = (self.counts.clone(), self.stating.clone());
+        for (class, place, count) in without_node {
+            self.give_back(*class as usize, *place, *count, (&mut counts, &mut stating));
+        }
+        (counts, stating)
+    }
+
+    /// Whether a pod in a domain that states a group is there by right.
+    fn holds(&self, group: u32, counts: &[Held], domain: usize) -> bool {
+        match &self.context.topology.groups[group as usize].kind {
+            Kind::Company => counts[domain].most > 0,
+            Kind::Spread { skew, .. } => {
+                counts[domain].most <= self.least(group, counts, domain as u32).saturating_add(*skew)
+            }
+            _ => true,
+        }
+    }
+
+    fn is_meant(&self, class: u32, groups: &[u32]) -> bool {
+        self.context.topology.of_class[class as usize].meant.iter().any(|at| groups.contains(at))
     }
 
     /// Counts a pod. Only hard rules bind others, and the last alternative has given up all soft ones.
-    fn record(&mut self, class: usize, domain: &Domain, counted: impl Fn(&Group) -> bool) {
+    fn record(&mut self, class: usize, domain: &Domain, counted: impl Fn(&Counting<'c, 'a>, u32) -> Counted) {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
         let hard = &part.level(usize::MAX).states;
-        for at in part.meant.iter().filter(|at| counted(&topology.groups[**at as usize])) {
+        for at in &part.meant {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                self.counts[*at as usize][domain as usize] += 1;
+                self.counts[*at as usize][domain as usize].add(counted(&self.counting, *at), 1);
             }
         }
         for at in hard {
@@ -194,16 +245,25 @@ impl<'c, 'a> Domains<'c, 'a> {
 
     /// Forgets a pod of a class for which a place was chosen, and which got no node there.
     pub fn forget(&mut self, class: usize, place: u32) {
+        let (mut counts, mut stating) = (std::mem::take(&mut self.counts), std::mem::take(&mut self.stating));
+        self.give_back(class, place, 1, (&mut counts, &mut stating));
+        (self.counts, self.stating) = (counts, stating);
+    }
+
+    /// Takes so many pods of a class, recorded in a place, out of the counts.
+    fn give_back(&self, class: usize, place: u32, count: u32, (counts, stating): (&mut [Vec<Held>], &mut [Vec<u32>])) {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        let Some(place) = self.context.places.of(part.keys).get(place as usize) else { return };
-        let hard = &part.level(usize::MAX).states;
-        for (all, counts) in [(&part.meant, &mut self.counts), (hard, &mut self.stating)] {
-            for at in all {
-                if let Some(domain) = place.domain[topology.key_of(*at)] {
-                    let count = &mut counts[*at as usize][domain as usize];
-                    *count = count.saturating_sub(1);
-                }
+        let Some(Place { domain, .. }) = self.context.places.of(part.keys).get(place as usize) else { return };
+        for at in &part.meant {
+            if let Some(domain) = domain[topology.key_of(*at)] {
+                counts[*at as usize][domain as usize].take(self.counting.of(class, place, *at), count);
+            }
+        }
+        for at in &part.level(usize::MAX).states {
+            if let Some(domain) = domain[topology.key_of(*at)] {
+                let stating = &mut stating[*at as usize][domain as usize];
+                *stating = stating.saturating_sub(count);
             }
         }
     }
@@ -213,7 +273,9 @@ impl<'c, 'a> Domains<'c, 'a> {
         let good = self.allows(class, level, &self.nodes[node]);
         if good {
             let (domain, there) = (self.nodes[node].clone(), &self.context.problem.existing_nodes[node]);
-            self.record(class, &domain, |group| counts_on(group, there));
+            let groups = &self.context.topology.groups;
+            let counted = |at: u32| counts_on(&groups[at as usize], there);
+            self.record(class, &domain, |_, at| if counted(at) { Counted::Surely } else { Counted::Never });
         }
         good
     }
@@ -238,7 +300,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         let crowd = |place: u32| -> u32 {
             let domain = &places[place as usize].domain;
             let held = |at: &u32| {
-                domain[context.topology.key_of(*at)].map_or(0, |domain| self.counts[*at as usize][domain as usize])
+                domain[context.topology.key_of(*at)].map_or(0, |domain| self.counts[*at as usize][domain as usize].most)
             };
             own.iter().map(held).sum()
         };
@@ -248,7 +310,7 @@ impl<'c, 'a> Domains<'c, 'a> {
             a.cmp(b).then(one.price.total_cmp(&other.price)).then(one.place.cmp(&other.place))
         });
         let place = best?.1.place;
-        self.record(class, &places[place as usize].domain, |_| true);
+        self.record(class, &places[place as usize].domain, |counting, at| counting.of(class, place, at));
         Some(place)
     }
 

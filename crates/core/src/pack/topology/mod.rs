@@ -6,6 +6,7 @@
 //! [`super::alternatives`]; those over nodes choose among nodes that are there and never open one more, but for a spread that
 //! lets a node hold many: it bounds what is lost with one node, and holds on new ones while nothing is left over for it.
 
+mod counted;
 pub(crate) mod domains;
 pub(crate) mod groups;
 pub(crate) mod node_rules;

@@ -37,8 +37,8 @@ pub(crate) struct Places {
     pub values: Vec<Vec<String>>,
     /// For each key and value the pools whose nodes may have it.
     pub pools: Vec<Vec<Vec<usize>>>,
-    /// For each key whether a new node may be without it.
-    lacking: Vec<bool>,
+    /// For each key the pools whose new nodes may be without it.
+    lacking: Vec<Vec<usize>>,
     by_keys: FxHashMap<u32, Vec<Place>>,
     /// Requirement sets narrowed to a place, where that takes more than a way of buying: by set, keys and place.
     narrowed: FxHashMap<(u32, u32, u32), u32>,
@@ -60,7 +60,8 @@ impl Places {
             let (values, reached) = found.into_iter().unzip();
             places.values.push(values);
             places.pools.push(reached);
-            places.lacking.push(pools.iter().any(|pool| may_lack(pool, columns, key)));
+            let lacking = pools.iter().enumerate().filter(|(_, pool)| may_lack(pool, columns, key));
+            places.lacking.push(lacking.map(|(at, _)| at).collect());
         }
         for (part, class) in topology.of_class.iter().zip(classes).filter(|(part, _)| part.is_wide()) {
             if !places.by_keys.contains_key(&part.keys) {
@@ -101,6 +102,11 @@ impl Places {
         key.is_some_and(|key| self.pools[key].iter().any(|reached| reached.contains(&pool)))
     }
 
+    /// Whether a pool's nodes may be without a key.
+    pub fn may_lack(&self, key: usize, pool: usize) -> bool {
+        self.lacking[key].contains(&pool)
+    }
+
     /// The domains of an existing node.
     pub fn of_node(&self, topology: &Topology, node: &ExistingNode) -> Domain {
         let value = |key: &String| {
@@ -138,7 +144,8 @@ impl Places {
             if values.is_empty() {
                 continue;
             }
-            let values: Vec<Option<u32>> = values.into_iter().chain(self.lacking[key].then_some(None)).collect();
+            let values: Vec<Option<u32>> =
+                values.into_iter().chain((!self.lacking[key].is_empty()).then_some(None)).collect();
             let with = |place: &Place, value: &Option<u32>| {
                 let mut place = place.clone();
                 place.domain[key] = *value;

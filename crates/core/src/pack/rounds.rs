@@ -1,0 +1,96 @@
+//! Packing in rounds: what one has shown to mislead others is left out of the next.
+
+use std::collections::BTreeSet;
+
+use super::context::Context;
+use super::node_groups;
+use super::plan::{Options, Packing};
+use super::solve::Plan;
+use super::topology::any_soft_spread;
+use crate::problem::Problem;
+
+/// Packs. The answer depends on the problem only, and not on the order of its pods.
+#[must_use]
+pub fn solve(problem: &Problem, options: &Options) -> Packing {
+    if let Some(policy) = options.policy {
+        let mut other = problem.clone();
+        other.node_pools.iter_mut().for_each(|pool| pool.policy = policy);
+        return solve(&other, &Options { policy: None, ..options.clone() });
+    }
+    let packing = solve_once(problem, options);
+    if packing.unscheduled.is_empty() || !options.soft_spread_on_new_nodes || !any_soft_spread(problem) {
+        return packing;
+    }
+    let loose = solve_once(problem, &Options { soft_spread_on_new_nodes: false, ..options.clone() });
+    if loose.unscheduled.len() < packing.unscheduled.len() { loose } else { packing }
+}
+
+fn solve_once(problem: &Problem, options: &Options) -> Packing {
+    let context = Context::new(problem, options);
+    let mut held_back = vec![0; context.classes.len()];
+    let mut plan = planned(&context, &held_back);
+    for round in 0..=ROUNDS {
+        let leaned_on = plan.leaned_on();
+        if leaned_on.is_empty() {
+            plan = without_upset(&context, plan, &mut held_back);
+            break;
+        }
+        leaned_on.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
+        if round == ROUNDS {
+            let follows = |class: usize| context.topology.follows(class);
+            let followers = (0..held_back.len()).filter(|class| follows(*class));
+            followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);
+        }
+        plan = planned(&context, &held_back);
+    }
+    plan.loosen();
+    for draft in node_groups::missing(&context, &plan.claims) {
+        plan.admit(draft, 1);
+    }
+    super::to_come::taken_out(problem, plan.answer())
+}
+
+/// The plan without the pods that moves of others have upset, unless that would leave over more than these.
+fn without_upset<'c, 'a>(context: &'c Context<'a>, mut plan: Plan<'c, 'a>, held_back: &mut [u32]) -> Plan<'c, 'a> {
+    for _ in 0..ROUNDS {
+        let upset = plan.upset();
+        if upset.is_empty() {
+            break;
+        }
+        let count: u32 = upset.iter().map(|(_, count)| count).sum();
+        upset.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
+        let other = planned(context, held_back);
+        if !other.leaned_on().is_empty() || other.left_over() > plan.left_over() + count {
+            break;
+        }
+        plan = other;
+    }
+    plan
+}
+
+/// Packs all but so many pods of each class.
+fn planned<'c, 'a>(context: &'c Context<'a>, held_back: &[u32]) -> Plan<'c, 'a> {
+    let mut plan = Plan::new(context, held_back);
+    plan.place(&|_| true);
+    if plan.passed_over_the_urgent() {
+        plan = Plan::new(context, held_back);
+        for priority in priorities(context) {
+            plan.place(&|class| class.example(context.problem).priority == priority);
+        }
+        // What less urgent ones were given may have room left for more urgent ones.
+        for priority in priorities(context) {
+            plan.find_room(&plan.open(&|class| class.example(context.problem).priority == priority));
+        }
+    }
+    plan
+}
+
+/// All priorities, the most urgent first.
+fn priorities(context: &Context<'_>) -> Vec<i32> {
+    let all: BTreeSet<i32> = context.classes.iter().map(|class| class.example(context.problem).priority).collect();
+    all.into_iter().rev().collect()
+}
+
+/// Packing is begun again so often without the pods that others were placed beside and that got no node; then without any
+/// that has to be beside another.
+const ROUNDS: u32 = 4;
