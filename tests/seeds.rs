@@ -30,6 +30,18 @@ fn two_instances_of_a_claim_that_was_lost_wait_for_the_operator() {
     assert_eq!(dovetail(&["simulate", "--random", "--seeds", "4795"]).status.code(), Some(0));
 }
 
+/// More launches were taken over while lists were empty than may be collected at once: an operator had to look.
+#[test]
+fn what_is_launched_twice_for_many_claims_waits_for_the_operator() {
+    assert_eq!(dovetail(&["simulate", "--random", "--seeds", "19506"]).status.code(), Some(0));
+}
+
+/// The leader that had collected four was gone when they had long ended; its successor collected two more.
+#[test]
+fn a_change_of_leaders_does_not_widen_the_bound_of_what_is_collected() {
+    assert_eq!(dovetail(&["simulate", "--random", "--seeds", "13981"]).status.code(), Some(0));
+}
+
 #[test]
 fn the_audit_agrees_with_what_random_scenarios_report() {
     for seed in ["3", "11", "19"] {

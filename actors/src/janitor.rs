@@ -118,8 +118,8 @@ impl Janitor {
 
     /// A pass: everything is listed, judged, and what is due is done.
     fn look(&mut self, ctx: &mut Context<Self>) {
-        let sweep = self.sweep();
-        let listing = async move { sweep.list().await }.into_actor(self);
+        let (sweep, first) = (self.sweep(), !self.collector.has_begun());
+        let listing = async move { sweep.list(first).await }.into_actor(self);
         ctx.spawn(listing.map(|found, janitor, ctx| {
             match found {
                 Some(found) => janitor.judge(&found, ctx),

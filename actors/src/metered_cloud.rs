@@ -99,7 +99,7 @@ impl Cloud for MeteredCloud {
         reserved_left "DescribeCapacityReservations" (ids: &'a [String]) -> BTreeMap<String, u32>;
         remove_node_class "RemoveNodeClass" (class: &'a EC2NodeClass) -> ();
         instances "List" () -> Vec<Instance>;
-        instances_by_name "ListByName" () -> Vec<Instance>;
+        instances_by_name "ListByName" (ended: bool) -> Vec<Instance>;
         instance "Get" (id: &'a str) -> Option<Instance>;
         instances_with_token "GetByToken" (token: &'a str) -> Vec<Instance>;
         terminate "Delete" (id: &'a str) -> ();

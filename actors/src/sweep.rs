@@ -47,10 +47,11 @@ pub struct Found {
 type Listed<T> = Option<T>;
 
 impl Sweep {
-    /// Lists the cloud, then claims and Nodes; nothing where a part of it cannot be had.
-    pub async fn list(&self) -> Listed<Found> {
+    /// Lists the cloud, then claims and Nodes; nothing where a part of it cannot be had. A first one shows what has ended
+    /// of late too.
+    pub async fn list(&self, first: bool) -> Listed<Found> {
         let at = self.desk.now();
-        let instances = self.links.cloud.instances_by_name().await.ok()?;
+        let instances = self.links.cloud.instances_by_name(first).await.ok()?;
         let claims = self.claims().await.ok()?;
         let nodes = self.links.cluster.send(TakeSnapshot).await.ok()??;
         let annotation = self.annotation().await.ok()?;
@@ -64,7 +65,7 @@ impl Sweep {
             instances: instances.iter().filter(|one| !one.is_terminating()).map(|one| self.instance(one)).collect(),
             claims: claims.iter().map(claim).collect(),
             nodes: nodes.nodes.values().filter_map(|entry| node(entry)).collect(),
-            ended: instances.iter().filter(|one| one.is_terminating()).map(|one| one.id.clone()).collect(),
+            ended: instances.iter().filter(|one| one.is_terminating()).map(|one| self.ended_ago(one)).collect(),
             released,
         };
         survey.ended.extend(self.ended(&survey).await);
@@ -72,14 +73,14 @@ impl Sweep {
     }
 
     /// Which of the instances that are missing the cloud says to have ended.
-    async fn ended(&self, survey: &Survey) -> BTreeSet<String> {
-        let mut ended = BTreeSet::new();
-        let asked: Vec<&str> = survey.missing().filter(|id| !survey.ended.contains(*id)).take(MOST_ASKED).collect();
+    async fn ended(&self, survey: &Survey) -> BTreeMap<String, Duration> {
+        let mut ended = BTreeMap::new();
+        let asked: Vec<&str> = survey.missing().filter(|id| !survey.ended.contains_key(*id)).take(MOST_ASKED).collect();
         for id in asked {
             if let Ok(Some(instance)) = self.links.cloud.instance(id).await
                 && instance.is_terminating()
             {
-                ended.insert(id.to_owned());
+                ended.extend([self.ended_ago(&instance)]);
             }
         }
         ended
@@ -98,6 +99,11 @@ impl Sweep {
             age: one.launched_at.map(|at| self.age(at)),
             token: one.tags.get(tags::LAUNCH_TOKEN).cloned(),
         }
+    }
+
+    /// An instance that has ended, and how long ago.
+    fn ended_ago(&self, one: &Instance) -> (String, Duration) {
+        (one.id.clone(), one.ended_at.map(|at| self.age(at)).unwrap_or_default())
     }
 
     fn age(&self, since: jiff::Timestamp) -> Duration {

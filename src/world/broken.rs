@@ -115,8 +115,8 @@ impl Cloud for BrokenCloud {
         self.inner.instances()
     }
 
-    fn instances_by_name(&self) -> CloudFuture<'_, Vec<Instance>> {
-        self.inner.instances_by_name()
+    fn instances_by_name(&self, ended: bool) -> CloudFuture<'_, Vec<Instance>> {
+        self.inner.instances_by_name(ended)
     }
 
     fn instance<'a>(&'a self, id: &'a str) -> CloudFuture<'a, Option<Instance>> {

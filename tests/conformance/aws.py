@@ -236,7 +236,8 @@ def a_fleet_is_launched_found_and_ended(it):
     it.until("they run", lambda: set(call(it, "ec2", "DescribeInstances", InstanceId=ids).all("instanceState.name")) == {"running"})
     ask(it, "by id", "ec2", "DescribeInstances", InstanceId=ids, tell=("architecture", "instanceState.name", "instanceState.code"), have=(
         "instanceId", "instanceType", "imageId", "subnetId", "vpcId", "placement.availabilityZone", "privateDnsName", "privateIpAddress", "launchTime", "tagSet[].key"))
-    running = [{"Name": "instance-state-name", "Value": ["pending", "running", "stopping", "stopped", "shutting-down"]}]
+    alive = ["pending", "running", "stopping", "stopped", "shutting-down"]
+    running = [{"Name": "instance-state-name", "Value": alive}]
     keys = [{"Name": "tag-key", "Value": ["karpenter.sh/nodepool"]}, {"Name": "tag:eks:eks-cluster-name", "Value": [CLUSTER]}]
     known = ask(it, "by tags", "ec2", "DescribeInstances", Filter=keys + running, MaxResults=500, have=("instanceId",))
     it.must(set(ids) <= set(known.all("instanceId")), "they are found by their tags")
@@ -254,6 +255,9 @@ def a_fleet_is_launched_found_and_ended(it):
     ask(it, "ended, tried", "ec2", "TerminateInstances", InstanceId=ids, DryRun=True, code="DryRunOperation")
     ask(it, "ended", "ec2", "TerminateInstances", InstanceId=ids, tell=("currentState.name", "currentState.code", "previousState.name"))
     ask(it, "ended again", "ec2", "TerminateInstances", InstanceId=ids, tell=("currentState.name",))
+    of_late = [{"Name": "instance-state-name", "Value": [*alive, "terminated"]}]
+    listed = ask(it, "ended of late", "ec2", "DescribeInstances", Filter=keys + of_late, MaxResults=500, have=("instanceId", "reason"))
+    it.must(set(ids) <= set(listed.all("instanceId")), "they are listed for a while")
     call(it, "ec2", "DeleteLaunchTemplate", LaunchTemplateName=name)
 
 

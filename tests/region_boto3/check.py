@@ -6,6 +6,7 @@ Each check is a function; a failure prints its name and what was wrong, and the 
 
 import base64
 import json
+import re
 import sys
 import time
 import traceback
@@ -409,6 +410,8 @@ def instances_end_and_are_described_until_forgotten():
     assert again["PreviousState"]["Name"] in ("shutting-down", "terminated")
     reason = EC2.describe_instances(InstanceIds=ids[:1])["Reservations"][0]["Instances"][0]["StateReason"]
     assert reason["Code"] == "Client.UserInitiatedShutdown"
+    why = EC2.describe_instances(InstanceIds=ids[:1])["Reservations"][0]["Instances"][0]["StateTransitionReason"]
+    assert re.fullmatch(r"User initiated \(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d GMT\)", why), why
 
 
 def a_launch_template_can_be_deleted():

@@ -267,7 +267,7 @@ impl Cloud for FakeCloud {
         ready(self.living())
     }
 
-    fn instances_by_name(&self) -> CloudFuture<'_, Vec<Instance>> {
+    fn instances_by_name(&self, _: bool) -> CloudFuture<'_, Vec<Instance>> {
         ready(self.living())
     }
 

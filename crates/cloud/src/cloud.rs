@@ -52,8 +52,9 @@ pub trait Cloud: Send + Sync + 'static {
     /// This cluster's instances that Dovetail or Karpenter launched and that are not yet gone.
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>>;
 
-    /// The same, and with them those of other clusters that go by this cluster's name.
-    fn instances_by_name(&self) -> CloudFuture<'_, Vec<Instance>>;
+    /// The same, and with them those of other clusters that go by this cluster's name; if asked for, those too that have
+    /// ended of late: EC2 lists them for about an hour.
+    fn instances_by_name(&self, ended: bool) -> CloudFuture<'_, Vec<Instance>>;
 
     /// One instance; `None` when EC2 does not know it (any more, or not yet).
     fn instance<'a>(&'a self, id: &'a str) -> CloudFuture<'a, Option<Instance>>;
@@ -127,6 +128,8 @@ pub struct Instance {
     pub private_dns_name: String,
     /// When it was launched.
     pub launched_at: Option<jiff::Timestamp>,
+    /// When its end began, where it has and EC2 says so.
+    pub ended_at: Option<jiff::Timestamp>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
 }

@@ -110,6 +110,9 @@ fn moment(steps: &[(u32, String)], busy: u32, rng: &mut Rng) -> u32 {
     }
 }
 
+/// How long an operator takes at most to look after what is braked, in milliseconds.
+const LOOKS_AFTER: u32 = 12 * 60_000;
+
 fn mishaps(steps: &mut Vec<(u32, String)>, replicas: u32, busy: u32, rng: &mut Rng) {
     for _ in 0..rng.u32(1..=6) {
         let at = moment(steps, busy, rng);
@@ -120,7 +123,7 @@ fn mishaps(steps: &mut Vec<(u32, String)>, replicas: u32, busy: u32, rng: &mut R
             9 => "lose: {kind: Lease, count: 1}".to_owned(),
             10 => {
                 // The collection may be braked by that: an operator looks, and releases it.
-                let after = at + rng.u32(7 * 60_000..12 * 60_000);
+                let after = at + rng.u32(7 * 60_000..LOOKS_AFTER);
                 steps.push((after, "allowCollection: {for: 30m}".to_owned()));
                 format!("lose: {{kind: NodeClaim, count: {}}}", [1, 2, 3, 100][rng.usize(0..4)])
             }
@@ -135,7 +138,11 @@ fn mishaps(steps: &mut Vec<(u32, String)>, replicas: u32, busy: u32, rng: &mut R
                 let zone = ["a", "b", "c"][rng.usize(0..3)];
                 format!("zoneDown: {{zone: {REGION}{zone}, for: {}s}}", rng.u32(20..=240))
             }
-            _ => format!("emptyLists: {{for: {}s}}", rng.u32(20..=300)),
+            _ => {
+                // By that too, where many launches are taken over: each is launched for again.
+                steps.push((at + LOOKS_AFTER / 2, "allowCollection: {for: 30m}".to_owned()));
+                format!("emptyLists: {{for: {}s}}", rng.u32(20..=300))
+            }
         };
         steps.push((at, step));
     }

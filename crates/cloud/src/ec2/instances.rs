@@ -23,18 +23,19 @@ const LIVE: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-
 
 impl Ec2Cloud {
     pub(super) async fn list_instances(&self) -> Result<Vec<Instance>, CloudError> {
-        let mut instances = self.list_by_name().await?;
+        let mut instances = self.list_by_name(false).await?;
         instances.retain(|one| !self.is_foreign(one));
         Ok(instances)
     }
 
-    /// Foreign ones too.
-    pub(super) async fn list_by_name(&self) -> Result<Vec<Instance>, CloudError> {
+    /// Foreign ones too, and those that have ended if asked for.
+    pub(super) async fn list_by_name(&self, ended: bool) -> Result<Vec<Instance>, CloudError> {
+        let states = LIVE.into_iter().chain(ended.then_some("terminated"));
         let named = vec![
             filter("tag-key", [tags::NODE_POOL]),
             filter("tag-key", [tags::NODE_CLASS]),
             filter(format!("tag:{}", tags::CLUSTER_NAME), [self.settings.cluster_name.as_str()]),
-            filter("instance-state-name", LIVE),
+            filter("instance-state-name", states),
         ];
         self.describe_all(named).await
     }
@@ -161,6 +162,29 @@ fn instance_of(i: &sdk::Instance) -> Instance {
         security_group_ids: i.security_groups().iter().map(|g| text(g.group_id())).collect(),
         private_dns_name: text(i.private_dns_name()),
         launched_at: i.launch_time().and_then(|t| Timestamp::new(t.secs(), t.subsec_nanos().cast_signed()).ok()),
+        ended_at: i.state_transition_reason().and_then(transition_time),
         tags: i.tags().iter().filter_map(tag).collect(),
+    }
+}
+
+/// The time in the reason of an instance's last transition: `User initiated (2026-01-31 12:34:56 GMT)`. Not all have one.
+fn transition_time(reason: &str) -> Option<Timestamp> {
+    let (_, time) = reason.strip_suffix(" GMT)")?.rsplit_once('(')?;
+    let time = jiff::civil::DateTime::strptime("%Y-%m-%d %H:%M:%S", time).ok()?;
+    Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::transition_time;
+
+    #[test]
+    fn the_time_of_a_transition_is_read_from_its_reason() {
+        let read = |reason| transition_time(reason).map(|time| time.to_string());
+        assert_eq!(read("User initiated (2026-01-31 12:34:56 GMT)").as_deref(), Some("2026-01-31T12:34:56Z"));
+        for other in ["", "User initiated", "Server.SpotInstanceTermination", "User initiated (yesterday GMT)", "(GMT)"]
+        {
+            assert_eq!(read(other), None, "{other}");
+        }
     }
 }

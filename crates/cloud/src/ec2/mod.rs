@@ -173,8 +173,8 @@ impl Cloud for Ec2Cloud {
         self.list_instances().boxed()
     }
 
-    fn instances_by_name(&self) -> CloudFuture<'_, Vec<Instance>> {
-        self.list_by_name().boxed()
+    fn instances_by_name(&self, ended: bool) -> CloudFuture<'_, Vec<Instance>> {
+        self.list_by_name(ended).boxed()
     }
 
     fn instance<'a>(&'a self, id: &'a str) -> CloudFuture<'a, Option<Instance>> {

@@ -27,8 +27,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bound::Window;
 pub use bound::bound;
+use bound::{WINDOW, Window};
 pub use leftovers::{Leftovers, MadeThing};
 pub use release::is_released;
 pub use survey::{Owner, SeenClaim, SeenInstance, SeenNode, Survey};
@@ -126,6 +126,12 @@ impl Collector {
         self.braked
     }
 
+    /// Whether a listing has been believed: the first has to show what ended of late, as an earlier leader may have collected it.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.begun
+    }
+
     /// How much was collected in the last ten minutes.
     #[must_use]
     pub fn recent(&self) -> usize {
@@ -135,9 +141,6 @@ impl Collector {
     /// Judges a pass.
     pub fn pass(&mut self, survey: &Survey) -> Verdict {
         let mut verdict = Verdict::default();
-        if !std::mem::replace(&mut self.begun, true) {
-            self.take_over(survey);
-        }
         let orphans = survey.orphans();
         say_strangers(survey, &mut verdict.notices);
         if survey.released {
@@ -149,6 +152,9 @@ impl Collector {
             self.sightings.clear();
             return verdict;
         }
+        if !std::mem::replace(&mut self.begun, true) {
+            self.take_over(survey);
+        }
         let subjects = self.subjects(survey, &orphans, &mut verdict.notices);
         self.sightings.retain(|subject, _| subjects.contains(subject));
         for subject in subjects {
@@ -159,12 +165,13 @@ impl Collector {
         verdict
     }
 
-    /// What an earlier leader has collected is known to nobody; the cloud still lists for a while what has ended. All of
-    /// it that no claim has counts as collected just now, so that a change of leaders never widens the bound.
+    /// What an earlier leader has collected is known to nobody; the cloud still lists for an hour what has ended. All of
+    /// it that no claim has counts as collected when it ended, so that a change of leaders never widens the bound.
     fn take_over(&mut self, survey: &Survey) {
         let claimed: BTreeSet<&str> = survey.claims.iter().filter_map(|one| one.instance.as_deref()).collect();
-        for id in survey.ended.iter().filter(|id| !claimed.contains(id.as_str())) {
-            self.window.add(Subject::Instance(id.clone()), survey.at);
+        let recent = survey.ended.iter().filter(|(id, ago)| **ago < WINDOW && !claimed.contains(id.as_str()));
+        for (id, ago) in recent {
+            self.window.add(Subject::Instance(id.clone()), survey.at.saturating_sub(*ago));
         }
     }
 

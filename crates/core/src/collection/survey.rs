@@ -66,8 +66,9 @@ pub struct Survey {
     pub claims: Vec<SeenClaim>,
     /// All Nodes.
     pub nodes: Vec<SeenNode>,
-    /// Ids of instances of which the cloud says that they are ending or have ended.
-    pub ended: BTreeSet<String>,
+    /// Instances of which the cloud says that they are ending or have ended, with how long ago as far as it says; no time
+    /// where it does not.
+    pub ended: BTreeMap<String, Duration>,
     /// Whether an operator allows everything to be collected now.
     pub released: bool,
 }
@@ -118,12 +119,12 @@ impl Survey {
 
     /// Those of which the cloud says that the instance has ended, by name and uid: a fact, which needs no brake.
     pub(super) fn ended_claims(&self) -> Vec<(String, String)> {
-        let ended = self.claims_without_instance().filter(|(_, id)| self.ended.contains(*id));
+        let ended = self.claims_without_instance().filter(|(_, id)| self.ended.contains_key(*id));
         ended.map(|(one, _)| (one.name.clone(), one.uid.clone())).collect()
     }
 
     /// Those whose instance is just not there.
     pub(super) fn bereft_claims(&self) -> impl Iterator<Item = &SeenClaim> {
-        self.claims_without_instance().filter(|(_, id)| !self.ended.contains(*id)).map(|(one, _)| one)
+        self.claims_without_instance().filter(|(_, id)| !self.ended.contains_key(*id)).map(|(one, _)| one)
     }
 }

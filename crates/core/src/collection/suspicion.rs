@@ -54,7 +54,7 @@ impl Suspicion {
         }
         let staying = survey.claims.iter().filter(|one| !one.leaving);
         let missing: BTreeSet<&str> = staying.filter_map(|one| one.instance.as_deref()).collect();
-        let missing: BTreeSet<&str> = missing.into_iter().filter(|id| !survey.ended.contains(*id)).collect();
+        let missing: BTreeSet<&str> = missing.into_iter().filter(|id| !survey.ended.contains_key(*id)).collect();
         let at_work = survey.nodes.iter().any(|node| node.ready && missing.contains(node.instance.as_str()));
         let suspect = !missing.is_empty() && (self.had_instances || at_work);
         suspect.then_some(Notice::CloudSuspect { claims: missing.len() })

@@ -119,7 +119,7 @@ fn gc_2_the_brake_ends_with_what_it_was_for() {
 fn gc_2_a_new_leader_counts_what_ended_before_its_term() {
     let mut collector = Collector::new();
     let mut survey = with_orphans(10, 3);
-    survey.ended = ["i-gone1", "i-gone2", "i-gone3", "i-gone4"].map(str::to_owned).into();
+    survey.ended = ["i-gone1", "i-gone2", "i-gone3", "i-gone4"].map(|id| (id.to_owned(), Duration::ZERO)).into();
     // The instance of a claim that is known to have ended was not collected.
     survey.claims.push(claim("left", "i-gone4"));
     collector.pass(&later(&survey, 0));
@@ -128,6 +128,32 @@ fn gc_2_a_new_leader_counts_what_ended_before_its_term() {
     survey.instances.drain(10..12);
     assert!(collector.pass(&later(&survey, 480)).terminate.is_empty());
     assert_eq!(collector.pass(&later(&survey, 600)).terminate.len(), 1, "ten minutes of its own are over");
+}
+
+#[test]
+fn gc_2_what_ended_before_a_term_counts_for_ten_minutes_from_its_end() {
+    let mut collector = Collector::new();
+    let mut survey = with_orphans(10, 3);
+    survey.ended = (0..9).map(|n| (format!("i-gone{n}"), at(if n < 4 { 300 } else { 700 }))).collect();
+    collector.pass(&later(&survey, 1000));
+    assert_eq!(collector.recent(), 4, "the others are longer ago");
+    assert_eq!(collector.pass(&later(&survey, 1120)).terminate.len(), 1);
+    survey.instances.remove(10);
+    assert!(collector.pass(&later(&survey, 1240)).terminate.is_empty());
+    assert_eq!(collector.pass(&later(&survey, 1300)).terminate.len(), 2);
+}
+
+#[test]
+fn a_listing_that_is_not_believed_is_no_beginning() {
+    let mut collector = Collector::new();
+    let mut survey = with_orphans(10, 3);
+    let empty = Survey { instances: vec![], ..later(&survey, 0) };
+    assert_eq!(collector.pass(&empty).notices, vec![Notice::CloudSuspect { claims: 10 }]);
+    assert!(!collector.has_begun());
+    survey.ended = (0..4).map(|n| (format!("i-gone{n}"), at(60))).collect();
+    collector.pass(&later(&survey, 120));
+    assert!(collector.has_begun());
+    assert_eq!(collector.recent(), 4);
 }
 
 #[test]
@@ -223,7 +249,7 @@ fn gc_4_a_cloud_without_instances_is_not_believed_whatever_the_nodes_say() {
         assert_eq!((verdict.remove.len(), verdict.notices), (0, vec![Notice::CloudSuspect { claims: 3 }]));
     }
     // What it says of each by its id is a fact.
-    empty.ended = full.instances.iter().map(|one| one.id.clone()).collect();
+    empty.ended = full.instances.iter().map(|one| (one.id.clone(), Duration::ZERO)).collect();
     assert_eq!(collector.pass(&later(&empty, 480)).remove.len(), 3);
 }
 
@@ -240,7 +266,7 @@ fn a_claim_goes_with_its_instance_unless_its_node_is_ready_or_it_goes_already() 
     assert_eq!(names, ["ci-003", "ci-004"]);
     let mut ready = cluster(6);
     ready.instances.truncate(3);
-    ready.ended.extend(["i-004".into()]);
+    ready.ended.insert("i-004".into(), Duration::ZERO);
     assert!(collector.pass(&later(&ready, 240)).remove.is_empty(), "their kubelets are at work");
 }
 

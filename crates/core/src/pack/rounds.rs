@@ -27,22 +27,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Packing {
 
 fn solve_once(problem: &Problem, options: &Options) -> Packing {
     let context = Context::new(problem, options);
-    let mut held_back = vec![0; context.classes.len()];
-    let mut plan = planned(&context, &held_back);
-    for round in 0..=ROUNDS {
-        let leaned_on = plan.leaned_on();
-        if leaned_on.is_empty() {
-            plan = without_upset(&context, plan, &mut held_back);
-            break;
-        }
-        leaned_on.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
-        if round == ROUNDS {
-            let follows = |class: usize| context.topology.follows(class);
-            let followers = (0..held_back.len()).filter(|class| follows(*class));
-            followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);
-        }
-        plan = planned(&context, &held_back);
-    }
+    let mut plan = settled(&context);
     plan.loosen();
     for draft in node_groups::missing(&context, &plan.claims) {
         plan.admit(draft, 1);
@@ -50,22 +35,36 @@ fn solve_once(problem: &Problem, options: &Options) -> Packing {
     super::to_come::taken_out(problem, plan.answer())
 }
 
-/// The plan without the pods that moves of others have upset, unless that would leave over more than these.
-fn without_upset<'c, 'a>(context: &'c Context<'a>, mut plan: Plan<'c, 'a>, held_back: &mut [u32]) -> Plan<'c, 'a> {
-    for _ in 0..ROUNDS {
-        let upset = plan.upset();
-        if upset.is_empty() {
-            break;
+/// The first plan in which no pod was misled, or as near as rounds come to it.
+fn settled<'c, 'a>(context: &'c Context<'a>) -> Plan<'c, 'a> {
+    let mut held_back = vec![0; context.classes.len()];
+    let mut plan = planned(context, &held_back);
+    let mut before_upset: Option<Plan<'c, 'a>> = None;
+    let mut upset = 0;
+    for round in 0..=2 * ROUNDS {
+        let mut misled = plan.leaned_on();
+        let leaned_on = !misled.is_empty();
+        if !leaned_on {
+            misled = plan.upset();
+            if misled.is_empty() {
+                break;
+            }
+            upset += misled.iter().map(|(_, count)| count).sum::<u32>();
         }
-        let count: u32 = upset.iter().map(|(_, count)| count).sum();
-        upset.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
-        let other = planned(context, held_back);
-        if !other.leaned_on().is_empty() || other.left_over() > plan.left_over() + count {
-            break;
+        misled.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
+        if leaned_on && round >= ROUNDS {
+            let follows = |class: usize| context.topology.follows(class);
+            let followers = (0..held_back.len()).filter(|class| follows(*class));
+            followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);
         }
-        plan = other;
+        let next = planned(context, &held_back);
+        let last = std::mem::replace(&mut plan, next);
+        if !leaned_on {
+            before_upset.get_or_insert(last);
+        }
     }
-    plan
+    // Holding back the upset is to leave over them, and nobody else.
+    before_upset.filter(|before| plan.left_over() > before.left_over() + upset).unwrap_or(plan)
 }
 
 /// Packs all but so many pods of each class.
@@ -91,6 +90,6 @@ fn priorities(context: &Context<'_>) -> Vec<i32> {
     all.into_iter().rev().collect()
 }
 
-/// Packing is begun again so often without the pods that others were placed beside and that got no node; then without any
-/// that has to be beside another.
+/// Packing is begun again so often without the pods that others were placed beside and that got no node; then, as often,
+/// without any that has to be beside another.
 const ROUNDS: u32 = 4;

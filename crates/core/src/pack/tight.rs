@@ -19,6 +19,9 @@ use crate::problem::Policy;
 /// So many times a planned node is looked at in one go: the bound on work.
 const MOST_LOOKS: usize = 200_000;
 
+/// So often pods left over choose their places again.
+const MOST_ROUNDS: usize = 4;
+
 impl<'c> Plan<'c, '_> {
     /// Finds places for those of the classes chosen that limits left over: on planned nodes first, then on new ones, for
     /// which the others take as little of the limits as they can until [`Self::loosen`].
@@ -26,8 +29,7 @@ impl<'c> Plan<'c, '_> {
         if self.limits.iter().all(Limits::are_far) || !self.any_hindered(chosen) {
             return;
         }
-        self.choose_anew(chosen);
-        self.find_room(chosen);
+        self.place_anew(chosen);
         if !self.tight {
             if !self.any_hindered(chosen) {
                 return;
@@ -35,8 +37,20 @@ impl<'c> Plan<'c, '_> {
             self.tight = true;
             (0..self.claims.len()).for_each(|node| self.rewrite(node, None));
         }
-        self.choose_anew(chosen);
-        self.find_room(chosen);
+        self.place_anew(chosen);
+    }
+
+    /// Lets pods left over choose their places again and looks for room, as long as any finds it: what one takes, the limits
+    /// do not leave for the place that another chose.
+    fn place_anew(&mut self, chosen: &[usize]) {
+        for _ in 0..MOST_ROUNDS {
+            let before = self.left_over();
+            self.choose_anew(chosen);
+            self.find_room(chosen);
+            if self.left_over() == before {
+                break;
+            }
+        }
     }
 
     /// Puts pods left over on planned nodes, but for those that would leave a node that may be spot too few types, and on new

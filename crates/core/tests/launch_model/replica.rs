@@ -391,7 +391,7 @@ impl World {
             instances: listed.chain([seen("i99".into(), 99, None)]).collect(),
             claims: there.chain([beside]).collect(),
             nodes: Vec::new(),
-            ended: ended.map(|(at, _)| format!("i{at}")).collect(),
+            ended: ended.map(|(at, _)| (format!("i{at}"), Duration::ZERO)).collect(),
             released: false,
         }
     }

@@ -122,6 +122,14 @@ fn state_xml(name: &str, state: InstanceState, xml: &mut Xml) {
     });
 }
 
+/// Why an instance is in its state: of what a user does EC2 tells the time.
+fn transition_reason(i: &Instance, message: &str) -> String {
+    match i.ended.filter(|_| i.state_reason.as_ref().is_some_and(|(code, _)| code == BY_USER.0)) {
+        Some(at) => format!("User initiated ({} GMT)", at.strftime("%Y-%m-%d %H:%M:%S")),
+        None => message.to_owned(),
+    }
+}
+
 fn instance_xml(cx: &Cx<'_>, i: &Instance, xml: &mut Xml) {
     let here = i.state != InstanceState::Terminated;
     xml.text("instanceId", &i.id).text("imageId", &i.image_id);
@@ -129,7 +137,7 @@ fn instance_xml(cx: &Cx<'_>, i: &Instance, xml: &mut Xml) {
     xml.text("privateDnsName", if here { i.hostname.as_str() } else { "" }).text("dnsName", "");
     match &i.state_reason {
         Some((code, message)) => {
-            xml.text("reason", message).node("stateReason", |xml| {
+            xml.text("reason", &transition_reason(i, message)).node("stateReason", |xml| {
                 xml.text("code", code).text("message", message);
             });
         }
