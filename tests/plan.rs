@@ -302,6 +302,13 @@ fn hostile_little_workloads_come_out_as_the_documentation_says() {
     assert!(done.status.success(), "{}{}", stdout(&done), stderr(&done));
 }
 
+/// Workloads in which every kind of rule may come together, drawn from seeds; and those seeds that have found something.
+#[test]
+fn plans_for_drawn_workloads_are_valid() {
+    let done = python(&["tests/plan/drawn.py", env!("CARGO_BIN_EXE_dovetail"), "1..250,found"]);
+    assert!(done.status.success(), "{}{}", stdout(&done), stderr(&done));
+}
+
 /// The answer without what depends on the machine.
 fn timeless(mut answer: Value) -> Value {
     for field in ["solveMs", "loadMs", "wallMs", "peakRssKiB"] {

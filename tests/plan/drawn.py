@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Workloads drawn from seeds, packed by the binary and checked: `drawn.py DOVETAIL 1..200 [FOLDER]` keeps those that fail, cut down.
+"""Workloads drawn from seeds, packed by the binary and checked: `drawn.py DOVETAIL 1..200,found [FOLDER]` keeps those that fail, cut down.
 
 Every kind of rule that the format knows may come together here; what comes of it only the checker judges.
 """
@@ -15,6 +15,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from cases import run  # noqa: E402
 from checker import check  # noqa: E402
 from samples import ARCH, CT, EBS, FAMILY, HOST, ZONE, _in, _types  # noqa: E402
+
+# Seeds beyond the first few hundred that have found something, one a mistake.
+FOUND = [334, 464, 756, 919, 929, 1023, 1171, 1251, 1355, 1415, 1510, 1540, 1740, 1912, 1949, 2358, 2710, 2851, 2970, 3103, 3264, 3358, 3546, 3786, 3896, 3927,
+         4194, 4244, 4289, 4302, 4933, 4945]
+# What the engine gets wrong today, as far as the checker can tell: a seed that comes right has to leave the list.
+OPEN = {209: "PL-41", 1791: "PL-40", 3183: "PL-41", 3498: "PL-24", 4712: "PL-41"}
 
 ZONES = ["z-1", "z-2", "z-3"]
 APPS = ["a", "b", "c"]
@@ -147,21 +153,31 @@ def _parts(whole):
             yield from ((one["requests"], k) for k in list(one.get("requests") or ()))
 
 
+def _seeds(text):
+    for part in text.split(","):
+        first, _, last = part.partition("..")
+        yield from FOUND if part == "found" else range(int(first), int(last or first) + 1)
+
+
 def main():
-    binary, (first, last) = sys.argv[1], map(int, sys.argv[2].split(".."))
+    binary, seeds = sys.argv[1], list(_seeds(sys.argv[2]))
     keep, failed = Path(sys.argv[3]) if len(sys.argv) > 3 else None, 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "drawn.json")
-        for seed in range(first, last + 1):
+        for seed in seeds:
             workload = draw(seed)
             wrong = found(binary, workload, path)
-            failed += bool(wrong)
+            known = [v for v in wrong if v[0] == OPEN.get(seed)]
+            if seed in OPEN and not known:
+                print(f"seed {seed}: comes right now: it may leave the list of what is open")
+            wrong = [v for v in wrong if v not in known]
+            failed += bool(wrong) or (seed in OPEN and not known)
             for rule in sorted({v[0] for v in wrong}):
                 print(f"seed {seed}: {next(v for v in wrong if v[0] == rule)}")
                 if keep:
                     keep.mkdir(parents=True, exist_ok=True)
                     (keep / f"drawn-{seed}-{rule}.json").write_text(json.dumps(cut(binary, workload, path, rule), indent=1))
-    print(f"{last - first + 1} workloads, {failed} wrong")
+    print(f"{len(seeds)} workloads, {failed} wrong, {sum(seed in OPEN for seed in seeds)} open")
     return 1 if failed else 0
 
 

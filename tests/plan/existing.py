@@ -12,6 +12,7 @@ class There:
         self.raw, self.name, self.index, self.counts = raw, raw["name"], ("node", raw["name"]), {}
         self.labels = {norm(k): Req(False, [v]) for k, v in (raw.get("labels") or {}).items()}
         self.labels.setdefault(HOST, Req(False, [self.name]))
+        self.labels["metadata.name"] = Req(False, [self.name])  # what matchFields speak of
         self.taints = raw.get("taints") or []
         self.fargate = (raw.get("labels") or {}).get("eks.amazonaws.com/compute-type") == "fargate"
         self.standing = [PodClass.there(first + i, pod) for i, pod in enumerate(raw.get("pods") or ())]

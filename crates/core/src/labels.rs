@@ -6,6 +6,8 @@ pub const ZONE: &str = "topology.kubernetes.io/zone";
 pub const REGION: &str = "topology.kubernetes.io/region";
 /// Name of a node as a topology domain: every node is its own.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
+/// What `matchFields` of a node affinity speak of, a node's own name, among requirements on labels: no label can be named so.
+pub const NODE_NAME_FIELD: &str = "field:metadata.name";
 /// Processor architecture.
 pub const ARCH: &str = "kubernetes.io/arch";
 /// Operating system.

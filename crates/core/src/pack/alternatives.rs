@@ -3,9 +3,10 @@
 
 use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
 
+use crate::labels;
 use crate::pod::Pod;
 use crate::problem::PreferencePolicy;
-use crate::requirements::{NodeSelectorRequirement, Requirements};
+use crate::requirements::{NodeSelectorRequirement, Operator, Requirements};
 
 /// One way to satisfy a pod's node selector and node affinity.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,11 +119,8 @@ fn required_terms(affinity: Option<&NodeAffinity>) -> Result<Vec<Requirements>, 
     };
     let mut terms = Vec::new();
     for term in &selector.node_selector_terms {
-        if term.match_fields.as_ref().is_some_and(|fields| !fields.is_empty()) {
-            return Err("required node affinity by matchFields cannot be met by a node that is not there yet".into());
-        }
         // A term that says nothing matches nothing.
-        if term.match_expressions.as_ref().is_some_and(|expressions| !expressions.is_empty()) {
+        if says_something(term) {
             terms.push(read(term)?);
         }
     }
@@ -138,18 +136,36 @@ fn preferred_terms(affinity: Option<&NodeAffinity>) -> Vec<Requirements> {
         .and_then(|affinity| affinity.preferred_during_scheduling_ignored_during_execution.as_ref())
         .into_iter()
         .flatten()
-        .filter(|term| term.preference.match_expressions.as_ref().is_some_and(|list| !list.is_empty()))
+        .filter(|term| says_something(&term.preference))
         .filter_map(|term| Some((term.weight, read(&term.preference).ok()?)))
         .collect();
     terms.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
     terms.into_iter().map(|(_, term)| term).collect()
 }
 
+fn says_something(term: &NodeSelectorTerm) -> bool {
+    [&term.match_expressions, &term.match_fields].into_iter().flatten().any(|list| !list.is_empty())
+}
+
 fn read(term: &NodeSelectorTerm) -> Result<Requirements, String> {
     let written: Result<Vec<_>, _> =
         term.match_expressions.iter().flatten().map(NodeSelectorRequirement::from_kube).collect();
-    let written = written.map_err(|error| format!("node affinity: {error}"))?;
+    let mut written = written.map_err(|error| format!("node affinity: {error}"))?;
+    for field in term.match_fields.iter().flatten() {
+        written.push(of_field(field)?);
+    }
     Requirements::from_written(&written).map_err(|error| format!("node affinity: {error}"))
+}
+
+/// What `matchFields` say, as a requirement on [`labels::NODE_NAME_FIELD`].
+fn of_field(field: &k8s_openapi::api::core::v1::NodeSelectorRequirement) -> Result<NodeSelectorRequirement, String> {
+    let mut written =
+        NodeSelectorRequirement::from_kube(field).map_err(|error| format!("node affinity, matchFields: {error}"))?;
+    if written.key != "metadata.name" || !matches!(written.operator, Operator::In | Operator::NotIn) {
+        return Err(format!("node affinity: matchFields {written} (allowed: metadata.name, In or NotIn)"));
+    }
+    labels::NODE_NAME_FIELD.clone_into(&mut written.key);
+    Ok(written)
 }
 
 #[cfg(test)]
@@ -217,6 +233,21 @@ mod tests {
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": in_("p", "x")}],
         }}));
         assert_eq!(told(&pod, PreferencePolicy::Ignore, false), [""]);
+    }
+
+    #[test]
+    fn fields_are_a_node_s_name_and_nothing_else() {
+        let of = |field: serde_json::Value| {
+            let term = serde_json::json!({"matchFields": [field]});
+            pod(serde_json::json!({"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}))
+        };
+        let name = |operator: &str| serde_json::json!({"key": "metadata.name", "operator": operator, "values": ["n"]});
+        assert_eq!(told(&of(name("NotIn")), PreferencePolicy::Respect, false), ["field:metadata.name NotIn [n]"]);
+        for bad in [name("Gt"), serde_json::json!({"key": "spec.x", "operator": "In", "values": ["n"]})] {
+            let error = alternatives(&of(bad), PreferencePolicy::Respect, false, GivenUp::default()).unwrap_err();
+            assert!(error.contains("allowed: metadata.name"), "{error}");
+        }
     }
 
     #[test]

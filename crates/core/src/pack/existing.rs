@@ -160,6 +160,7 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
         let node = &problem.existing_nodes[index];
         let mut labels: BTreeMap<String, String> = node.labels.clone();
         labels.entry(labels::HOSTNAME.to_owned()).or_insert_with(|| node.name.clone());
+        labels.insert(labels::NODE_NAME_FIELD.to_owned(), node.name.clone());
         let mut room = context.names.room(&node.allocatable).to_vec();
         if is_fargate(node) {
             // Each of these is made for its one pod; nothing else is ever bound there.

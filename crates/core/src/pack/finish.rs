@@ -89,6 +89,7 @@ impl<'c, 'a> Finisher<'c, 'a> {
             let mut all = context.pools[key.0].requirements.clone();
             key.1.iter().for_each(|set| all.intersect(&context.sets[*set as usize]));
             all.remove(labels::HOSTNAME);
+            all.remove(labels::NODE_NAME_FIELD);
             Rc::new(all)
         };
         Rc::clone(self.bases.entry(key).or_insert_with_key(build))

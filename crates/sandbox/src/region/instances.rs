@@ -137,7 +137,7 @@ fn instance_xml(cx: &Cx<'_>, i: &Instance, xml: &mut Xml) {
     xml.text("privateDnsName", if here { i.hostname.as_str() } else { "" }).text("dnsName", "");
     match &i.state_reason {
         Some((code, message)) => {
-            xml.text("reason", &transition_reason(i, message)).node("stateReason", |xml| {
+            xml.text("reason", transition_reason(i, message)).node("stateReason", |xml| {
                 xml.text("code", code).text("message", message);
             });
         }

@@ -219,5 +219,7 @@ fn may_lack(pool: &PoolView, columns: &Columns<'_>, key: &str) -> bool {
 
 /// What the labels of a node are.
 pub(super) fn labels_of(node: &ExistingNode) -> Requirements {
-    Requirements::from_labels(&node.labels)
+    let mut own = Requirements::from_labels(&node.labels);
+    own.add(labels::NODE_NAME_FIELD, Requirement::one_of([node.name.as_str()]));
+    own
 }
