@@ -34,6 +34,7 @@ fn two_instances_of_a_claim_that_was_lost_wait_for_the_operator() {
 #[test]
 fn what_is_launched_twice_for_many_claims_waits_for_the_operator() {
     assert_eq!(dovetail(&["simulate", "--random", "--seeds", "19506"]).status.code(), Some(0));
+    assert_eq!(dovetail(&["simulate", "--random", "--seeds", "21677"]).status.code(), Some(0));
 }
 
 /// The leader that had collected four was gone when they had long ended; its successor collected two more.

@@ -154,6 +154,8 @@ pub struct Step {
     pub foreign_instances: Option<u32>,
     /// The operator releases the brakes of the collection.
     pub allow_collection: Option<Release>,
+    /// The operator looks after the collection, and releases its brakes where something waits for that.
+    pub look_after_collection: Option<Release>,
 }
 
 /// Objects that are lost.

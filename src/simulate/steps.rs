@@ -93,7 +93,7 @@ impl Checker<'_> {
         if found.len() != 1 {
             let what = format!("{} things to do in one step", found.len());
             let allowed = "exactly one of scale, delete, apply, interrupt, message, kill, pause, partition, zoneDown, lose, \
-                           emptyLists, foreignInstances, allowCollection";
+                           emptyLists, foreignInstances, allowCollection, lookAfterCollection";
             self.mistake(field, &step.at, what, allowed);
             return None;
         }
@@ -113,6 +113,11 @@ impl Checker<'_> {
         if let Some(release) = &step.allow_collection {
             let time = self.keep(duration(self.path, &format!("{field}.allowCollection.for"), &release.duration))?;
             return Some(Action::AllowCollection { duration: time });
+        }
+        if let Some(release) = &step.look_after_collection {
+            let field = format!("{field}.lookAfterCollection.for");
+            let time = self.keep(duration(self.path, &field, &release.duration))?;
+            return Some(Action::LookAfterCollection { duration: time });
         }
         step.foreign_instances.map(|count| Action::ForeignInstances { count })
     }

@@ -103,6 +103,11 @@ pub enum Action {
         /// For how long.
         duration: Duration,
     },
+    /// An operator looks after the collection, and releases its brakes where something waits for that.
+    LookAfterCollection {
+        /// For how long it is released.
+        duration: Duration,
+    },
     /// A zone goes down.
     ZoneDown {
         /// Which.
@@ -205,6 +210,10 @@ impl World {
             }
             Action::ForeignInstances { count } => self.foreign_instances(*count),
             Action::AllowCollection { duration } => self.allow_collection(*duration),
+            Action::LookAfterCollection { duration } if self.collection_waits() => {
+                self.act(&Action::AllowCollection { duration: *duration }, read)
+            }
+            Action::LookAfterCollection { .. } => Ok(()),
             Action::ZoneDown { zone, duration } => {
                 self.region.set_zone_down(zone, true);
                 let (region, zone) = (self.region.clone(), zone.clone());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dovetail_api::names::{annotations, tags};
 use dovetail_sandbox::apiserver::Gvr;
-use dovetail_sandbox::log::Caller;
+use dovetail_sandbox::log::{Caller, Entry};
 use dovetail_sandbox::region::{CapacityType, Placement};
 use serde_json::json;
 
@@ -64,6 +64,19 @@ impl World {
             self.region.place(&placement).map_err(|why| Failure::System(format!("foreign instances: {why}")))?;
         }
         Ok(())
+    }
+
+    /// Whether the collection has said that it waits for an operator.
+    pub(super) fn collection_waits(&self) -> bool {
+        let text = |entry: &Entry, name: &str| {
+            entry.field(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
+        };
+        let waits = |entry: &Entry| {
+            entry.kind == "story"
+                && text(entry, "event") == "collection_braked"
+                && matches!(text(entry, "reason").as_str(), "over_bound" | "claims_lost" | "held")
+        };
+        self.log.with_entries(|entries| entries.iter().any(waits))
     }
 
     /// The operator allows everything to be collected from now on until then.

@@ -140,7 +140,7 @@ fn mishaps(steps: &mut Vec<(u32, String)>, replicas: u32, busy: u32, rng: &mut R
             }
             _ => {
                 // By that too, where many launches are taken over: each is launched for again.
-                steps.push((at + LOOKS_AFTER / 2, "allowCollection: {for: 30m}".to_owned()));
+                steps.push((at + LOOKS_AFTER, "lookAfterCollection: {for: 30m}".to_owned()));
                 format!("emptyLists: {{for: {}s}}", rng.u32(20..=300))
             }
         };
