@@ -182,7 +182,9 @@ def a_deployment_has_a_scale(it):
 
 def a_node_is_changed_by_whoever_read_it_last(it):
     it.do("made", "POST", NODES, node("n1", finalizers=["karpenter.sh/termination"]), expect=201, only=["metadata.labels", "metadata.finalizers", "spec.providerID", "status.capacity"])
-    it.do("tainted", "GET", f"{NODES}/n1", only=["spec.taints"])
+    # As it is made: kube-controller-manager changes taints soon after.
+    it.do("tainted", "POST", NODES, node("n2"), expect=201, only=["spec.taints"])
+    it.quiet("DELETE", f"{NODES}/n2")
     for _ in range(20):
         now = it.quiet("GET", f"{NODES}/n1")["metadata"]["resourceVersion"]
         patch = {"metadata": {"resourceVersion": now, "labels": {"a": "b"}}, "spec": {"taints": [{"key": "t", "effect": "NoSchedule"}], "unschedulable": True}}
