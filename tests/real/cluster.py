@@ -36,6 +36,8 @@ import build
 from parts import CLUSTER, HERE, JAEGER, ORDER, REGION, SECOND, Parts
 
 ROOT = HERE.parent.parent
+# What is tried: as the tests build it, unless DOVETAIL names another.
+BINARY = pathlib.Path(os.environ.get("DOVETAIL") or ROOT / "target/release/dovetail").resolve()
 PATIENCE = 120
 LIBC = ctypes.CDLL(None, use_errno=True)
 NAMESPACE = "kube-system"
@@ -73,7 +75,7 @@ class Cluster:
         """Starts a part and waits until it answers; a replica with these settings besides."""
         variables = {**os.environ, "PYTHONUNBUFFERED": "1"}
         foreign = name in (*ORDER, JAEGER, SECOND)
-        command = self.parts.command(name) if foreign else [ROOT / "target/release/dovetail", "run"]
+        command = self.parts.command(name) if foreign else [BINARY, "run"]
         if not foreign:
             # As in a pod: nothing but what the chart gives.
             variables = {"PATH": os.environ["PATH"], "HOME": str(self.state), "POD_NAME": name} | self.environment
