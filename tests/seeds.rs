@@ -17,30 +17,35 @@ fn no_seed_violates_an_invariant_or_leaves_a_pod_behind() {
     assert!(summary["launched"].as_u64().unwrap() > 3000, "there was something to do: {summary}");
 }
 
-/// Seeds beyond these that have found something.
+/// Plays a seed beyond these that has found something.
+fn comes_out_well(seed: &str) {
+    let output = dovetail(&["simulate", "--random", "--seeds", seed]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
 #[test]
 fn a_claim_that_was_lost_while_its_replica_stood_still_is_not_written_to_without_end() {
-    assert_eq!(dovetail(&["simulate", "--random", "--seeds", "1196"]).status.code(), Some(0));
+    comes_out_well("1196");
 }
 
 /// Lists were empty, so that a claim was launched for twice; then it was lost, and what it had was rightly braked for ten
 /// minutes.
 #[test]
 fn two_instances_of_a_claim_that_was_lost_wait_for_the_operator() {
-    assert_eq!(dovetail(&["simulate", "--random", "--seeds", "4795"]).status.code(), Some(0));
+    comes_out_well("4795");
 }
 
 /// More launches were taken over while lists were empty than may be collected at once: an operator had to look.
 #[test]
 fn what_is_launched_twice_for_many_claims_waits_for_the_operator() {
-    assert_eq!(dovetail(&["simulate", "--random", "--seeds", "19506"]).status.code(), Some(0));
-    assert_eq!(dovetail(&["simulate", "--random", "--seeds", "21677"]).status.code(), Some(0));
+    comes_out_well("19506");
+    comes_out_well("21677");
 }
 
 /// The leader that had collected four was gone when they had long ended; its successor collected two more.
 #[test]
 fn a_change_of_leaders_does_not_widen_the_bound_of_what_is_collected() {
-    assert_eq!(dovetail(&["simulate", "--random", "--seeds", "13981"]).status.code(), Some(0));
+    comes_out_well("13981");
 }
 
 #[test]

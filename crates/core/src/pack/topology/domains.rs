@@ -180,14 +180,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         for at in (0..topology.groups.len() as u32).filter(moved) {
             let counts = &real[at as usize];
             for domain in (0..counts.len()).filter(|domain| stating[at as usize][*domain] > 0) {
-                let mut above = match &topology.groups[at as usize].kind {
-                    Kind::Spread { skew, .. } => {
-                        let most = self.least(at, counts, domain as u32).saturating_add(*skew);
-                        counts[domain].most.saturating_sub(most)
-                    }
-                    Kind::Company if counts[domain].most == 0 => u32::MAX,
-                    _ => 0,
-                };
+                let mut above = self.above(at, counts, domain);
                 for (class, place, count) in on_nodes {
                     let part = &topology.of_class[*class as usize];
                     let place = self.context.places.of(part.keys).get(*place as usize);
@@ -213,12 +206,18 @@ impl<'c, 'a> Domains<'c, 'a> {
 
     /// Whether a pod in a domain that states a group is there by right.
     fn holds(&self, group: u32, counts: &[Held], domain: usize) -> bool {
+        self.above(group, counts, domain) == 0
+    }
+
+    /// How many pods too many are in a domain where one states a group: all, where it has not the company that it needs.
+    fn above(&self, group: u32, counts: &[Held], domain: usize) -> u32 {
         match &self.context.topology.groups[group as usize].kind {
-            Kind::Company => counts[domain].most > 0,
+            Kind::Company if counts[domain].most == 0 => u32::MAX,
             Kind::Spread { skew, .. } => {
-                counts[domain].most <= self.least(group, counts, domain as u32).saturating_add(*skew)
+                let most = self.least(group, counts, domain as u32).saturating_add(*skew);
+                counts[domain].most.saturating_sub(most)
             }
-            _ => true,
+            _ => 0,
         }
     }
 
