@@ -51,23 +51,19 @@ struct Reader {
     evicted: BTreeSet<String>,
 }
 
-fn text(entry: &Entry, name: &str) -> String {
-    entry.field(name).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
 impl Reader {
     fn hear_of_write(&mut self, entry: &Entry) {
         let done = entry.field("code").and_then(Value::as_u64).is_some_and(|code| code < 300);
-        if done && text(entry, "resource") == "pods" && text(entry, "verb") == "delete" {
-            self.drained.insert(text(entry, "uid"));
+        if done && entry.text("resource") == "pods" && entry.text("verb") == "delete" {
+            self.drained.insert(entry.text("uid").to_owned());
         }
     }
 
     fn hear_of_pod(&mut self, number: usize, entry: &Entry) {
-        let uid = text(entry, "uid");
-        match text(entry, "change").as_str() {
+        let uid = entry.text("uid").to_owned();
+        match entry.text("change") {
             "created" => {
-                let (owner, namespace) = (text(entry, "owner"), text(entry, "namespace"));
+                let (owner, namespace) = (entry.text("owner"), entry.text("namespace"));
                 // A DaemonSet's pod comes and goes with its node: nobody waits for another.
                 if owner.starts_with("DaemonSet/") {
                     return;

@@ -223,10 +223,9 @@ fn tokens_of_claims(entries: &[Entry]) -> BTreeMap<String, BTreeSet<String>> {
 
 /// When the API server lost claims, by uid.
 fn lost_claims(entries: &[Entry]) -> BTreeMap<String, f64> {
-    let text = |entry: &Entry, name: &str| Some(entry.field(name)?.as_str()?.to_owned());
-    let lost = |entry: &&Entry| entry.kind == "api" && text(entry, "verb").is_some_and(|verb| verb == "lose");
+    let lost = |entry: &&Entry| entry.kind == "api" && entry.text("verb") == "lose" && !entry.text("uid").is_empty();
     let lost = entries.iter().filter(lost);
-    lost.filter_map(|entry| Some((text(entry, "uid")?, entry.micros as f64 / 1e6))).collect()
+    lost.map(|entry| (entry.text("uid").to_owned(), entry.micros as f64 / 1e6)).collect()
 }
 
 /// When an instance was there.
@@ -239,12 +238,11 @@ struct Life {
 fn lives(entries: &[Entry]) -> BTreeMap<String, Life> {
     let mut all: BTreeMap<String, Life> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.kind == "instance") {
-        let text = |name: &str| entry.field(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
         let t = entry.micros as f64 / 1e6;
         // A launch that is made again with a new template has the token with a suffix.
-        let token = || text("token").trim_end_matches("-r").to_owned();
-        let life = all.entry(text("id")).or_insert_with(|| Life { token: token(), from: t, to: None });
-        if matches!(text("change").as_str(), "shutting-down" | "terminated") {
+        let token = || entry.text("token").trim_end_matches("-r").to_owned();
+        let life = all.entry(entry.text("id").to_owned()).or_insert_with(|| Life { token: token(), from: t, to: None });
+        if matches!(entry.text("change"), "shutting-down" | "terminated") {
             life.to.get_or_insert(t);
         }
     }

@@ -68,13 +68,10 @@ impl World {
 
     /// Whether the collection has said that it waits for an operator.
     pub(super) fn collection_waits(&self) -> bool {
-        let text = |entry: &Entry, name: &str| {
-            entry.field(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
-        };
         let waits = |entry: &Entry| {
             entry.kind == "story"
-                && text(entry, "event") == "collection_braked"
-                && matches!(text(entry, "reason").as_str(), "over_bound" | "claims_lost" | "held")
+                && entry.text("event") == "collection_braked"
+                && matches!(entry.text("reason"), "over_bound" | "claims_lost" | "held")
         };
         self.log.with_entries(|entries| entries.iter().any(waits))
     }

@@ -15,16 +15,15 @@ use crate::steps::{cargo_program, command, root};
 const WAITING: [&[&str]; 2] = [&["real", "chart"], &["conformance", "sandbox", "kubectl", "console", "run"]];
 
 /// A test program.
-struct Program {
+pub struct Program {
     name: String,
     path: PathBuf,
     /// Its package's folder, in which it runs.
     folder: PathBuf,
 }
 
-/// Builds and runs all of them and the documentation's examples; fails with the names of those that failed.
-pub fn run(environment: &[(&str, &str)]) -> Result<(), String> {
-    let programs = built()?;
+/// Runs all of them and the documentation's examples; fails with the names of those that failed.
+pub fn run(programs: Vec<Program>, environment: &[(&str, &str)]) -> Result<(), String> {
     println!("== tests: {} programs", programs.len());
     let failed = Mutex::new(Vec::new());
     let said = Mutex::new(());
@@ -52,7 +51,7 @@ pub fn run(environment: &[(&str, &str)]) -> Result<(), String> {
 }
 
 /// Builds them; cargo says where each one is.
-fn built() -> Result<Vec<Program>, String> {
+pub fn built() -> Result<Vec<Program>, String> {
     let args = ["test", "--release", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
     println!("== build of the tests: cargo {}", args.join(" "));
     let output = command(&cargo_program())

@@ -1,7 +1,9 @@
 //! What the habits run, step by step.
 
 use std::process::Command;
+use std::thread;
 
+use crate::programs::Program;
 use crate::{licences, programs};
 
 /// Everything that has to hold, in the order in which a mistake is cheapest to find.
@@ -11,12 +13,22 @@ pub fn test() -> Result<(), String> {
     run("checkers can fail", "python3", &["tests/plan/mutations.py"])?;
     run("checkers pass what is right", "python3", &["tests/plan/test_checker.py"])?;
     run("audit can fail", "python3", &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"])?;
-    clippy()?;
-    real_parts()?;
+    let programs = checked_and_built()?;
     // One change is judged by the same cases twice; new ones are drawn by `proof properties`.
     let seed = std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned());
-    programs::run(&[(PROPERTY_SEED, &seed)])?;
+    programs::run(programs, &[(PROPERTY_SEED, &seed)])?;
     nothing_compiled_twice()
+}
+
+/// Clippy, then the test programs, while the real parts are built beside: on a machine that has never seen the project either
+/// waits for downloads and for crates that only one core can compile.
+fn checked_and_built() -> Result<Vec<Program>, String> {
+    thread::scope(|scope| {
+        let parts = scope.spawn(real_parts);
+        let programs = clippy().and_then(|()| programs::built());
+        parts.join().unwrap_or_else(|_| Err("real parts: xtask panicked".to_owned()))?;
+        programs
+    })
 }
 
 /// What proptest draws its cases from.
@@ -112,8 +124,9 @@ pub fn proof() -> Result<(), String> {
             run("metrics", "python3", &["tests/metrics_scale.py"])
         }
         Some("model") => {
-            let tests = ["test", "--release", "--package", "dovetail-core", "--test", "launch_model", "--"];
-            cargo("model", &[&tests[..], &["--ignored", "--nocapture", "--test-threads=1"]].concat())
+            let tests =
+                ["test", "--release", "--package", "dovetail-core", "--test", "model", "--test", "launch_model"];
+            cargo("model", &[&tests[..], &["--", "--ignored", "--nocapture", "--test-threads=1"]].concat())
         }
         Some("handover") => {
             let rounds = std::env::args().nth(3).unwrap_or_else(|| "5".to_owned());

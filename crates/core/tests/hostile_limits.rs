@@ -75,6 +75,24 @@ fn left_over<'p>(problem: &'p Problem, packing: &Packing) -> BTreeSet<&'p str> {
     packing.unscheduled.iter().map(|(pod, _)| problem.pods[*pod].name.as_str()).collect()
 }
 
+/// The pool of the node that a pod is planned on.
+fn pool_of<'p>(problem: &'p Problem, packing: &Packing, pod: &str) -> &'p str {
+    let holds = |pods: &[usize]| pods.iter().any(|at| problem.pods[*at].name == pod);
+    let claim = packing.claims.iter().find(|claim| holds(&claim.pods)).unwrap();
+    &problem.node_pools[claim.pool].name
+}
+
+/// Pods that have to be in a zone with one of the app `a`.
+fn with_a() -> Value {
+    let term = json!([{"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "a"}}}]);
+    json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}})
+}
+
+/// A requirement, or a node selector's terms, of one zone.
+fn zone(zone: &str) -> Value {
+    json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}])
+}
+
 /// Pods that have to be on a node with one of their own app.
 fn together() -> Value {
     json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
@@ -134,15 +152,13 @@ fn pods_that_a_limit_moves_to_another_zone_do_not_upset_a_spread_that_counts_the
 
 #[test]
 fn a_pod_does_not_stay_where_a_limit_has_moved_its_company_away() {
-    let term = json!([{"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "a"}}}]);
-    let with_a = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
     let evenly = json!({"topologySpreadConstraints": [{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
         "topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "a"}}}]});
     // One of them is counted in the cheaper zone first; the node there is for the large pod, and it ends in the other.
     let mut one = machine("m.8", 8, 1.0);
     one["offerings"] = json!([one["offerings"][0], one["offerings"][2]]);
     one["offerings"][1]["price"] = json!(0.97);
-    let pods = [pods("b", 1, "0", &with_a), pods("a", 2, "1", &json!({})), pods("c", 1, "7500m", &evenly)];
+    let pods = [pods("b", 1, "0", &with_a()), pods("a", 2, "1", &json!({})), pods("c", 1, "7500m", &evenly)];
     packed(&problem(&limited(&json!({"nodes": "2"})), &[one], &pods));
 }
 
@@ -252,12 +268,40 @@ fn a_pattern_that_min_values_forbid_is_planned_on_more_nodes() {
 
 #[test]
 fn every_place_of_a_volume_is_tried_in_the_heavier_pool() {
-    let zone = |zone: &str| json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]);
     let pools = json!([{"name": "light"}, {"name": "heavy", "weight": 10, "requirements": zone("zone-b")}]);
     let volume = json!({"volumeTopology": [zone("zone-a"), zone("zone-b")]});
-    let problem = problem(&pools, &[machine("m.2", 2, 0.2)], &[pods("a", 1, "1", &volume)]);
+    let alone = problem(&pools, &[machine("m.2", 2, 0.2)], &[pods("a", 1, "1", &volume)]);
+    assert_eq!(pool_of(&alone, &packed(&alone), "a-0"), "heavy");
+    let followed = [pods("a", 1, "1", &volume), pods("b", 1, "1", &with_a())];
+    let followed = problem(&pools, &[machine("m.2", 2, 0.2)], &followed);
+    assert_eq!(pool_of(&followed, &packed(&followed), "a-0"), "heavy");
+}
+
+#[test]
+fn a_pod_whose_place_a_used_up_pool_gives_no_more_goes_where_another_heavy_pool_is() {
+    let mut one = machine("m.8", 8, 1.0);
+    one["offerings"][2]["price"] = json!(1.1);
+    let pools = json!([{"name": "light"}, {"name": "heavy", "weight": 10, "requirements": zone("zone-b")},
+        {"name": "limited", "weight": 10, "limits": {"cpu": "8"}}]);
+    let taken = pods("c", 1, "7", &json!({"nodeSelector": {"topology.kubernetes.io/zone": "zone-a"}}));
+    let problem = problem(&pools, &[one], &[taken, pods("a", 1, "4", &json!({})), pods("b", 1, "1", &with_a())]);
     let packing = packed(&problem);
-    assert_eq!(problem.node_pools[packing.claims[0].pool].name, "heavy");
+    let of = |pod| pool_of(&problem, &packing, pod);
+    assert_eq!((of("c-0"), of("a-0"), of("b-0")), ("limited", "heavy", "heavy"));
+}
+
+#[test]
+fn pods_that_a_limit_moves_to_another_zone_are_planned_as_cheaply_there_as_any() {
+    let away = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "a"}}}]}}});
+    let pools =
+        json!([{"name": "elsewhere", "requirements": zone("zone-b")}, {"name": "limited", "limits": {"cpu": "8"}}]);
+    let types = [machine("m.1", 1, 0.1), machine("m.4", 4, 0.2), machine("m.8", 8, 0.45)];
+    let there = json!({"nodeSelector": {"topology.kubernetes.io/zone": "zone-b"}});
+    let pods = [pods("a", 1, "4", &json!({})), pods("b", 12, "500m", &away), pods("c", 1, "0", &there)];
+    let packing = packed(&problem(&pools, &types, &pods));
+    let sizes: Vec<usize> = packing.claims.iter().map(|claim| claim.pods.len()).collect();
+    assert!(packing.claims.iter().all(|claim| claim.pods.len() < 12), "{sizes:?}");
 }
 
 #[test]

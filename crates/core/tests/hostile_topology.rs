@@ -129,6 +129,14 @@ fn a_chain_that_hangs_on_a_pod_left_over_is_left_over() {
 }
 
 #[test]
+fn pods_that_wait_for_each_other_by_zone_and_by_host_are_left_over_unless_one_can_begin() {
+    let ring = vec![("b", needs("podAffinity", "c", ZONE)), ("c", needs("podAffinity", "b", HOST))];
+    assert_eq!(left(&problem(ring.clone())), ["b-0", "c-1"]);
+    let with_a_beginning = ring.into_iter().chain([("b", none())]).collect();
+    assert_eq!(left(&problem(with_a_beginning)), [""; 0]);
+}
+
+#[test]
 fn a_spread_counts_no_pod_that_a_limit_leaves_without_a_node() {
     let mut pods = vec![("a", spread("a", ZONE, 1, "DoNotSchedule")); 9];
     pods.iter_mut().for_each(|(_, more)| more["requests"] = json!({"cpu": "4"}));

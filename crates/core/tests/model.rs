@@ -216,3 +216,12 @@ fn two_candidates_of_whom_one_is_not_answered_never_make_two_leaders_or_a_term_t
 fn three_candidates_and_a_lease_that_is_deleted_never_make_two_leaders_or_a_term_twice() {
     holds(&Bounds { candidates: 3, horizon: 4, deletions: 1, losses: 0 });
 }
+
+/// `cargo xtask proof model`.
+#[test]
+#[ignore = "minutes and gigabytes"]
+fn further() {
+    holds(&Bounds { candidates: 2, horizon: 10, deletions: 3, losses: 0 });
+    holds(&Bounds { candidates: 2, horizon: 7, deletions: 1, losses: 2 });
+    holds(&Bounds { candidates: 3, horizon: 5, deletions: 1, losses: 1 });
+}

@@ -58,6 +58,11 @@ impl Entry {
         self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
+    /// The text of a field; empty where there is none.
+    pub fn text(&self, name: &str) -> &str {
+        self.field(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
     /// The entry as one line of JSON, without the line's end.
     pub fn line(&self) -> String {
         let mut line = format!("{{\"t\":{}.{:06}", self.micros / 1_000_000, self.micros % 1_000_000);

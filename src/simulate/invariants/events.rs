@@ -42,11 +42,11 @@ impl Checker {
             }
             let Some(claim) = entry.field("claim").filter(|claim| claim.is_object()) else { continue };
             let Some(term) = claim["term"].as_str().and_then(|text| text.parse::<u64>().ok()) else { continue };
-            let (uid, token) = (text(entry, "uid"), claim["token"].as_str().unwrap_or_default().to_owned());
-            let created = text(entry, "verb") == "create";
+            let (uid, token) = (entry.text("uid").to_owned(), claim["token"].as_str().unwrap_or_default().to_owned());
+            let created = entry.text("verb") == "create";
             let launched = tokens.insert(uid, token.clone()).unwrap_or_default() != token;
             if created || launched {
-                let name = text(entry, "name");
+                let name = entry.text("name").to_owned();
                 self.expect("INV-9", term >= newest, || {
                     format!("claim {name} is written at {at} s under term {term}, {newest} has begun")
                 });
@@ -61,11 +61,11 @@ impl Checker {
             if let Some(token) = entry.field("claim").and_then(|claim| claim["token"].as_str()) {
                 written.insert(token.to_owned());
             }
-            let token = if entry.kind == "instance" { text(entry, "token") } else { String::new() };
-            if !token.is_empty() && seen.insert(text(entry, "id")) {
+            let token = if entry.kind == "instance" { entry.text("token") } else { "" };
+            if !token.is_empty() && seen.insert(entry.text("id").to_owned()) {
                 let token = token.trim_end_matches("-r");
                 self.expect("INV-11", written.contains(token), || {
-                    format!("instance {} was launched with token {token}, which no claim had", text(entry, "id"))
+                    format!("instance {} was launched with token {token}, which no claim had", entry.text("id"))
                 });
             }
         }
@@ -97,13 +97,13 @@ impl Checker {
         let (mut alive, mut ended): (BTreeSet<String>, Vec<f64>) = (BTreeSet::new(), Vec::new());
         for entry in entries {
             if entry.kind == "instance" {
-                match text(entry, "change").as_str() {
-                    "shutting-down" | "terminated" => alive.remove(&text(entry, "id")),
-                    _ => alive.insert(text(entry, "id")),
+                match entry.text("change") {
+                    "shutting-down" | "terminated" => alive.remove(entry.text("id")),
+                    _ => alive.insert(entry.text("id").to_owned()),
                 };
             }
             let at = seconds(entry);
-            if entry.kind == "story" && text(entry, "event") == "collected" && at < released {
+            if entry.kind == "story" && entry.text("event") == "collected" && at < released {
                 ended.retain(|earlier| at - earlier < WINDOW);
                 ended.push(at);
                 let most = SMALL.max((alive.len() + ended.len()).div_ceil(20));
@@ -117,10 +117,6 @@ impl Checker {
 
 fn seconds(entry: &Entry) -> f64 {
     entry.micros as f64 / 1e6
-}
-
-fn text(entry: &Entry, name: &str) -> String {
-    entry.field(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
 }
 
 fn accepted(entry: &Entry) -> bool {
@@ -141,5 +137,5 @@ pub(super) fn lease_term(entry: &Entry) -> Option<(u64, String)> {
 /// When the operator first did something.
 fn step(entries: &[Entry], what: &str) -> Option<f64> {
     let steps = entries.iter().filter(|entry| entry.kind == "step");
-    steps.filter(|entry| text(entry, "what").starts_with(what)).map(seconds).next()
+    steps.filter(|entry| entry.text("what").starts_with(what)).map(seconds).next()
 }

@@ -35,7 +35,7 @@ pub(crate) fn first<'c>(
         Spot::ANYWHERE => class.alternatives.as_slice(),
         Spot { level, .. } => class.alternatives.get(level as usize..=level as usize).unwrap_or_default(),
     };
-    let ways = class.example(context.problem).volume_topology.len().max(1);
+    let ways = context.volume_ways(at as usize);
     let pools = || (0..context.pools.len()).filter(|pool| only.is_none_or(|only| only == *pool));
     alternatives.chunks(ways).find_map(|ways| {
         pools().find_map(|pool| {

@@ -166,6 +166,16 @@ impl<'a> Context<'a> {
         self.pools[pool].fit.room(at)
     }
 
+    /// The weight of a pool, by its place here.
+    pub fn weight(&self, pool: usize) -> i32 {
+        self.problem.node_pools[self.pools[pool].index].weight
+    }
+
+    /// In how many ways a class's volumes can be had: so many of its alternatives differ in that alone.
+    pub fn volume_ways(&self, class: usize) -> usize {
+        self.classes[class].example(self.problem).volume_topology.len().max(1)
+    }
+
     /// What a class means for the new nodes it is on.
     pub fn node_rules(&self, class: u32) -> &NodeRules {
         &self.topology.node_rules[self.topology.of_class[class as usize].new_node_rules as usize]

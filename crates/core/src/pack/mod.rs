@@ -19,6 +19,7 @@ mod fewest;
 mod finish;
 mod item;
 mod joint;
+mod lessons;
 mod limits;
 mod node_groups;
 mod offers;

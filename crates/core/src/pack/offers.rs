@@ -94,21 +94,26 @@ impl Offers {
         };
         let mut found = Vec::new();
         let mut last = 0;
+        let mut read = |at: usize, offering: &crate::Offering| {
+            let cell = offers.cell(offering, last)?;
+            last = cell;
+            found.push((at, cell, offering.price));
+            offers.available[at] |= 1 << cell;
+            Some(cell)
+        };
         // Reserved capacity last: however many reservations there are, they leave the others their cells.
-        for reserved in [false, true] {
-            for at in universe.iter() {
-                let own = problem.instance_types[at].offerings.iter();
-                for offering in own.filter(|one| is_there(one) && (one.capacity_type == labels::RESERVED) == reserved) {
-                    let Some(cell) = offers.cell(offering, last) else { continue };
-                    last = cell;
-                    found.push((at, cell, offering.price));
-                    offers.available[at] |= 1 << cell;
-                    if reserved {
-                        offers.reserve(cell, offering.reservation_capacity);
-                    }
+        let mut reserved = Vec::new();
+        for at in universe.iter() {
+            for offering in problem.instance_types[at].offerings.iter().filter(|one| is_there(one)) {
+                match offering.capacity_type == labels::RESERVED {
+                    true => reserved.push((at, offering)),
+                    false => _ = read(at, offering),
                 }
             }
         }
+        let cells = reserved.into_iter().filter_map(|(at, one)| Some((read(at, one)?, one.reservation_capacity)));
+        let cells: Vec<(usize, Option<u32>)> = cells.collect();
+        cells.into_iter().for_each(|(cell, left)| offers.reserve(cell, left));
         let width = offers.cells.len();
         offers.price = vec![f64::INFINITY; width * problem.instance_types.len()];
         for (at, cell, price) in found {

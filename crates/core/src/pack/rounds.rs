@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::context::Context;
+use super::lessons::Lessons;
 use super::node_groups;
 use super::plan::{Options, Packing};
 use super::solve::Plan;
@@ -35,14 +36,35 @@ fn solve_once(problem: &Problem, options: &Options) -> Packing {
     super::to_come::taken_out(problem, plan.answer())
 }
 
-/// The first plan in which no pod was misled, or as near as rounds come to it.
+/// A plan in which no pod was put where it gets a lighter pool than elsewhere, or as near as rounds come to it.
 fn settled<'c, 'a>(context: &'c Context<'a>) -> Plan<'c, 'a> {
-    let mut held_back = vec![0; context.classes.len()];
-    let mut plan = planned(context, &held_back);
+    let mut lessons = Lessons { held_back: vec![0; context.classes.len()], ..Lessons::default() };
+    let mut plan = founded(context, lessons.clone());
+    for _ in 0..ROUNDS {
+        let lighter = plan.lighter_than_believed();
+        if lighter.is_empty() {
+            break;
+        }
+        lessons.lighter.extend(lighter);
+        let next = founded(context, lessons.clone());
+        if next.left_over() > plan.left_over() {
+            break;
+        }
+        plan = next;
+    }
+    plan
+}
+
+/// The first plan in which no pod was misled by another, or as near as rounds come to it.
+fn founded<'c, 'a>(context: &'c Context<'a>, mut lessons: Lessons) -> Plan<'c, 'a> {
+    let mut plan = planned(context, &lessons);
     let mut before_upset: Option<Plan<'c, 'a>> = None;
     let mut upset = 0;
     for round in 0..=2 * ROUNDS {
         let mut misled = plan.leaned_on();
+        if misled.is_empty() {
+            misled = plan.unfounded();
+        }
         let leaned_on = !misled.is_empty();
         if !leaned_on {
             misled = plan.upset();
@@ -51,13 +73,14 @@ fn settled<'c, 'a>(context: &'c Context<'a>) -> Plan<'c, 'a> {
             }
             upset += misled.iter().map(|(_, count)| count).sum::<u32>();
         }
+        let held_back = &mut lessons.held_back;
         misled.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
         if leaned_on && round >= ROUNDS {
             let follows = |class: usize| context.topology.follows(class);
             let followers = (0..held_back.len()).filter(|class| follows(*class));
             followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);
         }
-        let next = planned(context, &held_back);
+        let next = planned(context, &lessons);
         let last = std::mem::replace(&mut plan, next);
         if !leaned_on {
             before_upset.get_or_insert(last);
@@ -67,12 +90,12 @@ fn settled<'c, 'a>(context: &'c Context<'a>) -> Plan<'c, 'a> {
     before_upset.filter(|before| plan.left_over() > before.left_over() + upset).unwrap_or(plan)
 }
 
-/// Packs all but so many pods of each class.
-fn planned<'c, 'a>(context: &'c Context<'a>, held_back: &[u32]) -> Plan<'c, 'a> {
-    let mut plan = Plan::new(context, held_back);
+/// Packs once, with what earlier rounds have shown.
+fn planned<'c, 'a>(context: &'c Context<'a>, lessons: &Lessons) -> Plan<'c, 'a> {
+    let mut plan = Plan::new(context, lessons);
     plan.place(&|_| true);
     if plan.passed_over_the_urgent() {
-        plan = Plan::new(context, held_back);
+        plan = Plan::new(context, lessons);
         for priority in priorities(context) {
             plan.place(&|class| class.example(context.problem).priority == priority);
         }
@@ -90,6 +113,6 @@ fn priorities(context: &Context<'_>) -> Vec<i32> {
     all.into_iter().rev().collect()
 }
 
-/// Packing is begun again so often without the pods that others were placed beside and that got no node; then, as often,
-/// without any that has to be beside another.
+/// So often packing is begun again without the pods that others were placed beside and that got no node; then, as often,
+/// without any that has to be beside another. So often, too, with places known where a pool gives less than was believed.
 const ROUNDS: u32 = 4;

@@ -12,6 +12,7 @@ use super::existing::Existing;
 use super::explain;
 use super::finish::Finisher;
 use super::item::Item;
+use super::lessons::Lessons;
 use super::limits::Limits;
 use super::plan::{Packing, PlannedClaim};
 use super::policies::{nodes, policy_of};
@@ -21,8 +22,7 @@ use super::topology::domains::{Chance, Domains, Placed};
 /// What is planned so far.
 pub(super) struct Plan<'c, 'a> {
     pub(super) context: &'c Context<'a>,
-    /// How many pods of each class get no place.
-    held_back: Vec<u32>,
+    pub(super) lessons: Lessons,
     /// Pods not placed yet, by class.
     pub(super) left: Vec<u32>,
     pub(super) limits: Vec<Limits>,
@@ -47,11 +47,11 @@ pub(super) struct Plan<'c, 'a> {
 }
 
 impl<'c, 'a> Plan<'c, 'a> {
-    pub(super) fn new(context: &'c Context<'a>, held_back: &[u32]) -> Self {
+    pub(super) fn new(context: &'c Context<'a>, lessons: &Lessons) -> Self {
         let left: Vec<u32> = context.classes.iter().map(|class| class.pods.len() as u32).collect();
         Self {
             context,
-            held_back: held_back.to_vec(),
+            lessons: lessons.clone(),
             limits: context.pools.iter().map(|pool| pool.limits.clone()).collect(),
             reservations: Reservations::new(&context.offers),
             existing: Existing::of(context),
@@ -113,9 +113,10 @@ impl<'c, 'a> Plan<'c, 'a> {
     /// whether any got one.
     pub(super) fn place_wide(&mut self, at: usize) -> bool {
         let context = self.context;
-        let mut waiting = (self.left[at] - self.pinned_of(at as u32)).saturating_sub(self.held_back[at]);
+        let mut waiting = (self.left[at] - self.pinned_of(at as u32)).saturating_sub(self.lessons.held_back[at]);
         let before = waiting;
         let levels = context.classes[at].alternatives.len();
+        let ways = context.volume_ways(at);
         let own_company = context.is_own_company(at);
         let mut feasible: Vec<Option<Vec<Chance>>> = vec![None; levels];
         while waiting > 0 {
@@ -123,8 +124,12 @@ impl<'c, 'a> Plan<'c, 'a> {
                 self.left[at] -= 1;
                 self.on_existing.entry(node).or_default().extend(self.hand.deal(at as u32, 1));
             } else {
-                let mut found = None;
+                let mut found: Option<(usize, Chance)> = None;
                 for (level, feasible) in feasible.iter_mut().enumerate() {
+                    // Where volumes can be had in several ways, the pool comes first.
+                    if level % ways == 0 && found.is_some() {
+                        break;
+                    }
                     let feasible = feasible.get_or_insert_with(|| self.feasible_places(at, level));
                     // Only one node can be where the first of those is that have to be together.
                     if own_company && let Some(first) = self.pinned.range(of_class(at as u32)).next() {
@@ -135,13 +140,14 @@ impl<'c, 'a> Plan<'c, 'a> {
                     let spots = |place| (0..levels as u32).map(move |level| Spot { level, place });
                     let pinned = &self.pinned;
                     let chosen = |place| level > 0 && spots(place).any(|spot| pinned.contains_key(&(at as u32, spot)));
-                    if let Some(place) = self.domains.choose(at, level, feasible, chosen) {
-                        found = Some(Spot { level: level as u32, place });
-                        break;
+                    let best = self.domains.best(at, level, feasible, chosen);
+                    if best.is_some_and(|best| found.is_none_or(|(_, found)| best.weight > found.weight)) {
+                        found = best.map(|best| (level, best));
                     }
                 }
-                let Some(spot) = found else { break };
-                *self.pinned.entry((at as u32, spot)).or_insert(0) += 1;
+                let Some((level, Chance { place, .. })) = found else { break };
+                self.domains.put(at, place);
+                *self.pinned.entry((at as u32, Spot { level: level as u32, place })).or_insert(0) += 1;
             }
             waiting -= 1;
         }
@@ -153,7 +159,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     /// The places in which a class by one of its alternatives could get a new node, with the cheapest that holds its pod.
-    fn feasible_places(&self, at: usize, level: usize) -> Vec<Chance> {
+    pub(super) fn feasible_places(&self, at: usize, level: usize) -> Vec<Chance> {
         let context = self.context;
         let places = context.places.of(context.topology.of_class[at].keys);
         let chance = |place: u32| {
@@ -161,42 +167,16 @@ impl<'c, 'a> Plan<'c, 'a> {
             let (pool, item, types) = assign::first(context, at as u32, 1, self.room(), spot, None)?;
             let bought = context.bought(item.cells);
             let first = bought.order.iter().find(|at| types.has(**at as usize))?;
-            let weight = context.problem.node_pools[context.pools[pool].index].weight;
+            let known = self.lessons.lighter.get(&(at as u32, place));
+            let weight = known.map_or(context.weight(pool), |known| context.weight(pool).min(*known));
             Some(Chance { place, weight, price: bought.price[*first as usize] })
         };
         (0..places.len() as u32).filter_map(chance).collect()
     }
 
-    /// The pods that have a place but no node, as far as others hang on them, as class and count.
-    pub(super) fn leaned_on(&self) -> Vec<(u32, u32)> {
-        let waiting = self.without_node();
-        if waiting.is_empty() && self.forgotten.is_empty() {
-            return vec![];
-        }
-        let by_class = summed(self.domains.leaned_on(&waiting, &self.forgotten));
-        // Those that were forgotten may have found a place since.
-        let left = by_class.into_iter().map(|(class, count)| (class, count.min(self.left[class as usize])));
-        left.filter(|(_, count)| *count > 0).collect()
-    }
-
-    /// The pods that a rule forbids where they have their nodes, since pods that it means were moved, as class and count.
-    pub(super) fn upset(&self) -> Vec<(u32, u32)> {
-        if self.forgotten.is_empty() {
-            return vec![];
-        }
-        let shares = self.drafts.iter().flat_map(|draft| &draft.shares);
-        let on_nodes: Vec<Placed> = shares.map(|share| (share.class, share.spot.place, share.count)).collect();
-        summed(self.domains.upset(&self.without_node(), &self.forgotten, &on_nodes)).into_iter().collect()
-    }
-
     /// How many pods have no node.
     pub(super) fn left_over(&self) -> u32 {
         self.left.iter().sum()
-    }
-
-    fn without_node(&self) -> Vec<Placed> {
-        let waiting = self.pinned.iter().filter(|(_, count)| **count > 0);
-        waiting.map(|((class, spot), count)| (*class, spot.place, *count)).collect()
     }
 
     pub(super) fn room(&self) -> Room<'_> {
@@ -310,7 +290,10 @@ impl<'c, 'a> Plan<'c, 'a> {
                 part.company.is_empty()
                     && company.iter().all(|group| context.node_rules(**other as u32).member.contains(group))
             };
-            let first = others.filter(suits).flat_map(|other| waiting(*other));
+            // Those that wait for company themselves may wait for these.
+            let mut first: Vec<&usize> = others.filter(suits).collect();
+            first.sort_by_key(|other| context.topology.follows(**other));
+            let first = first.into_iter().flat_map(|other| waiting(*other));
             let mut draft = first.filter_map(|first| together.open(first, Some(own))).next();
             if draft.is_none() && self.may_be_first(at) {
                 draft = together.open(own, None);
@@ -443,10 +426,4 @@ impl Hand<'_> {
         self.next[class as usize] = end;
         self.classes[class as usize].pods[first..end].iter().map(|pod| *pod as usize)
     }
-}
-
-fn summed(counts: Vec<(u32, u32)>) -> BTreeMap<u32, u32> {
-    let mut by_class = BTreeMap::new();
-    counts.into_iter().for_each(|(class, count)| *by_class.entry(class).or_insert(0) += count);
-    by_class
 }

@@ -46,6 +46,8 @@ impl<'c> Plan<'c, '_> {
         for _ in 0..MOST_ROUNDS {
             let before = self.left_over();
             self.choose_anew(chosen);
+            // Where limits leave a new node what chose another place is planned as at first.
+            while self.plan_together(chosen) | self.new_nodes(chosen) {}
             self.find_room(chosen);
             if self.left_over() == before {
                 break;
@@ -192,11 +194,12 @@ impl<'c> Plan<'c, '_> {
                 *looks = looks.saturating_sub(nodes.len());
                 let node = nodes.into_iter().find(|node| self.grown(*node, &asked, 1).is_some());
                 feasible.extend(node.map(|node| {
-                    let weight = context.problem.node_pools[context.pools[self.drafts[node].pool].index].weight;
+                    let weight = context.weight(self.drafts[node].pool);
                     Chance { place, weight, price: self.claims[node].price }
                 }));
             }
-            let Some(place) = self.domains.choose(at, level, &feasible, |_| false) else { continue };
+            let Some(Chance { place, .. }) = self.domains.best(at, level, &feasible, |_| false) else { continue };
+            self.domains.put(at, place);
             let spot = Spot { level: level as u32, place };
             *self.pinned.entry((at as u32, spot)).or_insert(0) += 1;
             let asked = self.asked(at, spot);

@@ -29,7 +29,7 @@ pub(crate) type Placed = (u32, u32, u32);
 
 /// Where pods are, as far as rules ask.
 pub(crate) struct Domains<'c, 'a> {
-    context: &'c Context<'a>,
+    pub(super) context: &'c Context<'a>,
     /// For each group how many of its pods each domain has.
     counts: Vec<Vec<Held>>,
     /// Which pods on new nodes count.
@@ -151,15 +151,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         let topology = &self.context.topology;
         let (real, stating) = self.with_nodes(without_node);
         let mut believed = self.counts.clone();
-        for (class, place, count) in forgotten {
-            let part = &topology.of_class[*class as usize];
-            let domain = &self.context.places.of(part.keys)[*place as usize].domain;
-            for at in &part.meant {
-                if let Some(domain) = domain[topology.key_of(*at)] {
-                    believed[*at as usize][domain as usize].add(self.counting.of(*class as usize, *place, *at), *count);
-                }
-            }
-        }
+        forgotten.iter().for_each(|one| self.believe(*one, &mut believed));
         let broken = |at: &u32| {
             let (believed, real) = (&believed[*at as usize], &real[*at as usize]);
             let mut bound = (0..real.len()).filter(|domain| stating[*at as usize][*domain] > 0);
@@ -196,7 +188,7 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// How many pods of each group every domain has on nodes, and how many state it.
-    fn with_nodes(&self, without_node: &[Placed]) -> (Vec<Vec<Held>>, Vec<Vec<u32>>) {
+    pub(super) fn with_nodes(&self, without_node: &[Placed]) -> (Vec<Vec<Held>>, Vec<Vec<u32>>) {
         let (mut counts, mut stating) = (self.counts.clone(), self.stating.clone());
         for (class, place, count) in without_node {
             self.give_back(*class as usize, *place, *count, (&mut counts, &mut stating));
@@ -249,8 +241,26 @@ impl<'c, 'a> Domains<'c, 'a> {
         (self.counts, self.stating) = (counts, stating);
     }
 
+    /// Adds pods in a place to the counts.
+    pub(super) fn believe(&self, (class, place, count): Placed, counts: &mut [Vec<Held>]) {
+        let topology = &self.context.topology;
+        let part = &topology.of_class[class as usize];
+        let Some(Place { domain, .. }) = self.context.places.of(part.keys).get(place as usize) else { return };
+        for at in &part.meant {
+            if let Some(domain) = domain[topology.key_of(*at)] {
+                counts[*at as usize][domain as usize].add(self.counting.of(class as usize, place, *at), count);
+            }
+        }
+    }
+
     /// Takes so many pods of a class, recorded in a place, out of the counts.
-    fn give_back(&self, class: usize, place: u32, count: u32, (counts, stating): (&mut [Vec<Held>], &mut [Vec<u32>])) {
+    pub(super) fn give_back(
+        &self,
+        class: usize,
+        place: u32,
+        count: u32,
+        (counts, stating): (&mut [Vec<Held>], &mut [Vec<u32>]),
+    ) {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
         let Some(Place { domain, .. }) = self.context.places.of(part.keys).get(place as usize) else { return };
@@ -279,16 +289,16 @@ impl<'c, 'a> Domains<'c, 'a> {
         good
     }
 
-    /// Chooses one pod's place among those that it could get a node in: of the heaviest pool (spec core 3.4), then where
-    /// the fewest are that a spread counts with it, then those chosen for its like before, as a node there may hold both,
-    /// then the cheapest.
-    pub fn choose(
-        &mut self,
+    /// Where one pod would best be of the places in which it could get a node: in that of the heaviest pool (spec core 3.4),
+    /// then where the fewest are that a spread counts with it, then where its like were put before, as a node there may hold
+    /// both, then the cheapest.
+    pub fn best(
+        &self,
         class: usize,
         level: usize,
         feasible: &[Chance],
         chosen: impl Fn(u32) -> bool,
-    ) -> Option<u32> {
+    ) -> Option<Chance> {
         let context = self.context;
         let (part, groups) = (&context.topology.of_class[class], &context.topology.groups);
         let places = context.places.of(part.keys);
@@ -308,9 +318,14 @@ impl<'c, 'a> Domains<'c, 'a> {
         let best = open.min_by(|(a, one), (b, other)| {
             a.cmp(b).then(one.price.total_cmp(&other.price)).then(one.place.cmp(&other.place))
         });
-        let place = best?.1.place;
+        best.map(|(_, one)| *one)
+    }
+
+    /// Counts one pod of a class in one of its places.
+    pub fn put(&mut self, class: usize, place: u32) {
+        let context = self.context;
+        let places = context.places.of(context.topology.of_class[class].keys);
         self.record(class, &places[place as usize].domain, |counting, at| counting.of(class, place, at));
-        Some(place)
     }
 
     /// Why a pod of a class finds no domain.

@@ -8,6 +8,7 @@
 
 mod counted;
 pub(crate) mod domains;
+mod founded;
 pub(crate) mod groups;
 pub(crate) mod node_rules;
 pub(crate) mod places;

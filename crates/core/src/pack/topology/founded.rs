@@ -1,0 +1,58 @@
+//! Whether pods that need company come one after the other: kube-scheduler binds none of several that wait for each other.
+
+use std::collections::BTreeSet;
+
+use super::counted::Held;
+use super::domains::{Domains, Placed};
+use crate::pack::draft::Share;
+
+impl Domains<'_, '_> {
+    /// Of the pods on planned nodes, given node by node, those that cannot be bound in any order, as class and count: the
+    /// company that they need comes with pods that need them.
+    pub fn unfounded<'s>(&self, without_node: &[Placed], nodes: impl Iterator<Item = &'s [Share]>) -> Vec<(u32, u32)> {
+        let of_class = &self.context.topology.of_class;
+        // Rules over one kind of domain alone choose company that is placed already.
+        if !of_class.iter().any(|part| part.is_wide() && !part.company.is_empty()) {
+            return vec![];
+        }
+        let (mut counts, mut stating) = self.with_nodes(without_node);
+        let mut members: Vec<BTreeSet<u32>> = Vec::new();
+        let mut waiting: Vec<(usize, Share)> = Vec::new();
+        for (node, shares) in nodes.enumerate() {
+            members.push(BTreeSet::new());
+            for share in shares {
+                self.give_back(share.class as usize, share.spot.place, share.count, (&mut counts, &mut stating));
+                waiting.push((node, *share));
+            }
+        }
+        loop {
+            let before = waiting.len();
+            waiting.retain(|(node, share)| {
+                let founded = self.has_company(share, &counts, &members[*node]);
+                if founded {
+                    self.believe((share.class, share.spot.place, share.count), &mut counts);
+                    members[*node].extend(&self.context.node_rules(share.class).member);
+                }
+                !founded
+            });
+            if waiting.len() == before {
+                break;
+            }
+        }
+        waiting.into_iter().map(|(_, share)| (share.class, share.count)).collect()
+    }
+
+    /// Whether pods find the company that they need, or are it themselves.
+    fn has_company(&self, share: &Share, counts: &[Vec<Held>], on_node: &BTreeSet<u32>) -> bool {
+        let topology = &self.context.topology;
+        let part = &topology.of_class[share.class as usize];
+        let own = &self.context.node_rules(share.class).member;
+        let place = self.context.places.of(part.keys).get(share.spot.place as usize);
+        let mut wide = part.level(usize::MAX).states.iter().filter(|at| topology.is_company(**at));
+        part.company.iter().all(|group| own.contains(group) || on_node.contains(group))
+            && wide.all(|at| {
+                let domain = place.and_then(|place| place.domain[topology.key_of(*at)]);
+                part.meant.contains(at) || domain.is_some_and(|domain| counts[*at as usize][domain as usize].most > 0)
+            })
+    }
+}
