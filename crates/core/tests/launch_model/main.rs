@@ -391,10 +391,13 @@ fn the_walk_finds_two_instances_of_a_claim_where_a_call_is_sent_again_under_anot
 #[ignore = "minutes and gigabytes"]
 fn further() {
     let late = Faults { late: 1, ..NONE };
-    holds("two, pauses", &Bounds { horizon: 6, ..TWO });
-    holds("two, late", &Bounds { horizon: 5, faults: late, ..TWO });
-    holds("two, late and lost", &Bounds { faults: Faults { lost: 1, ..late }, ..TWO });
-    holds("two, crash", &Bounds { faults: Faults { crashes: 1, ..NONE }, ..TWO });
-    holds("two, late, tokens forgotten", &Bounds { cloud: Cloud::Forgets, faults: late, ..TWO });
-    holds("three, pauses", &Bounds { candidates: 3, horizon: 5, ..TWO });
+    let crash = Faults { crashes: 1, ..NONE };
+    holds("two, pauses", &Bounds { horizon: 8, ..TWO });
+    holds("two, late", &Bounds { horizon: 6, faults: late, ..TWO });
+    holds("two, late and lost", &Bounds { horizon: 5, faults: Faults { lost: 1, ..late }, ..TWO });
+    holds("two, crash", &Bounds { horizon: 6, faults: crash, ..TWO });
+    holds("two, late, tokens forgotten", &Bounds { horizon: 5, cloud: Cloud::Forgets, faults: late, ..TWO });
+    holds("three, pauses", &Bounds { candidates: 3, horizon: 6, ..TWO });
+    holds("three, late", &Bounds { candidates: 3, faults: late, ..TWO });
+    holds("three, crash", &Bounds { candidates: 3, faults: crash, ..TWO });
 }
