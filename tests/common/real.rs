@@ -1,6 +1,7 @@
 //! A real cluster on a foreign AWS, and replicas of the binary on it: tests/real/cluster.py from inside a test.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +12,22 @@ use serde_json::Value;
 
 use super::page::get;
 use super::spans::Traces;
-use super::{arg, root, stderr, stdout};
+use super::{arg, root, stderr, stdout, write};
 
 /// Nothing that a cluster is asked for takes longer.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A pool on moto's machines, with its node class.
+pub const POOL: &str = "tests/real/manifests/pool.yaml";
+
+/// The same with one more requirement, as YAML of one line, in a file of this name.
+pub fn pool_with(name: &str, requirement: &str) -> String {
+    let first = "        - key: kubernetes.io/arch\n";
+    let pool = std::fs::read_to_string(root().join(POOL)).unwrap();
+    assert!(pool.contains(first));
+    let with = format!("        - {requirement}\n{first}");
+    write(&format!("real-{name}-pool.yaml"), &pool.replacen(first, &with, 1))
+}
 
 /// One cluster at a time: two control planes on two cores only keep each other waiting.
 static ONE: Mutex<()> = Mutex::new(());
@@ -104,6 +117,20 @@ impl Real {
     pub fn objects(&self, kind: &str) -> Vec<Value> {
         let list: Value = serde_json::from_str(&self.ok(&["get", kind, "-A", "-o", "json"])).unwrap();
         list["items"].as_array().unwrap().clone()
+    }
+
+    /// The names of objects of a kind.
+    pub fn names(&self, kind: &str) -> Vec<String> {
+        self.objects(kind).iter().map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// How many pods of an app each node has; those without a node under the empty name.
+    pub fn pods_by_node(&self, app: &str) -> BTreeMap<String, usize> {
+        let mut nodes = BTreeMap::new();
+        for pod in self.objects("pods").iter().filter(|pod| pod["metadata"]["labels"]["app"] == app) {
+            *nodes.entry(pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned()).or_insert(0) += 1;
+        }
+        nodes
     }
 
     /// Instances that moto has and has not ended.
