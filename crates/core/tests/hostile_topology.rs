@@ -137,6 +137,18 @@ fn pods_that_wait_for_each_other_by_zone_and_by_host_are_left_over_unless_one_ca
 }
 
 #[test]
+fn a_pod_that_is_its_own_company_begins_on_no_node_while_others_of_the_kind_can_be_bound_elsewhere() {
+    // Company and distance of the same pods: it can only be the first of all.
+    let mut first = needs("podAffinity", "a", HOST);
+    first["affinity"]["podAntiAffinity"] = needs("podAntiAffinity", "a", HOST)["affinity"]["podAntiAffinity"].clone();
+    assert_eq!(left(&problem(vec![("a", first.clone())])), [""; 0]);
+    assert_eq!(left(&problem(vec![("a", first.clone()), ("a", none())])), ["a-0"]);
+    // One that is never bound is in nobody's way.
+    let nowhere = json!({"nodeSelector": {ZONE: "z"}});
+    assert_eq!(left(&problem(vec![("a", first), ("a", nowhere)])), ["a-1"]);
+}
+
+#[test]
 fn a_spread_counts_no_pod_that_a_limit_leaves_without_a_node() {
     let mut pods = vec![("a", spread("a", ZONE, 1, "DoNotSchedule")); 9];
     pods.iter_mut().for_each(|(_, more)| more["requests"] = json!({"cpu": "4"}));

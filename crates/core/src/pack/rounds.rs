@@ -76,8 +76,10 @@ fn founded<'c, 'a>(context: &'c Context<'a>, mut lessons: Lessons) -> Plan<'c, '
         let held_back = &mut lessons.held_back;
         misled.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
         if leaned_on && round >= ROUNDS {
-            let follows = |class: usize| context.topology.follows(class);
-            let followers = (0..held_back.len()).filter(|class| follows(*class));
+            let needs_others = |class: &usize| {
+                context.topology.follows(*class) || !context.topology.of_class[*class].company.is_empty()
+            };
+            let followers = (0..held_back.len()).filter(needs_others);
             followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);
         }
         let next = planned(context, &lessons);
@@ -104,6 +106,7 @@ fn planned<'c, 'a>(context: &'c Context<'a>, lessons: &Lessons) -> Plan<'c, 'a> 
             plan.find_room(&plan.open(&|class| class.example(context.problem).priority == priority));
         }
     }
+    plan.call_the_last();
     plan
 }
 

@@ -183,7 +183,7 @@ impl<'c> Plan<'c, '_> {
     fn join_somewhere(&mut self, at: usize, looks: &mut usize) -> bool {
         let context = self.context;
         let part = &context.topology.of_class[at];
-        if !part.is_wide() || self.left[at] <= self.pinned_of(at as u32) {
+        if !part.is_wide() || self.without_place(at) == 0 {
             return false;
         }
         for level in 0..context.classes[at].alternatives.len() {
