@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::draft::{Draft, Spot};
+use super::draft::{Draft, Share, Spot};
 use super::limits::Limits;
 use super::solve::Plan;
 use super::topology::domains::Placed;
@@ -13,6 +13,8 @@ use super::topology::domains::Placed;
 pub(super) struct Lessons {
     /// How many pods of each class get no place.
     pub held_back: Vec<u32>,
+    /// Whether these join no planned nodes either: most that mislead others do so only where they would have a node of their own.
+    pub strictly: bool,
     /// What pool, by its weight, a class got in a place that a heavier one was believed to give it.
     pub lighter: BTreeMap<(u32, u32), i32>,
 }
@@ -40,11 +42,15 @@ impl Plan<'_, '_> {
         summed(self.domains.upset(&self.without_node(), &self.forgotten, &on_nodes)).into_iter().collect()
     }
 
-    /// The pods on planned nodes that have to be beside others and that no order of binding reaches, as class and count.
+    /// The pods on planned nodes that have to be beside others and that may not be bound there, as class and count.
     pub(super) fn unfounded(&self) -> Vec<(u32, u32)> {
-        let nodes = self.drafts.iter().map(|draft| draft.shares.as_slice());
-        let found = summed(self.domains.unfounded(&self.without_node(), nodes));
-        found.into_iter().filter(|(class, _)| self.context.topology.follows(*class as usize)).collect()
+        if self.context.topology.of_class.iter().all(|part| part.company.is_empty()) {
+            return vec![];
+        }
+        let nodes: Vec<&[Share]> = self.drafts.iter().map(|draft| draft.shares.as_slice()).collect();
+        let mut found = self.domains.unfounded(&self.without_node(), &nodes);
+        found.extend(self.domains.outrun(&nodes));
+        summed(found).into_iter().collect()
     }
 
     /// The places where a class got a lighter pool than it was believed to, limits having been reached, while another place

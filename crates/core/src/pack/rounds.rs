@@ -82,6 +82,7 @@ fn founded<'c, 'a>(context: &'c Context<'a>, mut lessons: Lessons) -> Plan<'c, '
             let followers = (0..held_back.len()).filter(needs_others);
             followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);
         }
+        lessons.strictly = round >= ROUNDS;
         let next = planned(context, &lessons);
         let last = std::mem::replace(&mut plan, next);
         if !leaned_on {
@@ -106,7 +107,6 @@ fn planned<'c, 'a>(context: &'c Context<'a>, lessons: &Lessons) -> Plan<'c, 'a> 
             plan.find_room(&plan.open(&|class| class.example(context.problem).priority == priority));
         }
     }
-    plan.call_the_last();
     plan
 }
 

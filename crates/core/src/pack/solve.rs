@@ -44,8 +44,6 @@ pub(super) struct Plan<'c, 'a> {
     pub(super) tight: bool,
     /// Whether pods left over keep off planned nodes that they would leave too few types.
     pub(super) choosy: bool,
-    /// Whether everybody has been asked, so that pods left over come no more.
-    last_call: bool,
 }
 
 impl<'c, 'a> Plan<'c, 'a> {
@@ -68,7 +66,6 @@ impl<'c, 'a> Plan<'c, 'a> {
             drafts: vec![],
             tight: false,
             choosy: false,
-            last_call: false,
         }
     }
 
@@ -116,7 +113,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     /// whether any got one.
     pub(super) fn place_wide(&mut self, at: usize) -> bool {
         let context = self.context;
-        let mut waiting = self.without_place(at);
+        let mut waiting = self.without_place(at).saturating_sub(self.lessons.held_back[at]);
         let before = waiting;
         let levels = context.classes[at].alternatives.len();
         let ways = context.volume_ways(at);
@@ -157,10 +154,10 @@ impl<'c, 'a> Plan<'c, 'a> {
         waiting < before
     }
 
-    /// How many pods of a class that needs a place are to get one and have none yet.
+    /// How many pods of a class have neither a node nor a place.
     pub(super) fn without_place(&self, at: usize) -> u32 {
         let pinned: u32 = self.pinned.range(of_class(at as u32)).map(|(_, count)| *count).sum();
-        (self.left[at] - pinned).saturating_sub(self.lessons.held_back[at])
+        self.left[at] - pinned
     }
 
     /// The places in which a class by one of its alternatives could get a new node, with the cheapest that holds its pod.
@@ -191,7 +188,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     /// The pods of a class without a node, by spot.
     pub(super) fn waiting(&self, at: usize) -> Vec<(Spot, u32)> {
         let mut all: Vec<(Spot, u32)> = match self.context.topology.of_class[at].is_wide() {
-            false => vec![(Spot::ANYWHERE, self.left[at])],
+            false => vec![(Spot::ANYWHERE, self.left[at].saturating_sub(self.lessons.held_back[at]))],
             true => self.pinned.range(of_class(at as u32)).map(|((_, spot), left)| (*spot, *left)).collect(),
         };
         all.retain(|(_, left)| *left > 0);
@@ -314,34 +311,18 @@ impl<'c, 'a> Plan<'c, 'a> {
         None
     }
 
-    /// The first of its kind may be alone, if it is its own company and there is no other anywhere, nor will be.
+    /// The first of its kind may be alone, if it is its own company and there is no other anywhere.
     pub(super) fn may_be_first(&self, at: usize) -> bool {
         let own = &self.context.node_rules(at as u32).member;
-        let there = |group: &u32| self.existing.holds(*group) || self.is_elsewhere(*group, at);
+        let there = |group: &u32| self.existing.holds(*group) || self.is_placed(*group);
         self.context.topology.of_class[at].company.iter().all(|group| own.contains(group) && !there(group))
     }
 
-    /// Whether a pod of a group has been placed in this round, or waits for nobody on its node: once it is bound, no other
-    /// can begin elsewhere.
-    fn is_elsewhere(&self, group: u32, than: usize) -> bool {
+    /// Whether a pod of a group has been placed in this round.
+    fn is_placed(&self, group: u32) -> bool {
         let context = self.context;
         let placed = |at: usize| (self.left[at] as usize) < context.classes[at].pods.len();
-        let comes = |at: usize| {
-            let waits = !context.topology.of_class[at].company.is_empty();
-            at != than && !self.last_call && !waits && context.classes[at].refused.is_none()
-        };
-        let is_one = |at: usize| context.node_rules(at as u32).member.contains(&group);
-        (0..self.left.len()).any(|at| (placed(at) || comes(at)) && is_one(at))
-    }
-
-    /// Lets those begin alone that are their own company, where the others that could have begun got no node.
-    pub(super) fn call_the_last(&mut self) {
-        let all = self.open(&|_| true);
-        let left: Vec<usize> = all.into_iter().filter(|at| self.left[*at] > 0).collect();
-        if left.iter().any(|at| self.context.is_own_company(*at)) {
-            self.last_call = true;
-            while self.plan_together(&left) | self.new_nodes(&left) {}
-        }
+        (0..self.left.len()).any(|at| placed(at) && context.node_rules(at as u32).member.contains(&group))
     }
 
     /// One pass over the pools; says whether anything was placed, so that what one cannot take comes to the next.

@@ -183,7 +183,8 @@ impl<'c> Plan<'c, '_> {
     fn join_somewhere(&mut self, at: usize, looks: &mut usize) -> bool {
         let context = self.context;
         let part = &context.topology.of_class[at];
-        if !part.is_wide() || self.without_place(at) == 0 {
+        let held_back = if self.lessons.strictly { self.lessons.held_back[at] } else { 0 };
+        if !part.is_wide() || self.without_place(at) <= held_back {
             return false;
         }
         for level in 0..context.classes[at].alternatives.len() {
