@@ -172,8 +172,8 @@ impl Checker {
     fn no_pod_bound_twice(&mut self, world: &World) {
         let bindings: Vec<(u64, String)> = world.log.with_entries(|entries| {
             let pods = entries.iter().filter(|entry| entry.kind == "pod");
-            let bound = pods.filter(|entry| entry.field("change").and_then(|change| change.as_str()) == Some("bound"));
-            bound.filter_map(|entry| Some((entry.micros, entry.field("uid")?.as_str()?.to_owned()))).collect()
+            let bound = pods.filter(|entry| entry.text("change") == "bound");
+            bound.map(|entry| (entry.micros, entry.text("uid").to_owned())).collect()
         });
         let mut seen = BTreeSet::new();
         for (micros, uid) in bindings {

@@ -26,8 +26,9 @@ fn checked_and_built() -> Result<Vec<Program>, String> {
     thread::scope(|scope| {
         let parts = scope.spawn(real_parts);
         let programs = clippy().and_then(|()| programs::built());
-        parts.join().unwrap_or_else(|_| Err("real parts: xtask panicked".to_owned()))?;
-        programs
+        let parts = parts.join().unwrap_or_else(|_| Err("real parts: xtask panicked".to_owned()));
+        let programs = programs?;
+        parts.map(|()| programs)
     })
 }
 
@@ -124,8 +125,8 @@ pub fn proof() -> Result<(), String> {
             run("metrics", "python3", &["tests/metrics_scale.py"])
         }
         Some("model") => {
-            let tests =
-                ["test", "--release", "--package", "dovetail-core", "--test", "model", "--test", "launch_model"];
+            // Of the workspace, as the tests: of the package alone, core would be compiled a second time.
+            let tests = ["test", "--release", "--workspace", "--test", "model", "--test", "launch_model"];
             cargo("model", &[&tests[..], &["--", "--ignored", "--nocapture", "--test-threads=1"]].concat())
         }
         Some("handover") => {

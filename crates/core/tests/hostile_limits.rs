@@ -294,11 +294,18 @@ fn a_pod_whose_place_a_used_up_pool_gives_no_more_goes_where_another_heavy_pool_
 fn pods_that_a_limit_moves_to_another_zone_are_planned_as_cheaply_there_as_any() {
     let away = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "a"}}}]}}});
-    let pools =
-        json!([{"name": "elsewhere", "requirements": zone("zone-b")}, {"name": "limited", "limits": {"cpu": "8"}}]);
-    let types = [machine("m.1", 1, 0.1), machine("m.4", 4, 0.2), machine("m.8", 8, 0.45)];
-    let there = json!({"nodeSelector": {"topology.kubernetes.io/zone": "zone-b"}});
-    let pods = [pods("a", 1, "4", &json!({})), pods("b", 12, "500m", &away), pods("c", 1, "0", &there)];
+    let pools = json!([{"name": "elsewhere", "requirements": zone("zone-b"), "labels": {"rack": "e"}},
+        {"name": "limited", "limits": {"cpu": "8"}}]);
+    // A third zone is the cheapest, and only the limited pool, of which the first pod takes all, reaches it.
+    let types = [("m.1", 1, 0.1), ("m.4", 4, 0.2), ("m.8", 8, 0.45)].map(|(name, cpu, price)| {
+        let mut one = machine(name, cpu, price);
+        let third = json!({"zone": "zone-c", "capacityType": "spot", "price": price * 0.9, "available": true});
+        one["offerings"].as_array_mut().unwrap().push(third);
+        one
+    });
+    let in_zone_a = json!({"nodeSelector": {"topology.kubernetes.io/zone": "zone-a"}});
+    let there = json!({"nodeSelector": {"rack": "e"}});
+    let pods = [pods("a", 1, "4", &in_zone_a), pods("b", 12, "500m", &away), pods("c", 1, "0", &there)];
     let packing = packed(&problem(&pools, &types, &pods));
     let sizes: Vec<usize> = packing.claims.iter().map(|claim| claim.pods.len()).collect();
     assert!(packing.claims.iter().all(|claim| claim.pods.len() < 12), "{sizes:?}");

@@ -1,9 +1,12 @@
-//! What a plan teaches the next: which pods are not to be counted on, and where a pool gives less than was believed.
+//! What a plan teaches the next: which pods are not to be counted on, where a pool gives less than was believed, and
+//! whether the urgent were passed over.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::classes::Class;
 use super::draft::{Draft, Share, Spot};
+use super::existing::Existing;
 use super::limits::Limits;
 use super::solve::Plan;
 use super::topology::domains::Placed;
@@ -57,8 +60,8 @@ impl Plan<'_, '_> {
     /// promises a heavier one: by class and place, the weight that it got.
     pub(super) fn lighter_than_believed(&self) -> Vec<((u32, u32), i32)> {
         let context = self.context;
-        let first = (0..context.pools.len()).map(|pool| context.weight(pool)).max();
-        let light = |draft: &&Rc<Draft>| Some(context.weight(draft.pool)) < first;
+        // The heaviest pool is the first.
+        let light = |draft: &&Rc<Draft>| context.weight(draft.pool) < context.weight(0);
         if self.limits.iter().all(Limits::are_far) || !self.drafts.iter().any(|draft| light(&draft)) {
             return vec![];
         }
@@ -80,6 +83,38 @@ impl Plan<'_, '_> {
             }
         }
         found
+    }
+
+    /// Whether a pod is left over while a less urgent one has a place, which limits or reservations may have caused.
+    pub(super) fn passed_over_the_urgent(&self) -> bool {
+        let far = !self.limits.is_empty() && self.limits.iter().all(Limits::are_far);
+        if far && !self.reservations.are_short() {
+            return self.nodes_took_less_urgent();
+        }
+        let classes = self.context.classes.iter().zip(&self.left).filter(|(class, _)| class.refused.is_none());
+        let priority = |class: &Class| class.example(self.context.problem).priority;
+        let waiting = classes.clone().filter(|(_, left)| **left > 0).map(|(class, _)| priority(class)).max();
+        let placed = classes.filter(|(class, left)| (**left as usize) < class.pods.len());
+        waiting > placed.map(|(class, _)| priority(class)).min() && waiting.is_some()
+    }
+
+    /// Whether a pod is left over that could be on an existing node if less urgent ones were not there.
+    fn nodes_took_less_urgent(&self) -> bool {
+        let (context, problem) = (self.context, self.context.problem);
+        let of = |class: &Class| class.example(problem).priority;
+        let mut waiting =
+            context.classes.iter().enumerate().filter(|(at, class)| class.refused.is_none() && self.left[*at] > 0);
+        let Some(most) = waiting.clone().map(|(_, class)| of(class)).max() else { return false };
+        let least = |pods: &Vec<usize>| pods.iter().map(|pod| problem.pods[*pod].priority).min();
+        let taken = self.on_existing.iter().filter_map(|(node, pods)| Some((*node, least(pods)?)));
+        let taken: BTreeMap<usize, i32> = taken.filter(|(_, least)| *least < most).collect();
+        if taken.is_empty() {
+            return false;
+        }
+        let empty = Existing::of(context);
+        waiting.any(|(at, class)| {
+            empty.may_hold(context, at, |node| taken.get(&node).is_some_and(|least| *least < of(class)))
+        })
     }
 
     fn without_node(&self) -> Vec<Placed> {

@@ -36,7 +36,7 @@ pub(super) struct Plan<'c, 'a> {
     pub(super) forgotten: Vec<Placed>,
     pub(super) finisher: Finisher<'c, 'a>,
     hand: Hand<'c>,
-    on_existing: BTreeMap<usize, Vec<usize>>,
+    pub(super) on_existing: BTreeMap<usize, Vec<usize>>,
     pub(super) claims: Vec<PlannedClaim>,
     /// What each claim was written for.
     pub(super) drafts: Vec<Rc<Draft>>,
@@ -193,38 +193,6 @@ impl<'c, 'a> Plan<'c, 'a> {
         };
         all.retain(|(_, left)| *left > 0);
         all
-    }
-
-    /// Whether a pod is left over while a less urgent one has a place, which limits or reservations may have caused.
-    pub(super) fn passed_over_the_urgent(&self) -> bool {
-        let far = !self.limits.is_empty() && self.limits.iter().all(Limits::are_far);
-        if far && !self.reservations.are_short() {
-            return self.nodes_took_less_urgent();
-        }
-        let classes = self.context.classes.iter().zip(&self.left).filter(|(class, _)| class.refused.is_none());
-        let priority = |class: &Class| class.example(self.context.problem).priority;
-        let waiting = classes.clone().filter(|(_, left)| **left > 0).map(|(class, _)| priority(class)).max();
-        let placed = classes.filter(|(class, left)| (**left as usize) < class.pods.len());
-        waiting > placed.map(|(class, _)| priority(class)).min() && waiting.is_some()
-    }
-
-    /// Whether a pod is left over that could be on an existing node if less urgent ones were not there.
-    fn nodes_took_less_urgent(&self) -> bool {
-        let (context, problem) = (self.context, self.context.problem);
-        let of = |class: &Class| class.example(problem).priority;
-        let mut waiting =
-            context.classes.iter().enumerate().filter(|(at, class)| class.refused.is_none() && self.left[*at] > 0);
-        let Some(most) = waiting.clone().map(|(_, class)| of(class)).max() else { return false };
-        let least = |pods: &Vec<usize>| pods.iter().map(|pod| problem.pods[*pod].priority).min();
-        let taken = self.on_existing.iter().filter_map(|(node, pods)| Some((*node, least(pods)?)));
-        let taken: BTreeMap<usize, i32> = taken.filter(|(_, least)| *least < most).collect();
-        if taken.is_empty() {
-            return false;
-        }
-        let empty = Existing::of(context);
-        waiting.any(|(at, class)| {
-            empty.may_hold(context, at, |node| taken.get(&node).is_some_and(|least| *least < of(class)))
-        })
     }
 
     pub(super) fn answer(mut self) -> Packing {
