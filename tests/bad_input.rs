@@ -115,6 +115,21 @@ fn scenarios_that_make_no_sense_are_refused_with_line_and_what_is_allowed() {
         ("zone.yaml", "nodes:\n  - {instanceType: m5.large, zone: us-west-2a}\n", &[":2", "us-east-1a"]),
         ("region.yaml", "region: mars-1\n", &[":1", "us-east-1"]),
         ("two.yaml", "steps:\n  - {at: 1m, kill: {replica: 0}, pause: {replica: 0}}\n", &[":2", "exactly one"]),
+        ("age.yaml", "steps:\n  - {at: 1m, restore: {age: 2m, for: 5s}}\n", &[":2", "steps[0].restore.age"]),
+        ("restart.yaml", "steps:\n  - {at: 1m, restart: {for: ever}}\n", &[":2", "steps[0].restart.for", "duration"]),
+        (
+            "slow.yaml",
+            "steps:\n  - {at: 1m, slowWatches: {by: late}}\n",
+            &[":2", "steps[0].slowWatches.by", "duration"],
+        ),
+        ("rate.yaml", "faults:\n  apiServer: {timeoutRate: 2}\n", &[":2", "faults.apiServer.timeoutRate", "0 to 1"]),
+        (
+            "rate-429.yaml",
+            "faults:\n  apiServer: {throttleRate: -1}\n",
+            &[":2", "faults.apiServer.throttleRate", "0 to 1"],
+        ),
+        ("rate-ec2.yaml", "faults:\n  ec2: {timeoutRate: 1.5}\n", &[":2", "faults.ec2.timeoutRate", "0 to 1"]),
+        ("lag.yaml", "faults:\n  ec2: {consistencyLag: 40}\n", &[":2", "faults.ec2.consistencyLag", "duration"]),
         ("setting.yaml", "settings: {BATCH_IDLE_DURATION: soon}\n", &[":1", "BATCH_IDLE_DURATION"]),
         ("empty.yaml", "\n", &["empty"]),
     ];

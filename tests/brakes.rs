@@ -110,6 +110,23 @@ fn no_more_is_launched_in_an_hour_than_the_ceiling_allows_whoever_leads() {
 }
 
 #[test]
+fn what_was_launched_and_is_gone_counts_for_the_ceiling_whoever_leads() {
+    let workload = manifests(PODS).replace("consolidateAfter: Never", "consolidateAfter: 0s");
+    let scale = |at: &str, replicas: u32| {
+        format!("  - {{at: {at}, scale: {{kind: Deployment, name: web, namespace: default, replicas: {replicas}}}}}\n")
+    };
+    let steps =
+        format!("{}{}  - {{at: 15m, kill: {{replica: leader, for: 1m}}}}\n", scale("5m", 0), scale("15m", PODS));
+    let played = play_over(
+        "ceiling-of-what-is-gone",
+        &workload,
+        &format!("replicas: 2\nsettings: {{MAX_LAUNCHES_PER_HOUR: '4'}}\nsteps:\n{steps}until: 55m\n"),
+    );
+    assert_eq!((&played.report["launched"], &played.report["nodes"]), (&4.into(), &serde_json::json!([])));
+    assert!(played.story("elected").len() > 1, "another leads");
+}
+
+#[test]
 fn what_would_cost_more_an_hour_than_the_ceiling_allows_is_not_launched() {
     let played = play("ceiling-cost", PODS, "settings: {MAX_COST_PER_HOUR: '0.5'}\nuntil: 20m\n");
     let cost = played.report["costPerHour"].as_f64().unwrap();
@@ -117,14 +134,31 @@ fn what_would_cost_more_an_hour_than_the_ceiling_allows_is_not_launched() {
     assert!(!played.story("launch_held").is_empty());
 }
 
-#[test]
-fn nodes_that_do_not_register_are_tried_one_at_a_time() {
-    // User data of one's own that makes no node of the instance.
-    let never = manifests(PODS).replace(
+/// User data of one's own that makes no node of the instance.
+fn never_registers() -> String {
+    manifests(PODS).replace(
         "  amiSelectorTerms: [{alias: al2023@latest}]\n",
         "  amiFamily: Custom\n  amiSelectorTerms: [{name: 'amazon-eks-node-al2023-x86_64-standard-*'}]\n  userData: nothing\n",
-    );
-    let played = play_over("never-registers", &never, "until: 60m\n");
+    )
+}
+
+#[test]
+fn nodes_that_do_not_register_are_tried_one_at_a_time_by_a_new_leader_too() {
+    // The first are given up after a quarter of an hour; the first trial is under way when the leader changes.
+    let scenario = "replicas: 2\nsteps:\n  - {at: 20m, kill: {replica: leader, for: 1m}}\nuntil: 30m\n";
+    let played = play_over("never-registers-new-leader", &never_registers(), scenario);
+    assert!(played.story("elected").len() > 1, "another leads");
+    let trials = played.times("launched").into_iter().filter(|t| *t > 600.0).count();
+    assert_eq!(trials, 1, "{:?}", played.times("launched"));
+    let later = play_over("never-registers-new-leader-later", &never_registers(), &scenario.replace("30m", "60m"));
+    let trials: Vec<f64> = later.times("launched").into_iter().filter(|t| *t > 600.0).collect();
+    assert!((2..=4).contains(&trials.len()), "{trials:?}");
+    assert!(trials.windows(2).all(|pair| pair[1] - pair[0] > 900.0), "one after the other: {trials:?}");
+}
+
+#[test]
+fn nodes_that_do_not_register_are_tried_one_at_a_time() {
+    let played = play_over("never-registers", &never_registers(), "until: 60m\n");
     assert_eq!(played.report["pods"]["bound"], 0);
     let launched = played.times("launched");
     let (at_first, trials): (Vec<f64>, Vec<f64>) = launched.iter().partition(|t| **t < 600.0);

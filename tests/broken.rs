@@ -6,13 +6,17 @@ mod common;
 use common::dovetail;
 
 /// Each variant, seeds of which at least one finds it, and the invariant that is violated then.
-const FOUND: [(&str, &str, &str); 6] = [
-    ("no-fence", "208", "INV-9"),
-    ("no-deadline", "506", "INV-8"),
+const FOUND: [(&str, &str, &str); 10] = [
+    ("no-fence", "94", "INV-16"),
+    ("no-deadline", "153", "INV-8"),
     ("no-token", "1", "INV-11"),
-    ("double-resend", "52", "INV-11"),
+    ("double-resend", "4", "INV-11"),
     ("no-brakes", "4", "INV-13"),
-    ("forgotten-adoption", "17", "INV-12"),
+    ("forgotten-adoption", "23", "INV-12"),
+    ("twice-claimed", "1", "INV-14"),
+    ("no-pod-budgets", "57", "INV-15"),
+    ("no-limits", "5", "INV-16"),
+    ("no-budgets", "12", "INV-17"),
 ];
 
 #[test]

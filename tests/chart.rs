@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use common::{arg, root, scratch};
 use dovetail_actors::Settings;
 use dovetail_actors::settings::TABLE;
+use dovetail_sandbox::apiserver::{ApiServer, CUSTOM_RESOURCE_DEFINITIONS, Gvr, LEASES, NODE_CLAIMS};
 use serde_json::{Value, json};
 
 /// Runs helm on the chart.
@@ -64,7 +65,9 @@ fn every_variable_that_the_chart_sets_is_a_setting_with_a_value_that_it_takes() 
     assert_eq!(settings.interruption_queue, "demo");
     assert_eq!(settings.gates, BTreeSet::from(["NodeRepair".to_owned(), "ReservedCapacity".to_owned()]));
     let objects = rendered(&["settings.clusterName=demo"]);
-    let defaults = Settings { cluster_name: "demo".into(), ..Settings::default() };
+    // The fence has the release's name.
+    let defaults =
+        Settings { cluster_name: "demo".into(), fence_name: "dv-dovetail-fence".into(), ..Settings::default() };
     assert_eq!(Settings::from_map(&variables(&objects)).unwrap(), defaults, "the chart's defaults are the settings'");
     let known = |name: &str| TABLE.iter().any(|known| known.name == name);
     let deployment = of_kind(&objects, "Deployment")[0];
@@ -169,4 +172,187 @@ fn the_chart_brings_the_crds_that_the_binary_prints() {
     };
     let printed = crds(&common::stdout(&common::dovetail(&["crds"])));
     assert_eq!((printed.len(), crds(&String::from_utf8(output.stdout).unwrap())), (5, printed.clone()));
+}
+
+/// The Lease as everything that the chart makes names it: the environment, the role, and the fence.
+fn leases_of(objects: &[Value]) -> [(String, String); 3] {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let given = variables(objects);
+    let named = |kind: &str| {
+        let own = |one: &&Value| one["metadata"]["name"] == "dv-dovetail";
+        of_kind(objects, kind).into_iter().find(own).unwrap()
+    };
+    let (role, binding) = (named("Role"), named("RoleBinding"));
+    assert_eq!(role["metadata"]["namespace"], binding["metadata"]["namespace"]);
+    let write = role["rules"].as_array().unwrap().iter().find(|rule| rule["resourceNames"].is_array()).unwrap();
+    assert_eq!(write["resourceNames"].as_array().unwrap().len(), 1, "{write}");
+    let by = &of_kind(objects, "ValidatingAdmissionPolicyBinding")[0]["spec"]["paramRef"];
+    [
+        (given["LEADER_ELECTION_NAMESPACE"].clone(), given["LEADER_ELECTION_NAME"].clone()),
+        (text(&role["metadata"]["namespace"]), text(&write["resourceNames"][0])),
+        (text(&by["namespace"]), text(&by["name"])),
+    ]
+}
+
+/// controller.env with one variable more.
+fn env(number: usize, name: &str, value: &str) -> [String; 2] {
+    [format!("controller.env[{number}].name={name}"), format!("controller.env[{number}].value={value}")]
+}
+
+#[test]
+fn however_the_lease_is_named_environment_role_and_fence_name_the_same_and_each_variable_is_there_once() {
+    let [name, value] = env(0, "LEADER_ELECTION_NAME", "own");
+    let [other, its] = env(1, "LEADER_ELECTION_NAMESPACE", "leases");
+    let by_env = [name.as_str(), &value, &other, &its];
+    let by_values = ["fence.lease=own", "fence.leaseNamespace=leases"];
+    let cases: [(Vec<&str>, (&str, &str)); 5] = [
+        (vec![], ("kube-system", "karpenter-leader-election")),
+        (by_values.to_vec(), ("leases", "own")),
+        (by_env.to_vec(), ("leases", "own")),
+        ([by_values.as_slice(), &by_env].concat(), ("leases", "own")),
+        (vec!["fence.lease=own"], ("kube-system", "own")),
+    ];
+    for (more, (namespace, lease)) in cases {
+        let objects = rendered(&[vec!["settings.clusterName=demo"], more.clone()].concat());
+        for found in leases_of(&objects) {
+            assert_eq!(found, (namespace.to_owned(), lease.to_owned()), "{more:?}");
+        }
+        let container = &of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0];
+        let names: Vec<&str> =
+            container["env"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
+    }
+}
+
+#[test]
+fn a_lease_that_is_named_twice_and_differently_is_refused_with_both_names() {
+    let refusal = |values: &[&str]| {
+        let mut more = vec!["--kube-version", "1.33.0", "--set", "settings.clusterName=demo"];
+        values.iter().for_each(|value| more.extend(["--set", *value]));
+        let output = helm(&["template", "dv"], &more);
+        assert!(!output.status.success(), "{values:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for (variable, value) in
+        [("LEADER_ELECTION_NAME", "fence.lease"), ("LEADER_ELECTION_NAMESPACE", "fence.leaseNamespace")]
+    {
+        let [name, theirs] = env(0, variable, "theirs");
+        let said = refusal(&[&name, &theirs, &format!("{value}=ours")]);
+        let told = format!("{value} is \"ours\", {variable} in controller.env is \"theirs\"");
+        assert!(said.contains(&told), "{said}");
+        let elsewhere = "controller.env[0].valueFrom.fieldRef.fieldPath=metadata.name";
+        let said = refusal(&[&name, elsewhere]);
+        assert!(said.contains(&format!("controller.env takes {variable} from elsewhere")), "{said}");
+    }
+}
+
+#[test]
+fn a_leader_may_look_at_its_own_fence_and_at_no_other_admission() {
+    let objects = rendered(&["settings.clusterName=demo"]);
+    let name = variables(&objects)["FENCE_NAME"].clone();
+    for kind in ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] {
+        let made: Vec<_> = of_kind(&objects, kind).into_iter().map(|one| one["metadata"]["name"].clone()).collect();
+        assert_eq!(made, [json!(name)], "{kind}");
+    }
+    let mut admission = Vec::new();
+    for role in of_kind(&objects, "ClusterRole") {
+        let rules = role["rules"].as_array().unwrap().iter();
+        admission.extend(rules.filter(|rule| rule["apiGroups"] == json!(["admissionregistration.k8s.io"])));
+    }
+    let kinds = ["validatingadmissionpolicies", "validatingadmissionpolicybindings"];
+    let (groups, verbs) = (["admissionregistration.k8s.io"], ["get"]);
+    assert_eq!(admission, [&json!({"apiGroups": groups, "resources": kinds, "resourceNames": [name], "verbs": verbs})]);
+}
+
+/// Kinds by which the API server refuses what others ask of it.
+fn refuses(object: &Value) -> bool {
+    let kind = object["kind"].as_str().unwrap();
+    kind.starts_with("Validating") || kind.starts_with("Mutating")
+}
+
+#[test]
+fn all_that_refuses_anything_goes_with_the_release_and_refuses_nothing_without_a_lease() {
+    for more in [vec![], vec!["fence.exclusive=true"]] {
+        let objects = rendered(&[vec!["settings.clusterName=demo"], more].concat());
+        let refusing: Vec<_> = objects.iter().filter(|object| refuses(object)).collect();
+        let kinds: Vec<_> = refusing.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]);
+        for object in refusing {
+            // Hooks and what is kept are no part of what `helm uninstall` takes away.
+            let annotations = object["metadata"]["annotations"].as_object().into_iter().flatten();
+            assert!(annotations.clone().all(|(key, _)| !key.starts_with("helm.sh/")), "{object}");
+        }
+        let binding = of_kind(&objects, "ValidatingAdmissionPolicyBinding")[0];
+        assert_eq!(binding["spec"]["paramRef"]["parameterNotFoundAction"], "Allow");
+    }
+    // CRDs stay after an uninstall: none of them asks a webhook that has gone.
+    let more = ["--include-crds", "--kube-version", "1.33.0", "--set", "settings.clusterName=demo"];
+    let all: Vec<Value> = serde_saphyr::from_multiple(&common::stdout(&helm(&["template", "dv"], &more))).unwrap();
+    for crd in of_kind(&all, "CustomResourceDefinition") {
+        assert_ne!(crd["spec"]["conversion"]["strategy"], "Webhook", "{}", crd["metadata"]["name"]);
+    }
+}
+
+#[test]
+fn without_a_lease_without_policies_or_when_it_is_switched_off_there_is_no_fence() {
+    let [name, value] = env(0, "DISABLE_LEADER_ELECTION", "true");
+    let off: [&[&str]; 2] = [&["fence.enabled=false"], &[&name, &value]];
+    for more in off {
+        let objects = rendered(&[&["settings.clusterName=demo"], more].concat());
+        assert!(!objects.iter().any(refuses), "{more:?}");
+    }
+    let output = helm(&["template", "dv"], &["--kube-version", "1.29.0", "--set", "settings.clusterName=demo"]);
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&common::stdout(&output)).unwrap();
+    assert!(output.status.success() && !objects.iter().any(refuses));
+}
+
+/// An API server with the fence that the chart makes with these values, and a Lease of term 4.
+fn fenced(more: &[&str]) -> ApiServer {
+    let clock = std::sync::Arc::new(dovetail_sandbox::clock::VirtualClock::new(dovetail_sandbox::clock::DEFAULT_START));
+    let server = ApiServer::with(clock, dovetail_sandbox::apiserver::Settings::default());
+    for crd in dovetail_api::crds::crds() {
+        server.create(&CUSTOM_RESOURCE_DEFINITIONS, "", serde_json::to_value(crd).unwrap()).unwrap();
+    }
+    let objects = rendered(&[&["settings.clusterName=demo"], more].concat());
+    for (kind, plural) in [
+        ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+        ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    ] {
+        let object = of_kind(&objects, kind)[0].clone();
+        server.create(&Gvr::new("admissionregistration.k8s.io", "v1", plural), "", object).unwrap();
+    }
+    let lease = json!({"metadata": {"name": "karpenter-leader-election"}, "spec": {"leaseTransitions": 4}});
+    server.create(&LEASES, "kube-system", lease).unwrap();
+    server
+}
+
+fn claim(name: &str, annotations: &Value) -> Value {
+    json!({"metadata": {"name": name, "annotations": annotations}, "spec": {"expireAfter": "Never", "requirements": [],
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}})
+}
+
+#[test]
+fn an_exclusive_fence_refuses_nodeclaims_of_others_and_leaves_those_that_are_there_alone() {
+    let (ours, theirs) = (json!({"dovetail.dev/term": "4"}), json!({}));
+    let open = fenced(&[]);
+    open.create(&NODE_CLAIMS, "", claim("ours", &ours)).unwrap();
+    open.create(&NODE_CLAIMS, "", claim("theirs", &theirs)).unwrap();
+    let exclusive = fenced(&["fence.exclusive=true"]);
+    exclusive.create(&NODE_CLAIMS, "", claim("ours", &ours)).unwrap();
+    let refused = exclusive.create(&NODE_CLAIMS, "", claim("theirs", &theirs)).unwrap_err();
+    let said = refused.to_string();
+    assert_eq!((refused.code(), refused.reason()), (403, "Forbidden"));
+    assert!(said.contains("NodeClaims are created by Dovetail alone here (fence.exclusive)"), "{said}");
+    let refused = exclusive.create(&NODE_CLAIMS, "", claim("late", &json!({"dovetail.dev/term": "3"}))).unwrap_err();
+    assert!(refused.to_string().contains("the Lease's is 4"), "{refused}");
+    // Made before the fence stood: it may still be worked on, and go.
+    let bindings = Gvr::new("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings");
+    let binding = exclusive.get(&bindings, "", "dv-dovetail-fence").unwrap();
+    let none = dovetail_sandbox::apiserver::DeleteOptions::default;
+    exclusive.delete(&bindings, "", "dv-dovetail-fence", &none()).unwrap();
+    exclusive.create(&NODE_CLAIMS, "", claim("theirs", &theirs)).unwrap();
+    let again = json!({"metadata": {"name": "dv-dovetail-fence"}, "spec": binding["spec"]});
+    exclusive.create(&bindings, "", again).unwrap();
+    exclusive.patch(&NODE_CLAIMS, "", "theirs", &json!({"metadata": {"labels": {"a": "b"}}})).unwrap();
+    exclusive.delete(&NODE_CLAIMS, "", "theirs", &none()).unwrap();
 }

@@ -216,6 +216,58 @@ fn faults_delay_but_nothing_is_lost_or_launched_twice() {
     }
 }
 
+/// Launches for more pods than came would be launches for the same pods again.
+fn all_run_and_nothing_is_launched_twice(name: &str) -> Option<(Value, PathBuf)> {
+    let (report, events) = played(name, 0, &[])?;
+    assert_eq!((&report["pods"]["bound"], violations(&report)), (&report["pods"]["total"], 0), "{name}");
+    Some((report, events))
+}
+
+fn lines(events: &PathBuf) -> Vec<Value> {
+    let text = std::fs::read_to_string(events).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn an_api_server_that_restarts_delays_and_loses_nothing() {
+    let Some((_, events)) = all_run_and_nothing_is_launched_twice("api-restart") else { return };
+    let down = |t: f64| (2.0..10.0).contains(&t) || (242.0..282.0).contains(&t);
+    let written = lines(&events).into_iter().filter(|line| line["kind"] == "api" && line["code"].as_u64() < Some(300));
+    for line in written.filter(|line| !line["replica"].is_null()) {
+        assert!(!down(line["t"].as_f64().unwrap()), "written while nobody listened: {line}");
+    }
+}
+
+#[test]
+fn a_restored_api_server_costs_no_pod_its_place_in_the_end_and_no_instance_is_left() {
+    let Some((_, events)) = all_run_and_nothing_is_launched_twice("api-restore") else { return };
+    let lines = lines(&events);
+    let of = |verb: &str| lines.iter().filter(|line| line["kind"] == "api" && line["verb"] == verb).count();
+    assert!(of("lose") > 0 && of("restore") > 0, "{} lost, {} restored", of("lose"), of("restore"));
+}
+
+#[test]
+fn watches_that_tell_late_launch_nothing_again() {
+    let Some((report, _)) = all_run_and_nothing_is_launched_twice("slow-watches") else { return };
+    let (launched, terminated) = (report["launched"].as_u64().unwrap(), report["terminated"].as_u64().unwrap());
+    assert_eq!(terminated, 0, "{launched} launched");
+}
+
+#[test]
+fn time_outs_that_did_happen_launch_nothing_again() {
+    let Some((_, events)) = all_run_and_nothing_is_launched_twice("time-outs") else { return };
+    let lines = lines(&events);
+    let lost = |line: &&Value| line["answerLost"] == true || line["what"] == "answerLost";
+    let swallowed = lines.iter().filter(|line| line["what"] == "answerSwallowed").count();
+    assert!(lines.iter().filter(lost).count() > 5 && swallowed > 0);
+}
+
+#[test]
+fn what_is_not_listed_yet_is_not_launched_again() {
+    let Some((report, _)) = all_run_and_nothing_is_launched_twice("consistency-lag") else { return };
+    assert_eq!(report["terminated"], 0, "{} launched", report["launched"]);
+}
+
 #[test]
 fn one_seed_in_two_processes_gives_the_same_events_byte_for_byte() {
     if shared("seeds").is_none() {

@@ -42,9 +42,14 @@ pub enum CallError {
     Refused(String),
 }
 
+/// Refusals of which an API server that has just started cannot be sure are taken for an answer after so many.
+const BELIEVED: u32 = 6;
+
 /// What one attempt came to.
 enum Attempt {
     Again(String),
+    /// Refused, perhaps only because the server does not know all roles yet.
+    Doubted(String),
     Failed(CallError),
 }
 
@@ -69,6 +74,14 @@ impl Calls {
         self.tenure.as_ref().is_none_or(Tenure::holds)
     }
 
+    /// Goes on with an effect as long as it may act: nothing of it is sent afterwards. `None` when the term is over.
+    pub async fn while_acting<T>(&self, effect: impl Future<Output = T>) -> Option<T> {
+        match &self.tenure {
+            Some(tenure) => tenure.while_holds(effect).await,
+            None => Some(effect.await),
+        }
+    }
+
     /// Repeats a call until it has an answer. `what` names it, for the back-off and for people.
     ///
     /// # Errors
@@ -79,25 +92,24 @@ impl Calls {
     {
         let mut backoff = Backoff::api(self.desk.rng(what));
         loop {
-            if !self.may_act() {
-                return Err(CallError::Deposed);
-            }
-            let error = match tokio::time::timeout(PATIENCE, call()).await {
-                Ok(Ok(answer)) => {
+            let error = match tokio::time::timeout(PATIENCE, self.while_acting(call())).await {
+                Ok(None) => return Err(CallError::Deposed),
+                Ok(Some(Ok(answer))) => {
                     if backoff.failures() >= WORTH_TELLING {
                         let attempts = backoff.failures() + 1;
                         self.desk.tell(Story::Recovered { what: what.to_owned(), attempts });
                     }
                     return Ok(answer);
                 }
-                Ok(Err(error)) => match classify(error) {
+                Ok(Some(Err(error))) => match classify(error) {
                     // A newer term has begun: the API server knows it before we do.
                     Attempt::Failed(CallError::Deposed) => {
                         self.tenure.iter().for_each(Tenure::end);
                         return Err(CallError::Deposed);
                     }
                     Attempt::Failed(error) => return Err(error),
-                    Attempt::Again(error) => error,
+                    Attempt::Doubted(error) if backoff.failures() >= BELIEVED => return Err(CallError::Refused(error)),
+                    Attempt::Again(error) | Attempt::Doubted(error) => error,
                 },
                 Err(_) => format!("no answer within {PATIENCE:?}"),
             };
@@ -143,12 +155,92 @@ fn classify(error: kube::Error) -> Attempt {
             (403, _) => match fence::refusal(&status.message) {
                 Some(Refusal::Succeeded) => Attempt::Failed(CallError::Deposed),
                 Some(Refusal::NotKnownYet) => Attempt::Again(format!("403 {}", status.message)),
+                // The authorizer's own words; what admission refuses is refused for good.
+                None if status.message.contains(" cannot ") => Attempt::Doubted(format!("403 {}", status.message)),
                 None => Attempt::Failed(CallError::Refused(format!("403 {}", status.message))),
             },
-            (408 | 425 | 429 | 500.., _) => Attempt::Again(format!("{} {}", status.code, status.message)),
+            (401 | 408 | 425 | 429 | 500.., _) => Attempt::Again(format!("{} {}", status.code, status.message)),
             _ => Attempt::Failed(CallError::Refused(format!("{} {}", status.code, status.message))),
         },
         kube::Error::SerdeError(error) => Attempt::Failed(CallError::Refused(error.to_string())),
         other => Attempt::Again(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    use dovetail_core::clock::Clock;
+    use dovetail_sandbox::Caller;
+    use dovetail_sandbox::apiserver::ApiServer;
+    use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
+    use kube::core::Status;
+
+    use super::*;
+    use crate::journal::MemoryJournal;
+    use crate::messages::Term;
+    use crate::settings::Settings;
+
+    /// Calls of a leader whose term ends at ten seconds.
+    fn calls() -> Calls {
+        let clock = Arc::new(VirtualClock::new(DEFAULT_START));
+        let api = ApiServer::new(clock.clone());
+        let until = clock.monotonic() + Duration::from_secs(10);
+        let desk = Desk::new("r", Settings::default(), clock.clone(), Arc::new(MemoryJournal::default()), 1);
+        Calls::new(api.client(Caller::replica(0, "test")), desk, Some(Tenure::new(Term(1), until, clock)))
+    }
+
+    fn on_paused_time(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(test);
+    }
+
+    /// Refuses so many times, and answers from then on.
+    async fn refused(times: u32, code: u16, message: &str) -> Result<u32, CallError> {
+        let asked = Cell::new(0);
+        let call = || async {
+            asked.set(asked.get() + 1);
+            if asked.get() > times {
+                return Ok(asked.get());
+            }
+            Err(kube::Error::Api(Box::new(Status::failure(message, "Refused").with_code(code))))
+        };
+        calls().run("asking", call).await
+    }
+
+    const RBAC: &str = "nodeclaims.karpenter.sh is forbidden: User \"x\" cannot create resource \"nodeclaims\"";
+
+    #[test]
+    fn what_an_api_server_that_has_just_started_does_not_know_yet_is_asked_again() {
+        on_paused_time(async {
+            assert_eq!(refused(5, 401, "Unauthorized").await, Ok(6));
+            assert_eq!(refused(3, 403, RBAC).await, Ok(4));
+        });
+    }
+
+    #[test]
+    fn what_is_refused_again_and_again_or_by_admission_is_refused() {
+        on_paused_time(async {
+            assert!(matches!(refused(u32::MAX, 403, RBAC).await, Err(CallError::Refused(_))));
+            assert!(matches!(refused(1, 403, "denied by a policy").await, Err(CallError::Refused(_))));
+        });
+    }
+
+    #[test]
+    fn a_call_that_waits_for_its_turn_past_the_deadline_is_not_sent() {
+        on_paused_time(async {
+            let (calls, sent) = (calls(), Cell::new(false));
+            let call = || async {
+                tokio::time::sleep(Duration::from_secs(6)).await;
+                sent.set(true);
+                Ok(())
+            };
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            assert_eq!(calls.run("asking", call).await, Err(CallError::Deposed));
+            assert!(!sent.get());
+        });
     }
 }

@@ -52,14 +52,14 @@ pub async fn end(means: Means, class: Arc<EC2NodeClass>) -> Result<Vec<String>, 
     let mut backoff = Backoff::cloud(means.desk.rng(&name));
     while let Err(error) = means.cloud.remove_node_class(&class).await {
         let pause = backoff.pause();
-        if backoff.failures() == 1 {
+        if backoff.failures() == 1 && means.calls.may_act() {
             let what = format!("removing what was made for node class {name}");
             means.desk.tell(Story::Retrying { what, error: error.to_string() });
         }
-        tokio::time::sleep(pause).await;
         if !means.calls.may_act() {
             return Err(CallError::Deposed);
         }
+        tokio::time::sleep(pause).await;
     }
     match release(&means.calls, &class).await {
         Ok(()) => means.desk.tell(Story::NodeClassDeleted { node_class: name }),

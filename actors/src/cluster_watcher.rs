@@ -270,6 +270,11 @@ impl Handler<Wrote> for ClusterWatcher {
             Wrote::Claim(claim) => self.apply_claim(claim),
             Wrote::Node(node) => self.apply_node(node),
             Wrote::ClaimGone(name) => self.claim_gone(&name, None),
+            Wrote::NotMade(name) => {
+                if self.state.snapshot().claims.get(&name).is_none_or(|entry| entry.is_planned()) {
+                    self.claim_gone(&name, None);
+                }
+            }
             Wrote::NodeGone(name, uid) => self.node_gone(&name, uid.as_deref()),
             Wrote::Pool(pool) => self.apply_pool(*pool),
             Wrote::Class(class) => self.apply_class(*class),

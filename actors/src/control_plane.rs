@@ -16,7 +16,7 @@ use crate::catch_up;
 use crate::desk::Desk;
 use crate::fence;
 use crate::measure::Measure;
-use crate::messages::{Deposed, Elected, Observe, Release, Term};
+use crate::messages::{Deposed, Elected, Observe, Release, Term, Watched};
 use crate::story::Story;
 use crate::tenure::Tenure;
 use crate::wiring::{self, Leading, Means, Warm};
@@ -41,6 +41,7 @@ pub struct ControlPlane {
     desk: Desk,
     means: Means,
     warm: Warm,
+    leader: Option<Recipient<Observe>>,
     running: Option<Running>,
     tenure: Option<Tenure>,
     backoff: Backoff,
@@ -66,7 +67,7 @@ impl ControlPlane {
     pub fn new(desk: &Desk, means: Means, warm: Warm, exit: watch::Sender<Option<String>>) -> Self {
         let desk = desk.of("control_plane");
         let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30), desk.rng("restart"));
-        Self { desk, means, warm, running: None, tenure: None, backoff, restarts: VecDeque::new(), exit }
+        Self { desk, means, warm, leader: None, running: None, tenure: None, backoff, restarts: VecDeque::new(), exit }
     }
 }
 
@@ -85,23 +86,16 @@ impl Handler<Elected> for ControlPlane {
         self.stop();
         let tenure = elected.tenure;
         self.tenure = Some(tenure.clone());
-        let (kube, cluster) = (self.means.kube.clone(), self.warm.cluster_watcher.clone());
-        let (desk, term) = (self.desk.clone(), tenure.term());
-        // First the API server shuts out earlier terms, then what they have left is read: nothing comes after that.
-        let caught_up = async move {
-            if !desk.settings.disable_leader_election {
-                fence::stand_behind(&kube, term, &desk).await;
-            }
-            if term != FIRST_TERM {
-                catch_up::catch_up(kube, cluster, desk).await;
-            }
-        };
-        ctx.spawn(caught_up.into_actor(self).map(move |(), plane, _| {
-            let current = plane.tenure.as_ref().is_some_and(|now| now.term() == tenure.term());
-            if current && plane.running.is_none() {
-                plane.start();
-            }
-        }));
+        let nothing_left = tenure.term() == FIRST_TERM;
+        self.begin(tenure, nothing_left, ctx);
+    }
+}
+
+impl Handler<Watched> for ControlPlane {
+    type Result = ();
+
+    fn handle(&mut self, watched: Watched, _: &mut Self::Context) {
+        self.leader = Some(watched.leader);
     }
 }
 
@@ -119,7 +113,7 @@ impl Handler<Observe> for ControlPlane {
 
     /// The states of all actors that run, by name.
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        let mut asked = self.warm.observed();
+        let mut asked = self.always();
         asked.extend(self.running.iter().flat_map(|running| running.leading.observed()));
         let (leads, restarts) = (self.running.is_some(), self.restarts.len());
         let desk = self.desk.clone();
@@ -180,8 +174,35 @@ async fn idle(leading: &Leading) {
 }
 
 impl ControlPlane {
-    fn start(&mut self) {
-        let Some(tenure) = self.tenure.clone() else { return };
+    /// Starts the leader's actors in a term as soon as they may: first the API server shuts out earlier terms, then what
+    /// they have left is read, as is what this term's own actors have left when they died. Nothing comes after that.
+    fn begin(&mut self, tenure: Tenure, nothing_left: bool, ctx: &mut Context<Self>) {
+        let (kube, cluster) = (self.means.kube.clone(), self.warm.cluster_watcher.clone());
+        let (desk, ours) = (self.desk.clone(), tenure.clone());
+        let caught_up = async move {
+            if !desk.settings.disable_leader_election {
+                fence::look_at_binding(&kube, &ours, &desk).await?;
+                if !fence::stand_behind(&kube, &ours, &desk).await {
+                    return Ok(false);
+                }
+            }
+            if !nothing_left {
+                catch_up::catch_up(kube, cluster, desk).await;
+            }
+            Ok(true)
+        };
+        ctx.spawn(caught_up.into_actor(self).map(move |begins: Result<bool, String>, plane, _| match begins {
+            Ok(true) if plane.is_in(tenure.term()) && plane.running.is_none() => plane.start(tenure),
+            Ok(_) => {}
+            Err(why) => plane.give_up(why),
+        }));
+    }
+
+    fn is_in(&self, term: Term) -> bool {
+        self.tenure.as_ref().is_some_and(|tenure| tenure.term() == term)
+    }
+
+    fn start(&mut self, tenure: Tenure) {
         let set = LocalSet::new();
         let leading = {
             let _inside = set.enter();
@@ -200,10 +221,10 @@ impl ControlPlane {
     }
 
     fn look(&mut self, ctx: &mut Context<Self>) {
-        if let Some((name, _)) = self.warm.observed().into_iter().find(|(_, actor)| !actor.connected()) {
+        if let Some((name, _)) = self.always().into_iter().find(|(_, actor)| !actor.connected()) {
             return self.give_up(format!("{name} has died"));
         }
-        let Some(running) = &self.running else { return };
+        let (Some(running), Some(tenure)) = (&self.running, self.tenure.clone()) else { return };
         let Some((name, _)) = running.leading.observed().into_iter().find(|(_, actor)| !actor.connected()) else {
             return;
         };
@@ -219,14 +240,25 @@ impl ControlPlane {
         self.restarts.push_back(now);
         let pause = self.backoff.pause();
         self.desk.tell(Story::Restarting { why: format!("{name} has died"), seconds: pause.as_secs_f64() });
-        ctx.run_later(pause, |plane, _| {
-            if plane.running.is_none() {
-                plane.start();
+        // Of another term that has begun meanwhile it is for its own election to start them.
+        ctx.run_later(pause, move |plane, ctx| {
+            if plane.running.is_none() && plane.is_in(tenure.term()) {
+                plane.begin(tenure, false, ctx);
             }
         });
     }
 
+    /// The actors that every replica has, but for this one.
+    fn always(&self) -> Vec<(&'static str, Recipient<Observe>)> {
+        let leader = self.leader.iter().map(|leader| ("leader", leader.clone()));
+        self.warm.observed().into_iter().chain(leader).collect()
+    }
+
+    /// Ends the term, as far as it is this replica's to end, and the replica.
     fn give_up(&mut self, why: String) {
+        if let Some(tenure) = self.tenure.take() {
+            tenure.end();
+        }
         self.stop();
         if self.exit.borrow().is_none() {
             self.desk.tell(Story::Exiting { why: why.clone() });

@@ -57,12 +57,10 @@ fn only(pod: &Pod) -> DeleteParams {
 }
 
 async fn attempt(calls: &Calls, call: impl Future<Output = kube::Result<()>>) -> Outcome {
-    if !calls.may_act() {
-        return Outcome::Failed("the term is over".into());
-    }
-    match tokio::time::timeout(PATIENCE, call).await {
-        Ok(Ok(())) => Outcome::Going,
-        Ok(Err(error)) => read(error),
+    match tokio::time::timeout(PATIENCE, calls.while_acting(call)).await {
+        Ok(None) => Outcome::Failed("the term is over".into()),
+        Ok(Some(Ok(()))) => Outcome::Going,
+        Ok(Some(Err(error))) => read(error),
         Err(_) => Outcome::Failed(format!("no answer within {PATIENCE:?}")),
     }
 }

@@ -1,23 +1,30 @@
-//! The API server's own guard against leaders that have been succeeded (deploy/helm/dovetail/files/fence.yaml): what its
-//! refusals mean, and how a new leader makes sure that it stands behind the guard before it begins.
+//! The API server's own guard against leaders that have been succeeded (deploy/helm/dovetail/files/fence.yaml): whether it
+//! stands and goes by the Lease of this election, what its refusals mean, and how a new leader makes sure that it stands
+//! behind it before it begins.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use dovetail_api::names::annotations;
-use kube::Client;
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::backoff::Backoff;
 use crate::desk::Desk;
-use crate::messages::Term;
+use crate::settings::Settings;
+use crate::story::Story;
+use crate::tenure::Tenure;
+use crate::watch::{tell_failed, tell_recovered};
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pauses between two attempts: an API server learns of a Lease within milliseconds; one that is away is not made worse.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-/// How long it is tried; then the actors' own calls will find out.
-const WITHIN: Duration = Duration::from_secs(30);
+/// An API server that has just started does not know all roles: that something is forbidden is believed after so many.
+const BELIEVED: u32 = 6;
 
 /// What a refusal by the fence means for who wrote in a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +47,141 @@ pub fn refusal(message: &str) -> Option<Refusal> {
     Some(if lease > own { Refusal::Succeeded } else { Refusal::NotKnownYet })
 }
 
-/// Comes back when the API server lets this term create a NodeClaim: from then on it lets no earlier one. A dry run.
-pub async fn stand_behind(client: &Client, term: Term, desk: &Desk) {
+/// What an error of the API server says about what was asked.
+enum Failed {
+    /// Nothing: it is to be asked again.
+    Away(String),
+    /// That it may not be asked, or so it seems.
+    Forbidden(String),
+    /// That there is no such object.
+    Missing(String),
+    /// That it has no such kind.
+    NotServed,
+    /// Something else.
+    Refused(String),
+}
+
+fn failed(error: kube::Error) -> Failed {
+    let kube::Error::Api(status) = error else { return Failed::Away(error.to_string()) };
+    let said = format!("{} {}", status.code, status.message);
+    match status.code {
+        401 | 408 | 425 | 429 | 500.. => Failed::Away(said),
+        // The authorizer's own words.
+        403 if status.message.contains(" cannot ") => Failed::Forbidden(said),
+        404 if status.message.ends_with("\" not found") => Failed::Missing(said),
+        404 => Failed::NotServed,
+        _ => Failed::Refused(said),
+    }
+}
+
+/// What a look at the fence has shown.
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    /// It stands, and goes by the Lease of this election.
+    Stands,
+    /// There is none, and why.
+    Missing(String),
+    /// Nobody knows.
+    Unknown(String),
+    /// It goes by another Lease.
+    Astray(String),
+    /// The API server is to be asked again.
+    Away(String),
+}
+
+/// Looks whether the API server guards against earlier leaders, for who has been elected: tells where it does not, and where
+/// that cannot be seen. An API server that is away is waited for while the tenure holds.
+///
+/// # Errors
+/// Why not to lead: the fence goes by another Lease than the election, so that it refuses the wrong ones or nobody.
+pub async fn look_at_binding(client: &Client, tenure: &Tenure, desk: &Desk) -> Result<(), String> {
+    let (desk, what) = (desk.in_term(tenure.term()), "looking at the fence");
+    let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, desk.rng("binding"));
+    loop {
+        let doubts = backoff.failures() < BELIEVED;
+        let looking = tenure.while_holds(look(client, &desk.settings, doubts));
+        let error = match tokio::time::timeout(PATIENCE, looking).await {
+            // That the term is over is found out by who stands behind the fence.
+            Ok(None) => return Ok(()),
+            Ok(Some(Seen::Away(error))) => error,
+            Ok(Some(seen)) => {
+                tell_recovered(&desk, what, backoff.failures());
+                match seen {
+                    Seen::Missing(why) => desk.tell(Story::NoFence { why }),
+                    Seen::Unknown(why) => desk.tell(Story::FenceUnknown { why }),
+                    Seen::Astray(why) => return Err(why),
+                    Seen::Stands | Seen::Away(_) => {}
+                }
+                return Ok(());
+            }
+            Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+        };
+        let pause = backoff.pause();
+        tell_failed(&desk, what, backoff.failures(), &error);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// One look; `doubts` that something is forbidden.
+async fn look(client: &Client, settings: &Settings, doubts: bool) -> Seen {
+    let binding = match read(client, &settings.fence_name, doubts).await {
+        Ok(binding) => binding,
+        Err(seen) => return seen,
+    };
+    match bound_by(&binding, settings) {
+        Seen::Stands => {}
+        seen => return seen,
+    }
+    let policy = binding.spec.and_then(|spec| spec.policy_name).unwrap_or_default();
+    read::<ValidatingAdmissionPolicy>(client, &policy, doubts).await.map_or_else(|seen| seen, |_| Seen::Stands)
+}
+
+async fn read<K>(client: &Client, name: &str, doubts: bool) -> Result<K, Seen>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::ClusterResourceScope> + Clone + DeserializeOwned + Debug,
+{
+    Api::<K>::all(client.clone()).get(name).await.map_err(|error| unread::<K>(failed(error), name, doubts))
+}
+
+/// What it says of the fence that an object of it could not be read.
+fn unread<K: Resource<DynamicType = ()>>(failed: Failed, name: &str, doubts: bool) -> Seen {
+    let kind = K::kind(&());
+    match failed {
+        Failed::Away(error) => Seen::Away(error),
+        Failed::Forbidden(error) if doubts => Seen::Away(error),
+        Failed::Missing(_) => Seen::Missing(format!("there is no {kind} {name}")),
+        Failed::NotServed => Seen::Missing(format!("this API server has no {kind} in {}", K::api_version(&()))),
+        Failed::Forbidden(error) | Failed::Refused(error) => Seen::Unknown(format!("{kind} {name}: {error}")),
+    }
+}
+
+/// What a binding comes to for this election.
+fn bound_by(binding: &ValidatingAdmissionPolicyBinding, settings: &Settings) -> Seen {
+    let (name, spec) = (&settings.fence_name, binding.spec.clone().unwrap_or_default());
+    if !spec.validation_actions.unwrap_or_default().iter().any(|action| action == "Deny") {
+        return Seen::Missing(format!("ValidatingAdmissionPolicyBinding {name} denies nothing"));
+    }
+    let by = spec.param_ref.unwrap_or_default();
+    let Some(lease) = by.name.filter(|lease| !lease.is_empty()) else {
+        return Seen::Unknown(format!("ValidatingAdmissionPolicyBinding {name} names no Lease"));
+    };
+    let lease = format!("{}/{lease}", by.namespace.unwrap_or_default());
+    let elected = format!("{}/{}", settings.lease_namespace, settings.lease_name);
+    if lease == elected {
+        return Seen::Stands;
+    }
+    Seen::Astray(format!(
+        "the fence goes by another Lease than the election, and would not refuse a leader that has been succeeded: \
+         ValidatingAdmissionPolicyBinding {name} names {lease}, LEADER_ELECTION_NAMESPACE and LEADER_ELECTION_NAME come to \
+         {elected}; the chart's fence.lease and fence.leaseNamespace set both"
+    ))
+}
+
+/// Comes back with `true` when the API server lets this term create a NodeClaim: from then on it lets no earlier one. A dry
+/// run, repeated while the tenure holds; where it cannot be tried, which is told, the answer is `true` as well. With `false`
+/// the term is over.
+pub async fn stand_behind(client: &Client, tenure: &Tenure, desk: &Desk) -> bool {
+    let (term, desk, what) = (tenure.term(), desk.in_term(tenure.term()), "standing behind the fence");
     let kind = GroupVersionKind::gvk("karpenter.sh", "v1", "NodeClaim");
     let resource = ApiResource::from_gvk(&kind);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
@@ -54,31 +194,69 @@ pub async fn stand_behind(client: &Client, term: Term, desk: &Desk) {
     }));
     probe.metadata.annotations = Some([(annotations::TERM.to_owned(), term.0.to_string())].into());
     let params = PostParams { dry_run: true, ..PostParams::default() };
-    let (mut backoff, begun) = (Backoff::new(PAUSES.0, PAUSES.1, desk.rng("fence")), desk.now());
-    let error = loop {
-        let error = match tokio::time::timeout(PATIENCE, api.create(&params, &probe)).await {
-            Ok(Ok(_)) => return,
-            Ok(Err(kube::Error::Api(status))) if status.code < 500 && status.code != 429 => {
-                if refusal(&status.message) != Some(Refusal::NotKnownYet) {
-                    // Succeeded already, which the leader will find out; or it cannot be tried here.
-                    return;
-                }
-                "the API server goes on refusing nodeclaims of this term".to_owned()
+    let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, desk.rng("fence"));
+    loop {
+        let trying = tenure.while_holds(api.create(&params, &probe));
+        let error = match tokio::time::timeout(PATIENCE, trying).await {
+            Ok(None) => return false,
+            Ok(Some(Ok(_))) => {
+                tell_recovered(&desk, what, backoff.failures());
+                return true;
             }
-            Ok(Err(error)) => error.to_string(),
+            Ok(Some(Err(error))) => match tried(error, backoff.failures() < BELIEVED) {
+                Tried::Again(error) => error,
+                Tried::Succeeded => {
+                    tenure.end();
+                    return false;
+                }
+                Tried::Cannot(why) => {
+                    let why = format!("a NodeClaim's dry run was refused: {why}");
+                    desk.tell(Story::FenceUnknown { why });
+                    return true;
+                }
+            },
             Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
         };
-        if desk.now().saturating_sub(begun) >= WITHIN {
-            break error;
-        }
-        tokio::time::sleep(backoff.pause()).await;
-    };
-    desk.tell(crate::story::Story::Retrying { what: "standing behind the fence".to_owned(), error });
+        let pause = backoff.pause();
+        tell_failed(&desk, what, backoff.failures(), &error);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// What a dry run that did not pass says.
+enum Tried {
+    /// Not yet.
+    Again(String),
+    /// A newer term has begun.
+    Succeeded,
+    /// It is not the fence that refuses: a webhook that takes no dry runs, a role, a schema.
+    Cannot(String),
+}
+
+fn tried(error: kube::Error, doubts: bool) -> Tried {
+    match failed(error) {
+        Failed::Away(error) => Tried::Again(error),
+        Failed::Forbidden(error) if doubts => Tried::Again(error),
+        // An API server that has just started serves our kinds a little later than its own.
+        Failed::NotServed => Tried::Again("NodeClaims are not served".to_owned()),
+        Failed::Forbidden(error) | Failed::Missing(error) | Failed::Refused(error) => match refusal(&error) {
+            Some(Refusal::Succeeded) => Tried::Succeeded,
+            Some(Refusal::NotKnownYet) => Tried::Again(error),
+            None => Tried::Cannot(error),
+        },
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::admissionregistration::v1::{ParamRef, ValidatingAdmissionPolicyBindingSpec};
+    use kube::core::Status;
+
     use super::*;
+
+    fn answered(code: u16, message: &str) -> kube::Error {
+        kube::Error::Api(Status::failure(message, "").with_code(code).boxed())
+    }
 
     fn denied(why: &str) -> Option<Refusal> {
         refusal(&format!(
@@ -97,5 +275,72 @@ mod tests {
         assert_eq!(denied(missing), Some(Refusal::NotKnownYet));
         assert_eq!(denied("spec.requirements: too many"), None);
         assert_eq!(refusal("no params found for policy binding, for pods"), None);
+    }
+
+    fn binding(actions: &[&str], by: Option<(&str, &str)>) -> ValidatingAdmissionPolicyBinding {
+        let param_ref = by.map(|(namespace, name)| ParamRef {
+            name: Some(name.into()).filter(|name: &String| !name.is_empty()),
+            namespace: Some(namespace.into()),
+            ..ParamRef::default()
+        });
+        let spec = ValidatingAdmissionPolicyBindingSpec {
+            policy_name: Some("dovetail-fence".into()),
+            validation_actions: Some(actions.iter().map(|one| (*one).to_owned()).collect()),
+            param_ref,
+            ..ValidatingAdmissionPolicyBindingSpec::default()
+        };
+        ValidatingAdmissionPolicyBinding { spec: Some(spec), ..ValidatingAdmissionPolicyBinding::default() }
+    }
+
+    #[test]
+    fn a_fence_stands_by_the_lease_of_the_election_in_its_namespace_alone() {
+        let settings = Settings { lease_namespace: "infra".into(), lease_name: "own".into(), ..Settings::default() };
+        let seen = |actions: &[&str], by| bound_by(&binding(actions, by), &settings);
+        assert_eq!(seen(&["Deny", "Audit"], Some(("infra", "own"))), Seen::Stands);
+        for other in [("kube-system", "own"), ("infra", "karpenter-leader-election"), ("", "own")] {
+            let Seen::Astray(why) = seen(&["Deny"], Some(other)) else { unreachable!("{other:?}") };
+            assert!(
+                why.contains(&format!("names {}/{},", other.0, other.1)) && why.contains("come to infra/own"),
+                "{why}"
+            );
+        }
+        assert!(matches!(seen(&["Warn"], Some(("infra", "own"))), Seen::Missing(_)));
+        assert!(matches!(seen(&["Deny"], None), Seen::Unknown(_)));
+        assert!(matches!(seen(&["Deny"], Some(("infra", ""))), Seen::Unknown(_)));
+    }
+
+    #[test]
+    fn what_a_look_that_failed_says_of_the_fence() {
+        let seen = |code, message: &str, doubts| {
+            unread::<ValidatingAdmissionPolicyBinding>(failed(answered(code, message)), "x", doubts)
+        };
+        let missing = "validatingadmissionpolicybindings.admissionregistration.k8s.io \"x\" not found";
+        assert_eq!(seen(404, missing, true), Seen::Missing("there is no ValidatingAdmissionPolicyBinding x".into()));
+        for unserved in ["404 page not found", "the server could not find the requested resource"] {
+            let why = "this API server has no ValidatingAdmissionPolicyBinding in admissionregistration.k8s.io/v1";
+            assert_eq!(seen(404, unserved, true), Seen::Missing(why.into()));
+        }
+        let forbidden = "is forbidden: User \"a\" cannot get resource";
+        assert!(matches!(seen(403, forbidden, true), Seen::Away(_)));
+        let Seen::Unknown(why) = seen(403, forbidden, false) else { unreachable!() };
+        assert!(why.contains("403 is forbidden"), "{why}");
+        for away in [401, 429, 500, 503] {
+            assert!(matches!(seen(away, "later", false), Seen::Away(_)), "{away}");
+        }
+    }
+
+    #[test]
+    fn a_dry_run_that_is_refused_by_others_than_the_fence_cannot_be_tried_and_one_that_is_not_answered_is_repeated() {
+        let cannot = |code, message: &str, doubts| matches!(tried(answered(code, message), doubts), Tried::Cannot(_));
+        let again = |code, message: &str, doubts| matches!(tried(answered(code, message), doubts), Tried::Again(_));
+        assert!(cannot(400, "admission webhook \"x\" does not support dry run", true));
+        assert!(cannot(422, "spec.requirements: Required value", true));
+        assert!(cannot(403, "User \"a\" cannot create resource", false));
+        assert!(again(403, "User \"a\" cannot create resource", true));
+        for code in [401, 404, 408, 425, 429, 500, 503] {
+            assert!(again(code, "the server could not find the requested resource", false), "{code}");
+        }
+        assert!(again(403, "dovetail.dev/term is 10, the Lease's is 9", false));
+        assert!(matches!(tried(answered(403, "dovetail.dev/term is 9, the Lease's is 10"), false), Tried::Succeeded));
     }
 }

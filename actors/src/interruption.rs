@@ -1,7 +1,7 @@
 //! Hears from the SQS queue which instances the cloud takes away, and says so at once: their nodes are leaving, their pods
 //! are to be packed elsewhere, and their ends are to be written down. A message is deleted when that is written, so that
-//! one that a dying leader had in its hands comes again to the next. What a message means is decided by
-//! `dovetail_core::interruption`.
+//! one that a dying leader had in its hands comes again to the next; once the term is over none is received or deleted.
+//! What a message means is decided by `dovetail_core::interruption`.
 //!
 //! At the mailbox's bound: the queue is read no faster than messages are passed on, and no further while
 //! [`MOST_UNWRITTEN`] wait to be written; what is not read waits in the queue.
@@ -33,6 +33,7 @@ use crate::recorder::{Recorder, object};
 use crate::settings::Interruptions;
 use crate::span::{Open, names};
 use crate::story::Story;
+use crate::tenure::Tenure;
 use crate::terminator::Terminator;
 use crate::traces;
 
@@ -60,6 +61,8 @@ pub struct InterruptionLinks {
     pub recorder: Addr<Recorder>,
     /// The cloud.
     pub cloud: Arc<dyn Cloud>,
+    /// What is heard after it is left to the next leader.
+    pub tenure: Tenure,
 }
 
 /// See the module.
@@ -124,7 +127,7 @@ impl Actor for Interruption {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         if !self.desk.settings.interruption_queue.is_empty() {
-            let listening = queue::listen(self.links.cloud.clone(), self.desk.clone(), ctx.address());
+            let listening = queue::listen(self.links.clone(), self.desk.clone(), ctx.address());
             ctx.spawn(listening.into_actor(self));
         }
     }
@@ -153,7 +156,7 @@ impl Handler<Received> for Interruption {
             }
         };
         Box::pin(snapshot.into_actor(self).then(move |snapshot, actor, ctx| {
-            if let Some(snapshot) = snapshot {
+            if let Some(snapshot) = snapshot.filter(|_| actor.links.tenure.holds()) {
                 actor.take(received, &snapshot, ctx);
             }
             let this = ctx.address();

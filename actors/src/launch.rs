@@ -2,10 +2,7 @@
 //! then the instance is written on the claim. Each step can be found half done by a successor and be finished without a
 //! second instance (design, "Safety" 3). What comes next is decided by `dovetail_core::lifecycle::protocol`; here it is done.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use dovetail_api::names::{annotations, instance_id};
@@ -163,12 +160,12 @@ impl<'a> Work<'a> {
             }
             Step::WriteInstance { id, adopted } => self.write_instance(&id, adopted).await?,
             Step::WriteFailure => launching.write_failure(self.claim.clone(), self.failed.0, &self.failed.1).await?,
-            Step::Terminate(id) => {
-                let _ = launching.links.cloud.terminate(&id).await;
-                return Ok(Input::Done);
-            }
             Step::Discard(reason) => {
                 launching.discard(&self.claim, reason).await?;
+                return Ok(Input::Done);
+            }
+            Step::Remove(reason) => {
+                launching.remove(&self.claim, reason).await?;
                 return Ok(Input::Done);
             }
             Step::End(_) => return Ok(Input::Done),
@@ -182,10 +179,8 @@ impl<'a> Work<'a> {
         let (launching, claim) = (self.launching, &self.claim);
         let Some(request) = self.request.clone() else { return Ok(Called::Never) };
         let span = launching.desk.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
-        let launch = while_acting(launching.links.cloud.launch(request), || launching.links.calls.may_act());
-        let error = match tokio::time::timeout(PATIENCE, launch).await {
-            Ok(None) => return Err(Failure::Deposed),
-            Ok(Some(Ok(instance))) => {
+        let error = match tokio::time::timeout(PATIENCE, launching.links.cloud.launch(request)).await {
+            Ok(Ok(instance)) => {
                 fleet::called(&launching.desk, span, &instance.refusals, Ok(&instance));
                 launching.refused(instance.refusals.clone());
                 // Before the claim is written, which until then holds its place in the reservation.
@@ -196,7 +191,8 @@ impl<'a> Work<'a> {
                 self.instance = Some((instance, String::new()));
                 return Ok(Called::Launched(id));
             }
-            Ok(Some(Err(error))) => error,
+            Ok(Err(_)) if !launching.links.calls.may_act() => return Err(Failure::Deposed),
+            Ok(Err(error)) => error,
             Err(_) => {
                 span.failed("TimedOut", format!("no answer within {PATIENCE:?}")).end();
                 return Ok(Called::Unknown);
@@ -229,6 +225,11 @@ impl<'a> Work<'a> {
                 Called::Never
             }
             LaunchErrorKind::MayHaveHappened => Called::Unknown,
+            LaunchErrorKind::TokenUsed => {
+                launching.tell_failure(claim, error.reason, &error.message, true);
+                self.failed = (error.reason, error.message);
+                Called::TokenUsed
+            }
         })
     }
 
@@ -259,13 +260,6 @@ impl<'a> Work<'a> {
         launching.tell_launched(&claim, &instance, hostname, &facts);
         Ok(claim)
     }
-}
-
-/// Goes on with a call only while the term lasts: before CreateFleet others are waited for, and it is repeated, and none of
-/// them may begin after the deadline. Nothing when the term is over.
-async fn while_acting<T>(call: impl Future<Output = T>, acts: impl Fn() -> bool) -> Option<T> {
-    let mut call = pin!(call);
-    poll_fn(|cx| if acts() { call.as_mut().poll(cx).map(Some) } else { Poll::Ready(None) }).await
 }
 
 impl Launching {
@@ -354,7 +348,18 @@ impl Launching {
 
     /// Deletes a claim that has no instance.
     async fn discard(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
-        self.claims().delete_without_instance(claim).await?;
+        if self.claims().delete_without_instance(claim).await? {
+            self.desk.post(&self.links.cluster, Wrote::ClaimGone(claim.name_any()));
+        }
+        let (node_claim, reason) = (claim.name_any(), reason.to_owned());
+        self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
+        Ok(())
+    }
+
+    /// Deletes a claim of which nobody can say whether it has an instance: that is the terminator's to find out.
+    async fn remove(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
+        let claim = self.claims().remove(claim.clone()).await?;
+        self.wrote(&claim);
         let (node_claim, reason) = (claim.name_any(), reason.to_owned());
         self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
         Ok(())
@@ -407,27 +412,5 @@ impl Launching {
         };
         self.desk.tell_in(story, self.trace);
         self.span().with_all(|| traces::attributes(claim)).end();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-    use std::task::{Context, Waker};
-
-    use super::*;
-
-    #[test]
-    fn a_call_that_is_under_way_at_the_deadline_sends_nothing_more() {
-        let (acts, sent) = (Cell::new(true), Cell::new(0));
-        let call = poll_fn(|_| {
-            sent.set(sent.get() + 1);
-            if sent.get() == 3 { Poll::Ready("an instance") } else { Poll::Pending }
-        });
-        let mut call = pin!(while_acting(call, || acts.get()));
-        let mut poll = || call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        assert_eq!((poll(), sent.get()), (Poll::Pending, 1));
-        acts.set(false);
-        assert_eq!((poll(), sent.get()), (Poll::Ready(None), 1));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dovetail_api::names::labels;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::{Instance, LaunchRequest, LaunchedInstance};
+use dovetail_core::launch_limits::Origin;
 use dovetail_core::lifecycle::claim::{from_quantities, read, to_quantities};
 use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
 use dovetail_core::{InstanceType, Offering, Operator};
@@ -17,6 +18,11 @@ pub type Types = Arc<Vec<Arc<InstanceType>>>;
 /// The claim's pool.
 pub fn pool_of(claim: &NodeClaim) -> String {
     claim.labels().get(labels::NODE_POOL).cloned().unwrap_or_default()
+}
+
+/// The claim's pool and class.
+pub fn origin(claim: &NodeClaim) -> Origin {
+    (pool_of(claim), claim.spec.node_class_ref.name.clone())
 }
 
 /// The instance types that a claim names, cheapest first.

@@ -2,7 +2,7 @@
 //! a person, left without an instance. What one launch does step by step is in `launch`.
 //!
 //! How many may be launched is decided by `dovetail_core::launch_limits`: an order that has to wait is held for a while,
-//! then its pods are packed anew.
+//! then its pods are packed anew. Before the first launch of a term it is looked at what was launched before (`launch_past`).
 //!
 //! At the mailbox's bound: an order is queued inside, and no more than [`AT_ONCE`] launches run; a claim is in the queue
 //! or running at most once.
@@ -15,7 +15,7 @@ use actix::prelude::*;
 use dovetail_api::names::annotations::TERM;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Cloud;
-use dovetail_core::launch_limits::{Ask, Limits, Origin, Wait};
+use dovetail_core::launch_limits::{Ask, Limits, Wait};
 use dovetail_core::lifecycle::{self, Stage};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -28,7 +28,8 @@ use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::launch::{self, End, Launching};
 use crate::launch_cost::cost_with;
-use crate::launch_facts::pool_of;
+use crate::launch_facts::{origin, pool_of};
+use crate::launch_past;
 use crate::messages::{
     ClaimChanged, ClaimGone, Launch, LaunchOrder, NotRegistered, Observe, PackNow, TraceContext, Wrote,
 };
@@ -39,6 +40,8 @@ use crate::traces;
 
 /// How long an order waits that may not be launched yet, before its pods are packed anew.
 const HOLD: Duration = Duration::from_secs(30);
+/// Longest wait for what was launched before the term, where no ceiling counts it.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
 /// How long it is not said again that launches wait for the same reason.
 const QUIET: Duration = Duration::from_secs(600);
 /// Launches that run at the same time: EC2 refills about five mutating calls a second after a burst of fifty.
@@ -74,6 +77,8 @@ pub struct Launcher {
     done: BTreeMap<String, String>,
     ends: BTreeMap<&'static str, u64>,
     limits: Limits,
+    /// Whether it is known what was launched before the term, or waited for no longer.
+    begun: bool,
     /// $/h of claims that are being launched, by name, where a ceiling asks for it.
     committed: BTreeMap<String, f64>,
     /// When it was last said of a pool that its launches wait, by reason.
@@ -94,6 +99,7 @@ impl Launcher {
         let losses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), desk.rng("losses"));
         Self {
             limits: Limits::new(desk.settings.ceilings),
+            begun: false,
             committed: BTreeMap::new(),
             told: BTreeMap::new(),
             held: 0,
@@ -113,6 +119,19 @@ impl Launcher {
 
 impl Actor for Launcher {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let looking = launch_past::look(self.links.clone(), self.desk.clone()).into_actor(self);
+        ctx.spawn(looking.map(|found, launcher, ctx| {
+            if let Some((past, present)) = found {
+                launcher.limits.take_over(&past, &present, launcher.desk.now());
+                launcher.begin(ctx);
+            }
+        }));
+        if !self.limits.asks_for_launches() {
+            ctx.run_later(LONGEST_LOOK, Self::begin);
+        }
+    }
 }
 
 impl Handler<Launch> for Launcher {
@@ -174,6 +193,7 @@ impl Handler<Observe> for Launcher {
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         MessageResult(json!({
             "queued": self.queue.len(), "running": self.running, "ends": self.ends, "held": self.held,
+            "begun": self.begun,
         }))
     }
 }
@@ -185,9 +205,21 @@ impl Launcher {
         }
     }
 
+    fn begin(&mut self, ctx: &mut Context<Self>) {
+        self.begun = true;
+        self.run(ctx);
+    }
+
+    /// The next order, which is one for a claim that is there while it is not known what was launched before.
+    fn next(&mut self) -> Option<(LaunchOrder, TraceContext, Timestamp)> {
+        let may_begin = |order: &LaunchOrder| self.begun || order.claim.metadata.uid.is_some();
+        let at = self.queue.iter().position(|(order, ..)| may_begin(order))?;
+        self.queue.remove(at)
+    }
+
     fn run(&mut self, ctx: &mut Context<Self>) {
         while self.running < AT_ONCE {
-            let Some((order, trace, since)) = self.queue.pop_front() else { return };
+            let Some((order, trace, since)) = self.next() else { return };
             self.running += 1;
             // A claim that is there already is brought up, whatever the ceilings.
             if order.claim.metadata.uid.is_some() {
@@ -256,7 +288,7 @@ impl Launcher {
         }
         ctx.run_later(HOLD, move |launcher, _| {
             launcher.busy.remove(&name);
-            launcher.desk.post(&launcher.links.cluster, Wrote::ClaimGone(name));
+            launcher.desk.post(&launcher.links.cluster, Wrote::NotMade(name));
             launcher.desk.post(&launcher.links.packer, PackNow::after(launcher.desk.term, trace));
         });
     }
@@ -287,7 +319,7 @@ impl Launcher {
             End::Lost { .. } | End::Refused | End::Leaving => {
                 if end != End::Leaving {
                     self.limits.gone(name);
-                    self.desk.post(&self.links.cluster, Wrote::ClaimGone(name.to_owned()));
+                    self.desk.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
                 }
                 let again = PackNow::after(self.desk.term, trace);
                 if end == (End::Lost { at_once: true }) {
@@ -300,9 +332,4 @@ impl Launcher {
             End::Deposed => {}
         }
     }
-}
-
-/// A claim's pool and class.
-fn origin(claim: &NodeClaim) -> Origin {
-    (pool_of(claim), claim.spec.node_class_ref.name.clone())
 }

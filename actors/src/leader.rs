@@ -5,11 +5,15 @@
 //!
 //! At the mailbox's bound: one look at a time; the deadline's alarm does not wait for it.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::names::annotations;
-use dovetail_core::lease::{Deposition, Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite};
+use dovetail_core::lease::{
+    self, Deposition, Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite, Origin,
+};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -17,6 +21,7 @@ use kube::{Api, Client, ResourceExt};
 use kube_runtime::watcher::{Config, Event};
 use serde_json::json;
 
+use crate::backoff::Backoff;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::control_plane::ControlPlane;
 use crate::desk::Desk;
@@ -33,6 +38,9 @@ const JITTER: f64 = 0.2;
 const SOON: Duration = Duration::from_millis(50);
 
 const NO_ANSWER: &str = "the API server does not answer";
+/// The fence knows a newer term than the Lease.
+const SHUT_OUT: &str =
+    "the API server knows a newer term, though the lease is ours: the fence goes by another, or this one was restored";
 
 /// See the module.
 pub struct Leader {
@@ -47,7 +55,7 @@ pub struct Leader {
     released: bool,
     rng: fastrand::Rng,
     /// A look or a write is under way.
-    busy: bool,
+    busy: Rc<Cell<bool>>,
     /// Something was heard meanwhile.
     heard: bool,
     next: Option<SpawnHandle>,
@@ -76,7 +84,7 @@ impl Leader {
             told_holder: None,
             released: false,
             rng: desk.rng("pauses"),
-            busy: false,
+            busy: Rc::default(),
             heard: false,
             next: None,
             failures: 0,
@@ -111,7 +119,7 @@ impl Handler<Changed> for Leader {
 
     fn handle(&mut self, _: Changed, ctx: &mut Self::Context) {
         // What is heard is where to look, not what is there: it may be old by now.
-        if self.busy {
+        if self.busy.get() {
             self.heard = true;
         } else {
             self.look(ctx);
@@ -128,13 +136,14 @@ impl Handler<Release> for Leader {
             tenure.end();
             self.desk.in_term(tenure.term()).tell(Story::Deposed { why: "shutting down".into() });
         }
-        let Some((term, _)) = self.election.leads() else { return Box::pin(async {}) };
-        let (api, name, identity) =
-            (self.api.clone(), self.desk.settings.lease_name.clone(), self.desk.identity.clone());
+        // A write that is under way may yet name this replica.
+        if self.election.leads().is_none() && !self.busy.get() {
+            return Box::pin(async {});
+        }
+        let (api, desk, busy) = (self.api.clone(), self.desk.clone(), self.busy.clone());
         let patience = self.settings.patience();
         Box::pin(async move {
-            let give_back = give_back(&api, &name, &identity, term);
-            let _ = tokio::time::timeout(patience, give_back).await;
+            let _ = tokio::time::timeout(patience, give_back(&api, &desk, &busy)).await;
         })
     }
 }
@@ -157,12 +166,17 @@ impl Leader {
         if let Some(next) = self.next.take() {
             ctx.cancel_future(next);
         }
-        (self.busy, self.heard) = (true, false);
+        self.busy.set(true);
+        self.heard = false;
         let name = self.desk.settings.lease_name.clone();
         let reading = read(self.api.clone(), name, self.cluster.clone(), self.settings.patience());
         ctx.spawn(reading.into_actor(self).map(|read, leader, ctx| {
-            let read = read.map(|(read, highest)| {
-                leader.election.saw_term(highest);
+            let read = read.map(|(read, terms)| {
+                leader.election.saw_term(terms.highest);
+                if let Some(claim) = terms.absurd {
+                    let what = format!("reading the term of NodeClaim {claim}");
+                    leader.desk.tell(Story::Retrying { what, error: "no leader can have had it: not heeded".into() });
+                }
                 read
             });
             let input = leader.heard_of_lease(read);
@@ -172,6 +186,7 @@ impl Leader {
 
     fn step(&mut self, input: LeaseInput, ctx: &mut Context<Self>) {
         if self.released {
+            self.busy.set(false);
             return;
         }
         let failed = matches!(input, LeaseInput::Failed);
@@ -189,7 +204,7 @@ impl Leader {
                 self.look_in(pause, ctx);
             }
             LeaseOutput::Deposed { term, why } => {
-                self.depose(term, why);
+                self.depose(term, self.reason(why));
                 // Until its deadline who led may take the next Lease at once.
                 let again = if why == Deposition::Missing { AFTER_FAILURE } else { pause };
                 self.look_in(again, ctx);
@@ -206,13 +221,16 @@ impl Leader {
         self.desk.post(&self.control_plane, Elected { tenure });
     }
 
-    fn depose(&mut self, term: u64, why: Deposition) {
-        let why = match why {
+    fn reason(&self, why: Deposition) -> String {
+        match why {
             Deposition::NotRenewed if self.failed.is_empty() => "the lease could not be renewed in time".to_owned(),
             Deposition::NotRenewed => format!("the lease could not be renewed in time: {}", self.failed),
             Deposition::Taken => "the lease is another's, or of another term".to_owned(),
             Deposition::Missing => "the lease is gone".to_owned(),
-        };
+        }
+    }
+
+    fn depose(&mut self, term: u64, why: String) {
         if let Some(tenure) = self.tenure.take() {
             tenure.end();
         }
@@ -221,6 +239,13 @@ impl Leader {
     }
 
     fn extend(&mut self, ctx: &mut Context<Self>) {
+        // To go on renewing would keep others from leading while nothing is done here.
+        if self.tenure.as_ref().is_some_and(Tenure::has_ended) {
+            if let Some(term) = self.election.resign() {
+                self.depose(term, SHUT_OUT.to_owned());
+            }
+            return;
+        }
         if let (Some(tenure), Some((_, until))) = (&self.tenure, self.election.leads()) {
             tenure.extend(until);
             self.watch_deadline(ctx);
@@ -233,14 +258,14 @@ impl Leader {
         let left = until.saturating_sub(self.desk.now()).max(Duration::from_millis(1));
         ctx.run_later(left, |leader, _| {
             if let LeaseOutput::Deposed { term, why } = leader.election.step(LeaseInput::Time, leader.desk.now()) {
-                leader.depose(term, why);
+                leader.depose(term, leader.reason(why));
             }
         });
     }
 
     /// Looks again after a pause; at once if something has changed meanwhile.
     fn look_in(&mut self, pause: Duration, ctx: &mut Context<Self>) {
-        self.busy = false;
+        self.busy.set(false);
         if self.heard {
             self.look(ctx);
             return;
@@ -287,17 +312,25 @@ impl Leader {
     }
 }
 
+/// Terms on claims.
+#[derive(Default)]
+struct Terms {
+    highest: u64,
+    /// A claim with one that no leader can have had.
+    absurd: Option<String>,
+}
+
 /// The Lease as it stands; when it is gone also the highest term on any claim: a new one starts above it. Or why nobody knows.
 async fn read(
     api: Api<Lease>,
     name: String,
     cluster: Addr<ClusterWatcher>,
     patience: Duration,
-) -> Result<(LeaseInput, u64), String> {
+) -> Result<(LeaseInput, Terms), String> {
     match tokio::time::timeout(patience, api.get_opt(&name)).await {
-        Ok(Ok(Some(lease))) => Ok((LeaseInput::Read(Some(view(&lease))), 0)),
-        Ok(Ok(None)) => match tokio::time::timeout(patience, highest_term(&cluster)).await {
-            Ok(Some(term)) => Ok((LeaseInput::Read(None), term)),
+        Ok(Ok(Some(lease))) => Ok((LeaseInput::Read(Some(view(&lease))), Terms::default())),
+        Ok(Ok(None)) => match tokio::time::timeout(patience, terms(&cluster)).await {
+            Ok(Some(terms)) => Ok((LeaseInput::Read(None), terms)),
             Ok(None) | Err(_) => Err("the lease is gone, and the NodeClaims are not known yet".into()),
         },
         Ok(Err(error)) => Err(error.to_string()),
@@ -308,17 +341,25 @@ async fn read(
 async fn write(api: Api<Lease>, desk: Desk, settings: LeaseSettings, order: LeaseWrite) -> Result<LeaseView, String> {
     let name = desk.settings.lease_name.clone();
     let now = MicroTime(desk.wall());
+    let term = i32::try_from(order.term).map_err(|_| {
+        format!("its leaseTransitions cannot be raised any further: term {}; delete it to begin anew", order.term)
+    })?;
+    let mark = if order.origin() == Origin::Vacant { annotations::LEASE_VACANT } else { annotations::LEASE_LED };
     let spec = LeaseSpec {
         holder_identity: Some(desk.identity.to_string()),
-        lease_transitions: i32::try_from(order.term).ok(),
+        lease_transitions: Some(term),
         lease_duration_seconds: i32::try_from(settings.duration.as_secs()).ok(),
         renew_time: Some(now.clone()),
         // A renewal leaves the time of acquisition as it is.
         acquire_time: order.acquires.then_some(now),
         ..LeaseSpec::default()
     };
-    let meta =
-        ObjectMeta { name: Some(name.clone()), resource_version: order.resource_version, ..ObjectMeta::default() };
+    let meta = ObjectMeta {
+        name: Some(name.clone()),
+        resource_version: order.resource_version,
+        annotations: Some([(annotations::LEASE.to_owned(), mark.to_owned())].into()),
+        ..ObjectMeta::default()
+    };
     let lease = Lease { metadata: meta, spec: Some(spec) };
     let writing = async {
         if lease.metadata.resource_version.is_none() {
@@ -332,36 +373,62 @@ async fn write(api: Api<Lease>, desk: Desk, settings: LeaseSettings, order: Leas
     }
 }
 
-async fn give_back(api: &Api<Lease>, name: &str, identity: &str, term: u64) -> kube::Result<()> {
-    let mut lease = api.get(name).await?;
-    let own = view(&lease);
-    if own.holder == identity && own.term == term {
-        if let Some(spec) = &mut lease.spec {
-            spec.holder_identity = Some(String::new());
+/// Takes this replica's name off the Lease, however often that is refused, and until no write is under way that could put
+/// it there again.
+async fn give_back(api: &Api<Lease>, desk: &Desk, busy: &Cell<bool>) {
+    let mut backoff = Backoff::new(SOON, AFTER_FAILURE, desk.rng("give back"));
+    loop {
+        // Before it is read: what is written after that is seen at the next look.
+        let last = !busy.get();
+        match api.get_opt(&desk.settings.lease_name).await {
+            Ok(Some(mut lease)) if view(&lease).holder == *desk.identity => {
+                let spec = lease.spec.get_or_insert_default();
+                spec.holder_identity = Some(String::new());
+                let given = api.replace(&desk.settings.lease_name, &PostParams::default(), &lease).await;
+                if given.is_ok() && last {
+                    return;
+                }
+            }
+            Ok(_) if last => return,
+            Ok(_) | Err(_) => {}
         }
-        api.replace(name, &PostParams::default(), &lease).await?;
+        tokio::time::sleep(backoff.pause()).await;
     }
-    Ok(())
 }
 
 fn view(lease: &Lease) -> LeaseView {
     let spec = lease.spec.clone().unwrap_or_default();
     let whole = |number: Option<i32>| u64::try_from(number.unwrap_or(0)).unwrap_or(0);
+    let origin = match lease.annotations().get(annotations::LEASE).map(String::as_str) {
+        // client-go takes what has run out and leaves the mark.
+        Some(annotations::LEASE_VACANT) if whole(spec.lease_transitions) == 0 => Origin::Vacant,
+        Some(annotations::LEASE_LED) => Origin::Led,
+        _ => Origin::Foreign,
+    };
     LeaseView {
         holder: spec.holder_identity.unwrap_or_default(),
         term: whole(spec.lease_transitions),
         duration: Duration::from_secs(whole(spec.lease_duration_seconds).max(1)),
         resource_version: lease.resource_version().unwrap_or_default(),
+        origin,
     }
 }
 
-/// The highest term on any claim, as soon as claims are known.
-async fn highest_term(cluster: &Addr<ClusterWatcher>) -> Option<u64> {
+/// The terms on claims, as soon as claims are known.
+async fn terms(cluster: &Addr<ClusterWatcher>) -> Option<Terms> {
     loop {
         if let Some(snapshot) = cluster.send(TakeSnapshot).await.ok()? {
-            let claims = snapshot.claims.values();
-            let terms = claims.filter_map(|entry| entry.claim.annotations().get(annotations::TERM)?.parse().ok());
-            return Some(terms.max().unwrap_or(0));
+            // Where there are claims somebody has led, though it need not have been a Dovetail.
+            let mut terms = Terms { highest: u64::from(!snapshot.claims.is_empty()), absurd: None };
+            for entry in snapshot.claims.values() {
+                let written = entry.claim.annotations().get(annotations::TERM).and_then(|term| term.parse().ok());
+                match written {
+                    Some(term) if lease::is_plausible_term(term) => terms.highest = terms.highest.max(term),
+                    Some(_) => terms.absurd = Some(entry.claim.name_any()),
+                    None => {}
+                }
+            }
+            return Some(terms);
         }
         tokio::time::sleep(SOON).await;
     }

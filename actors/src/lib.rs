@@ -45,6 +45,7 @@ mod fleet;
 mod launch;
 mod launch_cost;
 mod launch_facts;
+mod launch_past;
 mod mailbox;
 mod metered_cloud;
 mod nodes;

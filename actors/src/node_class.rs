@@ -286,12 +286,12 @@ async fn resolve(
             Ok(_) => None,
             Err(error) => Some(error),
         };
+        if !calls.may_act() {
+            return Err(CallError::Deposed);
+        }
         let pause = backoff.pause();
         if let (Some(error), 1) = (error, backoff.failures()) {
             desk.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
-        }
-        if !calls.may_act() {
-            return Err(CallError::Deposed);
         }
         tokio::time::sleep(pause).await;
     };

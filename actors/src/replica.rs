@@ -16,7 +16,7 @@ use crate::control_plane::ControlPlane;
 use crate::desk::Desk;
 use crate::journal::Journal;
 use crate::leader::Leader;
-use crate::messages::{InstanceTypesFor, Observe, Release, TakeSnapshot};
+use crate::messages::{InstanceTypesFor, Observe, Release, TakeSnapshot, Watched};
 use crate::settings::Settings;
 use crate::solver::Solver;
 use crate::story::Story;
@@ -63,17 +63,14 @@ pub fn start(parts: ReplicaParts) -> ReplicaHandle {
     let warm = wiring::start_warm(&desk, &means);
     let control_plane = ControlPlane::new(&desk, means, warm.clone(), exits).start();
     let leader = Leader::new(&desk, parts.lease_kube, warm.cluster_watcher.clone(), control_plane.clone()).start();
+    control_plane.do_send(Watched { leader: leader.clone().recipient() });
     ReplicaHandle { control_plane, leader, warm, desk, exit }
 }
 
 impl ReplicaHandle {
     /// The state of every actor that runs, by name.
     pub async fn state(&self) -> Value {
-        let mut all = self.control_plane.send(Observe).await.unwrap_or_default();
-        if let (Some(all), Ok(leader)) = (all.as_object_mut(), self.leader.send(Observe).await) {
-            all.insert("leader".into(), leader);
-        }
-        all
+        self.control_plane.send(Observe).await.unwrap_or_default()
     }
 
     /// The cluster as it is known, with what can be bought for it. Nothing until everything has been listed once.

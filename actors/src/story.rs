@@ -88,6 +88,10 @@ stories! {
     Elected "elected" Info { lease: String } => format!("elected by lease {lease}");
     /// It no longer does.
     Deposed "deposed" Info { why: String } => format!("deposed: {why}");
+    /// Nothing but the Lease's deadline keeps a leader that has been succeeded from acting.
+    NoFence "no_fence" Error { why: String } => format!("the API server does not refuse leaders that have been succeeded: {why}; the Lease's deadline alone keeps them from acting");
+    /// Whether the API server would refuse such a leader is not known.
+    FenceUnknown "fence_unknown" Error { why: String } => format!("whether the API server refuses leaders that have been succeeded cannot be seen: {why}");
     /// Everything has been listed once.
     Synced "synced" Debug { pods: usize, nodes: usize, node_claims: usize } => format!("cluster state synced: {pods} pods, {nodes} nodes, {node_claims} nodeclaims");
     /// Ready for pods.

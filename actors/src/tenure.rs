@@ -2,26 +2,37 @@
 //! actor moves the deadline; everything that writes looks at it first, so that a replica that was paused past its
 //! deadline writes nothing, whichever of its actors wakes first.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use dovetail_core::clock::Clock;
+use tokio::sync::Notify;
 
 use crate::messages::Term;
+
+/// The deadline of a term that was ended.
+const ENDED: u64 = 0;
+
+/// Shortest pause between two looks at the deadline.
+const SOON: Duration = Duration::from_millis(10);
 
 /// A term and its deadline. Clones share the deadline.
 #[derive(Clone)]
 pub struct Tenure {
     term: Term,
     until: Arc<AtomicU64>,
+    ended: Arc<Notify>,
     clock: Arc<dyn Clock>,
 }
 
 impl Tenure {
     /// A term that lasts until a moment of the monotonic clock.
     pub fn new(term: Term, until: Duration, clock: Arc<dyn Clock>) -> Self {
-        Self { term, until: Arc::new(AtomicU64::new(nanos(until))), clock }
+        Self { term, until: Arc::new(AtomicU64::new(nanos(until))), ended: Arc::default(), clock }
     }
 
     /// The term.
@@ -34,17 +45,106 @@ impl Tenure {
         nanos(self.clock.monotonic()) < self.until.load(Ordering::Relaxed)
     }
 
-    /// A renewal has moved the deadline.
+    /// Whether it was ended before its deadline. That is for good.
+    pub fn has_ended(&self) -> bool {
+        self.until.load(Ordering::Relaxed) == ENDED
+    }
+
+    /// A renewal has moved the deadline. A term that was ended stays so.
     pub fn extend(&self, until: Duration) {
-        self.until.store(nanos(until), Ordering::Relaxed);
+        let until = nanos(until).max(ENDED + 1);
+        let _ = self.until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| (now != ENDED).then_some(until));
+    }
+
+    /// Goes on with an effect only while the term lasts, whatever it waits for on its way (its turn, a connection, a
+    /// repetition): nothing of it is sent after the deadline. `None` when the term is over.
+    pub async fn while_holds<T>(&self, effect: impl Future<Output = T>) -> Option<T> {
+        let mut effect = pin!(effect);
+        poll_fn(|cx| if self.holds() { effect.as_mut().poll(cx).map(Some) } else { Poll::Ready(None) }).await
     }
 
     /// The term is over.
     pub fn end(&self) {
-        self.until.store(0, Ordering::Relaxed);
+        self.until.store(ENDED, Ordering::Relaxed);
+        self.ended.notify_waiters();
+    }
+
+    /// Waits until the term is over.
+    pub async fn over(&self) {
+        loop {
+            let ended = self.ended.notified();
+            let (now, until) = (nanos(self.clock.monotonic()), self.until.load(Ordering::Relaxed));
+            if now >= until {
+                return;
+            }
+            // By then a renewal may have moved the deadline.
+            let _ = tokio::time::timeout(Duration::from_nanos(until - now).max(SOON), ended).await;
+        }
     }
 }
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use dovetail_core::clock::Clock;
+
+    use super::*;
+
+    /// A clock that is set by hand, in seconds.
+    #[derive(Default)]
+    struct Set(AtomicU64);
+
+    impl Clock for Set {
+        fn monotonic(&self) -> Duration {
+            Duration::from_secs(self.0.load(Ordering::Relaxed))
+        }
+
+        fn wall(&self) -> jiff::Timestamp {
+            jiff::Timestamp::UNIX_EPOCH
+        }
+    }
+
+    #[test]
+    fn a_term_that_was_ended_is_not_revived_by_a_renewal_that_is_answered_later() {
+        let tenure = Tenure::new(Term(3), Duration::from_secs(10), Arc::new(Set::default()));
+        tenure.extend(Duration::from_secs(12));
+        assert!(tenure.holds() && !tenure.has_ended());
+        tenure.end();
+        tenure.extend(Duration::from_secs(20));
+        assert!(!tenure.holds() && tenure.has_ended());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_the_end_of_a_term_is_told_at_once() {
+        let tenure = Tenure::new(Term(3), Duration::from_secs(10), Arc::new(Set::default()));
+        let begun = tokio::time::Instant::now();
+        let ends = async {
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            tenure.end();
+        };
+        tokio::join!(tenure.over(), ends);
+        assert_eq!(begun.elapsed(), Duration::from_secs(7));
+    }
+
+    #[tokio::test]
+    async fn an_effect_that_waits_past_the_deadline_is_not_gone_on_with() {
+        let clock = Arc::new(Set::default());
+        let tenure = Tenure::new(Term(3), Duration::from_secs(10), clock.clone());
+        assert_eq!(tenure.while_holds(async { 1 }).await, Some(1));
+        let (mut sent, waited) = (false, tokio::sync::Notify::new());
+        let effect = async {
+            waited.notified().await;
+            sent = true;
+        };
+        let late = async {
+            clock.0.store(10, Ordering::Relaxed);
+            waited.notify_one();
+        };
+        let (outcome, ()) = tokio::join!(tenure.while_holds(effect), late);
+        assert_eq!((outcome, sent), (None, false));
+    }
 }

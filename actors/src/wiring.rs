@@ -129,7 +129,7 @@ pub fn start_warm(desk: &Desk, means: &Means) -> Warm {
 /// Starts what the leader runs, within the tenure, and lets the watchers speak to it.
 pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -> Leading {
     let desk = &desk.in_term(tenure.term());
-    let cloud = |actor| MeteredCloud::shared(&means.cloud, desk, actor);
+    let cloud = |actor| MeteredCloud::within(tenure, &means.cloud, desk, actor);
     let calls = |actor| Calls::new(means.kube.clone(), desk.of(actor), Some(tenure.clone()));
     let (launcher_ctx, registrar_ctx) = (Context::<Launcher>::new(), Context::<Registrar>::new());
     let packer = begin(|_| {
@@ -174,6 +174,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         terminator: terminator.clone(),
         recorder: warm.recorder.clone(),
         cloud: cloud("interruption"),
+        tenure: tenure.clone(),
     };
     let disruptor = DisruptorLinks {
         cluster: warm.cluster_watcher.clone(),

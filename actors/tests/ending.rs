@@ -5,6 +5,7 @@ mod world;
 
 use std::time::Duration;
 
+use dovetail_core::clock::Clock as _;
 use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, NODE_CLAIMS};
 use serde_json::{Value, json};
 use world::{Spoil, World, run};
@@ -54,6 +55,31 @@ fn a_launched_claim_that_is_deleted_by_hand_goes_with_its_instance() {
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert!(is_gone(&world, &uid), "{}", world.story().join("\n"));
         world.until_bound(1, minutes(3)).await;
+        nothing_left_over(&world);
+    });
+}
+
+#[test]
+fn a_claim_that_somebody_made_without_a_finalizer_gets_it_before_it_is_launched_and_goes_with_its_instance() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let _replica = world.replica(0);
+        let claim = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": "by-hand", "labels": {"karpenter.sh/nodepool": "default"}},
+            "spec": {"requirements": on_demand_m5(), "expireAfter": "Never", "resources": {"requests": {"cpu": "1"}},
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}},
+        });
+        world.api.create(&NODE_CLAIMS, "", claim).unwrap();
+        let begun = world.clock.monotonic();
+        while world.journal.count("launched") == 0 {
+            assert!(world.clock.monotonic() - begun < minutes(10), "{}", world.story().join("\n"));
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(world.claims()[0]["metadata"]["finalizers"], json!(["karpenter.sh/termination"]));
+        let uid = delete_claim(&world);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert!(is_gone(&world, &uid), "{}", world.story().join("\n"));
         nothing_left_over(&world);
     });
 }

@@ -1,6 +1,6 @@
 //! Releases beside one another: what one wrote into the cluster, half done included, the next goes on with, and what
-//! this one writes the earlier ones can read. `releases/VERSION.json` is what a release left when its leader was killed;
-//! `UPDATE=1` writes that of this release anew, the others stay as they are.
+//! this one writes the earlier ones can read. `releases/VERSION.json` is what a release left when its leader was killed:
+//! `UPDATE=1` writes that of a version that has none yet, and what is kept stays as it is.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 mod world;
@@ -23,6 +23,7 @@ use world::{Spoil, World, run};
 static KEPT: [Gvr; 6] = [NODE_POOLS, EC2_NODE_CLASSES, LEASES, NODE_CLAIMS, NODES, PODS];
 /// Whose keys they are.
 const OURS: [&str; 2] = ["karpenter", "dovetail.dev"];
+const LAUNCH_TOKEN: &str = "dovetail.dev/launch-token";
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/releases")
@@ -127,6 +128,18 @@ fn kind_of(kind: &Gvr) -> &'static str {
     }
 }
 
+/// What 0.1.0 wrote on the claim whose launch it left without an answer, and the instance that it had got.
+const CLAIM_OF_0_1_0: (&str, &str) = ("default-5bxrh", "i-00000000000000003");
+const WRITTEN_BY_0_1_0: [(&str, &str); 7] = [
+    ("dovetail.dev/launch-token", "dt-8bacff3991b304378c6476e257627d8f-1"),
+    ("dovetail.dev/term", "27"),
+    ("dovetail.dev/traceparent", "00-ead4073b99ae48a1ae60012f81ea190a-1a01ddb05bf7b038-01"),
+    ("karpenter.k8s.aws/ec2nodeclass-hash", "9379170157516162852"),
+    ("karpenter.k8s.aws/ec2nodeclass-hash-version", "dovetail-v1"),
+    ("karpenter.sh/nodepool-hash", "17863442917012138986"),
+    ("karpenter.sh/nodepool-hash-version", "dovetail-v1"),
+];
+
 /// Every release that is kept, by version.
 fn releases() -> Vec<(String, Value)> {
     let mut all: Vec<(String, Value)> = fs::read_dir(folder())
@@ -175,6 +188,21 @@ fn written(left: &Value) -> BTreeSet<String> {
     found
 }
 
+/// The hashes of pools and classes, by kind and key, of one version each.
+fn hashes(left: &Value) -> BTreeMap<(String, String), (String, String)> {
+    let mut found = BTreeMap::new();
+    for object in left["objects"].as_array().unwrap() {
+        let kind = object["kind"].as_str().unwrap();
+        let annotations = object["metadata"]["annotations"].as_object().into_iter().flatten();
+        for (key, hash) in annotations.filter(|(key, _)| key.ends_with("-hash")) {
+            let version = &object["metadata"]["annotations"][format!("{key}-version")];
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            found.insert((kind.to_owned(), key.clone()), (text(version), text(hash)));
+        }
+    }
+    found
+}
+
 /// `deadbeef01-12` is `h-9`.
 fn form(value: &str) -> String {
     let mut form = String::new();
@@ -201,7 +229,7 @@ fn what_this_release_writes_those_before_it_can_read() {
     run(|world| async move {
         let left = left_behind(&world).await;
         let own = folder().join(format!("{}.json", env!("CARGO_PKG_VERSION")));
-        if std::env::var_os("UPDATE").is_some() {
+        if std::env::var_os("UPDATE").is_some() && !own.exists() {
             fs::write(&own, format!("{left:#}\n")).unwrap();
         }
         assert!(own.exists(), "{} is made by UPDATE=1", own.display());
@@ -211,6 +239,92 @@ fn what_this_release_writes_those_before_it_can_read() {
             let missing: Vec<_> = written(&left).difference(&now).cloned().collect();
             assert!(missing.is_empty(), "{version} looks for {missing:#?}");
         }
+        // Who leads after this release, of an earlier one, would replace every node.
+        let now = hashes(&left);
+        for (version, left) in releases() {
+            for (of, (scheme, hash)) in hashes(&left) {
+                let (scheme_now, hash_now) = &now[&of];
+                assert!(scheme_now != &scheme || hash_now == &hash, "{version} takes {of:?} for drifted: {scheme}");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_0_1_0_left_is_kept_as_it_was() {
+    let releases: BTreeMap<String, Value> = releases().into_iter().collect();
+    let left = &releases["0.1.0"];
+    let found = |list: &Value, key: &str, wanted: &str| {
+        let list = list.as_array().unwrap();
+        list.iter().find(|one| one.pointer(key).is_some_and(|value| value == wanted)).unwrap().clone()
+    };
+    let claim = found(&left["objects"], "/metadata/name", CLAIM_OF_0_1_0.0);
+    let written: BTreeMap<String, String> = serde_json::from_value(claim["metadata"]["annotations"].clone()).unwrap();
+    assert_eq!(written, WRITTEN_BY_0_1_0.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+    assert_eq!(found(&left["instances"], "/id", CLAIM_OF_0_1_0.1)["token"], written["dovetail.dev/launch-token"]);
+    // It knew no marks.
+    let lease = found(&left["objects"], "/kind", "Lease");
+    assert_eq!((&lease["metadata"]["annotations"], &lease["spec"]["leaseTransitions"]), (&Value::Null, &json!(27)));
+}
+
+/// The Lease as 0.1.0 writes it, by its rules: a merge of these fields, the mark of later releases left as it is.
+fn written_by_0_1_0(world: &World, holder: &str, term: i64) {
+    let now = world.clock.wall().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+    let spec =
+        json!({"holderIdentity": holder, "leaseTransitions": term, "leaseDurationSeconds": 15, "renewTime": now});
+    world.api.patch(&LEASES, "kube-system", LEASE, &json!({"spec": spec})).unwrap();
+}
+
+const LEASE: &str = "karpenter-leader-election";
+
+/// Who holds the Lease, in which term, as 0.1.0 reads it.
+fn read_by_0_1_0(world: &World) -> (String, i64) {
+    let lease = world.api.get(&LEASES, "kube-system", LEASE).unwrap();
+    let spec = &lease["spec"];
+    assert!(spec["leaseDurationSeconds"].as_i64().unwrap() >= 1, "{spec}");
+    (spec["holderIdentity"].as_str().unwrap().to_owned(), spec["leaseTransitions"].as_i64().unwrap())
+}
+
+/// A leader of 0.1.0 renews for so long.
+async fn renewed_by_0_1_0(world: &World, holder: &str, term: i64, time: Duration) {
+    let until = world.clock.monotonic() + time;
+    while world.clock.monotonic() < until {
+        written_by_0_1_0(world, holder, term);
+        tokio::time::sleep(seconds(2)).await;
+        assert_eq!(read_by_0_1_0(world), (holder.to_owned(), term), "{}", world.story().join("\n"));
+    }
+}
+
+#[test]
+fn replicas_of_0_1_0_and_of_this_release_lead_one_after_another_by_one_lease_and_never_both() {
+    let releases: BTreeMap<String, Value> = releases().into_iter().collect();
+    run(|world| async move {
+        restore(&world, &releases["0.1.0"]).await;
+        let before = read_by_0_1_0(&world).1;
+        written_by_0_1_0(&world, "earlier-0", before);
+        let replica = world.replica(7);
+        renewed_by_0_1_0(&world, "earlier-0", before, seconds(60)).await;
+        assert!(!world.story().iter().any(|line| line.contains("elected by")), "{}", world.story().join("\n"));
+
+        // It gives the Lease back, as on SIGTERM; without a mark that is only known to be so after its duration.
+        written_by_0_1_0(&world, "", before);
+        tokio::time::sleep(seconds(20)).await;
+        let (holder, ours) = read_by_0_1_0(&world);
+        assert!(holder.starts_with("replica-7") && ours > before, "{holder} {ours}\n{}", world.story().join("\n"));
+        world.until_bound(5, seconds(300)).await;
+        assert_eq!(world.cloud.calls().len(), 0, "{}", world.story().join("\n"));
+
+        // And the other way about: what it takes after us is a term above ours, and we wait for it.
+        replica.shutdown().await;
+        drop(replica);
+        assert_eq!(read_by_0_1_0(&world), (String::new(), ours));
+        written_by_0_1_0(&world, "earlier-0", ours + 1);
+        let _next = world.replica(8);
+        renewed_by_0_1_0(&world, "earlier-0", ours + 1, seconds(60)).await;
+        // Killed: nobody gives anything back.
+        tokio::time::sleep(seconds(30)).await;
+        let (holder, last) = read_by_0_1_0(&world);
+        assert!(holder.starts_with("replica-8") && last > ours + 1, "{holder} {last}\n{}", world.story().join("\n"));
     });
 }
 
@@ -224,10 +338,18 @@ fn what_every_release_has_left_half_done_is_gone_on_with_and_nothing_is_launched
             restore(&world, &left).await;
             let _replica = world.replica(7);
             world.until_bound(5, seconds(300)).await;
+            let story = || format!("{version}:\n{}", world.story().join("\n"));
+            // The launch is known by its token: the instance that it had got is its claim's.
+            for claim in left["objects"].as_array().unwrap().iter().filter(under_way) {
+                let (name, token) = (&claim["metadata"]["name"], &claim["metadata"]["annotations"][LAUNCH_TOKEN]);
+                let got = left["instances"].as_array().unwrap().iter().find(|one| &one["token"] == token).unwrap();
+                let now = world.claims().into_iter().find(|one| &one["metadata"]["name"] == name).unwrap();
+                let provider = now["status"]["providerID"].as_str().unwrap();
+                assert!(provider.ends_with(got["id"].as_str().unwrap()), "{provider}: {}", story());
+            }
             let names = || world.claims().iter().map(|one| one["metadata"]["name"].clone()).collect::<Vec<_>>();
             let before = names();
             tokio::time::sleep(seconds(900)).await;
-            let story = || format!("{version}:\n{}", world.story().join("\n"));
             assert_eq!((names(), world.cloud.calls().len()), (before.clone(), 0), "{}", story());
             let of = |list: &[Value], key: &str| list.iter().filter(|one| one["kind"] == key).count();
             assert_eq!(before.len(), of(left["objects"].as_array().unwrap(), "NodeClaim"), "{}", story());

@@ -5,7 +5,9 @@ mod world;
 
 use std::time::Duration;
 
+use dovetail_actors::Settings;
 use dovetail_core::clock::Clock as _;
+use dovetail_sandbox::apiserver::LEASES;
 use serde_json::json;
 use world::{Spoil, World, run};
 
@@ -39,6 +41,41 @@ fn the_next_leads_within_one_look_and_need_not_wait_for_the_lease_to_run_out() {
     });
 }
 
+/// Whom the Lease names, and in which term.
+fn lease(world: &World) -> (String, u64) {
+    let lease = world.api.get(&LEASES, "kube-system", "karpenter-leader-election");
+    let spec = lease.map(|lease| lease["spec"].clone()).unwrap_or_default();
+    (spec["holderIdentity"].as_str().unwrap_or_default().into(), spec["leaseTransitions"].as_u64().unwrap_or_default())
+}
+
+#[test]
+fn a_lease_is_given_back_although_the_api_server_fails_often() {
+    for number in 0..8 {
+        run(|world| async move {
+            let replica = world.replica(number);
+            until(&world, seconds(30), || world.journal.count("elected") == 1).await;
+            world.faults.change(|faults| faults.api_server.error_rate = 0.6);
+            replica.shutdown().await;
+            assert_eq!(lease(&world).0, "", "replica {number}");
+        });
+    }
+}
+
+#[test]
+fn a_lease_that_is_being_taken_when_the_replica_ends_names_nobody_afterwards() {
+    for tenths in 0..40 {
+        run(|world| async move {
+            world.faults.change(|faults| faults.api_server.latency = Duration::from_millis(500));
+            let replica = world.replica(0);
+            tokio::time::sleep(Duration::from_millis(100 * tenths)).await;
+            replica.shutdown().await;
+            tokio::time::sleep(seconds(30)).await;
+            let (holder, term) = lease(&world);
+            assert!(holder.is_empty() || term == 0, "after {tenths} tenths: {holder} holds it in term {term}");
+        });
+    }
+}
+
 #[test]
 fn a_launch_that_hangs_holds_nobody_up_and_is_brought_to_its_end_by_the_next() {
     run(|world| async move {
@@ -55,6 +92,30 @@ fn a_launch_that_hangs_holds_nobody_up_and_is_brought_to_its_end_by_the_next() {
         let _second = world.replica(1);
         world.until_bound(4, seconds(300)).await;
         assert_eq!(world.cloud.living().len(), world.claims().len(), "nothing is launched twice");
+    });
+}
+
+#[test]
+fn what_comes_into_the_queue_after_the_term_is_left_to_the_next() {
+    run(|world| async move {
+        world
+            .pool("default", json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]));
+        world.pods(4, "500m");
+        world.cloud.spoil([Spoil::Hangs]);
+        let listening = || Settings { interruption_queue: "demo".into(), ..Settings::default() };
+        let first = world.replica_with(0, listening());
+        until(&world, seconds(60), || !world.cloud.calls().is_empty()).await;
+        world.cloud.announce("while it leads");
+        until(&world, seconds(5), || world.cloud.unread() == 0).await;
+        let later = async {
+            tokio::time::sleep(seconds(1)).await;
+            world.cloud.announce("after that");
+            tokio::time::sleep(seconds(3)).await;
+        };
+        tokio::join!(first.shutdown(), later);
+        assert_eq!(world.cloud.unread(), 1);
+        let _second = world.replica_with(1, listening());
+        until(&world, seconds(60), || world.cloud.unread() == 0).await;
     });
 }
 

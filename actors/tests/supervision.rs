@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dovetail_actors::{InlineSolver, Settings, Solver};
+use dovetail_actors::{Entry, InlineSolver, Journal, ReplicaParts, Settings, Solver, Story};
 use dovetail_core::Problem;
 use dovetail_core::clock::Clock as _;
 use dovetail_core::pack::{Options, Packing};
+use dovetail_sandbox::Caller;
+use dovetail_sandbox::faults::{Direction, Service};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use world::{Spoil, World, run};
@@ -65,6 +67,55 @@ fn an_actor_that_panics_is_started_again_in_the_same_term_and_the_pods_get_their
         assert!(world.story().iter().any(|line| line.contains("packer has died; starting again in")));
         assert_eq!(replica.state().await["control_plane"]["restarts"], 2);
         one_to_one(&world);
+    });
+}
+
+#[test]
+fn the_leader_s_actors_are_started_again_only_when_the_api_server_shows_what_they_have_left() {
+    run(|world| async move {
+        on_demand(&world);
+        world.pods(4, "500m");
+        let replica = world.replica_of(0, Settings::default(), Panics::times(1));
+        while world.journal.count("restarting") == 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        world.faults.partition(0, &[Service::ApiServer], Direction::Both);
+        tokio::time::sleep(seconds(3)).await;
+        assert_eq!(replica.state().await["control_plane"]["leads"], false, "{}", world.story().join("\n"));
+        world.faults.heal(0, &[Service::ApiServer]);
+        world.until_bound(4, seconds(180)).await;
+        assert_eq!(world.journal.count("elected"), 1, "{}", world.story().join("\n"));
+        one_to_one(&world);
+    });
+}
+
+/// Panics when an election is told, and with it who tells it.
+struct Trap;
+
+impl Journal for Trap {
+    fn record(&self, entry: &Entry) {
+        assert!(!matches!(entry.story, Story::Elected { .. }), "the telling has a bug");
+    }
+}
+
+#[test]
+fn the_death_of_who_takes_part_in_the_election_ends_the_replica() {
+    run(|world| async move {
+        on_demand(&world);
+        let client = |name: &str| world.api.client(Caller::replica(0, name));
+        let replica = dovetail_actors::start(ReplicaParts {
+            identity: "replica-0".into(),
+            kube: client("controller"),
+            lease_kube: client("lease"),
+            cloud: world.cloud.clone(),
+            clock: world.clock.clone(),
+            rng_seed: 1,
+            settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
+            solver: Arc::new(InlineSolver),
+            journal: Arc::new(Trap),
+        });
+        let why = tokio::time::timeout(seconds(60), replica.exit().wait()).await.expect("it gives up");
+        assert_eq!(why, "leader has died");
     });
 }
 

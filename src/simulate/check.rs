@@ -115,7 +115,7 @@ fn settings(scenario: &Scenario) -> BTreeMap<String, String> {
 /// Collects mistakes on its way through a scenario.
 pub(super) struct Checker<'a> {
     pub(super) path: &'a str,
-    mistakes: Vec<Mistake>,
+    pub(super) mistakes: Vec<Mistake>,
 }
 
 impl Checker<'_> {
@@ -264,18 +264,20 @@ impl Checker<'_> {
     }
 
     fn faults(&mut self, faults: &scenario::Faults) -> FaultSettings {
-        let latency = faults.api_server.latency.as_ref();
-        let latency = latency.and_then(|text| self.keep(duration(self.path, "faults.apiServer.latency", text)));
+        let (api, ec2) = (&faults.api_server, &faults.ec2);
         FaultSettings {
             api_server: ApiServerFaults {
-                error_rate: self.rate("faults.apiServer.errorRate", faults.api_server.error_rate.as_ref()),
-                latency: latency.unwrap_or_default(),
-                ..ApiServerFaults::default()
+                error_rate: self.rate("faults.apiServer.errorRate", api.error_rate.as_ref()),
+                throttle_rate: self.rate("faults.apiServer.throttleRate", api.throttle_rate.as_ref()),
+                timeout_rate: self.rate("faults.apiServer.timeoutRate", api.timeout_rate.as_ref()),
+                latency: self.span("faults.apiServer.latency", api.latency.as_ref()),
             },
             ec2: Ec2Faults {
-                error_rate: self.rate("faults.ec2.errorRate", faults.ec2.error_rate.as_ref()),
-                throttle_rate: self.rate("faults.ec2.throttleRate", faults.ec2.throttle_rate.as_ref()),
-                insufficient_capacity: self.globs(&faults.ec2.insufficient_capacity),
+                error_rate: self.rate("faults.ec2.errorRate", ec2.error_rate.as_ref()),
+                throttle_rate: self.rate("faults.ec2.throttleRate", ec2.throttle_rate.as_ref()),
+                timeout_rate: self.rate("faults.ec2.timeoutRate", ec2.timeout_rate.as_ref()),
+                consistency_lag: self.span("faults.ec2.consistencyLag", ec2.consistency_lag.as_ref()),
+                insufficient_capacity: self.globs(&ec2.insufficient_capacity),
                 ..Ec2Faults::default()
             },
             sqs: SqsFaults {
@@ -283,6 +285,11 @@ impl Checker<'_> {
                 error_rate: self.rate("faults.sqs.errorRate", faults.sqs.error_rate.as_ref()),
             },
         }
+    }
+
+    /// A time that is none where it is not said.
+    fn span(&mut self, field: &str, text: Option<&Spanned<String>>) -> Duration {
+        text.and_then(|text| self.keep(duration(self.path, field, text))).unwrap_or_default()
     }
 
     fn rate(&mut self, field: &str, rate: Option<&Spanned<f64>>) -> f64 {

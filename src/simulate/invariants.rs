@@ -1,14 +1,26 @@
-//! What must hold at the end of every run, whatever went wrong in it. `tests/simulation/audit.py` checks the same from
-//! the events alone.
+//! What must hold in every run, whatever goes wrong in it. It is checked when the run is over, over all that has happened in
+//! it: what was wrong for a while and has come right is found too. `tests/simulation/audit.py` checks the same from the
+//! events alone.
 
+mod capacity;
+mod collection;
+mod disruption;
 mod events;
+mod history;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dovetail_api::names::tags;
+use dovetail_api::names::{annotations, tags};
 use dovetail_sandbox::log::Entry;
 use dovetail_sandbox::region::Instance;
 use serde::Serialize;
+
+pub(super) use history::{Amounts, amounts};
+pub(super) use rules::{note as note_rules, sum_of};
 
 use super::seconds;
 use crate::world::{OTHER_CLUSTER, World};
@@ -27,7 +39,7 @@ pub struct Outcome {
 pub struct Violation {
     /// The invariant.
     pub id: &'static str,
-    /// When it was found, in seconds.
+    /// When it was violated, in seconds.
     pub t: f64,
     /// What is wrong.
     pub what: String,
@@ -35,216 +47,145 @@ pub struct Violation {
 
 /// Checks all of them.
 pub fn check(world: &World, instances: &[Instance]) -> Outcome {
-    let mut checker = Checker { t: seconds(world.now()), checked: 0, violations: Vec::new() };
-    checker.one_instance_a_token(instances);
-    checker.one_claim_an_instance(world, instances);
-    checker.launches_within_terms(world);
-    checker.no_claim_with_two_instances_for_long(world);
-    checker.no_instance_without_a_claim(world, instances);
-    checker.no_pod_bound_twice(world);
-    checker.nothing_foreign_is_ended(world, instances);
-    checker.events(world);
+    let foreign = |one: &&Instance| one.tags.get(tags::CLUSTER_UID).is_some_and(|uid| uid == OTHER_CLUSTER);
+    let end = End {
+        t: seconds(world.now()),
+        alive: instances.iter().filter(|one| one.state.is_alive()).map(Living::of).collect(),
+        foreign: instances.iter().filter(foreign).map(|one| one.id.clone()).collect(),
+        claimed: world
+            .claims()
+            .iter()
+            .filter_map(|claim| Some((text(&claim["status"]["providerID"])?, text(&claim["metadata"]["name"])?)))
+            .collect(),
+        awaited: world
+            .claims()
+            .iter()
+            .filter(|claim| text(&claim["status"]["providerID"]).is_none())
+            .filter_map(|claim| text(&claim["metadata"]["annotations"][annotations::LAUNCH_TOKEN]))
+            .collect(),
+        renew_deadline: world.renew_deadline().as_secs_f64(),
+    };
+    world.log.with_entries(|entries| judge(entries, &end))
+}
+
+fn text(value: &serde_json::Value) -> Option<String> {
+    value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// How things stand at the end, by what the region and the API server say themselves.
+struct End {
+    t: f64,
+    alive: Vec<Living>,
+    /// Ids of what another cluster has made.
+    foreign: BTreeSet<String>,
+    /// NodeClaims' providerIDs and names.
+    claimed: Vec<(String, String)>,
+    /// Launch tokens of NodeClaims that have no instance yet.
+    awaited: BTreeSet<String>,
+    renew_deadline: f64,
+}
+
+/// An instance that lives at the end.
+struct Living {
+    id: String,
+    provider_id: String,
+    token: Option<String>,
+    beforehand: bool,
+}
+
+impl Living {
+    fn of(instance: &Instance) -> Self {
+        Self {
+            id: instance.id.clone(),
+            provider_id: instance.provider_id(),
+            token: instance.client_token.clone(),
+            beforehand: instance.beforehand,
+        }
+    }
+}
+
+/// Judges a run by its events and its end.
+fn judge(entries: &[Entry], end: &End) -> Outcome {
+    let ended_by_call = entries.iter().filter(|entry| {
+        entry.kind == "instance"
+            && entry.text("change") == "shutting-down"
+            && entry.text("reason") == "Client.UserInitiatedShutdown"
+    });
+    let mut checker = Checker {
+        renew_deadline: end.renew_deadline,
+        ended_by_call: ended_by_call.map(|entry| entry.text("id").to_owned()).collect(),
+        checked: 0,
+        violations: Vec::new(),
+    };
+    checker.at_the_end(end);
+    checker.launches_within_terms(entries);
+    checker.bindings_and_order(entries);
+    checker.nothing_foreign_is_ended(entries, end);
+    checker.terms(entries);
+    checker.tokens_are_on_claims(entries);
+    checker.collection(entries, end.t);
+    checker.instances_of_claims(entries, end.t);
+    checker.capacity(entries);
+    checker.disruption(entries);
     Outcome { checked: checker.checked, violations: checker.violations }
 }
 
 struct Checker {
-    t: f64,
+    renew_deadline: f64,
+    /// Instances that a call has ended.
+    ended_by_call: BTreeSet<String>,
     checked: usize,
     violations: Vec<Violation>,
 }
 
 impl Checker {
-    fn expect(&mut self, id: &'static str, holds: bool, what: impl FnOnce() -> String) {
+    fn expect(&mut self, id: &'static str, t: f64, holds: bool, what: impl FnOnce() -> String) {
         self.checked += 1;
         if !holds {
-            self.violations.push(Violation { id, t: self.t, what: what() });
+            self.violations.push(Violation { id, t, what: what() });
         }
     }
 
-    /// INV-1: a launch token never has two instances that live.
-    fn one_instance_a_token(&mut self, instances: &[Instance]) {
+    /// INV-1: a launch token never has two instances that live, and no two claims share an instance. INV-3: no instance of
+    /// ours lives without a claim at the end that has it, or waits for it.
+    fn at_the_end(&mut self, end: &End) {
         let mut alive: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for one in instances.iter().filter(|one| one.state.is_alive()) {
-            if let Some(token) = &one.client_token {
+        for one in &end.alive {
+            if let Some(token) = &one.token {
                 alive.entry(token).or_default().push(&one.id);
             }
         }
         for (token, ids) in alive {
-            self.expect("INV-1", ids.len() == 1, || format!("token {token} has instances {}", ids.join(", ")));
+            self.expect("INV-1", end.t, ids.len() == 1, || format!("token {token} has instances {}", ids.join(", ")));
         }
-    }
-
-    /// INV-1 as well: no two claims share an instance.
-    fn one_claim_an_instance(&mut self, world: &World, instances: &[Instance]) {
-        for one in instances {
-            let provider_id = one.provider_id();
-            let claims: Vec<String> = world
-                .claims()
-                .iter()
-                .filter(|claim| claim["status"]["providerID"].as_str() == Some(&provider_id))
-                .filter_map(|claim| claim["metadata"]["name"].as_str().map(str::to_owned))
-                .collect();
-            self.expect("INV-1", claims.len() <= 1, || format!("instance {} has claims {}", one.id, claims.join(", ")));
+        let mut sharing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (provider_id, claim) in &end.claimed {
+            sharing.entry(provider_id).or_default().push(claim);
         }
-    }
-
-    /// INV-3: no instance of ours lives without a claim at the end.
-    fn no_instance_without_a_claim(&mut self, world: &World, instances: &[Instance]) {
-        let claimed: Vec<String> = world
-            .claims()
-            .iter()
-            .filter_map(|claim| claim["status"]["providerID"].as_str().map(str::to_owned))
-            .collect();
-        for one in instances.iter().filter(|one| !one.beforehand && one.state.is_alive()) {
-            let known = claimed.contains(&one.provider_id());
-            self.expect("INV-3", known, || format!("instance {} lives and no claim knows it", one.id));
-        }
-    }
-
-    /// INV-2: every launch is sent under a term, and none after a launch of a newer term was sent. INV-8: none is sent
-    /// later than the holder's deadline, counted from the last write of the Lease that it may rest on.
-    fn launches_within_terms(&mut self, world: &World) {
-        let (mut launches, leases) = world.log.with_entries(|entries| {
-            let launches: Vec<Launch> = entries.iter().filter_map(Launch::of).collect();
-            (launches, entries.iter().filter_map(lease_write).collect::<Vec<_>>())
-        });
-        launches.sort_by(|a, b| a.t.total_cmp(&b.t));
-        // By the holder's own clock, which may lose a thousandth.
-        let deadline = world.renew_deadline().as_secs_f64() * 1.001;
-        let mut latest = 0;
-        for Launch { t, term, replica } in launches {
-            self.expect("INV-2", term.is_some_and(|term| term >= latest), || {
-                format!("a launch sent at {t} s under term {term:?} after {latest}")
-            });
-            latest = latest.max(term.unwrap_or(0));
-            let renewed = leases.iter().rev().find(|(by, at)| *by == replica && *at <= t).map(|(_, at)| *at);
-            self.expect("INV-8", renewed.is_some_and(|at| t <= at + deadline), || {
-                format!("replica {replica} sent a launch at {t} s, its Lease was written last at {renewed:?} s")
+        for (instance, claims) in &sharing {
+            self.expect("INV-1", end.t, claims.len() == 1, || {
+                format!("instance {instance} has claims {}", claims.join(", "))
             });
         }
-    }
-
-    /// INV-7: a claim never has two instances for longer than it takes to notice and collect one. One that the API server
-    /// has lost has none any more: what it had is braked until an operator releases it, and then INV-3 speaks of it.
-    fn no_claim_with_two_instances_for_long(&mut self, world: &World) {
-        let told = |entries: &[Entry]| (tokens_of_claims(entries), lost_claims(entries), lives(entries));
-        let (claims, lost, lives) = world.log.with_entries(told);
-        let mut by_token: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
-        for life in lives.values() {
-            by_token.entry(&life.token).or_default().push((life.from, life.to.unwrap_or(self.t)));
-        }
-        for (claim, tokens) in claims {
-            let mut own: Vec<(f64, f64)> =
-                tokens.iter().filter_map(|token| by_token.get(token.as_str())).flatten().copied().collect();
-            own.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let gone = lost.get(&claim).copied().unwrap_or(self.t);
-            own.iter_mut().for_each(|(_, to)| *to = to.min(gone));
-            let mut longest: f64 = 0.0;
-            for (index, (from, to)) in own.iter().enumerate() {
-                let others = own[..index].iter().map(|(_, end)| end.min(*to) - from);
-                longest = others.fold(longest, f64::max);
-            }
-            self.expect("INV-7", longest <= TWICE_AT_MOST, || {
-                format!("claim {claim} had two instances for {longest} s")
-            });
+        for one in end.alive.iter().filter(|one| !one.beforehand) {
+            let awaited = one.token.as_deref().is_some_and(|token| end.awaited.contains(history::base(token)));
+            let known = awaited || sharing.contains_key(one.provider_id.as_str());
+            self.expect("INV-3", end.t, known, || format!("instance {} lives and no claim knows it", one.id));
         }
     }
 
     /// INV-6: what another cluster made is never ended, whatever its name.
-    fn nothing_foreign_is_ended(&mut self, world: &World, instances: &[Instance]) {
-        let foreign = |one: &&Instance| one.tags.get(tags::CLUSTER_UID).is_some_and(|uid| uid == OTHER_CLUSTER);
-        let foreign: BTreeSet<&str> = instances.iter().filter(foreign).map(|one| one.id.as_str()).collect();
-        if foreign.is_empty() {
+    fn nothing_foreign_is_ended(&mut self, entries: &[Entry], end: &End) {
+        if end.foreign.is_empty() {
             return;
         }
-        let ended: BTreeSet<String> = world.log.with_entries(|entries| {
-            let calls = entries.iter().filter(|entry| entry.replica.is_some() && entry.kind == "aws");
-            let ids = calls.filter_map(|entry| entry.field("result")?.get("instances")?.as_array());
-            let action = |id: &serde_json::Value| id.as_str().map(str::to_owned);
-            ids.flatten().filter_map(action).collect()
-        });
-        for id in foreign {
-            self.expect("INV-6", !ended.contains(id), || format!("instance {id} of another cluster was ended"));
+        let calls = entries.iter().filter(|entry| entry.replica.is_some() && entry.kind == "aws");
+        let ids = calls.filter_map(|entry| entry.field("result")?.get("instances")?.as_array()).flatten();
+        let ended: BTreeSet<&str> = ids.filter_map(serde_json::Value::as_str).collect();
+        for id in &end.foreign {
+            self.expect("INV-6", end.t, !ended.contains(id.as_str()), || {
+                format!("instance {id} of another cluster was ended")
+            });
         }
     }
-
-    /// INV-4: a pod is bound once in its life.
-    fn no_pod_bound_twice(&mut self, world: &World) {
-        let bindings: Vec<(u64, String)> = world.log.with_entries(|entries| {
-            let pods = entries.iter().filter(|entry| entry.kind == "pod");
-            let bound = pods.filter(|entry| entry.text("change") == "bound");
-            bound.map(|entry| (entry.micros, entry.text("uid").to_owned())).collect()
-        });
-        let mut seen = BTreeSet::new();
-        for (micros, uid) in bindings {
-            let first = seen.insert(uid.clone());
-            self.expect("INV-4", first, || format!("pod {uid} is bound again at {} s", micros as f64 / 1e6));
-        }
-    }
-}
-
-/// How long a second instance of a claim may live: its launch is looked for, then the janitor needs two sightings.
-const TWICE_AT_MOST: f64 = 900.0;
-
-/// A launch as a replica sent it.
-struct Launch {
-    t: f64,
-    term: Option<i64>,
-    replica: u32,
-}
-
-impl Launch {
-    fn of(entry: &Entry) -> Option<Self> {
-        let sent = entry.field("result")?.get("sent")?;
-        Some(Self { t: sent["t"].as_f64()?, term: sent["term"].as_i64(), replica: entry.replica? })
-    }
-}
-
-/// A write of a Lease that was accepted: by whom and when.
-fn lease_write(entry: &Entry) -> Option<(u32, f64)> {
-    let of_lease = entry.kind == "api" && entry.field("resource")? == "leases";
-    // A vacant one is nobody's.
-    let accepted = entry.field("code")?.as_u64()? < 300 && events::lease_term(entry).is_some();
-    (of_lease && accepted).then_some((entry.replica?, entry.micros as f64 / 1e6))
-}
-
-/// The launch tokens that each claim has had, by uid.
-fn tokens_of_claims(entries: &[Entry]) -> BTreeMap<String, BTreeSet<String>> {
-    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| entry.kind == "api") {
-        let token = entry.field("claim").and_then(|claim| claim["token"].as_str());
-        let uid = entry.field("uid").and_then(|uid| uid.as_str());
-        if let (Some(uid), Some(token)) = (uid, token) {
-            all.entry(uid.to_owned()).or_default().insert(token.to_owned());
-        }
-    }
-    all
-}
-
-/// When the API server lost claims, by uid.
-fn lost_claims(entries: &[Entry]) -> BTreeMap<String, f64> {
-    let lost = |entry: &&Entry| entry.kind == "api" && entry.text("verb") == "lose" && !entry.text("uid").is_empty();
-    let lost = entries.iter().filter(lost);
-    lost.map(|entry| (entry.text("uid").to_owned(), entry.micros as f64 / 1e6)).collect()
-}
-
-/// When an instance was there.
-struct Life {
-    token: String,
-    from: f64,
-    to: Option<f64>,
-}
-
-fn lives(entries: &[Entry]) -> BTreeMap<String, Life> {
-    let mut all: BTreeMap<String, Life> = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| entry.kind == "instance") {
-        let t = entry.micros as f64 / 1e6;
-        // A launch that is made again with a new template has the token with a suffix.
-        let token = || entry.text("token").trim_end_matches("-r").to_owned();
-        let life = all.entry(entry.text("id").to_owned()).or_insert_with(|| Life { token: token(), from: t, to: None });
-        if matches!(entry.text("change"), "shutting-down" | "terminated") {
-            life.to.get_or_insert(t);
-        }
-    }
-    all
 }

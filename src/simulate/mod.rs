@@ -3,6 +3,7 @@
 mod check;
 mod downtime;
 mod invariants;
+mod limited;
 mod random;
 mod report;
 pub mod scenario;
@@ -31,7 +32,7 @@ use crate::stopwatch::Stopwatch;
 use crate::story;
 use crate::telemetry::state::Latest;
 use crate::telemetry::{self, Spans};
-use crate::world::{Broken, World, WorldConfig, virtual_clock};
+use crate::world::{Broken, World, WorldConfig, forget_rules, virtual_clock};
 use check::Checked;
 use report::Report;
 use scenario::Scenario;
@@ -175,11 +176,17 @@ impl Run<'_> {
         }
         let world = Rc::new(world);
         world.apply(self.first)?;
+        invariants::note_rules(&world);
+        let forgotten = forget_rules(&world.api, self.broken);
+        forgotten.map_err(|why| Failure::System(format!("what is broken on purpose: {why}")))?;
         world.start_replicas()?;
         let started = tokio::time::Instant::now();
         for (at, action) in &self.checked.steps {
             tokio::time::sleep_until(started + *at).await;
             world.act(action, &|files| self.reader.read(files))?;
+            if matches!(action, crate::world::Action::Apply { .. }) {
+                invariants::note_rules(&world);
+            }
         }
         settled::wait(&world, self.checked.settled, started + self.checked.until).await;
         let report = report::of(&world);

@@ -1,6 +1,6 @@
 //! The report of a run, from what stands in the API server and the region at its end and from what happened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use dovetail_sandbox::region::Instance;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{downtime, invariants, seconds};
+use super::{downtime, invariants, limited, seconds};
 use crate::world::{Line, World};
 
 /// The report (docs/commands.md).
@@ -32,6 +32,9 @@ struct Pods {
     total: usize,
     bound: usize,
     pending: BTreeMap<String, String>,
+    /// Of those that are pending, those that cannot run.
+    #[serde(skip)]
+    limited: BTreeSet<String>,
 }
 
 #[derive(Serialize)]
@@ -51,6 +54,11 @@ impl Report {
     /// No pod is left pending and no invariant is violated.
     pub fn came_out_well(&self) -> bool {
         self.pods.pending.is_empty() && self.invariants.violations.is_empty()
+    }
+
+    /// Every pod that can run runs, and no invariant is violated.
+    pub fn holds(&self) -> bool {
+        self.pods.pending.keys().all(|name| self.pods.limited.contains(name)) && self.invariants.violations.is_empty()
     }
 
     /// How many instances were launched.
@@ -122,7 +130,8 @@ fn pods(world: &World) -> Pods {
         let reason = told.get(&name).cloned().unwrap_or_else(|| scheduler_says(&pod));
         pending.insert(name, reason);
     }
-    Pods { total, bound, pending }
+    let limited = if pending.is_empty() { BTreeSet::new() } else { limited::limited(world) };
+    Pods { total, bound, pending, limited }
 }
 
 /// The control plane's latest word on each pod that it could not place.

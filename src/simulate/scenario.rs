@@ -1,5 +1,7 @@
 //! The scenario file: what there is, what happens when, until when (docs/commands.md has the format).
 
+mod faults;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,6 +10,8 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use crate::input::{Mistake, read_text};
+
+pub use faults::Faults;
 
 /// A scenario as written.
 #[derive(Debug, Deserialize)]
@@ -131,6 +135,8 @@ pub struct Step {
     pub scale: Option<Scale>,
     /// An object is deleted, as `kubectl delete` does.
     pub delete: Option<Target>,
+    /// Some objects of a kind are deleted, the first by name.
+    pub delete_some: Option<Loss>,
     /// Manifests are applied.
     pub apply: Option<Vec<Spanned<String>>>,
     /// Spot instances get their warning.
@@ -148,6 +154,12 @@ pub struct Step {
     pub zone_down: Option<ZoneDown>,
     /// The API server loses objects without a trace, as one that was restored from an older state.
     pub lose: Option<Loss>,
+    /// The API server restarts.
+    pub restart: Option<Release>,
+    /// Changes reach watches late.
+    pub slow_watches: Option<Slow>,
+    /// The API server is put back to an older state.
+    pub restore: Option<Restore>,
     /// EC2 lists no instances.
     pub empty_lists: Option<While>,
     /// So many instances of another cluster appear under this cluster's name.
@@ -177,7 +189,29 @@ pub struct While {
     pub duration: Option<Spanned<String>>,
 }
 
-/// How long the brakes are released.
+/// How late changes are told, and for how long.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slow {
+    /// How late.
+    pub by: Spanned<String>,
+    /// Without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// Back to an older state.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restore {
+    /// How old that state is.
+    pub age: Spanned<String>,
+    /// How long the API server is down meanwhile.
+    #[serde(rename = "for")]
+    pub duration: Spanned<String>,
+}
+
+/// For how long something lasts that has to end.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
@@ -260,54 +294,6 @@ pub struct ZoneDown {
     /// For how long; without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,
-}
-
-/// What goes wrong.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Faults {
-    /// At the API server.
-    #[serde(default)]
-    pub api_server: ApiServerFaults,
-    /// At EC2.
-    #[serde(default)]
-    pub ec2: Ec2Faults,
-    /// At SQS.
-    #[serde(default)]
-    pub sqs: SqsFaults,
-}
-
-/// Faults of the API server.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct ApiServerFaults {
-    /// Share of requests that fail, 0 to 1.
-    pub error_rate: Option<Spanned<f64>>,
-    /// Time that each request takes.
-    pub latency: Option<Spanned<String>>,
-}
-
-/// Faults of EC2.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Ec2Faults {
-    /// Share of requests that fail or time out, 0 to 1.
-    pub error_rate: Option<Spanned<f64>>,
-    /// Share of requests that are throttled, 0 to 1.
-    pub throttle_rate: Option<Spanned<f64>>,
-    /// Globs `type/zone/capacityType` that have no capacity.
-    #[serde(default)]
-    pub insufficient_capacity: Vec<Spanned<String>>,
-}
-
-/// Faults of SQS.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct SqsFaults {
-    /// Share of messages that come twice, 0 to 1.
-    pub duplicate_rate: Option<Spanned<f64>>,
-    /// Share of requests that fail, 0 to 1.
-    pub error_rate: Option<Spanned<f64>>,
 }
 
 fn default_region() -> Spanned<String> {

@@ -37,7 +37,7 @@ impl fmt::Display for Shrunk {
 /// What of a run is wrong: the invariants violated, and whether pods are left.
 fn wrong(report: &Report) -> BTreeSet<&'static str> {
     let mut wrong: BTreeSet<&str> = report.violations().iter().map(|one| one.id).collect();
-    if wrong.is_empty() && !report.came_out_well() {
+    if wrong.is_empty() && !report.holds() {
         wrong.insert("pending");
     }
     wrong

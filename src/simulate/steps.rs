@@ -35,9 +35,30 @@ impl Checker<'_> {
                 }
                 before = before.max(at);
                 checked.extend(self.action(&field, step, catalogue).map(|action| (at, action)));
+                if let Some(restore) = &step.restore {
+                    checked.extend(self.restore(&field, restore, at));
+                }
             }
         }
+        // What is restored has been backed up before; at one time, after what else happens then.
+        checked.sort_by_key(|(at, _)| *at);
         checked
+    }
+
+    /// A restored state: when it is backed up, and when it is put back.
+    fn restore(&mut self, field: &str, restore: &scenario::Restore, at: Duration) -> Vec<(Duration, Action)> {
+        let age = self.keep(duration(self.path, &format!("{field}.restore.age"), &restore.age));
+        let down = self.keep(duration(self.path, &format!("{field}.restore.for"), &restore.duration));
+        let (Some(age), Some(down)) = (age, down) else { return Vec::new() };
+        match at.checked_sub(age) {
+            Some(of) if !age.is_zero() => vec![(of, Action::Snapshot), (at, Action::Restore { of, duration: down })],
+            _ => {
+                let what =
+                    format!("{} before {}s is no moment of the run before it", restore.age.value, at.as_secs_f64());
+                self.mistake(format!("{field}.restore.age"), &restore.age, what, "more than 0, not more than `at`");
+                Vec::new()
+            }
+        }
     }
 
     fn action(&mut self, field: &str, step: &Step, catalogue: Option<&Catalogue>) -> Option<Action> {
@@ -58,6 +79,10 @@ impl Checker<'_> {
                 namespace: target.namespace.clone(),
                 name: target.name.clone(),
             });
+        }
+        if let Some(some) = &step.delete_some {
+            self.kind(field, "deleteSome", &some.kind, crate::world::DELETABLE);
+            found.push(Action::DeleteSome { kind: some.kind.value.clone(), count: some.count });
         }
         if let Some(files) = &step.apply {
             let files = files.iter().filter_map(|file| self.file(&format!("{field}.apply"), file)).collect();
@@ -89,11 +114,17 @@ impl Checker<'_> {
             let duration = duration.and_then(|result| self.keep(result));
             found.push(Action::ZoneDown { zone: down.zone.value.clone(), duration });
         }
+        let before = self.mistakes.len();
         found.extend(self.mishap(field, step));
-        if found.len() != 1 {
-            let what = format!("{} things to do in one step", found.len());
-            let allowed = "exactly one of scale, delete, apply, interrupt, message, kill, pause, partition, zoneDown, lose, \
-                           emptyLists, foreignInstances, allowCollection, lookAfterCollection";
+        // What is wrong with it has been said, or is said with what it needs besides.
+        if found.is_empty() && (self.mistakes.len() > before || step.restore.is_some()) {
+            return None;
+        }
+        if found.len() != 1 || step.restore.is_some() {
+            let count = found.len() + usize::from(step.restore.is_some());
+            let what = format!("{count} things to do in one step");
+            let allowed = "exactly one of scale, delete, deleteSome, apply, interrupt, message, kill, pause, partition, zoneDown, lose, \
+                           restart, slowWatches, restore, emptyLists, foreignInstances, allowCollection, lookAfterCollection";
             self.mistake(field, &step.at, what, allowed);
             return None;
         }
@@ -105,6 +136,15 @@ impl Checker<'_> {
         if let Some(lost) = &step.lose {
             self.kind(field, "lose", &lost.kind, LOSABLE);
             return Some(Action::Lose { kind: lost.kind.value.clone(), count: lost.count });
+        }
+        if let Some(restart) = &step.restart {
+            let time = self.keep(duration(self.path, &format!("{field}.restart.for"), &restart.duration))?;
+            return Some(Action::Restart { duration: time });
+        }
+        if let Some(slow) = &step.slow_watches {
+            let by = self.keep(duration(self.path, &format!("{field}.slowWatches.by"), &slow.by));
+            let time = self.time(&format!("{field}.slowWatches.for"), slow.duration.as_ref())?;
+            return Some(Action::SlowWatches { by: by?, duration: time });
         }
         if let Some(empty) = &step.empty_lists {
             let time = self.time(&format!("{field}.emptyLists.for"), empty.duration.as_ref())?;

@@ -36,6 +36,13 @@ pub enum Action {
         /// Its name.
         name: String,
     },
+    /// Some objects of a kind are deleted, the first by name.
+    DeleteSome {
+        /// One of [`DELETABLE`].
+        kind: String,
+        /// How many at most; all without it.
+        count: Option<usize>,
+    },
     /// Manifests are applied.
     Apply {
         /// The files.
@@ -106,6 +113,27 @@ pub enum Action {
     /// An operator looks after the collection, and releases its brakes where something waits for that.
     LookAfterCollection {
         /// For how long it is released.
+        duration: Duration,
+    },
+    /// The API server restarts: it refuses everybody, and every watch ends.
+    Restart {
+        /// For how long it is down.
+        duration: Duration,
+    },
+    /// Changes reach watches late.
+    SlowWatches {
+        /// By how much.
+        by: Duration,
+        /// For how long, or for ever.
+        duration: Option<Duration>,
+    },
+    /// Somebody backs up what the API server has stored.
+    Snapshot,
+    /// The API server is put back to an older state, and is down meanwhile.
+    Restore {
+        /// When that state was backed up.
+        of: Duration,
+        /// For how long it is down.
         duration: Duration,
     },
     /// A zone goes down.
@@ -187,6 +215,17 @@ impl World {
                 let deleted = self.api.delete(&resource(kind), namespace, name, &DeleteOptions::default());
                 self.told(deleted.map(drop), kind, name)
             }
+            Action::DeleteSome { kind, count } => {
+                let all = self.api.list(&resource(kind));
+                let text = |object: &serde_json::Value, field: &str| {
+                    object["metadata"][field].as_str().unwrap_or_default().to_owned()
+                };
+                let mut names: Vec<_> = all.iter().map(|one| (text(one, "name"), text(one, "namespace"))).collect();
+                names.sort();
+                names.into_iter().take(count.unwrap_or(usize::MAX)).try_for_each(|(name, namespace)| {
+                    self.act(&Action::Delete { kind: kind.clone(), namespace, name }, read)
+                })
+            }
             Action::Apply { files } => Ok(objects::apply(&self.api, &read(files)?)?),
             Action::InterruptSpot { share } => self.interrupt_share(*share),
             Action::InterruptNode { node } => self.interrupt_node(node),
@@ -214,6 +253,19 @@ impl World {
                 self.act(&Action::AllowCollection { duration: *duration }, read)
             }
             Action::LookAfterCollection { .. } => Ok(()),
+            Action::Restart { duration } => {
+                self.restart(*duration);
+                Ok(())
+            }
+            Action::SlowWatches { by, duration } => {
+                self.slow_watches(*by, *duration);
+                Ok(())
+            }
+            Action::Snapshot => {
+                self.snapshots.borrow_mut().push((self.now(), self.api.snapshot()));
+                Ok(())
+            }
+            Action::Restore { of, duration } => self.restore(*of, *duration),
             Action::ZoneDown { zone, duration } => {
                 self.region.set_zone_down(zone, true);
                 let (region, zone) = (self.region.clone(), zone.clone());

@@ -4,15 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use clap::ValueEnum;
-use dovetail_api::v1::EC2NodeClass;
+use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
     Cloud, CloudFuture, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, QueueMessage,
 };
+use dovetail_sandbox::apiserver::{ApiError, ApiServer, DeleteOptions, Gvr};
 use futures::future::BoxFuture;
+use serde_json::{Value, json};
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -29,6 +32,67 @@ pub enum Broken {
     DoubleResend,
     /// The operator's release of the collection never ends.
     NoBrakes,
+    /// Every NodeClaim is made a second time, under another name.
+    TwiceClaimed,
+    /// Pools' limits never reach the API server.
+    NoLimits,
+    /// Pools' disruption budgets never reach the API server: all nodes may go at once.
+    NoBudgets,
+    /// PodDisruptionBudgets never reach the API server.
+    NoPodBudgets,
+}
+
+/// What operators have said, as far as it is not broken: their word is in the event log, and what the API server has of it is
+/// less.
+pub fn forget_rules(api: &ApiServer, broken: Option<Broken>) -> Result<(), ApiError> {
+    let pools = Gvr::new("karpenter.sh", "v1", "nodepools");
+    let pod_budgets = Gvr::new("policy", "v1", "poddisruptionbudgets");
+    let (gvr, patch) = match broken {
+        Some(Broken::NoLimits) => (pools, json!({"spec": {"limits": null}})),
+        Some(Broken::NoBudgets) => (pools, json!({"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}})),
+        Some(Broken::NoPodBudgets) => (pod_budgets, Value::Null),
+        _ => return Ok(()),
+    };
+    for object in api.list(&gvr) {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+        let (namespace, name) = (text("namespace"), text("name"));
+        if patch.is_null() {
+            api.delete(&gvr, namespace, name, &DeleteOptions::default())?;
+        } else {
+            api.patch(&gvr, namespace, name, &patch)?;
+        }
+    }
+    Ok(())
+}
+
+/// How soon a NodeClaim is made again.
+const AGAIN: Duration = Duration::from_millis(20);
+/// What the second one's name ends with.
+const TWIN: &str = "-again";
+
+/// Makes every NodeClaim a second time, as a replica that has forgotten that it did.
+pub async fn claim_twice(api: ApiServer, client: kube::Client) {
+    let claims = kube::Api::<NodeClaim>::all(client);
+    let mut seen = BTreeSet::new();
+    loop {
+        tokio::time::sleep(AGAIN).await;
+        for there in api.list(&Gvr::new("karpenter.sh", "v1", "nodeclaims")) {
+            let name = there["metadata"]["name"].as_str().unwrap_or_default();
+            if name.ends_with(TWIN) || !seen.insert(name.to_owned()) {
+                continue;
+            }
+            let mut twin = Value::clone(&there);
+            let term = twin["metadata"]["annotations"]["dovetail.dev/term"].clone();
+            let (labels, owners) = (&twin["metadata"]["labels"], &twin["metadata"]["ownerReferences"]);
+            twin["metadata"] = json!({"name": format!("{name}{TWIN}"), "labels": labels, "ownerReferences": owners,
+                "annotations": {"dovetail.dev/term": term}, "finalizers": ["karpenter.sh/termination"]});
+            twin["status"] = json!({});
+            if let Ok(twin) = serde_json::from_value(twin) {
+                // Where it is refused, or nobody answers, there is no second one.
+                let _ = claims.create(&kube::api::PostParams::default(), &twin).await;
+            }
+        }
+    }
 }
 
 /// A cloud that forgets who asked before.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dovetail_api::names::{annotations, tags};
-use dovetail_sandbox::apiserver::Gvr;
+use dovetail_sandbox::apiserver::{Gvr, Restored, told_of_claim};
 use dovetail_sandbox::log::{Caller, Entry};
 use dovetail_sandbox::region::{CapacityType, Placement};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::World;
 use super::actions::{later, resource};
@@ -33,6 +34,48 @@ impl World {
             ];
             self.log.append("api", &Caller::named("restore"), fields);
         }
+    }
+
+    /// The API server is down for a while, and knows nothing then of what watches had read.
+    pub(super) fn restart(&self, duration: Duration) {
+        self.faults.take_down(Instant::now() + duration);
+        self.api.restart();
+    }
+
+    /// Changes reach watches late for a while, in their order.
+    pub(super) fn slow_watches(&self, by: Duration, duration: Option<Duration>) {
+        self.faults.set_watches_late(by);
+        let faults = self.faults.clone();
+        later(duration, move || faults.set_watches_late(Duration::ZERO));
+    }
+
+    /// The API server is put back to what was backed up then. The log has every NodeClaim and Lease that is another now.
+    pub(super) fn restore(&self, of: Duration, duration: Duration) -> Result<(), Failure> {
+        let snapshots = self.snapshots.borrow();
+        let Some((_, snapshot)) = snapshots.iter().rev().find(|(at, _)| *at <= of) else {
+            return Err(Failure::System("nothing was backed up that could be restored".to_owned()));
+        };
+        self.faults.take_down(Instant::now() + duration);
+        for Restored { gvr, before, after } in self.api.restore(snapshot) {
+            let (resource, object) = (gvr.resource.as_ref(), after.as_ref().or(before.as_ref()));
+            let Some(object) = object.filter(|_| ["nodeclaims", "leases"].contains(&resource)) else { continue };
+            let mut fields = vec![
+                ("verb", json!(if after.is_some() { "restore" } else { "lose" })),
+                ("resource", json!(resource)),
+                ("subresource", json!(null)),
+                ("namespace", object["metadata"]["namespace"].clone()),
+                ("name", object["metadata"]["name"].clone()),
+                ("uid", object["metadata"]["uid"].clone()),
+                ("code", json!(200)),
+            ];
+            match &after {
+                Some(lease) if resource == "leases" => fields.push(("sent", json!({"spec": lease["spec"]}))),
+                Some(claim) => fields.push(("claim", told_of_claim(claim))),
+                None => fields.push(("claim", json!(null))),
+            }
+            self.log.append("api", &Caller::named("restore"), fields);
+        }
+        Ok(())
     }
 
     /// EC2 lists no instances for a while.

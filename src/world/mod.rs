@@ -10,6 +10,7 @@ mod mishaps;
 mod objects;
 mod replica;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use dovetail_actors::Settings;
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_core::clock::Clock;
-use dovetail_sandbox::apiserver::{self, ApiServer, Gvr};
+use dovetail_sandbox::apiserver::{self, ApiServer, Gvr, Snapshot};
 use dovetail_sandbox::clock::VirtualClock;
 use dovetail_sandbox::cluster::{Cluster, ClusterSettings, NodesBeforehand};
 use dovetail_sandbox::faults::{FaultSettings, Faults};
@@ -27,7 +28,7 @@ use dovetail_sandbox::region::{CapacityReservation, Region, RegionConfig};
 use serde_json::Value;
 
 pub use actions::{Action, DELETABLE, ReplicaRef};
-pub use broken::Broken;
+pub use broken::{Broken, forget_rules};
 pub use clock::Skew;
 pub use journal::{Line, Timeline, Watcher};
 pub use mishaps::OTHER_CLUSTER;
@@ -81,6 +82,8 @@ pub struct World {
     clock: Arc<dyn Clock>,
     replicas: Vec<Rc<Replica>>,
     latest: Option<(Latest, Duration)>,
+    /// What the API server had stored, by time.
+    snapshots: RefCell<Vec<(Duration, Snapshot)>>,
 }
 
 impl World {
@@ -124,7 +127,18 @@ impl World {
         cluster.place(&config.nodes).map_err(|why| Failure::System(format!("nodes beforehand: {why}")))?;
         cluster.start();
         let replicas = (0..config.replicas).map(|number| Rc::new(Replica::new(number))).collect();
-        let world = Self { config, api, region, log, timeline, faults, clock, replicas, latest: None };
+        let world = Self {
+            config,
+            api,
+            region,
+            log,
+            timeline,
+            faults,
+            clock,
+            replicas,
+            latest: None,
+            snapshots: RefCell::default(),
+        };
         if world.config.broken == Some(Broken::NoBrakes) {
             world.allow_collection(Duration::from_secs(23 * 3600))?;
         }

@@ -14,7 +14,7 @@ use dovetail_sandbox::log::Caller;
 use dovetail_sandbox::region::Region;
 
 use super::WorldConfig;
-use super::broken::BrokenCloud;
+use super::broken::{Broken, BrokenCloud, claim_twice};
 use super::cage::Cage;
 use super::clock::OwnClock;
 use super::journal::Timeline;
@@ -85,8 +85,13 @@ impl Replica {
         let parts = self.parts(around)?;
         let (latest, identity, clock) = (around.latest.clone(), self.identity(), around.clock.clone());
         let timeline = around.timeline.clone();
+        let twice = (around.config.broken == Some(Broken::TwiceClaimed) && self.number == 0)
+            .then(|| claim_twice(around.api.clone(), parts.kube.clone()));
         self.cage.run(async move {
             let handle = replica::start(parts);
+            if let Some(twice) = twice {
+                tokio::task::spawn_local(twice);
+            }
             let Some((latest, every)) = latest else { return std::future::pending::<()>().await };
             loop {
                 tokio::time::sleep(every).await;

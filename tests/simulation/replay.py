@@ -1,11 +1,13 @@
 """Reads an event log and replays it: pods, nodes, instances, claims, downtime and cost, from the events alone."""
 
 import json
+import re
 from collections import defaultdict, deque
 
-
-# Seconds: the window of the collection's bound; after how long EC2 shows what was launched.
-WINDOW, CONSISTENT = 600, 60
+import windows
+from bounds import BOUNDS
+from collecting import COLLECTING
+from launching import LAUNCHING, families
 
 
 class Pod:
@@ -14,6 +16,7 @@ class Pod:
     def __init__(self, event, line):
         self.namespace, self.name, self.owner = event.get("namespace"), event["name"], event.get("owner")
         self.created, self.node, self.ready, self.gone, self.succeeded, self.down = line, None, False, False, False, False
+        self.up, self.deleting, self.labels, self.requests = False, None, event.get("labels"), windows.total(event.get("requests"))
 
     @property
     def key(self):
@@ -33,6 +36,20 @@ class Instance:
 
     def __init__(self, event):
         self.id, self.started, self.ended, self.facts = event["id"], event["t"], None, {}
+        self.interrupted = None
+
+    @property
+    def token(self):
+        """Its launch token; a launch that is made again with a new template has it with a suffix."""
+        token = self.facts.get("token")
+        while token and token.endswith("-r"):
+            token = token[:-2]
+        return token
+
+    @property
+    def ours(self):
+        """Whether a launch of ours made it."""
+        return not self.facts.get("beforehand") and self.facts.get("token") is not None
 
     def seconds(self, end):
         return max(0.0, (end if self.ended is None else self.ended) - self.started)
@@ -41,9 +58,16 @@ class Instance:
 class Claim:
     """A NodeClaim after its last write."""
 
-    def __init__(self, uid, name):
+    def __init__(self, uid, name, t):
         self.uid, self.name, self.token, self.provider_id, self.gone = uid, name, None, None, False
-        self.tokens = set()
+        self.tokens, self.since = set(), {}  # since: when each token came
+        self.created, self.deleting, self.lost, self.ever = t, None, False, False
+        self.pool, self.requests, self.capacity, self.spec, self.voluntary = None, {}, None, {}, False
+
+    @property
+    def instance(self):
+        """The id in its providerID."""
+        return self.provider_id.rsplit("/", 1)[-1] if self.provider_id else None
 
 
 class World:
@@ -55,8 +79,9 @@ class World:
         self.end, self.term, self.evicted, self.down_seconds = 0.0, None, set(), 0.0
         self._down, self._drained, self._line, self._last = defaultdict(deque), set(), 0, None
         self._sharers, self._shared, self._acts = defaultdict(set), set(), []
-        self._begun, self._holder, self._written, self._collected = 0, "", set(), []
-        self._first_step = {}
+        self._begun, self._holder, self._written = 0, "", set()
+        self.windows, self.terms = windows.Windows(), []  # terms: when each began
+        self.rules = [rule(self) for rule in (*LAUNCHING, *COLLECTING, *BOUNDS)]
 
     # Reading
 
@@ -72,12 +97,14 @@ class World:
                 self.violate("INV-5", event["t"], f"line {self._line}: t goes back from {self._last}")
             self._last = event["t"]
             self.end = event["t"]
-            handler = getattr(self, f"_on_{event['kind']}", None)
-            if handler:
-                try:
-                    handler(event)
-                except (KeyError, TypeError, AttributeError) as error:
-                    self.fault(f"{event['kind']} event without what it needs: {error!r}")
+            try:
+                for rule in self.rules:
+                    rule.before(event)
+                getattr(self, f"_on_{event['kind']}", lambda _: None)(event)
+                for rule in self.rules:
+                    rule.after(event)
+            except (KeyError, TypeError, AttributeError, ValueError) as error:
+                self.fault(f"{event['kind']} event without what it needs: {error!r}")
         if not kinds or kinds[0] != "start":
             self.faults.append("line 1: the log does not begin with a start event")
         if not kinds or kinds[-1] != "end" or kinds.count("end") > 1:
@@ -109,15 +136,14 @@ class World:
 
     def _on_story(self, event):
         self.story.append(event)
-        if event.get("event") == "collected" and "AllowCollection" not in self._first_step:
-            self._collected = [t for t in self._collected if event["t"] - t < WINDOW] + [event["t"]]
-            alive = sum(i.ended is None for i in self.instances.values())
-            most = max(5, -(-(alive + len(self._collected)) // 20))
-            if len(self._collected) > most:
-                self.violate("INV-13", event["t"], f"{len(self._collected)} collected in ten minutes, {most} may be")
 
     def _on_step(self, event):
-        self._first_step.setdefault(str(event.get("what", "")).split(" ")[0].split("{")[0], event["t"])
+        what = str(event.get("what", ""))
+        self.windows.step(event["t"], what)
+        gone = re.search(r'^Delete \{ kind: "(NodeClaim|NodePool)", .*name: "(.+)" \}', what)
+        for claim in self.claims.values() if gone else ():
+            if gone[2] == (claim.name if gone[1] == "NodeClaim" else claim.pool) and claim.deleting is None:
+                claim.deleting = event["t"]
 
     def _on_pod(self, event):
         change, uid = event["change"], event["uid"]
@@ -127,6 +153,10 @@ class World:
         pod = self.pods.get(uid)
         if pod is None:
             return self.fault(f"pod {event.get('name')} {change} before it was created")
+        if change in ("ready", "not-ready"):
+            pod.up = change == "ready"
+        if change in ("evicted", "deleting") and pod.deleting is None:
+            pod.deleting = event["t"]
         if change == "bound":
             self._bind(pod, event)
         elif change == "ready" and not pod.ready:
@@ -168,13 +198,17 @@ class World:
             self.down_seconds += t - begun[-1][1]
 
     def _on_node(self, event):
-        if event["change"] not in ("joined", "ready", "cordoned", "deleting", "deleted", "labelled"):
+        if event["change"] not in ("joined", "ready", "not-ready", "cordoned", "deleting", "deleted", "labelled"):
             return
         node = self.nodes.setdefault(event["name"], {"labels": {}, "instance": None, "here": False})
         if event["change"] == "joined":
-            node.update(here=True, labels={}, instance=event.get("instance"))
+            node.update(here=True, labels={}, instance=event.get("instance"), deleting=False)
         elif event["change"] == "deleted":
             node["here"] = False
+        elif event["change"] == "deleting":
+            node["deleting"] = True
+        elif event["change"] in ("ready", "not-ready"):
+            node["ready"] = event["change"] == "ready"
         if event.get("labels") is not None:
             node["labels"] = event["labels"]
 
@@ -183,7 +217,9 @@ class World:
         for field in ("instanceType", "zone", "capacityType", "pricePerHour", "beforehand", "token"):
             if event.get(field) is not None:
                 instance.facts[field] = event[field]
-        token = _base(event.get("token"))
+        token = instance.token
+        if event["change"] == "interrupted":
+            instance.interrupted = event["t"]
         if instance.started == event["t"] and token and not instance.facts.get("looked at"):
             instance.facts["looked at"] = True
             if token not in self._written:
@@ -212,21 +248,33 @@ class World:
             self.violate("INV-10", event["t"], f"term {term} of {who} after term {self._begun} of {self._holder}")
         if term > self._begun:
             self._begun, self._holder = term, who
+            self.terms.append(event["t"])
 
     def _claim(self, event):
         uid = event.get("uid") or event["name"]
         told = event.get("claim")
-        claim = self.claims.setdefault(uid, Claim(uid, event["name"]))
+        claim = self.claims.setdefault(uid, Claim(uid, event["name"], event["t"]))
+        claim.lost = event["verb"] == "lose" or claim.lost and event["verb"] != "restore"
+        if event["verb"] == "delete" and claim.deleting is None:
+            claim.deleting = event["t"]
+        if event["verb"] == "restore":
+            claim.deleting = None
         if told is None:
             claim.gone = claim.gone or event["verb"] == "delete" or "claim" in event
             return
+        claim.pool, claim.requests = told.get("nodePool"), windows.total([told.get("requests")])
+        sent = event.get("sent") or {}
+        claim.spec = (sent.get("spec") or {}) if event["verb"] == "create" else claim.spec
+        claim.capacity = (sent.get("status") or {}).get("capacity") or claim.capacity
         claim.gone = bool(event.get("gone"))
         term = int(told["term"]) if str(told.get("term") or "").isdigit() else None
-        if term is not None and term < self._begun and (event["verb"] == "create" or told.get("token") != claim.token):
+        if event["replica"] is not None and term is not None and term < self._begun and (event["verb"] == "create" or told.get("token") != claim.token):
             self.violate("INV-9", event["t"], f"claim {event['name']} is written under term {term}, {self._begun} has begun")
         self._written |= {told.get("token")} - {None}
         claim.token, claim.provider_id = told.get("token"), told.get("providerID")
         claim.tokens |= {claim.token} - {None}
+        claim.since.setdefault(claim.token, event["t"])
+        claim.ever = claim.ever or claim.provider_id is not None
         if claim.provider_id:
             sharers = self._sharers[claim.provider_id]
             sharers.add(uid)
@@ -257,16 +305,12 @@ class World:
         self.down_seconds += sum(self.end - t for queue in self._down.values() for _, t in queue)
         live = [i for i in self.instances.values() if i.ended is None and not i.facts.get("beforehand")]
         claims = [c for c in self.claims.values() if not c.gone]
-        for tokens, uids in _families(self.claims.values(), {i.facts.get("token") for i in live} - {None}):
-            held = sorted(i.id for i in live if i.facts.get("token") in tokens)
+        for tokens, uids in families(self.claims.values(), {i.token for i in live} - {None}):
+            held = sorted(i.id for i in live if i.token in tokens)
             if len(held) > max(1, len(uids)):
                 self.violate("INV-1", self.end, f"{len(held)} instances for {max(1, len(uids))} claim(s) of token {min(tokens)}: {', '.join(held)}")
-        blind = self._first_step.get("EmptyLists", float("inf"))
-        for claim in self.claims.values():
-            own = [i for i in self.instances.values() if _base(i.facts.get("token")) in claim.tokens and i.started < blind]
-            for later in own:
-                if any(i.started + CONSISTENT < later.started and (i.ended is None or i.ended > later.started) for i in own):
-                    self.violate("INV-12", later.started, f"claim {claim.name} got {later.id} though an earlier instance lived")
+        for rule in self.rules:
+            rule.close()
         for instance in sorted(live, key=lambda i: i.id):
             owned = any((c.provider_id or "").endswith("/" + instance.id) or c.provider_id == instance.id for c in claims)
             on_the_way = any(c.provider_id is None and c.token and c.token == instance.facts.get("token") for c in claims)
@@ -276,21 +320,3 @@ class World:
     def present(self):
         """{name: node} at the end."""
         return {name: node for name, node in self.nodes.items() if node["here"]}
-
-
-def _base(token):
-    """A launch that is made again with a new template has the token with a suffix."""
-    while token and token.endswith("-r"):
-        token = token[:-2]
-    return token
-
-
-def _families(claims, tokens):
-    """Tokens that belong together, because a claim had several of them or several claims one, with those claims."""
-    groups = [({t}, set()) for t in tokens]
-    for claim in claims:
-        joined = [g for g in groups if g[0] & claim.tokens]
-        if joined:
-            rest = [g for g in groups if not g[0] & claim.tokens]
-            groups = [*rest, (claim.tokens.union(*(g[0] for g in joined)), {claim.uid}.union(*(g[1] for g in joined)))]
-    return groups

@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_cloud::{Cloud, CloudError};
 
-use super::{Failed, Interruption, Received};
+use super::{Failed, Interruption, InterruptionLinks, Received};
 use crate::backoff::Backoff;
 use crate::desk::Desk;
 use crate::story::Story;
@@ -20,8 +20,17 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 /// How often a deletion is tried; a message that stays comes again and is known.
 const ATTEMPTS: u32 = 3;
 
-/// Reads the queue of the settings until the term ends.
-pub(super) async fn listen(cloud: Arc<dyn Cloud>, desk: Desk, to: Addr<Interruption>) {
+/// Reads the queue of the settings until the term ends; a call that waits for messages then is given up, or it would
+/// take those that are the next leader's.
+pub(super) async fn listen(links: InterruptionLinks, desk: Desk, to: Addr<Interruption>) {
+    tokio::select! {
+        biased;
+        () = links.tenure.over() => {}
+        () = read(&*links.cloud, desk, to) => {}
+    }
+}
+
+async fn read(cloud: &dyn Cloud, desk: Desk, to: Addr<Interruption>) {
     let name = desk.settings.interruption_queue.clone();
     let mut trouble = Trouble::new(&desk, &name, to.clone());
     loop {

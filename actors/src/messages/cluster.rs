@@ -24,8 +24,10 @@ pub enum Wrote {
     Claim(Arc<NodeClaim>),
     /// A Node, as the API server answered.
     Node(Arc<Node>),
-    /// A claim that is gone, or that was planned and never made.
+    /// A claim that is gone.
     ClaimGone(String),
+    /// A claim that was planned, and will not be made. One that is there stays known: who could not delete it has not.
+    NotMade(String),
     /// A Node that nothing holds any more, by name and uid.
     NodeGone(String, Option<String>),
     /// A pool, as the API server answered.

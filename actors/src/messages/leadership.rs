@@ -1,7 +1,8 @@
 //! From `leader` to `control_plane`, and back.
 
-use actix::Message;
+use actix::{Message, Recipient};
 
+use crate::messages::Observe;
 use crate::tenure::Tenure;
 
 /// This replica leads. Fact.
@@ -18,6 +19,14 @@ pub struct Elected {
 pub struct Deposed {
     /// Why.
     pub why: String,
+}
+
+/// To `control_plane`, once: who takes part in the election here, so that its death is noticed. Fact.
+#[derive(Clone, Message)]
+#[rtype(result = "()")]
+pub struct Watched {
+    /// The actor.
+    pub leader: Recipient<Observe>,
 }
 
 /// This replica ends. To `leader`: give the Lease back, so that another need not wait for it to run out. Then to

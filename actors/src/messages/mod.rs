@@ -18,7 +18,7 @@ pub use cluster::{
 };
 pub use events::Record;
 pub use launch::{Launch, LaunchOrder, NotRegistered};
-pub use leadership::{Deposed, Elected, Release};
+pub use leadership::{Deposed, Elected, Release, Watched};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};
 pub use pods::{AttachPods, PodBound, PodGone, PodPending, Waited};
 pub use removal::{ClaimRef, Interrupted, MarkLeaving, Remove};

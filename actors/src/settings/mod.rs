@@ -51,6 +51,8 @@ pub struct Settings {
     /// `CONSOLE_TOKEN`.
     #[serde(skip)]
     pub console_token: Secret,
+    /// `FENCE_NAME`: the binding by which the API server refuses leaders that have been succeeded.
+    pub fence_name: String,
     /// `DISABLE_LEADER_ELECTION`.
     pub disable_leader_election: bool,
     /// `PREFERENCE_POLICY`.
@@ -152,6 +154,7 @@ impl Default for Settings {
             lease: LeaseSettings::default(),
             console_port: Some(8082),
             console_token: Secret::default(),
+            fence_name: "dovetail-fence".into(),
             disable_leader_election: false,
             preferences: PreferencePolicy::Respect,
             min_values: MinValuesPolicy::Strict,

@@ -155,6 +155,8 @@ pub const TABLE: &[Known] = &[
 
     row(Election, "DISABLE_LEADER_ELECTION", BOOL, "false", "Lead without a Lease: for a single replica",
         |own, text| Ok(own.disable_leader_election = boolean(text)?)),
+    row(Election, "FENCE_NAME", "NAME", "dovetail-fence", "The ValidatingAdmissionPolicyBinding by which the API server refuses leaders that have been succeeded: who is elected looks at it, and does not lead where it goes by another Lease",
+        |own, text| Ok(own.fence_name = object_name(text)?)),
     row(Election, "LEADER_ELECTION_LEASE_DURATION", "DURATION", "15s", "How long the other replicas wait for a leader that does not renew its Lease",
         |own, text| Ok(own.lease.duration = whole_seconds(text)?)),
     row(Election, "LEADER_ELECTION_NAME", "NAME", "karpenter-leader-election", "The Lease; the default is Karpenter's, so that the two never both provision in one namespace",

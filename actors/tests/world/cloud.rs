@@ -55,6 +55,7 @@ struct State {
     calls: Vec<LaunchRequest>,
     resolution: Duration,
     resolving: usize,
+    messages: Vec<QueueMessage>,
     launched: Vec<Launched>,
     told: Option<UnboundedSender<Launched>>,
 }
@@ -77,6 +78,17 @@ impl FakeCloud {
     /// How many node classes are being resolved.
     pub fn resolving(&self) -> usize {
         self.state.lock().unwrap().resolving
+    }
+
+    /// A message comes into the queue.
+    pub fn announce(&self, body: &str) {
+        let message = QueueMessage { body: body.into(), ..QueueMessage::default() };
+        self.state.lock().unwrap().messages.push(message);
+    }
+
+    /// How many messages nobody has received.
+    pub fn unread(&self) -> usize {
+        self.state.lock().unwrap().messages.len()
     }
 
     /// Instances that live.
@@ -322,7 +334,13 @@ impl Cloud for FakeCloud {
 
     fn receive<'a>(&'a self, _: &'a str) -> CloudFuture<'a, Vec<QueueMessage>> {
         async {
-            tokio::time::sleep(Duration::from_secs(20)).await;
+            for _ in 0..200 {
+                let messages = std::mem::take(&mut self.state.lock().unwrap().messages);
+                if !messages.is_empty() {
+                    return Ok(messages);
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
             Ok(Vec::new())
         }
         .boxed()

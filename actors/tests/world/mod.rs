@@ -1,6 +1,6 @@
 //! A small world for the actors: the sandbox's API server, a cloud whose answers a test can spoil, kubelets that join
 //! and a scheduler that binds, all on paused time.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(dead_code, unused_imports, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod cloud;
 

@@ -35,6 +35,9 @@ pub enum CloudError {
     },
 }
 
+/// The code by which EC2 says that it was asked for something else under this client token before.
+pub(crate) const TOKEN_USED: &str = "IdempotentParameterMismatch";
+
 /// Codes by which AWS says that something is not there (karpenter-aws 3.6).
 const NOT_FOUND: [&str; 10] = [
     "InvalidCapacityReservationId.NotFound",
@@ -81,6 +84,11 @@ impl CloudError {
     /// What was asked for is not there.
     pub fn is_not_found(&self) -> bool {
         NOT_FOUND.contains(&self.code())
+    }
+
+    /// Something else was asked for under the same client token.
+    pub fn is_token_used(&self) -> bool {
+        self.code() == TOKEN_USED
     }
 
     /// The same call may succeed later.

@@ -3,8 +3,9 @@
 
 mod script;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dovetail_cloud::{Cloud, LaunchError, LaunchErrorKind, LaunchedInstance};
 use script::{Answer, Script, class, launched, ok, refused, request};
@@ -210,6 +211,56 @@ async fn a_subnet_that_is_full_is_not_chosen_again() {
     cloud.launch(request("token-2", &["m5.large"], "spot")).await.unwrap();
     let last = &script.calls("CreateFleet")[1];
     assert!(last.values().any(|v| v == "subnet-b2") && !last.values().any(|v| v == "subnet-b"));
+}
+
+/// The subnets that a CreateFleet asks for.
+fn subnets(call: &BTreeMap<String, String>) -> BTreeSet<&str> {
+    call.iter().filter(|(key, _)| key.ends_with(".SubnetId")).map(|(_, subnet)| subnet.as_str()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_of_unknown_outcome_is_repeated_to_the_letter_whatever_others_have_taken_meanwhile() {
+    let script = Script::new();
+    let cloud = script.cloud();
+    script.answer("CreateFleet", vec![Answer::Broken]);
+    let error = cloud.launch(request("token-1", &["m5.large"], "spot")).await.unwrap_err();
+    assert_eq!(error.kind, LaunchErrorKind::MayHaveHappened);
+    script.answer("CreateFleet", vec![launched("i-2", "m5.large", "us-east-1b", "subnet-b")]);
+    for token in ["token-2", "token-1", "token-3"] {
+        cloud.launch(request(token, &["m5.large"], "spot")).await.unwrap();
+    }
+    let calls = script.calls("CreateFleet");
+    let of = |token: &str| calls.iter().filter(|call| call["ClientToken"] == token).collect::<Vec<_>>();
+    assert_ne!(subnets(of("token-3")[0]), subnets(of("token-1")[0]), "another subnet has more room by then");
+    assert!(of("token-1").len() == 5 && of("token-1").iter().all(|call| *call == of("token-1")[0]));
+    // What came of it is known now.
+    cloud.launch(request("token-1", &["m5.large"], "spot")).await.unwrap();
+    let last = script.calls("CreateFleet").pop().unwrap();
+    assert_eq!(subnets(&last), subnets(of("token-3")[0]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_that_nobody_waits_for_any_more_gives_its_addresses_back_and_is_repeated_to_the_letter() {
+    let script = Script::new();
+    let cloud = script.cloud();
+    script.answer("CreateFleet", vec![Answer::Never, launched("i-2", "m5.large", "us-east-1b", "subnet-b")]);
+    let dropped = cloud.launch(request("token-1", &["m5.large"], "spot"));
+    assert!(tokio::time::timeout(Duration::from_secs(1), dropped).await.is_err());
+    for token in ["token-2", "token-1"] {
+        cloud.launch(request(token, &["m5.large"], "spot")).await.unwrap();
+    }
+    let calls = script.calls("CreateFleet");
+    assert_eq!(subnets(&calls[1]), subnets(&calls[0]), "it has taken none");
+    assert_eq!(calls[2], calls[0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_was_used_for_something_else_proves_no_absence() {
+    let script = Script::new();
+    let used = "The request uses the same client token as a previous, but non-identical request.";
+    script.answer("CreateFleet", vec![Answer::Error(400, "IdempotentParameterMismatch", used)]);
+    assert_eq!(launch(&script).await.unwrap_err().kind, LaunchErrorKind::TokenUsed);
+    assert_eq!(script.calls("CreateFleet").len(), 1, "it will not be taken");
 }
 
 fn described(state: &str, cluster_uid: &str) -> Answer {

@@ -1,9 +1,13 @@
 //! How much may be launched (design, "Safety" 5): ceilings an hour that an operator sets, and patience with a pool and
 //! class whose nodes do not register: one trial node at a time until one does.
 
+mod past;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
+
+pub use past::{Past, Present};
 
 /// The time that a ceiling on launches is about.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -95,6 +99,7 @@ struct Failing {
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     ceilings: Ceilings,
+    /// Until when each launch counts.
     launched: VecDeque<Duration>,
     counted: BTreeSet<String>,
     failing: BTreeMap<Origin, Failing>,
@@ -113,10 +118,16 @@ impl Limits {
         self.ceilings.cost.is_some()
     }
 
+    /// Whether launches have to be counted to ask.
+    #[must_use]
+    pub fn asks_for_launches(&self) -> bool {
+        self.ceilings.launches.is_some()
+    }
+
     /// A claim that was made `age` ago by whomever counts as a launch of that time, once.
     pub fn made(&mut self, claim: &str, now: Duration, age: Duration) {
         if age < HOUR && self.counted.insert(claim.to_owned()) {
-            self.launched.push_back(now.saturating_sub(age));
+            self.launched.push_back(now + (HOUR - age));
         }
     }
 
@@ -125,7 +136,7 @@ impl Limits {
     /// # Errors
     /// Why it has to wait.
     pub fn ask(&mut self, ask: &Ask, now: Duration) -> Result<(), Wait> {
-        self.launched.retain(|when| now.saturating_sub(*when) < HOUR);
+        self.launched.retain(|until| now < *until);
         if let Some(ceiling) = self.ceilings.launches
             && self.launched.len() >= usize::try_from(ceiling).unwrap_or(usize::MAX)
         {
@@ -143,7 +154,7 @@ impl Limits {
             failing.trial = Some(ask.claim.clone());
         }
         self.counted.insert(ask.claim.clone());
-        self.launched.push_back(now);
+        self.launched.push_back(now + HOUR);
         Ok(())
     }
 

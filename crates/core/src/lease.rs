@@ -11,8 +11,9 @@
 //! | role | input | what follows |
 //! |---|---|---|
 //! | standby | read: given back, ours, or unchanged for its duration | write (update) with the term raised |
+//! | standby | read: other software's, and unchanged for its duration and ours, whoever holds it | write (update), with the term above all |
 //! | standby | read: none | write (create), vacant |
-//! | standby | wrote a vacant one, and nobody is known to have led | write (update) with the first term |
+//! | standby | wrote a vacant one, is told so, and nobody is known to have led | write (update) with the first term |
 //! | standby | read: vacant and unchanged for its duration; or at once by who led until the one before was gone | write (update) with the term raised |
 //! | standby | read: somebody's, or vacant, and fresh | wait |
 //! | standby | wrote | leader of that term until ask + deadline; of a vacant one nobody is |
@@ -30,6 +31,11 @@
 //! resourceVersion at which it was written (decision 011 has the proof; where resourceVersions outgrow the field, the
 //! highest term on any NodeClaim or remembered has to do).
 //!
+//! A Lease that other software created, such as Karpenter, counts from 0 while its creator leads: it is never vacant, and
+//! its count says nothing of earlier terms, nor does its release say that whoever led before it was created has ended. So a
+//! vacant Lease carries a mark, as does one that Dovetail has taken ([`Origin`]); what carries none is taken only when it
+//! has stood unchanged, whoever holds it, with a term that begins anew above all.
+//!
 //! Invariants: LE-1 a leader's deadline lies before the time at which a standby that saw its last write may take over;
 //! LE-2 every acquisition raises the term, by the same identity too; LE-3 every write carries the resourceVersion last read or written.
 
@@ -37,8 +43,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// `leaseTransitions` is an int32; a vacant Lease leaves half of it for what comes after.
-const MOST_TERM: u64 = 1 << 30;
+/// `leaseTransitions` is an int32; a new Lease leaves half of it for what comes after.
+const MOST_FIRST_TERM: u64 = 1 << 30;
+/// No term comes near the end of an int32 by being raised: one that does was not written by a leader.
+const MOST_TERM: u64 = (1 << 31) - (1 << 20);
+
+/// Whether a leader can have had such a term. One that cannot would leave no room for those that follow.
+#[must_use]
+pub fn is_plausible_term(term: u64) -> bool {
+    term <= MOST_TERM
+}
 
 /// The durations of an election; the defaults are client-go's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,12 +88,31 @@ impl Default for LeaseSettings {
 pub struct LeaseView {
     /// Who holds it; empty when it was released.
     pub holder: String,
-    /// `leaseTransitions`: the term; 0 when it is vacant, that is, new.
+    /// `leaseTransitions`: the term; 0 when it is new.
     pub term: u64,
     /// `leaseDurationSeconds`.
     pub duration: Duration,
     /// `metadata.resourceVersion`: changes with every write.
     pub resource_version: String,
+    /// Whose count its term is.
+    pub origin: Origin,
+}
+
+/// Where a Lease's count of terms comes from: told by a mark on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// Created vacant by a Dovetail, and taken by nobody yet.
+    Vacant,
+    /// Taken by a Dovetail once: its count is above every earlier term.
+    Led,
+    /// Created by other software, or by a release that set no mark: its count may have begun anew.
+    Foreign,
+}
+
+impl LeaseView {
+    fn is_vacant(&self) -> bool {
+        self.origin == Origin::Vacant
+    }
 }
 
 /// What to write.
@@ -91,6 +124,14 @@ pub struct LeaseWrite {
     pub term: u64,
     /// Whether it takes the Lease rather than renews it: `acquireTime` is then set.
     pub acquires: bool,
+}
+
+impl LeaseWrite {
+    /// The mark that goes with it.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        if self.term == 0 { Origin::Vacant } else { Origin::Led }
+    }
 }
 
 /// What has happened. Times are CLOCK_BOOTTIME's.
@@ -184,9 +225,21 @@ impl Election {
         }
     }
 
-    /// Tells of a term seen elsewhere (on a NodeClaim): a recreated Lease starts above it.
+    /// Tells of a term seen elsewhere (on a NodeClaim): a recreated Lease starts above it. One that no leader can have had
+    /// is not heeded.
     pub fn saw_term(&mut self, term: u64) {
-        self.highest = self.highest.max(term);
+        if is_plausible_term(term) {
+            self.highest = self.highest.max(term);
+        }
+    }
+
+    /// Ends this replica's term before its deadline, as when the API server has refused its writes. The term that ends, if
+    /// it leads.
+    pub fn resign(&mut self) -> Option<u64> {
+        let term = self.leads()?.0;
+        self.role = Role::Standby;
+        self.seen = None;
+        Some(term)
     }
 
     /// The term and its deadline while this replica leads.
@@ -223,6 +276,7 @@ impl Election {
     /// The one transition function: see the table above. A passed deadline comes before everything else.
     pub fn step(&mut self, input: LeaseInput, now: Duration) -> LeaseOutput {
         if let LeaseInput::Read(Some(lease)) | LeaseInput::Wrote { lease, .. } = &input {
+            // The Lease's own count is raised in any case: there is no other way on.
             self.highest = self.highest.max(lease.term);
         }
         match self.role {
@@ -236,7 +290,7 @@ impl Election {
         match input {
             LeaseInput::Read(None) => self.bereave(term),
             // Deleted, and created by somebody else already.
-            LeaseInput::Read(Some(lease)) if lease.term == 0 => self.bereave(term),
+            LeaseInput::Read(Some(lease)) if lease.is_vacant() => self.bereave(term),
             LeaseInput::Read(Some(lease)) if lease.holder == self.identity && lease.term == term => {
                 LeaseOutput::Write(LeaseWrite { resource_version: Some(lease.resource_version), term, acquires: false })
             }
@@ -255,16 +309,17 @@ impl Election {
     fn step_standby(&mut self, input: LeaseInput, now: Duration) -> LeaseOutput {
         match input {
             LeaseInput::Read(None) => {
+                // Not if the answer is lost: what is read later may be a creation that came after others had led.
                 self.first = self.highest == 0;
                 LeaseOutput::Write(LeaseWrite { resource_version: None, term: 0, acquires: false })
             }
             LeaseInput::Read(Some(lease)) => {
-                let free = if lease.term == 0 {
-                    self.bereft.is_some_and(|until| now < until) || self.may_be_first(&lease)
-                } else {
+                let free = match lease.origin {
+                    Origin::Vacant => self.bereft.is_some_and(|until| now < until),
                     // A Lease that names us while we do not lead is from an earlier life, or from a write whose answer
                     // was lost: nobody else acts on it, and the raised term shuts out what that life left behind.
-                    lease.holder.is_empty() || lease.holder == self.identity
+                    Origin::Led => lease.holder.is_empty() || lease.holder == self.identity,
+                    Origin::Foreign => false,
                 };
                 if free || self.expired(&lease, now) { self.acquire(lease) } else { LeaseOutput::Wait }
             }
@@ -285,12 +340,12 @@ impl Election {
 
     /// Whether a Lease is our own vacant one, created when nobody was known to have led, and nobody is known now.
     fn may_be_first(&self, lease: &LeaseView) -> bool {
-        self.first && self.highest == 0 && lease.term == 0 && lease.holder == self.identity
+        self.first && self.highest == 0 && lease.is_vacant() && lease.holder == self.identity
     }
 
     fn acquire(&self, lease: LeaseView) -> LeaseOutput {
         let above_all = match lease.resource_version.parse() {
-            Ok(version) if lease.term == 0 && version <= MOST_TERM => version,
+            Ok(version) if lease.origin != Origin::Led && version <= MOST_FIRST_TERM => version,
             _ => 0,
         };
         let term = above_all.max(self.highest + 1);
@@ -306,6 +361,10 @@ impl Election {
     /// Whether a Lease has been seen unchanged for its own duration, by our clock alone.
     fn expired(&mut self, lease: &LeaseView, now: Duration) -> bool {
         match &self.seen {
+            // client-go shortens the duration when it releases: of no use to who has led before.
+            Some((seen, since)) if seen == lease && lease.origin == Origin::Foreign => {
+                now >= *since + lease.duration.max(self.settings.duration)
+            }
             Some((seen, since)) if seen == lease => now >= *since + lease.duration,
             _ => {
                 self.seen = Some((lease.clone(), now));
@@ -331,7 +390,12 @@ mod tests {
     }
 
     fn lease(holder: &str, term: u64, version: &str) -> LeaseView {
-        LeaseView { holder: holder.into(), term, duration: at(15), resource_version: version.into() }
+        let origin = if term == 0 { Origin::Vacant } else { Origin::Led };
+        LeaseView { holder: holder.into(), term, duration: at(15), resource_version: version.into(), origin }
+    }
+
+    fn foreign(holder: &str, term: u64, version: &str) -> LeaseView {
+        LeaseView { origin: Origin::Foreign, ..lease(holder, term, version) }
     }
 
     fn elected(identity: &str, term: u64, asked: u64) -> Election {
@@ -383,10 +447,10 @@ mod tests {
         let mut election = Election::new("a", LeaseSettings::default());
         assert_eq!(election.step(LeaseInput::Read(None), at(0)), LeaseOutput::Write(VACANT));
         let own = lease("a", 0, "246");
-        // The answer may be lost: then it is read.
-        for input in [LeaseInput::Wrote { lease: own.clone(), asked: at(0) }, LeaseInput::Read(Some(own.clone()))] {
-            assert_eq!(election.clone().step(input, at(1)), taken("246", 246));
-        }
+        let wrote = LeaseInput::Wrote { lease: own.clone(), asked: at(0) };
+        assert_eq!(election.clone().step(wrote, at(1)), taken("246", 246));
+        let read = LeaseInput::Read(Some(own.clone()));
+        assert_eq!(election.clone().step(read, at(1)), LeaseOutput::Wait, "nobody knows when it was created");
         let others = LeaseInput::Read(Some(lease("b", 0, "246")));
         assert_eq!(election.clone().step(others, at(1)), LeaseOutput::Wait, "another was faster");
         election.saw_term(7);
@@ -406,6 +470,46 @@ mod tests {
         assert_eq!(leader.step(vacant.clone(), at(10)), LeaseOutput::Wait, "its deadline is over");
         assert_eq!(standby.step(vacant.clone(), at(15)), LeaseOutput::Wait);
         assert_eq!(standby.step(vacant, at(16)), taken("60", 60));
+    }
+
+    #[test]
+    fn le_1_a_lease_that_other_software_has_created_and_holds_is_not_vacant_though_it_counts_from_0() {
+        let mut leader = elected("a", 3, 0);
+        let karpenter = LeaseInput::Read(Some(foreign("karpenter", 0, "60")));
+        let deposed = LeaseOutput::Deposed { term: 3, why: Deposition::Taken };
+        assert_eq!(leader.step(karpenter.clone(), at(2)), deposed);
+        for second in 2..17 {
+            let renewed = LeaseInput::Read(Some(foreign("karpenter", 0, &second.to_string())));
+            assert_eq!(leader.step(renewed, at(second)), LeaseOutput::Wait, "it renews");
+        }
+        assert_eq!(leader.step(karpenter.clone(), at(17)), LeaseOutput::Wait);
+        assert_eq!(leader.step(karpenter, at(32)), taken("60", 60), "above the term that was before it");
+        // It gives back what it has counted anew: that says nothing of who led before.
+        let mut standby = Election::new("b", LeaseSettings::default());
+        standby.saw_term(900);
+        let released = LeaseView { duration: at(1), ..foreign("", 1, "80") };
+        for second in 0..15 {
+            let read = LeaseInput::Read(Some(released.clone()));
+            assert_eq!(standby.step(read, at(second)), LeaseOutput::Wait);
+        }
+        assert_eq!(standby.step(LeaseInput::Read(Some(released)), at(15)), taken("80", 901));
+    }
+
+    #[test]
+    fn a_term_that_no_leader_can_have_had_does_not_stop_the_next() {
+        let mut election = Election::new("a", LeaseSettings::default());
+        election.saw_term(u64::from(u32::MAX >> 1));
+        election.saw_term(u64::MAX);
+        assert_eq!(election.step(LeaseInput::Read(None), at(0)), LeaseOutput::Write(VACANT));
+        let own = LeaseInput::Wrote { lease: lease("a", 0, "246"), asked: at(0) };
+        assert_eq!(election.step(own, at(1)), taken("246", 246));
+    }
+
+    #[test]
+    fn who_resigns_stands_by_and_comes_back_with_a_higher_term() {
+        let mut election = elected("a", 3, 0);
+        assert_eq!((election.resign(), election.leads(), election.resign()), (Some(3), None, None));
+        assert_eq!(election.step(LeaseInput::Read(Some(lease("a", 3, "5"))), at(1)), taken("5", 4));
     }
 
     #[test]

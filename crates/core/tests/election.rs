@@ -71,6 +71,7 @@ impl Server {
             term: write.term,
             duration: LeaseSettings::default().duration,
             resource_version: self.version.to_string(),
+            origin: write.origin(),
         };
         self.lease = Some(lease.clone());
         LeaseInput::Wrote { lease, asked: *asked }

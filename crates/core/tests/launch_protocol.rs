@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use dovetail_core::lifecycle::protocol::{Called, Claimed, End, Input, Protocol, Step, takes_instance, takes_token};
+use dovetail_core::lifecycle::protocol::{
+    Called, Claimed, End, Failure, Input, Pause, Protocol, Step, takes_instance, takes_token,
+};
 
 const NOW: Duration = Duration::from_secs(5);
 
@@ -37,13 +39,69 @@ fn a_claim_that_has_got_an_instance_is_not_launched_for_again() {
 }
 
 #[test]
-fn an_instance_is_never_replaced_and_the_one_too_many_is_ended() {
+fn an_instance_is_never_replaced_and_the_one_too_many_is_left_to_the_janitor() {
     let (mut protocol, step) = after(called().into_iter().chain([Input::Called(Called::Launched("i-2".into()))]));
     assert_eq!(step, Step::WriteInstance { id: "i-2".into(), adopted: false });
     assert!(!takes_instance(&claim(Some("i-1"), false), "i-2") && takes_instance(&claim(Some("i-2"), false), "i-2"));
     let step = protocol.step(Input::Claim(claim(Some("i-1"), false)), NOW, true);
-    assert_eq!(step, Step::Terminate("i-2".into()));
-    assert_eq!(protocol.step(Input::Done, NOW, true), Step::End(End::Launched { uid: "a".into() }));
+    assert_eq!(step, Step::End(End::Launched { uid: "a".into() }));
+}
+
+#[test]
+fn a_claim_that_may_have_an_instance_and_takes_no_writes_is_deleted_for_the_terminator_to_look() {
+    let launched = called().into_iter().chain([Input::Called(Called::Launched("i-2".into()))]);
+    for heard in [launched.collect::<Vec<_>>(), vec![Input::Claim(claim(None, false))]] {
+        let (mut protocol, _) = after(heard);
+        assert_eq!(protocol.step(Input::Failed(Failure::Refused), NOW, true), Step::Read);
+        assert_eq!(protocol.step(Input::Claim(claim(None, false)), NOW, true), Step::Remove("refused"));
+        let mut refused = protocol.clone();
+        assert_eq!(protocol.step(Input::Done, NOW, true), Step::End(End::Leaving));
+        assert_eq!(refused.step(Input::Failed(Failure::Refused), NOW, true), Step::End(End::Refused));
+    }
+}
+
+/// A launch whose first call came to nobody knows what, and is made again.
+fn unsure() -> (Protocol, String) {
+    let (mut protocol, first) = after(called());
+    let Step::Call { token, .. } = first else { panic!("{first:?}") };
+    protocol.step(Input::Called(Called::Unknown), NOW, true);
+    let late = NOW + Duration::from_secs(10);
+    protocol.step(Input::Looked(late, Some(Vec::new())), late, true);
+    let again = protocol.step(Input::Claim(claim(None, false)), late, true);
+    assert_eq!(again, Step::Call { token: token.clone(), number: (1, 2) });
+    (protocol, token)
+}
+
+#[test]
+fn after_a_call_of_unknown_outcome_no_failure_proves_that_nothing_was_launched() {
+    for failure in [Called::Never, Called::TokenUsed] {
+        let (mut protocol, token) = unsure();
+        assert_eq!(protocol.step(Input::Called(failure.clone()), NOW, true), Step::Look(token));
+        let soon = NOW + Duration::from_secs(59);
+        assert_eq!(protocol.step(Input::Looked(soon, Some(Vec::new())), soon, true), Step::Rest(Pause::Look));
+        protocol.step(Input::Done, soon, true);
+        let late = NOW + Duration::from_secs(60);
+        let mut found = protocol.clone();
+        let step = found.step(Input::Looked(late, Some(vec!["i-1".into()])), late, true);
+        assert_eq!(step, Step::WriteInstance { id: "i-1".into(), adopted: true });
+        assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), Step::WriteFailure);
+        assert_eq!(protocol.step(Input::Claim(claim(None, false)), late, true), Step::Rest(Pause::Attempt));
+        assert!(matches!(protocol.step(Input::Done, late, true), Step::WriteToken(_)), "{failure:?}");
+        // The next attempt is sure of its own calls.
+        protocol.step(Input::Claim(claim(None, false)), late, true);
+        protocol.step(Input::Prepared(true), late, true);
+        assert_eq!(protocol.step(Input::Called(Called::Never), late, true), Step::WriteFailure);
+    }
+    let (mut protocol, _) = unsure();
+    let nothing = Called::NothingToBeHad { reason: "insufficient_capacity", at_once: true };
+    assert_eq!(protocol.step(Input::Called(nothing), NOW, true), Step::Remove("insufficient_capacity"));
+}
+
+#[test]
+fn a_token_that_was_used_for_something_else_is_looked_for() {
+    let (mut protocol, first) = after(called());
+    let Step::Call { token, .. } = first else { panic!("{first:?}") };
+    assert_eq!(protocol.step(Input::Called(Called::TokenUsed), NOW, true), Step::Look(token));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The election, exhaustively: every order in which two or three candidates can look, write, be answered, wait, give up or be
-//! forgotten, and in which the Lease can be deleted, over the same `step` that runs. Time is in ticks: a Lease lasts three, a
+//! forgotten, release the Lease, or be started again under their names, and in which the Lease can be deleted, and held by
+//! other software that elects its leader client-go's way, over the same `step` that runs. Time is in ticks: a Lease lasts three, a
 //! leader's deadline is two after it asked. All histories up to a horizon, with so many deletions and so many requests whose
 //! answer comes late or never or that arrive after they were given up, are followed; states that are alike are followed once.
 //! docs/decisions/011 has the reasoning that this checks.
@@ -8,7 +9,7 @@
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
 
-use dovetail_core::lease::{Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite};
+use dovetail_core::lease::{Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite, Origin};
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 const SETTINGS: LeaseSettings = LeaseSettings { duration: ticks(3), renew_deadline: ticks(2), retry: ticks(1) };
@@ -36,70 +37,119 @@ struct Candidate {
     looked: bool,
 }
 
+/// What can be wrong with a world, so that the checks are seen to find it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Broken {
+    /// The API server takes a write whatever resourceVersion it rests on.
+    Versions,
+    /// A leader counts its deadline from the answer.
+    Deadline,
+    /// What other software has created is read as vacant.
+    Origins,
+}
+
+/// How many of each a history may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Mishaps {
+    deletions: u32,
+    losses: u32,
+    /// A replica is started again under its name; a leader releases the Lease before.
+    restarts: u32,
+    /// What other software does.
+    foreign: u32,
+}
+
 #[derive(Clone, Debug, Hash)]
 struct World {
     now: u64,
     lease: Option<LeaseView>,
     version: u64,
     newest: u64,
-    deletions: u32,
-    losses: u32,
+    left: Mishaps,
+    /// Until when other software may lead.
+    foreign_until: u64,
     all: Vec<Candidate>,
+    broken: Option<Broken>,
+    wrong: Option<&'static str>,
 }
 
 /// How far histories are followed.
+#[derive(Clone, Copy, Default)]
 struct Bounds {
     candidates: usize,
     horizon: u64,
-    deletions: u32,
-    losses: u32,
+    mishaps: Mishaps,
+    /// Nobody has ever led; otherwise one leads from the start.
+    empty: bool,
+    broken: Option<Broken>,
 }
+
+const FOREIGN: &str = "karpenter";
 
 impl World {
     fn new(bounds: &Bounds) -> Self {
-        // One leads from the start; the others have heard of it. The first Lease of a cluster is another story.
-        let lease =
-            LeaseView { holder: "c0".into(), term: 1, duration: SETTINGS.duration, resource_version: "1".into() };
+        let lease = LeaseView {
+            holder: "c0".into(),
+            term: 1,
+            duration: SETTINGS.duration,
+            resource_version: "1".into(),
+            origin: Origin::Led,
+        };
         let candidate = |number| {
             let mut election = Election::new(format!("c{number}"), SETTINGS);
-            election.saw_term(1);
-            if number == 0 {
+            if !bounds.empty {
+                election.saw_term(1);
+            }
+            if number == 0 && !bounds.empty {
                 election.step(LeaseInput::Wrote { lease: lease.clone(), asked: ticks(0) }, ticks(0));
             }
             Candidate { election, sent: None, answer: None, late: None, looked: false }
         };
         let all = (0..bounds.candidates).map(candidate).collect();
-        let (deletions, losses) = (bounds.deletions, bounds.losses);
-        Self { now: 0, lease: Some(lease), version: 1, newest: 1, deletions, losses, all }
+        let newest = u64::from(!bounds.empty);
+        let (lease, left, broken) = ((!bounds.empty).then_some(lease), bounds.mishaps, bounds.broken);
+        Self { now: 0, lease, version: 1, newest, left, foreign_until: 0, all, broken, wrong: None }
     }
 
     fn time(&self) -> Duration {
         ticks(self.now)
     }
 
+    fn is_broken(&self, how: Broken) -> bool {
+        self.broken == Some(how)
+    }
+
     /// What the API server makes of a write.
     fn apply(&mut self, request: &Request, by: usize) -> LeaseInput {
         let there = self.lease.as_ref().map(|lease| lease.resource_version.clone());
-        if there != request.write.resource_version {
+        if there != request.write.resource_version && !self.is_broken(Broken::Versions) {
             return LeaseInput::Failed;
         }
-        self.version += 1;
         if request.write.acquires {
-            assert!(request.write.term > self.newest, "LE-2: term {} after {}", request.write.term, self.newest);
+            if request.write.term <= self.newest {
+                self.wrong = Some("LE-2");
+            }
+            if self.now < self.foreign_until {
+                self.wrong = Some("taken from other software that leads");
+            }
             self.newest = request.write.term;
         }
-        let lease = LeaseView {
-            holder: format!("c{by}"),
-            term: request.write.term,
-            duration: SETTINGS.duration,
-            resource_version: self.version.to_string(),
-        };
-        self.lease = Some(lease.clone());
-        LeaseInput::Wrote { lease, asked: request.asked }
+        self.write(&format!("c{by}"), request.write.term, request.write.origin());
+        let asked = request.asked;
+        self.lease.clone().map_or(LeaseInput::Failed, |lease| LeaseInput::Wrote { lease, asked })
     }
 
-    fn hear(&mut self, number: usize, input: LeaseInput) {
+    fn write(&mut self, holder: &str, term: u64, origin: Origin) {
+        self.version += 1;
+        let (duration, resource_version) = (SETTINGS.duration, self.version.to_string());
+        self.lease = Some(LeaseView { holder: holder.into(), term, duration, resource_version, origin });
+    }
+
+    fn hear(&mut self, number: usize, mut input: LeaseInput) {
         let now = self.time();
+        if let (true, LeaseInput::Wrote { asked, .. }) = (self.is_broken(Broken::Deadline), &mut input) {
+            *asked = now;
+        }
         let one = &mut self.all[number];
         if let LeaseOutput::Write(write) = one.election.step(input, now) {
             one.sent = Some(Request { write, asked: now });
@@ -107,9 +157,11 @@ impl World {
     }
 
     /// LE-1.
-    fn check(&self) {
+    fn check(&mut self) {
         let leads = |one: &&Candidate| one.election.leads().is_some_and(|(_, until)| self.time() < until);
-        assert!(self.all.iter().filter(leads).count() <= 1, "LE-1: {self:#?}");
+        if self.all.iter().filter(leads).count() > 1 {
+            self.wrong = Some("LE-1");
+        }
     }
 
     /// Everything that can happen next.
@@ -120,14 +172,72 @@ impl World {
             world.all.iter_mut().for_each(|one| one.looked = false);
             then(world);
         }
-        if self.deletions > 0 && self.lease.is_some() {
+        if self.left.deletions > 0 && self.lease.is_some() {
             let mut world = self.clone();
-            (world.lease, world.deletions, world.version) = (None, world.deletions - 1, world.version + 1);
+            (world.lease, world.version) = (None, world.version + 1);
+            world.left.deletions -= 1;
             then(world);
+        }
+        if self.left.foreign > 0 {
+            self.next_of_foreign(then);
         }
         for number in 0..self.all.len() {
             self.next_of(number, then);
+            if self.left.restarts > 0 {
+                self.restart(number, then);
+            }
         }
+    }
+
+    /// Other software creates the Lease when there is none, leads at once, renews, and releases.
+    fn next_of_foreign(&self, then: &mut impl FnMut(World)) {
+        let mut world = self.clone();
+        world.left.foreign -= 1;
+        match &self.lease {
+            None => world.write(FOREIGN, 0, Origin::Foreign),
+            Some(lease) if lease.holder == FOREIGN => {
+                let (term, origin) = (lease.term, lease.origin);
+                let mut released = world.clone();
+                released.write("", term, origin);
+                released.foreign_until = 0;
+                then(released);
+                world.write(FOREIGN, term, origin);
+            }
+            // Released by us: it takes what it finds, and counts on.
+            Some(lease) if lease.holder.is_empty() => {
+                let origin = if lease.origin == Origin::Led { Origin::Led } else { Origin::Foreign };
+                world.write(FOREIGN, lease.term + 1, origin);
+            }
+            Some(_) => return,
+        }
+        // client-go stops at its renew deadline.
+        world.foreign_until = self.now + 2;
+        then(world);
+    }
+
+    /// A replica ends, and another begins under its name that knows nothing. What it has sent may still arrive.
+    fn restart(&self, number: usize, then: &mut impl FnMut(World)) {
+        let mut world = self.clone();
+        world.left.restarts -= 1;
+        let name = format!("c{number}");
+        let one = &mut world.all[number];
+        let led = one.election.leads().map(|(term, _)| term);
+        let late = one.sent.take().or_else(|| one.late.take());
+        *one = Candidate { election: Election::new(&name, SETTINGS), sent: None, answer: None, late, looked: false };
+        if let Some(lease) = self.lease.as_ref().filter(|lease| led == Some(lease.term) && lease.holder == name) {
+            let mut released = world.clone();
+            released.write("", lease.term, lease.origin);
+            then(released);
+        }
+        then(world);
+    }
+
+    fn read(&self) -> LeaseInput {
+        let mut lease = self.lease.clone();
+        if let Some(lease) = lease.as_mut().filter(|lease| lease.term == 0 && self.is_broken(Broken::Origins)) {
+            lease.origin = Origin::Vacant;
+        }
+        LeaseInput::Read(lease)
     }
 
     fn next_of(&self, number: usize, then: &mut impl FnMut(World)) {
@@ -135,7 +245,11 @@ impl World {
         if one.sent.is_none() && one.answer.is_none() && !one.looked {
             let mut world = self.clone();
             world.all[number].looked = true;
-            world.hear(number, LeaseInput::Read(self.lease.clone()));
+            if self.lease.is_none() {
+                // What the claims know.
+                world.all[number].election.saw_term(self.newest);
+            }
+            world.hear(number, self.read());
             then(world);
         }
         if let Some(request) = &one.sent {
@@ -146,17 +260,17 @@ impl World {
             world.hear(number, answer);
             then(world);
             // Or its answer takes long.
-            if self.losses > 0 {
+            if self.left.losses > 0 {
                 let mut world = self.clone();
-                world.losses -= 1;
+                world.left.losses -= 1;
                 world.all[number].sent = None;
                 world.all[number].answer = Some(world.apply(request, number));
                 then(world);
             }
             // It is given up, and may arrive later or never.
-            if one.late.is_none() && self.losses > 0 {
+            if one.late.is_none() && self.left.losses > 0 {
                 let mut world = self.clone();
-                world.losses -= 1;
+                world.left.losses -= 1;
                 world.all[number].late = world.all[number].sent.take();
                 world.hear(number, LeaseInput::Failed);
                 then(world);
@@ -180,12 +294,15 @@ impl World {
     }
 }
 
-/// Follows everything; answers how many states there are, and in how many somebody leads.
-fn explore(bounds: &Bounds) -> (usize, usize) {
+/// Follows everything; answers how many states there are, and in how many somebody leads, or the first that is wrong.
+fn explore(bounds: &Bounds) -> Result<(usize, usize), Box<(&'static str, World)>> {
     let (mut seen, mut led) = (FxHashSet::default(), 0);
     let mut open = vec![World::new(bounds)];
-    while let Some(world) = open.pop() {
+    while let Some(mut world) = open.pop() {
         world.check();
+        if let Some(wrong) = world.wrong {
+            return Err(Box::new((wrong, world)));
+        }
         led += usize::from(world.all.iter().any(|one| one.election.leads().is_some()));
         world.next(bounds.horizon, &mut |next| {
             if seen.insert(FxBuildHasher.hash_one(&next)) {
@@ -193,35 +310,86 @@ fn explore(bounds: &Bounds) -> (usize, usize) {
             }
         });
     }
-    (seen.len(), led)
+    Ok((seen.len(), led))
 }
 
 fn holds(bounds: &Bounds) {
-    let (states, led) = explore(bounds);
+    let (states, led) = explore(bounds).unwrap_or_else(|found| panic!("{}: {:#?}", found.0, found.1));
     println!("{} candidates: {states} states, somebody leads in {led}", bounds.candidates);
     assert!(states > 90_000 && led > states / 20, "{states} states, {led} led");
 }
 
+fn finds(bounds: &Bounds) -> &'static str {
+    explore(bounds).map_err(|found| found.0).expect_err("something is wrong")
+}
+
+const NONE: Mishaps = Mishaps { deletions: 0, losses: 0, restarts: 0, foreign: 0 };
+
 #[test]
 fn two_candidates_and_a_lease_deleted_twice_never_make_two_leaders_or_a_term_twice() {
-    holds(&Bounds { candidates: 2, horizon: 7, deletions: 2, losses: 0 });
+    let mishaps = Mishaps { deletions: 2, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 7, mishaps, ..Bounds::default() });
 }
 
 #[test]
 fn two_candidates_of_whom_one_is_not_answered_never_make_two_leaders_or_a_term_twice() {
-    holds(&Bounds { candidates: 2, horizon: 5, deletions: 1, losses: 1 });
+    let mishaps = Mishaps { deletions: 1, losses: 1, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 5, mishaps, ..Bounds::default() });
 }
 
 #[test]
 fn three_candidates_and_a_lease_that_is_deleted_never_make_two_leaders_or_a_term_twice() {
-    holds(&Bounds { candidates: 3, horizon: 4, deletions: 1, losses: 0 });
+    let mishaps = Mishaps { deletions: 1, ..NONE };
+    holds(&Bounds { candidates: 3, horizon: 4, mishaps, ..Bounds::default() });
+}
+
+#[test]
+fn two_candidates_that_release_and_are_started_again_never_make_two_leaders_or_a_term_twice() {
+    let mishaps = Mishaps { deletions: 1, restarts: 2, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 4, mishaps, ..Bounds::default() });
+}
+
+#[test]
+fn the_first_lease_of_a_cluster_never_makes_two_leaders_or_a_term_twice() {
+    // Without deletions: decision 011 says what is left open where the very first Lease is deleted.
+    let mishaps = Mishaps { losses: 2, restarts: 1, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 3, mishaps, empty: true, ..Bounds::default() });
+}
+
+#[test]
+fn a_lease_that_other_software_holds_is_not_taken_before_that_has_stopped() {
+    let mishaps = Mishaps { deletions: 1, foreign: 3, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 6, mishaps, ..Bounds::default() });
+}
+
+#[test]
+fn an_api_server_that_heeds_no_resource_version_is_found() {
+    let bounds = Bounds { candidates: 2, horizon: 6, broken: Some(Broken::Versions), ..Bounds::default() };
+    assert!(matches!(finds(&bounds), "LE-1" | "LE-2"));
+}
+
+#[test]
+fn a_deadline_that_is_counted_from_the_answer_is_found() {
+    let (mishaps, broken) = (Mishaps { losses: 2, ..NONE }, Some(Broken::Deadline));
+    assert_eq!(finds(&Bounds { candidates: 2, horizon: 7, mishaps, broken, ..Bounds::default() }), "LE-1");
+}
+
+#[test]
+fn other_software_s_lease_that_is_read_as_vacant_is_found() {
+    let mishaps = Mishaps { deletions: 1, foreign: 3, ..NONE };
+    let bounds = Bounds { candidates: 2, horizon: 6, mishaps, broken: Some(Broken::Origins), ..Bounds::default() };
+    assert_eq!(finds(&bounds), "taken from other software that leads");
 }
 
 /// `cargo xtask proof model`.
 #[test]
 #[ignore = "minutes and gigabytes"]
 fn further() {
-    holds(&Bounds { candidates: 2, horizon: 10, deletions: 3, losses: 0 });
-    holds(&Bounds { candidates: 2, horizon: 7, deletions: 1, losses: 2 });
-    holds(&Bounds { candidates: 3, horizon: 5, deletions: 1, losses: 1 });
+    let bounds = |candidates, horizon, mishaps| Bounds { candidates, horizon, mishaps, ..Bounds::default() };
+    holds(&bounds(2, 10, Mishaps { deletions: 3, ..NONE }));
+    holds(&bounds(2, 7, Mishaps { deletions: 1, losses: 2, ..NONE }));
+    holds(&bounds(2, 7, Mishaps { deletions: 1, losses: 1, restarts: 2, ..NONE }));
+    holds(&bounds(2, 8, Mishaps { deletions: 2, foreign: 4, ..NONE }));
+    holds(&bounds(3, 5, Mishaps { deletions: 1, losses: 1, ..NONE }));
+    holds(&Bounds { empty: true, ..bounds(3, 4, Mishaps { losses: 2, restarts: 1, ..NONE }) });
 }

@@ -9,6 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+pub use crate::globs::glob_matches;
+use crate::globs::offering_matches;
 
 use jiff::fmt::serde::unsigned_duration::friendly::compact::required as duration;
 
@@ -44,7 +48,7 @@ pub struct ApiServerFaults {
     pub error_rate: f64,
     /// The share of requests, 0 to 1, that end with a 429.
     pub throttle_rate: f64,
-    /// The share of requests, 0 to 1, that are carried out and whose answer is lost.
+    /// The share of requests, 0 to 1, that end without an answer: three in four of them are carried out all the same.
     pub timeout_rate: f64,
     /// Added to each request.
     #[serde(with = "duration")]
@@ -59,7 +63,7 @@ pub struct Ec2Faults {
     pub error_rate: f64,
     /// The share of requests, 0 to 1, that end with `RequestLimitExceeded`.
     pub throttle_rate: f64,
-    /// The share of requests, 0 to 1, that are carried out and whose answer is lost.
+    /// The share of requests, 0 to 1, that end without an answer: three in four of them are carried out all the same.
     pub timeout_rate: f64,
     /// Added to each request.
     #[serde(with = "duration")]
@@ -108,8 +112,12 @@ pub enum Outcome {
     LoseAnswer,
     /// It is carried out, and the answer never comes: the caller waits until its own time-out.
     SwallowAnswer,
+    /// It is carried out long after its sender has given up: it was held somewhere on its way. By EC2 at once.
+    Late,
     /// It never arrives: the caller waits until its own time-out.
     Unreachable,
+    /// Nobody listens, or somebody who is not ready yet.
+    Refused,
 }
 
 /// The fate of one request.
@@ -119,6 +127,25 @@ pub struct Verdict {
     pub latency: Duration,
     /// What becomes of it.
     pub outcome: Outcome,
+}
+
+/// How the time that a request takes falls on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// On its way to the server: it ends with its sender.
+    pub there: Duration,
+    /// In the server, which carries it out whatever becomes of its sender.
+    pub inside: Duration,
+    /// The answer on its way back.
+    pub back: Duration,
+}
+
+impl Way {
+    /// A way with these shares of the time there and inside; the rest is the way back.
+    pub fn of(total: Duration, there: f64, inside: f64) -> Self {
+        let (there, inside) = (total.mul_f64(there), total.mul_f64(inside));
+        Self { there, inside, back: total.saturating_sub(there + inside) }
+    }
 }
 
 /// The faults in force. Clones share them.
@@ -133,6 +160,11 @@ struct State {
     draws: BTreeMap<Service, fastrand::Rng>,
     lag: fastrand::Rng,
     duplicate: fastrand::Rng,
+    ways: fastrand::Rng,
+    /// Until when the API server is down.
+    down: Option<Instant>,
+    /// How late watches are told.
+    watches_late: Duration,
     partitions: BTreeMap<u32, BTreeMap<Service, Direction>>,
     zones_down: BTreeSet<String>,
 }
@@ -148,6 +180,9 @@ impl Faults {
             draws: draws.into_iter().collect(),
             lag: generator(),
             duplicate: generator(),
+            ways: generator(),
+            down: None,
+            watches_late: Duration::ZERO,
             partitions: BTreeMap::new(),
             zones_down: BTreeSet::new(),
         };
@@ -204,12 +239,45 @@ impl Faults {
         self.lock().zones_down.contains(zone)
     }
 
+    /// The API server is down until then: it refuses everybody, and the cluster's own parts wait for it.
+    pub fn take_down(&self, until: Instant) {
+        let mut state = self.lock();
+        state.down = Some(state.down.map_or(until, |other| other.max(until)));
+    }
+
+    /// Until when the API server is down, if it is.
+    pub fn down(&self) -> Option<Instant> {
+        self.lock().down.filter(|until| Instant::now() < *until)
+    }
+
+    /// From now on changes reach watches so late, in their order; zero for at once.
+    pub fn set_watches_late(&self, by: Duration) {
+        self.lock().watches_late = by;
+    }
+
+    /// How late watches are told of changes.
+    pub fn watches_late(&self) -> Duration {
+        self.lock().watches_late
+    }
+
+    /// Draws how the time that a request to the API server takes falls on its way: most of it there, inside or back.
+    pub fn way(&self, total: Duration) -> Way {
+        let (there, inside) = match self.lock().ways.u8(..4) {
+            0 | 1 => (0.8, 0.1),
+            2 => (0.1, 0.8),
+            _ => (0.1, 0.1),
+        };
+        Way::of(total, there, inside)
+    }
+
     /// Draws the fate of a request.
     pub fn verdict(&self, service: Service, replica: Option<u32>) -> Verdict {
         let cut = self.partitioned(replica, service);
         let mut state = self.lock();
         let (latency, rates) = state.settings.rates(service);
+        let down = service == Service::ApiServer && state.down.is_some_and(|until| Instant::now() < until);
         let outcome = match cut {
+            None if down => Outcome::Refused,
             Some(Direction::In) => Outcome::SwallowAnswer,
             Some(Direction::Out | Direction::Both) => Outcome::Unreachable,
             None => state.draw(service, rates),
@@ -270,61 +338,23 @@ impl State {
         } else if drawn < fail + throttle {
             Outcome::Throttle
         } else if drawn < fail + throttle + lose {
-            Outcome::LoseAnswer
+            // The same draw says which way.
+            match (drawn - fail - throttle) / lose {
+                share if share < 0.5 => Outcome::LoseAnswer,
+                share if share < 0.625 => Outcome::SwallowAnswer,
+                share if share < 0.75 => Outcome::Late,
+                _ => Outcome::Unreachable,
+            }
         } else {
             Outcome::Serve
         }
     }
 }
 
-/// Whether `type/zone/capacityType` matches a glob; parts left out at the end match anything.
-fn offering_matches(glob: &str, instance_type: &str, zone: &str, capacity_type: &str) -> bool {
-    let mut parts = glob.split('/');
-    [instance_type, zone, capacity_type].iter().all(|text| glob_matches(parts.next().unwrap_or("*"), text))
-        && parts.next().is_none()
-}
-
-/// Whether `text` matches a pattern in which `*` stands for any run of characters, also none, and `?` for one: the
-/// wildcards of EC2's filters.
-pub fn glob_matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some((p, t));
-                p += 1;
-            }
-            Some(c) if *c == '?' || *c == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => match star {
-                // The star takes one character more, and what follows it is tried again.
-                Some((at, from)) => {
-                    star = Some((at, from + 1));
-                    p = at + 1;
-                    t = from + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn globs_match_as_ec2_s_filters_do() {
-        assert!(glob_matches("m5.*", "m5.large") && glob_matches("*", "") && glob_matches("*5?l*", "c5.large"));
-        assert!(!glob_matches("m5.*", "m5a.large") && !glob_matches("m5", "m5.large") && !glob_matches("?", ""));
-        assert!(glob_matches("*a*b", "xaxbab") && !glob_matches("*a*b", "xaxba"));
-    }
 
     #[test]
     fn an_offering_is_sold_out_by_glob_or_with_its_zone() {
@@ -361,7 +391,9 @@ mod tests {
         let share = |outcome| drawn.iter().filter(|o| **o == outcome).count() as f64 / 10_000.0;
         assert!((share(Outcome::Fail) - 0.1).abs() < 0.02);
         assert!((share(Outcome::Throttle) - 0.2).abs() < 0.02);
-        assert!((share(Outcome::LoseAnswer) - 0.05).abs() < 0.02);
+        let unanswered = [Outcome::LoseAnswer, Outcome::SwallowAnswer, Outcome::Late, Outcome::Unreachable].map(share);
+        assert!((unanswered.iter().sum::<f64>() - 0.05).abs() < 0.02, "{unanswered:?}");
+        assert!(unanswered.iter().all(|share| *share > 0.003), "carried out and not: {unanswered:?}");
         assert_eq!(drawn, outcomes(7));
         assert_ne!(drawn, outcomes(8));
     }

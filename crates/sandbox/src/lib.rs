@@ -3,7 +3,9 @@
 pub mod apiserver;
 pub mod clock;
 pub mod cluster;
+mod detached;
 pub mod faults;
+mod globs;
 pub mod log;
 pub mod region;
 

@@ -268,6 +268,21 @@ async fn throttling_failing_and_losing_have_their_own_faces() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_the_service_has_is_carried_out_though_its_sender_is_gone() {
+    let region = region(1);
+    let id = region.place(&spot_node()).unwrap().id;
+    for (after, key, carried_out) in [(20, "early", false), (52, "late", true)] {
+        let form = format!("Action=CreateTags&Version=2016-11-15&ResourceId.1={id}&Tag.1.Key={key}&Tag.1.Value=v");
+        let request = http::Request::post("/").body(bytes::Bytes::from(form)).unwrap();
+        let sent = tokio::time::timeout(Duration::from_millis(after), region.handle(common::who(), request));
+        assert!(sent.await.is_err(), "given up after {after} ms");
+        assert!(!region.instance(&id).unwrap().tags.contains_key(key), "not yet");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(region.instance(&id).unwrap().tags.contains_key(key), carried_out, "{key}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_partition_from_the_queue_leaves_ec2_reachable() {
     let region = region(1);
     region.faults().partition(0, &[Service::Sqs], Direction::Both);

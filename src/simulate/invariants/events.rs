@@ -1,39 +1,80 @@
-//! Invariants of the whole run, checked event by event.
+//! Terms, launches and tokens, event by event.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_sandbox::log::Entry;
+use serde_json::Value;
 
-use super::{Checker, lives, tokens_of_claims};
-use crate::world::World;
+use super::Checker;
+use super::history::{accepted, base, seconds};
+use super::windows;
 
-/// EC2's describes are consistent after this long: what was launched earlier is found.
-const CONSISTENT: f64 = 60.0;
-/// The window of the collection's bound, and the bound itself where a cluster is small.
-const WINDOW: f64 = 600.0;
-const SMALL: usize = 5;
+/// A launch as a replica sent it.
+struct Launch {
+    t: f64,
+    term: Option<i64>,
+    replica: u32,
+}
+
+impl Launch {
+    fn of(entry: &Entry) -> Option<Self> {
+        let sent = entry.field("result")?.get("sent")?;
+        Some(Self { t: sent["t"].as_f64()?, term: sent["term"].as_i64(), replica: entry.replica? })
+    }
+}
+
+/// What a Lease became for a replica that wrote it, and knows that it did.
+struct LeaseWrite {
+    replica: u32,
+    /// When the request came in: its sender counts from before that.
+    asked: f64,
+    held: bool,
+}
+
+impl LeaseWrite {
+    fn of(entry: &Entry) -> Option<Self> {
+        // Who never learns that it was accepted may not rest on it.
+        let known = entry.kind == "api" && accepted(entry) && entry.field("answerLost") != Some(&Value::Bool(true));
+        let (_, holder) = lease_term(entry).filter(|_| known)?;
+        let asked = entry.field("asked").and_then(Value::as_f64).unwrap_or_else(|| seconds(entry));
+        Some(Self { replica: entry.replica?, asked, held: !holder.is_empty() })
+    }
+}
 
 impl Checker {
-    /// INV-9 to INV-13.
-    pub(super) fn events(&mut self, world: &World) {
-        world.log.with_entries(|entries| {
-            self.terms(entries);
-            self.tokens_are_on_claims(entries);
-            self.what_lives_is_adopted(entries);
-            self.brakes_hold(entries);
-        });
+    /// INV-2: every launch is sent under a term, and none after a launch of a newer term was sent. INV-8: none is sent later
+    /// than the holder's deadline, counted from when the API server heard the last renewal that it may rest on; none at all
+    /// after the Lease was given back.
+    pub(super) fn launches_within_terms(&mut self, entries: &[Entry]) {
+        let mut launches: Vec<Launch> = entries.iter().filter_map(Launch::of).collect();
+        let leases: Vec<LeaseWrite> = entries.iter().filter_map(LeaseWrite::of).collect();
+        launches.sort_by(|a, b| a.t.total_cmp(&b.t));
+        // By the holder's own clock, which may lose a thousandth.
+        let deadline = self.renew_deadline * 1.001;
+        let mut latest = 0;
+        for Launch { t, term, replica } in launches {
+            self.expect("INV-2", t, term.is_some_and(|term| term >= latest), || {
+                format!("a launch sent at {t} s under term {term:?} after {latest}")
+            });
+            latest = latest.max(term.unwrap_or(0));
+            let last = leases.iter().rev().find(|write| write.replica == replica && write.asked <= t);
+            let renewed = last.filter(|write| write.held).map(|write| write.asked);
+            self.expect("INV-8", t, renewed.is_some_and(|at| t <= at + deadline), || {
+                format!("replica {replica} sent a launch at {t} s, its Lease was renewed last at {renewed:?} s")
+            });
+        }
     }
 
     /// INV-9: once a term has begun, no NodeClaim is created, and no launch token written, under an earlier one. INV-10:
     /// terms rise, each with one holder.
-    fn terms(&mut self, entries: &[Entry]) {
+    pub(super) fn terms(&mut self, entries: &[Entry]) {
         let (mut newest, mut holder) = (0, String::new());
         let mut tokens: BTreeMap<String, String> = BTreeMap::new();
         for entry in entries.iter().filter(|entry| entry.kind == "api" && accepted(entry)) {
             let at = seconds(entry);
             if let Some((term, who)) = lease_term(entry) {
                 let same = term == newest && (who == holder || who.is_empty());
-                self.expect("INV-10", term > newest || same, || {
+                self.expect("INV-10", at, term > newest || same, || {
                     format!("term {term} of {who:?} is written at {at} s after term {newest} of {holder:?}")
                 });
                 if term > newest {
@@ -45,9 +86,10 @@ impl Checker {
             let (uid, token) = (entry.text("uid").to_owned(), claim["token"].as_str().unwrap_or_default().to_owned());
             let created = entry.text("verb") == "create";
             let launched = tokens.insert(uid, token.clone()).unwrap_or_default() != token;
-            if created || launched {
+            // What is put back from a backup is nobody's writing.
+            if entry.replica.is_some() && (created || launched) {
                 let name = entry.text("name").to_owned();
-                self.expect("INV-9", term >= newest, || {
+                self.expect("INV-9", at, term >= newest, || {
                     format!("claim {name} is written at {at} s under term {term}, {newest} has begun")
                 });
             }
@@ -55,7 +97,7 @@ impl Checker {
     }
 
     /// INV-11: every instance of ours has a token that was written on a claim before.
-    fn tokens_are_on_claims(&mut self, entries: &[Entry]) {
+    pub(super) fn tokens_are_on_claims(&mut self, entries: &[Entry]) {
         let (mut written, mut seen) = (BTreeSet::new(), BTreeSet::new());
         for entry in entries {
             if let Some(token) = entry.field("claim").and_then(|claim| claim["token"].as_str()) {
@@ -63,64 +105,36 @@ impl Checker {
             }
             let token = if entry.kind == "instance" { entry.text("token") } else { "" };
             if !token.is_empty() && seen.insert(entry.text("id").to_owned()) {
-                let token = token.trim_end_matches("-r");
-                self.expect("INV-11", written.contains(token), || {
+                let token = base(token);
+                self.expect("INV-11", seconds(entry), written.contains(token), || {
                     format!("instance {} was launched with token {token}, which no claim had", entry.text("id"))
                 });
             }
         }
     }
 
-    /// INV-12: no claim gets another instance while one that was launched for it long enough ago to be found lives. Where
-    /// EC2 has shown no instances at all, it could not be found.
-    fn what_lives_is_adopted(&mut self, entries: &[Entry]) {
-        let blind = step(entries, "EmptyLists").unwrap_or(f64::INFINITY);
-        let lives = lives(entries);
-        for (claim, tokens) in tokens_of_claims(entries) {
-            let own: Vec<_> = lives.iter().filter(|(_, life)| tokens.contains(&life.token)).collect();
-            for (id, life) in own.iter().filter(|(_, life)| life.from < blind) {
-                let found = |(_, other): &&(&String, &super::Life)| {
-                    other.from + CONSISTENT < life.from && other.to.is_none_or(|end| end > life.from)
-                };
-                let other = own.iter().find(found);
-                self.expect("INV-12", other.is_none(), || {
-                    let earlier = other.map(|(id, _)| id.as_str()).unwrap_or_default();
-                    format!("claim {claim} got instance {id} at {} s though {earlier} lived", life.from)
-                });
-            }
-        }
-    }
-
-    /// INV-13: the janitor ends no more than its bound in any ten minutes, unless an operator has released it.
-    fn brakes_hold(&mut self, entries: &[Entry]) {
-        let released = step(entries, "AllowCollection").unwrap_or(f64::INFINITY);
-        let (mut alive, mut ended): (BTreeSet<String>, Vec<f64>) = (BTreeSet::new(), Vec::new());
+    /// INV-4: a pod is bound once in its life, and once more after the API server was put back to an older state. INV-5:
+    /// entries stand in the order of their times.
+    pub(super) fn bindings_and_order(&mut self, entries: &[Entry]) {
+        let (mut seen, mut last) = (BTreeSet::new(), 0);
         for entry in entries {
-            if entry.kind == "instance" {
-                match entry.text("change") {
-                    "shutting-down" | "terminated" => alive.remove(entry.text("id")),
-                    _ => alive.insert(entry.text("id").to_owned()),
-                };
-            }
             let at = seconds(entry);
-            if entry.kind == "story" && entry.text("event") == "collected" && at < released {
-                ended.retain(|earlier| at - earlier < WINDOW);
-                ended.push(at);
-                let most = SMALL.max((alive.len() + ended.len()).div_ceil(20));
-                self.expect("INV-13", ended.len() <= most, || {
-                    format!("{} instances were collected in the ten minutes before {at} s, {most} may be", ended.len())
+            if windows::restored_to(entry).is_some() {
+                seen.clear();
+            }
+            if entry.kind == "pod" && entry.text("change") == "bound" {
+                let uid = entry.text("uid");
+                let first = seen.insert(uid.to_owned());
+                self.expect("INV-4", at, first, || format!("pod {uid} is bound again at {at} s"));
+            }
+            if entry.micros < last {
+                self.expect("INV-5", at, false, || {
+                    format!("an entry of {at} s stands after one of {} s", last as f64 / 1e6)
                 });
             }
+            last = last.max(entry.micros);
         }
     }
-}
-
-fn seconds(entry: &Entry) -> f64 {
-    entry.micros as f64 / 1e6
-}
-
-fn accepted(entry: &Entry) -> bool {
-    entry.field("code").and_then(serde_json::Value::as_u64).is_some_and(|code| code < 300)
 }
 
 /// The term of a Lease as a replica wrote it, and its holder, empty when it was given back; nothing for a vacant one.
@@ -134,8 +148,15 @@ pub(super) fn lease_term(entry: &Entry) -> Option<(u64, String)> {
     Some((term, spec["holderIdentity"].as_str().unwrap_or_default().to_owned()))
 }
 
-/// When the operator first did something.
-fn step(entries: &[Entry], what: &str) -> Option<f64> {
-    let steps = entries.iter().filter(|entry| entry.kind == "step");
-    steps.filter(|entry| entry.text("what").starts_with(what)).map(seconds).next()
+/// The launch tokens that each claim has had, by uid.
+pub(super) fn tokens_of_claims(entries: &[Entry]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry.kind == "api") {
+        let token = entry.field("claim").and_then(|claim| claim["token"].as_str());
+        let uid = entry.field("uid").and_then(|uid| uid.as_str());
+        if let (Some(uid), Some(token)) = (uid, token) {
+            all.entry(uid.to_owned()).or_default().insert(token.to_owned());
+        }
+    }
+    all
 }

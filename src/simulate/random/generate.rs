@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 
 use fastrand::Rng;
 
+use super::odds::Odds;
 use super::workload::{self, Workload};
 
 /// A region of few instance types: every replica reads all of them when it starts.
-const REGION: &str = "ca-west-1";
+pub(super) const REGION: &str = "ca-west-1";
 /// Families of which there always are some: what is there beforehand, and what can be had where all else is sold out.
 const ALWAYS: [&str; 3] = ["m5", "c6i", "r6i"];
 /// The region's other families.
@@ -42,6 +43,9 @@ pub fn scenario(seed: u64) -> Files {
     let mut steps: Vec<(u32, String)> = Vec::new();
     scale(&mut steps, &workloads, busy, &mut rng);
     mishaps(&mut steps, replicas, busy, &mut rng);
+    let odds = Odds::draw(seed, replicas, busy);
+    steps.extend(odds.steps);
+    steps.extend(super::terms::removals(seed, busy));
     steps.sort();
     let mut scenario = format!(
         "# Drawn from seed {seed}: dovetail simulate --random --seeds {seed}
@@ -54,18 +58,17 @@ settings: {{INTERRUPTION_QUEUE: demo}}
 ",
         offers(seed)
     );
-    if rng.u32(0..3) == 0 {
-        clocks(&mut scenario, replicas, &mut rng);
-    }
+    let clocks = if rng.u32(0..3) == 0 { clocks(replicas, 3000, &mut rng) } else { String::new() };
+    scenario.push_str(odds.clocks.as_ref().unwrap_or(&clocks));
     if rng.u32(0..3) == 0 {
         scenario.push_str("nodes: [{instanceType: m5.xlarge, zone: ca-west-1a}]\n");
     }
-    faults(&mut scenario, &mut rng);
+    faults(&mut scenario, &odds.api_server, &odds.ec2, &mut rng);
     scenario.push_str("steps:\n");
     for (at, step) in &steps {
         let _ = writeln!(scenario, "  - {{at: {at}ms, {step}}}");
     }
-    let _ = writeln!(scenario, "until: {}s\nsettled: {SETTLED}", busy + CALM);
+    let _ = writeln!(scenario, "until: {}s\nsettled: {SETTLED}", busy + CALM + odds.longer);
     Files { scenario, workload }
 }
 
@@ -93,11 +96,11 @@ fn scale(steps: &mut Vec<(u32, String)>, workloads: &[Workload], busy: u32, rng:
     }
 }
 
-/// Clocks that are wrong by seconds, and gain or lose up to a thousandth.
-fn clocks(text: &mut String, replicas: u32, rng: &mut Rng) {
-    let one = |rng: &mut Rng| format!("{{offset: {}ms, drift: {}}}", rng.i32(-3000..=3000), rng.i32(-1000..=1000));
+/// Clocks that are wrong by so many milliseconds at most, and gain or lose up to a thousandth.
+pub(super) fn clocks(replicas: u32, most: i32, rng: &mut Rng) -> String {
+    let one = |rng: &mut Rng| format!("{{offset: {}ms, drift: {}}}", rng.i32(-most..=most), rng.i32(-1000..=1000));
     let all: Vec<String> = (0..replicas).map(|_| one(rng)).collect();
-    let _ = writeln!(text, "clocks: [{}]", all.join(", "));
+    format!("clocks: [{}]\n", all.join(", "))
 }
 
 /// A moment: any, or one soon after something was asked for, when most is under way.
@@ -151,7 +154,7 @@ fn mishaps(steps: &mut Vec<(u32, String)>, replicas: u32, busy: u32, rng: &mut R
     }
 }
 
-fn faults(text: &mut String, rng: &mut Rng) {
+fn faults(text: &mut String, more_api: &str, more_ec2: &str, rng: &mut Rng) {
     let mut rate = |most: f64| if rng.bool() { 0.0 } else { (rng.f64() * most * 1000.0).round() / 1000.0 };
     let (api, ec2, throttle, twice) = (rate(0.1), rate(0.2), rate(0.2), rate(0.3));
     let latency = [0, 5, 20, 100, 400][rng.usize(0..5)];
@@ -162,8 +165,8 @@ fn faults(text: &mut String, rng: &mut Rng) {
     let _ = write!(
         text,
         "faults:
-  apiServer: {{errorRate: {api}, latency: {latency}ms}}
-  ec2: {{errorRate: {ec2}, throttleRate: {throttle}, insufficientCapacity: [{sold_out}]}}
+  apiServer: {{errorRate: {api}, latency: {latency}ms{more_api}}}
+  ec2: {{errorRate: {ec2}, throttleRate: {throttle}, insufficientCapacity: [{sold_out}]{more_ec2}}}
   sqs: {{duplicateRate: {twice}}}
 "
     );

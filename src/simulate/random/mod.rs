@@ -3,6 +3,8 @@
 //! be played again, read and cut down.
 
 mod generate;
+mod odds;
+mod terms;
 mod workload;
 
 use std::fmt::Write as _;
@@ -102,13 +104,13 @@ impl All<'_> {
         let path = self.folder.write(seed, &generate::scenario(seed))?;
         let played = play_file(&path, self.args, true);
         let shrunk = match &played {
-            Ok(report) if self.args.shrink && !report.came_out_well() => shrink(&path, self.args)?,
+            Ok(report) if self.args.shrink && !report.holds() => shrink(&path, self.args)?,
             _ => None,
         };
         let shrunk = shrunk.map(|shrunk| shrunk.to_string()).unwrap_or_default();
         let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
         let one = match played {
-            Ok(report) if report.came_out_well() => {
+            Ok(report) if report.holds() => {
                 sum.launched += report.launched();
                 sum.terminated += report.terminated();
                 None

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use fastrand::Rng;
 
+use super::terms;
+
 /// A workload, as far as steps need it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
@@ -20,12 +22,14 @@ pub struct Workload {
 /// The manifests, and what of them can be scaled.
 pub fn draw(rng: &mut Rng) -> (String, Vec<Workload>) {
     let mut text = String::new();
+    let mut own = terms::own(rng);
     class(&mut text);
     let pools = rng.u32(1..=3);
     for number in 0..pools {
-        pool(&mut text, number, rng);
+        pool(&mut text, number, rng, &mut own);
     }
-    let workloads: Vec<Workload> = (0..rng.u32(2..=5)).map(|number| workload(&mut text, number, rng)).collect();
+    let workloads: Vec<Workload> =
+        (0..rng.u32(2..=5)).map(|number| workload(&mut text, number, rng, &mut own)).collect();
     (text, workloads)
 }
 
@@ -44,7 +48,7 @@ spec:
 }
 
 /// The first pool takes every pod; the others are a choice beside it.
-fn pool(text: &mut String, number: u32, rng: &mut Rng) {
+fn pool(text: &mut String, number: u32, rng: &mut Rng, own: &mut Rng) {
     let capacity = match (number, rng.u32(0..3)) {
         (_, 0) => "[on-demand]",
         (0, _) => "[spot, on-demand]",
@@ -53,6 +57,7 @@ fn pool(text: &mut String, number: u32, rng: &mut Rng) {
     let weight = if number > 0 { rng.u32(1..=100) } else { 1 };
     let policy = if rng.bool() { "WhenEmpty" } else { "WhenEmptyOrUnderutilized" };
     let after = ["0s", "30s", "2m", "Never"][rng.usize(0..4)];
+    let terms::PoolTerms { limits, budgets, lifetime } = terms::of_pool(number, own);
     let _ = write!(
         text,
         "---
@@ -61,11 +66,10 @@ kind: NodePool
 metadata: {{name: pool-{number}}}
 spec:
   weight: {weight}
-  disruption: {{consolidationPolicy: {policy}, consolidateAfter: {after}}}
+{limits}  disruption: {{consolidationPolicy: {policy}, consolidateAfter: {after}{budgets}}}
   template:
     spec:
-      expireAfter: Never
-      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}
+{lifetime}      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}
       requirements:
         - {{key: karpenter.sh/capacity-type, operator: In, values: {capacity}}}
         - {{key: kubernetes.io/arch, operator: In, values: [amd64]}}
@@ -74,7 +78,7 @@ spec:
     );
 }
 
-fn workload(text: &mut String, number: u32, rng: &mut Rng) -> Workload {
+fn workload(text: &mut String, number: u32, rng: &mut Rng, own: &mut Rng) -> Workload {
     let kind = if rng.u32(0..5) == 0 { "StatefulSet" } else { "Deployment" };
     let most = rng.u32(1..=12);
     let replicas = rng.u32(0..=most);
@@ -101,16 +105,18 @@ spec:
 ",
         rules(&name, rng)
     );
-    if kind == "Deployment" && rng.u32(0..3) == 0 {
+    let usual = kind == "Deployment" && rng.u32(0..3) == 0;
+    let rule = usual.then(|| format!("maxUnavailable: {}", rng.u32(1..=3)));
+    let other = terms::of_pods(own);
+    if let Some(rule) = rule.or(other) {
         let _ = write!(
             text,
             "---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata: {{name: {name}, namespace: default}}
-spec: {{maxUnavailable: {}, selector: {{matchLabels: {{app: {name}}}}}}}
-",
-            rng.u32(1..=3)
+spec: {{{rule}, selector: {{matchLabels: {{app: {name}}}}}}}
+"
         );
     }
     Workload { kind, name, replicas, most }

@@ -66,6 +66,12 @@ pub const EMPTINESS_TIMESTAMP: &str = "karpenter.sh/emptiness-timestamp";
 
 /// NodeClaim: the leader's term in which it was made (checked by the fence).
 pub const TERM: &str = "dovetail.dev/term";
+/// The Lease: whose count its term is, [`LEASE_VACANT`] or [`LEASE_LED`]; absent where other software created it.
+pub const LEASE: &str = "dovetail.dev/lease";
+/// Created, and taken by nobody yet.
+pub const LEASE_VACANT: &str = "vacant";
+/// Taken once: its count is above every earlier term.
+pub const LEASE_LED: &str = "led";
 /// NodeClaim: ClientToken of the launch that it belongs to.
 pub const LAUNCH_TOKEN: &str = "dovetail.dev/launch-token";
 /// NodeClaim: W3C trace context of the batch that it came from.

@@ -5,7 +5,7 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::display::DisplayErrorContext;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
-use crate::error::CloudError;
+use crate::error::{CloudError, TOKEN_USED};
 
 /// Whether a call that is carried out twice does harm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,8 @@ where
             match status {
                 _ if THROTTLED.contains(&code.as_str()) => retryable(&code, message),
                 UNAVAILABLE | 429 => retryable(&code, message),
+                // Something else was asked for under this token, and may well have been carried out.
+                _ if effect == Effect::Once && code == TOKEN_USED => unsure(&code, message),
                 // Carried out, by the status; what came of it stands in a body that cannot be read.
                 ..400 => unsure("AnswerNotUnderstood", text(&error)),
                 500.. => unsure(&code, message),

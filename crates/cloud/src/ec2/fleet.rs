@@ -1,11 +1,10 @@
 //! The launch itself: from a request to CreateFleet and back (karpenter-aws 4).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use aws_sdk_ec2::operation::create_fleet::CreateFleetOutput;
-use aws_sdk_ec2::types as sdk;
-use dovetail_api::names::labels::{CAPACITY_TYPE, RESERVED, SPOT};
+use dovetail_api::names::labels::{CAPACITY_TYPE, SPOT};
 use dovetail_api::names::tags;
 use dovetail_api::v1::EC2NodeClassStatus;
 use futures::future::try_join_all;
@@ -13,13 +12,15 @@ use kube::ResourceExt;
 
 use super::Ec2Cloud;
 use super::classify::{Effect, classify};
-use super::template_data::{TemplateInputs, tag_specification, template_data};
+use super::network::Taken;
+use super::planned::{self, Config, Planned};
+use super::template_data::{TemplateInputs, template_data};
 use crate::error::CloudError;
 use crate::hash::fnv;
 use crate::launch::filters::{Selection, select};
-use crate::launch::plan::{Group, Override, fewest_pods_by_zone, groups};
+use crate::launch::plan::{Group, fewest_pods_by_zone, groups};
 use crate::launch::readiness::ready_status;
-use crate::launch::{LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Refusal};
+use crate::launch::{LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
 use crate::resolve::family_of;
 use crate::user_data::{self, Inputs};
 
@@ -31,33 +32,21 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// A pod that runs enclaves asks for it.
 const ENCLAVE: &str = "eks.amazonaws.com/nitro-sandbox";
 
-/// One launch template and what is asked for under it.
-struct Config {
-    template: String,
-    image: String,
-    reservation: Option<String>,
-    overrides: Vec<Override>,
-}
-
 impl Ec2Cloud {
+    /// A call that may have been carried out is repeated as it was, whatever would be asked for now.
     pub(super) async fn launch_one(&self, request: &LaunchRequest) -> Result<LaunchedInstance, LaunchError> {
+        if let Some(before) = self.memory.unsettled.get(self.now(), &request.token) {
+            let taken = Taken::take(self, before.addresses.clone());
+            return taken.settle(self.send(&request.token, &before, true).await);
+        }
         let status = ready_status(&request.node_class)?;
         let selection = select(request)?;
         if selection.inflexible {
             tracing::warn!(token = request.token, types = selection.candidates.len(), "on-demand with few types");
         }
         let subnets = self.choose_subnets(status, &selection).await.map_err(|e| LaunchError::from_call(&e))?;
-        let taken = self.take_addresses(&selection, &subnets);
-        let result = self.launch_into(request, status, &selection, &subnets).await;
-        let used = result.as_ref().map(|i| i.subnet_id.as_str()).unwrap_or_default();
-        let refusals = result.as_ref().map_or_else(|e| &e.refusals, |i| &i.refusals);
-        self.with_addresses(|all| {
-            for (subnet, count) in taken.iter().filter(|(subnet, _)| *subnet != used) {
-                all.give_back(subnet, *count);
-            }
-            refusals.iter().filter(|r| r.fills_subnet()).for_each(|r| all.exhaust(&r.subnet));
-        });
-        result
+        let taken = Taken::take(self, predicted(&selection, &subnets));
+        taken.settle(self.launch_into(request, status, &selection, &subnets).await)
     }
 
     /// By zone the subnet with the most free addresses.
@@ -77,15 +66,6 @@ impl Ec2Cloud {
         }))
     }
 
-    /// Predicts what the launch takes of each subnet that it may use.
-    fn take_addresses(&self, selection: &Selection, subnets: &BTreeMap<String, String>) -> Vec<(String, i64)> {
-        let fewest = fewest_pods_by_zone(selection);
-        let taken: Vec<(String, i64)> =
-            subnets.iter().map(|(zone, subnet)| (subnet.clone(), fewest.get(zone).copied().unwrap_or(0))).collect();
-        self.with_addresses(|all| taken.iter().for_each(|(subnet, count)| all.take(subnet, *count)));
-        taken
-    }
-
     async fn launch_into(
         &self,
         request: &LaunchRequest,
@@ -93,18 +73,34 @@ impl Ec2Cloud {
         selection: &Selection,
         subnets: &BTreeMap<String, String>,
     ) -> Result<LaunchedInstance, LaunchError> {
-        let configs = self.configs(request, status, selection, subnets).await?;
-        let result = self.create_fleet(request, selection, &configs, &request.token).await;
-        match result {
+        let planned = self.plan(request, status, selection, subnets, &request.token).await?;
+        match self.send(&request.token, &planned, false).await {
             Err(error) if error.reason == "LaunchTemplateNotFound" && error.kind == LaunchErrorKind::Final => {
                 // Deleted behind our back. That fleet launched nothing for certain, so this is another call.
-                configs.iter().for_each(|c| self.forget_template(&c.template));
-                let configs = self.configs(request, status, selection, subnets).await?;
+                planned.configs.iter().for_each(|c| self.forget_template(&c.template));
                 let token = format!("{}-r", request.token);
-                self.create_fleet(request, selection, &configs, &token).await
+                let planned = self.plan(request, status, selection, subnets, &token).await?;
+                self.send(&request.token, &planned, false).await
             }
             result => result,
         }
+    }
+
+    /// The call, put together; its launch templates are there.
+    async fn plan(
+        &self,
+        request: &LaunchRequest,
+        status: &EC2NodeClassStatus,
+        selection: &Selection,
+        subnets: &BTreeMap<String, String>,
+        token: &str,
+    ) -> Result<Arc<Planned>, LaunchError> {
+        let (configs, capacity_type) =
+            (self.configs(request, status, selection, subnets).await?, selection.capacity_type);
+        let mut tags = self.shared_tags(request);
+        tags.insert(tags::LAUNCH_TOKEN.into(), request.token.clone());
+        let call = planned::call(token, capacity_type, &configs, &tags, request.node_class.spec.context.clone());
+        Ok(Arc::new(Planned { call, capacity_type, configs, addresses: predicted(selection, subnets) }))
     }
 
     /// Makes sure of the launch templates, all at once.
@@ -192,148 +188,52 @@ impl Ec2Cloud {
         all
     }
 
-    async fn create_fleet(
-        &self,
-        request: &LaunchRequest,
-        selection: &Selection,
-        configs: &[Config],
-        token: &str,
-    ) -> Result<LaunchedInstance, LaunchError> {
+    /// Sends a call; `again`: it was sent before, and what came of that is not known.
+    async fn send(&self, token: &str, planned: &Arc<Planned>, again: bool) -> Result<LaunchedInstance, LaunchError> {
+        // Kept before it goes out: whoever waits for the answer may give up at any time.
+        let (memory, token) = (&self.memory.unsettled, token.to_owned());
+        memory.put(self.now(), token.clone(), Arc::clone(planned));
         let mut unsure = None;
         for attempt in 1..=ATTEMPTS {
-            let error = match self.create_fleet_once(request, selection, configs, token).await {
-                Ok(answer) => return outcome(&answer, selection, configs),
+            let sent = planned.call.clone().send_with(&self.clients.ec2_once).await;
+            let error = match sent.map_err(|e| classify(CALL, Effect::Once, e)) {
+                Ok(answer) => {
+                    memory.forget(&token);
+                    return planned.outcome(&answer);
+                }
                 Err(error) => error,
             };
             tracing::debug!(token, attempt, %error, "CreateFleet failed");
+            if error.is_token_used() {
+                memory.forget(&token);
+                return Err(LaunchError::from_call(&error));
+            }
             let last = attempt == ATTEMPTS || matches!(error, CloudError::Final { .. });
             if matches!(error, CloudError::MayHaveHappened { .. }) {
                 unsure = Some(error.clone());
             }
             if last {
+                if unsure.is_none() && !again {
+                    memory.forget(&token);
+                }
                 // Once an answer got lost nothing later proves that nothing was launched.
                 return Err(LaunchError::from_call(unsure.as_ref().unwrap_or(&error)));
             }
-            tokio::time::sleep(pause(fnv(token) ^ self.seed, attempt)).await;
+            tokio::time::sleep(pause(fnv(&token) ^ self.seed, attempt)).await;
         }
         Err(LaunchError::invalid("LaunchFailed", "no attempt was made"))
     }
+}
 
-    async fn create_fleet_once(
-        &self,
-        request: &LaunchRequest,
-        selection: &Selection,
-        configs: &[Config],
-        token: &str,
-    ) -> Result<CreateFleetOutput, CloudError> {
-        let spot = selection.capacity_type == SPOT;
-        let mut tags = self.shared_tags(request);
-        tags.insert(tags::LAUNCH_TOKEN.into(), request.token.clone());
-        let kind = if spot { sdk::DefaultTargetCapacityType::Spot } else { sdk::DefaultTargetCapacityType::OnDemand };
-        let target = sdk::TargetCapacitySpecificationRequest::builder()
-            .total_target_capacity(1)
-            .default_target_capacity_type(kind);
-        let specification = |kind| tag_specification(kind, &tags);
-        let mut call = self
-            .clients
-            .ec2_once
-            .create_fleet()
-            .client_token(token)
-            .r#type(sdk::FleetType::Instant)
-            .target_capacity_specification(target.build())
-            .set_launch_template_configs(Some(configs.iter().map(fleet_config).collect()))
-            .tag_specifications(specification(sdk::ResourceType::Instance))
-            .tag_specifications(specification(sdk::ResourceType::Volume))
-            .tag_specifications(specification(sdk::ResourceType::Fleet))
-            .set_context(request.node_class.spec.context.clone());
-        call = match spot {
-            true => call.spot_options(
-                sdk::SpotOptionsRequest::builder()
-                    .allocation_strategy(sdk::SpotAllocationStrategy::PriceCapacityOptimized)
-                    .build(),
-            ),
-            false => call.on_demand_options(
-                sdk::OnDemandOptionsRequest::builder()
-                    .allocation_strategy(sdk::FleetOnDemandAllocationStrategy::LowestPrice)
-                    .build(),
-            ),
-        };
-        call.send().await.map_err(|e| classify(CALL, Effect::Once, e))
-    }
+/// What a launch takes of each subnet that it may use, at least.
+fn predicted(selection: &Selection, subnets: &BTreeMap<String, String>) -> Vec<(String, i64)> {
+    let fewest = fewest_pods_by_zone(selection);
+    subnets.iter().map(|(zone, subnet)| (subnet.clone(), fewest.get(zone).copied().unwrap_or(0))).collect()
 }
 
 /// Longer each time, and not at once for all launches that were throttled together.
 fn pause(spread: u64, attempt: u32) -> Duration {
     PAUSE * 2_u32.saturating_pow(attempt - 1) + Duration::from_millis(spread % 500)
-}
-
-fn fleet_config(config: &Config) -> sdk::FleetLaunchTemplateConfigRequest {
-    let template = sdk::FleetLaunchTemplateSpecificationRequest::builder()
-        .launch_template_name(&config.template)
-        .version("$Latest")
-        .build();
-    let one = |o: &Override| {
-        sdk::FleetLaunchTemplateOverridesRequest::builder()
-            .instance_type(o.instance_type.as_str().into())
-            .subnet_id(&o.subnet)
-            .image_id(&config.image)
-            .availability_zone(&o.zone)
-            .priority(o.price)
-            .build()
-    };
-    sdk::FleetLaunchTemplateConfigRequest::builder()
-        .launch_template_specification(template)
-        .set_overrides(Some(config.overrides.iter().map(one).collect()))
-        .build()
-}
-
-/// An instance, or everything that EC2 refused.
-fn outcome(
-    answer: &CreateFleetOutput,
-    selection: &Selection,
-    configs: &[Config],
-) -> Result<LaunchedInstance, LaunchError> {
-    let refusals: Vec<Refusal> = answer.errors().iter().map(|e| refusal(e, selection.capacity_type)).collect();
-    let launched = answer.instances().iter().find_map(|i| Some((i, i.instance_ids().first()?)));
-    let Some((instance, id)) = launched else { return Err(LaunchError::from_refusals(refusals)) };
-    let chosen = instance.launch_template_and_overrides().and_then(|l| l.overrides());
-    let name = instance.instance_type().or_else(|| chosen.and_then(|c| c.instance_type()));
-    let name = name.map(|t| t.as_str().to_owned()).unwrap_or_default();
-    let zone = chosen.and_then(|c| c.availability_zone()).or_else(|| instance.availability_zone());
-    let subnet = chosen.and_then(|c| c.subnet_id()).or_else(|| instance.subnet_id()).unwrap_or_default();
-    let asked = configs.iter().flat_map(|c| c.overrides.iter().map(move |o| (c, o)));
-    let asked = asked
-        .clone()
-        .find(|(_, o)| o.instance_type == name && o.subnet == subnet)
-        .or_else(|| asked.clone().find(|(_, o)| o.instance_type == name && zone.is_none_or(|z| o.zone == z)));
-    Ok(LaunchedInstance {
-        id: id.clone(),
-        instance_type: name,
-        zone: zone.or(asked.map(|(_, o)| o.zone.as_str())).unwrap_or_default().to_owned(),
-        capacity_type: selection.capacity_type.to_owned(),
-        reservation_id: asked.and_then(|(c, _)| c.reservation.clone()),
-        price: asked.map_or(0.0, |(_, o)| o.price),
-        image_id: asked.map_or_else(String::new, |(c, _)| c.image.clone()),
-        subnet_id: asked.map_or(subnet, |(_, o)| o.subnet.as_str()).to_owned(),
-        fleet_id: answer.fleet_id().unwrap_or_default().to_owned(),
-        refusals,
-    })
-}
-
-fn refusal(error: &sdk::CreateFleetError, capacity_type: &str) -> Refusal {
-    let chosen = error.launch_template_and_overrides().and_then(|l| l.overrides());
-    Refusal {
-        instance_type: chosen.and_then(|c| c.instance_type()).map(|t| t.as_str().to_owned()).unwrap_or_default(),
-        zone: chosen.and_then(|c| c.availability_zone()).unwrap_or_default().to_owned(),
-        // EC2 calls reserved capacity on-demand.
-        capacity_type: match capacity_type {
-            RESERVED => RESERVED.to_owned(),
-            other => error.lifecycle().map_or(other, |l| l.as_str()).to_owned(),
-        },
-        subnet: chosen.and_then(|c| c.subnet_id()).unwrap_or_default().to_owned(),
-        code: error.error_code().unwrap_or_default().to_owned(),
-        message: error.error_message().unwrap_or_default().to_owned(),
-    }
 }
 
 /// `1.46.0` of `bottlerocket-aws-k8s-1.33-x86_64-v1.46.0-abcdef`.

@@ -12,6 +12,7 @@ mod instances;
 mod leftovers;
 mod network;
 mod node_class;
+mod planned;
 mod preflight;
 mod pricing;
 mod profile;
@@ -38,6 +39,7 @@ use crate::node_class::NodeClassResolution;
 use crate::user_data::ClusterFacts;
 use cache::Cache;
 use network::FreeAddresses;
+use planned::Planned;
 use sdk::Clients;
 
 pub use sdk::{NoAws, SdkParts};
@@ -90,6 +92,8 @@ struct Memory {
     cluster: Cache<(), ClusterFacts>,
     /// Free addresses by subnet, less what is being launched.
     addresses: Mutex<FreeAddresses>,
+    /// Launches of which nobody knows what came, by token.
+    unsettled: Cache<String, Arc<Planned>>,
 }
 
 impl Ec2Cloud {
@@ -107,6 +111,8 @@ impl Ec2Cloud {
                 profiles: Cache::new(15 * MINUTE),
                 cluster: Cache::new(5 * MINUTE),
                 addresses: Mutex::default(),
+                // Longer than a claim may take to launch.
+                unsettled: Cache::new(10 * MINUTE),
             }),
         }
     }

@@ -10,6 +10,7 @@ use super::Ec2Cloud;
 use super::classify::{Effect, classify};
 use super::describe::filter;
 use crate::error::CloudError;
+use crate::launch::{LaunchError, LaunchedInstance};
 
 /// Free addresses by subnet as EC2 last said, less those that launches under way will take.
 #[derive(Debug, Default)]
@@ -48,6 +49,37 @@ impl FreeAddresses {
 
     fn knows(&self, subnet: &str) -> bool {
         self.free.contains_key(subnet)
+    }
+}
+
+/// Addresses that a launch is about to take. Those that it did not take, or is not known to have taken, are given back,
+/// also when nobody waits for it any more.
+pub(super) struct Taken<'a> {
+    cloud: &'a Ec2Cloud,
+    counts: Vec<(String, i64)>,
+}
+
+impl<'a> Taken<'a> {
+    pub fn take(cloud: &'a Ec2Cloud, counts: Vec<(String, i64)>) -> Self {
+        cloud.with_addresses(|all| counts.iter().for_each(|(subnet, count)| all.take(subnet, *count)));
+        Self { cloud, counts }
+    }
+
+    /// The launch has ended like this.
+    pub fn settle(mut self, result: Result<LaunchedInstance, LaunchError>) -> Result<LaunchedInstance, LaunchError> {
+        let refusals = result.as_ref().map_or_else(|error| &error.refusals, |instance| &instance.refusals);
+        let used = result.as_ref().map(|instance| instance.subnet_id.as_str()).unwrap_or_default();
+        self.counts.retain(|(subnet, _)| subnet != used);
+        let cloud = self.cloud;
+        drop(self);
+        cloud.with_addresses(|all| refusals.iter().filter(|r| r.fills_subnet()).for_each(|r| all.exhaust(&r.subnet)));
+        result
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.cloud.with_addresses(|all| self.counts.iter().for_each(|(subnet, count)| all.give_back(subnet, *count)));
     }
 }
 

@@ -30,6 +30,9 @@ pub enum LaunchErrorKind {
     Final,
     /// An instance may have been launched: look for the token before anything else is tried.
     MayHaveHappened,
+    /// EC2 was asked for something else under the same token, and may have launched that: look for the token. This
+    /// request will never be taken.
+    TokenUsed,
 }
 
 impl LaunchErrorKind {
@@ -41,6 +44,7 @@ impl LaunchErrorKind {
             Self::Retryable => "retryable",
             Self::Final => "final",
             Self::MayHaveHappened => "may_have_happened",
+            Self::TokenUsed => "token_used",
         }
     }
 }
@@ -115,6 +119,7 @@ impl LaunchError {
     /// The reason with kind: a launch that failed before or while EC2 was asked.
     pub fn from_call(error: &CloudError) -> Self {
         let kind = match error {
+            _ if error.is_token_used() => LaunchErrorKind::TokenUsed,
             CloudError::Retryable { .. } => LaunchErrorKind::Retryable,
             CloudError::Final { .. } => LaunchErrorKind::Final,
             CloudError::MayHaveHappened { .. } => LaunchErrorKind::MayHaveHappened,

@@ -66,6 +66,13 @@ impl ClaimEntry {
         self.claim.metadata.uid.is_none()
     }
 
+    /// Whether nobody knows what its instance will have: the cloud has not answered, and an earlier leader has planned it.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let answered = self.claim.status.as_ref().is_some_and(|status| !status.allocatable.is_empty());
+        !answered && self.expected_capacity.is_empty()
+    }
+
     /// Its machine, empty until the cloud has made one.
     #[must_use]
     pub fn provider_id(&self) -> &str {

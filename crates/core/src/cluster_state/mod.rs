@@ -156,6 +156,8 @@ pub struct ClusterState {
     listing: BTreeMap<Kind, BTreeSet<String>>,
     listed: BTreeSet<Kind>,
     buried: BTreeMap<Kind, Graves>,
+    /// Claims by name, and pods by uid, of which nothing has been told since the list that is under way began.
+    doubted: BTreeMap<Kind, BTreeSet<String>>,
     /// Claims that are said to be leaving before the API server knows.
     marked: BTreeSet<String>,
     departures: u64,
@@ -208,14 +210,17 @@ impl ClusterState {
         self.doubt_versions(kind);
     }
 
-    /// The list that comes is what the API server holds, even where that was restored to an earlier state. Claims stay
-    /// as they were last known: what was written to them may have launched an instance.
+    /// The list that comes is what the API server holds, even where that was restored to an earlier state: what was gone
+    /// may be there again, and as it was. Claims keep their versions, as what is written rests on them, and pods, which are
+    /// many: one is doubted until it is told again.
     fn doubt_versions(&mut self, kind: Kind) {
         let any = |meta: &mut ObjectMeta| meta.resource_version = None;
         match kind {
             Kind::Node => each(&mut self.now.nodes, |node| node.resource_version = None),
             Kind::NodePool => each(&mut self.now.pools, |pool| any(&mut pool.metadata)),
             Kind::NodeClass => each(&mut self.now.classes, |class| any(&mut class.metadata)),
+            Kind::NodeClaim => drop(self.doubted.insert(kind, self.now.claims.keys().cloned().collect())),
+            Kind::Pod => drop(self.doubted.insert(kind, self.now.pods.keys().cloned().collect())),
             _ => return,
         }
         self.buried.remove(&kind);
@@ -232,6 +237,7 @@ impl ClusterState {
     /// It is complete: what was not in it, nor written since it began, is gone.
     pub fn list_ends(&mut self, kind: Kind) {
         self.listed.insert(kind);
+        self.doubted.remove(&kind);
         let Some(seen) = self.listing.remove(&kind) else { return };
         match kind {
             Kind::Pod => {
@@ -269,8 +275,9 @@ impl ClusterState {
         self.saw(Kind::Pod, &uid);
         let known = self.now.pods.get(&uid).cloned();
         let newly_bound = !entry.node_name.is_empty() && known.as_ref().is_none_or(|known| known.node_name.is_empty());
+        let doubted = is_doubted(&mut self.doubted, Kind::Pod, &uid);
         if let Some(known) = &known {
-            if older(entry.resource_version, known.resource_version) {
+            if !doubted && older(entry.resource_version, known.resource_version) {
                 return Ok(known.clone());
             }
             self.unload(known);
@@ -355,7 +362,8 @@ impl ClusterState {
         }
         self.saw(Kind::NodeClaim, &name);
         let known = self.now.claims.get(&name);
-        if known.is_some_and(|known| is_older(&claim.metadata, &known.claim.metadata)) {
+        let doubted = is_doubted(&mut self.doubted, Kind::NodeClaim, &name);
+        if !doubted && known.is_some_and(|known| is_older(&claim.metadata, &known.claim.metadata)) {
             return false;
         }
         let expected_capacity = known.map(|known| known.expected_capacity.clone()).unwrap_or_default();
@@ -470,6 +478,11 @@ pub fn is_older(new: &ObjectMeta, known: &ObjectMeta) -> bool {
 /// Whether a version is known to be before another; versions that are no numbers are taken in the order they come.
 fn older(new: Option<u64>, known: Option<u64>) -> bool {
     matches!((new, known), (Some(new), Some(known)) if new < known)
+}
+
+/// Whether it is told for the first time since a list began.
+fn is_doubted(doubted: &mut BTreeMap<Kind, BTreeSet<String>>, kind: Kind, key: &str) -> bool {
+    doubted.get_mut(&kind).is_some_and(|keys| keys.remove(key))
 }
 
 fn each<V: Clone>(table: &mut Table<V>, change: impl Fn(&mut V)) {

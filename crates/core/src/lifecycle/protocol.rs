@@ -9,15 +9,19 @@
 //!                    └──► instance ──► write it on the claim ──► launched
 //! ```
 //!
+//! An instance is never ended here: one too many is an orphan, which is the janitor's, and what may have been made for a
+//! claim that is given up is the terminator's, which looks for its token before the claim goes.
+//!
 //! Invariants: LP-1 the token of a call is on the claim before the call; LP-2 no call is begun after the deadline; LP-3 a
 //! call of somebody else, or of an earlier life of ours, is never repeated: its instance is looked for until EC2's
 //! describes are consistent, then a new attempt has a new token; LP-4 our own call is repeated with its own token only,
-//! after a look.
+//! after a look; LP-5 once a call of an attempt may have launched, none that fails later proves that nothing was launched:
+//! the next attempt begins, or the claim goes, after a look until EC2's describes are consistent.
 
 use std::time::Duration;
 
 use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
-use dovetail_api::names::instance_id;
+use dovetail_api::names::{TERMINATION_FINALIZER, instance_id};
 use dovetail_api::v1::NodeClaim;
 
 use super::{is_leaving, stage, token};
@@ -68,8 +72,13 @@ pub fn takes_instance(claim: &Claimed, id: &str) -> bool {
     claim.instance.as_ref().is_none_or(|there| there == id)
 }
 
-/// Puts an attempt's token, and the leader's term, on a claim.
+/// Puts an attempt's token, and the leader's term, on a claim; and the finalizer on one that somebody made without it, so
+/// that it does not go before its instance.
 pub fn put_token(claim: &mut NodeClaim, token: &str, term: u64) {
+    let finalizers = claim.metadata.finalizers.get_or_insert_default();
+    if !finalizers.iter().any(|one| one == TERMINATION_FINALIZER) {
+        finalizers.push(TERMINATION_FINALIZER.into());
+    }
     let own = claim.metadata.annotations.get_or_insert_default();
     own.insert(LAUNCH_TOKEN.into(), token.to_owned());
     own.insert(TERM.into(), term.to_string());
@@ -93,6 +102,8 @@ pub enum Called {
     Never,
     /// An instance may have been launched.
     Unknown,
+    /// EC2 was asked for something else with this token, which may have launched an instance; it will not be asked again.
+    TokenUsed,
 }
 
 /// Why a call to the API server has no answer to work with.
@@ -170,10 +181,10 @@ pub enum Step {
     },
     /// Write on the claim that the attempt failed.
     WriteFailure,
-    /// End the instance: nobody waits for it any more.
-    Terminate(String),
-    /// Delete the claim, which has no instance.
+    /// Delete the claim, which has no instance, finalizer and all.
     Discard(&'static str),
+    /// Delete the claim; whether it has an instance is the terminator's to find out.
+    Remove(&'static str),
     /// It is over.
     End(End),
 }
@@ -232,6 +243,8 @@ pub struct Protocol {
     uid: String,
     /// Number of the attempt, and of the call in it.
     number: (u32, u32),
+    /// Whether a call of the attempt may have launched an instance.
+    unsure: bool,
     doing: Doing,
 }
 
@@ -249,11 +262,10 @@ enum Doing {
     WriteFailure,
     RestBeforeAttempt,
     Look(Looking),
-    WriteInstance(String),
-    Terminate(End),
+    WriteInstance,
     Discard { at_once: bool },
     ReadRefused,
-    DiscardRefused,
+    Remove,
     Over,
 }
 
@@ -263,15 +275,26 @@ struct Looking {
     token: String,
     /// Since when.
     begun: Duration,
-    /// Whether the token is that of this launch's own call.
-    own: bool,
+    /// What is done when there is none.
+    then: Then,
+}
+
+/// What follows when no instance is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Then {
+    /// The call was this launch's own: it is made again.
+    Call,
+    /// It was not: the next attempt is made.
+    Attempt,
+    /// It was, and will fail: the attempt has failed.
+    Fail,
 }
 
 impl Protocol {
     /// Of a claim that is to be created, or of one that is there.
     #[must_use]
     pub fn new(fresh: bool) -> Self {
-        Self { uid: String::new(), number: (1, 0), doing: Doing::Begin { fresh } }
+        Self { uid: String::new(), number: (1, 0), unsure: false, doing: Doing::Begin { fresh } }
     }
 
     /// The next step. `now` is of the monotonic clock, `acts` whether the term's deadline is still to come.
@@ -302,23 +325,16 @@ impl Protocol {
             (Doing::RestBeforeAttempt, Input::Done) => self.write_token(),
             (Doing::Look(looking), Input::Looked(asked, found)) => self.looked(looking, asked, found, acts),
             (Doing::Look(looking), Input::Done) => look(looking),
-            // The claim has got another meanwhile, and keeps it.
-            (Doing::WriteInstance(id), Input::Claim(claim)) if !takes_instance(&claim, &id) => {
-                (Doing::Terminate(End::Launched { uid: claim.uid }), Step::Terminate(id))
-            }
-            (Doing::WriteInstance(_), Input::Claim(claim)) => over(End::Launched { uid: claim.uid }),
-            (Doing::WriteInstance(_), Input::Failed(Failure::Deposed)) => over(End::Deposed),
-            // It is known to be ours, so it need not wait for the janitor.
-            (Doing::WriteInstance(id), Input::Failed(why)) => (Doing::Terminate(why.into()), Step::Terminate(id)),
-            (Doing::Terminate(End::Refused), Input::Done) => (Doing::ReadRefused, Step::Read),
-            (Doing::Terminate(end), Input::Done) => over(end),
+            // If it has got another meanwhile it keeps that: this one is an orphan.
+            (Doing::WriteInstance, Input::Claim(claim)) => over(End::Launched { uid: claim.uid }),
             (Doing::Discard { at_once }, Input::Done) => over(End::Lost { at_once }),
-            // None of its instances is left, or none was ever called for.
-            (Doing::ReadRefused, Input::Claim(_)) => (Doing::DiscardRefused, Step::Discard("refused")),
-            (Doing::DiscardRefused, Input::Done) => over(LOST),
+            (Doing::ReadRefused, Input::Claim(claim)) if claim.leaving => over(End::Leaving),
+            (Doing::ReadRefused, Input::Claim(claim)) if claim.launched => over(End::Launched { uid: claim.uid }),
+            (Doing::ReadRefused, Input::Claim(_)) => remove("refused"),
+            (Doing::Remove, Input::Done) => over(End::Leaving),
             (_, Input::Failed(Failure::Deposed)) => over(End::Deposed),
             (Doing::Create | Doing::ReadRefused, Input::Failed(_)) => over(LOST),
-            (Doing::DiscardRefused, Input::Failed(why)) => over(why.into()),
+            (Doing::Remove, Input::Failed(why)) => over(why.into()),
             (_, Input::Failed(Failure::Refused)) => (Doing::ReadRefused, Step::Read),
             (_, Input::Failed(Failure::Gone)) => over(LOST),
             // Nothing else follows from the steps: whoever answers something else gets no instance from it.
@@ -340,12 +356,13 @@ impl Protocol {
         }
         self.uid = claim.uid;
         match claim.token {
-            Some(token) => look(Looking { token, begun: now, own: false }),
+            Some(token) => look(Looking { token, begun: now, then: Then::Attempt }),
             None => self.write_token(),
         }
     }
 
-    fn write_token(&self) -> (Doing, Step) {
+    fn write_token(&mut self) -> (Doing, Step) {
+        self.unsure = false;
         (Doing::WriteToken, Step::WriteToken(self.token()))
     }
 
@@ -357,13 +374,17 @@ impl Protocol {
         (Doing::Call, Step::Call { token: self.token(), number: self.number })
     }
 
-    fn called(&self, called: Called, now: Duration) -> (Doing, Step) {
+    fn called(&mut self, called: Called, now: Duration) -> (Doing, Step) {
+        self.unsure |= matches!(called, Called::Unknown | Called::TokenUsed);
+        let look_then = |then| look(Looking { token: self.token(), begun: now, then });
         match called {
-            Called::Launched(id) => (Doing::WriteInstance(id.clone()), Step::WriteInstance { id, adopted: false }),
+            Called::Launched(id) => (Doing::WriteInstance, Step::WriteInstance { id, adopted: false }),
+            Called::NothingToBeHad { reason, .. } if self.unsure => remove(reason),
             Called::NothingToBeHad { reason, at_once } => discard(reason, at_once),
             Called::Later => (Doing::RestBeforeCall, Step::Rest(Pause::Call)),
-            Called::Never => (Doing::WriteFailure, Step::WriteFailure),
-            Called::Unknown => look(Looking { token: self.token(), begun: now, own: true }),
+            Called::Unknown => look_then(Then::Call),
+            Called::Never | Called::TokenUsed if self.unsure => look_then(Then::Fail),
+            Called::Never | Called::TokenUsed => (Doing::WriteFailure, Step::WriteFailure),
         }
     }
 
@@ -372,17 +393,20 @@ impl Protocol {
             return if acts { (Doing::Look(looking), Step::Rest(Pause::FailedLook)) } else { over(End::Deposed) };
         };
         if let Some(id) = found.into_iter().next() {
-            return (Doing::WriteInstance(id.clone()), Step::WriteInstance { id, adopted: true });
+            return (Doing::WriteInstance, Step::WriteInstance { id, adopted: true });
         }
-        let within = if looking.own { OWN_LOOK } else { CONSISTENT };
+        let within = if looking.then == Then::Call { OWN_LOOK } else { CONSISTENT };
         if asked.saturating_sub(looking.begun) < within {
             return if acts { (Doing::Look(looking), Step::Rest(Pause::Look)) } else { over(End::Deposed) };
         }
-        if looking.own {
-            return (Doing::ReadBeforeCall, Step::Read);
+        match looking.then {
+            Then::Call => (Doing::ReadBeforeCall, Step::Read),
+            Then::Fail => (Doing::WriteFailure, Step::WriteFailure),
+            Then::Attempt => {
+                self.number = (token::attempt_of(&looking.token).unwrap_or(0).saturating_add(1), 0);
+                self.write_token()
+            }
         }
-        self.number = (token::attempt_of(&looking.token).unwrap_or(0).saturating_add(1), 0);
-        self.write_token()
     }
 }
 
@@ -393,6 +417,10 @@ fn look(looking: Looking) -> (Doing, Step) {
 
 fn discard(reason: &'static str, at_once: bool) -> (Doing, Step) {
     (Doing::Discard { at_once }, Step::Discard(reason))
+}
+
+fn remove(reason: &'static str) -> (Doing, Step) {
+    (Doing::Remove, Step::Remove(reason))
 }
 
 fn over(end: End) -> (Doing, Step) {

@@ -18,7 +18,7 @@ mod world;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
-use dovetail_core::lease::{LeaseInput, LeaseView};
+use dovetail_core::lease::{LeaseInput, LeaseView, Origin};
 use dovetail_core::lifecycle::protocol::{Called, Input};
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
@@ -80,8 +80,13 @@ struct Bounds {
 impl World {
     /// One leads from the start, and no claim is there yet.
     fn new(bounds: &Bounds) -> Self {
-        let lease =
-            LeaseView { holder: "c0".into(), term: 1, duration: SETTINGS.duration, resource_version: "1".into() };
+        let lease = LeaseView {
+            holder: "c0".into(),
+            term: 1,
+            duration: SETTINGS.duration,
+            resource_version: "1".into(),
+            origin: Origin::Led,
+        };
         let mut all: Vec<Candidate> = (0..bounds.candidates).map(Candidate::new).collect();
         all[0].election.step(LeaseInput::Wrote { lease: lease.clone(), asked: ticks(0) }, ticks(0));
         all[0].lead(1);

@@ -202,10 +202,6 @@ impl World {
                 }
                 Input::Looked(self.time() + Duration::from_secs(10) * u32::from(run.looks), Some(found))
             }
-            Step::Terminate(id) => {
-                self.end(index(id), "the launcher");
-                Input::Done
-            }
             // The API server is asked for nothing after the deadline.
             _ if !acts => deposed,
             Step::Create => self.answer(number, |world| world.create(run.name, term, false)),
@@ -217,6 +213,11 @@ impl World {
             Step::WriteFailure => self.answer(number, |world| world.touch(claim)),
             Step::Discard(_) => {
                 self.discard(claim);
+                self.all[number].known &= !(1 << claim);
+                Input::Done
+            }
+            Step::Remove(_) => {
+                self.delete(claim);
                 self.all[number].known &= !(1 << claim);
                 Input::Done
             }

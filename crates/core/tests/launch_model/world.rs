@@ -165,6 +165,7 @@ impl World {
             duration: SETTINGS.duration,
             // A candidate writes once a tick at most.
             resource_version: format!("{}-{by}", self.now),
+            origin: write.origin(),
         };
         Some(self.lease.clone())
     }

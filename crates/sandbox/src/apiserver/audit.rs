@@ -57,18 +57,43 @@ fn read<T: Default + DeserializeOwned>(answer: &Bytes) -> T {
     serde_json::from_slice(answer).unwrap_or_default()
 }
 
-/// Notes a write, also one whose answer is lost. Reads and dry runs are not noted.
-pub fn note(server: &ApiServer, who: &Caller, parts: &Parts, body: &Bytes, reply: &Reply, lost: bool) {
-    let Some(log) = &server.settings().log else { return };
-    let Some(verb) = verb(&parts.method) else { return };
-    let Some(path) = Path::parse(parts.uri.path()) else { return };
+/// A request as it was made.
+pub struct Request<'a> {
+    /// Whither, and how.
+    pub parts: &'a Parts,
+    /// What was sent.
+    pub body: &'a Bytes,
+    /// When it was sent, in seconds since the log was opened.
+    pub at: f64,
+}
+
+/// When the caller hears how a write has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// As it ends.
+    Now,
+    /// When the answer has come.
+    Later,
+    /// Never: the answer is lost.
+    Lost,
+}
+
+/// Notes a write, also one whose answer is lost. Reads and dry runs are not noted. Answers the term in which the caller
+/// acts once it hears of the write, where that comes later.
+pub fn note(server: &ApiServer, who: &Caller, asked: &Request<'_>, reply: &Reply, heard: Heard) -> Option<i64> {
+    let (parts, body) = (asked.parts, asked.body);
+    let log = server.settings().log.as_ref()?;
+    let verb = verb(&parts.method)?;
+    let path = Path::parse(parts.uri.path())?;
     if parts.uri.query().is_some_and(|query| query.contains("dryRun=All")) {
-        return;
+        return None;
     }
-    let Reply::Json(code, answer, _) = reply else { return };
+    let Reply::Json(code, answer, _) = reply else { return None };
+    let of_lease = path.resource == "leases";
     // A holder that does not learn of it does not act in the new term.
-    if !lost && path.resource == "leases" && *code < 300 {
-        lease_term(log, who, &read::<Lease>(answer).spec);
+    let term = if of_lease && *code < 300 { lease_term(&read::<Lease>(answer).spec) } else { None };
+    if let (Heard::Now, Some(replica), Some(term)) = (heard, who.replica, term) {
+        log.set_term(replica, term);
     }
     let (text, answer) = (answer, read::<Answer>(answer));
     let name = path.name.clone().or_else(|| answer.metadata.name.as_str().map(str::to_owned)).unwrap_or_default();
@@ -90,11 +115,15 @@ pub fn note(server: &ApiServer, who: &Caller, parts: &Parts, body: &Bytes, reply
     if path.resource == "nodeclaims" && *code < 300 {
         fields.push(("claim", claim(server, &name)));
     }
-    if lost {
+    if heard == Heard::Lost {
         fields.push(("answerLost", json!(true)));
+    }
+    if of_lease {
+        fields.push(("asked", json!(asked.at)));
     }
     fields.push(("sent", sent(body)));
     log.append("api", who, fields);
+    term.filter(|_| heard == Heard::Later)
 }
 
 /// The uid of the object that an answer is, or that a status is about.
@@ -106,7 +135,11 @@ fn uid(answer: &Answer, text: &Bytes) -> Value {
 /// A NodeClaim as it stands after a write; null when it is gone.
 fn claim(server: &ApiServer, name: &str) -> Value {
     let gvr = super::Gvr::new("karpenter.sh", "v1", "nodeclaims");
-    let Some(claim) = server.get(&gvr, "", name) else { return Value::Null };
+    server.get(&gvr, "", name).map_or(Value::Null, |claim| told_of_claim(&claim))
+}
+
+/// What the log tells of a NodeClaim.
+pub fn told_of_claim(claim: &Value) -> Value {
     let (metadata, annotations) = (&claim["metadata"], &claim["metadata"]["annotations"]);
     json!({
         "nodePool": metadata["labels"]["karpenter.sh/nodepool"],
@@ -127,14 +160,11 @@ fn verb(method: &Method) -> Option<&'static str> {
     }
 }
 
-/// A replica that writes itself as the holder of a Lease acts in that term from now on.
-fn lease_term(log: &crate::log::EventLog, who: &Caller, lease: &Held) {
+/// The term of a Lease that is held: who has written itself as its holder acts in it from now on.
+fn lease_term(lease: &Held) -> Option<i64> {
     let held = lease.holder_identity.as_str().is_some_and(|holder| !holder.is_empty());
     // One of term 0 is vacant: it has been created, and nobody leads by it.
-    let term = lease.lease_transitions.as_i64().filter(|term| held && *term > 0);
-    if let (Some(replica), Some(term)) = (who.replica, term) {
-        log.set_term(replica, term);
-    }
+    lease.lease_transitions.as_i64().filter(|term| held && *term > 0)
 }
 
 /// What was sent, without managed fields.

@@ -1,6 +1,8 @@
 //! The server as a tower service: what `kube::Client` is given, in process or behind a listener.
+use super::audit::{Heard, Request as Asked};
 use super::handler::{self, Reply};
 use super::{ApiError, ApiServer};
+use crate::detached::detached;
 use crate::faults::{Direction, Outcome, Service as Whom};
 use crate::log::Caller;
 use bytes::Bytes;
@@ -13,6 +15,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -21,6 +24,10 @@ pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 const NO_ANSWER: Duration = Duration::from_secs(30);
 /// How often a watch that is cut off looks whether it still is.
 const CUT_OFF_POLL: Duration = Duration::from_secs(1);
+/// How late a request is carried out that was held on its way, in milliseconds.
+const LATE: std::ops::RangeInclusive<u64> = 1_000..=40_000;
+/// How long it takes to learn that nobody listens: callers that ask again at once do not stop the clock.
+const REFUSAL: Duration = Duration::from_millis(1);
 
 /// The server, as one caller sees it.
 #[derive(Clone, Debug)]
@@ -59,41 +66,104 @@ where
         Box::pin(async move {
             let (parts, body) = request.into_parts();
             let body = body.collect().await.map_err(|e| io::Error::other(e.to_string()))?.to_bytes();
-            this.serve(&parts, &body).await
+            this.serve(parts, body).await
         })
     }
 }
 
+/// A request in the server: what it is, when it was made, and whether its answer is on its way for a while.
+struct Served {
+    parts: Parts,
+    body: Bytes,
+    asked: f64,
+    travels: bool,
+}
+
+/// An answer, and the term in which its receiver acts when it has it.
+type Answered = (io::Result<Response<Body>>, Option<i64>);
+
 impl KubeService {
-    async fn serve(&self, parts: &Parts, body: &Bytes) -> io::Result<Response<Body>> {
-        let Some(faults) = &self.server.settings().faults else { return self.answer(parts, body, None) };
+    async fn serve(&self, parts: Parts, body: Bytes) -> io::Result<Response<Body>> {
+        let asked = self.server.settings().log.as_ref().map_or(0.0, |log| (log.seconds() * 1e6).round() / 1e6);
+        let Some(faults) = &self.server.settings().faults else {
+            return self.answer(&Served { parts, body, asked, travels: false }, None).0;
+        };
         let verdict = faults.verdict(Whom::ApiServer, self.who.replica);
-        if !verdict.latency.is_zero() {
-            tokio::time::sleep(verdict.latency).await;
+        let travels = !verdict.latency.is_zero();
+        let request = Served { parts, body, asked, travels };
+        if !travels && verdict.outcome != Outcome::Late {
+            return self.carry_out(&request, verdict.outcome).await.0;
         }
-        match verdict.outcome {
-            Outcome::Serve => self.answer(parts, body, None),
-            Outcome::Fail => self.fail(parts, body),
+        let (start, way) = (Instant::now(), faults.way(verdict.latency));
+        tokio::time::sleep_until(start + way.there).await;
+        // From here on it is the server's: should its sender be stopped, or killed, it is carried out all the same.
+        let this = self.clone();
+        let served = detached(async move {
+            tokio::time::sleep_until(start + way.there + way.inside).await;
+            this.carry_out(&request, verdict.outcome).await
+        });
+        let (answer, term) = served.await.ok_or_else(reset)?;
+        tokio::time::sleep_until(start + verdict.latency).await;
+        if faults.down().is_some() {
+            return Err(reset());
+        }
+        if let Some(Direction::In | Direction::Both) = faults.partitioned(self.who.replica, Whom::ApiServer) {
+            return self.no_answer().await;
+        }
+        if let (Some(log), Some(replica), Some(term)) = (&self.server.settings().log, self.who.replica, term) {
+            log.set_term(replica, term);
+        }
+        answer
+    }
+
+    async fn carry_out(&self, request: &Served, outcome: Outcome) -> Answered {
+        let down = self.server.settings().faults.as_ref().is_some_and(|faults| faults.down().is_some());
+        match outcome {
+            Outcome::Unreachable => (self.no_answer().await, None),
+            _ if down => (self.refuse(request).await, None),
+            // It went out while the server was down, and found it up again.
+            Outcome::Serve | Outcome::Refused => self.answer(request, None),
+            Outcome::Fail => self.fail(request),
             Outcome::Throttle => {
                 let error = ApiError::too_many_requests("Too many requests, please try again later.", Some(1));
-                self.answer(parts, body, Some(&error))
+                self.answer(request, Some(&error))
             }
             Outcome::LoseAnswer => {
-                self.unanswered(parts, body);
-                Err(io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by peer"))
+                self.unanswered(request);
+                (Err(reset()), None)
             }
             Outcome::SwallowAnswer => {
-                self.unanswered(parts, body);
-                self.no_answer().await
+                self.unanswered(request);
+                (self.no_answer().await, None)
             }
-            Outcome::Unreachable => self.no_answer().await,
+            Outcome::Late => {
+                let late = self.server.chance(|rng| rng.u64(LATE));
+                tokio::time::sleep(Duration::from_millis(late)).await;
+                self.unanswered(request);
+                (self.no_answer().await, None)
+            }
         }
     }
 
+    /// Nobody listens, or a server that has not read its state yet.
+    async fn refuse(&self, request: &Served) -> io::Result<Response<Body>> {
+        tokio::time::sleep(REFUSAL).await;
+        if self.server.chance(|rng| rng.bool()) {
+            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused"));
+        }
+        self.answer(request, Some(&ApiError::new(503, "ServiceUnavailable", "apiserver not ready"))).0
+    }
+
     /// Carries a request out; nobody hears of it.
-    fn unanswered(&self, parts: &Parts, body: &Bytes) {
-        let (reply, _) = handler::handle(&self.server, &self.who.name, parts, body);
-        super::audit::note(&self.server, &self.who, parts, body, &reply, true);
+    fn unanswered(&self, request: &Served) {
+        let (reply, _) = handler::handle(&self.server, &self.who.name, &request.parts, &request.body);
+        self.note(request, &reply, Heard::Lost);
+    }
+
+    /// Notes a write in the log; answers the term in which the caller acts when it hears of it later.
+    fn note(&self, request: &Served, reply: &Reply, heard: Heard) -> Option<i64> {
+        let Served { parts, body, asked, .. } = request;
+        super::audit::note(&self.server, &self.who, &Asked { parts, body, at: *asked }, reply, heard)
     }
 
     async fn no_answer(&self) -> io::Result<Response<Body>> {
@@ -102,39 +172,36 @@ impl KubeService {
     }
 
     /// A request that fails: mostly in the server, sometimes by a conflict, and a watch by being cut off later.
-    fn fail(&self, parts: &Parts, body: &Bytes) -> io::Result<Response<Body>> {
+    fn fail(&self, request: &Served) -> Answered {
         let (kind, cut) = self.server.chance(|rng| (rng.u8(..4), rng.u64(1..120)));
+        let parts = &request.parts;
         if parts.uri.query().is_some_and(|q| q.contains("watch=true")) && kind != 0 {
-            return self.answer_until(parts, body, Some(Duration::from_secs(cut)));
+            return self.answer_until(request, Some(Duration::from_secs(cut)));
         }
-        let update = parts.method == http::Method::PUT || parts.method == http::Method::PATCH;
+        let writes = [http::Method::PUT, http::Method::PATCH, http::Method::DELETE].contains(&parts.method);
         let error = match kind {
             0 => ApiError::new(503, "ServiceUnavailable", "apiserver not ready"),
-            1 if update => {
+            1 if writes => {
                 let why = "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again";
                 ApiError::new(409, "Conflict", why)
             }
             2 => ApiError::new(504, "Timeout", "request did not complete within the allotted timeout"),
             _ => ApiError::new(500, "InternalError", "Internal error occurred: etcdserver: leader changed"),
         };
-        self.answer(parts, body, Some(&error))
+        self.answer(request, Some(&error))
     }
 
-    fn answer(&self, parts: &Parts, body: &Bytes, refuse: Option<&ApiError>) -> io::Result<Response<Body>> {
-        match refuse {
-            Some(error) => {
-                let reply = handler::refused(error);
-                super::audit::note(&self.server, &self.who, parts, body, &reply, false);
-                self.respond(reply, error.refusal().retry_after, None)
-            }
-            None => self.answer_until(parts, body, None),
-        }
+    fn answer(&self, request: &Served, refuse: Option<&ApiError>) -> Answered {
+        let Some(error) = refuse else { return self.answer_until(request, None) };
+        let reply = handler::refused(error);
+        self.note(request, &reply, Heard::Now);
+        (self.respond(reply, error.refusal().retry_after, None), None)
     }
 
-    fn answer_until(&self, parts: &Parts, body: &Bytes, cut: Option<Duration>) -> io::Result<Response<Body>> {
-        let (reply, retry_after) = handler::handle(&self.server, &self.who.name, parts, body);
-        super::audit::note(&self.server, &self.who, parts, body, &reply, false);
-        self.respond(reply, retry_after, cut)
+    fn answer_until(&self, request: &Served, cut: Option<Duration>) -> Answered {
+        let (reply, retry_after) = handler::handle(&self.server, &self.who.name, &request.parts, &request.body);
+        let term = self.note(request, &reply, if request.travels { Heard::Later } else { Heard::Now });
+        (self.respond(reply, retry_after, cut), term)
     }
 
     fn respond(&self, reply: Reply, retry_after: Option<u32>, cut: Option<Duration>) -> io::Result<Response<Body>> {
@@ -193,6 +260,10 @@ impl KubeService {
             }
         }
     }
+}
+
+fn reset() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by peer")
 }
 
 fn whole(bytes: Bytes) -> Body {

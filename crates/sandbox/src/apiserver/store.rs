@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 #[derive(Debug)]
 struct Subscriber {
@@ -31,7 +32,9 @@ pub struct State {
     pub admission: Vec<Box<dyn super::admission::Admission>>,
     /// Expressions of admission policies.
     pub(super) compiled: super::policy::Compiled,
-    tables: Vec<Table>,
+    /// How often it was restarted: watches of an earlier life are over.
+    pub(super) life: u64,
+    pub(super) tables: Vec<Table>,
     by_node: BTreeMap<String, BTreeSet<Key>>,
     by_owner: BTreeMap<String, BTreeSet<(Rid, Key)>>,
     by_uid: BTreeMap<String, (Rid, Key)>,
@@ -61,6 +64,7 @@ impl State {
             now: Timestamp::UNIX_EPOCH,
             admission: Vec::new(),
             compiled: super::policy::Compiled::default(),
+            life: 0,
             tables,
             by_node: BTreeMap::new(),
             by_owner: BTreeMap::new(),
@@ -125,7 +129,7 @@ impl State {
         }
         self.index(rid, &object);
         let kind = if old.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        self.publish(rid, Change { kind, object: object.clone(), old });
+        self.publish(rid, Change { kind, object: object.clone(), old, at: Instant::now() });
         object
     }
 
@@ -135,7 +139,8 @@ impl State {
         self.unindex(rid, &old);
         self.rv += 1;
         let last = Arc::new(Object::new(key.clone(), self.rv, Value::clone(&old.value)));
-        self.publish(rid, Change { kind: ChangeKind::Deleted, object: last.clone(), old: Some(old) });
+        let (kind, at) = (ChangeKind::Deleted, Instant::now());
+        self.publish(rid, Change { kind, object: last.clone(), old: Some(old), at });
         Some(last)
     }
 
@@ -148,8 +153,7 @@ impl State {
         for object in &lost {
             self.unindex(rid, object);
             self.rv += 1;
-            let change = Change { kind: ChangeKind::Deleted, object: object.clone(), old: Some(object.clone()) };
-            self.tell(rid, &def, &change);
+            self.tell(rid, &def, ChangeKind::Deleted, object, Some(object));
         }
         let version = self.rv;
         self.tables[rid].forget_all(version);
@@ -158,22 +162,29 @@ impl State {
 
     fn publish(&mut self, rid: Rid, change: Change) {
         if let Some(def) = self.registry.def(rid).cloned() {
-            self.tell(rid, &def, &change);
+            self.tell(rid, &def, change.kind, &change.object, change.old.as_ref());
         }
         self.tables[rid].record(change, self.limits);
     }
 
-    fn tell(&mut self, rid: Rid, def: &ResourceDef, change: &Change) {
+    pub(super) fn tell(
+        &mut self,
+        rid: Rid,
+        def: &ResourceDef,
+        kind: ChangeKind,
+        object: &Object,
+        old: Option<&Arc<Object>>,
+    ) {
         self.subscribers.retain(|subscriber| {
             if !subscriber.rids.contains(&rid) {
                 return !subscriber.to.is_closed();
             }
             let happened = Happened {
                 gvr: Gvr::new(&def.group, &def.stored().name, &def.plural),
-                kind: change.kind,
-                key: change.object.key.clone(),
-                old: change.old.as_ref().map(|o| o.value.clone()),
-                new: change.object.value.clone(),
+                kind,
+                key: object.key.clone(),
+                old: old.map(|o| o.value.clone()),
+                new: object.value.clone(),
             };
             subscriber.to.send(happened).is_ok()
         });
@@ -186,7 +197,7 @@ impl State {
         from
     }
 
-    fn index(&mut self, rid: Rid, object: &Object) {
+    pub(super) fn index(&mut self, rid: Rid, object: &Object) {
         let at = (rid, object.key.clone());
         for owner in meta::owner_uids(&object.value) {
             self.by_owner.entry(owner.to_owned()).or_default().insert(at.clone());
@@ -199,7 +210,7 @@ impl State {
         self.by_uid.insert(meta::text(&object.value, "uid").to_owned(), at);
     }
 
-    fn unindex(&mut self, rid: Rid, object: &Object) {
+    pub(super) fn unindex(&mut self, rid: Rid, object: &Object) {
         let at = (rid, object.key.clone());
         for owner in meta::owner_uids(&object.value) {
             forget(&mut self.by_owner, owner, &at);

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// One revision of an object. Never changes; its JSON is made once, when somebody needs it.
 #[derive(Debug)]
@@ -76,6 +77,8 @@ pub struct Change {
     pub object: Arc<Object>,
     /// The state before.
     pub old: Option<Arc<Object>>,
+    /// When it happened.
+    pub at: Instant,
 }
 
 /// What a subscriber (a controller of the sandbox) is told.

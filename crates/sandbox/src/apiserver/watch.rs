@@ -10,6 +10,7 @@ use super::select::Selector;
 use super::store::{Change, ChangeKind, Object, State};
 use super::view::View;
 use super::{ApiServer, meta};
+use crate::faults::Faults;
 use bytes::Bytes;
 use futures::Stream;
 use serde_json::{Value, json};
@@ -44,6 +45,10 @@ pub struct Watch {
     bookmarks: bool,
     next_bookmark: Instant,
     ends: Instant,
+    /// The life of the server in which it was opened.
+    life: u64,
+    /// When the first change can be told that is held back, where watches are slow.
+    late: Option<Instant>,
     ready: VecDeque<Bytes>,
     over: bool,
 }
@@ -93,6 +98,8 @@ impl Watch {
             bookmarks: query.bookmarks,
             next_bookmark: now,
             ends: now + lasts,
+            life: state.life,
+            late: None,
             ready: VecDeque::new(),
             over: false,
         };
@@ -118,6 +125,9 @@ impl Watch {
 
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            if self.server.lock().life != self.life {
+                return None;
+            }
             if let Some(bytes) = self.ready.pop_front() {
                 return Some(bytes);
             }
@@ -136,7 +146,7 @@ impl Watch {
             tokio::select! {
                 biased;
                 () = woken => {}
-                () = tokio::time::sleep_until(self.ends) => {}
+                () = tokio::time::sleep_until(self.late.unwrap_or(self.ends).min(self.ends)) => {}
                 () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
                     self.look();
                     if !self.over {
@@ -170,11 +180,18 @@ impl Watch {
             return;
         }
         let from = table.history.partition_point(|c| c.object.rv <= self.cursor);
+        let late_by = server.settings().faults.as_ref().map_or(Duration::ZERO, Faults::watches_late);
+        let now = Instant::now();
+        self.late = None;
         for change in table.history.range(from..).take(BATCH) {
+            if change.at + late_by > now {
+                self.late = Some(change.at + late_by);
+                break;
+            }
             self.take_up(change);
             self.cursor = change.object.rv;
         }
-        if table.history.len() <= from + BATCH {
+        if self.late.is_none() && table.history.len() <= from + BATCH {
             self.cursor = self.cursor.max(state.rv);
         }
         self.read.store(self.cursor, Relaxed);

@@ -111,6 +111,10 @@ impl Cluster {
         self.ctx.queue.push_after(HEARTBEAT, Work::Heartbeat);
         let mut done = 0u32;
         loop {
+            if let Some(until) = self.region.faults().down() {
+                tokio::time::sleep_until(until).await;
+                continue;
+            }
             self.catch_up();
             if let Some(work) = self.ctx.queue.pop(Instant::now()) {
                 self.perform(work);

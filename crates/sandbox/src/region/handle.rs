@@ -11,11 +11,20 @@ use super::call::{Api, Call, Parameters};
 use super::error::AwsError;
 use super::form::Form;
 use super::{Cx, Region, ec2, eks, iam, ids, pricing, sqs, ssm, sts};
-use crate::faults::{Direction, Outcome, Service};
+use crate::detached::detached;
+use crate::faults::{Direction, Outcome, Service, Way};
 use crate::log::Caller;
 
 /// How long a caller without a time-out of its own waits for what never comes.
 const GIVE_UP: Duration = Duration::from_secs(60);
+
+/// A call on its way.
+struct Sent {
+    who: Caller,
+    call: Call,
+    outcome: Outcome,
+    started: Option<(&'static str, Value)>,
+}
 
 impl Region {
     /// Answers one request of an AWS client. It takes as long as such a request takes, and what the faults say befalls
@@ -29,18 +38,35 @@ impl Region {
             tokio::time::sleep(GIVE_UP).await;
             return answer::lost();
         }
-        let half = (verdict.latency + self.with(|cx| cx.usual_latency(&call))) / 2;
-        tokio::time::sleep(half).await;
-        let (result, mut notes) = match verdict.outcome {
+        let way = Way::of(verdict.latency + self.with(|cx| cx.usual_latency(&call)), 0.25, 0.25);
+        tokio::time::sleep(way.there).await;
+        let sent = Sent { who, call, outcome: verdict.outcome, started };
+        let (sent, result) = if sent.call.action == "ReceiveMessage" {
+            // Whoever waits for messages and goes away gets none.
+            self.carry_out(sent, way.inside).await
+        } else {
+            // From here on it is the service's: should its sender be stopped, or killed, it is carried out all the same.
+            let region = self.clone();
+            let done = detached(async move { region.carry_out(sent, way.inside).await }).await;
+            let Some(done) = done else { return answer::lost() };
+            done
+        };
+        tokio::time::sleep(way.back).await;
+        self.hand_over(&sent.who, &sent.call, &result, sent.outcome).await
+    }
+
+    async fn carry_out(&self, mut sent: Sent, inside: Duration) -> (Sent, Result<Answer, AwsError>) {
+        tokio::time::sleep(inside).await;
+        let Sent { who, call, outcome, started } = &mut sent;
+        let (result, mut notes) = match outcome {
             Outcome::Fail => (Err(AwsError::internal(call.api.protocol())), Vec::new()),
             Outcome::Throttle => (Err(AwsError::throttled(call.api.protocol())), Vec::new()),
-            _ => self.act(&call).await,
+            _ => self.act(call).await,
         };
         let code = result.as_ref().err().map_or("OK", |error| error.code.as_str());
-        notes.extend(started);
-        self.note(&who, &call, code, notes);
-        tokio::time::sleep(half).await;
-        self.hand_over(&who, &call, &result, verdict.outcome).await
+        notes.extend(started.take());
+        self.note(who, call, code, notes);
+        (sent, result)
     }
 
     /// Gives the answer to the caller, or lets it get lost: also when a partition began while the call was carried out.
@@ -52,7 +78,8 @@ impl Region {
         outcome: Outcome,
     ) -> Response<Bytes> {
         let cut = self.faults().partitioned(who.replica, service_of(call.api));
-        let swallowed = outcome == Outcome::SwallowAnswer || matches!(cut, Some(Direction::In | Direction::Both));
+        let swallowed = matches!(outcome, Outcome::SwallowAnswer | Outcome::Late)
+            || matches!(cut, Some(Direction::In | Direction::Both));
         if swallowed {
             self.note_fault(who, call, "answerSwallowed");
             tokio::time::sleep(GIVE_UP).await;

@@ -65,6 +65,42 @@ annotations:
 {{- default $old (get .root.Values.settings .name) | toString | trimAll "\"" | replace "<nil>" "" }}
 {{- end }}
 
+{{/* What controller.env says of a variable, in words; empty where it does not. */}}
+{{- define "dovetail.given" -}}
+{{- $given := "" }}
+{{- range .root.Values.controller.env }}
+{{- if eq .name $.variable }}
+{{- if hasKey . "valueFrom" }}
+{{- fail (printf "controller.env takes %s from elsewhere, where the chart cannot follow: say it in fence.%s" $.variable $.value) }}
+{{- end }}
+{{- $given = .value | toString | replace "<nil>" "" }}
+{{- end }}
+{{- end }}
+{{- $given }}
+{{- end }}
+
+{{/* One half of the Lease's name: by fence.<value> or by controller.env's variable, which have to agree. */}}
+{{- define "dovetail.ofLease" -}}
+{{- $given := include "dovetail.given" . }}
+{{- $own := get .root.Values.fence .value | default "" | toString }}
+{{- if and $own $given (ne $own $given) }}
+{{- fail (printf "there is one Lease, and it is said twice: fence.%s is %s, %s in controller.env is %s" .value (quote $own) .variable (quote $given)) }}
+{{- end }}
+{{- $own | default $given | default .otherwise }}
+{{- end }}
+
+{{- define "dovetail.lease" -}}
+{{- include "dovetail.ofLease" (dict "root" . "value" "lease" "variable" "LEADER_ELECTION_NAME" "otherwise" "karpenter-leader-election") }}
+{{- end }}
+
+{{- define "dovetail.leaseNamespace" -}}
+{{- include "dovetail.ofLease" (dict "root" . "value" "leaseNamespace" "variable" "LEADER_ELECTION_NAMESPACE" "otherwise" .Release.Namespace) }}
+{{- end }}
+
+{{- define "dovetail.fenceName" -}}
+{{- printf "%s-fence" (include "dovetail.fullname" .) }}
+{{- end }}
+
 {{- define "dovetail.clusterName" -}}
 {{- include "dovetail.setting" (dict "root" . "name" "clusterName") }}
 {{- end }}

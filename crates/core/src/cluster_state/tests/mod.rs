@@ -194,6 +194,44 @@ fn an_api_server_that_was_restored_to_an_earlier_state_is_believed() {
 }
 
 #[test]
+fn claims_are_as_a_restored_api_server_lists_them_but_for_what_is_written_meanwhile() {
+    let mut state = ClusterState::new();
+    for name in ["back", "gone", "written"] {
+        state.apply_claim(Arc::new(launched_with(&kube_claim(name, Some(name), "100"), "p")));
+    }
+    state.delete_claim("gone", Some("gone"));
+    assert!(!state.apply_claim(Arc::new(kube_claim("back", Some("back"), "50"))), "late, as long as nothing is listed");
+    state.list_begins(Kind::NodeClaim);
+    state.apply_claim(Arc::new(kube_claim("written", Some("written"), "1000")));
+    for name in ["back", "gone", "written"] {
+        state.apply_claim(Arc::new(kube_claim(name, Some(name), "50")));
+    }
+    state.list_ends(Kind::NodeClaim);
+    let version = |name: &str| state.snapshot().claims[name].claim.metadata.resource_version.clone().unwrap();
+    assert_eq!(["back", "gone", "written"].map(version), ["50", "50", "1000"]);
+    assert!(!state.apply_claim(Arc::new(kube_claim("back", Some("back"), "49"))), "late again");
+}
+
+#[test]
+fn a_pod_that_a_restored_api_server_lists_without_its_node_waits_again() {
+    let mut state = ClusterState::new();
+    state.apply_pod(&pod_at("n", "100")).unwrap();
+    state.list_begins(Kind::Pod);
+    state.apply_pod(&pod_at("", "50")).unwrap();
+    state.list_ends(Kind::Pod);
+    let now = state.snapshot();
+    assert_eq!((now.pods["uid-a"].node_name.as_str(), now.loads.len()), ("", 0));
+    state.apply_pod(&pod_at("n", "49")).unwrap();
+    assert_eq!(state.snapshot().pods["uid-a"].node_name, "", "late again");
+}
+
+fn pod_at(node: &str, version: &str) -> KubePod {
+    let mut pod = kube_pod("a", node, "500m");
+    pod.metadata.resource_version = Some(version.into());
+    pod
+}
+
+#[test]
 fn a_new_leader_counts_claims_on_their_way_as_room() {
     let mut state = ClusterState::new();
     state.apply_claim(Arc::new(kube_claim("unlaunched", Some("1"), "1")));
@@ -203,6 +241,25 @@ fn a_new_leader_counts_claims_on_their_way_as_room() {
         problem.existing_nodes.iter().map(|node| (node.name.as_str(), node.allocatable.get("cpu"))).collect();
     assert_eq!(rooms, [("launched", 2000), ("unlaunched", 1000)]);
     assert_eq!(problem.existing_nodes[0].labels["topology.kubernetes.io/zone"], "a");
+}
+
+#[test]
+fn a_claim_of_an_earlier_leader_counts_against_limits_with_the_most_that_it_may_get() {
+    let mut state = ClusterState::new();
+    state.apply_pool(pool("default", true));
+    let mut claim = kube_claim("c", Some("1"), "1");
+    let types = json!({"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "other"]});
+    claim.spec.requirements.push(serde_json::from_value(types).unwrap());
+    state.apply_claim(Arc::new(claim.clone()));
+    let usage = |state: &ClusterState| {
+        let usage = state.snapshot().planning(&input(0)).problem.node_pools[0].usage.clone();
+        (usage.get("cpu"), usage.get("nodes"))
+    };
+    assert_eq!(usage(&state), (2000, 1), "it asks for 1000");
+    let mut known = ClusterState::new();
+    known.apply_pool(pool("default", true));
+    known.plan_claim(claim, Resources::parse([("cpu", "3")]).unwrap());
+    assert_eq!(usage(&known).0, 3000, "who has planned it knows");
 }
 
 #[test]

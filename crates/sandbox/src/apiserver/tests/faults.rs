@@ -108,3 +108,113 @@ async fn the_log_tells_a_lost_answer_and_leaves_out_what_was_only_tried() {
     assert_eq!(log.entries()[0].field("answerLost"), Some(&json!(true)));
     assert!(server.get(&PODS, "default", "a").is_some());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_the_server_has_is_carried_out_though_its_sender_is_gone() {
+    let (server, faults, log) = faulty();
+    faults.change(|s| s.api_server.latency = Duration::from_millis(400));
+    for at in 0..40 {
+        let api = replica(&server, 0);
+        let (name, params) = (pod(&format!("p{at:02}")), PostParams::default());
+        let sent = tokio::time::timeout(Duration::from_millis(200), api.create(&params, &name));
+        assert!(sent.await.is_err(), "given up");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let written = server.list(&PODS).len();
+    assert!((5..=35).contains(&written), "{written} of 40 had arrived");
+    assert_eq!(log.len(), written);
+    let at = |at: usize| log.entries()[at].micros % 1_200_000;
+    let late = (0..written).filter(|n| at(*n) > 200_000).count();
+    assert!((1..written).contains(&late), "{late} of {written} were carried out after their senders' end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_tells_when_a_lease_was_asked_for_and_the_term_counts_when_its_holder_hears_of_it() {
+    let (server, faults, log) = faulty();
+    faults.change(|s| s.api_server.latency = Duration::from_secs(1));
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let leases: Api<Lease> = Api::namespaced(server.client(Caller::replica(2, "controller")), "kube-system");
+    let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me", "leaseTransitions": 7}});
+    let lease: Lease = serde_json::from_value(lease).unwrap();
+    let params = PostParams::default();
+    let mut sender = Box::pin(leases.create(&params, &lease));
+    while log.is_empty() {
+        let step = tokio::time::timeout(Duration::from_millis(10), &mut sender).await;
+        assert!(step.is_err(), "its answer takes longer");
+    }
+    let entry = log.entries().remove(0);
+    assert_eq!(entry.field("asked"), Some(&json!(1.5)));
+    assert!((1_500_000..2_500_000).contains(&entry.micros), "{}", entry.micros);
+    assert_eq!((entry.term, log.term_of(2)), (None, None), "its answer is on its way");
+    sender.await.unwrap();
+    assert_eq!(log.term_of(2), Some(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_refuses_everybody_ends_every_watch_and_loses_nothing() {
+    let (server, faults, _) = faulty();
+    server.create(&PODS, "default", pod_value("a")).unwrap();
+    let version = server.version().to_string();
+    server.create(&PODS, "default", pod_value("b")).unwrap();
+    let events = replica(&server, 0).watch(&WatchParams::default(), &server.version().to_string()).await.unwrap();
+    faults.take_down(tokio::time::Instant::now() + Duration::from_secs(20));
+    server.restart();
+    assert_eq!(events.collect::<Vec<_>>().await.len(), 0, "it ends");
+    let mut refused = 0;
+    while replica(&server, 0).list(&ListParams::default()).await.is_err() {
+        refused += 1;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!((15..=20).contains(&refused), "{refused}");
+    assert_eq!(replica(&server, 0).list(&ListParams::default()).await.unwrap().items.len(), 2);
+    let mut events = replica(&server, 0).watch(&WatchParams::default(), &version).await.unwrap().boxed();
+    let first = events.next().await.unwrap();
+    assert!(matches!(&first, Ok(kube::api::WatchEvent::Error(why)) if why.code == 410), "{first:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_watches_tell_late_and_in_order() {
+    let (server, faults, _) = faulty();
+    faults.set_watches_late(Duration::from_secs(5));
+    let mut events =
+        replica(&server, 0).watch(&WatchParams::default(), &server.version().to_string()).await.unwrap().boxed();
+    let start = tokio::time::Instant::now();
+    server.create(&PODS, "default", pod_value("a")).unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    server.create(&PODS, "default", pod_value("b")).unwrap();
+    assert_eq!(replica(&server, 0).list(&ListParams::default()).await.unwrap().items.len(), 2, "a list is not late");
+    for (name, seconds) in [("a", 5), ("b", 7)] {
+        let Some(Ok(kube::api::WatchEvent::Added(pod))) = events.next().await else { panic!("{name}") };
+        assert_eq!((pod.metadata.name.as_deref(), start.elapsed().as_secs()), (Some(name), seconds));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_has_what_it_had_under_versions_that_nobody_has_seen() {
+    let (server, _, _) = faulty();
+    server.create(&PODS, "default", pod_value("gone-since")).unwrap();
+    server.create(&PODS, "default", pod_value("changed-since")).unwrap();
+    let then = server.get(&PODS, "default", "changed-since").unwrap();
+    let snapshot = server.snapshot();
+    let options = crate::apiserver::DeleteOptions { grace_period_seconds: Some(0), ..Default::default() };
+    server.delete(&PODS, "default", "gone-since", &options).unwrap();
+    server.patch(&PODS, "default", "changed-since", &json!({"metadata": {"labels": {"app": "other"}}})).unwrap();
+    server.create(&PODS, "default", pod_value("come-since")).unwrap();
+    let (seen, mut told) = (server.version(), server.subscribe(&[PODS]));
+    let events = replica(&server, 0).watch(&WatchParams::default(), &seen.to_string()).await.unwrap();
+    let changed = server.restore(&snapshot);
+    assert_eq!(changed.len(), 3);
+    assert_eq!(events.collect::<Vec<_>>().await.len(), 0, "the watch ends");
+    assert_eq!(server.get(&PODS, "default", "changed-since").unwrap(), then, "with its version");
+    assert!(server.get(&PODS, "default", "gone-since").is_some());
+    assert!(server.get(&PODS, "default", "come-since").is_none());
+    assert!(server.version() > seen + 1000);
+    let mut heard = 0;
+    while told.try_recv().is_ok() {
+        heard += 1;
+    }
+    assert_eq!(heard, 4, "one came, one went, and one went and came");
+    let mut events = replica(&server, 0).watch(&WatchParams::default(), &seen.to_string()).await.unwrap().boxed();
+    let first = events.next().await.unwrap();
+    assert!(matches!(&first, Ok(kube::api::WatchEvent::Error(why)) if why.code == 410), "{first:?}");
+}

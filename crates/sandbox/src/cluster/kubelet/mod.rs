@@ -18,7 +18,7 @@ use super::cache::Key;
 use super::context::{Change, Context};
 use super::controllers::nodes;
 use super::kind::Kind;
-use super::pod::set_condition;
+use super::pod::{condition, set_condition};
 use super::work::Work;
 use crate::region::{Instance, InstanceEvent, InstanceState, Region};
 
@@ -205,7 +205,26 @@ impl Kubelets {
                 self.waiting.remove(&change.key.name);
                 node::remove_csi(ctx, &change.key.name);
             }
+            Kind::Node => self.node_came(ctx, change),
             _ => {}
+        }
+    }
+
+    /// A Node that a restored API server has again, or has as it was earlier: its kubelet says how it is. Where there is
+    /// none, it falls silent.
+    fn node_came(&mut self, ctx: &mut Context, change: &Change) {
+        let (name, Some(node)) = (&change.key.name, change.new.as_deref()) else { return };
+        let id = node["spec"]["providerID"].as_str().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+        if change.old.is_none() && !self.by_node.contains_key(name) && !id.is_empty() {
+            match self.kubelets.get(id).filter(|kubelet| kubelet.node == *name) {
+                Some(_) => drop(self.by_node.insert(name.clone(), id.to_owned())),
+                None => ctx.queue.push_after(ctx.settings.node_monitor_grace, Work::Silent(name.clone())),
+            }
+        }
+        let due = |kubelet: &Kubelet| kubelet.alive && kubelet.ready_at.is_some_and(|at| at <= Instant::now());
+        let ready = condition(node, "Ready").is_some_and(|one| one["status"] == "True");
+        if !ready && self.kubelet_of(name).is_some_and(due) {
+            ctx.queue.push(Work::NodeReady(name.clone()));
         }
     }
 

@@ -29,6 +29,10 @@ impl Kubelets {
         }
         let Some(pod) = ctx.cache.pod(&change.key).cloned() else { return };
         nodes::judge(ctx, &pod);
+        if ctx.cache.node(node).is_none() {
+            // A restored API server may have a pod of a Node that had gone.
+            ctx.queue.push_after(ctx.settings.pod_collection, Work::CollectPods(node.to_owned()));
+        }
         if let Some(kubelet) = self.kubelet_of(node).filter(|k| k.alive) {
             let ready_at = kubelet.ready_at;
             if pod.terminating { plan_end(ctx, &pod, object) } else { plan_start(ctx, &pod, ready_at) }

@@ -1,0 +1,158 @@
+//! How much is launched: no more than pods need, and no more than pools may have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dovetail_sandbox::log::Entry;
+
+use super::Checker;
+use super::history::{Amounts, Claim, State, accepted, add, seconds};
+use super::rules::Pool;
+use super::windows;
+
+/// What is asked for besides the pods themselves: their number.
+const PODS: &str = "pods";
+/// The number of nodes, among a pool's limits.
+const NODES: &str = "nodes";
+/// What NodeClaims on their way may ask for of what the pods ask for that have waited since the oldest of them was made, those
+/// that a StatefulSet will make among them: a half more, as a new leader does not know which pods a claim was made for, and the log
+/// does not show what a pod's init containers ask for.
+const ASKED_AT_MOST: f64 = 1.5;
+/// A quarter more for each further term in which they were made: each new leader has to find out anew where the pods are to go.
+const ASKED_A_TERM: f64 = 0.25;
+/// A claim may be made so long after it was planned for pods that have found room since, or whose room is seen late (`slowWatches`).
+const PLANNED_BEFORE: f64 = 30.0;
+/// So long after the API server was put back to an older state it is not asked: pods that were bound are not any more, and the
+/// log does not show which.
+const RESTORED: f64 = 900.0;
+
+impl Checker {
+    /// INV-14: NodeClaims on their way ask for no more than a bound of what pods that have waited need. How large their
+    /// instances are is not asked: it may be that EC2 has nothing smaller. INV-16: a pool's NodeClaims that stay never have more than its limits.
+    pub(super) fn capacity(&mut self, entries: &[Entry]) {
+        let mut state = State::default();
+        let (mut waited, mut restored) = (Waited::default(), f64::NEG_INFINITY);
+        for entry in entries {
+            if windows::restored_to(entry).is_some() {
+                restored = seconds(entry);
+            }
+            let of_claims = entry.kind == "api" && entry.text("resource") == "nodeclaims" && accepted(entry);
+            let before = if of_claims { state.claims.get(entry.text("uid")).cloned() } else { None };
+            state.take(entry);
+            waited.take(entry, &state);
+            let Some(claim) = state.claims.get(entry.text("uid")).filter(|claim| of_claims && claim.gone.is_none())
+            else {
+                continue;
+            };
+            let by_replica = entry.replica.is_some();
+            if by_replica && entry.text("verb") == "create" {
+                if state.now - restored > RESTORED {
+                    self.asked(&state, &waited);
+                }
+                self.nodes_within_limits(&state, claim);
+            }
+            let told = before.is_some_and(|before| before.capacity.is_empty()) && !claim.capacity.is_empty();
+            if by_replica && told {
+                self.capacity_within_limits(&state, claim);
+            }
+        }
+    }
+
+    fn asked(&mut self, state: &State, waited: &Waited) {
+        let coming =
+            || state.living_claims().filter(|claim| state.stays(claim) && !claim.initialized && !claim.given_up);
+        let Some(oldest) = coming().map(|claim| claim.created).min_by(f64::total_cmp) else { return };
+        let mut needed = waited.since(oldest - PLANNED_BEFORE, state);
+        let mut asked = Amounts::new();
+        for claim in coming() {
+            add(&mut asked, &claim.requests);
+            add(&mut needed, &state.rules.daemons);
+        }
+        let terms: BTreeSet<&str> = coming().map(|claim| claim.term.as_str()).collect();
+        let at_most = ASKED_AT_MOST + ASKED_A_TERM * terms.len().saturating_sub(1) as f64;
+        for (name, asked) in asked.iter().filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory" | PODS)) {
+            let needed = needed.get(name).copied().unwrap_or(0);
+            let most = (needed as f64 * at_most) as i64;
+            self.expect("INV-14", state.now, *asked <= most, || {
+                format!("NodeClaims on their way ask for {asked} of {name} at {} s, pods need {needed}", state.now)
+            });
+        }
+    }
+
+    fn nodes_within_limits(&mut self, state: &State, claim: &Claim) {
+        let Some(most) = state.rules.pools.get(&claim.pool).and_then(|pool| pool.limits.get(NODES)) else { return };
+        let nodes = staying(state, &claim.pool).count();
+        self.expect("INV-16", state.now, i64::try_from(nodes).is_ok_and(|nodes| nodes <= *most), || {
+            format!("pool {} has {nodes} NodeClaims at {} s, its limit is {most}", claim.pool, state.now)
+        });
+    }
+
+    fn capacity_within_limits(&mut self, state: &State, claim: &Claim) {
+        let Some(Pool { limits, .. }) = state.rules.pools.get(&claim.pool) else { return };
+        let mut sum = Amounts::new();
+        staying(state, &claim.pool).for_each(|claim| add(&mut sum, &claim.capacity));
+        for (name, most) in limits.iter().filter(|(name, _)| *name != NODES) {
+            let has = sum.get(name).copied().unwrap_or(0);
+            self.expect("INV-16", state.now, has <= *most, || {
+                format!("pool {} has {has} of {name} at {} s, its limit is {most}", claim.pool, state.now)
+            });
+        }
+    }
+}
+
+/// A pool's NodeClaims that stay.
+fn staying<'a>(state: &'a State, pool: &'a str) -> impl Iterator<Item = &'a Claim> {
+    state.living_claims().filter(move |claim| claim.pool == pool && state.stays(claim))
+}
+
+/// Pods that have waited for a node or had to leave theirs, and when they last did.
+#[derive(Default)]
+struct Waited(BTreeMap<String, (f64, Amounts)>);
+
+impl Waited {
+    fn take(&mut self, entry: &Entry, state: &State) {
+        let uid = entry.text("uid");
+        if entry.kind != "pod" {
+            return;
+        }
+        let over = matches!(entry.text("change"), "bound" | "deleted" | "deleting" | "evicted");
+        match state.pods.get(uid) {
+            Some(pod) if pod.node.is_empty() && entry.text("change") == "created" => {
+                self.0.insert(uid.to_owned(), (f64::INFINITY, pod.requests.clone()));
+            }
+            _ if over => {
+                if let Some((until, _)) = self.0.get_mut(uid).filter(|(until, _)| until.is_infinite()) {
+                    *until = state.now;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What those ask for that have waited since then, and those that have to leave now.
+    fn since(&self, then: f64, state: &State) -> Amounts {
+        let mut sum = Amounts::new();
+        let mut count = |requests: &Amounts| {
+            add(&mut sum, requests);
+            *sum.entry(PODS.to_owned()).or_default() += 1;
+        };
+        self.0.values().filter(|(until, _)| *until >= then).for_each(|(_, requests)| count(requests));
+        for ordered in state.rules.ordered.values() {
+            (0..ordered.replicas).for_each(|_| count(&ordered.requests));
+        }
+        for (uid, pod) in state.pods.iter().filter(|(_, pod)| !pod.node.is_empty()) {
+            let counted = self.0.get(uid).is_some_and(|(until, _)| *until >= then);
+            if !counted && !stays(state, &pod.node) {
+                count(&pod.requests);
+            }
+        }
+        sum
+    }
+}
+
+/// Whether a node's pods may stay where they are.
+fn stays(state: &State, name: &str) -> bool {
+    let Some(node) = state.nodes.get(name).filter(|node| node.ready && !node.deleting) else { return false };
+    let machine = state.machines.get(&node.instance);
+    let runs = machine.is_none_or(|machine| machine.to.is_none() && !machine.warned);
+    runs && state.claim_of(&node.instance).is_none_or(|claim| claim.leaving.is_none())
+}

@@ -1,0 +1,127 @@
+//! What goes by our own decision: never against a PodDisruptionBudget, never more at once than a pool's budgets allow.
+
+use std::collections::BTreeMap;
+
+use dovetail_sandbox::log::Entry;
+
+use super::Checker;
+use super::history::{Claim, Pod, State, accepted, seconds};
+
+/// From the decision to the deletion that the API server accepts: it is asked again where it fails.
+const DECIDED_WITHIN: f64 = 60.0;
+/// How far a replica's clock may be off, in seconds.
+const CLOCK_OFF: f64 = 65.0;
+
+impl Checker {
+    /// INV-15: no replica takes a ready pod away that its PodDisruptionBudget needs: by an eviction, by a deletion, or with its
+    /// node. Nodes that the cloud takes away, whose time is up by force, or that no claim has are not drained by our own will.
+    /// INV-17: nodes that replicas remove though nothing forces them to are never more at once than their pool's budgets allow.
+    pub(super) fn disruption(&mut self, entries: &[Entry]) {
+        let mut state = State::default();
+        let mut removed: BTreeMap<String, String> = BTreeMap::new();
+        for entry in entries {
+            match entry.kind.as_str() {
+                "api" if entry.replica.is_some() && accepted(entry) => {
+                    let (verb, resource) = (entry.text("verb"), entry.text("resource"));
+                    let evicts = verb == "create" && entry.text("subresource") == "eviction";
+                    if resource == "pods" && (evicts || verb == "delete") {
+                        self.pod_by_name(&state, entry);
+                    }
+                    if resource == "nodeclaims" && verb == "delete" && is_of_own_will(&state, entry) {
+                        self.removed(&state, entry, &mut removed);
+                    }
+                }
+                "pod" if entry.text("change") == "lost" => self.pod_lost(&state, entry),
+                _ => {}
+            }
+            state.take(entry);
+        }
+    }
+
+    fn pod_by_name(&mut self, state: &State, entry: &Entry) {
+        let (namespace, name) = (entry.text("namespace"), entry.text("name"));
+        if let Some(pod) = state.pods.values().find(|pod| pod.namespace == namespace && pod.name == name) {
+            self.pod_goes(state, pod, seconds(entry));
+        }
+    }
+
+    fn pod_lost(&mut self, state: &State, entry: &Entry) {
+        let Some(pod) = state.pods.get(entry.text("uid")) else { return };
+        let Some(node) = state.nodes.get(&pod.node) else { return };
+        // What nobody owned is collected, and what ended otherwise was nobody's will.
+        let ended = self.ended_by_call.contains(&node.instance);
+        if ended && state.claim_of(&node.instance).is_some() {
+            self.pod_goes(state, pod, seconds(entry));
+        }
+    }
+
+    fn pod_goes(&mut self, state: &State, pod: &Pod, at: f64) {
+        if !pod.ready || pod.deleting || is_forced(state, &pod.node) {
+            return;
+        }
+        for ((namespace, name), budget) in &state.rules.budgets {
+            if *namespace != pod.namespace || !budget.covers(&pod.owner) {
+                continue;
+            }
+            let own = |one: &&Pod| one.namespace == *namespace && budget.covers(&one.owner) && !one.deleting;
+            let (all, ready) = state
+                .pods
+                .values()
+                .filter(own)
+                .fold((0, 0), |(all, ready), one| (all + 1, ready + usize::from(one.ready)));
+            let least = budget.least(all);
+            self.expect("INV-15", at, ready > least, || {
+                format!(
+                    "pod {}/{} was taken away at {at} s, {ready} were ready and budget {name} asks for {least}",
+                    pod.namespace, pod.name
+                )
+            });
+        }
+    }
+
+    fn removed(&mut self, state: &State, entry: &Entry, removed: &mut BTreeMap<String, String>) {
+        let Some(claim) = state.claims.get(entry.text("uid")) else { return };
+        let Some(pool) = state.rules.pools.get(&claim.pool).filter(|pool| !pool.ttl) else { return };
+        let now = seconds(entry);
+        removed.insert(entry.text("uid").to_owned(), claim.pool.clone());
+        let still_going = |(uid, of): &(&String, &String)| {
+            **of == claim.pool
+                && state.claims.get(*uid).is_some_and(|one| one.gone.is_none() && runs(state, one, now, 0.0))
+        };
+        let going = removed.iter().filter(still_going).count();
+        let counts = |one: &&Claim| one.pool == claim.pool && one.initialized && runs(state, one, now, DECIDED_WITHIN);
+        let total = state.claims.values().filter(counts).count();
+        let (since, until) = (now - DECIDED_WITHIN - CLOCK_OFF, now + CLOCK_OFF);
+        let allowed = pool.budgets.iter().filter_map(|budget| budget.allows("Empty", total, since, until)).min();
+        self.expect("INV-17", now, allowed.is_none_or(|allowed| going <= allowed), || {
+            let allowed = allowed.unwrap_or_default();
+            format!(
+                "{going} of {total} nodes of pool {} are being removed at {now} s, its budgets allow {allowed}",
+                claim.pool
+            )
+        });
+    }
+}
+
+/// Whether a claim's instance runs, or did until so long ago.
+fn runs(state: &State, claim: &Claim, now: f64, ago: f64) -> bool {
+    let since = |at: Option<f64>| at.is_none_or(|at| now - at < ago);
+    since(claim.gone) && state.machines.get(&claim.instance).is_some_and(|machine| since(machine.to))
+}
+
+/// Whether a node's pods have to go whatever their budgets say.
+fn is_forced(state: &State, node: &str) -> bool {
+    let instance = state.nodes.get(node).map_or("", |node| node.instance.as_str());
+    let warned = state.machines.get(instance).is_some_and(|machine| machine.warned);
+    warned || state.claim_of(instance).is_some_and(|claim| claim.forced)
+}
+
+/// Whether a claim is removed though nothing forces it: its node works, and is not removed by somebody else already; its
+/// time is not over, and the cloud lets it run.
+fn is_of_own_will(state: &State, entry: &Entry) -> bool {
+    let Some(claim) = state.claims.get(entry.text("uid")) else { return false };
+    let works = state.nodes.values().any(|node| node.instance == claim.instance && node.ready && !node.deleting);
+    let runs = state.machines.get(&claim.instance).is_some_and(|machine| machine.to.is_none() && !machine.warned);
+    let over = claim.expires.is_some_and(|at| at <= seconds(entry) + CLOCK_OFF);
+    claim.initialized && claim.leaving.is_none() && works && runs && !over
+}

@@ -1,0 +1,114 @@
+//! What is launched and what goes: against what pods need and operators allow.
+
+use serde_json::{Value, json};
+
+use super::{Run, assert_none, assert_only, provider};
+
+#[test]
+fn two_claims_for_the_same_pods_are_inv_14() {
+    assert_only("INV-14", |run| run.claim(2.5, "2", "free", 2));
+    assert_none(|run| {
+        run.pods(2.4, &["p3", "p4"]);
+        run.claim(2.5, "2", "free", 2);
+    });
+}
+
+#[test]
+fn a_new_leader_may_ask_for_a_little_more_for_pods_that_claims_of_an_earlier_term_are_made_for() {
+    let third = |run: &mut Run, term: &str| {
+        run.pods(2.4, &["p3", "p4"]);
+        run.claim(2.5, "2", "free", 2);
+        let claim = json!({"nodePool": "free", "requests": {"cpu": "3"}, "term": term});
+        run.api(2.6, "create", "3", claim, json!({"spec": {"expireAfter": "Never"}}));
+    };
+    assert_only("INV-14", |run| third(run, "1"));
+    assert_none(|run| third(run, "2"));
+}
+
+#[test]
+fn the_last_pod_that_a_budget_needs_is_inv_15_however_it_goes() {
+    let evicts = |run: &mut Run, t: f64, pod: &str| {
+        run.on_pod(t, "create", json!("eviction"), pod);
+        run.pod(t, "evicted", pod);
+    };
+    assert_none(|run| evicts(run, 600.0, "p1"));
+    assert_only("INV-15", |run| {
+        evicts(run, 600.0, "p1");
+        evicts(run, 601.0, "p2");
+    });
+    assert_only("INV-15", |run| {
+        evicts(run, 600.0, "p1");
+        run.on_pod(601.0, "delete", Value::Null, "p2");
+    });
+    assert_only("INV-15", |run| {
+        run.api(
+            590.0,
+            "delete",
+            "1",
+            json!({"nodePool": "default", "term": "1", "token": "tok-1", "providerID": provider("i-1")}),
+            json!({}),
+        );
+        run.instance(600.0, "shutting-down", "1", "1");
+        run.pod(600.1, "lost", "p1");
+        run.pod(600.1, "lost", "p2");
+    });
+    assert_none(|run| {
+        run.instance(590.0, "interrupted", "1", "1");
+        evicts(run, 600.0, "p1");
+        run.on_pod(601.0, "delete", Value::Null, "p2");
+    });
+}
+
+/// A second claim of the pool, with an instance of so many CPUs, ready at 90 s.
+fn second(run: &mut Run, cpu: &str) {
+    run.pods(60.0, &["p3", "p4"]);
+    run.claim(60.0, "2", "default", 2);
+    run.sent(61.0, 0, 1);
+    run.instance(61.0, "pending", "2", "2");
+    run.status(62.0, "2", "2", cpu);
+    run.serves(90.0, "2");
+}
+
+#[test]
+fn a_pool_that_has_more_than_its_limits_is_inv_16() {
+    assert_none(|run| second(run, "2"));
+    assert_only("INV-16", |run| second(run, "4"));
+    assert_none(|run| {
+        run.instance(50.0, "interrupted", "1", "1");
+        second(run, "4");
+    });
+    assert_only("INV-16", |run| {
+        run.pods(1.0, &["p3", "p4", "p5"]);
+        ["2", "3", "4"].into_iter().for_each(|id| run.claim(2.0, id, "default", 1));
+    });
+}
+
+#[test]
+fn more_nodes_removed_at_once_than_a_budget_allows_are_inv_17() {
+    let removes = |run: &mut Run, t: f64, id: &str| {
+        let instance = provider(&format!("i-{id}"));
+        let claim = json!({"nodePool": "default", "term": "1", "token": format!("tok-{id}"), "providerID": instance});
+        run.api(t, "delete", id, claim, json!({}));
+    };
+    assert_none(|run| {
+        second(run, "2");
+        removes(run, 600.0, "2");
+    });
+    assert_only("INV-17", |run| {
+        second(run, "2");
+        removes(run, 600.0, "2");
+        removes(run, 610.0, "1");
+    });
+    assert_none(|run| {
+        second(run, "2");
+        removes(run, 600.0, "2");
+        run.instance(605.0, "shutting-down", "2", "2");
+        removes(run, 610.0, "1");
+    });
+    assert_none(|run| {
+        second(run, "2");
+        removes(run, 600.0, "2");
+        run.instance(605.0, "interrupted", "1", "1");
+        removes(run, 610.0, "1");
+    });
+}

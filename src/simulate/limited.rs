@@ -1,0 +1,100 @@
+//! Pods that cannot run yet: every pool that could take them has reached its limits; or their node's time was over just now,
+//! where nodes expire. Of drawn scenarios: their pools want x86-64 types of the categories c, m and r, and whatever is sold out,
+//! something on demand is not.
+
+use std::collections::BTreeSet;
+
+use dovetail_cloud::info::InstanceTypeInfo;
+use dovetail_sandbox::apiserver::Gvr;
+use serde_json::Value;
+
+use super::invariants::{Amounts, amounts, sum_of};
+use crate::world::World;
+
+/// What a type has that a pod can surely have of it: all but what kubelet, system and eviction threshold keep.
+const KEPT_CPU: i64 = 300;
+const USABLE_MEMORY: f64 = 0.75;
+const KEPT_MEMORY: i64 = 700 << 20;
+
+/// How long a pod of a node that has expired may wait for the next.
+const MOVING: f64 = 180.0;
+
+/// Names (`namespace/name`) of those of the pods without a node that cannot run.
+pub fn limited(world: &World) -> BTreeSet<String> {
+    let pools = world.api.list(&Gvr::new("karpenter.sh", "v1", "nodepools"));
+    let expire = pools
+        .iter()
+        .any(|pool| pool["spec"]["template"]["spec"]["expireAfter"].as_str().is_some_and(|text| text != "Never"));
+    let now = world.wall();
+    let young = |pod: &std::sync::Arc<Value>| {
+        let created =
+            pod["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+        expire && created.is_some_and(|at| now.duration_since(at).as_secs_f64() < MOVING)
+    };
+    let rooms: Vec<Room> = pools.iter().map(|pool| Room::of(pool, world)).collect();
+    let free = rooms.iter().any(|room| room.on_demand && room.left.is_empty());
+    let catalogue = world.region.catalogue();
+    let types: Vec<&InstanceTypeInfo> = catalogue.types.iter().map(AsRef::as_ref).filter(|one| is_drawn(one)).collect();
+    let waits = |pod: &&std::sync::Arc<Value>| pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
+    let cannot = |pod: &&std::sync::Arc<Value>| {
+        let requests = sum_of(&pod["spec"]["containers"]);
+        let fitting = || types.iter().filter(|one| surely_fits(&requests, one));
+        young(pod) || (!free && !rooms.iter().any(|room| room.on_demand && fitting().any(|one| room.takes(one))))
+    };
+    let name = |pod: &std::sync::Arc<Value>| {
+        let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+        format!("{}/{}", text("namespace"), text("name"))
+    };
+    world.pods().iter().filter(waits).filter(cannot).map(name).collect()
+}
+
+/// What is left of a pool's limits.
+struct Room {
+    on_demand: bool,
+    left: Amounts,
+}
+
+impl Room {
+    fn of(pool: &Value, world: &World) -> Self {
+        let requirements = pool["spec"]["template"]["spec"]["requirements"].as_array();
+        let spot_only = requirements.into_iter().flatten().any(|one| {
+            one["key"] == "karpenter.sh/capacity-type"
+                && one["values"].as_array().is_some_and(|all| all.iter().all(|v| v == "spot"))
+        });
+        let mut left = amounts(&pool["spec"]["limits"]);
+        let claims = world.claims();
+        let of_pool = |claim: &&std::sync::Arc<Value>| {
+            claim["metadata"]["labels"]["karpenter.sh/nodepool"] == pool["metadata"]["name"]
+                && claim["metadata"]["deletionTimestamp"].is_null()
+        };
+        for claim in claims.iter().filter(of_pool) {
+            let capacity = amounts(&claim["status"]["capacity"]);
+            left.iter_mut().for_each(|(name, left)| {
+                *left -= if name == "nodes" { 1 } else { capacity.get(name).copied().unwrap_or(0) }
+            });
+        }
+        Self { on_demand: !spot_only, left }
+    }
+
+    fn takes(&self, one: &InstanceTypeInfo) -> bool {
+        self.left.iter().all(|(name, left)| match name.as_str() {
+            "cpu" => i64::from(one.vcpus) * 1000 <= *left,
+            "memory" => bytes(one) <= *left,
+            _ => *left > 0,
+        })
+    }
+}
+
+fn bytes(one: &InstanceTypeInfo) -> i64 {
+    i64::try_from(one.memory_mib << 20).unwrap_or(i64::MAX)
+}
+
+fn is_drawn(one: &InstanceTypeInfo) -> bool {
+    one.name.starts_with(['c', 'm', 'r']) && one.architectures.iter().any(|name| name == "x86_64")
+}
+
+fn surely_fits(requests: &Amounts, one: &InstanceTypeInfo) -> bool {
+    let of = |name: &str| requests.get(name).copied().unwrap_or(0);
+    of("cpu") <= i64::from(one.vcpus) * 1000 - KEPT_CPU
+        && of("memory") <= (bytes(one) as f64 * USABLE_MEMORY) as i64 - KEPT_MEMORY
+}

@@ -1,0 +1,221 @@
+"""What users have bounded: pods that may be away, capacity of a pool, nodes of a pool that go at once.
+
+Reads PodDisruptionBudgets and NodePools where the log has them: a line `rules` of that resource, which names the owners of
+the pods that a budget covers; or an `api` line with the object after the write as `object` (null when it is gone), and
+pods' `labels` at `created`. A step that deletes one ends it too.
+"""
+
+import math
+import re
+
+import windows
+from rule import Rule
+
+# Seconds for which what has been lowered meanwhile does not count: who acts has to hear of it. How wrong clocks may be.
+HEARD, CLOCKS = 60, 90
+
+
+class Objects(Rule):
+    """The objects of a resource as they stand, and as they stood."""
+
+    RESOURCE, KIND = "", ""
+
+    def __init__(self, world):
+        super().__init__(world)
+        self.kept = {}  # (namespace, name): [(t, spec or None)]
+
+    def before(self, event):
+        if event["kind"] == "step":
+            gone = re.search(r'^Delete \{ kind: "(\w+)", namespace: "(.*)", name: "(.+)" \}', str(event.get("what")))
+            for key in [k for k in self.kept if gone and gone[1] == self.KIND and gone[3] == k[1] and k[0] in (None, gone[2])]:
+                self.kept[key].append((event["t"], None))
+        elif event.get("resource") == self.RESOURCE and event.get("code", 200) < 300:
+            told = event["kind"] == "rules" or event["kind"] == "api" and "object" in event
+            if told:
+                spec = _rules(event) if event["kind"] == "rules" else (event["object"] or {}).get("spec")
+                self.kept.setdefault((event.get("namespace"), event["name"]), []).append((event["t"], spec))
+
+    def lately(self, key, since):
+        """All forms that an object had since then, the one that it had then among them."""
+        forms = self.kept.get(key, [])
+        first = max((i for i, (t, _) in enumerate(forms) if t <= since), default=0)
+        return [spec for _, spec in forms[first:]]
+
+
+class Evictions(Objects):
+    """INV-15: no eviction, deletion of a pod or end of an instance of its own accord takes a budget below what it needs."""
+
+    RESOURCE, KIND = "poddisruptionbudgets", "PodDisruptionBudget"
+
+    def before(self, event):
+        super().before(event)
+        if event["replica"] is None or not self.kept:
+            return
+        done = event.get("code") in (200, 201, "OK")
+        if event["kind"] == "api" and event.get("resource") == "pods" and done:
+            if event.get("subresource") == "eviction" or event["verb"] == "delete":
+                named = (event["namespace"], event["name"])
+                here = [p for p in self.world.pods.values() if (p.namespace, p.name) == named and p.up and not p.gone]
+                went = [p for p in here if p.deleting in (None, event["t"])]
+                self._leave(went, event, event["verb"] == "delete")
+        elif event.get("action") == "TerminateInstances" and done:
+            for id in (event.get("result") or {}).get("instances") or []:
+                on = {name for name, node in self.world.nodes.items() if node["instance"] == id and node["here"]}
+                self._leave([p for p in self.world.pods.values() if p.node in on and _healthy(p)], event, True)
+
+    def _leave(self, pods, event, by_force):
+        for pod in pods:
+            if (pod.owner or "").startswith("DaemonSet/") or by_force and self._has_to(pod):
+                continue
+            for (namespace, name), forms in self.kept.items():
+                spec = forms[-1][1]
+                if spec is None or namespace != pod.namespace or not _selects(spec, pod):
+                    continue
+                matching = [p for p in self.world.pods.values() if p.namespace == namespace and not p.gone and _selects(spec, p)]
+                left = sum(_healthy(p) and p not in pods for p in matching)
+                need = _needed(spec, sum((p.deleting is None or p in pods) and not p.succeeded for p in matching))
+                if left < need:
+                    what = f"{pod.key} goes by {event.get('action') or event['verb']}, {left} of budget {namespace}/{name} are left, it needs {need}"
+                    self.world.violate("INV-15", event["t"], what)
+
+    def _has_to(self, pod):
+        """Whether its node goes whatever budgets say: EC2 takes it, it has a grace period, or it is collected."""
+        id = self.world.nodes.get(pod.node, {}).get("instance")
+        instance = self.world.instances.get(id)
+        claims = [c for c in self.world.claims.values() if c.instance == id and not c.gone]
+        forced = any((c.spec or {}).get("terminationGracePeriod") for c in claims) or not claims
+        return forced or instance is None or instance.interrupted is not None
+
+
+class Limits(Objects):
+    """INV-16: the capacity of a pool's claims that are not on their way out is within its limits when it becomes known."""
+
+    RESOURCE, KIND = "nodepools", "NodePool"
+
+    def after(self, event):
+        if event["kind"] != "api" or event.get("resource") != "nodeclaims" or not self.kept:
+            return
+        claim = self.world.claims.get(event.get("uid") or event.get("name"))
+        if claim is None or not ((event.get("sent") or {}).get("status") or {}).get("capacity") or event.get("code", 500) >= 300:
+            return
+        own = [c for c in self.world.claims.values() if c.pool == claim.pool and not c.gone and c.deleting is None and self._stays(c)]
+        if claim not in own:
+            return
+        held = windows.total([c.capacity for c in own if c.capacity])
+        held["nodes"] = len(own)
+        limits = [(spec or {}).get("limits") or {} for spec in self.lately((None, claim.pool), claim.created - HEARD)]
+        for resource in {r for one in limits for r in one}:
+            most = max(windows.number(one[resource]) if resource in one else math.inf for one in limits)
+            if held.get(resource, 0.0) > most:
+                what = f"{claim.name} brings pool {claim.pool} to {held[resource]:g} {resource}, its limit is {most:g}"
+                self.world.violate("INV-16", event["t"], what)
+
+    def _stays(self, claim):
+        """Whether EC2 neither takes its instance nor has ended it."""
+        instance = self.world.instances.get(claim.instance)
+        return instance is None or instance.interrupted is None and instance.ended is None
+
+
+class Budgets(Objects):
+    """INV-17: no more nodes of a pool go at once of our own accord than its budgets allow."""
+
+    RESOURCE, KIND = "nodepools", "NodePool"
+
+    def before(self, event):
+        super().before(event)
+        if event["kind"] != "api" or event.get("resource") != "nodeclaims" or event["verb"] != "delete" or event["replica"] is None:
+            return
+        claim = self.world.claims.get(event.get("uid") or event["name"])
+        if not self.kept or claim is None or event.get("code", 500) >= 300 or claim.deleting is not None or not self._voluntary(claim, event["t"]):
+            return
+        claim.voluntary = True
+        forms = self.lately((None, claim.pool), event["t"] - HEARD)
+        if not forms or None in forms:
+            return  # no such pool any more: all of it goes
+        own = [c for c in self.world.claims.values() if c.pool == claim.pool and not c.gone and self._lives(c)]
+        total = len(own)
+        going = sum(c is claim or (c.voluntary and c.deleting is not None) for c in own)
+        most = max(_allowed(spec, total) for spec in forms)
+        if going > most:
+            what = f"{going} of {total} nodes of pool {claim.pool} go at once with {claim.name}, {most} may"
+            self.world.violate("INV-17", event["t"], what)
+
+    def _lives(self, claim):
+        instance = self.world.instances.get(claim.instance)
+        return instance is not None and instance.ended is None
+
+    def _voluntary(self, claim, t):
+        """Whether its node stands and could have stayed: it has not expired, is Ready, and neither EC2 nor the operator takes it."""
+        instance = self.world.instances.get(claim.instance)
+        node = next((n for n in self.world.nodes.values() if n["instance"] == claim.instance and n["here"]), None)
+        if instance is None or node is None or instance.ended is not None or instance.interrupted is not None:
+            return False
+        expires = _seconds((claim.spec or {}).get("expireAfter"))
+        return node.get("ready", False) and not node.get("deleting") and t < claim.created + expires - CLOCKS
+
+
+def _healthy(pod):
+    return pod.up and pod.deleting is None and not pod.gone and not pod.succeeded
+
+
+def _rules(event):
+    """A spec of what a line `rules` has. Where a pool's nodes go by a time of their own, budgets bound nothing."""
+    budgets = [] if event.get("ttl") else event.get("budgets")
+    return {**{f: event.get(f) for f in ("limits", "minAvailable", "maxUnavailable", "covers")}, "disruption": {"budgets": budgets}}
+
+
+def _selects(spec, pod):
+    """Whether a budget is for a pod; a selector of kinds that are not known here selects nothing."""
+    if spec.get("covers") is not None:
+        return pod.owner in spec["covers"]
+    selector, labels = spec.get("selector"), pod.labels
+    if selector is None or labels is None:
+        return False
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    kinds = {
+        "In": lambda one: labels.get(one["key"]) in one.get("values", []),
+        "NotIn": lambda one: labels.get(one["key"]) not in one.get("values", []),
+        "Exists": lambda one: one["key"] in labels,
+        "DoesNotExist": lambda one: one["key"] not in labels,
+    }
+    return all(kinds.get(one["operator"], lambda _: False)(one) for one in selector.get("matchExpressions") or [])
+
+
+def _scaled(value, of):
+    text = str(value)
+    return math.ceil(int(text[:-1]) * of / 100) if text.endswith("%") else int(text)
+
+
+def _needed(spec, expected):
+    """How many pods a budget wants healthy of so many."""
+    if spec.get("maxUnavailable") is not None:
+        return max(0, expected - _scaled(spec["maxUnavailable"], expected))
+    return _scaled(spec["minAvailable"], expected) if spec.get("minAvailable") is not None else 0
+
+
+def _allowed(spec, total):
+    """How many nodes of so many may go for the reason that is bounded least; budgets that come and go by a schedule are left out."""
+    budgets = (spec.get("disruption") or {}).get("budgets")
+    budgets = [{"nodes": "10%"}] if budgets is None else budgets
+    reasons = ("Underutilized", "Empty", "Drifted")
+    def of(reason):
+        own = [b for b in budgets if not b.get("schedule") and (not b.get("reasons") or reason in b["reasons"])]
+        return min((_scaled(b.get("nodes", "10%"), total) for b in own), default=math.inf)
+    return max(of(reason) for reason in reasons)
+
+
+def _seconds(duration):
+    units = {"h": 3600, "m": 60, "s": 1}
+    text, out, digits = str(duration), 0.0, ""
+    if duration is None or text == "Never":
+        return math.inf
+    for letter in text:
+        if letter in units:
+            out, digits = out + float(digits) * units[letter], ""
+        else:
+            digits += letter
+    return out
+
+
+BOUNDS = (Evictions, Limits, Budgets)

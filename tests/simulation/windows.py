@@ -1,0 +1,81 @@
+"""When something stood in the way: windows of time, from the steps of a scenario and from what the collection says."""
+
+import math
+import re
+
+# Seconds: what a mishap leaves behind it (a Lease that has to run out, a replica that starts, calls that time out).
+AFTER = 60
+# Of a brake: it is told of every ten minutes while it lasts; two minutes later it is looked again.
+BRAKED = 600 + 120
+# Looking after an instance by its token: for as long as EC2 may not show it, and calls that time out.
+LOOK = 60 + 60
+
+_UNITS = {"ns": 1e-9, "µs": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
+_SUFFIXES = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "": 1.0}
+
+
+class Windows:
+    """What a log tells of obstacles: `blind` while EC2 lists nothing, `allowed` while the operator releases the brakes,
+    `obstructed` by both the former and by replicas that are killed, paused or cut off; `braked` by the collection itself."""
+
+    def __init__(self):
+        self.blind, self.allowed, self.obstructed, self.braked, self.lost = [], [], [], [], []
+
+    def step(self, t, what):
+        name, lasts = what.split("{")[0].strip(), _lasts(what)
+        if name == "AllowCollection":
+            self.allowed.append((t, t + lasts))
+        elif name == "EmptyLists":
+            self.blind.append((t, t + lasts))
+            self.obstructed.append((t, t + lasts + AFTER))
+        elif name in ("Lose", "Restore"):
+            self.lost.append(t)
+            self.obstructed.append((t, t + (0 if math.isinf(lasts) else lasts) + AFTER))
+        elif name in ("Kill", "Pause"):
+            # For ever: another one takes over.
+            self.obstructed.append((t, t + (0 if math.isinf(lasts) else lasts) + AFTER))
+        elif name not in ("ZoneDown", "LookAfterCollection") and "duration" in what and "from: [Sqs]" not in what:
+            self.obstructed.append((t, t + lasts + AFTER))
+
+    def brake(self, t):
+        self.braked.append((t - 120, t + BRAKED))
+
+    def undisturbed(self, begin, end, cuts=()):
+        """The longest stretch from `begin` to `end` that no window touches and no cut (a moment) parts."""
+        longest, at = 0.0, begin
+        for first, last in sorted([*self.obstructed, *self.braked, *((t, t) for t in cuts)]):
+            if last > begin and first < end:
+                longest, at = max(longest, first - at), max(at, last)
+        return max(longest, end - at)
+
+
+def within(windows, t):
+    """Whether a moment lies in one of the windows."""
+    return any(first <= t <= last for first, last in windows)
+
+
+def touched(windows, begin, end):
+    """Whether one of the windows touches a stretch of time."""
+    return any(first <= end and last >= begin for first, last in windows)
+
+
+def _lasts(what):
+    found = re.search(r"duration: (?:Some\()?([0-9.]+)([a-zµ]*)", what)
+    return float(found[1]) * _UNITS.get(found[2], 1.0) if found else math.inf
+
+
+def number(quantity):
+    """A quantity as Kubernetes writes it."""
+    found = re.fullmatch(r"([0-9.eE+]+?)(m|k|M|G|T|Ki|Mi|Gi|Ti|)", str(quantity))
+    if not found:
+        raise ValueError(f"quantity {quantity!r}")
+    return float(found[1]) * _SUFFIXES[found[2]]
+
+
+def total(requests):
+    """The sum of several requests, or one; each {resource: quantity} or nothing."""
+    out = {}
+    for one in [requests] if isinstance(requests, dict) else requests or []:
+        for resource, quantity in (one or {}).items():
+            out[resource] = out.get(resource, 0.0) + number(quantity)
+    return out
