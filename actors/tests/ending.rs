@@ -64,6 +64,7 @@ fn a_claim_that_somebody_made_without_a_finalizer_gets_it_before_it_is_launched_
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let _replica = world.replica(0);
+        tokio::time::sleep(minutes(1)).await;
         let claim = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
             "metadata": {"name": "by-hand", "labels": {"karpenter.sh/nodepool": "default"}},

@@ -22,18 +22,20 @@ const ASKED_A_TERM: f64 = 0.25;
 /// A claim may be made so long after it was planned for pods that have found room since, or whose room is seen late (`slowWatches`).
 const PLANNED_BEFORE: f64 = 30.0;
 /// So long after the API server was put back to an older state it is not asked: pods that were bound are not any more, and the
-/// log does not show which.
-const RESTORED: f64 = 900.0;
+/// log does not show which. Nor after AWS has announced something, which a scenario writes as a message: whose pods have to
+/// leave is in its text.
+const UNCLEAR: f64 = 900.0;
 
 impl Checker {
     /// INV-14: NodeClaims on their way ask for no more than a bound of what pods that have waited need. How large their
     /// instances are is not asked: it may be that EC2 has nothing smaller. INV-16: a pool's NodeClaims that stay never have more than its limits.
     pub(super) fn capacity(&mut self, entries: &[Entry]) {
         let mut state = State::default();
-        let (mut waited, mut restored) = (Waited::default(), f64::NEG_INFINITY);
+        let (mut waited, mut unclear) = (Waited::default(), f64::NEG_INFINITY);
         for entry in entries {
-            if windows::restored_to(entry).is_some() {
-                restored = seconds(entry);
+            let announced = entry.kind == "step" && entry.text("what").starts_with("Message {");
+            if announced || windows::restored_to(entry).is_some() {
+                unclear = seconds(entry);
             }
             let of_claims = entry.kind == "api" && entry.text("resource") == "nodeclaims" && accepted(entry);
             let before = if of_claims { state.claims.get(entry.text("uid")).cloned() } else { None };
@@ -45,7 +47,7 @@ impl Checker {
             };
             let by_replica = entry.replica.is_some();
             if by_replica && entry.text("verb") == "create" {
-                if state.now - restored > RESTORED {
+                if state.now - unclear > UNCLEAR {
                     self.asked(&state, &waited);
                 }
                 self.nodes_within_limits(&state, claim);

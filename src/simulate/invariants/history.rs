@@ -228,10 +228,16 @@ impl State {
         if what.starts_with("Scale {") {
             self.rules.scale(what);
         }
-        if !what.starts_with("Delete { kind: \"NodeClaim\"") {
-            return;
+        let (Some("Delete"), Some(name)) = (what.split(' ').next(), quoted(what, "name")) else { return };
+        match quoted(what, "kind") {
+            Some("NodeClaim") => {}
+            Some("NodePool") => return drop(self.rules.pools.remove(name)),
+            Some("PodDisruptionBudget") => {
+                let namespace = quoted(what, "namespace").unwrap_or_default();
+                return drop(self.rules.budgets.remove(&(namespace.to_owned(), name.to_owned())));
+            }
+            _ => return,
         }
-        let Some(name) = quoted(what, "name") else { return };
         let now = self.now;
         self.deleted.insert(name.to_owned(), now);
         let found = self.claims.values_mut().filter(|claim| claim.name == name && claim.gone.is_none());
