@@ -294,7 +294,8 @@ fn who_else_provisions_is_stood_by_for_refused_or_warned_of() {
     real.until("it leads when Karpenter renews no longer, and the pods are Ready", |real| real.ready() == 3);
     assert_eq!(real.leader(), "dovetail-0");
     let term = real.ok(&["-n", "kube-system", "get", "lease", LEASE, "-o", "jsonpath={.spec.leaseTransitions}"]);
-    assert_eq!(term, "4", "its term is the one after Karpenter's");
+    // Karpenter created the Lease, so that its count says nothing of terms before (docs/decisions/011).
+    assert!(term.parse::<u64>().expect("a term") > 4, "above Karpenter's, and any before it: {term}");
 
     real.ok(&["create", "namespace", "infra"]);
     let controller = "--image=public.ecr.aws/karpenter/controller:1.14.0";
