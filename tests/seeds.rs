@@ -49,6 +49,31 @@ fn a_change_of_leaders_does_not_widen_the_bound_of_what_is_collected() {
     comes_out_well("13981");
 }
 
+/// The API server was restored to when another led, who slept or had been started anew, and took its old Lease at once.
+#[test]
+fn no_term_is_given_out_twice_where_the_lease_is_restored() {
+    comes_out_well("1609");
+    comes_out_well("1708");
+}
+
+/// An operator deleted the claim while its node was let in.
+#[test]
+fn a_node_that_is_let_in_while_its_claim_is_deleted_is_drained() {
+    comes_out_well("1230");
+}
+
+/// A claim was created, which nobody answered, and lost; its creation was repeated beside the claim that had followed.
+#[test]
+fn a_claim_that_has_come_and_gone_is_not_created_again() {
+    comes_out_well("1499");
+}
+
+/// Pods that had to leave a node were planned anew on the place of others, whose successors were about to come.
+#[test]
+fn the_place_of_a_pod_that_has_just_gone_is_its_successors() {
+    comes_out_well("1749");
+}
+
 #[test]
 fn the_audit_agrees_with_what_random_scenarios_report() {
     for seed in ["3", "11", "19"] {

@@ -17,6 +17,7 @@ use dovetail_core::lifecycle::protocol::{
 };
 use jiff::Timestamp;
 use kube::ResourceExt;
+use tokio::sync::Notify;
 
 use crate::backoff::Backoff;
 use crate::calls::CallError;
@@ -54,6 +55,8 @@ pub struct Launching {
     pub inside: TraceContext,
     /// When it was ordered.
     pub since: Timestamp,
+    /// Says that a claim of this name is gone.
+    pub gone: Arc<Notify>,
 }
 
 impl From<CallError> for Failure {
@@ -276,7 +279,13 @@ impl Launching {
         let mut wanted = claim.clone();
         wanted.annotations_mut().insert(annotations::TERM.into(), self.desk.term.0.to_string());
         let span = self.desk.span(self.trace, "create NodeClaim", "").remote();
-        let claim = match self.claims().create(&wanted).await {
+        let claims = self.claims();
+        let made = tokio::select! {
+            made = claims.create(&wanted) => made,
+            // It was made, though nobody answered, and is gone since: its pods are packed anew, to make it again is one too many.
+            () = self.gone.notified() => Err(CallError::NotFound(wanted.name_any())),
+        };
+        let claim = match made {
             Ok(claim) => claim,
             Err(CallError::Deposed) => return Err(Failure::Deposed),
             Err(error) => {

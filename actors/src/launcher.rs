@@ -7,6 +7,7 @@
 //! At the mailbox's bound: an order is queued inside, and no more than [`AT_ONCE`] launches run; a claim is in the queue
 //! or running at most once.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use dovetail_core::lifecycle::{self, Stage};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::backoff::Backoff;
 use crate::calls::Calls;
@@ -70,8 +72,8 @@ pub struct Launcher {
     links: LauncherLinks,
     /// What is to be launched, the packing that it comes from, and since when it waits.
     queue: VecDeque<(LaunchOrder, TraceContext, Timestamp)>,
-    /// Claims queued or being launched, by name.
-    busy: BTreeSet<String>,
+    /// Claims queued or being launched, by name, each with whom to tell when it is gone.
+    busy: BTreeMap<String, Arc<Notify>>,
     running: usize,
     /// Claims whose launch has ended, uids by name: a watch that lags shows them unlaunched for a while.
     done: BTreeMap<String, String>,
@@ -107,7 +109,7 @@ impl Launcher {
             desk,
             links,
             queue: VecDeque::new(),
-            busy: BTreeSet::new(),
+            busy: BTreeMap::new(),
             running: 0,
             done: BTreeMap::new(),
             ends: BTreeMap::new(),
@@ -155,7 +157,7 @@ impl Handler<ClaimChanged> for Launcher {
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
         let name = claim.name_any();
         self.notice(&name, &claim);
-        let ours = self.busy.contains(&name) || self.done.get(&name) == claim.metadata.uid.as_ref();
+        let ours = self.busy.contains_key(&name) || self.done.get(&name) == claim.metadata.uid.as_ref();
         if ours || lifecycle::is_leaving(&claim) || lifecycle::stage(&claim).is_some() {
             return;
         }
@@ -173,6 +175,7 @@ impl Handler<ClaimGone> for Launcher {
 
     fn handle(&mut self, gone: ClaimGone, _: &mut Self::Context) {
         self.done.remove(&gone.name);
+        self.busy.get(&gone.name).into_iter().for_each(|launch| launch.notify_one());
         self.limits.gone(&gone.name);
         self.unregistered.remove(&gone.name);
         self.queue.retain(|(order, ..)| order.claim.metadata.uid.is_none() || order.claim.name_any() != gone.name);
@@ -200,7 +203,8 @@ impl Handler<Observe> for Launcher {
 
 impl Launcher {
     fn enqueue(&mut self, order: LaunchOrder, trace: TraceContext) {
-        if self.busy.insert(order.claim.name_any()) {
+        if let Entry::Vacant(free) = self.busy.entry(order.claim.name_any()) {
+            free.insert(Arc::default());
             self.queue.push_back((order, trace, self.desk.wall()));
         }
     }
@@ -266,7 +270,9 @@ impl Launcher {
         let inside = traces::of_claim(trace, &name);
         // A successor's attempt is another span beside the one that was cut off.
         let own = inside.inner("launch", &self.desk.term.0.to_string());
-        let launching = Launching { desk: self.desk.clone(), links: self.links.clone(), trace: own, inside, since };
+        let gone = self.busy.get(&name).cloned().unwrap_or_default();
+        let launching =
+            Launching { desk: self.desk.clone(), links: self.links.clone(), trace: own, inside, since, gone };
         let run = launch::run(launching, order).into_actor(self);
         ctx.spawn(run.map(move |end, launcher, ctx| {
             launcher.ended(&name, end, trace, ctx);

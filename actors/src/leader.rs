@@ -14,6 +14,7 @@ use dovetail_api::names::annotations;
 use dovetail_core::lease::{
     self, Deposition, Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite, Origin,
 };
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -106,7 +107,7 @@ impl Actor for Leader {
             let only = Config::default().fields(&format!("metadata.name={}", self.desk.settings.lease_name));
             let on = move |event: Event<Lease>| match event {
                 Event::Init | Event::InitDone => {}
-                Event::Apply(lease) | Event::InitApply(lease) if view(&lease).holder == *own => {}
+                Event::Apply(lease) | Event::InitApply(lease) if *holder(&lease) == *own => {}
                 Event::Apply(_) | Event::InitApply(_) | Event::Delete(_) => desk.post(&this, Changed),
             };
             ctx.spawn(watch_some(self.api.clone(), only, self.desk.clone(), "the lease", on).into_actor(self));
@@ -168,8 +169,7 @@ impl Leader {
         }
         self.busy.set(true);
         self.heard = false;
-        let name = self.desk.settings.lease_name.clone();
-        let reading = read(self.api.clone(), name, self.cluster.clone(), self.settings.patience());
+        let reading = read(self.api.clone(), self.desk.clone(), self.settings, self.cluster.clone());
         ctx.spawn(reading.into_actor(self).map(|read, leader, ctx| {
             let read = read.map(|(read, terms)| {
                 leader.election.saw_term(terms.highest);
@@ -323,12 +323,18 @@ struct Terms {
 /// The Lease as it stands; when it is gone also the highest term on any claim: a new one starts above it. Or why nobody knows.
 async fn read(
     api: Api<Lease>,
-    name: String,
+    desk: Desk,
+    settings: LeaseSettings,
     cluster: Addr<ClusterWatcher>,
-    patience: Duration,
 ) -> Result<(LeaseInput, Terms), String> {
-    match tokio::time::timeout(patience, api.get_opt(&name)).await {
-        Ok(Ok(Some(lease))) => Ok((LeaseInput::Read(Some(view(&lease))), Terms::default())),
+    let (patience, asked) = (settings.patience(), desk.now());
+    match tokio::time::timeout(patience, api.get_opt(&desk.settings.lease_name)).await {
+        // What was read before a sleep says nothing of what stands now.
+        Ok(Ok(_)) if desk.now().saturating_sub(asked) > patience => Err(NO_ANSWER.into()),
+        Ok(Ok(Some(lease))) => {
+            let view = view(&lease, &settings, desk.wall());
+            Ok((LeaseInput::Read(Some(view)), Terms::default()))
+        }
         Ok(Ok(None)) => match tokio::time::timeout(patience, terms(&cluster)).await {
             Ok(Some(terms)) => Ok((LeaseInput::Read(None), terms)),
             Ok(None) | Err(_) => Err("the lease is gone, and the NodeClaims are not known yet".into()),
@@ -368,7 +374,8 @@ async fn write(api: Api<Lease>, desk: Desk, settings: LeaseSettings, order: Leas
         api.patch(&name, &PatchParams::default(), &Patch::Merge(&lease)).await
     };
     match tokio::time::timeout(settings.patience(), writing).await {
-        Ok(written) => written.as_ref().map(view).map_err(ToString::to_string),
+        Ok(Ok(lease)) => Ok(view(&lease, &settings, desk.wall())),
+        Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(NO_ANSWER.into()),
     }
 }
@@ -381,7 +388,7 @@ async fn give_back(api: &Api<Lease>, desk: &Desk, busy: &Cell<bool>) {
         // Before it is read: what is written after that is seen at the next look.
         let last = !busy.get();
         match api.get_opt(&desk.settings.lease_name).await {
-            Ok(Some(mut lease)) if view(&lease).holder == *desk.identity => {
+            Ok(Some(mut lease)) if *holder(&lease) == *desk.identity => {
                 let spec = lease.spec.get_or_insert_default();
                 spec.holder_identity = Some(String::new());
                 let given = api.replace(&desk.settings.lease_name, &PostParams::default(), &lease).await;
@@ -396,7 +403,11 @@ async fn give_back(api: &Api<Lease>, desk: &Desk, busy: &Cell<bool>) {
     }
 }
 
-fn view(lease: &Lease) -> LeaseView {
+fn holder(lease: &Lease) -> &str {
+    lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
+}
+
+fn view(lease: &Lease, settings: &LeaseSettings, now: Timestamp) -> LeaseView {
     let spec = lease.spec.clone().unwrap_or_default();
     let whole = |number: Option<i32>| u64::try_from(number.unwrap_or(0)).unwrap_or(0);
     let origin = match lease.annotations().get(annotations::LEASE).map(String::as_str) {
@@ -405,12 +416,15 @@ fn view(lease: &Lease) -> LeaseView {
         Some(annotations::LEASE_LED) => Origin::Led,
         _ => Origin::Foreign,
     };
+    let age = spec.renew_time.map(|renewed| now.duration_since(renewed.0));
+    let longest = SignedDuration::try_from(settings.stale_after()).unwrap_or(SignedDuration::MAX);
     LeaseView {
-        holder: spec.holder_identity.unwrap_or_default(),
+        holder: holder(lease).to_owned(),
         term: whole(spec.lease_transitions),
         duration: Duration::from_secs(whole(spec.lease_duration_seconds).max(1)),
         resource_version: lease.resource_version().unwrap_or_default(),
         origin,
+        stale: age.is_some_and(|age| age > longest),
     }
 }
 

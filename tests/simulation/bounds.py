@@ -43,7 +43,10 @@ class Objects(Rule):
 
 
 class Evictions(Objects):
-    """INV-15: no eviction, deletion of a pod or end of an instance of its own accord takes a budget below what it needs."""
+    """INV-15: no eviction, deletion of a pod or end of an instance of its own accord takes a budget below what it needs.
+
+    An eviction is the API server's to allow: a pod whose machine is gone counts for as long as it is shown to be ready.
+    """
 
     RESOURCE, KIND = "poddisruptionbudgets", "PodDisruptionBudget"
 
@@ -57,13 +60,13 @@ class Evictions(Objects):
                 named = (event["namespace"], event["name"])
                 here = [p for p in self.world.pods.values() if (p.namespace, p.name) == named and p.up and not p.gone]
                 went = [p for p in here if p.deleting in (None, event["t"])]
-                self._leave(went, event, event["verb"] == "delete")
+                self._leave(went, event, event["verb"] == "delete", _healthy if event["verb"] == "delete" else _shown)
         elif event.get("action") == "TerminateInstances" and done:
             for id in (event.get("result") or {}).get("instances") or []:
                 on = {name for name, node in self.world.nodes.items() if node["instance"] == id and node["here"]}
-                self._leave([p for p in self.world.pods.values() if p.node in on and _healthy(p)], event, True)
+                self._leave([p for p in self.world.pods.values() if p.node in on and _healthy(p)], event, True, _healthy)
 
-    def _leave(self, pods, event, by_force):
+    def _leave(self, pods, event, by_force, counts):
         for pod in pods:
             if (pod.owner or "").startswith("DaemonSet/") or by_force and self._has_to(pod):
                 continue
@@ -71,9 +74,9 @@ class Evictions(Objects):
                 spec = forms[-1][1]
                 if spec is None or namespace != pod.namespace or not _selects(spec, pod):
                     continue
-                matching = [p for p in self.world.pods.values() if p.namespace == namespace and not p.gone and _selects(spec, p)]
-                left = sum(_healthy(p) and p not in pods for p in matching)
-                need = _needed(spec, sum((p.deleting is None or p in pods) and not p.succeeded for p in matching))
+                matching = [p for p in self.world.pods.values() if p.namespace == namespace and not p.removed and _selects(spec, p)]
+                left = sum(counts(p) and p not in pods for p in matching)
+                need = _needed(spec, sum(_expected(p, counts) or p in pods for p in matching))
                 if left < need:
                     what = f"{pod.key} goes by {event.get('action') or event['verb']}, {left} of budget {namespace}/{name} are left, it needs {need}"
                     self.world.violate("INV-15", event["t"], what)
@@ -154,8 +157,17 @@ class Budgets(Objects):
         return node.get("ready", False) and not node.get("deleting") and t < claim.created + expires - CLOCKS
 
 
+def _shown(pod):
+    return pod.up and pod.deleting is None and not pod.removed and not pod.succeeded
+
+
 def _healthy(pod):
-    return pod.up and pod.deleting is None and not pod.gone and not pod.succeeded
+    return _shown(pod) and not pod.gone
+
+
+def _expected(pod, counts):
+    here = not pod.gone or counts is _shown
+    return here and pod.deleting is None and not pod.succeeded
 
 
 def _rules(event):

@@ -16,6 +16,7 @@ class Pod:
     def __init__(self, event, line):
         self.namespace, self.name, self.owner = event.get("namespace"), event["name"], event.get("owner")
         self.created, self.node, self.ready, self.gone, self.succeeded, self.down = line, None, False, False, False, False
+        self.removed = False  # from the API server, which shows one that is gone with its machine for a while
         self.up, self.deleting, self.labels, self.requests = False, None, event.get("labels"), windows.total(event.get("requests"))
 
     @property
@@ -171,7 +172,7 @@ class World:
             self._goes_down(pod, event["t"])
             pod.gone = True
         elif change == "deleted":
-            pod.gone = True
+            pod.gone = pod.removed = True
         elif change == "succeeded":
             pod.succeeded = True
 

@@ -20,6 +20,15 @@ class BoundsTest(RuleTest):
         log.leave(1002, 2)
         self.assert_found(log, "INV-15")
 
+    def test_an_eviction_is_allowed_by_what_the_api_server_shows(self):
+        for told, rules in (((), []), (("not-ready",), ["INV-15"])):
+            log = Story()
+            log.pod(1000, "lost", "web-1")
+            for change in told:
+                log.pod(1000.5, change, "web-1")
+            log.leave(1001, 2)
+            self.assert_found(log, *rules)
+
     def test_a_deletion_below_the_budget_is_caught_unless_ec2_takes_the_node(self):
         for interrupted, rules in ((False, ["INV-15"]), (True, [])):
             log = Story()

@@ -11,6 +11,7 @@
 //! | role | input | what follows |
 //! |---|---|---|
 //! | standby | read: given back, ours, or unchanged for its duration | write (update) with the term raised |
+//! | standby | read: perhaps out of a backup; given back, ours, or not renewed for a while | write (update), vacant |
 //! | standby | read: other software's, and unchanged for its duration and ours, whoever holds it | write (update), with the term above all |
 //! | standby | read: none | write (create), vacant |
 //! | standby | wrote a vacant one, is told so, and nobody is known to have led | write (update) with the first term |
@@ -35,6 +36,11 @@
 //! its count says nothing of earlier terms, nor does its release say that whoever led before it was created has ended. So a
 //! vacant Lease carries a mark, as does one that Dovetail has taken ([`Origin`]); what carries none is taken only when it
 //! has stood unchanged, whoever holds it, with a term that begins anew above all.
+//!
+//! An API server that is restored from a backup shows the Lease as it was: whom it names may have been followed by others,
+//! one of whom may lead until it notices, and terms have gone higher. So a Lease that is older than one this replica knows,
+//! or that it has not seen written and that was renewed long ago ([`LeaseView::stale`]), or that stood while it did not
+//! look, is as good as deleted: it is made vacant, which who leads by it after all would take back at once.
 //!
 //! Invariants: LE-1 a leader's deadline lies before the time at which a standby that saw its last write may take over;
 //! LE-2 every acquisition raises the term, by the same identity too; LE-3 every write carries the resourceVersion last read or written.
@@ -71,6 +77,12 @@ impl LeaseSettings {
     pub fn patience(&self) -> Duration {
         self.renew_deadline.saturating_sub(self.retry) / 2
     }
+
+    /// A Lease that was renewed so long ago is stale ([`LeaseView::stale`]).
+    #[must_use]
+    pub fn stale_after(&self) -> Duration {
+        self.duration * 2
+    }
 }
 
 impl Default for LeaseSettings {
@@ -96,6 +108,9 @@ pub struct LeaseView {
     pub resource_version: String,
     /// Whose count its term is.
     pub origin: Origin,
+    /// Its `renewTime` is long ago by the reader's wall clock: it may be out of a backup. A clock that is wrong costs a
+    /// wait, or a few terms.
+    pub stale: bool,
 }
 
 /// Where a Lease's count of terms comes from: told by a mark on it.
@@ -112,6 +127,16 @@ pub enum Origin {
 impl LeaseView {
     fn is_vacant(&self) -> bool {
         self.origin == Origin::Vacant
+    }
+
+    /// Of versions that are no numbers it is not known which is older.
+    fn version(&self) -> Option<u64> {
+        self.resource_version.parse().ok()
+    }
+
+    /// Whether nobody has written it in between.
+    fn is_still(&self, other: &Self) -> bool {
+        Self { stale: self.stale, ..other.clone() } == *self
     }
 }
 
@@ -137,7 +162,7 @@ impl LeaseWrite {
 /// What has happened. Times are CLOCK_BOOTTIME's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseInput {
-    /// The Lease as it stands; `None`: there is no such object.
+    /// The Lease as it stands, read no longer than [`LeaseSettings::patience`] ago; `None`: there is no such object.
     Read(Option<LeaseView>),
     /// Our write was accepted; `asked` is from before the request was sent.
     Wrote {
@@ -191,8 +216,12 @@ pub struct Election {
     identity: String,
     settings: LeaseSettings,
     role: Role,
-    /// The Lease last seen held by another, and since when it has been seen unchanged.
-    seen: Option<(LeaseView, Duration)>,
+    /// The Lease last seen held by another.
+    seen: Option<Seen>,
+    /// The latest version of the Lease that is none out of a backup.
+    known: u64,
+    /// The version last seen that may be out of one.
+    doubted: Option<u64>,
     /// The deadline that this replica had when it found its Lease gone: until then nobody else leads.
     bereft: Option<Duration>,
     /// It has created the Lease, knowing of nobody who ever led: it need not wait for anyone.
@@ -201,6 +230,14 @@ pub struct Election {
     highest: u64,
     /// Highest term that this replica has led: an answer that comes late must not begin it again.
     led: u64,
+}
+
+/// A Lease, since when it has been seen unchanged, and when it was looked at last.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Seen {
+    lease: LeaseView,
+    since: Duration,
+    looked: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -218,6 +255,8 @@ impl Election {
             settings,
             role: Role::Standby,
             seen: None,
+            known: 0,
+            doubted: None,
             bereft: None,
             first: false,
             highest: 0,
@@ -256,7 +295,9 @@ impl Election {
     pub fn holder(&self) -> &str {
         match (&self.role, &self.seen) {
             (Role::Leader { .. }, _) => &self.identity,
-            (Role::Standby, Some((lease, _))) if lease.term > 0 || lease.holder != self.identity => &lease.holder,
+            (Role::Standby, Some(Seen { lease, .. })) if lease.term > 0 || lease.holder != self.identity => {
+                &lease.holder
+            }
             (Role::Standby, _) => "",
         }
     }
@@ -266,7 +307,7 @@ impl Election {
     #[must_use]
     pub fn pause(&self, retry: Duration, now: Duration) -> Duration {
         match (&self.role, &self.seen) {
-            (Role::Standby, Some((lease, since))) if *since + lease.duration > now => {
+            (Role::Standby, Some(Seen { lease, since, .. })) if *since + lease.duration > now => {
                 retry.min(*since + lease.duration - now)
             }
             _ => retry,
@@ -278,6 +319,7 @@ impl Election {
         if let LeaseInput::Read(Some(lease)) | LeaseInput::Wrote { lease, .. } = &input {
             // The Lease's own count is raised in any case: there is no other way on.
             self.highest = self.highest.max(lease.term);
+            self.date(lease, matches!(input, LeaseInput::Wrote { .. }), now);
         }
         match self.role {
             Role::Leader { term, until } if now >= until => self.depose(term, Deposition::NotRenewed),
@@ -311,17 +353,29 @@ impl Election {
             LeaseInput::Read(None) => {
                 // Not if the answer is lost: what is read later may be a creation that came after others had led.
                 self.first = self.highest == 0;
-                LeaseOutput::Write(LeaseWrite { resource_version: None, term: 0, acquires: false })
+                vacate(None)
             }
             LeaseInput::Read(Some(lease)) => {
-                let free = match lease.origin {
-                    Origin::Vacant => self.bereft.is_some_and(|until| now < until),
-                    // A Lease that names us while we do not lead is from an earlier life, or from a write whose answer
-                    // was lost: nobody else acts on it, and the raised term shuts out what that life left behind.
-                    Origin::Led => lease.holder.is_empty() || lease.holder == self.identity,
-                    Origin::Foreign => false,
-                };
-                if free || self.expired(&lease, now) { self.acquire(lease) } else { LeaseOutput::Wait }
+                self.doubt_what_was_not_watched(&lease, now);
+                // A Lease that names us while we do not lead is from an earlier life, or from a write whose answer was
+                // lost: nobody else acts on it, and the raised term shuts out what that life left behind.
+                let named = lease.holder.is_empty() || lease.holder == self.identity;
+                match (lease.origin, self.is_latest(&lease)) {
+                    (Origin::Led | Origin::Vacant, false) => {
+                        // Who leads by it is seen to renew it.
+                        let stands = self.stands(&lease, self.settings.renew_deadline / 2, now);
+                        if named || stands { vacate(Some(lease.resource_version)) } else { LeaseOutput::Wait }
+                    }
+                    (Origin::Led, true) if named => self.acquire(lease),
+                    (Origin::Vacant, true) if self.bereft.is_some_and(|until| now < until) => self.acquire(lease),
+                    // client-go shortens the duration when it releases: of no use to who has led before.
+                    (Origin::Foreign, _) => {
+                        let duration = lease.duration.max(self.settings.duration);
+                        if self.stands(&lease, duration, now) { self.acquire(lease) } else { LeaseOutput::Wait }
+                    }
+                    _ if self.stands(&lease, lease.duration, now) => self.acquire(lease),
+                    _ => LeaseOutput::Wait,
+                }
             }
             LeaseInput::Wrote { lease, .. } if self.may_be_first(&lease) => self.acquire(lease),
             LeaseInput::Wrote { lease, asked } => {
@@ -358,19 +412,44 @@ impl Election {
         self.depose(term, Deposition::Missing)
     }
 
-    /// Whether a Lease has been seen unchanged for its own duration, by our clock alone.
-    fn expired(&mut self, lease: &LeaseView, now: Duration) -> bool {
-        match &self.seen {
-            // client-go shortens the duration when it releases: of no use to who has led before.
-            Some((seen, since)) if seen == lease && lease.origin == Origin::Foreign => {
-                now >= *since + lease.duration.max(self.settings.duration)
+    /// Whether a Lease has been seen unchanged for so long, by our clock alone.
+    fn stands(&mut self, lease: &LeaseView, duration: Duration, now: Duration) -> bool {
+        match &mut self.seen {
+            Some(seen) if seen.lease.is_still(lease) => {
+                seen.looked = now;
+                now >= seen.since + duration
             }
-            Some((seen, since)) if seen == lease => now >= *since + lease.duration,
             _ => {
-                self.seen = Some((lease.clone(), now));
+                self.seen = Some(Seen { lease: lease.clone(), since: now, looked: now });
                 false
             }
         }
+    }
+
+    /// What stood while we did not look may have been another in between, and is out of a backup now.
+    fn doubt_what_was_not_watched(&mut self, lease: &LeaseView, now: Duration) {
+        let missed = |seen: &Seen| seen.lease.is_still(lease) && now > seen.looked + self.settings.duration;
+        if self.seen.as_ref().is_some_and(missed) {
+            self.seen = None;
+            self.doubted = lease.version().or(self.doubted);
+        }
+    }
+
+    /// Takes note of a Lease's version: what we wrote, what is fresh and what has come while we looked is not out of a backup.
+    fn date(&mut self, lease: &LeaseView, wrote: bool, now: Duration) {
+        let Some(version) = lease.version() else { return };
+        let came = |seen: &Seen| seen.lease.version() < Some(version) && now <= seen.looked + self.settings.duration;
+        let watched = self.seen.as_ref().is_some_and(came);
+        if wrote || (version > self.known && (watched || !lease.stale)) {
+            (self.known, self.doubted) = (version, None);
+        } else if version != self.known {
+            self.doubted = Some(version);
+        }
+    }
+
+    /// Whether a Lease is known to be none out of a backup. Of versions that are no numbers nothing is known.
+    fn is_latest(&self, lease: &LeaseView) -> bool {
+        lease.version().is_none_or(|version| version == self.known && self.doubted.is_none())
     }
 
     fn depose(&mut self, term: u64, why: Deposition) -> LeaseOutput {
@@ -378,6 +457,11 @@ impl Election {
         self.seen = None;
         LeaseOutput::Deposed { term, why }
     }
+}
+
+/// Nobody leads by what is written.
+fn vacate(resource_version: Option<String>) -> LeaseOutput {
+    LeaseOutput::Write(LeaseWrite { resource_version, term: 0, acquires: false })
 }
 
 #[cfg(test)]
@@ -391,7 +475,14 @@ mod tests {
 
     fn lease(holder: &str, term: u64, version: &str) -> LeaseView {
         let origin = if term == 0 { Origin::Vacant } else { Origin::Led };
-        LeaseView { holder: holder.into(), term, duration: at(15), resource_version: version.into(), origin }
+        LeaseView {
+            holder: holder.into(),
+            term,
+            duration: at(15),
+            resource_version: version.into(),
+            origin,
+            stale: false,
+        }
     }
 
     fn foreign(holder: &str, term: u64, version: &str) -> LeaseView {
@@ -510,6 +601,68 @@ mod tests {
         let mut election = elected("a", 3, 0);
         assert_eq!((election.resign(), election.leads(), election.resign()), (Some(3), None, None));
         assert_eq!(election.step(LeaseInput::Read(Some(lease("a", 3, "5"))), at(1)), taken("5", 4));
+    }
+
+    /// As a Lease is read out of a backup, or long after it was renewed.
+    fn stale(holder: &str, term: u64, version: &str) -> LeaseInput {
+        LeaseInput::Read(Some(LeaseView { stale: true, ..lease(holder, term, version) }))
+    }
+
+    #[test]
+    fn le_1_a_restored_lease_that_names_us_is_made_vacant_and_taken_when_who_led_since_has_noticed() {
+        let mut earlier = elected("a", 3, 0);
+        for (version, second) in [("20", 2), ("30", 4)] {
+            earlier.step(LeaseInput::Wrote { lease: lease("a", 3, version), asked: at(second) }, at(second));
+        }
+        earlier.step(LeaseInput::Time, at(90));
+        // Others have led, by versions that nobody here has seen.
+        assert_eq!(earlier.step(stale("a", 3, "20"), at(90)), vacate(Some("20".into())));
+        let fresh = LeaseInput::Read(Some(lease("a", 3, "20")));
+        assert_eq!(earlier.step(fresh, at(91)), vacate(Some("20".into())), "a backup of just now");
+        let vacant = lease("a", 0, "900");
+        earlier.step(LeaseInput::Wrote { lease: vacant.clone(), asked: at(91) }, at(91));
+        let read = LeaseInput::Read(Some(vacant));
+        assert_eq!(earlier.step(read.clone(), at(93)), LeaseOutput::Wait);
+        assert_eq!(earlier.step(read.clone(), at(107)), LeaseOutput::Wait);
+        assert_eq!(earlier.step(read, at(108)), taken("900", 900));
+        let wrote = LeaseInput::Wrote { lease: lease("a", 900, "10"), asked: at(108) };
+        assert_eq!(earlier.step(wrote, at(108)), LeaseOutput::Elected { term: 900 }, "versions may begin anew");
+        earlier.step(LeaseInput::Time, at(118));
+        assert_eq!(earlier.step(stale("a", 900, "10"), at(200)), taken("10", 901), "its own is known to be the latest");
+    }
+
+    #[test]
+    fn le_1_a_lease_of_an_earlier_life_is_taken_at_once_only_while_nobody_can_have_followed() {
+        for holder in ["a", ""] {
+            let mut election = Election::new("a", LeaseSettings::default());
+            assert_eq!(election.clone().step(LeaseInput::Read(Some(lease(holder, 3, "9"))), at(0)), taken("9", 4));
+            assert_eq!(election.step(stale(holder, 3, "9"), at(0)), vacate(Some("9".into())));
+        }
+        // Somebody else's is made vacant when it is seen not to be renewed.
+        let mut election = Election::new("a", LeaseSettings::default());
+        assert_eq!(election.step(stale("b", 3, "9"), at(0)), LeaseOutput::Wait);
+        assert_eq!(election.step(stale("b", 3, "9"), at(4)), LeaseOutput::Wait);
+        assert_eq!(election.step(stale("b", 3, "9"), at(5)), vacate(Some("9".into())));
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_does_not_keep_a_standby_from_taking_what_is_given_back_or_runs_out() {
+        let mut standby = Election::new("b", LeaseSettings::default());
+        for (version, second) in [("20", 0), ("30", 2)] {
+            assert_eq!(standby.step(stale("a", 3, version), at(second)), LeaseOutput::Wait);
+        }
+        assert_eq!(standby.clone().step(stale("", 3, "40"), at(3)), taken("40", 4));
+        assert_eq!(standby.step(stale("a", 3, "30"), at(16)), LeaseOutput::Wait);
+        assert_eq!(standby.step(stale("a", 3, "30"), at(17)), taken("30", 4));
+    }
+
+    #[test]
+    fn le_1_what_stood_while_a_standby_slept_may_be_out_of_a_backup() {
+        let mut standby = Election::new("b", LeaseSettings::default());
+        let read = LeaseInput::Read(Some(lease("a", 3, "20")));
+        assert_eq!(standby.step(read.clone(), at(0)), LeaseOutput::Wait);
+        assert_eq!(standby.step(read.clone(), at(16)), LeaseOutput::Wait);
+        assert_eq!(standby.step(read, at(21)), vacate(Some("20".into())));
     }
 
     #[test]

@@ -14,6 +14,8 @@ const TICK: u64 = 100;
 /// How long it goes on, in ticks; nothing goes wrong in the last part.
 const LENGTH: u64 = 3000;
 const CALM: u64 = 900;
+/// A Lease is stale when it was written so many ticks ago, and backups are older.
+const STALE: u64 = 300;
 /// How long a candidate waits for an answer.
 const PATIENCE: u64 = 40;
 
@@ -23,6 +25,10 @@ struct Server {
     lease: Option<LeaseView>,
     version: u64,
     terms: Vec<u64>,
+    now: u64,
+    written: u64,
+    /// Every Lease that there was, and when it was written.
+    copies: Vec<(LeaseView, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -57,7 +63,10 @@ struct Candidate {
 
 impl Server {
     fn act(&mut self, call: &Call, by: &str) -> LeaseInput {
-        let Call::Write { write, asked } = call else { return LeaseInput::Read(self.lease.clone()) };
+        let Call::Write { write, asked } = call else {
+            let stale = self.now > self.written + STALE;
+            return LeaseInput::Read(self.lease.clone().map(|lease| LeaseView { stale, ..lease }));
+        };
         let there = self.lease.as_ref().map(|lease| lease.resource_version.clone());
         if there != write.resource_version {
             return LeaseInput::Failed;
@@ -72,9 +81,30 @@ impl Server {
             duration: LeaseSettings::default().duration,
             resource_version: self.version.to_string(),
             origin: write.origin(),
+            stale: false,
         };
         self.lease = Some(lease.clone());
+        self.written = self.now;
+        self.copies.push((lease.clone(), self.now));
         LeaseInput::Wrote { lease, asked: *asked }
+    }
+}
+
+impl Server {
+    /// An earlier Lease is there again. Who held it has renewed it since, and knows: a backup that was made while its
+    /// leader slept is left open (decision 025).
+    fn restore(&mut self, chance: &mut Chance) {
+        let same = |a: &LeaseView, b: &LeaseView| (&a.holder, a.term) == (&b.holder, b.term);
+        let eligible = |copies: &&[(LeaseView, u64)]| {
+            let (lease, written) = &copies[0];
+            self.now > written + STALE && lease.term > 0 && copies.iter().all(|(one, _)| same(lease, one))
+        };
+        // What was written last its holder may not have heard of.
+        let copies: Vec<_> = self.copies.windows(4).filter(eligible).map(|copies| copies[0].clone()).collect();
+        if let Some((lease, written)) = chance.rng.choice(copies) {
+            (self.lease, self.written) = (Some(lease), written);
+            self.version += 1_000;
+        }
     }
 }
 
@@ -100,6 +130,8 @@ impl Candidate {
     fn deliver(&mut self, tick: u64, chance: &mut Chance) -> Result<(), TestCaseError> {
         let Some(last) = self.requests.last().filter(|_| self.waiting) else { return Ok(()) };
         let input = match &last.answer {
+            // What was read before a sleep says nothing of what stands now.
+            Some(LeaseInput::Read(_)) if tick >= last.given_up => LeaseInput::Failed,
             Some(answer) if tick >= last.answered && !last.lost => answer.clone(),
             _ if tick >= last.given_up => LeaseInput::Failed,
             _ => return Ok(()),
@@ -145,7 +177,14 @@ impl Chance {
     }
 }
 
-fn history(seed: u64, count: usize, slow: u64, losses: u64, deletions: u64, pauses: u64) -> Result<(), TestCaseError> {
+fn history(
+    seed: u64,
+    count: usize,
+    slow: u64,
+    losses: u64,
+    (deletions, restores): (u64, u64),
+    pauses: u64,
+) -> Result<(), TestCaseError> {
     let mut chance = Chance { rng: fastrand::Rng::with_seed(seed), slow, losses };
     let mut server = Server::default();
     let mut all: Vec<Candidate> = (0..count)
@@ -165,6 +204,10 @@ fn history(seed: u64, count: usize, slow: u64, losses: u64, deletions: u64, paus
         let wild = tick + CALM < LENGTH;
         if wild && deletions > 0 && tick > 300 && chance.rng.u64(0..3000) < deletions {
             server.lease = None;
+        }
+        server.now = tick;
+        if wild && restores > 0 && tick > 600 && chance.rng.u64(0..3000) < restores {
+            server.restore(&mut chance);
         }
         for one in &mut all {
             // Claims that somebody has led to are known to all by now.
@@ -209,7 +252,7 @@ proptest! {
     fn whatever_goes_wrong_one_leads_at_a_time_and_terms_rise(
         seed in any::<u64>(), count in 1..=5_usize, slow in 0..30_u64, losses in 0..40_u64, pauses in 0..40_u64,
     ) {
-        history(seed, count, slow, losses, 0, pauses)?;
+        history(seed, count, slow, losses, (0, 0), pauses)?;
     }
 
     #[test]
@@ -217,6 +260,14 @@ proptest! {
         seed in any::<u64>(), count in 2..=5_usize, slow in 0..20_u64, losses in 0..20_u64, deletions in 1..10_u64,
         pauses in 0..20_u64,
     ) {
-        history(seed, count, slow, losses, deletions, pauses)?;
+        history(seed, count, slow, losses, (deletions, 0), pauses)?;
+    }
+
+    #[test]
+    fn a_lease_out_of_a_backup_makes_no_second_leader(
+        seed in any::<u64>(), count in 2..=5_usize, slow in 0..10_u64, losses in 0..10_u64, restores in 1..6_u64,
+        pauses in 0..40_u64,
+    ) {
+        history(seed, count, slow, losses, (0, restores), pauses)?;
     }
 }

@@ -94,6 +94,7 @@ impl World {
             duration: SETTINGS.duration,
             resource_version: "1".into(),
             origin: Origin::Led,
+            stale: false,
         };
         let candidate = |number| {
             let mut election = Election::new(format!("c{number}"), SETTINGS);
@@ -142,7 +143,7 @@ impl World {
     fn write(&mut self, holder: &str, term: u64, origin: Origin) {
         self.version += 1;
         let (duration, resource_version) = (SETTINGS.duration, self.version.to_string());
-        self.lease = Some(LeaseView { holder: holder.into(), term, duration, resource_version, origin });
+        self.lease = Some(LeaseView { holder: holder.into(), term, duration, resource_version, origin, stale: false });
     }
 
     fn hear(&mut self, number: usize, mut input: LeaseInput) {

@@ -14,7 +14,7 @@ const CLOCK_OFF: f64 = 65.0;
 
 impl Checker {
     /// INV-15: no replica takes a ready pod away that its PodDisruptionBudget needs: by an eviction, by a deletion, or with its
-    /// node. Nodes that the cloud takes away, whose time is up by force, or that no claim has are not drained by our own will.
+    /// node. An eviction is the API server's to allow, by what it shows of the other pods. Nodes that the cloud takes away, whose time is up by force, or that no claim has are not drained by our own will.
     /// INV-17: nodes that replicas remove though nothing forces them to are never more at once than their pool's budgets allow.
     pub(super) fn disruption(&mut self, entries: &[Entry]) {
         let mut state = State::default();
@@ -25,7 +25,7 @@ impl Checker {
                     let (verb, resource) = (entry.text("verb"), entry.text("resource"));
                     let evicts = verb == "create" && entry.text("subresource") == "eviction";
                     if resource == "pods" && (evicts || verb == "delete") {
-                        self.pod_by_name(&state, entry);
+                        self.pod_by_name(&state, entry, if evicts { |pod| pod.shown_ready } else { |pod| pod.ready });
                     }
                     if resource == "nodeclaims" && verb == "delete" && is_of_own_will(&state, entry) {
                         self.removed(&state, entry, &mut removed);
@@ -38,10 +38,10 @@ impl Checker {
         }
     }
 
-    fn pod_by_name(&mut self, state: &State, entry: &Entry) {
+    fn pod_by_name(&mut self, state: &State, entry: &Entry, is_ready: fn(&Pod) -> bool) {
         let (namespace, name) = (entry.text("namespace"), entry.text("name"));
         if let Some(pod) = state.pods.values().find(|pod| pod.namespace == namespace && pod.name == name) {
-            self.pod_goes(state, pod, seconds(entry));
+            self.pod_goes(state, pod, seconds(entry), is_ready);
         }
     }
 
@@ -51,11 +51,11 @@ impl Checker {
         // What nobody owned is collected, and what ended otherwise was nobody's will.
         let ended = self.ended_by_call.contains(&node.instance);
         if ended && state.claim_of(&node.instance).is_some() {
-            self.pod_goes(state, pod, seconds(entry));
+            self.pod_goes(state, pod, seconds(entry), |pod| pod.ready);
         }
     }
 
-    fn pod_goes(&mut self, state: &State, pod: &Pod, at: f64) {
+    fn pod_goes(&mut self, state: &State, pod: &Pod, at: f64, is_ready: fn(&Pod) -> bool) {
         if !pod.ready || pod.deleting || is_forced(state, &pod.node) {
             return;
         }
@@ -68,7 +68,7 @@ impl Checker {
                 .pods
                 .values()
                 .filter(own)
-                .fold((0, 0), |(all, ready), one| (all + 1, ready + usize::from(one.ready)));
+                .fold((0, 0), |(all, ready), one| (all + 1, ready + usize::from(is_ready(one))));
             let least = budget.least(all);
             self.expect("INV-15", at, ready > least, || {
                 format!(

@@ -68,6 +68,8 @@ pub(super) struct Pod {
     pub requests: Amounts,
     pub node: String,
     pub ready: bool,
+    /// Ready as the API server shows it, which hears of an instance's end only after a while.
+    pub shown_ready: bool,
     pub deleting: bool,
 }
 
@@ -216,8 +218,9 @@ impl State {
                 pod.requests = entry.field("requests").map(rules::sum).unwrap_or_default();
             }
             "bound" => entry.text("node").clone_into(&mut pod.node),
-            "ready" => pod.ready = true,
-            "not-ready" | "lost" | "succeeded" | "failed" => pod.ready = false,
+            "ready" => (pod.ready, pod.shown_ready) = (true, true),
+            "lost" => pod.ready = false,
+            "not-ready" | "succeeded" | "failed" => (pod.ready, pod.shown_ready) = (false, false),
             "evicted" | "deleting" => pod.deleting = true,
             _ => {}
         }

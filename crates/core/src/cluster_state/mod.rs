@@ -163,6 +163,8 @@ pub struct ClusterState {
     departures: u64,
     /// Pods by where they are expected.
     awaited: BTreeMap<Target, BTreeSet<String>>,
+    /// Pods that are expected elsewhere and being deleted: what comes in their stead has their place.
+    outgoing: BTreeSet<String>,
     displacements: u64,
     /// Nodes on which pods have come or gone and that are not dated yet; whether it was more than the end of an ending one.
     moved: BTreeMap<String, bool>,
@@ -289,7 +291,12 @@ impl ClusterState {
         if newly_bound && self.bound(&uid, &as_planned.pod, &entry.node_name) {
             self.displacements += 1;
         }
-        Arc::make_mut(&mut self.now.pods).insert(uid, entry.clone());
+        Arc::make_mut(&mut self.now.pods).insert(uid.clone(), entry.clone());
+        if entry.deleting && !entry.node_name.is_empty() && self.now.nominations.contains_key(&uid) {
+            self.outgoing.insert(uid);
+        } else if known.is_none() && entry.node_name.is_empty() {
+            self.succeed(&uid, &entry.pod);
+        }
         Ok(entry)
     }
 

@@ -1,6 +1,6 @@
 //! Which node a pending pod is expected on. kube-scheduler binds; until it has, the pod is not packed again while its
 //! node is on its way, nor for a while after. A pod that has to leave its node is expected elsewhere under its own uid
-//! until it has gone: the room is kept for its successor, which then waits by itself and finds it.
+//! until it has gone, or until one like it comes in its stead: that one has its place from then on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use dovetail_api::v1::NodeClaim;
 
 use super::load::with_itself;
-use super::{ClaimEntry, ClusterState, Moment, Snapshot};
+use super::{ClaimEntry, ClusterState, Moment, PodEntry, Snapshot};
 use crate::lifecycle::{self, Stage};
 use crate::pod::Pod;
 use crate::resources::Resources;
@@ -61,6 +61,7 @@ impl ClusterState {
             return None;
         }
         let nomination = Arc::make_mut(&mut self.now.nominations).remove(uid)?;
+        self.outgoing.remove(uid);
         if let Some(pods) = self.awaited.get_mut(&nomination.target) {
             pods.remove(uid);
             if pods.is_empty() {
@@ -68,6 +69,15 @@ impl ClusterState {
             }
         }
         Some(nomination)
+    }
+
+    /// A pod has come: where one like it is about to go, it is its successor and has its place.
+    pub(super) fn succeed(&mut self, uid: &str, pod: &Pod) {
+        let like = |other: &&String| self.now.pods.get(*other).is_some_and(|other| alike(&other.pod, pod));
+        let Some(before) = self.outgoing.iter().find(like).cloned() else { return };
+        if let Some(nomination) = self.expect_no_more(&before) {
+            self.expect(uid, nomination);
+        }
     }
 
     /// A claim's node has become ready for pods: kube-scheduler has until then to bind those expected. It may have bound
@@ -180,6 +190,7 @@ impl ClusterState {
     pub fn forget_plans(&mut self) {
         self.now.nominations = Arc::default();
         self.awaited.clear();
+        self.outgoing.clear();
         let planned: Vec<_> =
             self.now.claims.iter().filter(|(_, entry)| entry.is_planned()).map(|(name, _)| name.clone()).collect();
         for name in planned {
@@ -193,7 +204,10 @@ impl ClusterState {
     pub(super) fn forget_target(&mut self, gone: &Target) {
         let Some(pods) = self.awaited.remove(gone) else { return };
         let nominations = Arc::make_mut(&mut self.now.nominations);
-        pods.iter().for_each(|uid| drop(nominations.remove(uid)));
+        for uid in &pods {
+            nominations.remove(uid);
+            self.outgoing.remove(uid);
+        }
     }
 }
 
@@ -216,7 +230,7 @@ impl Snapshot {
     pub fn expected_on(&self, uid: &str, now: Moment) -> Option<&Target> {
         let nomination = self.nominations.get(uid)?;
         let moves = match self.pods.get(uid).filter(|entry| !entry.node_name.is_empty()) {
-            Some(bound) if !self.must_move(bound, now.wall) => return None,
+            Some(bound) if !self.must_move(bound, now.wall) && !self.makes_way(bound) => return None,
             bound => bound.is_some(),
         };
         let (stays, ready) = match &nomination.target {
@@ -227,6 +241,11 @@ impl Snapshot {
             Target::Node(name) => (self.nodes.contains_key(name) && !self.leaving.nodes.contains(name), true),
         };
         (stays && (moves || !ready || now.monotonic < nomination.until)).then_some(&nomination.target)
+    }
+
+    /// Whether a pod is being deleted on a node that leaves: its successor is about to come.
+    fn makes_way(&self, entry: &PodEntry) -> bool {
+        entry.deleting && !entry.terminal && self.leaving.nodes.contains(&entry.node_name)
     }
 
     /// Every place that some pod is expected at.

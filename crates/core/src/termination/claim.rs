@@ -39,7 +39,7 @@ pub fn next(claim: &NodeClaim, nodes: &[&Node], seen: Seen, now: Timestamp) -> C
     if let Some(deadline) = deadline::to_write(claim) {
         return ClaimStep::SetDeadline(deadline);
     }
-    if is_registered(claim) {
+    if is_registered(claim) || nodes.iter().any(|node| is_let_in(node)) {
         let staying = nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_none());
         let staying: Vec<_> = staying.filter_map(|node| node.metadata.name.clone()).collect();
         if !staying.is_empty() {
@@ -66,6 +66,12 @@ fn is_held(claim: &NodeClaim) -> bool {
 
 fn is_registered(claim: &NodeClaim) -> bool {
     claim.status.as_ref().is_some_and(|status| is_true(&status.conditions, REGISTERED))
+}
+
+/// Whether the Node takes pods, and is therefore to be drained: it is written before its claim, which may have been deleted
+/// in between and then never says so.
+fn is_let_in(node: &Node) -> bool {
+    !is_unregistered(node) && node.metadata.finalizers.iter().flatten().any(|one| one == TERMINATION_FINALIZER)
 }
 
 /// Whether the Node carries the guard of one that has not registered.
@@ -119,6 +125,13 @@ mod tests {
         let claim = deleted(launched_claim("a"));
         assert_eq!(next(&claim, &[&node("n")], Seen::Unknown, at(101)), ClaimStep::Terminate);
         assert!(is_unregistered(&node("n")));
+    }
+
+    #[test]
+    fn a_node_that_was_let_in_is_drained_although_its_claim_was_deleted_before_it_could_say_so() {
+        let (_, node) = registered();
+        let claim = deleted(launched_claim("a"));
+        assert_eq!(next(&claim, &[&node], Seen::Unknown, at(101)), ClaimStep::DeleteNodes(vec!["n".into()]));
     }
 
     #[test]

@@ -86,6 +86,7 @@ impl World {
             duration: SETTINGS.duration,
             resource_version: "1".into(),
             origin: Origin::Led,
+            stale: false,
         };
         let mut all: Vec<Candidate> = (0..bounds.candidates).map(Candidate::new).collect();
         all[0].election.step(LeaseInput::Wrote { lease: lease.clone(), asked: ticks(0) }, ticks(0));

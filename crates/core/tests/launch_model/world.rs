@@ -166,6 +166,7 @@ impl World {
             // A candidate writes once a tick at most.
             resource_version: format!("{}-{by}", self.now),
             origin: write.origin(),
+            stale: false,
         };
         Some(self.lease.clone())
     }

@@ -52,6 +52,21 @@ fn the_last_pod_that_a_budget_needs_is_inv_15_however_it_goes() {
         run.pod(600.1, "lost", "p1");
         run.pod(600.1, "lost", "p2");
     });
+    // The API server shows a pod ready for a while whose machine is gone.
+    let one_is_lost = |run: &mut Run| run.pod(600.0, "lost", "p1");
+    assert_none(|run| {
+        one_is_lost(run);
+        evicts(run, 601.0, "p2");
+    });
+    assert_only("INV-15", |run| {
+        one_is_lost(run);
+        run.pod(600.5, "not-ready", "p1");
+        evicts(run, 601.0, "p2");
+    });
+    assert_only("INV-15", |run| {
+        one_is_lost(run);
+        run.on_pod(601.0, "delete", Value::Null, "p2");
+    });
     assert_none(|run| {
         run.instance(590.0, "interrupted", "1", "1");
         evicts(run, 600.0, "p1");

@@ -497,7 +497,7 @@ fn a_pod_that_its_budgets_never_let_go_needs_no_place() {
 }
 
 #[test]
-fn a_place_is_kept_until_the_pod_has_gone_and_then_its_successor_finds_it() {
+fn a_place_is_kept_until_the_pod_has_gone_and_is_its_successors() {
     let mut state = ClusterState::new();
     machine(&mut state, "m", &["old"]);
     state.mark_leaving(["m"], true);
@@ -523,12 +523,17 @@ fn a_place_is_kept_until_the_pod_has_gone_and_then_its_successor_finds_it() {
     assert_eq!((pending(&state, 9999).len(), used(&state, 9999)), (0, 500));
     assert!(state.snapshot().place_is_ready("uid-old", at(9999)));
 
-    // It is evicted: it keeps nothing any more, and its successor is not planned a second node.
+    // It is evicted: nobody else gets its room before its successor comes, which needs no second node.
     state.apply_pod(&ends(kube_pod("old", "node-m", "500m"))).unwrap();
+    assert_eq!((pending(&state, 10).len(), used(&state, 10)), (0, 500));
+    state.apply_pod(&kube_pod("another", "", "400m")).unwrap();
+    assert_eq!((pending(&state, 10), used(&state, 10)), (vec!["another".into()], 500));
     state.apply_pod(&kube_pod("successor", "", "500m")).unwrap();
-    assert_eq!((pending(&state, 9999), used(&state, 9999)), (vec!["successor".into()], 0));
-    state.delete_pod("uid-old");
+    assert_eq!((pending(&state, 10), used(&state, 10)), (vec!["another".into()], 500));
     assert!(!state.snapshot().nominations.contains_key("uid-old"));
+    state.delete_pod("uid-old");
+    assert_eq!((pending(&state, 10), used(&state, 10)), (vec!["another".into()], 500));
+    assert_eq!(pending(&state, 9999), ["another", "successor"], "as any other that kube-scheduler does not bind");
 }
 
 #[test]
