@@ -62,6 +62,13 @@ fn a_node_that_is_let_in_while_its_claim_is_deleted_is_drained() {
     comes_out_well("1230");
 }
 
+/// A creation was done late, after its claim had been deleted: that was taken for the end of the second, which nobody then
+/// knew, and for which the next term waited.
+#[test]
+fn a_claim_that_comes_under_the_name_of_one_that_is_gone_is_another() {
+    comes_out_well("794");
+}
+
 /// A claim was created, which nobody answered, and lost; its creation was repeated beside the claim that had followed.
 #[test]
 fn a_claim_that_has_come_and_gone_is_not_created_again() {

@@ -1,6 +1,8 @@
 //! What a new leader waits for: that its watches have shown it every claim that there is. An earlier leader may have made
-//! some that a watch which lags has not; planned without them, their pods would get a second node.
+//! some that a watch which lags has not; planned without them, their pods would get a second node. What the watches do not
+//! show for long it tells itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
@@ -11,7 +13,7 @@ use kube::{Api, Client, ResourceExt};
 
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
-use crate::messages::TakeSnapshot;
+use crate::messages::{TakeSnapshot, Wrote};
 use crate::story::Story;
 
 /// Longest wait for a list.
@@ -37,12 +39,24 @@ pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk)
             tokio::time::sleep(LOOK).await;
             continue;
         };
+        let mut missing = Vec::new();
         for _ in 0..LOOKS {
             match cluster.send(TakeSnapshot).await {
-                Ok(Some(known)) if listed.items.iter().all(|claim| knows(&known, claim)) => return,
-                Ok(_) => tokio::time::sleep(LOOK).await,
+                Ok(Some(known)) => missing = listed.items.iter().filter(|claim| !knows(&known, claim)).collect(),
+                Ok(None) => {
+                    tokio::time::sleep(LOOK).await;
+                    continue;
+                }
                 Err(_) => return,
             }
+            if missing.is_empty() {
+                return;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        // Nobody is to wait for ever for what the watch does not tell.
+        for claim in missing {
+            desk.post(&cluster, Wrote::Claim(Arc::new(claim.clone())));
         }
     }
 }

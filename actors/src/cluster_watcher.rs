@@ -269,7 +269,7 @@ impl Handler<Wrote> for ClusterWatcher {
         match wrote {
             Wrote::Claim(claim) => self.apply_claim(claim),
             Wrote::Node(node) => self.apply_node(node),
-            Wrote::ClaimGone(name) => self.claim_gone(&name, None),
+            Wrote::ClaimGone(name, uid) => self.claim_gone(&name, uid.as_deref()),
             Wrote::NotMade(name) => {
                 if self.state.snapshot().claims.get(&name).is_none_or(|entry| entry.is_planned()) {
                     self.claim_gone(&name, None);
@@ -469,6 +469,10 @@ impl ClusterWatcher {
 
     fn claim_gone(&mut self, name: &str, uid: Option<&str>) {
         self.state.delete_claim(name, uid);
+        // Another has come under its name, of which this says nothing.
+        if self.state.snapshot().claims.contains_key(name) {
+            return;
+        }
         self.tell(|leader| {
             leader.claims_gone.iter().for_each(|to| self.desk.post(to, ClaimGone { name: name.to_owned() }));
         });

@@ -358,7 +358,7 @@ impl Launching {
     /// Deletes a claim that has no instance.
     async fn discard(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
         if self.claims().delete_without_instance(claim).await? {
-            self.desk.post(&self.links.cluster, Wrote::ClaimGone(claim.name_any()));
+            self.desk.post(&self.links.cluster, Wrote::ClaimGone(claim.name_any(), claim.uid()));
         }
         let (node_claim, reason) = (claim.name_any(), reason.to_owned());
         self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);

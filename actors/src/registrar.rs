@@ -390,13 +390,15 @@ impl Registrar {
             self.desk.post(&self.links.launcher, NotRegistered { claim: claim.clone() });
         }
         let packing = traces::of_packing(claim);
-        let (claims, claim) = (Claims::new(self.links.calls.clone()), NodeClaim::clone(claim));
+        let (claims, claim, uid) = (Claims::new(self.links.calls.clone()), NodeClaim::clone(claim), claim.uid());
         let ending = async move { claims.remove(claim).await }.into_actor(self);
         ctx.spawn(ending.map(move |ended, registrar, _| {
             registrar.busy.remove(&name);
             match ended {
                 Ok(claim) => registrar.desk.post(&registrar.links.cluster, Wrote::Claim(Arc::new(claim))),
-                Err(CallError::NotFound(_)) => registrar.desk.post(&registrar.links.cluster, Wrote::ClaimGone(name)),
+                Err(CallError::NotFound(_)) => {
+                    registrar.desk.post(&registrar.links.cluster, Wrote::ClaimGone(name, uid));
+                }
                 Err(_) => return,
             }
             let trace = packing.unwrap_or_else(|| TraceContext::root(&mut registrar.desk.rng("give up")));

@@ -24,8 +24,8 @@ pub enum Wrote {
     Claim(Arc<NodeClaim>),
     /// A Node, as the API server answered.
     Node(Arc<Node>),
-    /// A claim that is gone.
-    ClaimGone(String),
+    /// A claim that is gone, by name and uid: another may have come under its name, by a creation that was done late.
+    ClaimGone(String, Option<String>),
     /// A claim that was planned, and will not be made. One that is there stays known: who could not delete it has not.
     NotMade(String),
     /// A Node that nothing holds any more, by name and uid.

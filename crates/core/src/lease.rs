@@ -440,7 +440,9 @@ impl Election {
         let Some(version) = lease.version() else { return };
         let came = |seen: &Seen| seen.lease.version() < Some(version) && now <= seen.looked + self.settings.duration;
         let watched = self.seen.as_ref().is_some_and(came);
-        if wrote || (version > self.known && (watched || !lease.stale)) {
+        // A renewal of ours whose answer was lost.
+        let own = lease.holder == self.identity && self.led > 0 && lease.term == self.led;
+        if wrote || (version > self.known && (own || watched || !lease.stale)) {
             (self.known, self.doubted) = (version, None);
         } else if version != self.known {
             self.doubted = Some(version);
@@ -628,7 +630,8 @@ mod tests {
         let wrote = LeaseInput::Wrote { lease: lease("a", 900, "10"), asked: at(108) };
         assert_eq!(earlier.step(wrote, at(108)), LeaseOutput::Elected { term: 900 }, "versions may begin anew");
         earlier.step(LeaseInput::Time, at(118));
-        assert_eq!(earlier.step(stale("a", 900, "10"), at(200)), taken("10", 901), "its own is known to be the latest");
+        assert_eq!(earlier.clone().step(stale("a", 900, "10"), at(200)), taken("10", 901), "its own is the latest");
+        assert_eq!(earlier.step(stale("a", 900, "11"), at(200)), taken("11", 901), "a renewal that nobody answered");
     }
 
     #[test]
