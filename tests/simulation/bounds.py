@@ -50,8 +50,14 @@ class Evictions(Objects):
 
     RESOURCE, KIND = "poddisruptionbudgets", "PodDisruptionBudget"
 
+    def __init__(self, world):
+        super().__init__(world)
+        self.scales = {}  # (namespace, owner): every number of pods that it has been scaled to, the one in force last
+        self.first = {}  # (namespace, name) of a StatefulSet: how many it had at first
+
     def before(self, event):
         super().before(event)
+        self._scaled_to(event)
         if event["replica"] is None or not self.kept:
             return
         done = event.get("code") in (200, 201, "OK")
@@ -66,6 +72,26 @@ class Evictions(Objects):
                 on = {name for name, node in self.world.nodes.items() if node["instance"] == id and node["here"]}
                 self._leave([p for p in self.world.pods.values() if p.node in on and _healthy(p)], event, True, _healthy)
 
+    def _scaled_to(self, event):
+        what = str(event.get("what")) if event["kind"] == "step" else ""
+        scale = re.search(r'^Scale \{ kind: "(\w+)", namespace: "(.*)", name: "(.+)", replicas: (\d+) \}', what)
+        if event["kind"] == "rules" and event["resource"] == "statefulsets":
+            self.first[event.get("namespace"), event["name"]] = event.get("replicas", 1)
+        elif scale:
+            key = scale[2], f"{scale[1]}/{scale[3]}"
+            self.scales.setdefault(key, [self.first.get((scale[2], scale[3]), int(scale[4]))]).append(int(scale[4]))
+        elif what.startswith("Restore {"):
+            for all in self.scales.values():
+                all.append(min(all))  # it may want again what it wanted before
+
+    def _expected(self, matching, pods, counts):
+        """Of how many pods a budget is a share: what workloads want, though some that are to go are still there."""
+        there = [p for p in matching if _expected(p, counts) or p in pods]
+        def of(owner):
+            number = sum(p.owner == owner for p in there)
+            return min([number, *(all[-1] for key, all in self.scales.items() if key == (there[0].namespace, owner))])
+        return sum(of(owner) for owner in {p.owner for p in there})
+
     def _leave(self, pods, event, by_force, counts):
         for pod in pods:
             if (pod.owner or "").startswith("DaemonSet/") or by_force and self._has_to(pod):
@@ -76,7 +102,7 @@ class Evictions(Objects):
                     continue
                 matching = [p for p in self.world.pods.values() if p.namespace == namespace and not p.removed and _selects(spec, p)]
                 left = sum(counts(p) and p not in pods for p in matching)
-                need = _needed(spec, sum(_expected(p, counts) or p in pods for p in matching))
+                need = _needed(spec, self._expected(matching, pods, counts))
                 if left < need:
                     what = f"{pod.key} goes by {event.get('action') or event['verb']}, {left} of budget {namespace}/{name} are left, it needs {need}"
                     self.world.violate("INV-15", event["t"], what)

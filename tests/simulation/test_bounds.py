@@ -29,6 +29,14 @@ class BoundsTest(RuleTest):
             log.leave(1001, 2)
             self.assert_found(log, *rules)
 
+    def test_a_budget_is_a_share_of_what_a_workload_has_been_scaled_to(self):
+        for replicas, rules in ((2, []), (3, ["INV-15"])):
+            log = Story()
+            log.object(500, "poddisruptionbudgets", "default", "web", {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}})
+            log.step(600, f'Scale {{ kind: "Deployment", namespace: "default", name: "web", replicas: {replicas} }}')
+            log.leave(1001, 2)
+            self.assert_found(log, *rules)
+
     def test_a_deletion_below_the_budget_is_caught_unless_ec2_takes_the_node(self):
         for interrupted, rules in ((False, ["INV-15"]), (True, [])):
             log = Story()

@@ -101,7 +101,9 @@ pub fn proof() -> Result<(), String> {
             let seeds = std::env::args().nth(3).unwrap_or_else(|| "1..100000".to_owned());
             // A third less CPU is worth the build where it is hours.
             cargo("binary", &["build", "--profile", "dist", "--bin", "dovetail"])?;
-            run("seeds", "target/dist/dovetail", &["simulate", "--random", "--seeds", &seeds])
+            // Worlds come and go: pages that one has let go are the next one's.
+            let keeping = [("MIMALLOC_PURGE_DELAY", "-1")];
+            run_with("seeds", "target/dist/dovetail", &["simulate", "--random", "--seeds", &seeds], &keeping)
         }
         Some("properties") => proof_properties(&std::env::args().nth(3).unwrap_or_else(|| "2..20".to_owned())),
         Some("load") => {

@@ -81,7 +81,7 @@ impl LeaseSettings {
     /// A Lease that was renewed so long ago is stale ([`LeaseView::stale`]).
     #[must_use]
     pub fn stale_after(&self) -> Duration {
-        self.duration * 2
+        self.duration
     }
 }
 
@@ -230,6 +230,8 @@ pub struct Election {
     highest: u64,
     /// Highest term that this replica has led: an answer that comes late must not begin it again.
     led: u64,
+    /// When it asked for what last made or kept it leader.
+    renewed: Option<Duration>,
 }
 
 /// A Lease, since when it has been seen unchanged, and when it was looked at last.
@@ -261,6 +263,7 @@ impl Election {
             first: false,
             highest: 0,
             led: 0,
+            renewed: None,
         }
     }
 
@@ -319,7 +322,11 @@ impl Election {
         if let LeaseInput::Read(Some(lease)) | LeaseInput::Wrote { lease, .. } = &input {
             // The Lease's own count is raised in any case: there is no other way on.
             self.highest = self.highest.max(lease.term);
-            self.date(lease, matches!(input, LeaseInput::Wrote { .. }), now);
+            match &input {
+                // An answer that has waited while we slept says nothing of what stands now.
+                LeaseInput::Wrote { asked, .. } if now > *asked + self.settings.duration => {}
+                input => self.date(lease, matches!(input, LeaseInput::Wrote { .. }), now),
+            }
         }
         match self.role {
             Role::Leader { term, until } if now >= until => self.depose(term, Deposition::NotRenewed),
@@ -342,6 +349,7 @@ impl Election {
                     return self.depose(term, Deposition::Taken);
                 }
                 self.role = Role::Leader { term, until: asked + self.settings.renew_deadline };
+                self.renewed = Some(asked);
                 LeaseOutput::Wait
             }
             LeaseInput::Failed | LeaseInput::Time => LeaseOutput::Wait,
@@ -360,7 +368,7 @@ impl Election {
                 // A Lease that names us while we do not lead is from an earlier life, or from a write whose answer was
                 // lost: nobody else acts on it, and the raised term shuts out what that life left behind.
                 let named = lease.holder.is_empty() || lease.holder == self.identity;
-                match (lease.origin, self.is_latest(&lease)) {
+                match (lease.origin, self.is_latest(&lease) && !self.was_away(&lease, now)) {
                     (Origin::Led | Origin::Vacant, false) => {
                         // Who leads by it is seen to renew it.
                         let stands = self.stands(&lease, self.settings.renew_deadline / 2, now);
@@ -385,6 +393,7 @@ impl Election {
                 }
                 self.seen = None;
                 self.led = lease.term;
+                self.renewed = Some(asked);
                 self.role = Role::Leader { term: lease.term, until };
                 LeaseOutput::Elected { term: lease.term }
             }
@@ -435,14 +444,18 @@ impl Election {
         }
     }
 
+    /// Whether a Lease names us from so long ago that others may have led in between, of whom a backup knows nothing.
+    fn was_away(&self, lease: &LeaseView, now: Duration) -> bool {
+        let away = self.renewed.map_or(lease.stale, |asked| now > asked + self.settings.duration);
+        away && lease.origin == Origin::Led && lease.holder == self.identity
+    }
+
     /// Takes note of a Lease's version: what we wrote, what is fresh and what has come while we looked is not out of a backup.
     fn date(&mut self, lease: &LeaseView, wrote: bool, now: Duration) {
         let Some(version) = lease.version() else { return };
         let came = |seen: &Seen| seen.lease.version() < Some(version) && now <= seen.looked + self.settings.duration;
         let watched = self.seen.as_ref().is_some_and(came);
-        // A renewal of ours whose answer was lost.
-        let own = lease.holder == self.identity && self.led > 0 && lease.term == self.led;
-        if wrote || (version > self.known && (own || watched || !lease.stale)) {
+        if wrote || (version > self.known && (watched || !lease.stale)) {
             (self.known, self.doubted) = (version, None);
         } else if version != self.known {
             self.doubted = Some(version);
@@ -630,8 +643,9 @@ mod tests {
         let wrote = LeaseInput::Wrote { lease: lease("a", 900, "10"), asked: at(108) };
         assert_eq!(earlier.step(wrote, at(108)), LeaseOutput::Elected { term: 900 }, "versions may begin anew");
         earlier.step(LeaseInput::Time, at(118));
-        assert_eq!(earlier.clone().step(stale("a", 900, "10"), at(200)), taken("10", 901), "its own is the latest");
-        assert_eq!(earlier.step(stale("a", 900, "11"), at(200)), taken("11", 901), "a renewal that nobody answered");
+        let own = LeaseInput::Read(Some(lease("a", 900, "11")));
+        assert_eq!(earlier.clone().step(own.clone(), at(123)), taken("11", 901), "nobody can have followed");
+        assert_eq!(earlier.step(own, at(124)), vacate(Some("11".into())), "somebody may have");
     }
 
     #[test]

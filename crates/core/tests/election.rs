@@ -15,7 +15,7 @@ const TICK: u64 = 100;
 const LENGTH: u64 = 3000;
 const CALM: u64 = 900;
 /// A Lease is stale when it was written so many ticks ago, and backups are older.
-const STALE: u64 = 300;
+const STALE: u64 = 150;
 /// How long a candidate waits for an answer.
 const PATIENCE: u64 = 40;
 
@@ -27,6 +27,8 @@ struct Server {
     terms: Vec<u64>,
     now: u64,
     written: u64,
+    /// It is being restored until then.
+    down: u64,
     /// Every Lease that there was, and when it was written.
     copies: Vec<(LeaseView, u64)>,
 }
@@ -91,19 +93,22 @@ impl Server {
 }
 
 impl Server {
-    /// An earlier Lease is there again. Who held it has renewed it since, and knows: a backup that was made while its
-    /// leader slept is left open (decision 025).
+    /// An earlier Lease is there again.
     fn restore(&mut self, chance: &mut Chance) {
-        let same = |a: &LeaseView, b: &LeaseView| (&a.holder, a.term) == (&b.holder, b.term);
-        let eligible = |copies: &&[(LeaseView, u64)]| {
-            let (lease, written) = &copies[0];
-            self.now > written + STALE && lease.term > 0 && copies.iter().all(|(one, _)| same(lease, one))
-        };
-        // What was written last its holder may not have heard of.
-        let copies: Vec<_> = self.copies.windows(4).filter(eligible).map(|copies| copies[0].clone()).collect();
+        let old = |(lease, written): &&(LeaseView, u64)| self.now > written + STALE && lease.term > 0;
+        let copies: Vec<_> = self.copies.iter().filter(old).cloned().collect();
         if let Some((lease, written)) = chance.rng.choice(copies) {
             (self.lease, self.written) = (Some(lease), written);
             self.version += 1_000;
+            self.down = self.now + STALE;
+        }
+    }
+}
+
+impl Request {
+    fn cut(&mut self) {
+        if self.answer.is_none() {
+            (self.arrives, self.lost) = (u64::MAX, true);
         }
     }
 }
@@ -216,6 +221,10 @@ fn history(
             }
             if wild && chance.rng.u64(0..10_000) < pauses {
                 one.paused_until = tick + chance.rng.u64(1..400).min(LENGTH - CALM - tick);
+            }
+            // What is on its way ends with the API server that it was sent to.
+            if tick < server.down {
+                one.requests.iter_mut().for_each(Request::cut);
             }
             // What is on its way arrives whether or not its sender runs.
             for request in one.requests.iter_mut().filter(|request| request.answer.is_none() && tick >= request.arrives)

@@ -21,6 +21,8 @@ impl Checker {
         let mut removed: BTreeMap<String, String> = BTreeMap::new();
         for entry in entries {
             match entry.kind.as_str() {
+                // It is there again, and nobody removes it yet.
+                "api" if entry.text("verb") == "restore" => drop(removed.remove(entry.text("uid"))),
                 "api" if entry.replica.is_some() && accepted(entry) => {
                     let (verb, resource) = (entry.text("verb"), entry.text("resource"));
                     let evicts = verb == "create" && entry.text("subresource") == "eviction";
@@ -64,12 +66,16 @@ impl Checker {
                 continue;
             }
             let own = |one: &&Pod| one.namespace == *namespace && budget.covers(&one.owner) && !one.deleting;
-            let (all, ready) = state
-                .pods
-                .values()
-                .filter(own)
-                .fold((0, 0), |(all, ready), one| (all + 1, ready + usize::from(is_ready(one))));
-            let least = budget.least(all);
+            let (mut all, mut ready) = (BTreeMap::<&str, usize>::new(), 0);
+            for one in state.pods.values().filter(own) {
+                *all.entry(&one.owner).or_default() += 1;
+                ready += usize::from(is_ready(one));
+            }
+            // What a budget is a share of is what workloads want, though some of theirs are still to go.
+            let wanted = |(owner, there): (&&str, &usize)| {
+                state.rules.wanted(namespace, owner).map_or(*there, |all| all.min(*there))
+            };
+            let least = budget.least(all.iter().map(wanted).sum());
             self.expect("INV-15", at, ready > least, || {
                 format!(
                     "pod {}/{} was taken away at {at} s, {ready} were ready and budget {name} asks for {least}",

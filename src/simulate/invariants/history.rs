@@ -231,6 +231,9 @@ impl State {
         if what.starts_with("Scale {") {
             self.rules.scale(what);
         }
+        if what.starts_with("Restore {") {
+            self.rules.restored();
+        }
         let (Some("Delete"), Some(name)) = (what.split(' ').next(), quoted(what, "name")) else { return };
         match quoted(what, "kind") {
             Some("NodeClaim") => {}

@@ -93,6 +93,8 @@ pub(super) struct Rules {
     pub ordered: BTreeMap<(String, String), Ordered>,
     /// By namespace and name.
     pub budgets: BTreeMap<(String, String), PodBudget>,
+    /// Replicas that workloads have been scaled to, by namespace and `Kind/name`: now, and the fewest.
+    scales: BTreeMap<(String, String), (usize, usize)>,
 }
 
 /// A StatefulSet.
@@ -100,6 +102,8 @@ pub(super) struct Rules {
 pub(super) struct Ordered {
     /// The most that it has had.
     pub replicas: i64,
+    /// What it had at first.
+    first: usize,
     /// What each asks for.
     pub requests: Amounts,
 }
@@ -143,7 +147,8 @@ impl Rules {
             }
             "statefulsets" => {
                 let own = self.ordered.entry((entry.text("namespace").to_owned(), name)).or_default();
-                own.replicas = own.replicas.max(value("replicas").as_i64().unwrap_or(1));
+                let replicas = value("replicas").as_i64().unwrap_or(1);
+                (own.replicas, own.first) = (own.replicas.max(replicas), usize::try_from(replicas).unwrap_or(0));
                 own.requests = sum(&value("requests"));
             }
             "daemonsets" => {
@@ -175,12 +180,32 @@ impl Rules {
     /// `Scale { kind: "StatefulSet", namespace: "default", name: "app-0", replicas: 2 }`.
     pub fn scale(&mut self, what: &str) {
         let (Some(namespace), Some(name)) = (quoted(what, "namespace"), quoted(what, "name")) else { return };
-        let replicas = what.rsplit("replicas: ").next().and_then(|rest| rest.trim_end_matches(" }").parse().ok());
+        let replicas: Option<i64> =
+            what.rsplit("replicas: ").next().and_then(|rest| rest.trim_end_matches(" }").parse().ok());
+        let kind = quoted(what, "kind").unwrap_or_default();
+        if let Some(replicas) = replicas.and_then(|replicas| usize::try_from(replicas).ok()) {
+            let before = self.ordered.get(&(namespace.to_owned(), name.to_owned())).map_or(replicas, |own| own.first);
+            let scale =
+                self.scales.entry((namespace.to_owned(), format!("{kind}/{name}"))).or_insert((replicas, before));
+            *scale = (replicas, scale.1.min(replicas));
+        }
         if let Some(own) =
-            self.ordered.get_mut(&(namespace.to_owned(), name.to_owned())).filter(|_| what.contains("StatefulSet"))
+            self.ordered.get_mut(&(namespace.to_owned(), name.to_owned())).filter(|_| kind == "StatefulSet")
         {
             own.replicas = own.replicas.max(replicas.unwrap_or(0));
         }
+    }
+}
+
+impl Rules {
+    /// How many pods a workload has been scaled to, if it has.
+    pub fn wanted(&self, namespace: &str, owner: &str) -> Option<usize> {
+        self.scales.get(&(namespace.to_owned(), owner.to_owned())).map(|(now, _)| *now)
+    }
+
+    /// The API server was restored: workloads may want what they wanted before.
+    pub fn restored(&mut self) {
+        self.scales.values_mut().for_each(|(now, fewest)| *now = *fewest);
     }
 }
 

@@ -67,6 +67,22 @@ fn the_last_pod_that_a_budget_needs_is_inv_15_however_it_goes() {
         one_is_lost(run);
         run.on_pod(601.0, "delete", Value::Null, "p2");
     });
+    // A share of a workload is one of what it has been scaled to, though the others are still there.
+    let half = |run: &mut Run, replicas: u32| {
+        let budget = json!({"resource": "poddisruptionbudgets", "namespace": "default", "name": "web",
+            "maxUnavailable": 1, "covers": ["StatefulSet/web", "Deployment/web"]});
+        run.world(500.0, "rules", budget);
+        let what =
+            format!("Scale {{ kind: \"Deployment\", namespace: \"default\", name: \"web\", replicas: {replicas} }}");
+        run.world(500.0, "step", json!({"what": what}));
+        evicts(run, 600.0, "p1");
+        run.on_pod(601.0, "create", json!("eviction"), "p2");
+    };
+    assert_none(|run| half(run, 1));
+    assert_only("INV-15", |run| {
+        half(run, 2);
+        run.pods(600.5, &["p3"]);
+    });
     assert_none(|run| {
         run.instance(590.0, "interrupted", "1", "1");
         evicts(run, 600.0, "p1");
@@ -124,6 +140,14 @@ fn more_nodes_removed_at_once_than_a_budget_allows_are_inv_17() {
         second(run, "2");
         removes(run, 600.0, "2");
         run.instance(605.0, "interrupted", "1", "1");
+        removes(run, 610.0, "1");
+    });
+    // It is there again, and stays.
+    assert_none(|run| {
+        second(run, "2");
+        removes(run, 600.0, "2");
+        let claim = json!({"nodePool": "default", "term": "1", "token": "tok-2", "providerID": provider("i-2")});
+        run.api(605.0, "restore", "2", claim, json!({}));
         removes(run, 610.0, "1");
     });
 }
