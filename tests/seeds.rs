@@ -54,6 +54,7 @@ fn a_change_of_leaders_does_not_widen_the_bound_of_what_is_collected() {
 fn no_term_is_given_out_twice_where_the_lease_is_restored() {
     comes_out_well("1609");
     comes_out_well("1708");
+    comes_out_well("5050");
 }
 
 /// An operator deleted the claim while its node was let in.
