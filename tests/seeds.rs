@@ -67,7 +67,13 @@ fn a_node_that_is_let_in_while_its_claim_is_deleted_is_drained() {
 /// knew, and for which the next term waited.
 #[test]
 fn a_claim_that_comes_under_the_name_of_one_that_is_gone_is_another() {
-    comes_out_well("794");
+    let output = dovetail(&["simulate", "tests/simulation/scenarios/seeds/794/scenario.yaml", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["invariants"]["violations"], serde_json::json!([]));
+    // There is no room for most of its pods, and each has been told so.
+    let pending = report["pods"]["pending"].as_object().unwrap();
+    assert!(pending.values().all(|why| why.as_str().unwrap().contains("limit of 2 cpu reached")), "{pending:#?}");
+    assert_eq!(pending.len(), 9);
 }
 
 /// A claim was created, which nobody answered, and lost; its creation was repeated beside the claim that had followed.
