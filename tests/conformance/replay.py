@@ -82,13 +82,22 @@ def what_a_run_writes_is_taken_alike(it):
 
 
 def again_until_taken(it, method, target, body, patch, plain):
-    """Sends a write of something that others write, with the version that it has."""
+    """Sends a write of something that others write, with the version that it has, until it is taken and nobody who had read
+    what was there before has undone it."""
     for _ in range(30):
         now = it.quiet("GET", plain)["metadata"]
         body = filled(body, now["name"], it.ns, now, {})
-        if it.side.ask(method, target, body, patch).status == 200:
+        taken = it.side.ask(method, target, body, patch).status == 200
+        if taken and (method != "PATCH" or target != plain or stands(body, it.quiet("GET", plain))):
             return body
     it.must(False, f"{method} {target} is never taken")
+
+
+def stands(body, there):
+    """Whether labels and annotations are as they were written."""
+    def own(thing, member):
+        return (thing.get("metadata") or {}).get(member) or {}
+    return all(own(there, member).get(key) == value for member in ("labels", "annotations") for key, value in own(body, member).items())
 
 
 def what_a_run_reads_is_answered_alike(it):
