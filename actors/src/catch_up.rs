@@ -41,16 +41,12 @@ pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk)
         };
         let mut missing = Vec::new();
         for _ in 0..LOOKS {
-            match cluster.send(TakeSnapshot).await {
-                Ok(Some(known)) => missing = listed.items.iter().filter(|claim| !knows(&known, claim)).collect(),
-                Ok(None) => {
-                    tokio::time::sleep(LOOK).await;
-                    continue;
+            let Ok(known) = cluster.send(TakeSnapshot).await else { return };
+            if let Some(known) = known {
+                missing = listed.items.iter().filter(|claim| !knows(&known, claim)).collect();
+                if missing.is_empty() {
+                    return;
                 }
-                Err(_) => return,
-            }
-            if missing.is_empty() {
-                return;
             }
             tokio::time::sleep(LOOK).await;
         }

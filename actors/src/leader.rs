@@ -417,7 +417,7 @@ fn view(lease: &Lease, settings: &LeaseSettings, now: Timestamp) -> LeaseView {
         _ => Origin::Foreign,
     };
     let age = spec.renew_time.map(|renewed| now.duration_since(renewed.0));
-    let longest = SignedDuration::try_from(settings.stale_after()).unwrap_or(SignedDuration::MAX);
+    let longest = SignedDuration::try_from(settings.duration).unwrap_or(SignedDuration::MAX);
     LeaseView {
         holder: holder(lease).to_owned(),
         term: whole(spec.lease_transitions),

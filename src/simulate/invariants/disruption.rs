@@ -14,7 +14,8 @@ const CLOCK_OFF: f64 = 65.0;
 
 impl Checker {
     /// INV-15: no replica takes a ready pod away that its PodDisruptionBudget needs: by an eviction, by a deletion, or with its
-    /// node. An eviction is the API server's to allow, by what it shows of the other pods. Nodes that the cloud takes away, whose time is up by force, or that no claim has are not drained by our own will.
+    /// node. An eviction is the API server's to allow, by what it shows of the other pods. Nodes that the cloud takes away,
+    /// whose time is up by force, or that no claim has are not drained by our own will.
     /// INV-17: nodes that replicas remove though nothing forces them to are never more at once than their pool's budgets allow.
     pub(super) fn disruption(&mut self, entries: &[Entry]) {
         let mut state = State::default();

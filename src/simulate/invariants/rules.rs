@@ -195,9 +195,7 @@ impl Rules {
             own.replicas = own.replicas.max(replicas.unwrap_or(0));
         }
     }
-}
 
-impl Rules {
     /// How many pods a workload has been scaled to, if it has.
     pub fn wanted(&self, namespace: &str, owner: &str) -> Option<usize> {
         self.scales.get(&(namespace.to_owned(), owner.to_owned())).map(|(now, _)| *now)

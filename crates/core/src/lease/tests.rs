@@ -1,0 +1,285 @@
+//! The election, case by case; random histories and the model are in `crates/core/tests`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use super::*;
+
+fn at(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn lease(holder: &str, term: u64, version: &str) -> LeaseView {
+    let origin = if term == 0 { Origin::Vacant } else { Origin::Led };
+    LeaseView { holder: holder.into(), term, duration: at(15), resource_version: version.into(), origin, stale: false }
+}
+
+fn foreign(holder: &str, term: u64, version: &str) -> LeaseView {
+    LeaseView { origin: Origin::Foreign, ..lease(holder, term, version) }
+}
+
+fn elected(identity: &str, term: u64, asked: u64) -> Election {
+    let mut election = Election::new(identity, LeaseSettings::default());
+    let output = election.step(LeaseInput::Wrote { lease: lease(identity, term, "1"), asked: at(asked) }, at(asked));
+    assert_eq!(output, LeaseOutput::Elected { term });
+    election
+}
+
+const VACANT: LeaseWrite = LeaseWrite { resource_version: None, term: 0, acquires: false };
+
+fn taken(version: &str, term: u64) -> LeaseOutput {
+    LeaseOutput::Write(LeaseWrite { resource_version: Some(version.into()), term, acquires: true })
+}
+
+#[test]
+fn a_standby_is_there_when_the_lease_that_it_saw_runs_out() {
+    let retry = LeaseSettings::default().retry;
+    let mut standby = Election::new("b", LeaseSettings::default());
+    assert_eq!(standby.pause(retry, at(0)), retry, "it has seen nothing");
+    let fresh = LeaseInput::Read(Some(lease("a", 3, "7")));
+    assert_eq!(standby.step(fresh.clone(), at(100)), LeaseOutput::Wait);
+    assert_eq!(standby.pause(retry, at(100)), retry);
+    assert_eq!(standby.pause(retry, at(114)), at(1), "fifteen seconds after it was seen");
+    assert_eq!(standby.step(fresh, at(115)), taken("7", 4));
+    assert_eq!(standby.pause(retry, at(115)), retry, "somebody else was faster: not at once again");
+    assert_eq!(elected("a", 3, 0).pause(retry, at(9)), retry, "a leader renews in time");
+}
+
+#[test]
+fn le_2_a_missing_lease_is_created_vacant_and_its_first_term_is_above_every_other() {
+    for (version, remembered, first) in [("900", 7, 900), ("900", 2000, 2001), ("what", 7, 8), ("4294967296", 7, 8)] {
+        let mut election = Election::new("a", LeaseSettings::default());
+        election.saw_term(remembered);
+        assert_eq!(election.step(LeaseInput::Read(None), at(0)), LeaseOutput::Write(VACANT));
+        let vacant = lease("a", 0, version);
+        let wrote = LeaseInput::Wrote { lease: vacant.clone(), asked: at(0) };
+        assert_eq!((election.step(wrote, at(1)), election.leads()), (LeaseOutput::Wait, None));
+        assert_eq!(election.step(LeaseInput::Read(Some(vacant.clone())), at(1)), LeaseOutput::Wait);
+        assert_eq!(election.step(LeaseInput::Read(Some(vacant.clone())), at(15)), LeaseOutput::Wait);
+        assert_eq!(election.step(LeaseInput::Read(Some(vacant)), at(16)), taken(version, first));
+    }
+}
+
+#[test]
+fn the_first_lease_of_a_cluster_is_taken_at_once_with_a_term_that_nobody_can_have_had() {
+    let mut election = Election::new("a", LeaseSettings::default());
+    assert_eq!(election.step(LeaseInput::Read(None), at(0)), LeaseOutput::Write(VACANT));
+    let own = lease("a", 0, "246");
+    let wrote = LeaseInput::Wrote { lease: own.clone(), asked: at(0) };
+    assert_eq!(election.clone().step(wrote, at(1)), taken("246", 246));
+    let read = LeaseInput::Read(Some(own.clone()));
+    assert_eq!(election.clone().step(read, at(1)), LeaseOutput::Wait, "nobody knows when it was created");
+    let others = LeaseInput::Read(Some(lease("b", 0, "246")));
+    assert_eq!(election.clone().step(others, at(1)), LeaseOutput::Wait, "another was faster");
+    election.saw_term(7);
+    assert_eq!(election.step(LeaseInput::Read(Some(own)), at(1)), LeaseOutput::Wait, "somebody has led after all");
+}
+
+#[test]
+fn le_1_a_deleted_lease_is_taken_by_who_held_it_at_once_and_by_others_when_that_one_must_have_noticed() {
+    let (mut leader, mut standby) = (elected("a", 3, 0), Election::new("b", LeaseSettings::default()));
+    standby.step(LeaseInput::Read(Some(lease("a", 3, "1"))), at(0));
+    assert_eq!(standby.step(LeaseInput::Read(None), at(1)), LeaseOutput::Write(VACANT));
+    let vacant = LeaseInput::Read(Some(lease("b", 0, "60")));
+    assert_eq!(standby.step(vacant.clone(), at(1)), LeaseOutput::Wait);
+    let deposed = LeaseOutput::Deposed { term: 3, why: Deposition::Missing };
+    assert_eq!(leader.step(vacant.clone(), at(2)), deposed);
+    assert_eq!(leader.step(vacant.clone(), at(4)), taken("60", 60));
+    assert_eq!(leader.step(vacant.clone(), at(10)), LeaseOutput::Wait, "its deadline is over");
+    assert_eq!(standby.step(vacant.clone(), at(15)), LeaseOutput::Wait);
+    assert_eq!(standby.step(vacant, at(16)), taken("60", 60));
+}
+
+#[test]
+fn le_1_a_lease_that_other_software_has_created_and_holds_is_not_vacant_though_it_counts_from_0() {
+    let mut leader = elected("a", 3, 0);
+    let karpenter = LeaseInput::Read(Some(foreign("karpenter", 0, "60")));
+    let deposed = LeaseOutput::Deposed { term: 3, why: Deposition::Taken };
+    assert_eq!(leader.step(karpenter.clone(), at(2)), deposed);
+    for second in 2..17 {
+        let renewed = LeaseInput::Read(Some(foreign("karpenter", 0, &second.to_string())));
+        assert_eq!(leader.step(renewed, at(second)), LeaseOutput::Wait, "it renews");
+    }
+    assert_eq!(leader.step(karpenter.clone(), at(17)), LeaseOutput::Wait);
+    assert_eq!(leader.step(karpenter, at(32)), taken("60", 60), "above the term that was before it");
+    // It gives back what it has counted anew: that says nothing of who led before.
+    let mut standby = Election::new("b", LeaseSettings::default());
+    standby.saw_term(900);
+    let released = LeaseView { duration: at(1), ..foreign("", 1, "80") };
+    for second in 0..15 {
+        let read = LeaseInput::Read(Some(released.clone()));
+        assert_eq!(standby.step(read, at(second)), LeaseOutput::Wait);
+    }
+    assert_eq!(standby.step(LeaseInput::Read(Some(released)), at(15)), taken("80", 901));
+}
+
+#[test]
+fn a_term_that_no_leader_can_have_had_does_not_stop_the_next() {
+    let mut election = Election::new("a", LeaseSettings::default());
+    election.saw_term(u64::from(u32::MAX >> 1));
+    election.saw_term(u64::MAX);
+    assert_eq!(election.step(LeaseInput::Read(None), at(0)), LeaseOutput::Write(VACANT));
+    let own = LeaseInput::Wrote { lease: lease("a", 0, "246"), asked: at(0) };
+    assert_eq!(election.step(own, at(1)), taken("246", 246));
+}
+
+#[test]
+fn who_resigns_stands_by_and_comes_back_with_a_higher_term() {
+    let mut election = elected("a", 3, 0);
+    assert_eq!((election.resign(), election.leads(), election.resign()), (Some(3), None, None));
+    assert_eq!(election.step(LeaseInput::Read(Some(lease("a", 3, "5"))), at(1)), taken("5", 4));
+}
+
+/// As a Lease is read out of a backup, or long after it was renewed.
+fn stale(holder: &str, term: u64, version: &str) -> LeaseInput {
+    LeaseInput::Read(Some(LeaseView { stale: true, ..lease(holder, term, version) }))
+}
+
+#[test]
+fn le_1_a_restored_lease_that_names_us_is_made_vacant_and_taken_when_who_led_since_has_noticed() {
+    let mut earlier = elected("a", 3, 0);
+    for (version, second) in [("20", 2), ("30", 4)] {
+        earlier.step(LeaseInput::Wrote { lease: lease("a", 3, version), asked: at(second) }, at(second));
+    }
+    earlier.step(LeaseInput::Time, at(90));
+    // Others have led, by versions that nobody here has seen.
+    assert_eq!(earlier.step(stale("a", 3, "20"), at(90)), vacate(Some("20".into())));
+    let fresh = LeaseInput::Read(Some(lease("a", 3, "20")));
+    assert_eq!(earlier.step(fresh, at(91)), vacate(Some("20".into())), "a backup of just now");
+    let vacant = lease("a", 0, "900");
+    earlier.step(LeaseInput::Wrote { lease: vacant.clone(), asked: at(91) }, at(91));
+    let read = LeaseInput::Read(Some(vacant));
+    assert_eq!(earlier.step(read.clone(), at(93)), LeaseOutput::Wait);
+    assert_eq!(earlier.step(read.clone(), at(107)), LeaseOutput::Wait);
+    assert_eq!(earlier.step(read, at(108)), taken("900", 900));
+    let wrote = LeaseInput::Wrote { lease: lease("a", 900, "10"), asked: at(108) };
+    assert_eq!(earlier.step(wrote, at(108)), LeaseOutput::Elected { term: 900 }, "versions may begin anew");
+    earlier.step(LeaseInput::Time, at(118));
+    let own = LeaseInput::Read(Some(lease("a", 900, "11")));
+    assert_eq!(earlier.clone().step(own.clone(), at(123)), taken("11", 901), "nobody can have followed");
+    assert_eq!(earlier.step(own, at(124)), vacate(Some("11".into())), "somebody may have");
+}
+
+#[test]
+fn le_1_a_lease_of_an_earlier_life_is_taken_at_once_only_while_nobody_can_have_followed() {
+    for holder in ["a", ""] {
+        let mut election = Election::new("a", LeaseSettings::default());
+        assert_eq!(election.clone().step(LeaseInput::Read(Some(lease(holder, 3, "9"))), at(0)), taken("9", 4));
+        assert_eq!(election.step(stale(holder, 3, "9"), at(0)), vacate(Some("9".into())));
+    }
+    // Somebody else's is made vacant when it is seen not to be renewed.
+    let mut election = Election::new("a", LeaseSettings::default());
+    assert_eq!(election.step(stale("b", 3, "9"), at(0)), LeaseOutput::Wait);
+    assert_eq!(election.step(stale("b", 3, "9"), at(4)), LeaseOutput::Wait);
+    assert_eq!(election.step(stale("b", 3, "9"), at(5)), vacate(Some("9".into())));
+}
+
+#[test]
+fn a_clock_that_is_wrong_does_not_keep_a_standby_from_taking_what_is_given_back_or_runs_out() {
+    let mut standby = Election::new("b", LeaseSettings::default());
+    for (version, second) in [("20", 0), ("30", 2)] {
+        assert_eq!(standby.step(stale("a", 3, version), at(second)), LeaseOutput::Wait);
+    }
+    assert_eq!(standby.clone().step(stale("", 3, "40"), at(3)), taken("40", 4));
+    assert_eq!(standby.step(stale("a", 3, "30"), at(16)), LeaseOutput::Wait);
+    assert_eq!(standby.step(stale("a", 3, "30"), at(17)), taken("30", 4));
+}
+
+#[test]
+fn le_1_what_stood_while_a_standby_slept_may_be_out_of_a_backup() {
+    let mut standby = Election::new("b", LeaseSettings::default());
+    let read = LeaseInput::Read(Some(lease("a", 3, "20")));
+    assert_eq!(standby.step(read.clone(), at(0)), LeaseOutput::Wait);
+    assert_eq!(standby.step(read.clone(), at(16)), LeaseOutput::Wait);
+    assert_eq!(standby.step(read, at(21)), vacate(Some("20".into())));
+}
+
+#[test]
+fn le_1_each_lease_that_is_deleted_makes_all_wait_anew() {
+    let mut standby = Election::new("b", LeaseSettings::default());
+    standby.step(LeaseInput::Read(Some(lease("a", 3, "1"))), at(0));
+    for (version, from) in [("60", 10), ("61", 24), ("62", 38)] {
+        let vacant = LeaseInput::Read(Some(lease("c", 0, version)));
+        assert_eq!(standby.step(vacant.clone(), at(from)), LeaseOutput::Wait);
+        assert_eq!(standby.step(vacant, at(from + 14)), LeaseOutput::Wait);
+    }
+}
+
+#[test]
+fn le_1_a_lease_is_taken_over_only_when_seen_unchanged_for_its_duration() {
+    let mut election = Election::new("b", LeaseSettings::default());
+    assert_eq!(election.step(LeaseInput::Read(Some(lease("a", 3, "1"))), at(0)), LeaseOutput::Wait);
+    assert_eq!(election.step(LeaseInput::Read(Some(lease("a", 3, "2"))), at(14)), LeaseOutput::Wait);
+    assert_eq!(election.step(LeaseInput::Read(Some(lease("a", 3, "2"))), at(28)), LeaseOutput::Wait);
+    let write = LeaseWrite { resource_version: Some("2".into()), term: 4, acquires: true };
+    assert_eq!(election.step(LeaseInput::Read(Some(lease("a", 3, "2"))), at(29)), LeaseOutput::Write(write));
+}
+
+#[test]
+fn le_1_a_leader_that_cannot_renew_ends_before_another_can_begin() {
+    let settings = LeaseSettings::default();
+    let mut leader = elected("a", 1, 0);
+    let mut standby = Election::new("b", settings);
+    // The standby can see the write no earlier than it was sent.
+    standby.step(LeaseInput::Read(Some(lease("a", 1, "1"))), at(0));
+    let mut ended = None;
+    for second in 0..40 {
+        if let LeaseOutput::Deposed { why, .. } = leader.step(LeaseInput::Failed, at(second)) {
+            assert_eq!(why, Deposition::NotRenewed);
+            ended.get_or_insert(second);
+        }
+        let step = standby.step(LeaseInput::Read(Some(lease("a", 1, "1"))), at(second));
+        assert!(ended.is_some() || !matches!(step, LeaseOutput::Write(_)), "two leaders at {second}");
+    }
+    assert_eq!(ended, Some(10));
+}
+
+#[test]
+fn le_2_the_same_identity_raises_the_term_when_it_comes_back() {
+    let mut election = Election::new("a", LeaseSettings::default());
+    let write = LeaseWrite { resource_version: Some("9".into()), term: 6, acquires: true };
+    assert_eq!(election.step(LeaseInput::Read(Some(lease("a", 5, "9"))), at(0)), LeaseOutput::Write(write));
+}
+
+#[test]
+fn le_3_a_renewal_rests_on_the_version_read_and_keeps_the_term() {
+    let mut election = elected("a", 2, 0);
+    let write = LeaseWrite { resource_version: Some("5".into()), term: 2, acquires: false };
+    assert_eq!(election.step(LeaseInput::Read(Some(lease("a", 2, "5"))), at(2)), LeaseOutput::Write(write));
+    election.step(LeaseInput::Wrote { lease: lease("a", 2, "6"), asked: at(2) }, at(5));
+    assert_eq!(election.leads(), Some((2, at(12))));
+}
+
+#[test]
+fn a_leader_that_reads_another_holder_or_term_or_nothing_is_deposed() {
+    for (read, why) in [
+        (Some(lease("b", 3, "2")), Deposition::Taken),
+        (Some(lease("a", 3, "2")), Deposition::Taken),
+        (None, Deposition::Missing),
+    ] {
+        let mut election = elected("a", 2, 0);
+        assert_eq!(election.step(LeaseInput::Read(read), at(1)), LeaseOutput::Deposed { term: 2, why });
+        assert_eq!(election.leads(), None);
+    }
+}
+
+#[test]
+fn a_pause_past_the_deadline_deposes_whatever_is_heard_first() {
+    let mut election = elected("a", 2, 0);
+    let output = election.step(LeaseInput::Wrote { lease: lease("a", 2, "3"), asked: at(2) }, at(60));
+    assert_eq!(output, LeaseOutput::Deposed { term: 2, why: Deposition::NotRenewed });
+}
+
+#[test]
+fn le_2_a_renewal_that_is_answered_after_the_end_does_not_begin_the_term_again() {
+    let mut election = elected("a", 2, 0);
+    election.step(LeaseInput::Time, at(10));
+    let output = election.step(LeaseInput::Wrote { lease: lease("a", 2, "3"), asked: at(9) }, at(11));
+    assert_eq!((output, election.leads()), (LeaseOutput::Wait, None));
+}
+
+#[test]
+fn an_acquisition_whose_answer_comes_too_late_does_not_elect() {
+    let mut election = Election::new("a", LeaseSettings::default());
+    let output = election.step(LeaseInput::Wrote { lease: lease("a", 1, "1"), asked: at(0) }, at(10));
+    assert_eq!(output, LeaseOutput::Wait);
+    assert_eq!(election.leads(), None);
+}
