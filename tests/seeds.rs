@@ -61,6 +61,14 @@ fn no_term_is_given_out_twice_where_the_lease_is_restored() {
 #[test]
 fn a_node_that_is_let_in_while_its_claim_is_deleted_is_drained() {
     comes_out_well("1230");
+    let events = scratch("let-in.jsonl");
+    let scenario = "tests/simulation/scenarios/seeds/1230/scenario.yaml";
+    json(&dovetail(&["simulate", scenario, "--json", "--events", arg(&events)]), 0);
+    let events = std::fs::read_to_string(events).unwrap();
+    assert!(
+        events.contains("\"change\":\"evicted\"") && !events.contains("\"change\":\"lost\""),
+        "pods went with their node"
+    );
 }
 
 /// A creation was done late, after its claim had been deleted: that was taken for the end of the second, which nobody then
