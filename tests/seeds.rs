@@ -96,6 +96,21 @@ fn the_place_of_a_pod_that_has_just_gone_is_its_successors() {
     comes_out_well("1749");
 }
 
+/// Watches are late: a pod goes and its node is interrupted before anybody here has heard of it, and what has been deleted is
+/// shown as it was for five seconds.
+#[test]
+fn who_is_told_late_asks_for_no_more_than_needed_and_not_again_and_again() {
+    comes_out_well("6453");
+    let events = scratch("late.jsonl");
+    let scenario = "tests/simulation/scenarios/seeds/6453/scenario.yaml";
+    json(&dovetail(&["simulate", scenario, "--json", "--events", arg(&events)]), 0);
+    let events = std::fs::read_to_string(events).unwrap();
+    let calls = events.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let deletions = calls.filter(|one| one["kind"] == "api" && one["resource"] == "nodes" && one["verb"] == "delete");
+    let count = deletions.count();
+    assert!((1..=5).contains(&count), "{count} calls to delete one Node, of which some are answered by errors");
+}
+
 #[test]
 fn the_audit_agrees_with_what_random_scenarios_report() {
     for seed in ["3", "11", "19"] {

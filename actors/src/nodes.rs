@@ -49,20 +49,22 @@ impl Nodes {
     }
 
     /// Deletes a Node: one of that name with another uid stays, and one that has changed is looked at again first.
+    /// Answers it as it stands, held by finalizers.
     ///
     /// # Errors
     /// [`CallError::NotFound`] when it is gone.
-    pub async fn delete(&self, mut node: Node) -> Result<(), CallError> {
+    pub async fn delete(&self, mut node: Node) -> Result<Node, CallError> {
         let name = node.name_any();
         while node.metadata.deletion_timestamp.is_none() {
             let only = Preconditions { uid: node.uid(), resource_version: node.resource_version() };
             let params = DeleteParams::default().preconditions(only);
             match self.calls.run(&format!("delete node {name}"), || self.api.delete(&name, &params)).await {
+                Ok(answer) => return answer.left().ok_or(CallError::NotFound(name)),
                 Err(CallError::Conflict(_)) => node = self.same(&node).await?,
-                other => return other.map(drop),
+                Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(node)
     }
 
     /// The same Node as it stands; another of its name is another.

@@ -15,6 +15,8 @@ CONSISTENT, DOUBLED = 60, 900
 NEAR, SPAN, TIMES, ANEW = 120, 600, 2, 4
 # A pod is looked at when it is marked, or after half a second; so many ordinals to come of a StatefulSet count at most.
 SEEN, ORDINALS = 0.4, 20
+# So late a watch may be with what it tells.
+LATE = 30
 # A StatefulSet that has been still for so long has all its pods.
 STILL = 60
 RESOURCES = ("cpu", "memory", "pods")
@@ -97,6 +99,7 @@ class Needed(Rule):
         super().__init__(world)
         self._needs = defaultdict(list)  # uid of a pod: when it had no place, [from, until; None: to the end]
         self._shaky, self._on, self._launches, self._seen, self._ready = set(), defaultdict(set), [], set(), set()
+        self._went = {}  # when a pod that had its place was deleted
         self._sets = {}  # of each StatefulSet
 
     def after(self, event):
@@ -142,16 +145,21 @@ class Needed(Rule):
             self._seen.add(uid)
         elif change in ("deleted", "lost", "succeeded") and needs and needs[-1][1] is None:
             needs[-1][1] = t
+        elif change == "deleted":
+            self._went[uid] = t
 
     def _set(self, namespace, owner):
         return self._sets.setdefault((namespace, owner), StatefulSet())
 
     def _shakes(self, node, t):
-        """A node goes, or may: its pods need a place elsewhere."""
+        """A node goes, or may: its pods need a place elsewhere, and so may those that have just gone: who is told late
+        does not know it."""
         self._shaky.add(node)
         for uid in self._on[node]:
             pod, needs = self.world.pods[uid], self._needs[uid]
-            if not pod.gone and not pod.succeeded and not (needs and needs[-1][1] is None):
+            if self._went.get(uid, -LATE) + LATE > t:
+                needs.append([t, t])
+            elif not pod.gone and not pod.succeeded and not (needs and needs[-1][1] is None):
                 needs.append([t, None])
 
     def _of_instance_shakes(self, id, t):

@@ -95,6 +95,14 @@ class RulesTest(RuleTest):
         log.launch(1000, 4)
         self.assert_found(log, "INV-14")
 
+    def test_a_pod_that_went_just_before_its_node_had_to_may_not_be_known_to_be_gone(self):
+        for gone, rules in ((995, []), (960, ["INV-14"])):
+            log = Story()
+            log.pod(gone, "deleted", "web-1")
+            log.instance(1000, "interrupted", 1, 0.1, token="dt-1-1")
+            log.launch(1001, 4)
+            self.assert_found(log, *rules)
+
     def test_ten_nodes_one_after_the_other_for_one_pod_are_caught(self):
         log = Story(nodes=0)
         log.object(0.1, "nodepools", None, "default", {})

@@ -113,11 +113,13 @@ impl Terminator {
     /// Begins a step.
     fn begin(&mut self, key: Key, step: impl Future<Output = Done> + 'static, ctx: &mut Context<Self>) {
         self.busy.insert(key.clone());
-        ctx.spawn(step.into_actor(self).map(move |_, terminator, ctx| {
-            // What failed for good is decided anew: what is there now comes as a change, or with the next tick.
+        ctx.spawn(step.into_actor(self).map(move |done, terminator, ctx| {
             terminator.busy.remove(&key);
             terminator.dirty.insert(key);
-            terminator.look_soon(SETTLE, ctx);
+            // What failed for good is decided anew when something changes, or with the next tick.
+            if done.is_ok() {
+                terminator.look_soon(SETTLE, ctx);
+            }
         }));
     }
 

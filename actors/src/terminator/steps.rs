@@ -52,6 +52,19 @@ impl Hand {
         self.desk.post(&self.links.cluster, Wrote::Claim(Arc::new(claim)));
     }
 
+    /// What is gone is told of at once: before the watch tells it the step would be taken again.
+    fn gone(&self, what: Wrote) {
+        self.desk.post(&self.links.cluster, what);
+    }
+
+    /// A step whose object is gone has come to what it is for.
+    fn or_gone(&self, error: CallError, gone: Wrote) -> Done {
+        match error {
+            CallError::NotFound(_) => Ok(self.gone(gone)),
+            error => Err(error),
+        }
+    }
+
     /// Tells a happening in the trace.
     pub fn tell(&self, story: Story) {
         self.desk.tell_in(story, self.trace);
@@ -73,7 +86,10 @@ impl Hand {
                 self.wrote(claim);
                 Ok(true)
             }
-            Err(CallError::NotFound(_)) => Ok(false),
+            Err(CallError::NotFound(_)) => {
+                self.gone(Wrote::ClaimGone(claim.name_any(), claim.uid()));
+                Ok(false)
+            }
             Err(error) => Err(error),
         }
     }
@@ -98,7 +114,11 @@ impl Hand {
     /// Deletes the Nodes of a claim.
     pub async fn delete_nodes(self, nodes: Vec<Arc<Node>>) -> Done {
         for node in nodes {
-            gone_is_done(self.nodes().delete(Node::clone(&node)).await)?;
+            match self.nodes().delete(Node::clone(&node)).await {
+                // Before the watch tells it the Node would be deleted once more.
+                Ok(there) => self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(there))),
+                Err(error) => self.or_gone(error, Wrote::NodeGone(node.name_any(), node.uid()))?,
+            }
         }
         Ok(())
     }
@@ -111,7 +131,7 @@ impl Hand {
         let written = self.claims().change_metadata(NodeClaim::clone(&claim), written).await;
         let claim = match written {
             Ok(claim) => claim,
-            Err(error) => return gone_is_done(Err(error)),
+            Err(error) => return self.or_gone(error, Wrote::ClaimGone(claim.name_any(), claim.uid())),
         };
         let (node_claim, at) = (claim.name_any(), deadline.to_string());
         let message = format!("All pods will be deleted by {at}");
@@ -128,7 +148,7 @@ impl Hand {
     pub async fn cordon(self, there: Arc<Node>, node_claim: String) -> Done {
         let written = match self.nodes().change(Node::clone(&there), node::cordoned).await {
             Ok(written) => written,
-            Err(error) => return gone_is_done(Err(error)),
+            Err(error) => return self.or_gone(error, Wrote::NodeGone(there.name_any(), there.uid())),
         };
         self.tell(Story::Cordoned { node: written.name_any(), node_claim });
         self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(written)));
@@ -141,7 +161,7 @@ impl Hand {
         let written = self.claims().change_status(NodeClaim::clone(&claim), |claim| with(claim, &said, now)).await;
         let written = match written {
             Ok(written) => written,
-            Err(error) => return gone_is_done(Err(error)),
+            Err(error) => return self.or_gone(error, Wrote::ClaimGone(claim.name_any(), claim.uid())),
         };
         if said.iter().any(|one| one.condition == DRAINED && one.status == TRUE) {
             if let Some(removal) = self.removal(&claim) {
@@ -180,6 +200,7 @@ impl Hand {
             }
         };
         let written = self.claims().change_metadata(NodeClaim::clone(&claim), free).await;
+        let gone = Wrote::ClaimGone(claim.name_any(), claim.uid());
         match written {
             Ok(claim) if claim.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) => {
                 self.wrote(claim);
@@ -195,20 +216,16 @@ impl Hand {
                 }
                 measure::claim_gone(&self.desk, &claim);
                 self.tell(Story::ClaimDeleted { node_claim: claim.name_any(), reason });
+                // Others may hold it yet.
+                let wrote = if claim.finalizers().is_empty() { gone } else { Wrote::Claim(Arc::new(claim)) };
+                self.desk.post(&self.links.cluster, wrote);
                 Ok(())
             }
-            Err(error) => gone_is_done(Err(error)),
+            Err(error) => self.or_gone(error, gone),
         }
     }
 }
 
 fn deleted_at(claim: &NodeClaim) -> Option<Timestamp> {
     claim.metadata.deletion_timestamp.as_ref().map(|time| time.0)
-}
-
-fn gone_is_done(result: Done) -> Done {
-    match result {
-        Err(CallError::NotFound(_)) => Ok(()),
-        other => other,
-    }
 }

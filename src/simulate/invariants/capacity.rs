@@ -39,6 +39,7 @@ impl Checker {
             }
             let of_claims = entry.kind == "api" && entry.text("resource") == "nodeclaims" && accepted(entry);
             let before = if of_claims { state.claims.get(entry.text("uid")).cloned() } else { None };
+            waited.went(entry, &state);
             state.take(entry);
             waited.take(entry, &state);
             let Some(claim) = state.claims.get(entry.text("uid")).filter(|claim| of_claims && claim.gone.is_none())
@@ -106,11 +107,26 @@ fn staying<'a>(state: &'a State, pool: &'a str) -> impl Iterator<Item = &'a Clai
     state.living_claims().filter(move |claim| claim.pool == pool && state.stays(claim))
 }
 
-/// Pods that have waited for a node or had to leave theirs, and when they last did.
+/// Pods that have waited for a node or had to leave theirs.
 #[derive(Default)]
-struct Waited(BTreeMap<String, (f64, Amounts)>);
+struct Waited {
+    /// By uid, until when, and what they ask for.
+    pods: BTreeMap<String, (f64, Amounts)>,
+    /// Those that went from nodes that stayed: when, the node, and what they asked for.
+    went: Vec<(f64, String, Amounts)>,
+}
 
 impl Waited {
+    /// A pod that is about to be gone: when its node has to go soon afterwards, nobody may have heard of the pod's end.
+    fn went(&mut self, entry: &Entry, before: &State) {
+        if entry.kind != "pod" || entry.text("change") != "deleted" {
+            return;
+        }
+        if let Some(pod) = before.pods.get(entry.text("uid")).filter(|pod| stays(before, &pod.node)) {
+            self.went.push((seconds(entry), pod.node.clone(), pod.requests.clone()));
+        }
+    }
+
     fn take(&mut self, entry: &Entry, state: &State) {
         let uid = entry.text("uid");
         if entry.kind != "pod" {
@@ -119,10 +135,10 @@ impl Waited {
         let over = matches!(entry.text("change"), "bound" | "deleted" | "deleting" | "evicted");
         match state.pods.get(uid) {
             Some(pod) if pod.node.is_empty() && entry.text("change") == "created" => {
-                self.0.insert(uid.to_owned(), (f64::INFINITY, pod.requests.clone()));
+                self.pods.insert(uid.to_owned(), (f64::INFINITY, pod.requests.clone()));
             }
             _ if over => {
-                if let Some((until, _)) = self.0.get_mut(uid).filter(|(until, _)| until.is_infinite()) {
+                if let Some((until, _)) = self.pods.get_mut(uid).filter(|(until, _)| until.is_infinite()) {
                     *until = state.now;
                 }
             }
@@ -137,16 +153,18 @@ impl Waited {
             add(&mut sum, requests);
             *sum.entry(PODS.to_owned()).or_default() += 1;
         };
-        self.0.values().filter(|(until, _)| *until >= then).for_each(|(_, requests)| count(requests));
+        self.pods.values().filter(|(until, _)| *until >= then).for_each(|(_, requests)| count(requests));
         for ordered in state.rules.ordered.values() {
             (0..ordered.replicas).for_each(|_| count(&ordered.requests));
         }
         for (uid, pod) in state.pods.iter().filter(|(_, pod)| !pod.node.is_empty()) {
-            let counted = self.0.get(uid).is_some_and(|(until, _)| *until >= then);
+            let counted = self.pods.get(uid).is_some_and(|(until, _)| *until >= then);
             if !counted && !stays(state, &pod.node) {
                 count(&pod.requests);
             }
         }
+        let unheard = |(at, node, _): &&(f64, String, Amounts)| *at >= then && !stays(state, node);
+        self.went.iter().filter(unheard).for_each(|(.., requests)| count(requests));
         sum
     }
 }

@@ -14,6 +14,21 @@ fn two_claims_for_the_same_pods_are_inv_14() {
 }
 
 #[test]
+fn pods_that_went_just_before_their_node_had_to_go_may_not_be_known_to_be_gone() {
+    let interrupted = |run: &mut Run, gone: f64| {
+        ["p1", "p2"].into_iter().for_each(|pod| run.pod(gone, "deleted", pod));
+        run.instance(600.0, "interrupted", "1", "1");
+        run.claim(600.1, "2", "free", 2);
+    };
+    assert_none(|run| interrupted(run, 595.0));
+    assert_only("INV-14", |run| interrupted(run, 560.0));
+    assert_only("INV-14", |run| {
+        ["p1", "p2"].into_iter().for_each(|pod| run.pod(595.0, "deleted", pod));
+        run.claim(600.1, "2", "free", 2);
+    });
+}
+
+#[test]
 fn a_new_leader_may_ask_for_a_little_more_for_pods_that_claims_of_an_earlier_term_are_made_for() {
     let third = |run: &mut Run, term: &str| {
         run.pods(2.4, &["p3", "p4"]);
