@@ -178,6 +178,29 @@ fn a_successor_finds_the_instance_that_its_predecessor_launched() {
 }
 
 #[test]
+fn a_new_leader_whose_watches_tell_nothing_takes_the_claims_from_its_own_list() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        let first = world.replica(0);
+        world.until_bound(1, minutes(4)).await;
+        let second = world.replica(1);
+        tokio::time::sleep(minutes(1)).await;
+        world.faults.set_watches_late(minutes(60));
+        // Made by the first at the very end, and not launched.
+        let known = world.claims()[0].clone();
+        let left = json!({"apiVersion": known["apiVersion"], "kind": known["kind"], "spec": known["spec"], "metadata": {
+            "name": "left", "labels": known["metadata"]["labels"], "finalizers": known["metadata"]["finalizers"]}});
+        world.api.create(&NODE_CLAIMS, "", left).unwrap();
+        first.shutdown().await;
+        tokio::time::sleep(minutes(1)).await;
+        let story = world.story().join("\n");
+        assert_eq!(second.state().await["control_plane"]["leads"], true, "{story}");
+        assert_eq!((world.claims().len(), world.cloud.calls().len()), (2, 2), "{story}");
+    });
+}
+
+#[test]
 fn of_three_replicas_one_leads() {
     run(|world| async move {
         world.pool("default", on_demand_m5());

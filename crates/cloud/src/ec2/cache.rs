@@ -1,43 +1,154 @@
-//! Answers worth keeping for a while. The lock is held for a look-up only, never over a call.
+//! Answers worth keeping for a while, and asked for once however many want them at the same time. Locks are held for a
+//! look-up only, never over a call.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared, WeakShared};
+
+use crate::error::CloudError;
+
+type Asked<V> = BoxFuture<'static, Result<V, CloudError>>;
+
 /// Values by key, each until a moment on the monotonic clock.
-#[derive(Debug)]
 pub(super) struct Cache<K, V> {
     ttl: Duration,
     entries: Mutex<BTreeMap<K, (Duration, V)>>,
+    /// What is being asked for, as long as somebody waits for it.
+    asked: Mutex<BTreeMap<K, WeakShared<Asked<V>>>>,
 }
 
 impl<K: Ord + Clone, V: Clone> Cache<K, V> {
     pub fn new(ttl: Duration) -> Self {
-        Self { ttl, entries: Mutex::new(BTreeMap::new()) }
+        Self { ttl, entries: Mutex::default(), asked: Mutex::default() }
+    }
+
+    /// The value, asked for unless it is there. Who comes while it is being asked for gets that answer, or its error;
+    /// a call that everybody has given up waiting for is dropped.
+    pub async fn get_or_ask<F>(
+        &self,
+        now: impl Fn() -> Duration,
+        key: K,
+        ask: impl FnOnce() -> F,
+    ) -> Result<V, CloudError>
+    where
+        F: Future<Output = Result<V, CloudError>> + Send + 'static,
+    {
+        if let Some(value) = self.get(now(), &key) {
+            return Ok(value);
+        }
+        let (answer, first) = self.join(&key, ask);
+        let value = answer.await?;
+        if first {
+            self.put(now(), key, value.clone());
+        }
+        Ok(value)
+    }
+
+    /// The call that is under way, or a new one; whether it is new.
+    fn join<F>(&self, key: &K, ask: impl FnOnce() -> F) -> (Shared<Asked<V>>, bool)
+    where
+        F: Future<Output = Result<V, CloudError>> + Send + 'static,
+    {
+        let mut asked = locked(&self.asked);
+        if let Some(answer) = asked.get(key).and_then(WeakShared::upgrade) {
+            return (answer, false);
+        }
+        asked.retain(|_, one| one.upgrade().is_some());
+        let answer = ask().boxed().shared();
+        asked.extend(answer.downgrade().map(|weak| (key.clone(), weak)));
+        (answer, true)
     }
 
     /// The value, unless it is too old.
     pub fn get(&self, now: Duration, key: &K) -> Option<V> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = locked(&self.entries);
         entries.get(key).filter(|(until, _)| *until > now).map(|(_, value)| value.clone())
     }
 
     /// Keeps a value, and forgets what is too old.
     pub fn put(&self, now: Duration, key: K, value: V) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = locked(&self.entries);
         entries.retain(|_, (until, _)| *until > now);
         entries.insert(key, (now + self.ttl, value));
     }
 
     /// Forgets one value.
     pub fn forget(&self, key: &K) {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        locked(&self.entries).remove(key);
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use futures::channel::oneshot;
+
     use super::*;
+
+    fn zero() -> Duration {
+        Duration::ZERO
+    }
+
+    /// A call that is counted, and answers what it is told.
+    fn call(
+        count: &AtomicU32,
+        told: oneshot::Receiver<Result<u32, CloudError>>,
+    ) -> impl FnOnce() -> BoxFuture<'static, Result<u32, CloudError>> {
+        move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            async { told.await.expect("an answer") }.boxed()
+        }
+    }
+
+    #[test]
+    fn many_that_ask_at_once_are_one_call_and_share_its_answer_or_its_error() {
+        let refused = CloudError::Final { call: "Describe", code: "Denied".into(), message: String::new() };
+        for answer in [Ok(7), Err(refused)] {
+            let (cache, count) = (Cache::new(Duration::from_secs(60)), AtomicU32::new(0));
+            let (tell, told) = oneshot::channel();
+            let mut told = Some(told);
+            let all = (0..20).map(|_| {
+                let told = told.take().unwrap_or_else(|| oneshot::channel().1);
+                cache.get_or_ask(zero, "a", call(&count, told))
+            });
+            let all = futures::future::join_all(all.collect::<Vec<_>>());
+            let mut all = std::pin::pin!(all);
+            assert!(all.as_mut().now_or_never().is_none());
+            tell.send(answer.clone()).expect("somebody waits");
+            assert_eq!(all.now_or_never(), Some(vec![answer.clone(); 20]));
+            assert_eq!((count.load(Ordering::Relaxed), cache.get(Duration::ZERO, &"a")), (1, answer.ok()));
+        }
+    }
+
+    #[test]
+    fn who_gives_up_leaves_the_call_to_the_others_and_the_last_one_ends_it() {
+        let (cache, count) = (Cache::new(Duration::from_secs(60)), AtomicU32::new(0));
+        let (tell, told) = oneshot::channel();
+        let mut first = Box::pin(cache.get_or_ask(zero, "a", call(&count, told)));
+        let mut second = Box::pin(cache.get_or_ask(zero, "a", call(&count, oneshot::channel().1)));
+        assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+        drop(first);
+        tell.send(Ok(7)).expect("the second waits");
+        assert_eq!(second.now_or_never(), Some(Ok(7)));
+
+        let (tell, told) = oneshot::channel();
+        let mut alone = Box::pin(cache.get_or_ask(zero, "b", call(&count, told)));
+        assert!(alone.as_mut().now_or_never().is_none());
+        drop(alone);
+        assert!(tell.is_canceled(), "nobody waits, and the call goes on");
+        let (tell, told) = oneshot::channel();
+        tell.send(Ok(8)).expect("a channel");
+        assert_eq!(cache.get_or_ask(zero, "b", call(&count, told)).now_or_never(), Some(Ok(8)));
+        assert_eq!(count.load(Ordering::Relaxed), 3);
+    }
 
     #[test]
     fn a_value_is_kept_until_its_time_is_over() {

@@ -9,20 +9,23 @@ use crate::user_data::ClusterFacts;
 
 impl Ec2Cloud {
     pub(super) async fn cluster_facts(&self) -> Result<ClusterFacts, CloudError> {
-        if let Some(facts) = self.memory.cluster.get(self.now(), &()) {
-            return Ok(facts);
-        }
+        let describe = || {
+            let this = self.clone();
+            async move { this.described_cluster().await }
+        };
+        self.memory.cluster.get_or_ask(|| self.now(), (), describe).await
+    }
+
+    async fn described_cluster(&self) -> Result<ClusterFacts, CloudError> {
         let call = self.clients.eks.describe_cluster().name(&self.settings.cluster_name).send();
-        let facts = match call.await {
-            Ok(answer) => self.facts_of(answer.cluster()),
+        match call.await {
+            Ok(answer) => Ok(self.facts_of(answer.cluster())),
             Err(error) => match classify("DescribeCluster", Effect::Repeatable, error) {
                 // Not a cluster of EKS, or one that we may not look at: then the settings have to say everything.
-                CloudError::Final { .. } if self.settings.knows_cluster() => self.facts_of(None),
-                error => return Err(error),
+                CloudError::Final { .. } if self.settings.knows_cluster() => Ok(self.facts_of(None)),
+                error => Err(error),
             },
-        };
-        self.memory.cluster.put(self.now(), (), facts.clone());
-        Ok(facts)
+        }
     }
 
     fn facts_of(&self, cluster: Option<&aws_sdk_eks::types::Cluster>) -> ClusterFacts {

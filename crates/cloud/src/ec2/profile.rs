@@ -20,10 +20,11 @@ impl Ec2Cloud {
         let role = role.rsplit('/').next().unwrap_or(role);
         let name = self.profile_name(class, role);
         let key = (name.clone(), role.to_owned());
-        if self.memory.profiles.get(self.now(), &key).is_none() {
-            self.ensure_profile(class, &name, role).await?;
-            self.memory.profiles.put(self.now(), key, ());
-        }
+        let made = || {
+            let (this, class, (name, role)) = (self.clone(), class.clone(), key.clone());
+            async move { this.ensure_profile(&class, &name, &role).await }
+        };
+        self.memory.profiles.get_or_ask(|| self.now(), key.clone(), made).await?;
         Ok(name)
     }
 

@@ -32,10 +32,16 @@ impl Ec2Cloud {
         tags: &BTreeMap<String, String>,
     ) -> Result<String, CloudError> {
         let name = template_name(&self.settings.cluster_name, &class.name_any(), &data);
-        if self.memory.templates.get(self.now(), &name).is_none() && !self.template_exists(&name).await? {
-            self.create_template(&name, data, tags).await?;
-        }
-        self.memory.templates.put(self.now(), name.clone(), ());
+        let made = || {
+            let (this, name, tags) = (self.clone(), name.clone(), tags.clone());
+            async move {
+                match this.template_exists(&name).await? {
+                    true => Ok(()),
+                    false => this.create_template(&name, data, &tags).await,
+                }
+            }
+        };
+        self.memory.templates.get_or_ask(|| self.now(), name.clone(), made).await?;
         Ok(name)
     }
 
