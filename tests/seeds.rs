@@ -20,6 +20,7 @@ fn no_seed_violates_an_invariant_or_leaves_a_pod_behind() {
 /// Plays the files of a seed beyond these that has found something. What a number draws may change, files do not.
 fn comes_out_well(seed: &str) {
     let output = dovetail(&["simulate", &format!("tests/simulation/scenarios/seeds/{seed}/scenario.yaml"), "--json"]);
+    // Exit 0: nobody is left behind either.
     let violations = json(&output, 0)["invariants"]["violations"].clone();
     assert_eq!(violations, serde_json::json!([]), "seed {seed}");
 }
@@ -94,6 +95,33 @@ fn a_claim_that_has_come_and_gone_is_not_created_again() {
 #[test]
 fn the_place_of_a_pod_that_has_just_gone_is_its_successors() {
     comes_out_well("1749");
+}
+
+/// The API server was restored just as a claim's node registered: the claim says so, and the Node was gone.
+#[test]
+fn pods_do_not_wait_for_a_claim_whose_node_is_gone() {
+    comes_out_well("12893");
+}
+
+/// A zone was sold out, which only a preference asked for, while nodes of the pool were on trial: each round of refusals
+/// took half a minute, and what the first had taught was forgotten before the last.
+#[test]
+fn a_trial_that_finds_nothing_makes_way_for_the_next_at_once() {
+    comes_out_well("11833");
+}
+
+/// Watches are ten seconds late: pods that were bound before the node was tainted were not known when it was called drained.
+#[test]
+fn a_node_is_drained_when_the_api_server_shows_nobody_on_it() {
+    comes_out_well("12454");
+}
+
+/// A creation that nobody answered was done after its claim had come and gone; a budget was asked before its controller had
+/// seen that its workload has grown.
+#[test]
+fn what_nobody_can_know_yet_is_held_against_nobody() {
+    comes_out_well("13673");
+    comes_out_well("14450");
 }
 
 /// Watches are late: a pod goes and its node is interrupted before anybody here has heard of it, and what has been deleted is

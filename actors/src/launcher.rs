@@ -16,7 +16,7 @@ use actix::prelude::*;
 use dovetail_api::names::annotations::TERM;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Cloud;
-use dovetail_core::launch_limits::{Ask, Limits, Wait};
+use dovetail_core::launch_limits::{Ask, Limits, Origin, Wait};
 use dovetail_core::lifecycle::{self, Stage};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -86,11 +86,23 @@ pub struct Launcher {
     /// When it was last said of a pool that its launches wait, by reason.
     told: BTreeMap<(String, &'static str), Duration>,
     held: u64,
+    /// Orders that wait, by the claim's name.
+    waiting: BTreeMap<String, Held>,
+    /// Trials whose claims are gone before their launches have ended, by the claim's name.
+    over: BTreeMap<String, Origin>,
     /// Claims whose nodes have not registered.
     unregistered: BTreeSet<String>,
     /// Grows while claims are lost for reasons that repeat themselves.
     losses: Backoff,
     rng: fastrand::Rng,
+}
+
+/// An order that waits.
+struct Held {
+    trace: TraceContext,
+    /// For a node of this pool and class to register, if it does.
+    trial: Option<Origin>,
+    alarm: SpawnHandle,
 }
 
 impl Launcher {
@@ -105,6 +117,8 @@ impl Launcher {
             committed: BTreeMap::new(),
             told: BTreeMap::new(),
             held: 0,
+            waiting: BTreeMap::new(),
+            over: BTreeMap::new(),
             unregistered: BTreeSet::new(),
             desk,
             links,
@@ -156,7 +170,7 @@ impl Handler<ClaimChanged> for Launcher {
     /// A claim without an instance that nobody here launches is adopted.
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
         let name = claim.name_any();
-        self.notice(&name, &claim);
+        self.notice(&name, &claim, ctx);
         let ours = self.busy.contains_key(&name) || self.done.get(&name) == claim.metadata.uid.as_ref();
         if ours || lifecycle::is_leaving(&claim) || lifecycle::stage(&claim).is_some() {
             return;
@@ -173,10 +187,15 @@ impl Handler<ClaimChanged> for Launcher {
 impl Handler<ClaimGone> for Launcher {
     type Result = ();
 
-    fn handle(&mut self, gone: ClaimGone, _: &mut Self::Context) {
+    fn handle(&mut self, gone: ClaimGone, ctx: &mut Self::Context) {
         self.done.remove(&gone.name);
         self.busy.get(&gone.name).into_iter().for_each(|launch| launch.notify_one());
-        self.limits.gone(&gone.name);
+        match self.limits.gone(&gone.name) {
+            // Its launch knows why, and whether the next may follow at once.
+            Some(trial) if self.busy.contains_key(&gone.name) => drop(self.over.insert(gone.name.clone(), trial)),
+            Some(trial) => self.go_on(&trial, ctx),
+            None => {}
+        }
         self.unregistered.remove(&gone.name);
         self.queue.retain(|(order, ..)| order.claim.metadata.uid.is_none() || order.claim.name_any() != gone.name);
     }
@@ -280,7 +299,7 @@ impl Launcher {
         }));
     }
 
-    /// The order waits, its pods with it; then they are packed anew, as the world may have changed.
+    /// The order waits, its pods with it.
     fn hold(&mut self, order: &LaunchOrder, wait: &Wait, trace: TraceContext, ctx: &mut Context<Self>) {
         let (name, node_pool, now) = (order.claim.name_any(), pool_of(&order.claim), self.desk.now());
         self.running -= 1;
@@ -292,23 +311,45 @@ impl Launcher {
             let (reason, message) = (wait.reason().to_owned(), wait.to_string());
             self.desk.tell_in(Story::LaunchHeld { node_pool, reason, message }, trace);
         }
-        ctx.run_later(HOLD, move |launcher, _| {
-            launcher.busy.remove(&name);
-            launcher.desk.post(&launcher.links.cluster, Wrote::NotMade(name));
-            launcher.desk.post(&launcher.links.packer, PackNow::after(launcher.desk.term, trace));
-        });
+        let (own, trial) = (name.clone(), matches!(wait, Wait::Unregistered { .. }).then(|| origin(&order.claim)));
+        let alarm = ctx.run_later(HOLD, move |launcher, _| launcher.let_go(&own));
+        self.waiting.insert(name, Held { trace, trial, alarm });
+    }
+
+    /// An order waits no longer: its pods are packed anew, as the world may have changed.
+    fn let_go(&mut self, name: &str) {
+        let Some(held) = self.waiting.remove(name) else { return };
+        self.busy.remove(name);
+        self.desk.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
+        self.desk.post(&self.links.packer, PackNow::after(self.desk.term, held.trace));
+    }
+
+    /// Another trial of this pool and class may begin, or none is needed: what waits for that need not wait any longer.
+    fn go_on(&mut self, trial: &Origin, ctx: &mut Context<Self>) {
+        let those: Vec<_> = self
+            .waiting
+            .iter()
+            .filter(|(_, held)| held.trial.as_ref() == Some(trial))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in those {
+            if let Some(held) = self.waiting.get(&name) {
+                ctx.cancel_future(held.alarm);
+            }
+            self.let_go(&name);
+        }
     }
 
     /// What a claim says of launches and registrations.
-    fn notice(&mut self, name: &str, claim: &NodeClaim) {
+    fn notice(&mut self, name: &str, claim: &NodeClaim, ctx: &mut Context<Self>) {
         if let Some(created) = &claim.metadata.creation_timestamp {
             let age = Duration::try_from(self.desk.wall().duration_since(created.0)).unwrap_or(Duration::ZERO);
             self.limits.made(name, self.desk.now(), age);
         }
         if lifecycle::stage(claim) < Some(Stage::Registered) {
             self.unregistered.insert(name.to_owned());
-        } else if self.unregistered.remove(name) {
-            self.limits.registered(&origin(claim));
+        } else if self.unregistered.remove(name) && self.limits.registered(&origin(claim)) {
+            self.go_on(&origin(claim), ctx);
         }
     }
 
@@ -316,6 +357,7 @@ impl Launcher {
         self.running -= 1;
         self.busy.remove(name);
         self.committed.remove(name);
+        let mut trial = self.over.remove(name);
         *self.ends.entry(end.label()).or_default() += 1;
         match &end {
             End::Launched { uid } => {
@@ -323,12 +365,16 @@ impl Launcher {
                 self.done.insert(name.to_owned(), uid.clone());
             }
             End::Lost { .. } | End::Refused | End::Leaving => {
+                let at_once = end == (End::Lost { at_once: true });
                 if end != End::Leaving {
-                    self.limits.gone(name);
+                    trial = self.limits.gone(name).or(trial);
                     self.desk.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
                 }
+                if let Some(trial) = trial.filter(|_| at_once || end == End::Leaving) {
+                    self.go_on(&trial, ctx);
+                }
                 let again = PackNow::after(self.desk.term, trace);
-                if end == (End::Lost { at_once: true }) {
+                if at_once {
                     self.desk.post(&self.links.packer, again);
                 } else {
                     let pause = self.losses.pause();

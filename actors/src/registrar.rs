@@ -3,7 +3,7 @@
 //!
 //! At the mailbox's bound: a claim is worked on by one effect at a time; what changes meanwhile is looked at afterwards.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use actix::prelude::*;
 use dovetail_api::names::{conditions, labels};
 use dovetail_api::v1::{NodeClaim, condition};
 use dovetail_core::cluster_state::Target;
+use dovetail_core::collection;
 use dovetail_core::lifecycle::claim::from_quantities;
 use dovetail_core::lifecycle::{self, Decision, Stage, Timeout, Writes};
 use k8s_openapi::api::core::v1::Node;
@@ -28,6 +29,7 @@ use crate::messages::{
     ClaimChanged, ClaimGone, NodeChanged, NodeGone, NotRegistered, Observe, PackNow, Planned, PodBound, PodGone,
     Record, TraceContext, Wrote,
 };
+use crate::nodes::Nodes;
 use crate::packer::Packer;
 use crate::recorder::{Recorder, object};
 use crate::register;
@@ -63,6 +65,10 @@ pub struct Registrar {
     /// Names of claims by provider id.
     claim_of: BTreeMap<String, String>,
     busy: BTreeSet<String>,
+    /// Claims that have registered and have no Node, and since when none was seen.
+    nodeless: BTreeMap<String, Duration>,
+    /// When claims were given up because their Nodes were gone.
+    nodes_gone: VecDeque<Duration>,
     /// Claims that changed while they were worked on.
     again: BTreeSet<String>,
     /// Pods that each target waits for, how many it got, and the plan's trace.
@@ -89,6 +95,8 @@ impl Registrar {
             by_provider: BTreeMap::new(),
             claim_of: BTreeMap::new(),
             busy: BTreeSet::new(),
+            nodeless: BTreeMap::new(),
+            nodes_gone: VecDeque::new(),
             again: BTreeSet::new(),
             plans: BTreeMap::new(),
             passed: BTreeMap::new(),
@@ -101,7 +109,9 @@ impl Actor for Registrar {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.run_interval(LOOK, |registrar, ctx| {
-            let unfinished = |claim: &NodeClaim| lifecycle::stage(claim) != Some(Stage::Initialized);
+            let unfinished = |claim: &NodeClaim| {
+                lifecycle::stage(claim) != Some(Stage::Initialized) || registrar.nodes_of(claim).is_empty()
+            };
             let names: Vec<_> =
                 registrar.claims.iter().filter(|(_, claim)| unfinished(claim)).map(|(name, _)| name.clone()).collect();
             names.iter().for_each(|name| registrar.look(name, ctx));
@@ -130,6 +140,7 @@ impl Handler<ClaimGone> for Registrar {
             let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
             self.claim_of.remove(provider_id);
         }
+        self.nodeless.remove(&gone.name);
         self.plans.remove(&Target::Claim(gone.name));
     }
 }
@@ -295,11 +306,47 @@ impl Registrar {
         let Some(claim) = self.claims.get(name).cloned() else { return };
         let nodes = self.nodes_of(&claim);
         let refs: Vec<&Node> = nodes.iter().map(AsRef::as_ref).collect();
-        match lifecycle::next(&claim, &refs, self.desk.wall()) {
+        let nodeless = self.nodeless_for(&claim, nodes.is_empty());
+        match lifecycle::next(&claim, &refs, nodeless, self.desk.wall()) {
             Decision::Write(writes) => self.write(name, *writes, ctx),
+            Decision::GiveUp(Timeout::NodeGone) => self.look_for_node(&claim, ctx),
             Decision::GiveUp(timeout) => self.give_up(&claim, timeout, ctx),
             Decision::Wait(_) | Decision::Leaving | Decision::Settled => {}
         }
+    }
+
+    /// For how long a claim that has registered has had no Node.
+    fn nodeless_for(&mut self, claim: &NodeClaim, none: bool) -> Duration {
+        let (name, now) = (claim.name_any(), self.desk.now());
+        if !none || lifecycle::stage(claim) < Some(Stage::Registered) {
+            self.nodeless.remove(&name);
+            return Duration::ZERO;
+        }
+        now.saturating_sub(*self.nodeless.entry(name).or_insert(now))
+    }
+
+    /// Gives a claim up whose Node is gone, once the API server says so itself, and no more of them than are collected
+    /// (docs/decisions/026): where many Nodes are gone it may be they that are wrong.
+    fn look_for_node(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
+        let now = self.desk.now();
+        self.nodes_gone.retain(|when| now.saturating_sub(*when) < collection::WINDOW);
+        if self.nodes_gone.len() >= collection::bound(self.claims.len()) {
+            return;
+        }
+        self.nodes_gone.push_back(now);
+        self.busy.insert(claim.name_any());
+        let (nodes, claim) = (Nodes::new(self.links.calls.clone()), claim.clone());
+        let name = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
+        let looking = async move { nodes.get(&name).await }.into_actor(self);
+        ctx.spawn(looking.map(move |found, registrar, ctx| {
+            registrar.busy.remove(&claim.name_any());
+            match found {
+                Err(CallError::NotFound(_)) => return registrar.give_up(&claim, Timeout::NodeGone, ctx),
+                Ok(node) => registrar.desk.post(&registrar.links.cluster, Wrote::Node(Arc::new(node))),
+                Err(_) => {}
+            }
+            registrar.nodes_gone.pop_back();
+        }));
     }
 
     fn nodes_of(&self, claim: &NodeClaim) -> Vec<Arc<Node>> {
@@ -384,7 +431,11 @@ impl Registrar {
         let name = claim.name_any();
         self.busy.insert(name.clone());
         let (node_claim, reason) = (name.clone(), timeout.reason().to_owned());
-        traces::claim_ended(&self.desk, claim, Some((timeout.reason(), "its node did not come up in time")));
+        let why = match timeout {
+            Timeout::NodeGone => "its Node is gone",
+            Timeout::LaunchTimeout | Timeout::RegistrationTimeout => "its node did not come up in time",
+        };
+        traces::claim_ended(&self.desk, claim, Some((timeout.reason(), why)));
         self.desk.tell_in(Story::GaveUp { node_claim, reason }, traces::of_packing(claim));
         if timeout == Timeout::RegistrationTimeout {
             self.desk.post(&self.links.launcher, NotRegistered { claim: claim.clone() });

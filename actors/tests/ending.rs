@@ -6,7 +6,7 @@ mod world;
 use std::time::Duration;
 
 use dovetail_core::clock::Clock as _;
-use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, NODE_CLAIMS};
+use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, NODE_CLAIMS, NODES};
 use serde_json::{Value, json};
 use world::{Spoil, World, run};
 
@@ -142,6 +142,39 @@ fn an_instance_that_never_joins_is_ended_with_its_claim_after_a_quarter_of_an_ho
         assert!(world.cloud.living().iter().all(|one| one.id != first));
         nothing_left_over(&world);
         assert_eq!(world.journal.count("gave_up"), 1);
+    });
+}
+
+/// docs/decisions/026.
+#[test]
+fn claims_whose_nodes_are_gone_by_force_go_with_their_instances_after_five_minutes_and_five_at_most() {
+    run(|world| async move {
+        world.pool(
+            "default",
+            json!([
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]},
+            ]),
+        );
+        world.pods(8, "1500m");
+        let _replica = world.replica(0);
+        world.until_bound(8, minutes(3)).await;
+        tokio::time::sleep(minutes(1)).await;
+        let names: Vec<_> =
+            world.api.list(&NODES).iter().map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect();
+        assert_eq!((names.len(), world.cloud.living().len()), (8, 8));
+        for name in &names[..7] {
+            world.api.patch(&NODES, "", name, &json!({"metadata": {"finalizers": []}})).unwrap();
+            world.api.delete(&NODES, "", name, &DeleteOptions::default()).unwrap();
+        }
+        tokio::time::sleep(minutes(4)).await;
+        assert_eq!(world.cloud.living().len(), 8, "{}", world.story().join("\n"));
+        tokio::time::sleep(minutes(3)).await;
+        assert_eq!(world.journal.count("gave_up"), 5, "{}", world.story().join("\n"));
+        assert_eq!((world.cloud.living().len(), world.claims().len()), (3, 3));
+        tokio::time::sleep(minutes(10)).await;
+        assert_eq!((world.cloud.living().len(), world.claims().len()), (1, 1), "{}", world.story().join("\n"));
+        nothing_left_over(&world);
     });
 }
 

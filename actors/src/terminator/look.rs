@@ -178,6 +178,9 @@ impl Terminator {
             }
             (NodeStep::Ask, _) => {}
             (NodeStep::Cordon(_), _) => self.begin(key, hand.cordon(node, node_claim), ctx),
+            (NodeStep::Say(said), Some(claim)) if node::is_drained(&said) => {
+                self.begin(key, hand.say_drained(claim, said, name.to_owned()), ctx);
+            }
             (NodeStep::Say(said), Some(claim)) => self.begin(key, hand.say(claim, said, name.to_owned()), ctx),
             (NodeStep::Drain(drain), _) => self.drain(&hand, &node, &node_claim, drain, ctx),
             (NodeStep::AwaitVolumes(volumes), _) => self.await_volumes(&hand, &node, volumes),

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use dovetail_api::names::TERMINATION_FINALIZER;
 use dovetail_api::names::annotations::{END_TRACEPARENT, TERMINATION_TIMESTAMP};
-use dovetail_api::names::conditions::{DRAINED, TRUE};
 use dovetail_api::v1::NodeClaim;
+use dovetail_core::cluster_state::PodEntry;
+use dovetail_core::termination::drain::drain;
 use dovetail_core::termination::instance::handle;
 use dovetail_core::termination::{Said, node, with};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
 
 use super::TerminatorLinks;
 use crate::calls::CallError;
@@ -155,6 +157,24 @@ impl Hand {
         Ok(())
     }
 
+    /// Writes conditions on a claim, of which one is that its node is drained: that goes by what the API server shows
+    /// now. A watch that is late does not know who was bound before the taint was there.
+    ///
+    /// # Errors
+    /// [`CallError::Conflict`] when pods are on the node that have to leave it.
+    pub async fn say_drained(self, claim: Arc<NodeClaim>, said: Vec<Said>, node: String) -> Done {
+        let calls = &self.links.calls;
+        let api = Api::<Pod>::all(calls.client.clone());
+        let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        let there = calls.run(&format!("list pods on node {node}"), || api.list(&on_node)).await?;
+        let now = self.desk.wall();
+        let pods = there.items.iter().filter_map(|pod| PodEntry::from_kube(pod).ok()).map(Arc::new);
+        match drain(pods, None, now).waiting.len() {
+            0 => self.say(claim, said, node).await,
+            waiting => Err(CallError::Conflict(format!("{waiting} pods are on node {node} that were not known"))),
+        }
+    }
+
     /// Writes conditions on a claim.
     pub async fn say(self, claim: Arc<NodeClaim>, said: Vec<Said>, node: String) -> Done {
         let now = self.desk.wall();
@@ -163,7 +183,7 @@ impl Hand {
             Ok(written) => written,
             Err(error) => return self.or_gone(error, Wrote::ClaimGone(claim.name_any(), claim.uid())),
         };
-        if said.iter().any(|one| one.condition == DRAINED && one.status == TRUE) {
+        if node::is_drained(&said) {
             if let Some(removal) = self.removal(&claim) {
                 let span = self.desk.span(removal, "drain", "").since_some(deleted_at(&claim));
                 span.with_all(|| traces::attributes(&claim)).end();

@@ -179,12 +179,12 @@ impl Limits {
         failing.trial = None;
     }
 
-    /// A claim is gone, whatever became of it: if it was a trial another may follow.
-    pub fn gone(&mut self, claim: &str) {
+    /// A claim is gone, whatever became of it: if it was a trial another may follow. Answers of what.
+    pub fn gone(&mut self, claim: &str) -> Option<Origin> {
         self.counted.remove(claim);
-        for failing in self.failing.values_mut().filter(|one| one.trial.as_deref() == Some(claim)) {
-            failing.trial = None;
-        }
+        let (origin, failing) = self.failing.iter_mut().find(|(_, one)| one.trial.as_deref() == Some(claim))?;
+        failing.trial = None;
+        Some(origin.clone())
     }
 }
 
@@ -264,7 +264,8 @@ mod tests {
         let (mut limits, origin) = (Limits::new(Ceilings::default()), ask("x").origin);
         limits.not_registered("a", &origin, at(0));
         limits.ask(&ask("b"), at(60)).unwrap();
-        limits.gone("b");
+        assert_eq!(limits.gone("another"), None);
+        assert_eq!(limits.gone("b"), Some(origin));
         assert!(limits.ask(&ask("c"), at(61)).is_ok());
     }
 }

@@ -83,7 +83,8 @@ impl Checker {
 
     fn nodes_within_limits(&mut self, state: &State, claim: &Claim) {
         let Some(most) = state.rules.pools.get(&claim.pool).and_then(|pool| pool.limits.get(NODES)) else { return };
-        let nodes = staying(state, &claim.pool).count();
+        let heard = |one: &&Claim| !one.unheard || state.now - one.created > PLANNED_BEFORE;
+        let nodes = staying(state, &claim.pool).filter(heard).count();
         self.expect("INV-16", state.now, i64::try_from(nodes).is_ok_and(|nodes| nodes <= *most), || {
             format!("pool {} has {nodes} NodeClaims at {} s, its limit is {most}", claim.pool, state.now)
         });

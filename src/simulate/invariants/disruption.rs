@@ -28,7 +28,8 @@ impl Checker {
                     let (verb, resource) = (entry.text("verb"), entry.text("resource"));
                     let evicts = verb == "create" && entry.text("subresource") == "eviction";
                     if resource == "pods" && (evicts || verb == "delete") {
-                        self.pod_by_name(&state, entry, if evicts { |pod| pod.shown_ready } else { |pod| pod.ready });
+                        let judged = if evicts { Judged::BY_API_SERVER } else { Judged::AS_IT_IS };
+                        self.pod_by_name(&state, entry, judged);
                     }
                     if resource == "nodeclaims" && verb == "delete" && is_of_own_will(&state, entry) {
                         self.removed(&state, entry, &mut removed);
@@ -41,10 +42,10 @@ impl Checker {
         }
     }
 
-    fn pod_by_name(&mut self, state: &State, entry: &Entry, is_ready: fn(&Pod) -> bool) {
+    fn pod_by_name(&mut self, state: &State, entry: &Entry, judged: Judged) {
         let (namespace, name) = (entry.text("namespace"), entry.text("name"));
         if let Some(pod) = state.pods.values().find(|pod| pod.namespace == namespace && pod.name == name) {
-            self.pod_goes(state, pod, seconds(entry), is_ready);
+            self.pod_goes(state, pod, seconds(entry), judged);
         }
     }
 
@@ -54,11 +55,11 @@ impl Checker {
         // What nobody owned is collected, and what ended otherwise was nobody's will.
         let ended = self.ended_by_call.contains(&node.instance);
         if ended && state.claim_of(&node.instance).is_some() {
-            self.pod_goes(state, pod, seconds(entry), |pod| pod.ready);
+            self.pod_goes(state, pod, seconds(entry), Judged::AS_IT_IS);
         }
     }
 
-    fn pod_goes(&mut self, state: &State, pod: &Pod, at: f64, is_ready: fn(&Pod) -> bool) {
+    fn pod_goes(&mut self, state: &State, pod: &Pod, at: f64, judged: Judged) {
         if !pod.ready || pod.deleting || is_forced(state, &pod.node) {
             return;
         }
@@ -68,9 +69,9 @@ impl Checker {
             }
             let own = |one: &&Pod| one.namespace == *namespace && budget.covers(&one.owner) && !one.deleting;
             let (mut all, mut ready) = (BTreeMap::<&str, usize>::new(), 0);
-            for one in state.pods.values().filter(own) {
+            for one in state.pods.values().filter(own).filter(|one| one.created <= at - judged.after) {
                 *all.entry(&one.owner).or_default() += 1;
-                ready += usize::from(is_ready(one));
+                ready += usize::from((judged.is_ready)(one));
             }
             // What a budget is a share of is what workloads want, though some of theirs are still to go.
             let wanted = |(owner, there): (&&str, &usize)| {
@@ -108,6 +109,21 @@ impl Checker {
             )
         });
     }
+}
+
+/// By what the other pods of a budget are judged.
+#[derive(Clone, Copy)]
+struct Judged {
+    is_ready: fn(&Pod) -> bool,
+    /// After how many seconds a pod counts.
+    after: f64,
+}
+
+impl Judged {
+    /// By what they are.
+    const AS_IT_IS: Self = Self { is_ready: |pod| pod.ready, after: 0.0 };
+    /// By what the API server shows, whose figures of a budget are worked out a moment after pods have changed.
+    const BY_API_SERVER: Self = Self { is_ready: |pod| pod.shown_ready, after: 0.5 };
 }
 
 /// Whether a claim's instance runs, or did until so long ago.

@@ -26,6 +26,8 @@ pub(super) struct Claim {
     /// What its instance has, as far as it was written.
     pub capacity: Amounts,
     pub created: f64,
+    /// Nobody was told that it was made: by a request that may have been done long after it had been given up.
+    pub unheard: bool,
     /// When its time is over.
     pub expires: Option<f64>,
     /// Whether its drain ends by force some time.
@@ -70,6 +72,8 @@ pub(super) struct Pod {
     pub ready: bool,
     /// Ready as the API server shows it, which hears of an instance's end only after a while.
     pub shown_ready: bool,
+    /// When it was made.
+    pub created: f64,
     pub deleting: bool,
 }
 
@@ -131,6 +135,7 @@ impl State {
         // It may be there again: from a backup.
         claim.gone = None;
         entry.text("name").clone_into(&mut claim.name);
+        claim.unheard |= verb == "create" && entry.field("answerLost") == Some(&Value::Bool(true));
         claim.given_up &= claim.token == text("token");
         (claim.pool, claim.token, claim.term) = (text("nodePool"), text("token"), text("term"));
         claim.instance = text("providerID").rsplit('/').next().unwrap_or_default().to_owned();
@@ -212,6 +217,7 @@ impl State {
         let pod = self.pods.entry(uid.to_owned()).or_default();
         match entry.text("change") {
             "created" => {
+                pod.created = self.now;
                 entry.text("namespace").clone_into(&mut pod.namespace);
                 entry.text("name").clone_into(&mut pod.name);
                 entry.text("owner").clone_into(&mut pod.owner);

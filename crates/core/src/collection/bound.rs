@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Subject;
 
 /// The time in which no more than the bound is collected.
-pub(super) const WINDOW: Duration = Duration::from_secs(600);
+pub const WINDOW: Duration = Duration::from_secs(600);
 /// What is always allowed.
 const FEW: usize = 5;
 

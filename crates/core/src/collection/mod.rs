@@ -27,8 +27,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-pub use bound::bound;
-use bound::{WINDOW, Window};
+use bound::Window;
+pub use bound::{WINDOW, bound};
 pub use leftovers::{Leftovers, MadeThing};
 pub use release::is_released;
 pub use survey::{Owner, SeenClaim, SeenInstance, SeenNode, Survey};

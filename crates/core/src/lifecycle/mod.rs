@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! created ── launch ──► Launched ── registration ──► Registered ── initialization ──► Initialized
-//!    │ 5 m                  │ 15 m                        (no time-out: core spec 9, 15)
-//!    └──── liveness ────────┴──► deleted
+//!    │ 5 m                  │ 15 m                        │ 5 m without its Node      │
+//!    └──── liveness ────────┴─────────────────────────────┴───────────────────────────┴──► deleted
 //! ```
 //!
 //! Each stage is pure: a claim, the Nodes with its provider id and the time give what to write, or what is waited for.
@@ -18,6 +18,8 @@ pub mod protocol;
 pub mod readiness;
 pub mod registration;
 pub mod token;
+
+use std::time::Duration;
 
 use dovetail_api::{
     names::conditions,
@@ -87,13 +89,13 @@ pub enum Waiting {
     Resource(String),
 }
 
-/// The next step for `claim`, given the Nodes that carry its provider id.
+/// The next step for `claim`, given the Nodes that carry its provider id, and for how long there has been none.
 #[must_use]
-pub fn next(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Decision {
+pub fn next(claim: &NodeClaim, nodes: &[&Node], nodeless: Duration, now: Timestamp) -> Decision {
     if claim.metadata.deletion_timestamp.is_some() {
         return Decision::Leaving;
     }
-    if let Some(timeout) = liveness::expired(claim, now) {
+    if let Some(timeout) = liveness::expired(claim, nodeless, now) {
         return Decision::GiveUp(timeout);
     }
     match stage(claim) {
@@ -217,31 +219,33 @@ mod tests {
     #[test]
     fn a_claim_goes_through_its_stages_in_order() {
         let mut claim = claim("a");
-        assert_eq!(next(&claim, &[], at(1)), Decision::Wait(Waiting::Launch));
+        assert_eq!(next(&claim, &[], Duration::ZERO, at(1)), Decision::Wait(Waiting::Launch));
         claim = launch::launched(&claim, &instance(), at(2));
         assert_eq!(stage(&claim), Some(Stage::Launched));
-        assert_eq!(next(&claim, &[], at(3)), Decision::Wait(Waiting::Node));
+        assert_eq!(next(&claim, &[], Duration::ZERO, at(3)), Decision::Wait(Waiting::Node));
 
-        let writes = written(next(&claim, &[&node("n")], at(30)));
+        let writes = written(next(&claim, &[&node("n")], Duration::ZERO, at(30)));
         assert_eq!(writes.passes, Some(Stage::Registered));
         let (claim, node) = (writes.claim, writes.node.unwrap());
         assert_eq!(claim.status.as_ref().unwrap().node_name, "n");
 
-        let waits = written(next(&claim, &[&node], at(31)));
+        let waits = written(next(&claim, &[&node], Duration::ZERO, at(31)));
         assert_eq!(waits.passes, None);
-        assert_eq!(next(&waits.claim, &[&node], at(32)), Decision::Wait(Waiting::Ready));
+        assert_eq!(next(&waits.claim, &[&node], Duration::ZERO, at(32)), Decision::Wait(Waiting::Ready));
 
-        let writes = written(next(&waits.claim, &[&ready(node)], at(40)));
+        let writes = written(next(&waits.claim, &[&ready(node)], Duration::ZERO, at(40)));
         assert_eq!(writes.passes, Some(Stage::Initialized));
         assert!(is_true(&writes.claim.status.as_ref().unwrap().conditions, conditions::READY));
-        assert_eq!(next(&writes.claim, &[], at(9000)), Decision::Settled);
+        assert_eq!(next(&writes.claim, &[], Duration::ZERO, at(9000)), Decision::Settled);
+        let gone = next(&writes.claim, &[], liveness::NODE, at(9000));
+        assert_eq!(gone, Decision::GiveUp(Timeout::NodeGone));
     }
 
     #[test]
     fn a_claim_on_its_way_out_is_left_to_the_terminator() {
         let mut claim = launched_claim("a");
         claim.metadata.deletion_timestamp = claim.metadata.creation_timestamp.clone();
-        assert_eq!(next(&claim, &[&node("n")], at(99)), Decision::Leaving);
+        assert_eq!(next(&claim, &[&node("n")], Duration::ZERO, at(99)), Decision::Leaving);
         assert!(is_leaving(&claim));
     }
 }

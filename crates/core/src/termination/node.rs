@@ -135,6 +135,12 @@ fn began(claim: &NodeClaim) -> Option<Timestamp> {
     }
 }
 
+/// Whether it is said that a node is drained.
+#[must_use]
+pub fn is_drained(said: &[Said]) -> bool {
+    said.contains(&IS_DRAINED)
+}
+
 /// The Node without our finalizer.
 #[must_use]
 pub fn released(node: &Node) -> Node {

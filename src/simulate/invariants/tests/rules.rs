@@ -82,6 +82,16 @@ fn the_last_pod_that_a_budget_needs_is_inv_15_however_it_goes() {
         one_is_lost(run);
         run.on_pod(601.0, "delete", Value::Null, "p2");
     });
+    // The API server has not worked out yet that a budget needs more.
+    let grown = |run: &mut Run, at: f64| {
+        run.pods(at, &["p3", "p4"]);
+        let budget = json!({"resource": "poddisruptionbudgets", "namespace": "default", "name": "web",
+            "maxUnavailable": 1, "covers": ["Deployment/web"]});
+        run.world(500.0, "rules", budget);
+        evicts(run, 600.0, "p1");
+    };
+    assert_none(|run| grown(run, 599.9));
+    assert_only("INV-15", |run| grown(run, 599.0));
     // A share of a workload is one of what it has been scaled to, though the others are still there.
     let half = |run: &mut Run, replicas: u32| {
         let budget = json!({"resource": "poddisruptionbudgets", "namespace": "default", "name": "web",
@@ -127,6 +137,20 @@ fn a_pool_that_has_more_than_its_limits_is_inv_16() {
         run.pods(1.0, &["p3", "p4", "p5"]);
         ["2", "3", "4"].into_iter().for_each(|id| run.claim(2.0, id, "default", 1));
     });
+}
+
+#[test]
+fn a_claim_whose_creation_was_done_late_is_counted_only_when_somebody_can_know_it() {
+    let late = |run: &mut Run, lost: bool, then: f64| {
+        run.pods(1.0, &["p3", "p4", "p5", "p6"]);
+        ["2", "3"].into_iter().for_each(|id| run.claim(2.0, id, "default", 1));
+        run.claim(2.2, "4", "default", 1);
+        let created = run.entries.iter_mut().find(|entry| entry.text("uid") == "c4" && entry.text("verb") == "create");
+        created.unwrap().fields.push(("answerLost".into(), json!(lost)));
+        run.claim(then, "5", "free", 1);
+    };
+    assert_none(|run| late(run, true, 2.5));
+    assert_only("INV-16", |run| late(run, false, 2.5));
 }
 
 #[test]
