@@ -69,6 +69,9 @@ impl Reader {
                     return;
                 }
                 let known_by = if owner.is_empty() { format!("uid {uid}") } else { format!("{namespace}/{owner}") };
+                // One that is there again, from a backup, comes anew.
+                self.came.remove(&uid);
+                self.ready.remove(&uid);
                 self.created.insert(uid.clone(), number);
                 self.owners.insert(uid, known_by);
             }
@@ -181,6 +184,20 @@ mod tests {
             event(seconds, None, "pod", fields)
         };
         assert_eq!(seconds(&[of_daemon(0, "created"), of_daemon(1, "ready"), of_daemon(2, "lost")]), 0.0);
+    }
+
+    #[test]
+    fn a_pod_out_of_a_backup_comes_anew_and_is_missed_again() {
+        let run = [
+            pod(0, "created", "a"),
+            pod(1, "ready", "a"),
+            pod(10, "evicted", "a"),
+            pod(11, "deleted", "a"),
+            pod(20, "created", "a"),
+            pod(30, "ready", "a"),
+            pod(40, "evicted", "a"),
+        ];
+        assert_eq!(of(&run, Duration::from_secs(100)), Downtime { pod_seconds: 20.0 + 60.0, evicted: 1 });
     }
 
     #[test]
