@@ -15,7 +15,7 @@ pub(crate) type Amounts = BTreeMap<String, i64>;
 /// A NodeClaim.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claim {
-    /// The term in which it was made, or last taken over.
+    /// The term in which it was made, whoever has taken it over since.
     pub term: String,
     pub name: String,
     pub pool: String,
@@ -137,7 +137,10 @@ impl State {
         entry.text("name").clone_into(&mut claim.name);
         claim.unheard |= verb == "create" && entry.field("answerLost") == Some(&Value::Bool(true));
         claim.given_up &= claim.token == text("token");
-        (claim.pool, claim.token, claim.term) = (text("nodePool"), text("token"), text("term"));
+        (claim.pool, claim.token) = (text("nodePool"), text("token"));
+        if !known {
+            claim.term = text("term");
+        }
         claim.instance = text("providerID").rsplit('/').next().unwrap_or_default().to_owned();
         claim.requests = amounts(&written["requests"]);
         if let Some(sent) = entry.field("sent") {

@@ -38,6 +38,12 @@ fn a_new_leader_may_ask_for_a_little_more_for_pods_that_claims_of_an_earlier_ter
     };
     assert_only("INV-14", |run| third(run, "1"));
     assert_none(|run| third(run, "2"));
+    // Who takes a claim over writes its own term on it.
+    assert_none(|run| {
+        let taken = json!({"nodePool": "free", "requests": {"cpu": "2"}, "term": "2", "token": "tok-2"});
+        run.api(2.55, "patch", "2", taken, json!({}));
+        third(run, "2");
+    });
 }
 
 #[test]
