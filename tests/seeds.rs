@@ -117,12 +117,13 @@ fn a_node_is_drained_when_the_api_server_shows_nobody_on_it() {
 }
 
 /// A creation that nobody answered was done after its claim had come and gone; a budget was asked before its controller had
-/// seen that its workload has grown; a new leader knows less of claims that it took over than who made them.
+/// seen that its workload has grown, or has less; a new leader knows less of claims that it took over than who made them.
 #[test]
 fn what_nobody_can_know_yet_is_held_against_nobody() {
     comes_out_well("13673");
     comes_out_well("14450");
     comes_out_well("18605");
+    comes_out_well("22735");
 }
 
 /// Watches are late: a pod goes and its node is interrupted before anybody here has heard of it, and what has been deleted is

@@ -67,9 +67,9 @@ impl Checker {
             if *namespace != pod.namespace || !budget.covers(&pod.owner) {
                 continue;
             }
-            let own = |one: &&Pod| one.namespace == *namespace && budget.covers(&one.owner) && !one.deleting;
+            let own = |one: &&Pod| one.namespace == *namespace && budget.covers(&one.owner);
             let (mut all, mut ready) = (BTreeMap::<&str, usize>::new(), 0);
-            for one in state.pods.values().filter(own).filter(|one| one.created <= at - judged.after) {
+            for one in state.pods.values().filter(own).filter(|one| judged.counts(one, at)) {
                 *all.entry(&one.owner).or_default() += 1;
                 ready += usize::from((judged.is_ready)(one));
             }
@@ -115,7 +115,7 @@ impl Checker {
 #[derive(Clone, Copy)]
 struct Judged {
     is_ready: fn(&Pod) -> bool,
-    /// After how many seconds a pod counts.
+    /// After how many seconds it is known that a pod has come, or goes. What is evicted is known at once.
     after: f64,
 }
 
@@ -124,6 +124,12 @@ impl Judged {
     const AS_IT_IS: Self = Self { is_ready: |pod| pod.ready, after: 0.0 };
     /// By what the API server shows, whose figures of a budget are worked out a moment after pods have changed.
     const BY_API_SERVER: Self = Self { is_ready: |pod| pod.shown_ready, after: 0.5 };
+
+    /// Whether it is one of those that a budget is about.
+    fn counts(self, pod: &Pod, at: f64) -> bool {
+        let goes = pod.deleting && pod.removed.is_none_or(|removed| removed <= at - self.after);
+        pod.created <= at - self.after && !goes
+    }
 }
 
 /// Whether a claim's instance runs, or did until so long ago.

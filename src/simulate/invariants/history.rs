@@ -75,6 +75,8 @@ pub(super) struct Pod {
     /// When it was made.
     pub created: f64,
     pub deleting: bool,
+    /// Since when it is being deleted, unless by an eviction.
+    pub removed: Option<f64>,
 }
 
 /// Everything as it stands after the entries so far.
@@ -230,7 +232,8 @@ impl State {
             "ready" => (pod.ready, pod.shown_ready) = (true, true),
             "lost" => pod.ready = false,
             "not-ready" | "succeeded" | "failed" => (pod.ready, pod.shown_ready) = (false, false),
-            "evicted" | "deleting" => pod.deleting = true,
+            "deleting" if !pod.deleting => (pod.deleting, pod.removed) = (true, Some(self.now)),
+            "evicted" => pod.deleting = true,
             _ => {}
         }
     }

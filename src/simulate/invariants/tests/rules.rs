@@ -40,9 +40,11 @@ fn a_new_leader_may_ask_for_a_little_more_for_pods_that_claims_of_an_earlier_ter
     assert_none(|run| third(run, "2"));
     // Who takes a claim over writes its own term on it.
     assert_none(|run| {
-        let taken = json!({"nodePool": "free", "requests": {"cpu": "2"}, "term": "2", "token": "tok-2"});
-        run.api(2.55, "patch", "2", taken, json!({}));
         third(run, "2");
+        let third = run.entries.pop().unwrap();
+        let taken = json!({"nodePool": "free", "requests": {"cpu": "2"}, "term": "2", "token": "tok-2"});
+        run.api(2.6, "patch", "2", taken, json!({}));
+        run.entries.push(third);
     });
 }
 
@@ -98,6 +100,13 @@ fn the_last_pod_that_a_budget_needs_is_inv_15_however_it_goes() {
     };
     assert_none(|run| grown(run, 599.9));
     assert_only("INV-15", |run| grown(run, 599.0));
+    // Nor that it has less.
+    let shrunk = |run: &mut Run, at: f64| {
+        run.pod(at, "deleting", "p2");
+        evicts(run, 600.0, "p1");
+    };
+    assert_none(|run| shrunk(run, 599.9));
+    assert_only("INV-15", |run| shrunk(run, 599.0));
     // A share of a workload is one of what it has been scaled to, though the others are still there.
     let half = |run: &mut Run, replicas: u32| {
         let budget = json!({"resource": "poddisruptionbudgets", "namespace": "default", "name": "web",
