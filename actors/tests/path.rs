@@ -186,7 +186,13 @@ fn a_new_leader_whose_watches_tell_nothing_takes_the_claims_from_its_own_list() 
         world.until_bound(1, minutes(4)).await;
         let second = world.replica(1);
         tokio::time::sleep(minutes(1)).await;
+        // Both know that this one waits; what the first plans for it is not shown to the second.
+        world.pods_of("late", 1, "90");
+        tokio::time::sleep(Duration::from_millis(300)).await;
         world.faults.set_watches_late(minutes(60));
+        while world.claims().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         // Made by the first at the very end, and not launched.
         let known = world.claims()[0].clone();
         let left = json!({"apiVersion": known["apiVersion"], "kind": known["kind"], "spec": known["spec"], "metadata": {
@@ -196,7 +202,9 @@ fn a_new_leader_whose_watches_tell_nothing_takes_the_claims_from_its_own_list() 
         tokio::time::sleep(minutes(1)).await;
         let story = world.story().join("\n");
         assert_eq!(second.state().await["control_plane"]["leads"], true, "{story}");
-        assert_eq!((world.claims().len(), world.cloud.calls().len()), (2, 2), "{story}");
+        tokio::time::sleep(minutes(3)).await;
+        let story = world.story().join("\n");
+        assert_eq!((world.claims().len(), world.cloud.calls().len()), (3, 3), "{story}");
     });
 }
 

@@ -40,9 +40,14 @@ pub struct World {
 
 /// Runs a test in a world of its own.
 pub fn run<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
+    run_drawn(1, test);
+}
+
+/// The same, with other requests that fail where some do.
+pub fn run_drawn<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(World) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(LocalSet::new().run_until(async {
-        let world = World::new();
+        let world = World::new(seed);
         tokio::task::spawn_local(kubelets(world.clone()));
         tokio::task::spawn_local(scheduler(world.clone()));
         test(world).await;
@@ -50,9 +55,9 @@ pub fn run<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(seed: u64) -> Self {
         let clock = Arc::new(VirtualClock::new(DEFAULT_START));
-        let faults = Faults::new(1);
+        let faults = Faults::new(seed);
         let settings = apiserver::Settings { faults: Some(faults.clone()), ..apiserver::Settings::default() };
         let api = ApiServer::with(clock.clone(), settings);
         for crd in dovetail_api::crds::crds() {

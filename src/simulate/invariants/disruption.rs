@@ -28,7 +28,7 @@ impl Checker {
                     let (verb, resource) = (entry.text("verb"), entry.text("resource"));
                     let evicts = verb == "create" && entry.text("subresource") == "eviction";
                     if resource == "pods" && (evicts || verb == "delete") {
-                        let judged = if evicts { Judged::BY_API_SERVER } else { Judged::AS_IT_IS };
+                        let judged = if evicts { Judged::ByApiServer } else { Judged::AsTheyAre };
                         self.pod_by_name(&state, entry, judged);
                     }
                     if resource == "nodeclaims" && verb == "delete" && is_of_own_will(&state, entry) {
@@ -55,7 +55,7 @@ impl Checker {
         // What nobody owned is collected, and what ended otherwise was nobody's will.
         let ended = self.ended_by_call.contains(&node.instance);
         if ended && state.claim_of(&node.instance).is_some() {
-            self.pod_goes(state, pod, seconds(entry), Judged::AS_IT_IS);
+            self.pod_goes(state, pod, seconds(entry), Judged::AsTheyAre);
         }
     }
 
@@ -71,7 +71,7 @@ impl Checker {
             let (mut all, mut ready) = (BTreeMap::<&str, usize>::new(), 0);
             for one in state.pods.values().filter(own).filter(|one| judged.counts(one, at)) {
                 *all.entry(&one.owner).or_default() += 1;
-                ready += usize::from((judged.is_ready)(one));
+                ready += usize::from(judged.is_ready(one, at));
             }
             // What a budget is a share of is what workloads want, though some of theirs are still to go.
             let wanted = |(owner, there): (&&str, &usize)| {
@@ -111,24 +111,35 @@ impl Checker {
     }
 }
 
+/// So long after pods have changed the API server's figures of their budgets are worked out anew. What is evicted they know
+/// at once.
+const WORKED_OUT: f64 = 0.5;
+
 /// By what the other pods of a budget are judged.
 #[derive(Clone, Copy)]
-struct Judged {
-    is_ready: fn(&Pod) -> bool,
-    /// After how many seconds it is known that a pod has come, or goes. What is evicted is known at once.
-    after: f64,
+enum Judged {
+    /// By what they are.
+    AsTheyAre,
+    /// By what the API server shows, and a moment late.
+    ByApiServer,
 }
 
 impl Judged {
-    /// By what they are.
-    const AS_IT_IS: Self = Self { is_ready: |pod| pod.ready, after: 0.0 };
-    /// By what the API server shows, whose figures of a budget are worked out a moment after pods have changed.
-    const BY_API_SERVER: Self = Self { is_ready: |pod| pod.shown_ready, after: 0.5 };
-
     /// Whether it is one of those that a budget is about.
     fn counts(self, pod: &Pod, at: f64) -> bool {
-        let goes = pod.deleting && pod.removed.is_none_or(|removed| removed <= at - self.after);
-        pod.created <= at - self.after && !goes
+        let known = match self {
+            Self::AsTheyAre => at,
+            Self::ByApiServer => at - WORKED_OUT,
+        };
+        let goes = pod.deleting && pod.removed.is_none_or(|removed| removed <= known);
+        pod.created <= known && !goes
+    }
+
+    fn is_ready(self, pod: &Pod, at: f64) -> bool {
+        match self {
+            Self::AsTheyAre => pod.ready,
+            Self::ByApiServer => pod.shown_ready > at - WORKED_OUT,
+        }
     }
 }
 

@@ -70,8 +70,8 @@ pub(super) struct Pod {
     pub requests: Amounts,
     pub node: String,
     pub ready: bool,
-    /// Ready as the API server shows it, which hears of an instance's end only after a while.
-    pub shown_ready: bool,
+    /// Until when it is or was ready as the API server shows it, which hears of an instance's end only after a while.
+    pub shown_ready: f64,
     /// When it was made.
     pub created: f64,
     pub deleting: bool,
@@ -229,9 +229,11 @@ impl State {
                 pod.requests = entry.field("requests").map(rules::sum).unwrap_or_default();
             }
             "bound" => entry.text("node").clone_into(&mut pod.node),
-            "ready" => (pod.ready, pod.shown_ready) = (true, true),
+            "ready" => (pod.ready, pod.shown_ready) = (true, f64::INFINITY),
             "lost" => pod.ready = false,
-            "not-ready" | "succeeded" | "failed" => (pod.ready, pod.shown_ready) = (false, false),
+            "not-ready" | "succeeded" | "failed" => {
+                (pod.ready, pod.shown_ready) = (false, pod.shown_ready.min(self.now))
+            }
             "deleting" if !pod.deleting => (pod.deleting, pod.removed) = (true, Some(self.now)),
             "evicted" => pod.deleting = true,
             _ => {}

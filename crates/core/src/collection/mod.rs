@@ -126,7 +126,8 @@ impl Collector {
         self.braked
     }
 
-    /// Whether a listing has been believed: the first has to show what ended of late, as an earlier leader may have collected it.
+    /// Whether a listing that shows something has been believed: until then it has to show what ended of late, as an earlier
+    /// leader may have collected it.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.begun
@@ -152,7 +153,9 @@ impl Collector {
             self.sightings.clear();
             return verdict;
         }
-        if !std::mem::replace(&mut self.begun, true) {
+        // One that shows nothing at all may be wrong though no claim speaks against it, and there is nothing to collect.
+        if !self.begun && !survey.instances.is_empty() {
+            self.begun = true;
             self.take_over(survey);
         }
         let subjects = self.subjects(survey, &orphans, &mut verdict.notices);

@@ -150,6 +150,10 @@ fn a_listing_that_is_not_believed_is_no_beginning() {
     let empty = Survey { instances: vec![], ..later(&survey, 0) };
     assert_eq!(collector.pass(&empty).notices, vec![Notice::CloudSuspect { claims: 10 }]);
     assert!(!collector.has_begun());
+    // Nor is one that shows nothing where no claim speaks against it.
+    let nothing = Survey { instances: vec![], claims: vec![], ..later(&survey, 60) };
+    assert_eq!(collector.pass(&nothing).notices, vec![]);
+    assert!(!collector.has_begun());
     survey.ended = (0..4).map(|n| (format!("i-gone{n}"), at(60))).collect();
     collector.pass(&later(&survey, 120));
     assert!(collector.has_begun());

@@ -83,7 +83,7 @@ fn the_last_pod_that_a_budget_needs_is_inv_15_however_it_goes() {
     });
     assert_only("INV-15", |run| {
         one_is_lost(run);
-        run.pod(600.5, "not-ready", "p1");
+        run.pod(600.2, "not-ready", "p1");
         evicts(run, 601.0, "p2");
     });
     assert_only("INV-15", |run| {
@@ -100,6 +100,13 @@ fn the_last_pod_that_a_budget_needs_is_inv_15_however_it_goes() {
     };
     assert_none(|run| grown(run, 599.9));
     assert_only("INV-15", |run| grown(run, 599.0));
+    // Nor that one is ready no longer.
+    let silent = |run: &mut Run, at: f64| {
+        run.pod(at, "not-ready", "p2");
+        evicts(run, 600.0, "p1");
+    };
+    assert_none(|run| silent(run, 599.9));
+    assert_only("INV-15", |run| silent(run, 599.0));
     // Nor that it has less.
     let shrunk = |run: &mut Run, at: f64| {
         run.pod(at, "deleting", "p2");

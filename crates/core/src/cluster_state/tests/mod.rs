@@ -191,6 +191,23 @@ fn an_api_server_that_was_restored_to_an_earlier_state_is_believed() {
     state.list_ends(Kind::NodeClass);
     assert_eq!((state.snapshot().pools.len(), state.snapshot().classes.len()), (1, 1));
     assert_eq!(state.apply_pool(pool_at(false, "1", "49")), Applied::Stale);
+
+    // What was there all the time, and is as it was.
+    let mut state = ClusterState::new();
+    let node_at = |version: &str| {
+        let mut node = kube_node("n", "p", json!({}));
+        node.metadata.uid = Some("1".into());
+        node.metadata.resource_version = Some(version.into());
+        node
+    };
+    state.apply_class(class_at("new", "1", "100"));
+    state.apply_node(&node_at("100"));
+    assert_eq!(state.apply_class(class_at("old", "1", "50")), Applied::Stale);
+    assert!(!state.apply_node(&node_at("50")));
+    state.list_begins(Kind::NodeClass);
+    state.list_begins(Kind::Node);
+    assert_eq!(state.apply_class(class_at("old", "1", "50")), Applied::News);
+    assert!(state.apply_node(&node_at("50")));
 }
 
 #[test]
@@ -221,6 +238,7 @@ fn a_pod_that_a_restored_api_server_lists_without_its_node_waits_again() {
     state.list_ends(Kind::Pod);
     let now = state.snapshot();
     assert_eq!((now.pods["uid-a"].node_name.as_str(), now.loads.len()), ("", 0));
+    assert_eq!(pending(&state, 0).len(), 1, "it waits for a node");
     state.apply_pod(&pod_at("n", "49")).unwrap();
     assert_eq!(state.snapshot().pods["uid-a"].node_name, "", "late again");
 }
