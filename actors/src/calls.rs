@@ -151,7 +151,12 @@ fn classify(error: kube::Error) -> Attempt {
         kube::Error::Api(status) => match (status.code, status.reason.as_str()) {
             (409, "AlreadyExists") => Attempt::Failed(CallError::Exists(status.message)),
             (409, _) => Attempt::Failed(CallError::Conflict(status.message)),
-            (404 | 410, _) => Attempt::Failed(CallError::NotFound(status.message)),
+            (410, _) => Attempt::Failed(CallError::NotFound(status.message)),
+            // An object that is missing is named; what else a 404 may come from says nothing of it.
+            (404, _) if status.message.ends_with("\" not found") => {
+                Attempt::Failed(CallError::NotFound(status.message))
+            }
+            (404, _) => Attempt::Doubted(format!("404 {}", status.message)),
             (403, _) => match fence::refusal(&status.message) {
                 Some(Refusal::Succeeded) => Attempt::Failed(CallError::Deposed),
                 Some(Refusal::NotKnownYet) => Attempt::Again(format!("403 {}", status.message)),
@@ -226,6 +231,16 @@ mod tests {
         on_paused_time(async {
             assert!(matches!(refused(u32::MAX, 403, RBAC).await, Err(CallError::Refused(_))));
             assert!(matches!(refused(1, 403, "denied by a policy").await, Err(CallError::Refused(_))));
+        });
+    }
+
+    #[test]
+    fn only_a_404_that_names_the_object_says_that_it_is_missing() {
+        on_paused_time(async {
+            let named = "nodeclaims.karpenter.sh \"a\" not found";
+            assert!(matches!(refused(1, 404, named).await, Err(CallError::NotFound(_))));
+            assert_eq!(refused(2, 404, "404 page not found").await, Ok(3));
+            assert!(matches!(refused(u32::MAX, 404, "404 page not found").await, Err(CallError::Refused(_))));
         });
     }
 

@@ -52,7 +52,7 @@ pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk)
         }
         // Nobody is to wait for ever for what the watch does not tell.
         for claim in missing {
-            desk.post(&cluster, Wrote::Claim(Arc::new(claim.clone())));
+            desk.post(&cluster, Wrote::Listed(Arc::new(claim.clone())));
         }
     }
 }

@@ -268,6 +268,10 @@ impl Handler<Wrote> for ClusterWatcher {
     fn handle(&mut self, wrote: Wrote, _: &mut Self::Context) {
         match wrote {
             Wrote::Claim(claim) => self.apply_claim(claim),
+            Wrote::Listed(claim) => {
+                self.state.is_there(&claim.metadata);
+                self.apply_claim(claim);
+            }
             Wrote::Node(node) => self.apply_node(node),
             Wrote::ClaimGone(name, uid) => self.claim_gone(&name, uid.as_deref()),
             Wrote::NotMade(name) => {

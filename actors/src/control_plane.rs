@@ -187,7 +187,7 @@ impl ControlPlane {
                 }
             }
             if !nothing_left {
-                catch_up::catch_up(kube, cluster, desk).await;
+                return Ok(ours.while_holds(catch_up::catch_up(kube, cluster, desk)).await.is_some());
             }
             Ok(true)
         };

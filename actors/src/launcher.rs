@@ -190,14 +190,18 @@ impl Handler<ClaimGone> for Launcher {
     fn handle(&mut self, gone: ClaimGone, ctx: &mut Self::Context) {
         self.done.remove(&gone.name);
         self.busy.get(&gone.name).into_iter().for_each(|launch| launch.notify_one());
+        let queued = self.queue.len();
+        self.queue.retain(|(order, ..)| order.claim.metadata.uid.is_none() || order.claim.name_any() != gone.name);
+        if self.queue.len() < queued {
+            self.busy.remove(&gone.name);
+        }
+        self.unregistered.remove(&gone.name);
         match self.limits.gone(&gone.name) {
             // Its launch knows why, and whether the next may follow at once.
             Some(trial) if self.busy.contains_key(&gone.name) => drop(self.over.insert(gone.name.clone(), trial)),
             Some(trial) => self.go_on(&trial, ctx),
             None => {}
         }
-        self.unregistered.remove(&gone.name);
-        self.queue.retain(|(order, ..)| order.claim.metadata.uid.is_none() || order.claim.name_any() != gone.name);
     }
 }
 
@@ -362,7 +366,11 @@ impl Launcher {
         match &end {
             End::Launched { uid } => {
                 self.losses.reset();
-                self.done.insert(name.to_owned(), uid.clone());
+                // Unless its claim has gone meanwhile.
+                match trial {
+                    Some(trial) => self.go_on(&trial, ctx),
+                    None => drop(self.done.insert(name.to_owned(), uid.clone())),
+                }
             }
             End::Lost { .. } | End::Refused | End::Leaving => {
                 let at_once = end == (End::Lost { at_once: true });

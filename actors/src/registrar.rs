@@ -5,7 +5,7 @@
 
 mod plans;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use dovetail_api::v1::{NodeClaim, condition};
 use dovetail_core::cluster_state::Target;
 use dovetail_core::collection;
 use dovetail_core::lifecycle::claim::from_quantities;
-use dovetail_core::lifecycle::{self, Decision, Stage, Timeout, Writes};
+use dovetail_core::lifecycle::{self, Decision, Stage, Timeout, Writes, liveness};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use serde_json::json;
@@ -70,8 +70,10 @@ pub struct Registrar {
     busy: BTreeSet<String>,
     /// Claims that have registered and have no Node, and since when none was seen.
     nodeless: BTreeMap<String, Duration>,
-    /// When claims were given up because their Nodes were gone.
-    nodes_gone: VecDeque<Duration>,
+    /// Claims that were given up of late because their Nodes were gone, and when.
+    nodes_gone: BTreeMap<String, Duration>,
+    /// When it was last told that too many are gone.
+    nodes_gone_told: Option<Duration>,
     /// Claims that changed while they were worked on.
     again: BTreeSet<String>,
     /// Pods that each target waits for, how many it got, and the plan's trace.
@@ -91,7 +93,8 @@ impl Registrar {
             claim_of: BTreeMap::new(),
             busy: BTreeSet::new(),
             nodeless: BTreeMap::new(),
-            nodes_gone: VecDeque::new(),
+            nodes_gone: BTreeMap::new(),
+            nodes_gone_told: None,
             again: BTreeSet::new(),
             plans: BTreeMap::new(),
             passed: BTreeMap::new(),
@@ -136,6 +139,7 @@ impl Handler<ClaimGone> for Registrar {
             self.claim_of.remove(provider_id);
         }
         self.nodeless.remove(&gone.name);
+        self.again.remove(&gone.name);
         self.plans.remove(&Target::Claim(gone.name));
     }
 }
@@ -145,7 +149,9 @@ impl Handler<NodeChanged> for Registrar {
 
     fn handle(&mut self, NodeChanged(node): NodeChanged, ctx: &mut Self::Context) {
         let (name, provider_id) = (node.name_any(), provider_id(&node));
-        self.nodes.insert(name.clone(), node);
+        if let Some(before) = self.nodes.insert(name.clone(), node) {
+            self.forget_provider(&before, &provider_id);
+        }
         if provider_id.is_empty() {
             return;
         }
@@ -161,13 +167,7 @@ impl Handler<NodeGone> for Registrar {
 
     fn handle(&mut self, gone: NodeGone, _: &mut Self::Context) {
         let Some(node) = self.nodes.remove(&gone.name) else { return };
-        let provider_id = provider_id(&node);
-        if let Some(names) = self.by_provider.get_mut(&provider_id) {
-            names.remove(&gone.name);
-            if names.is_empty() {
-                self.by_provider.remove(&provider_id);
-            }
-        }
+        self.forget_provider(&node, "");
         self.plans.remove(&Target::Node(gone.name));
     }
 }
@@ -218,6 +218,19 @@ impl Handler<Observe> for Registrar {
 }
 
 impl Registrar {
+    /// A Node is not there any more, or has another provider id now.
+    fn forget_provider(&mut self, node: &Node, now: &str) {
+        let before = provider_id(node);
+        if before != now
+            && let Some(names) = self.by_provider.get_mut(&before)
+        {
+            names.remove(&node.name_any());
+            if names.is_empty() {
+                self.by_provider.remove(&before);
+            }
+        }
+    }
+
     fn claim_on(&self, node: &str) -> Option<String> {
         self.claim_of.get(&provider_id(self.nodes.get(node)?)).cloned()
     }
@@ -250,28 +263,48 @@ impl Registrar {
         now.saturating_sub(*self.nodeless.entry(name).or_insert(now))
     }
 
-    /// Gives a claim up whose Node is gone, once the API server says so itself, and no more of them than are collected
-    /// (docs/decisions/026): where many Nodes are gone it may be they that are wrong.
+    /// Gives a claim up whose Node is gone, once the API server says so itself, unless that is so of more of them than are
+    /// collected at a time (docs/decisions/026): then it may be they that are wrong.
     fn look_for_node(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
-        let now = self.desk.now();
-        self.nodes_gone.retain(|when| now.saturating_sub(*when) < collection::WINDOW);
-        if self.nodes_gone.len() >= collection::bound(self.claims.len()) {
+        let (now, name) = (self.desk.now(), claim.name_any());
+        self.nodes_gone.retain(|_, when| now.saturating_sub(*when) < collection::WINDOW);
+        let due = self.nodeless.values().filter(|since| now.saturating_sub(**since) >= liveness::NODE).count();
+        let (bound, so_far) = (collection::bound(self.claims.len()), self.nodes_gone.len());
+        if due > bound {
+            return self.tell_nodes_gone(due, bound);
+        }
+        if so_far >= bound {
             return;
         }
-        self.nodes_gone.push_back(now);
-        self.busy.insert(claim.name_any());
+        self.nodes_gone.insert(name.clone(), now);
+        self.busy.insert(name.clone());
         let (nodes, claim) = (Nodes::new(self.links.calls.clone()), claim.clone());
-        let name = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
-        let looking = async move { nodes.get(&name).await }.into_actor(self);
+        let status = claim.status.clone().unwrap_or_default();
+        let looking = async move { nodes.get(&status.node_name).await }.into_actor(self);
         ctx.spawn(looking.map(move |found, registrar, ctx| {
-            registrar.busy.remove(&claim.name_any());
-            match found {
-                Err(CallError::NotFound(_)) => return registrar.give_up(&claim, Timeout::NodeGone, ctx),
-                Ok(node) => registrar.desk.post(&registrar.links.cluster, Wrote::Node(Arc::new(node))),
-                Err(_) => {}
+            registrar.busy.remove(&name);
+            let gone = match found {
+                Err(CallError::NotFound(_)) => true,
+                Ok(node) if provider_id(&node) != status.provider_id => true,
+                Ok(node) => {
+                    registrar.desk.post(&registrar.links.cluster, Wrote::Node(Arc::new(node)));
+                    false
+                }
+                Err(_) => false,
+            };
+            if gone && !registrar.again.remove(&name) {
+                return registrar.give_up(&claim, Timeout::NodeGone, ctx);
             }
-            registrar.nodes_gone.pop_back();
+            registrar.nodes_gone.remove(&name);
         }));
+    }
+
+    fn tell_nodes_gone(&mut self, node_claims: usize, bound: usize) {
+        let now = self.desk.now();
+        if self.nodes_gone_told.is_none_or(|told| now.saturating_sub(told) >= collection::WINDOW) {
+            self.nodes_gone_told = Some(now);
+            self.desk.tell(Story::NodesGone { node_claims, bound });
+        }
     }
 
     fn nodes_of(&self, claim: &NodeClaim) -> Vec<Arc<Node>> {

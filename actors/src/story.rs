@@ -175,6 +175,9 @@ stories! {
     NodeDeleted "node_deleted" Info { node: String, node_claim: String } => format!("deleted node {node}");
     /// An instance that nobody owns has been ended.
     Collected "collected" Info { instance: String } => format!("ended instance {instance}: no nodeclaim has it");
+    /// More Nodes are gone than are believed to be.
+    NodesGone "nodes_gone" Error { node_claims: usize, bound: usize } =>
+        format!("the Nodes of {node_claims} nodeclaims are gone, more than {bound}: none of them is given up; who wants them ended deletes the nodeclaims");
     /// The collection of what nobody owns stands still, or leaves something alone.
     CollectionBraked "collection_braked" Error { reason: String, count: usize, message: String } => message.clone();
     /// An operator has released the brakes.

@@ -3,6 +3,8 @@
 
 mod world;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_core::clock::Clock as _;
@@ -146,35 +148,59 @@ fn an_instance_that_never_joins_is_ended_with_its_claim_after_a_quarter_of_an_ho
     });
 }
 
+/// Eight nodes of one pod each, of which so many are gone by force: finalizers off, and deleted.
+async fn nodes_gone(world: &World, count: usize) {
+    let one_type = json!([
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]},
+    ]);
+    world.pool("default", one_type);
+    world.pods(8, "1500m");
+    world.until_bound(8, minutes(3)).await;
+    tokio::time::sleep(minutes(1)).await;
+    let names: Vec<_> =
+        world.api.list(&NODES).iter().map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect();
+    assert_eq!((names.len(), world.cloud.living().len()), (8, 8));
+    for name in &names[..count] {
+        world.api.patch(&NODES, "", name, &json!({"metadata": {"finalizers": []}})).unwrap();
+        world.api.delete(&NODES, "", name, &DeleteOptions::default()).unwrap();
+    }
+}
+
 /// docs/decisions/026.
 #[test]
-fn claims_whose_nodes_are_gone_by_force_go_with_their_instances_after_five_minutes_and_five_at_most() {
+fn claims_whose_nodes_are_gone_by_force_go_with_their_instances_after_five_minutes() {
     run(|world| async move {
-        world.pool(
-            "default",
-            json!([
-                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]},
-            ]),
-        );
-        world.pods(8, "1500m");
         let _replica = world.replica(0);
-        world.until_bound(8, minutes(3)).await;
-        tokio::time::sleep(minutes(1)).await;
-        let names: Vec<_> =
-            world.api.list(&NODES).iter().map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect();
-        assert_eq!((names.len(), world.cloud.living().len()), (8, 8));
-        for name in &names[..7] {
-            world.api.patch(&NODES, "", name, &json!({"metadata": {"finalizers": []}})).unwrap();
-            world.api.delete(&NODES, "", name, &DeleteOptions::default()).unwrap();
-        }
+        nodes_gone(&world, 5).await;
         tokio::time::sleep(minutes(4)).await;
         assert_eq!(world.cloud.living().len(), 8, "{}", world.story().join("\n"));
         tokio::time::sleep(minutes(3)).await;
         assert_eq!(world.journal.count("gave_up"), 5, "{}", world.story().join("\n"));
         assert_eq!((world.cloud.living().len(), world.claims().len()), (3, 3));
-        tokio::time::sleep(minutes(10)).await;
-        assert_eq!((world.cloud.living().len(), world.claims().len()), (1, 1), "{}", world.story().join("\n"));
+        nothing_left_over(&world);
+    });
+}
+
+#[test]
+fn where_many_nodes_are_gone_nothing_is_ended_and_an_operator_is_told() {
+    run(|world| async move {
+        let _replica = world.replica(0);
+        nodes_gone(&world, 7).await;
+        tokio::time::sleep(minutes(24)).await;
+        let story = world.story().join("\n");
+        assert_eq!((world.journal.count("gave_up"), world.cloud.living().len()), (0, 8), "{story}");
+        assert_eq!(world.journal.count("nodes_gone"), 2, "every ten minutes: {story}");
+        // Who deletes some of the claims says what is right.
+        let there: BTreeSet<_> =
+            world.api.list(&NODES).iter().map(|node| node["spec"]["providerID"].to_string()).collect();
+        let alone = |claim: &&Arc<Value>| !there.contains(&claim["status"]["providerID"].to_string());
+        for claim in world.claims().iter().filter(alone).take(3) {
+            let name = claim["metadata"]["name"].as_str().unwrap();
+            world.api.delete(&NODE_CLAIMS, "", name, &DeleteOptions::default()).unwrap();
+        }
+        tokio::time::sleep(minutes(3)).await;
+        assert_eq!((world.journal.count("gave_up"), world.claims().len()), (4, 1), "{}", world.story().join("\n"));
         nothing_left_over(&world);
     });
 }

@@ -22,6 +22,8 @@ pub struct PodSeen(pub Arc<Event<Pod>>);
 pub enum Wrote {
     /// A claim, as the API server answered.
     Claim(Arc<NodeClaim>),
+    /// A claim that is in a list made just now: it is there, whatever was known of it.
+    Listed(Arc<NodeClaim>),
     /// A Node, as the API server answered.
     Node(Arc<Node>),
     /// A claim that is gone, by name and uid: another may have come under its name, by a creation that was done late.

@@ -115,9 +115,9 @@ impl Terminator {
         self.busy.insert(key.clone());
         ctx.spawn(step.into_actor(self).map(move |done, terminator, ctx| {
             terminator.busy.remove(&key);
-            terminator.dirty.insert(key);
-            // What failed for good is decided anew when something changes, or with the next tick.
+            // What failed for good is decided anew when it changes, or with the next tick.
             if done.is_ok() {
+                terminator.dirty.insert(key);
                 terminator.look_soon(SETTLE, ctx);
             }
         }));
@@ -179,12 +179,13 @@ impl Terminator {
             (NodeStep::Ask, _) => {}
             (NodeStep::Cordon(_), _) => self.begin(key, hand.cordon(node, node_claim), ctx),
             (NodeStep::Say(said), Some(claim)) if node::is_drained(&said) => {
-                self.begin(key, hand.say_drained(claim, said, name.to_owned()), ctx);
+                self.begin(key, hand.say_drained(claim, said, node), ctx);
             }
             (NodeStep::Say(said), Some(claim)) => self.begin(key, hand.say(claim, said, name.to_owned()), ctx),
             (NodeStep::Drain(drain), _) => self.drain(&hand, &node, &node_claim, drain, ctx),
             (NodeStep::AwaitVolumes(volumes), _) => self.await_volumes(&hand, &node, volumes),
             (NodeStep::Terminate, Some(claim)) => self.want(handle, Some(&claim), false),
+            (NodeStep::Release, None) if is_ready(&node) => self.begin(key, hand.release_drained(node), ctx),
             (NodeStep::Release, _) => self.begin(key, hand.release_node(node, node_claim), ctx),
             (NodeStep::DeleteClaim | NodeStep::Say(_) | NodeStep::Terminate, None) => {}
         }

@@ -128,13 +128,18 @@ impl Hand {
     /// Writes until when a claim's node may take.
     pub async fn set_deadline(self, claim: Arc<NodeClaim>, nodes: Vec<Arc<Node>>, deadline: Timestamp) -> Done {
         let written = |claim: &mut NodeClaim| {
-            claim.annotations_mut().entry(TERMINATION_TIMESTAMP.into()).or_insert_with(|| deadline.to_string());
+            if goes(claim) {
+                claim.annotations_mut().entry(TERMINATION_TIMESTAMP.into()).or_insert_with(|| deadline.to_string());
+            }
         };
         let written = self.claims().change_metadata(NodeClaim::clone(&claim), written).await;
         let claim = match written {
             Ok(claim) => claim,
             Err(error) => return self.or_gone(error, Wrote::ClaimGone(claim.name_any(), claim.uid())),
         };
+        if !goes(&claim) {
+            return Ok(self.wrote(claim));
+        }
         let (node_claim, at) = (claim.name_any(), deadline.to_string());
         let message = format!("All pods will be deleted by {at}");
         let nodes = nodes.iter().map(|node| object::node(node));
@@ -148,42 +153,67 @@ impl Hand {
 
     /// Taints a Node, and takes it out of the load balancers.
     pub async fn cordon(self, there: Arc<Node>, node_claim: String) -> Done {
-        let written = match self.nodes().change(Node::clone(&there), node::cordoned).await {
-            Ok(written) => written,
-            Err(error) => return self.or_gone(error, Wrote::NodeGone(there.name_any(), there.uid())),
-        };
-        self.tell(Story::Cordoned { node: written.name_any(), node_claim });
+        let written =
+            match self.nodes().change(Node::clone(&there), |node| goes(node).then(|| node::cordoned(node))?).await {
+                Ok(written) => written,
+                Err(error) => return self.or_gone(error, Wrote::NodeGone(there.name_any(), there.uid())),
+            };
+        if goes(&written) {
+            self.tell(Story::Cordoned { node: written.name_any(), node_claim });
+        }
         self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(written)));
         Ok(())
     }
 
-    /// Writes conditions on a claim, of which one is that its node is drained: that goes by what the API server shows
-    /// now. A watch that is late does not know who was bound before the taint was there.
+    /// Writes conditions on a claim, of which one is that its node is drained.
     ///
     /// # Errors
-    /// [`CallError::Conflict`] when pods are on the node that have to leave it.
-    pub async fn say_drained(self, claim: Arc<NodeClaim>, said: Vec<Said>, node: String) -> Done {
-        let calls = &self.links.calls;
+    /// As [`Hand::nobody_left`].
+    pub async fn say_drained(self, claim: Arc<NodeClaim>, said: Vec<Said>, node: Arc<Node>) -> Done {
+        self.nobody_left(&node).await?;
+        self.say(claim, said, node.name_any()).await
+    }
+
+    /// Lets a Node go that no claim speaks for, once it is drained.
+    ///
+    /// # Errors
+    /// As [`Hand::nobody_left`].
+    pub async fn release_drained(self, node: Arc<Node>) -> Done {
+        self.nobody_left(&node).await?;
+        self.release_node(node, String::new()).await
+    }
+
+    /// Asks the API server who is on a node: a watch that is late does not know who was bound before the taint was there.
+    ///
+    /// # Errors
+    /// [`CallError::Conflict`] when pods are on it that have to leave it.
+    async fn nobody_left(&self, node: &Node) -> Done {
+        let (calls, name) = (&self.links.calls, node.name_any());
         let api = Api::<Pod>::all(calls.client.clone());
-        let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
-        let there = calls.run(&format!("list pods on node {node}"), || api.list(&on_node)).await?;
+        let on_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
+        let there = calls.run(&format!("list pods on node {name}"), || api.list(&on_node)).await?;
         let now = self.desk.wall();
         let pods = there.items.iter().filter_map(|pod| PodEntry::from_kube(pod).ok()).map(Arc::new);
         match drain(pods, None, now).waiting.len() {
-            0 => self.say(claim, said, node).await,
-            waiting => Err(CallError::Conflict(format!("{waiting} pods are on node {node} that were not known"))),
+            0 => Ok(()),
+            waiting => {
+                let message = format!("{waiting} pods are on node {name} that the watch has not shown yet");
+                self.record(Record::warning(object::node(node), "FailedDraining", &*message));
+                Err(CallError::Conflict(message))
+            }
         }
     }
 
     /// Writes conditions on a claim.
     pub async fn say(self, claim: Arc<NodeClaim>, said: Vec<Said>, node: String) -> Done {
         let now = self.desk.wall();
-        let written = self.claims().change_status(NodeClaim::clone(&claim), |claim| with(claim, &said, now)).await;
+        let say = |claim: &NodeClaim| if goes(claim) { with(claim, &said, now) } else { claim.clone() };
+        let written = self.claims().change_status(NodeClaim::clone(&claim), say).await;
         let written = match written {
             Ok(written) => written,
             Err(error) => return self.or_gone(error, Wrote::ClaimGone(claim.name_any(), claim.uid())),
         };
-        if node::is_drained(&said) {
+        if node::is_drained(&said) && goes(&written) {
             if let Some(removal) = self.removal(&claim) {
                 let span = self.desk.span(removal, "drain", "").since_some(deleted_at(&claim));
                 span.with_all(|| traces::attributes(&claim)).end();
@@ -197,9 +227,13 @@ impl Hand {
 
     /// Lets a Node go.
     pub async fn release_node(self, there: Arc<Node>, node_claim: String) -> Done {
-        let held = |node: &Node| node.finalizers().iter().any(|one| one == TERMINATION_FINALIZER);
+        let held = |node: &Node| goes(node) && node.finalizers().iter().any(|one| one == TERMINATION_FINALIZER);
         let free = |node: &Node| held(node).then(|| node::released(node));
         let wrote = match self.nodes().change(Node::clone(&there), free).await {
+            Ok(node) if !goes(&node) => {
+                self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(node)));
+                return Ok(());
+            }
             Ok(node) if !node.finalizers().is_empty() => Wrote::Node(Arc::new(node)),
             Ok(_) | Err(CallError::NotFound(_)) => Wrote::NodeGone(there.name_any(), there.uid()),
             Err(error) => return Err(error),
@@ -215,14 +249,14 @@ impl Hand {
     pub async fn release_claim(self, claim: Arc<NodeClaim>, reason: String) -> Done {
         let judged = handle(&claim);
         let free = |claim: &mut NodeClaim| {
-            if handle(claim) == judged {
+            if goes(claim) && handle(claim) == judged {
                 claim.finalizers_mut().retain(|one| one != TERMINATION_FINALIZER);
             }
         };
         let written = self.claims().change_metadata(NodeClaim::clone(&claim), free).await;
         let gone = Wrote::ClaimGone(claim.name_any(), claim.uid());
         match written {
-            Ok(claim) if claim.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) => {
+            Ok(claim) if !goes(&claim) || claim.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) => {
                 self.wrote(claim);
                 Ok(())
             }
@@ -244,6 +278,11 @@ impl Hand {
             Err(error) => self.or_gone(error, gone),
         }
     }
+}
+
+/// Whether it is being deleted: an API server that was restored may have it as it was before, and then it stays.
+fn goes<K: kube::Resource>(object: &K) -> bool {
+    object.meta().deletion_timestamp.is_some()
 }
 
 fn deleted_at(claim: &NodeClaim) -> Option<Timestamp> {

@@ -39,27 +39,27 @@ impl<K: Ord + Clone, V: Clone> Cache<K, V> {
         if let Some(value) = self.get(now(), &key) {
             return Ok(value);
         }
-        let (answer, first) = self.join(&key, ask);
-        let value = answer.await?;
-        if first {
+        let value = self.join(&key, ask).await?;
+        // Whoever of them comes first: the one that asked may have given up.
+        if self.get(now(), &key).is_none() {
             self.put(now(), key, value.clone());
         }
         Ok(value)
     }
 
-    /// The call that is under way, or a new one; whether it is new.
-    fn join<F>(&self, key: &K, ask: impl FnOnce() -> F) -> (Shared<Asked<V>>, bool)
+    /// The call that is under way, or a new one.
+    fn join<F>(&self, key: &K, ask: impl FnOnce() -> F) -> Shared<Asked<V>>
     where
         F: Future<Output = Result<V, CloudError>> + Send + 'static,
     {
         let mut asked = locked(&self.asked);
         if let Some(answer) = asked.get(key).and_then(WeakShared::upgrade) {
-            return (answer, false);
+            return answer;
         }
         asked.retain(|_, one| one.upgrade().is_some());
         let answer = ask().boxed().shared();
         asked.extend(answer.downgrade().map(|weak| (key.clone(), weak)));
-        (answer, true)
+        answer
     }
 
     /// The value, unless it is too old.
@@ -75,8 +75,9 @@ impl<K: Ord + Clone, V: Clone> Cache<K, V> {
         entries.insert(key, (now + self.ttl, value));
     }
 
-    /// Forgets one value.
+    /// Forgets one value; what is just being asked for may be it, and is asked for anew.
     pub fn forget(&self, key: &K) {
+        locked(&self.asked).remove(key);
         locked(&self.entries).remove(key);
     }
 }
@@ -138,6 +139,7 @@ mod tests {
         drop(first);
         tell.send(Ok(7)).expect("the second waits");
         assert_eq!(second.now_or_never(), Some(Ok(7)));
+        assert_eq!(cache.get(Duration::ZERO, &"a"), Some(7), "kept by who was there");
 
         let (tell, told) = oneshot::channel();
         let mut alone = Box::pin(cache.get_or_ask(zero, "b", call(&count, told)));

@@ -28,6 +28,13 @@ impl Graves {
         }
     }
 
+    /// Forgets that an object is gone.
+    pub fn open(&mut self, uid: &str) {
+        if self.uids.remove(uid) {
+            self.order.retain(|one| one != uid);
+        }
+    }
+
     /// Whether an object is known to be gone.
     pub fn hold(&self, meta: &ObjectMeta) -> bool {
         meta.uid.as_ref().is_some_and(|uid| self.uids.contains(uid))

@@ -232,6 +232,13 @@ impl ClusterState {
         self.buried.entry(kind).or_default().bury(uid);
     }
 
+    /// A claim that was known to be gone is there all the same: an API server that was restored has it.
+    pub fn is_there(&mut self, claim: &ObjectMeta) {
+        if let (Some(graves), Some(uid)) = (self.buried.get_mut(&Kind::NodeClaim), &claim.uid) {
+            graves.open(uid);
+        }
+    }
+
     fn is_buried(&self, kind: Kind, meta: &ObjectMeta) -> bool {
         self.buried.get(&kind).is_some_and(|graves| graves.hold(meta))
     }

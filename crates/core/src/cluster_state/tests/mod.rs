@@ -134,6 +134,18 @@ fn a_late_event_neither_undoes_nor_revives_a_claim() {
     assert!(state.apply_claim(Arc::new(kube_claim("a", Some("2"), "12"))), "another claim of that name is another");
 }
 
+#[test]
+fn a_claim_that_a_list_made_now_shows_is_there_whatever_was_known() {
+    let mut state = ClusterState::new();
+    let claim = Arc::new(kube_claim("a", Some("1"), "10"));
+    state.apply_claim(claim.clone());
+    state.delete_claim("a", Some("1"));
+    assert!(!state.apply_claim(claim.clone()), "late");
+    state.is_there(&claim.metadata);
+    assert!(state.apply_claim(claim));
+    assert!(state.snapshot().claims.contains_key("a"));
+}
+
 fn versioned(name: &str, uid: &str, version: &str) -> ObjectMeta {
     let text = |text: &str| Some(text.to_owned());
     ObjectMeta { name: text(name), uid: text(uid), resource_version: text(version), ..ObjectMeta::default() }
