@@ -2,6 +2,7 @@
 //! some that a watch which lags has not; planned without them, their pods would get a second node. What the watches do not
 //! show for long it tells itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ const WORTH_TELLING: u32 = 3;
 /// Comes back when the cluster state has every claim of a list made now, in that version or a later one.
 pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk) {
     let api: Api<NodeClaim> = Api::all(client);
+    // What the watches have not shown of the list before, by uid.
+    let mut missing: BTreeSet<String> = BTreeSet::new();
     for attempt in 0_u32.. {
         if attempt == WORTH_TELLING {
             let error = "the watches have not shown every nodeclaim yet".to_owned();
@@ -39,20 +42,20 @@ pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk)
             tokio::time::sleep(LOOK).await;
             continue;
         };
-        let mut missing = Vec::new();
+        // Nobody is to wait for ever for what the watch does not tell; what is still there is told here.
+        for claim in listed.items.iter().filter(|claim| claim.uid().is_some_and(|uid| missing.contains(&uid))) {
+            desk.post(&cluster, Wrote::Listed(Arc::new(claim.clone())));
+        }
         for _ in 0..LOOKS {
             let Ok(known) = cluster.send(TakeSnapshot).await else { return };
             if let Some(known) = known {
-                missing = listed.items.iter().filter(|claim| !knows(&known, claim)).collect();
+                missing =
+                    listed.items.iter().filter(|claim| !knows(&known, claim)).filter_map(ResourceExt::uid).collect();
                 if missing.is_empty() {
                     return;
                 }
             }
             tokio::time::sleep(LOOK).await;
-        }
-        // Nobody is to wait for ever for what the watch does not tell.
-        for claim in missing {
-            desk.post(&cluster, Wrote::Listed(Arc::new(claim.clone())));
         }
     }
 }

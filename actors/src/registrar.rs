@@ -253,10 +253,11 @@ impl Registrar {
         }
     }
 
-    /// For how long a claim that has registered has had no Node.
+    /// For how long a claim that has registered, and is not being deleted, has had no Node.
     fn nodeless_for(&mut self, claim: &NodeClaim, none: bool) -> Duration {
         let (name, now) = (claim.name_any(), self.desk.now());
-        if !none || lifecycle::stage(claim) < Some(Stage::Registered) {
+        let goes = claim.metadata.deletion_timestamp.is_some();
+        if !none || goes || lifecycle::stage(claim) < Some(Stage::Registered) {
             self.nodeless.remove(&name);
             return Duration::ZERO;
         }
@@ -273,7 +274,7 @@ impl Registrar {
         if due > bound {
             return self.tell_nodes_gone(due, bound);
         }
-        if so_far >= bound {
+        if so_far >= bound && !self.nodes_gone.contains_key(&name) {
             return;
         }
         self.nodes_gone.insert(name.clone(), now);
@@ -285,17 +286,22 @@ impl Registrar {
             registrar.busy.remove(&name);
             let gone = match found {
                 Err(CallError::NotFound(_)) => true,
-                Ok(node) if provider_id(&node) != status.provider_id => true,
+                // Without one it may be this machine's yet.
+                Ok(node) if !matches!(provider_id(&node), id if id.is_empty() || id == status.provider_id) => true,
                 Ok(node) => {
                     registrar.desk.post(&registrar.links.cluster, Wrote::Node(Arc::new(node)));
                     false
                 }
                 Err(_) => false,
             };
-            if gone && !registrar.again.remove(&name) {
+            let changed = registrar.again.remove(&name);
+            if gone && !changed {
                 return registrar.give_up(&claim, Timeout::NodeGone, ctx);
             }
             registrar.nodes_gone.remove(&name);
+            if changed {
+                registrar.look(&name, ctx);
+            }
         }));
     }
 

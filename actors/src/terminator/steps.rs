@@ -138,7 +138,8 @@ impl Hand {
             Err(error) => return self.or_gone(error, Wrote::ClaimGone(claim.name_any(), claim.uid())),
         };
         if !goes(&claim) {
-            return Ok(self.wrote(claim));
+            self.wrote(claim);
+            return Err(stays());
         }
         let (node_claim, at) = (claim.name_any(), deadline.to_string());
         let message = format!("All pods will be deleted by {at}");
@@ -158,10 +159,13 @@ impl Hand {
                 Ok(written) => written,
                 Err(error) => return self.or_gone(error, Wrote::NodeGone(there.name_any(), there.uid())),
             };
-        if goes(&written) {
-            self.tell(Story::Cordoned { node: written.name_any(), node_claim });
-        }
+        let still = goes(&written);
+        let node = written.name_any();
         self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(written)));
+        if !still {
+            return Err(stays());
+        }
+        self.tell(Story::Cordoned { node, node_claim });
         Ok(())
     }
 
@@ -213,7 +217,11 @@ impl Hand {
             Ok(written) => written,
             Err(error) => return self.or_gone(error, Wrote::ClaimGone(claim.name_any(), claim.uid())),
         };
-        if node::is_drained(&said) && goes(&written) {
+        if !goes(&written) {
+            self.wrote(written);
+            return Err(stays());
+        }
+        if node::is_drained(&said) {
             if let Some(removal) = self.removal(&claim) {
                 let span = self.desk.span(removal, "drain", "").since_some(deleted_at(&claim));
                 span.with_all(|| traces::attributes(&claim)).end();
@@ -232,7 +240,7 @@ impl Hand {
         let wrote = match self.nodes().change(Node::clone(&there), free).await {
             Ok(node) if !goes(&node) => {
                 self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(node)));
-                return Ok(());
+                return Err(stays());
             }
             Ok(node) if !node.finalizers().is_empty() => Wrote::Node(Arc::new(node)),
             Ok(_) | Err(CallError::NotFound(_)) => Wrote::NodeGone(there.name_any(), there.uid()),
@@ -256,7 +264,11 @@ impl Hand {
         let written = self.claims().change_metadata(NodeClaim::clone(&claim), free).await;
         let gone = Wrote::ClaimGone(claim.name_any(), claim.uid());
         match written {
-            Ok(claim) if !goes(&claim) || claim.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) => {
+            Ok(claim) if !goes(&claim) => {
+                self.wrote(claim);
+                Err(stays())
+            }
+            Ok(claim) if claim.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) => {
                 self.wrote(claim);
                 Ok(())
             }
@@ -283,6 +295,11 @@ impl Hand {
 /// Whether it is being deleted: an API server that was restored may have it as it was before, and then it stays.
 fn goes<K: kube::Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
+}
+
+/// Nothing is to be done about it, and it may be a while until the watch says so.
+fn stays() -> CallError {
+    CallError::Conflict("it is not being deleted any more".into())
 }
 
 fn deleted_at(claim: &NodeClaim) -> Option<Timestamp> {

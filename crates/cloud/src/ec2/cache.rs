@@ -39,9 +39,11 @@ impl<K: Ord + Clone, V: Clone> Cache<K, V> {
         if let Some(value) = self.get(now(), &key) {
             return Ok(value);
         }
-        let value = self.join(&key, ask).await?;
-        // Whoever of them comes first: the one that asked may have given up.
-        if self.get(now(), &key).is_none() {
+        let asked = self.join(&key, ask);
+        let value = asked.clone().await?;
+        // Whoever of them comes first, as the one that asked may have given up; not if it was forgotten meanwhile.
+        let current = locked(&self.asked).get(&key).and_then(WeakShared::upgrade);
+        if current.is_some_and(|current| current.ptr_eq(&asked)) && self.get(now(), &key).is_none() {
             self.put(now(), key, value.clone());
         }
         Ok(value)
@@ -127,6 +129,22 @@ mod tests {
             assert_eq!(all.now_or_never(), Some(vec![answer.clone(); 20]));
             assert_eq!((count.load(Ordering::Relaxed), cache.get(Duration::ZERO, &"a")), (1, answer.ok()));
         }
+    }
+
+    #[test]
+    fn what_was_forgotten_while_it_was_asked_for_is_not_kept() {
+        let (cache, count) = (Cache::new(Duration::from_secs(60)), AtomicU32::new(0));
+        let (tell, told) = oneshot::channel();
+        let mut before = Box::pin(cache.get_or_ask(zero, "a", call(&count, told)));
+        assert!(before.as_mut().now_or_never().is_none());
+        cache.forget(&"a");
+        let (tell_anew, told_anew) = oneshot::channel();
+        let mut anew = Box::pin(cache.get_or_ask(zero, "a", call(&count, told_anew)));
+        assert!(anew.as_mut().now_or_never().is_none());
+        tell.send(Ok(1)).expect("the first waits");
+        assert_eq!((before.now_or_never(), cache.get(Duration::ZERO, &"a")), (Some(Ok(1)), None));
+        tell_anew.send(Ok(2)).expect("the second waits");
+        assert_eq!((anew.now_or_never(), cache.get(Duration::ZERO, &"a")), (Some(Ok(2)), Some(2)));
     }
 
     #[test]
