@@ -7,14 +7,14 @@ use common::dovetail;
 
 /// Each variant, seeds of which at least one finds it, and the invariant that is violated then.
 const FOUND: [(&str, &str, &str); 10] = [
-    ("no-fence", "61", "INV-9"),
+    ("no-fence", "1607", "INV-9"),
     ("no-deadline", "153", "INV-8"),
     ("no-token", "1", "INV-11"),
     ("double-resend", "4", "INV-11"),
     ("no-brakes", "4", "INV-13"),
-    ("forgotten-adoption", "23", "INV-12"),
+    ("forgotten-adoption", "77", "INV-12"),
     ("twice-claimed", "1", "INV-14"),
-    ("no-pod-budgets", "57", "INV-15"),
+    ("no-pod-budgets", "54", "INV-15"),
     ("no-limits", "5", "INV-16"),
     ("no-budgets", "12", "INV-17"),
 ];
