@@ -25,6 +25,16 @@ fn comes_out_well(seed: &str) {
     assert_eq!(violations, serde_json::json!([]), "seed {seed}");
 }
 
+/// The same, with everything that happened, JSON Lines.
+fn comes_out_well_with_events(seed: &str) -> String {
+    let (scenario, events) =
+        (format!("tests/simulation/scenarios/seeds/{seed}/scenario.yaml"), format!("{seed}.jsonl"));
+    let events = scratch(&events);
+    let report = json(&dovetail(&["simulate", &scenario, "--json", "--events", arg(&events)]), 0);
+    assert_eq!(report["invariants"]["violations"], serde_json::json!([]), "seed {seed}");
+    std::fs::read_to_string(events).unwrap()
+}
+
 #[test]
 fn a_claim_that_was_lost_while_its_replica_stood_still_is_not_written_to_without_end() {
     comes_out_well("1196");
@@ -63,11 +73,7 @@ fn no_term_is_given_out_twice_where_the_lease_is_restored() {
 /// An operator deleted the claim while its node was let in.
 #[test]
 fn a_node_that_is_let_in_while_its_claim_is_deleted_is_drained() {
-    comes_out_well("1230");
-    let events = scratch("let-in.jsonl");
-    let scenario = "tests/simulation/scenarios/seeds/1230/scenario.yaml";
-    json(&dovetail(&["simulate", scenario, "--json", "--events", arg(&events)]), 0);
-    let events = std::fs::read_to_string(events).unwrap();
+    let events = comes_out_well_with_events("1230");
     assert!(
         events.contains("\"change\":\"evicted\"") && !events.contains("\"change\":\"lost\""),
         "pods went with their node"
@@ -133,11 +139,7 @@ fn what_nobody_can_know_yet_is_held_against_nobody() {
 /// shown as it was for five seconds.
 #[test]
 fn who_is_told_late_asks_for_no_more_than_needed_and_not_again_and_again() {
-    comes_out_well("6453");
-    let events = scratch("late.jsonl");
-    let scenario = "tests/simulation/scenarios/seeds/6453/scenario.yaml";
-    json(&dovetail(&["simulate", scenario, "--json", "--events", arg(&events)]), 0);
-    let events = std::fs::read_to_string(events).unwrap();
+    let events = comes_out_well_with_events("6453");
     let calls = events.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let deletions = calls.filter(|one| one["kind"] == "api" && one["resource"] == "nodes" && one["verb"] == "delete");
     let count = deletions.count();

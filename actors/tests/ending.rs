@@ -81,6 +81,7 @@ fn a_claim_that_somebody_made_without_a_finalizer_gets_it_before_it_is_launched_
             assert!(held || world.cloud.calls().is_empty(), "launched before anything held the claim");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        assert_eq!(world.claims()[0]["metadata"]["finalizers"], json!(["karpenter.sh/termination"]));
         let uid = delete_claim(&world);
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert!(is_gone(&world, &uid), "{}", world.story().join("\n"));

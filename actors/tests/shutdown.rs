@@ -51,12 +51,12 @@ fn lease(world: &World) -> (String, u64) {
 #[test]
 fn a_lease_is_given_back_although_the_api_server_fails_often() {
     for number in 0..8 {
-        run_drawn(number, |world| async move {
-            let replica = world.replica(0);
+        run_drawn(u64::from(number), |world| async move {
+            let replica = world.replica(number);
             until(&world, seconds(30), || world.journal.count("elected") == 1).await;
             world.faults.change(|faults| faults.api_server.error_rate = 0.6);
             replica.shutdown().await;
-            assert_eq!(lease(&world).0, "", "draws {number}");
+            assert_eq!(lease(&world).0, "", "replica {number}");
         });
     }
 }

@@ -59,6 +59,12 @@ impl Hand {
         self.desk.post(&self.links.cluster, what);
     }
 
+    /// Nothing is to be done about what is not being deleted any more; it may be a while until the watch says so.
+    fn stays(&self, there: Wrote) -> Done {
+        self.desk.post(&self.links.cluster, there);
+        Err(CallError::Conflict("it is not being deleted any more".into()))
+    }
+
     /// A step whose object is gone has come to what it is for.
     fn or_gone(&self, error: CallError, gone: Wrote) -> Done {
         match error {
@@ -138,8 +144,7 @@ impl Hand {
             Err(error) => return self.or_gone(error, Wrote::ClaimGone(claim.name_any(), claim.uid())),
         };
         if !goes(&claim) {
-            self.wrote(claim);
-            return Err(stays());
+            return self.stays(Wrote::Claim(Arc::new(claim)));
         }
         let (node_claim, at) = (claim.name_any(), deadline.to_string());
         let message = format!("All pods will be deleted by {at}");
@@ -159,13 +164,11 @@ impl Hand {
                 Ok(written) => written,
                 Err(error) => return self.or_gone(error, Wrote::NodeGone(there.name_any(), there.uid())),
             };
-        let still = goes(&written);
-        let node = written.name_any();
-        self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(written)));
-        if !still {
-            return Err(stays());
+        if !goes(&written) {
+            return self.stays(Wrote::Node(Arc::new(written)));
         }
-        self.tell(Story::Cordoned { node, node_claim });
+        self.tell(Story::Cordoned { node: written.name_any(), node_claim });
+        self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(written)));
         Ok(())
     }
 
@@ -218,8 +221,7 @@ impl Hand {
             Err(error) => return self.or_gone(error, Wrote::ClaimGone(claim.name_any(), claim.uid())),
         };
         if !goes(&written) {
-            self.wrote(written);
-            return Err(stays());
+            return self.stays(Wrote::Claim(Arc::new(written)));
         }
         if node::is_drained(&said) {
             if let Some(removal) = self.removal(&claim) {
@@ -238,10 +240,7 @@ impl Hand {
         let held = |node: &Node| goes(node) && node.finalizers().iter().any(|one| one == TERMINATION_FINALIZER);
         let free = |node: &Node| held(node).then(|| node::released(node));
         let wrote = match self.nodes().change(Node::clone(&there), free).await {
-            Ok(node) if !goes(&node) => {
-                self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(node)));
-                return Err(stays());
-            }
+            Ok(node) if !goes(&node) => return self.stays(Wrote::Node(Arc::new(node))),
             Ok(node) if !node.finalizers().is_empty() => Wrote::Node(Arc::new(node)),
             Ok(_) | Err(CallError::NotFound(_)) => Wrote::NodeGone(there.name_any(), there.uid()),
             Err(error) => return Err(error),
@@ -264,10 +263,7 @@ impl Hand {
         let written = self.claims().change_metadata(NodeClaim::clone(&claim), free).await;
         let gone = Wrote::ClaimGone(claim.name_any(), claim.uid());
         match written {
-            Ok(claim) if !goes(&claim) => {
-                self.wrote(claim);
-                Err(stays())
-            }
+            Ok(claim) if !goes(&claim) => self.stays(Wrote::Claim(Arc::new(claim))),
             Ok(claim) if claim.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) => {
                 self.wrote(claim);
                 Ok(())
@@ -295,11 +291,6 @@ impl Hand {
 /// Whether it is being deleted: an API server that was restored may have it as it was before, and then it stays.
 fn goes<K: kube::Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
-}
-
-/// Nothing is to be done about it, and it may be a while until the watch says so.
-fn stays() -> CallError {
-    CallError::Conflict("it is not being deleted any more".into())
 }
 
 fn deleted_at(claim: &NodeClaim) -> Option<Timestamp> {

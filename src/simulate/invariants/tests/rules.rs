@@ -83,7 +83,7 @@ fn the_last_pod_that_a_budget_needs_is_inv_15_however_it_goes() {
     });
     assert_only("INV-15", |run| {
         one_is_lost(run);
-        run.pod(600.2, "not-ready", "p1");
+        run.pod(600.5, "not-ready", "p1");
         evicts(run, 601.0, "p2");
     });
     assert_only("INV-15", |run| {
@@ -165,14 +165,15 @@ fn a_pool_that_has_more_than_its_limits_is_inv_16() {
 fn a_claim_whose_creation_was_done_late_is_counted_only_when_somebody_can_know_it() {
     let late = |run: &mut Run, lost: bool, then: f64| {
         run.pods(1.0, &["p3", "p4", "p5", "p6"]);
-        ["2", "3"].into_iter().for_each(|id| run.claim(2.0, id, "default", 1));
+        run.claim(2.0, "2", "default", 1);
         run.claim(2.2, "4", "default", 1);
         let created = run.entries.iter_mut().find(|entry| entry.text("uid") == "c4" && entry.text("verb") == "create");
         created.unwrap().fields.push(("answerLost".into(), json!(lost)));
-        run.claim(then, "5", "free", 1);
+        run.claim(then, "3", "default", 1);
     };
     assert_none(|run| late(run, true, 2.5));
     assert_only("INV-16", |run| late(run, false, 2.5));
+    assert_only("INV-16", |run| late(run, true, 40.0));
 }
 
 #[test]
