@@ -13,9 +13,9 @@ use actix::prelude::*;
 use dovetail_api::names::{conditions, labels};
 use dovetail_api::v1::{NodeClaim, condition};
 use dovetail_core::cluster_state::Target;
-use dovetail_core::collection;
 use dovetail_core::lifecycle::claim::from_quantities;
-use dovetail_core::lifecycle::{self, Decision, Stage, Timeout, Writes, liveness};
+use dovetail_core::lifecycle::nodeless::{Nodeless, Verdict};
+use dovetail_core::lifecycle::{self, Decision, Stage, Timeout, Writes};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use serde_json::json;
@@ -68,12 +68,8 @@ pub struct Registrar {
     /// Names of claims by provider id.
     claim_of: BTreeMap<String, String>,
     busy: BTreeSet<String>,
-    /// Claims that have registered and have no Node, and since when none was seen.
-    nodeless: BTreeMap<String, Duration>,
-    /// Claims that were given up of late because their Nodes were gone, and when.
-    nodes_gone: BTreeMap<String, Duration>,
-    /// When it was last told that too many are gone.
-    nodes_gone_told: Option<Duration>,
+    /// Claims that have registered and have no Node.
+    nodeless: Nodeless,
     /// Claims that changed while they were worked on.
     again: BTreeSet<String>,
     /// Pods that each target waits for, how many it got, and the plan's trace.
@@ -92,9 +88,7 @@ impl Registrar {
             by_provider: BTreeMap::new(),
             claim_of: BTreeMap::new(),
             busy: BTreeSet::new(),
-            nodeless: BTreeMap::new(),
-            nodes_gone: BTreeMap::new(),
-            nodes_gone_told: None,
+            nodeless: Nodeless::default(),
             again: BTreeSet::new(),
             plans: BTreeMap::new(),
             passed: BTreeMap::new(),
@@ -138,7 +132,7 @@ impl Handler<ClaimGone> for Registrar {
             let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
             self.claim_of.remove(provider_id);
         }
-        self.nodeless.remove(&gone.name);
+        self.nodeless.ends(&gone.name);
         self.again.remove(&gone.name);
         self.plans.remove(&Target::Claim(gone.name));
     }
@@ -255,29 +249,25 @@ impl Registrar {
 
     /// For how long a claim that has registered, and is not being deleted, has had no Node.
     fn nodeless_for(&mut self, claim: &NodeClaim, none: bool) -> Duration {
-        let (name, now) = (claim.name_any(), self.desk.now());
+        let name = claim.name_any();
         let goes = claim.metadata.deletion_timestamp.is_some();
         if !none || goes || lifecycle::stage(claim) < Some(Stage::Registered) {
-            self.nodeless.remove(&name);
+            self.nodeless.ends(&name);
             return Duration::ZERO;
         }
-        now.saturating_sub(*self.nodeless.entry(name).or_insert(now))
+        self.nodeless.lasts(&name, self.desk.now())
     }
 
-    /// Gives a claim up whose Node is gone, once the API server says so itself, unless that is so of more of them than are
-    /// collected at a time (docs/decisions/026): then it may be they that are wrong.
+    /// Gives a claim up whose Node is gone, once the API server says so itself.
     fn look_for_node(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
-        let (now, name) = (self.desk.now(), claim.name_any());
-        self.nodes_gone.retain(|_, when| now.saturating_sub(*when) < collection::WINDOW);
-        let due = self.nodeless.values().filter(|since| now.saturating_sub(**since) >= liveness::NODE).count();
-        let (bound, so_far) = (collection::bound(self.claims.len()), self.nodes_gone.len());
-        if due > bound {
-            return self.tell_nodes_gone(due, bound);
+        let name = claim.name_any();
+        match self.nodeless.judge(&name, self.claims.len(), self.desk.now()) {
+            Verdict::GiveUp => {}
+            Verdict::Wait => return,
+            Verdict::TooMany { claims, bound } => {
+                return self.desk.tell(Story::NodesGone { node_claims: claims, bound });
+            }
         }
-        if so_far >= bound && !self.nodes_gone.contains_key(&name) {
-            return;
-        }
-        self.nodes_gone.insert(name.clone(), now);
         self.busy.insert(name.clone());
         let (nodes, claim) = (Nodes::new(self.links.calls.clone()), claim.clone());
         let status = claim.status.clone().unwrap_or_default();
@@ -298,19 +288,11 @@ impl Registrar {
             if gone && !changed {
                 return registrar.give_up(&claim, Timeout::NodeGone, ctx);
             }
-            registrar.nodes_gone.remove(&name);
+            registrar.nodeless.kept(&name);
             if changed {
                 registrar.look(&name, ctx);
             }
         }));
-    }
-
-    fn tell_nodes_gone(&mut self, node_claims: usize, bound: usize) {
-        let now = self.desk.now();
-        if self.nodes_gone_told.is_none_or(|told| now.saturating_sub(told) >= collection::WINDOW) {
-            self.nodes_gone_told = Some(now);
-            self.desk.tell(Story::NodesGone { node_claims, bound });
-        }
     }
 
     fn nodes_of(&self, claim: &NodeClaim) -> Vec<Arc<Node>> {

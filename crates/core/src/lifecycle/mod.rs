@@ -13,6 +13,7 @@ pub mod hash;
 pub mod initialization;
 pub mod launch;
 pub mod liveness;
+pub mod nodeless;
 pub mod patch;
 pub mod protocol;
 pub mod readiness;

@@ -1,0 +1,119 @@
+//! NodeClaims that have registered and whose Nodes are gone: for how long, and whether one may be given up for it
+//! (docs/decisions/026). Times are monotonic.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::liveness::NODE;
+use crate::collection::{WINDOW, bound};
+
+/// What is known of claims without Nodes, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Nodeless {
+    since: BTreeMap<String, Duration>,
+    /// Those that were given up of late, and when.
+    given_up: BTreeMap<String, Duration>,
+    /// When it was last told that too many are gone.
+    told: Option<Duration>,
+}
+
+/// What is to be done about a claim that has been without its Node for [`NODE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Give it up, if the API server has no such Node.
+    GiveUp,
+    /// Not now.
+    Wait,
+    /// So many are without their Nodes that it may be the Nodes that are wrong: none is given up, and somebody is told.
+    TooMany {
+        /// How many.
+        claims: usize,
+        /// How many may be.
+        bound: usize,
+    },
+}
+
+impl Nodeless {
+    /// A claim has no Node now; answers for how long.
+    pub fn lasts(&mut self, claim: &str, now: Duration) -> Duration {
+        now.saturating_sub(*self.since.entry(claim.to_owned()).or_insert(now))
+    }
+
+    /// It has one, needs none or is gone.
+    pub fn ends(&mut self, claim: &str) {
+        self.since.remove(claim);
+    }
+
+    /// Whether a claim may be given up, of so many that there are. What may be counts as given up.
+    pub fn judge(&mut self, claim: &str, all: usize, now: Duration) -> Verdict {
+        self.given_up.retain(|_, when| now.saturating_sub(*when) < WINDOW);
+        let (claims, bound) =
+            (self.since.values().filter(|since| now.saturating_sub(**since) >= NODE).count(), bound(all));
+        if claims > bound {
+            if self.told.is_some_and(|told| now.saturating_sub(told) < WINDOW) {
+                return Verdict::Wait;
+            }
+            self.told = Some(now);
+            return Verdict::TooMany { claims, bound };
+        }
+        if self.given_up.len() >= bound && !self.given_up.contains_key(claim) {
+            return Verdict::Wait;
+        }
+        self.given_up.insert(claim.to_owned(), now);
+        Verdict::GiveUp
+    }
+
+    /// It was not given up after all.
+    pub fn kept(&mut self, claim: &str) {
+        self.given_up.remove(claim);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn gone(count: usize) -> Nodeless {
+        let mut nodeless = Nodeless::default();
+        for n in 0..count {
+            nodeless.lasts(&n.to_string(), at(0));
+        }
+        nodeless
+    }
+
+    #[test]
+    fn a_claim_is_without_its_node_from_when_that_was_first_seen_until_it_has_one() {
+        let mut nodeless = Nodeless::default();
+        assert_eq!((nodeless.lasts("a", at(10)), nodeless.lasts("a", at(310))), (at(0), at(300)));
+        nodeless.ends("a");
+        assert_eq!(nodeless.lasts("a", at(400)), at(0));
+    }
+
+    #[test]
+    fn five_are_given_up_in_ten_minutes_and_one_that_was_kept_makes_room() {
+        let mut nodeless = gone(5);
+        assert!((0..5).all(|n| nodeless.judge(&n.to_string(), 20, at(300)) == Verdict::GiveUp));
+        assert_eq!(nodeless.judge("0", 20, at(301)), Verdict::GiveUp, "again, as the first time failed");
+        (0..5).for_each(|n| nodeless.ends(&n.to_string()));
+        nodeless.lasts("late", at(10));
+        assert_eq!(nodeless.judge("late", 20, at(310)), Verdict::Wait);
+        nodeless.kept("4");
+        assert_eq!(nodeless.judge("late", 20, at(310)), Verdict::GiveUp);
+        nodeless.lasts("later", at(301));
+        assert_eq!(nodeless.judge("later", 20, at(601)), Verdict::Wait);
+        assert_eq!(nodeless.judge("later", 20, at(901)), Verdict::GiveUp);
+    }
+
+    #[test]
+    fn where_more_are_gone_none_is_given_up_and_it_is_told_every_ten_minutes() {
+        let mut nodeless = gone(6);
+        assert_eq!(nodeless.judge("0", 20, at(300)), Verdict::TooMany { claims: 6, bound: 5 });
+        assert_eq!(nodeless.judge("1", 20, at(300)), Verdict::Wait);
+        assert_eq!(nodeless.judge("1", 20, at(900)), Verdict::TooMany { claims: 6, bound: 5 });
+        assert_eq!(nodeless.judge("1", 120, at(901)), Verdict::GiveUp, "5 % of these");
+    }
+}
