@@ -122,6 +122,11 @@ fn scenarios_that_make_no_sense_are_refused_with_line_and_what_is_allowed() {
             "steps:\n  - {at: 1m, slowWatches: {by: late}}\n",
             &[":2", "steps[0].slowWatches.by", "duration"],
         ),
+        (
+            "hold.yaml",
+            "steps:\n  - {at: 1m, holdWrites: {replica: boss, by: 30s}}\n",
+            &[":2", "steps[0].holdWrites.replica", "leader"],
+        ),
         ("rate.yaml", "faults:\n  apiServer: {timeoutRate: 2}\n", &[":2", "faults.apiServer.timeoutRate", "0 to 1"]),
         (
             "rate-429.yaml",

@@ -93,6 +93,27 @@ fn a_claim_that_comes_under_the_name_of_one_that_is_gone_is_another() {
     assert_eq!(pending.len(), 9);
 }
 
+/// The first request for a claim was held on its way for half a minute; the second had made it, and it had gone again.
+#[test]
+fn what_a_creation_makes_after_its_claim_has_gone_is_taken_back() {
+    for seed in ["1115", "1360"] {
+        assert!(comes_out_well_with_events(seed).contains("created_late"), "seed {seed}");
+    }
+}
+
+/// After a restore the watch of pods was back before that of claims: a leader launched above the limit for pods whose claims it
+/// was about to see.
+#[test]
+fn nothing_is_launched_by_half_of_what_there_is() {
+    let output = dovetail(&["simulate", "tests/simulation/scenarios/seeds/30109/scenario.yaml", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["invariants"]["violations"], serde_json::json!([]));
+    // The limit leaves no room for the others, and each has been told so.
+    let pending = report["pods"]["pending"].as_object().unwrap();
+    assert!(pending.values().all(|why| why.as_str().unwrap().contains("limit of 25 cpu reached")), "{pending:#?}");
+    assert_eq!(pending.len(), 6);
+}
+
 /// A claim was created, which nobody answered, and lost; its creation was repeated beside the claim that had followed.
 #[test]
 fn a_claim_that_has_come_and_gone_is_not_created_again() {
@@ -124,6 +145,13 @@ fn a_node_is_drained_when_the_api_server_shows_nobody_on_it() {
     comes_out_well("12454");
 }
 
+/// A new leader packed pods of a node that had to go before one that had waited for longer, and gave them the claim that was on
+/// its way for it.
+#[test]
+fn a_pod_that_has_waited_under_another_leader_keeps_what_is_on_its_way() {
+    comes_out_well("26350");
+}
+
 /// A creation that nobody answered was done after its claim had come and gone; a budget was asked before its controller had
 /// seen that its workload has grown, or has less; a new leader knows less of claims that it took over than who made them.
 #[test]
@@ -133,6 +161,9 @@ fn what_nobody_can_know_yet_is_held_against_nobody() {
     comes_out_well("18605");
     comes_out_well("22735");
     comes_out_well("25709");
+    // Pods went, by their owner's will, from a node that had to go already.
+    comes_out_well("29138");
+    comes_out_well("30506");
 }
 
 /// Watches are late: a pod goes and its node is interrupted before anybody here has heard of it, and what has been deleted is

@@ -254,6 +254,19 @@ fn watches_that_tell_late_launch_nothing_again() {
 }
 
 #[test]
+fn claims_that_arrive_when_another_leads_are_refused_and_their_pods_run() {
+    let Some((_, events)) = all_run_and_nothing_is_launched_twice("held-writes") else { return };
+    let late = |line: &&Value| {
+        line["resource"] == "nodeclaims"
+            && line["verb"] == "create"
+            && line["replica"] == 0
+            && line["answerLost"] == true
+    };
+    let codes: Vec<Value> = lines(&events).iter().filter(late).map(|line| line["code"].clone()).collect();
+    assert!(codes.len() > 3 && codes.iter().all(|code| code == 403), "{codes:?}");
+}
+
+#[test]
 fn time_outs_that_did_happen_launch_nothing_again() {
     let Some((_, events)) = all_run_and_nothing_is_launched_twice("time-outs") else { return };
     let lines = lines(&events);

@@ -46,7 +46,11 @@ impl Handler<PodPending> for Batcher {
         if self.window.is_empty() {
             self.trace = Some((pod.trace, self.desk.wall()));
         }
-        self.step(WindowInput::Pending(&pod.uid), ctx);
+        let input = match pod.waited {
+            Some(waited) => WindowInput::Waited(&pod.uid, waited),
+            None => WindowInput::Pending(&pod.uid),
+        };
+        self.step(input, ctx);
     }
 }
 

@@ -6,7 +6,6 @@ use dovetail_core::lifecycle::patch;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, ResourceExt};
 
-use crate::backoff::Backoff;
 use crate::calls::{CallError, Calls};
 
 /// NodeClaims at the API server.
@@ -113,32 +112,11 @@ impl Claims {
         Ok(claim)
     }
 
-    /// Deletes a claim whatever has been written to it meanwhile.
-    ///
-    /// # Errors
-    /// [`CallError::NotFound`] when it is gone, or another has its name.
-    async fn delete(&self, claim: &NodeClaim) -> Result<(), CallError> {
-        let name = claim.name_any();
-        let only = Preconditions { uid: claim.uid(), resource_version: None };
-        let params = DeleteParams::default().preconditions(only);
-        let mut backoff = Backoff::api(self.calls.desk.rng(&name));
-        loop {
-            match self.calls.run(&format!("delete nodeclaim {name}"), || self.api.delete(&name, &params)).await {
-                Err(CallError::Conflict(_)) => self.same(claim).await?,
-                other => return other.map(drop),
-            };
-            tokio::time::sleep(backoff.pause()).await;
-        }
-    }
-
     /// Deletes a claim of which it is certain that no instance belongs to it, finalizer and all. Answers whether it is
-    /// gone: others may hold it.
+    /// gone: others may hold it. A request that arrives when a successor has launched for it deletes nothing.
     pub async fn delete_without_instance(&self, claim: &NodeClaim) -> Result<bool, CallError> {
         let free = |claim: &mut NodeClaim| claim.finalizers_mut().retain(|one| one != TERMINATION_FINALIZER);
-        let freed = async {
-            self.delete(claim).await?;
-            self.change_metadata(self.same(claim).await?, free).await
-        };
+        let freed = async { self.change_metadata(self.remove(claim.clone()).await?, free).await };
         match freed.await {
             Ok(there) => Ok(there.finalizers().is_empty()),
             Err(CallError::NotFound(_)) => Ok(true),

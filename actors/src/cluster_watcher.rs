@@ -26,10 +26,12 @@ use serde_json::json;
 use crate::desk::Desk;
 use crate::messages::{
     Attach, ClaimChanged, ClaimGone, ClassChanged, ClusterChanged, Detach, Forget, MarkLeaving, NodeChanged, NodeGone,
-    Observe, Plan, PodSeen, PoolChanged, TakeSnapshot, WorldChanged, Wrote,
+    Observe, Plan, PodSeen, PoolChanged, TakeShown, TakeSnapshot, WatchFailed, WorldChanged, Wrote,
 };
+use crate::pod_watcher::PODS;
 use crate::story::Story;
-use crate::watch::watch;
+use crate::unshown::Unshown;
+use crate::watch::{After, Heard, watch};
 
 /// See the module.
 pub struct ClusterWatcher {
@@ -40,6 +42,7 @@ pub struct ClusterWatcher {
     nodes: BTreeMap<String, Arc<Node>>,
     leader: Option<Attach>,
     synced: bool,
+    unshown: Unshown,
     /// Departures that the leader has been told of.
     told: u64,
 }
@@ -48,7 +51,16 @@ impl ClusterWatcher {
     /// A watcher that knows nothing yet.
     pub fn new(desk: &Desk, client: Client) -> Self {
         let desk = desk.of("cluster_watcher");
-        Self { desk, client, state: ClusterState::new(), nodes: BTreeMap::new(), leader: None, synced: false, told: 0 }
+        Self {
+            desk,
+            client,
+            state: ClusterState::new(),
+            nodes: BTreeMap::new(),
+            leader: None,
+            synced: false,
+            unshown: Unshown::default(),
+            told: 0,
+        }
     }
 }
 
@@ -57,11 +69,19 @@ impl ClusterWatcher {
 #[rtype(result = "()")]
 struct Seen<K: 'static>(Event<K>);
 
+/// The kinds that what is launched and removed is decided by, as their watches are called.
+const NODES: &str = "nodes";
+const CLAIMS: &str = "nodeclaims";
+const POOLS: &str = "nodepools";
+
 macro_rules! watches {
-    ($self:ident, $ctx:ident, $($kind:ty => $name:literal),* $(,)?) => {$(
+    ($self:ident, $ctx:ident, $after:expr, $($kind:ty => $name:expr),* $(,)?) => {$(
         let (this, desk, api) = ($ctx.address(), $self.desk.clone(), Api::<$kind>::all($self.client.clone()));
-        let on = move |event| desk.post(&this, Seen(event));
-        $ctx.spawn(watch(api, $self.desk.clone(), $name, on).into_actor($self));
+        let on = move |heard| match heard {
+            Heard::Event(event) => desk.post(&this, Seen(event)),
+            Heard::Failed(pause) => desk.post(&this, WatchFailed { kind: $name, pause }),
+        };
+        $ctx.spawn(watch(api, $self.desk.clone(), $name, $after, on).into_actor($self));
     )*};
 }
 
@@ -69,8 +89,8 @@ impl Actor for ClusterWatcher {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        watches!(self, ctx, Node => "nodes", NodeClaim => "nodeclaims", NodePool => "nodepools",
-            EC2NodeClass => "ec2nodeclasses", DaemonSet => "daemonsets",
+        watches!(self, ctx, After::ListAnew, Node => NODES, NodeClaim => CLAIMS, NodePool => POOLS);
+        watches!(self, ctx, After::GoOn, EC2NodeClass => "ec2nodeclasses", DaemonSet => "daemonsets",
             PodDisruptionBudget => "poddisruptionbudgets", Namespace => "namespaces",
             PersistentVolumeClaim => "persistentvolumeclaims", PersistentVolume => "persistentvolumes",
             StorageClass => "storageclasses", CSINode => "csinodes", StatefulSet => "statefulsets");
@@ -81,8 +101,20 @@ impl Actor for ClusterWatcher {
                 self.state.list_ends(kind);
             }
         } else {
-            watches!(self, ctx, Service => "services", ReplicaSet => "replicasets",
+            watches!(self, ctx, After::GoOn, Service => "services", ReplicaSet => "replicasets",
                 ReplicationController => "replicationcontrollers");
+        }
+    }
+}
+
+impl Handler<WatchFailed> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, failed: WatchFailed, _: &mut Self::Context) {
+        match failed.kind {
+            NODES | CLAIMS | POOLS => self.unshown.lists_anew(failed.kind),
+            PODS => self.unshown.goes_on(PODS, failed.pause, self.desk.now()),
+            _ => {}
         }
     }
 }
@@ -91,6 +123,7 @@ impl Handler<PodSeen> for ClusterWatcher {
     type Result = ();
 
     fn handle(&mut self, PodSeen(event): PodSeen, _: &mut Self::Context) {
+        self.unshown.said(PODS, &*event);
         match &*event {
             Event::Init => self.state.list_begins(Kind::Pod),
             Event::InitApply(pod) | Event::Apply(pod) => self.apply_pod(pod),
@@ -107,6 +140,7 @@ impl Handler<Seen<Node>> for ClusterWatcher {
     type Result = ();
 
     fn handle(&mut self, Seen(event): Seen<Node>, _: &mut Self::Context) {
+        self.unshown.said(NODES, &event);
         match event {
             Event::Init => self.state.list_begins(Kind::Node),
             Event::InitApply(node) | Event::Apply(node) => self.apply_node(Arc::new(node)),
@@ -125,6 +159,7 @@ impl Handler<Seen<NodeClaim>> for ClusterWatcher {
     type Result = ();
 
     fn handle(&mut self, Seen(event): Seen<NodeClaim>, _: &mut Self::Context) {
+        self.unshown.said(CLAIMS, &event);
         match event {
             Event::Init => self.state.list_begins(Kind::NodeClaim),
             Event::InitApply(claim) | Event::Apply(claim) => self.apply_claim(Arc::new(claim)),
@@ -143,6 +178,7 @@ impl Handler<Seen<NodePool>> for ClusterWatcher {
     type Result = ();
 
     fn handle(&mut self, Seen(event): Seen<NodePool>, _: &mut Self::Context) {
+        self.unshown.said(POOLS, &event);
         match event {
             Event::Init => self.state.list_begins(Kind::NodePool),
             Event::InitApply(pool) | Event::Apply(pool) => self.apply_pool(pool),
@@ -315,6 +351,14 @@ impl Handler<TakeSnapshot> for ClusterWatcher {
 
     fn handle(&mut self, _: TakeSnapshot, _: &mut Self::Context) -> Self::Result {
         self.synced.then(|| self.state.snapshot())
+    }
+}
+
+impl Handler<TakeShown> for ClusterWatcher {
+    type Result = Option<Snapshot>;
+
+    fn handle(&mut self, _: TakeShown, _: &mut Self::Context) -> Self::Result {
+        (self.synced && self.unshown.is_empty(self.desk.now())).then(|| self.state.snapshot())
     }
 }
 

@@ -356,7 +356,7 @@ impl Launching {
     }
 
     /// Deletes a claim that has no instance.
-    async fn discard(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
+    pub async fn discard(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
         if self.claims().delete_without_instance(claim).await? {
             self.desk.post(&self.links.cluster, Wrote::ClaimGone(claim.name_any(), claim.uid()));
         }

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::names::annotations::TERM;
+use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Cloud;
 use dovetail_core::launch_limits::{Ask, Limits, Origin, Wait};
-use dovetail_core::lifecycle::{self, Stage};
+use dovetail_core::lifecycle::{self, Creations, Stage};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
@@ -77,6 +77,10 @@ pub struct Launcher {
     running: usize,
     /// Claims whose launch has ended, uids by name: a watch that lags shows them unlaunched for a while.
     done: BTreeMap<String, String>,
+    /// Claims of this term, and what may still come of their creation.
+    creations: Creations,
+    /// Claims that have come of creations done late, while the launch of the one before them had not ended, by name.
+    late: BTreeMap<String, Arc<NodeClaim>>,
     ends: BTreeMap<&'static str, u64>,
     limits: Limits,
     /// Whether it is known what was launched before the term, or waited for no longer.
@@ -126,6 +130,8 @@ impl Launcher {
             busy: BTreeMap::new(),
             running: 0,
             done: BTreeMap::new(),
+            creations: Creations::default(),
+            late: BTreeMap::new(),
             ends: BTreeMap::new(),
             losses,
             rng,
@@ -170,6 +176,9 @@ impl Handler<ClaimChanged> for Launcher {
     /// A claim without an instance that nobody here launches is adopted.
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
         let name = claim.name_any();
+        if !lifecycle::is_leaving(&claim) && self.is_late(&name, &claim) {
+            return self.take_back(&name, claim, ctx);
+        }
         self.notice(&name, &claim, ctx);
         let ours = self.busy.contains_key(&name) || self.done.get(&name) == claim.metadata.uid.as_ref();
         if ours || lifecycle::is_leaving(&claim) || lifecycle::stage(&claim).is_some() {
@@ -189,6 +198,8 @@ impl Handler<ClaimGone> for Launcher {
 
     fn handle(&mut self, gone: ClaimGone, ctx: &mut Self::Context) {
         self.done.remove(&gone.name);
+        self.creations.gone(&gone.name, self.desk.now());
+        self.late.remove(&gone.name);
         self.busy.get(&gone.name).into_iter().for_each(|launch| launch.notify_one());
         let queued = self.queue.len();
         self.queue.retain(|(order, ..)| order.claim.metadata.uid.is_none() || order.claim.name_any() != gone.name);
@@ -290,6 +301,9 @@ impl Launcher {
 
     fn start(&mut self, order: LaunchOrder, trace: TraceContext, since: Timestamp, ctx: &mut Context<Self>) {
         let name = order.claim.name_any();
+        if order.claim.metadata.uid.is_none() {
+            self.creations.begin(&name, self.desk.now());
+        }
         let inside = traces::of_claim(trace, &name);
         // A successor's attempt is another span beside the one that was cut off.
         let own = inside.inner("launch", &self.desk.term.0.to_string());
@@ -344,8 +358,44 @@ impl Launcher {
         }
     }
 
+    /// Whether a claim has come of a creation that was given up, and is not launched for.
+    fn is_late(&self, name: &str, claim: &NodeClaim) -> bool {
+        let said = |key: &str| claim.annotations().get(key);
+        said(TERM).is_some_and(|term| *term == self.desk.term.0.to_string())
+            && said(LAUNCH_TOKEN).is_none()
+            && self.creations.is_late(name, claim.metadata.uid.as_deref().unwrap_or_default())
+    }
+
+    /// Deletes a claim that nobody needs, when nothing else is done about one of its name.
+    fn take_back(&mut self, name: &str, claim: Arc<NodeClaim>, ctx: &mut Context<Self>) {
+        let Entry::Vacant(free) = self.busy.entry(name.to_owned()) else {
+            self.late.insert(name.to_owned(), claim);
+            return;
+        };
+        let gone = free.insert(Arc::default()).clone();
+        let trace = traces::of_packing(&claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
+        let inside = traces::of_claim(trace, name);
+        let (desk, links, since) = (self.desk.clone(), self.links.clone(), self.desk.wall());
+        let launching = Launching { desk, links, trace: inside, inside, since, gone };
+        let taking = async move { launching.discard(&claim, "created_late").await }.into_actor(self);
+        let name = name.to_owned();
+        // Where that is refused, the claim's next change is another occasion.
+        ctx.spawn(taking.map(move |_, launcher, ctx| launcher.free(&name, ctx)));
+    }
+
+    /// Nothing is done any more about claims of this name, unless one has come late meanwhile.
+    fn free(&mut self, name: &str, ctx: &mut Context<Self>) {
+        self.busy.remove(name);
+        if let Some(late) = self.late.remove(name) {
+            self.take_back(name, late, ctx);
+        }
+    }
+
     /// What a claim says of launches and registrations.
     fn notice(&mut self, name: &str, claim: &NodeClaim, ctx: &mut Context<Self>) {
+        if self.busy.contains_key(name) {
+            self.creations.seen(name, claim.metadata.uid.as_deref().unwrap_or_default());
+        }
         if let Some(created) = &claim.metadata.creation_timestamp {
             let age = Duration::try_from(self.desk.wall().duration_since(created.0)).unwrap_or(Duration::ZERO);
             self.limits.made(name, self.desk.now(), age);
@@ -359,13 +409,14 @@ impl Launcher {
 
     fn ended(&mut self, name: &str, end: End, trace: TraceContext, ctx: &mut Context<Self>) {
         self.running -= 1;
-        self.busy.remove(name);
+        self.free(name, ctx);
         self.committed.remove(name);
         let mut trial = self.over.remove(name);
         *self.ends.entry(end.label()).or_default() += 1;
         match &end {
             End::Launched { uid } => {
                 self.losses.reset();
+                self.creations.seen(name, uid);
                 // Unless its claim has gone meanwhile.
                 match trial {
                     Some(trial) => self.go_on(&trial, ctx),
@@ -374,6 +425,7 @@ impl Launcher {
             }
             End::Lost { .. } | End::Refused | End::Leaving => {
                 let at_once = end == (End::Lost { at_once: true });
+                self.creations.gone(name, self.desk.now());
                 if end != End::Leaving {
                     trial = self.limits.gone(name).or(trial);
                     self.desk.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));

@@ -56,6 +56,7 @@ mod reserved;
 mod sweep;
 mod tenure;
 mod traces;
+mod unshown;
 mod watch;
 mod woken;
 

@@ -27,7 +27,7 @@ use crate::desk::Desk;
 use crate::launcher::Launcher;
 use crate::measure::Measure;
 use crate::messages::{
-    Batch, InstanceTypesFor, Launch, Observe, PackNow, Plan, Planned, Record, TakeSnapshot, TraceContext, WorldChanged,
+    Batch, InstanceTypesFor, Launch, Observe, PackNow, Plan, Planned, Record, TakeShown, TraceContext, WorldChanged,
 };
 use crate::plan::{self, Plans};
 use crate::recorder::{Recorder, object};
@@ -435,11 +435,11 @@ impl Packer {
     }
 }
 
-/// Waits until the cluster and the catalogue are known and pools have had time to become ready, then packs.
+/// Waits until the cluster is known and shown, the catalogue is known and pools have had time to become ready, then packs.
 async fn compute(links: PackerLinks, solver: Arc<dyn Solver>, mut input: PlanningInput, desk: Desk) -> Option<Solved> {
     let mut unsettled = 0;
     loop {
-        let Some(snapshot) = links.cluster.send(TakeSnapshot).await.ok()? else {
+        let Some(snapshot) = links.cluster.send(TakeShown).await.ok()? else {
             tokio::time::sleep(SETTLE).await;
             continue;
         };

@@ -19,9 +19,13 @@ use serde_json::json;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::measure::Measure;
-use crate::messages::{AttachPods, Detach, Observe, PodBound, PodGone, PodPending, PodSeen, TraceContext, Waited};
-use crate::watch::watch;
+use crate::messages::{
+    AttachPods, Detach, Observe, PodBound, PodGone, PodPending, PodSeen, TraceContext, Waited, WatchFailed,
+};
+use crate::watch::{After, Heard, watch};
 
+/// What its watch is called.
+pub const PODS: &str = "pods";
 /// So many pods that wait together are a burst: kube-scheduler is not given time to mark each (docs/decisions/015).
 const BURST: usize = 20;
 
@@ -70,8 +74,11 @@ impl Actor for PodWatcher {
     fn started(&mut self, ctx: &mut Self::Context) {
         let (this, desk) = (ctx.address(), self.desk.clone());
         let pods = Api::<Pod>::all(self.client.clone());
-        let on = move |event| desk.post(&this, Seen(event));
-        ctx.spawn(watch(pods, self.desk.clone(), "pods", on).into_actor(self));
+        let on = move |heard| match heard {
+            Heard::Event(event) => desk.post(&this, Seen(event)),
+            Heard::Failed(pause) => desk.post(&this, WatchFailed { kind: PODS, pause }),
+        };
+        ctx.spawn(watch(pods, self.desk.clone(), PODS, After::GoOn, on).into_actor(self));
     }
 }
 
@@ -106,12 +113,23 @@ impl Handler<Seen> for PodWatcher {
     }
 }
 
+impl Handler<WatchFailed> for PodWatcher {
+    type Result = ();
+
+    fn handle(&mut self, failed: WatchFailed, _: &mut Self::Context) {
+        // Behind what the watch has said before.
+        self.desk.post(&self.cluster, failed);
+    }
+}
+
 impl Handler<AttachPods> for PodWatcher {
     type Result = ();
 
     fn handle(&mut self, leader: AttachPods, _: &mut Self::Context) {
+        let now = self.desk.wall();
         for (uid, pod) in &self.waiting {
-            self.desk.post(&leader.pending, PodPending { uid: uid.clone(), trace: pod.trace, since: pod.since });
+            let waited = Some(Duration::try_from(now.duration_since(pod.since)).unwrap_or_default());
+            self.desk.post(&leader.pending, PodPending { uid: uid.clone(), trace: pod.trace, waited });
         }
         self.leader = Some(leader);
     }
@@ -229,10 +247,10 @@ impl PodWatcher {
     }
 
     fn waits(&mut self, uid: String, waited: Arc<Waited>) {
-        let (trace, since) = (waited.trace, waited.since);
+        let trace = waited.trace;
         self.waiting.insert(uid.clone(), waited);
         if let Some(leader) = &self.leader {
-            self.desk.post(&leader.pending, PodPending { uid, trace, since });
+            self.desk.post(&leader.pending, PodPending { uid, trace, waited: None });
         }
     }
 

@@ -12,7 +12,7 @@
 //! | `cluster_watcher` (room, places taken, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
 //! | `cluster_watcher` | `ClusterChanged` | `disruptor` |
 //! | `batcher` | `Batch` | `packer` |
-//! | `packer` | `TakeSnapshot`, `Plan` | `cluster_watcher` |
+//! | `packer` | `TakeShown`, `Plan` | `cluster_watcher` |
 //! | `packer` | `InstanceTypesFor` | `catalogue` |
 //! | `packer` | `Launch` | `launcher` |
 //! | `packer` | `Planned` | `registrar` |
@@ -21,7 +21,9 @@
 //! | `registrar` | `NotRegistered` | `launcher` |
 //! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Wrote` | `cluster_watcher` |
 //! | `packer`, `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Record` | `recorder` |
-//! | `terminator`, `node_class`, `disruptor` | `TakeSnapshot` | `cluster_watcher` |
+//! | `terminator`, `node_class` | `TakeSnapshot` | `cluster_watcher` |
+//! | `disruptor` | `TakeShown` | `cluster_watcher` |
+//! | `pod_watcher` | `WatchFailed` | `cluster_watcher` |
 //! | `disruptor` | `InstanceTypesFor` | `catalogue` |
 //! | `interruption` | `Interrupted` | `terminator` |
 //! | `interruption` | `Refused` | `catalogue` |

@@ -131,6 +131,26 @@ fn a_launch_whose_answer_is_lost_makes_one_instance() {
 }
 
 #[test]
+fn a_claim_that_is_made_by_a_request_long_after_it_had_come_and_gone_is_taken_back() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let _replica = world.replica(0);
+        while world.journal.count("elected") == 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        // The first request for the claim is held, the second makes it; what it asks for is sold out.
+        world.faults.hold_writes(0, Duration::from_secs(35), Some(Duration::from_secs(3)));
+        world.cloud.spoil([Spoil::SoldOut]);
+        world.pods(4, "500m");
+        world.until_bound(4, minutes(2)).await;
+        tokio::time::sleep(minutes(1)).await;
+        assert!(world.story().iter().any(|line| line.contains("created_late")), "{}", world.story().join("\n"));
+        assert_eq!(world.claims().len(), 1, "{}", world.story().join("\n"));
+        nothing_twice(&world);
+    });
+}
+
+#[test]
 fn an_api_server_that_fails_throttles_and_loses_answers_is_outlived() {
     run(|world| async move {
         world.pool("default", on_demand_m5());

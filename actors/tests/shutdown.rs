@@ -77,6 +77,33 @@ fn a_lease_that_is_being_taken_when_the_replica_ends_names_nobody_afterwards() {
 }
 
 #[test]
+fn a_lease_that_is_taken_late_by_a_write_that_was_held_names_nobody_afterwards() {
+    let taken = std::cell::Cell::new(0);
+    for tenths in 0..40 {
+        let taken = &taken;
+        run(|world| async move {
+            // Vacant, as another has given it back.
+            let other = world.replica(1);
+            until(&world, seconds(30), || world.journal.count("elected") == 1).await;
+            other.shutdown().await;
+            let before = lease(&world).1;
+            // Less than who asks waits for an answer, which never comes.
+            world.faults.hold_writes(0, seconds(3), None);
+            let replica = world.replica(0);
+            tokio::time::sleep(Duration::from_millis(100 * tenths)).await;
+            world.faults.hold_no_longer(0);
+            let ended_at = lease(&world).1;
+            replica.shutdown().await;
+            tokio::time::sleep(seconds(30)).await;
+            let (holder, term) = lease(&world);
+            assert_eq!(holder, "", "after {tenths} tenths, in term {term}");
+            taken.set(taken.get() + u32::from(ended_at == before && term > before));
+        });
+    }
+    assert!(taken.get() > 0, "none was taken after the replica was asked to end");
+}
+
+#[test]
 fn a_launch_that_hangs_holds_nobody_up_and_is_brought_to_its_end_by_the_next() {
     run(|world| async move {
         world

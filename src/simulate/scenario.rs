@@ -158,6 +158,8 @@ pub struct Step {
     pub restart: Option<Release>,
     /// Changes reach watches late.
     pub slow_watches: Option<Slow>,
+    /// What a replica writes is held on its way to the API server.
+    pub hold_writes: Option<Hold>,
     /// The API server is put back to an older state.
     pub restore: Option<Restore>,
     /// EC2 lists no instances.
@@ -194,6 +196,19 @@ pub struct While {
 #[serde(deny_unknown_fields)]
 pub struct Slow {
     /// How late.
+    pub by: Spanned<String>,
+    /// Without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// Whose writes are held, how long each, and for how long.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hold {
+    /// A number from 0, or `leader`.
+    pub replica: Spanned<String>,
+    /// How much later each arrives.
     pub by: Spanned<String>,
     /// Without it for ever.
     #[serde(rename = "for")]

@@ -124,7 +124,7 @@ impl Checker<'_> {
             let count = found.len() + usize::from(step.restore.is_some());
             let what = format!("{count} things to do in one step");
             let allowed = "exactly one of scale, delete, deleteSome, apply, interrupt, message, kill, pause, partition, zoneDown, lose, \
-                           restart, slowWatches, restore, emptyLists, foreignInstances, allowCollection, lookAfterCollection";
+                           restart, slowWatches, holdWrites, restore, emptyLists, foreignInstances, allowCollection, lookAfterCollection";
             self.mistake(field, &step.at, what, allowed);
             return None;
         }
@@ -145,6 +145,11 @@ impl Checker<'_> {
             let by = self.keep(duration(self.path, &format!("{field}.slowWatches.by"), &slow.by));
             let time = self.time(&format!("{field}.slowWatches.for"), slow.duration.as_ref())?;
             return Some(Action::SlowWatches { by: by?, duration: time });
+        }
+        if let Some(hold) = &step.hold_writes {
+            let by = self.keep(duration(self.path, &format!("{field}.holdWrites.by"), &hold.by));
+            let (replica, time) = self.outage(&format!("{field}.holdWrites"), &hold.replica, hold.duration.as_ref())?;
+            return Some(Action::HoldWrites { replica, by: by?, duration: time });
         }
         if let Some(empty) = &step.empty_lists {
             let time = self.time(&format!("{field}.emptyLists.for"), empty.duration.as_ref())?;

@@ -127,6 +127,15 @@ pub enum Action {
         /// For how long, or for ever.
         duration: Option<Duration>,
     },
+    /// What a replica writes is held on its way to the API server.
+    HoldWrites {
+        /// Whose.
+        replica: ReplicaRef,
+        /// How much later each arrives.
+        by: Duration,
+        /// For how long, or for ever.
+        duration: Option<Duration>,
+    },
     /// Somebody backs up what the API server has stored.
     Snapshot,
     /// The API server is put back to an older state, and is down meanwhile.
@@ -261,6 +270,7 @@ impl World {
                 self.slow_watches(*by, *duration);
                 Ok(())
             }
+            Action::HoldWrites { replica, by, duration } => self.hold_writes(*replica, *by, *duration),
             Action::Snapshot => {
                 self.snapshots.borrow_mut().push((self.now(), self.api.snapshot()));
                 Ok(())
@@ -347,6 +357,12 @@ impl World {
         self.faults.partition(number, from, direction);
         let (faults, from) = (self.faults.clone(), from.to_vec());
         later(duration, move || faults.heal(number, &from));
+        Ok(())
+    }
+
+    fn hold_writes(&self, which: ReplicaRef, by: Duration, duration: Option<Duration>) -> Result<(), Failure> {
+        let number = self.find(which)?.number();
+        self.faults.hold_writes(number, by, duration);
         Ok(())
     }
 

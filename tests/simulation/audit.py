@@ -11,7 +11,7 @@ INV-5 events stand in the order of t
 INV-6 nothing is ended that is not ours
 INV-7 a claim has two instances for a quarter of an hour at most
 INV-8 no CreateFleet is sent after the holder's own deadline
-INV-9 no NodeClaim is created, and no launch token written, under a term after a later one has begun
+INV-9 no NodeClaim is created, and no launch token written, under a term after a later one has begun, unless the Lease is gone or says it again
 INV-10 terms of the Lease rise, each with one holder
 INV-11 an instance's token stood on a claim before
 INV-12 no claim gets another instance while one of its own has lived for a minute (unless EC2 showed none)

@@ -81,6 +81,7 @@ class World:
         self._down, self._drained, self._line, self._last = defaultdict(deque), set(), 0, None
         self._sharers, self._shared, self._acts = defaultdict(set), set(), []
         self._begun, self._holder, self._written = 0, "", set()
+        self._says = None  # the term that the Lease says, None where it is not there
         self.windows, self.terms = windows.Windows(), []  # terms: when each began
         self.rules = [rule(self) for rule in (*LAUNCHING, *COLLECTING, *BOUNDS)]
 
@@ -141,6 +142,8 @@ class World:
     def _on_step(self, event):
         what = str(event.get("what", ""))
         self.windows.step(event["t"], what)
+        if what.startswith('Delete { kind: "Lease"'):
+            self._says = None
         gone = re.search(r'^Delete \{ kind: "(NodeClaim|NodePool)", .*name: "(.+)" \}', what)
         for claim in self.claims.values() if gone else ():
             if gone[2] == (claim.name if gone[1] == "NodeClaim" else claim.pool) and claim.deleting is None:
@@ -237,8 +240,11 @@ class World:
             self._claim(event)
         if event.get("resource") != "leases":
             self._acted(event)
-        elif done and event["replica"] is not None:
-            self._lease(event)
+        elif done:
+            gone = event["verb"] == "lose"
+            self._says = None if gone else ((event.get("sent") or {}).get("spec") or {}).get("leaseTransitions") or 0
+            if event["replica"] is not None:
+                self._lease(event)
 
     def _lease(self, event):
         spec = (event.get("sent") or {}).get("spec") or {}
@@ -269,7 +275,8 @@ class World:
         claim.capacity = (sent.get("status") or {}).get("capacity") or claim.capacity
         claim.gone = bool(event.get("gone"))
         term = int(told["term"]) if str(told.get("term") or "").isdigit() else None
-        if event["replica"] is not None and term is not None and term < self._begun and (event["verb"] == "create" or told.get("token") != claim.token):
+        refused = self._says is not None and self._says != term  # without a Lease there is nothing to refuse by
+        if event["replica"] is not None and term is not None and term < self._begun and refused and (event["verb"] == "create" or told.get("token") != claim.token):
             self.violate("INV-9", event["t"], f"claim {event['name']} is written under term {term}, {self._begun} has begun")
         self._written |= {told.get("token")} - {None}
         claim.token, claim.provider_id = told.get("token"), told.get("providerID")

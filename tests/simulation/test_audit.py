@@ -243,6 +243,35 @@ class AuditTest(unittest.TestCase):
             log.claim(701, "create", 8)
         self.assert_violation("INV-9", late, 702)
 
+    def test_a_claim_of_a_term_that_is_over_passes_where_no_lease_refuses_it(self):
+        def late(verb, sent):
+            def play(log):
+                self.lease(log, 700, 9, "dovetail-1")
+                log.add(700.5, "api", replica=None, term=None, verb=verb, resource="leases", subresource=None, namespace="kube-system",
+                        name="karpenter-leader-election", uid="lease", code=200, sent=sent)
+                log.claim(701, "create", 8)
+            return play
+        for verb, sent in (("lose", None), ("restore", {"spec": {"leaseTransitions": 4}})):
+            found = self.changed(self.insert(late(verb, sent), 702), "events")
+            self.assertFalse([line for line in found if "INV-9" in line], found)
+        self.assert_violation("INV-9", late("restore", {"spec": {"leaseTransitions": 9}}), 702)
+
+        def deleted(kind):
+            def play(log):
+                self.lease(log, 700, 9, "dovetail-1")
+                log.add(700.5, "step", by="operator", what=f'Delete {{ kind: "{kind}", namespace: "kube-system" }}')
+                log.claim(701, "create", 8)
+            return play
+        found = self.changed(self.insert(deleted("Lease"), 702), "events")
+        self.assertFalse([line for line in found if "INV-9" in line], found)
+        self.assert_violation("INV-9", deleted("Service"), 702)
+
+        def written_again(log):
+            late("lose", None)(log)
+            self.lease(log, 701.5, 10, "dovetail-1")
+            log.claim(701.6, "create", 7)
+        self.assert_violation("INV-9", written_again, 702)
+
     def test_a_term_with_two_holders_or_that_falls_is_caught(self):
         for term, holder in ((9, "dovetail-0"), (8, "dovetail-1")):
             def twice(log, term=term, holder=holder):

@@ -24,7 +24,7 @@ use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::measure::Measure;
-use crate::messages::{ClaimRef, ClusterChanged, InstanceTypesFor, Observe, Remove, TakeSnapshot, TraceContext};
+use crate::messages::{ClaimRef, ClusterChanged, InstanceTypesFor, Observe, Remove, TakeShown, TraceContext};
 use crate::recorder::Recorder;
 use crate::terminator::Terminator;
 
@@ -245,17 +245,17 @@ impl Disruptor {
     }
 }
 
-/// The cluster, and on request what the cloud offers. Nothing while the cluster is not known.
+/// The cluster, and on request what the cloud offers. Nothing while the cluster is not known, or not shown.
 async fn view(links: DisruptorLinks, with_offers: bool) -> Option<View> {
     let mut offers = None;
     if with_offers {
-        let snapshot = links.cluster.send(TakeSnapshot).await.ok()??;
+        let snapshot = links.cluster.send(TakeShown).await.ok()??;
         let in_use = snapshot.classes_in_use();
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
         drop(snapshot);
         offers = links.catalogue.send(InstanceTypesFor { classes }).await.ok()?;
     }
-    let snapshot = links.cluster.send(TakeSnapshot).await.ok()??;
+    let snapshot = links.cluster.send(TakeShown).await.ok()??;
     Some(View { snapshot, offers })
 }
 

@@ -1,6 +1,7 @@
 //! What `cluster_watcher` hears and says.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Message, Recipient};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
@@ -61,6 +62,24 @@ pub struct TakeSnapshot;
 
 impl Message for TakeSnapshot {
     type Result = Option<Snapshot>;
+}
+
+/// Asks for the cluster to decide by what is launched or removed: none also while the watches do not show it.
+#[derive(Clone, Copy, Debug)]
+pub struct TakeShown;
+
+impl Message for TakeShown {
+    type Result = Option<Snapshot>;
+}
+
+/// A watch has failed. Fact, to `cluster_watcher`.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct WatchFailed {
+    /// What it watches.
+    pub kind: &'static str,
+    /// It is asked for again after that.
+    pub pause: Duration,
 }
 
 /// A claim is there or has changed. Fact, to `launcher`, `registrar` and `terminator`.

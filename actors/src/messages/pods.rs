@@ -1,6 +1,7 @@
 //! What `pod_watcher` says.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Message, Recipient};
 use jiff::Timestamp;
@@ -15,8 +16,8 @@ pub struct PodPending {
     pub uid: String,
     /// Trace that starts with it.
     pub trace: TraceContext,
-    /// When it was first seen to wait.
-    pub since: Timestamp,
+    /// How long it had waited when this leader's actors began; nothing where it has begun since.
+    pub waited: Option<Duration>,
 }
 
 /// A pod no longer waits, or is gone. Fact, to `batcher` and `registrar`.

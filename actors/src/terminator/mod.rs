@@ -35,7 +35,7 @@ use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, R
 use crate::packer::Packer;
 use crate::recorder::Recorder;
 use crate::story::Story;
-use crate::watch::watch;
+use crate::watch::{After, Heard, watch};
 use attachments::Attachments;
 use endings::Endings;
 use evictions::Evictions;
@@ -137,8 +137,12 @@ impl Actor for Terminator {
     fn started(&mut self, ctx: &mut Self::Context) {
         let (this, desk) = (ctx.address(), self.desk.clone());
         let api = Api::<VolumeAttachment>::all(self.links.calls.client.clone());
-        let on = move |event| desk.post(&this, Seen(event));
-        ctx.spawn(watch(api, self.desk.clone(), "volumeattachments", on).into_actor(self));
+        let on = move |heard| {
+            if let Heard::Event(event) = heard {
+                desk.post(&this, Seen(event));
+            }
+        };
+        ctx.spawn(watch(api, self.desk.clone(), "volumeattachments", After::GoOn, on).into_actor(self));
         ctx.run_interval(TICK, |terminator, ctx| {
             if terminator.leaving.is_empty() {
                 return terminator.kept.clear();

@@ -13,6 +13,7 @@
 //! | state | new pod | seen pod | seen pod gone | time before the deadline | time at the deadline |
 //! |---|---|---|---|---|---|
 //! | shut | open, wake | – | – | – | – |
+//! | either | a pod that has waited before joins, as if it had come then, no further back than idle; wake | | | | |
 //! | open | join, idle starts again, wake; the last of enough: close with all, shut | – | leave; the last one shuts it | wake | close with all, shut |
 
 use std::collections::BTreeSet;
@@ -47,6 +48,9 @@ const SHORTEST: Duration = Duration::from_millis(250);
 pub enum WindowInput<'a> {
     /// A pod, by uid, waits for a node.
     Pending(&'a str),
+    /// A pod has waited for so long already, under another leader: it counts as if it had come then, and closes no window
+    /// before all of its kind have joined.
+    Waited(&'a str, Duration),
     /// It no longer does.
     Gone(&'a str),
     /// Nothing but time has passed.
@@ -116,15 +120,21 @@ impl Window {
     pub fn step(&mut self, input: WindowInput<'_>, now: Duration) -> WindowOutput {
         match (&mut self.state, input) {
             (State::Shut, WindowInput::Pending(uid)) => {
-                self.state = State::Open {
-                    opened: now,
-                    last: now,
-                    joined: 1,
-                    longest: Duration::ZERO,
-                    pace: self.settings.pace && self.ended.is_none_or(|ended| now.saturating_sub(ended) >= TOO_SOON),
-                    pods: BTreeSet::from([uid.to_owned()]),
-                };
+                self.open(uid, now, now);
                 self.close_or_wake(now)
+            }
+            (State::Shut, WindowInput::Waited(uid, waited)) => {
+                self.open(uid, now.saturating_sub(waited.min(self.settings.idle)), now);
+                self.wake(now)
+            }
+            (State::Open { opened, last, pods, .. }, WindowInput::Waited(uid, waited)) => {
+                if !pods.insert(uid.to_owned()) {
+                    return WindowOutput::Nothing;
+                }
+                // Nobody knows the pace at which they came: they are no part of a burst.
+                let came = now.saturating_sub(waited.min(self.settings.idle));
+                (*opened, *last) = (came.min(*opened), came.max(*last));
+                self.wake(now)
             }
             (State::Open { last, joined, longest, pods, .. }, WindowInput::Pending(uid)) => {
                 if !pods.insert(uid.to_owned()) {
@@ -147,16 +157,36 @@ impl Window {
         }
     }
 
-    fn close_or_wake(&mut self, now: Duration) -> WindowOutput {
-        let State::Open { opened, last, joined, longest, pace, pods } = &self.state else {
-            return WindowOutput::Nothing;
+    fn open(&mut self, uid: &str, came: Duration, now: Duration) {
+        self.state = State::Open {
+            opened: came,
+            last: came,
+            joined: 1,
+            longest: Duration::ZERO,
+            pace: self.settings.pace && self.ended.is_none_or(|ended| now.saturating_sub(ended) >= TOO_SOON),
+            pods: BTreeSet::from([uid.to_owned()]),
         };
+    }
+
+    /// When it closes, and the quiet time after which it does; nothing while it is shut.
+    fn deadline(&self) -> Option<(Duration, Duration)> {
+        let State::Open { opened, last, joined, longest, pace, .. } = &self.state else { return None };
         let mut idle = self.settings.idle;
         if *pace && *joined >= BURST {
             let mean = last.saturating_sub(*opened) / (joined - 1);
             idle = idle.min(SHORTEST.max(mean * PAUSES).max(*longest * LONGEST));
         }
-        let deadline = (*last + idle).min(*opened + self.settings.max);
+        Some(((*last + idle).min(*opened + self.settings.max), idle))
+    }
+
+    fn wake(&self, now: Duration) -> WindowOutput {
+        self.deadline().map_or(WindowOutput::Nothing, |(deadline, _)| WindowOutput::WakeAt(deadline.max(now)))
+    }
+
+    fn close_or_wake(&mut self, now: Duration) -> WindowOutput {
+        let (State::Open { last, pods, .. }, Some((deadline, idle))) = (&self.state, self.deadline()) else {
+            return WindowOutput::Nothing;
+        };
         if now < deadline && pods.len() < self.settings.most {
             return WindowOutput::WakeAt(deadline);
         }
@@ -235,6 +265,29 @@ mod tests {
         let mut window = Window::new(SETTINGS);
         window.step(WindowInput::Pending("a"), at(0));
         assert_eq!(closed(window.step(WindowInput::Time, at(99_000))).closed, at(99_000));
+    }
+
+    #[test]
+    fn pods_that_have_waited_under_another_leader_wait_no_longer_and_go_together() {
+        let mut window = Window::new(SETTINGS);
+        let now = at(50_000);
+        for (uid, waited) in [("a", 3_000), ("b", 600_000), ("c", 1_000)] {
+            assert_eq!(window.step(WindowInput::Waited(uid, at(waited)), now), WindowOutput::WakeAt(now), "{uid}");
+        }
+        let batch = closed(window.step(WindowInput::Time, now));
+        assert_eq!((batch.pods.len(), batch.opened), (3, at(49_000)));
+    }
+
+    #[test]
+    fn pods_that_came_just_before_a_leader_keep_their_window_open() {
+        let mut window = Window::new(SETTINGS);
+        let now = at(50_000);
+        for (uid, waited, wake) in [("a", 3_000, 50_000), ("b", 400, 50_600), ("c", 700, 50_600)] {
+            assert_eq!(window.step(WindowInput::Waited(uid, at(waited)), now), WindowOutput::WakeAt(at(wake)), "{uid}");
+        }
+        assert_eq!(window.step(WindowInput::Waited("a", at(0)), now), WindowOutput::Nothing, "it is in already");
+        assert_eq!(window.step(WindowInput::Pending("d"), at(50_500)), WindowOutput::WakeAt(at(51_500)));
+        assert_eq!(closed(window.step(WindowInput::Time, at(51_500))).pods.len(), 4);
     }
 
     /// `count` pods, one every `gap` milliseconds from 0 on; the last output.

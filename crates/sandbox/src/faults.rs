@@ -114,6 +114,8 @@ pub enum Outcome {
     SwallowAnswer,
     /// It is carried out long after its sender has given up: it was held somewhere on its way. By EC2 at once.
     Late,
+    /// The same, so late.
+    Held(Duration),
     /// It never arrives: the caller waits until its own time-out.
     Unreachable,
     /// Nobody listens, or somebody who is not ready yet.
@@ -165,6 +167,8 @@ struct State {
     down: Option<Instant>,
     /// How late watches are told.
     watches_late: Duration,
+    /// Replicas whose writes are held on their way: how long, and until when those that are sent.
+    held: BTreeMap<u32, (Duration, Option<Instant>)>,
     partitions: BTreeMap<u32, BTreeMap<Service, Direction>>,
     zones_down: BTreeSet<String>,
 }
@@ -183,6 +187,7 @@ impl Faults {
             ways: generator(),
             down: None,
             watches_late: Duration::ZERO,
+            held: BTreeMap::new(),
             partitions: BTreeMap::new(),
             zones_down: BTreeSet::new(),
         };
@@ -222,6 +227,23 @@ impl Faults {
     /// The direction in which a replica is cut off from a service, if it is.
     pub fn partitioned(&self, replica: Option<u32>, service: Service) -> Option<Direction> {
         self.lock().partitions.get(&replica?)?.get(&service).copied()
+    }
+
+    /// What a replica writes from now on, for so long or until others are held, is held on its way to the API server by `by`.
+    pub fn hold_writes(&self, replica: u32, by: Duration, duration: Option<Duration>) {
+        let until = duration.map(|duration| Instant::now() + duration);
+        self.lock().held.insert(replica, (by, until));
+    }
+
+    /// What a replica writes from now on is not held any more; what is held stays held.
+    pub fn hold_no_longer(&self, replica: u32) {
+        self.lock().held.remove(&replica);
+    }
+
+    /// How long what a replica writes now is held, if it is.
+    pub fn writes_held(&self, replica: Option<u32>) -> Option<Duration> {
+        let (by, until) = *self.lock().held.get(&replica?)?;
+        until.is_none_or(|until| Instant::now() < until).then_some(by)
     }
 
     /// Takes a zone down or brings it back: nothing can be launched there, and kubelets there fall silent.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dovetail_sandbox::log::Entry;
 
 use super::Checker;
-use super::history::{Amounts, Claim, State, accepted, add, seconds};
+use super::history::{Amounts, Claim, Pod, State, accepted, add, seconds};
 use super::rules::Pool;
 use super::windows;
 
@@ -61,8 +61,8 @@ impl Checker {
     }
 
     fn asked(&mut self, state: &State, waited: &Waited) {
-        let coming =
-            || state.living_claims().filter(|claim| state.stays(claim) && !claim.initialized && !claim.given_up);
+        let comes = |claim: &&Claim| state.stays(claim) && !claim.initialized && !claim.given_up && heard(state, claim);
+        let coming = || state.living_claims().filter(comes);
         let Some(oldest) = coming().map(|claim| claim.created).min_by(f64::total_cmp) else { return };
         let mut needed = waited.since(oldest - PLANNED_BEFORE, state);
         let mut asked = Amounts::new();
@@ -83,8 +83,7 @@ impl Checker {
 
     fn nodes_within_limits(&mut self, state: &State, claim: &Claim) {
         let Some(most) = state.rules.pools.get(&claim.pool).and_then(|pool| pool.limits.get(NODES)) else { return };
-        let heard = |one: &&Claim| !one.unheard || state.now - one.created > PLANNED_BEFORE;
-        let nodes = staying(state, &claim.pool).filter(heard).count();
+        let nodes = staying(state, &claim.pool).filter(|claim| heard(state, claim)).count();
         self.expect("INV-16", state.now, i64::try_from(nodes).is_ok_and(|nodes| nodes <= *most), || {
             format!("pool {} has {nodes} NodeClaims at {} s, its limit is {most}", claim.pool, state.now)
         });
@@ -103,6 +102,11 @@ impl Checker {
     }
 }
 
+/// Whether its leader knows of a claim, or has had half a minute to: a creation that nobody was told of may be done late.
+fn heard(state: &State, claim: &Claim) -> bool {
+    !claim.unheard || state.now - claim.created > PLANNED_BEFORE
+}
+
 /// A pool's NodeClaims that stay.
 fn staying<'a>(state: &'a State, pool: &'a str) -> impl Iterator<Item = &'a Claim> {
     state.living_claims().filter(move |claim| claim.pool == pool && state.stays(claim))
@@ -113,18 +117,36 @@ fn staying<'a>(state: &'a State, pool: &'a str) -> impl Iterator<Item = &'a Clai
 struct Waited {
     /// By uid, until when, and what they ask for.
     pods: BTreeMap<String, (f64, Amounts)>,
-    /// Those that went from nodes that stayed: when, the node, and what they asked for.
+    /// Those that went from nodes that stayed, or were not sent away from those that did not: when, the node, and what they
+    /// asked for.
     went: Vec<(f64, String, Amounts)>,
+    /// Those that replicas have sent away, or that went with their machine, by uid: their successors are counted.
+    evicted: BTreeSet<String>,
 }
 
 impl Waited {
-    /// A pod that is about to be gone: when its node has to go soon afterwards, nobody may have heard of the pod's end.
+    /// A pod that is about to be gone: when its node has to go soon before or afterwards, who hears of that may not have heard
+    /// of the pod's end.
     fn went(&mut self, entry: &Entry, before: &State) {
-        if entry.kind != "pod" || entry.text("change") != "deleted" {
-            return;
-        }
-        if let Some(pod) = before.pods.get(entry.text("uid")).filter(|pod| stays(before, &pod.node)) {
-            self.went.push((seconds(entry), pod.node.clone(), pod.requests.clone()));
+        let uid = entry.text("uid");
+        match (entry.kind.as_str(), entry.text("change")) {
+            ("pod", "evicted" | "lost") => drop(self.evicted.insert(uid.to_owned())),
+            ("api", _)
+                if entry.replica.is_some() && entry.text("resource") == "pods" && entry.text("verb") == "delete" =>
+            {
+                self.evicted.insert(uid.to_owned());
+            }
+            ("pod", "deleted") => {
+                let evicted = self.evicted.remove(uid);
+                let unheard = |pod: &&Pod| {
+                    let daemon = pod.owner.starts_with("DaemonSet/");
+                    !pod.node.is_empty() && !daemon && (!evicted || stays(before, &pod.node))
+                };
+                if let Some(pod) = before.pods.get(uid).filter(unheard) {
+                    self.went.push((seconds(entry), pod.node.clone(), pod.requests.clone()));
+                }
+            }
+            _ => {}
         }
     }
 

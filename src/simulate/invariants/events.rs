@@ -65,13 +65,27 @@ impl Checker {
         }
     }
 
-    /// INV-9: once a term has begun, no NodeClaim is created, and no launch token written, under an earlier one. INV-10:
-    /// terms rise, each with one holder.
+    /// INV-9: once a term has begun, no NodeClaim is created, and no launch token written, under an earlier one, while there is
+    /// a Lease that says so: where it was deleted, or put back, the API server has nothing to refuse by. INV-10: terms rise,
+    /// each with one holder.
     pub(super) fn terms(&mut self, entries: &[Entry]) {
         let (mut newest, mut holder) = (0, String::new());
+        // The Lease's, as it stands.
+        let mut says: Option<u64> = None;
         let mut tokens: BTreeMap<String, String> = BTreeMap::new();
-        for entry in entries.iter().filter(|entry| entry.kind == "api" && accepted(entry)) {
+        for entry in entries {
+            // What operators do to objects is told as a step alone.
+            if entry.kind == "step" && entry.text("what").starts_with("Delete { kind: \"Lease\"") {
+                says = None;
+            }
+            if entry.kind != "api" || !accepted(entry) {
+                continue;
+            }
             let at = seconds(entry);
+            if entry.text("resource") == "leases" {
+                let term = entry.field("sent").and_then(|sent| sent["spec"]["leaseTransitions"].as_u64());
+                says = (entry.text("verb") != "lose").then(|| term.unwrap_or(0));
+            }
             if let Some((term, who)) = lease_term(entry) {
                 let same = term == newest && (who == holder || who.is_empty());
                 self.expect("INV-10", at, term > newest || same, || {
@@ -89,7 +103,7 @@ impl Checker {
             // What is put back from a backup is nobody's writing.
             if entry.replica.is_some() && (created || launched) {
                 let name = entry.text("name").to_owned();
-                self.expect("INV-9", at, term >= newest, || {
+                self.expect("INV-9", at, term >= newest || says.is_none_or(|says| says == term), || {
                     format!("claim {name} is written at {at} s under term {term}, {newest} has begun")
                 });
             }

@@ -26,7 +26,8 @@ pub(super) struct Claim {
     /// What its instance has, as far as it was written.
     pub capacity: Amounts,
     pub created: f64,
-    /// Nobody was told that it was made: by a request that may have been done long after it had been given up.
+    /// Nobody was told that it was made, by a request that may have been done long after it had been given up, and no replica
+    /// has written to it since.
     pub unheard: bool,
     /// When its time is over.
     pub expires: Option<f64>,
@@ -137,7 +138,9 @@ impl State {
         // It may be there again: from a backup.
         claim.gone = None;
         entry.text("name").clone_into(&mut claim.name);
+        let by_replica = entry.replica.is_some();
         claim.unheard |= verb == "create" && entry.field("answerLost") == Some(&Value::Bool(true));
+        claim.unheard &= verb == "create" || !by_replica;
         claim.given_up &= claim.token == text("token");
         (claim.pool, claim.token) = (text("nodePool"), text("token"));
         if !known {

@@ -383,6 +383,41 @@ fn a_claim_that_is_created_under_an_older_term_is_inv_9() {
 }
 
 #[test]
+fn a_lease_that_is_gone_or_put_back_refuses_nothing_until_somebody_writes_it() {
+    let claimed_at = |at: f64, verb: &str, sent: Value| {
+        let mut run = Run::without_leader();
+        run.leads(0, 1, 0.0, 95.0);
+        run.leads(1, 2, 100.0, 200.0);
+        run.world(203.0, "api", json!({"verb": verb, "resource": "leases", "code": 200, "sent": sent}));
+        run.lease(210.0, 1, 3, "r1");
+        run.leads(1, 3, 215.0, END);
+        run.pods(100.0, &["p9"]);
+        run.claim_under(at, "9", "free", 1, "1");
+        run.violated()
+    };
+    let of_term = |term: u64| json!({"spec": {"leaseTransitions": term, "holderIdentity": "r0"}});
+    assert_eq!(claimed_at(205.0, "lose", Value::Null), BTreeSet::new());
+    assert_eq!(claimed_at(205.0, "restore", of_term(1)), BTreeSet::new());
+    assert_eq!(claimed_at(205.0, "restore", of_term(2)), BTreeSet::from(["INV-9"]));
+    for at in [202.0, 211.0] {
+        assert_eq!(claimed_at(at, "lose", Value::Null), BTreeSet::from(["INV-9"]), "{at}");
+    }
+    let deleted = |run: &mut Run, kind: &str| {
+        run.world(203.0, "step", json!({"what": format!("Delete {{ kind: \"{kind}\", namespace: \"kube-system\" }}")}));
+    };
+    for (kind, violated) in [("Lease", BTreeSet::new()), ("Service", BTreeSet::from(["INV-9"]))] {
+        let mut run = Run::without_leader();
+        run.leads(0, 1, 0.0, 95.0);
+        run.leads(1, 2, 100.0, 200.0);
+        deleted(&mut run, kind);
+        run.leads(1, 3, 210.0, END);
+        run.pods(100.0, &["p9"]);
+        run.claim_under(205.0, "9", "free", 1, "1");
+        assert_eq!(run.violated(), violated, "{kind}");
+    }
+}
+
+#[test]
 fn two_holders_of_a_term_are_inv_10() {
     assert_only("INV-10", |run| run.lease(50.0, 1, 1, "r1"));
 }

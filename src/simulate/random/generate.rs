@@ -45,6 +45,7 @@ pub fn scenario(seed: u64) -> Files {
     mishaps(&mut steps, replicas, busy, &mut rng);
     let odds = Odds::draw(seed, replicas, busy);
     steps.extend(odds.steps);
+    steps.extend(super::held::writes(seed, &workloads, busy));
     steps.extend(super::terms::removals(seed, busy));
     steps.sort();
     let mut scenario = format!(

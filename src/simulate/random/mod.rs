@@ -3,6 +3,7 @@
 //! be played again, read and cut down.
 
 mod generate;
+mod held;
 mod odds;
 mod terms;
 mod workload;

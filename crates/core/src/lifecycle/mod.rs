@@ -9,6 +9,7 @@
 //! Each stage is pure: a claim, the Nodes with its provider id and the time give what to write, or what is waited for.
 
 pub mod claim;
+pub mod creations;
 pub mod hash;
 pub mod initialization;
 pub mod launch;
@@ -30,6 +31,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use serde::Serialize;
 
+pub use creations::Creations;
 pub use liveness::Timeout;
 
 /// What the next step of a claim's life is.

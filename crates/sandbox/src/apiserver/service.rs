@@ -88,10 +88,16 @@ impl KubeService {
         let Some(faults) = &self.server.settings().faults else {
             return self.answer(&Served { parts, body, asked, travels: false }, None).0;
         };
-        let verdict = faults.verdict(Whom::ApiServer, self.who.replica);
+        let mut verdict = faults.verdict(Whom::ApiServer, self.who.replica);
+        if let Some(by) = faults.writes_held(self.who.replica)
+            && matches!(verdict.outcome, Outcome::Serve | Outcome::LoseAnswer | Outcome::SwallowAnswer)
+            && parts.method != http::Method::GET
+        {
+            verdict.outcome = Outcome::Held(by);
+        }
         let travels = !verdict.latency.is_zero();
         let request = Served { parts, body, asked, travels };
-        if !travels && verdict.outcome != Outcome::Late {
+        if !travels && !matches!(verdict.outcome, Outcome::Late | Outcome::Held(_)) {
             return self.carry_out(&request, verdict.outcome).await.0;
         }
         let (start, way) = (Instant::now(), faults.way(verdict.latency));
@@ -120,7 +126,7 @@ impl KubeService {
         let down = self.server.settings().faults.as_ref().is_some_and(|faults| faults.down().is_some());
         match outcome {
             Outcome::Unreachable => (self.no_answer().await, None),
-            _ if down => (self.refuse(request).await, None),
+            _ if down && !matches!(outcome, Outcome::Held(_)) => (self.refuse(request).await, None),
             // It went out while the server was down, and found it up again.
             Outcome::Serve | Outcome::Refused => self.answer(request, None),
             Outcome::Fail => self.fail(request),
@@ -138,11 +144,19 @@ impl KubeService {
             }
             Outcome::Late => {
                 let late = self.server.chance(|rng| rng.u64(LATE));
-                tokio::time::sleep(Duration::from_millis(late)).await;
-                self.unanswered(request);
-                (self.no_answer().await, None)
+                self.held(request, Duration::from_millis(late)).await
             }
+            Outcome::Held(by) => self.held(request, by).await,
         }
+    }
+
+    /// Carries a request out so late, unless nobody listens then.
+    async fn held(&self, request: &Served, by: Duration) -> Answered {
+        tokio::time::sleep(by).await;
+        if self.server.settings().faults.as_ref().is_none_or(|faults| faults.down().is_none()) {
+            self.unanswered(request);
+        }
+        (self.no_answer().await, None)
     }
 
     /// Nobody listens, or a server that has not read its state yet.

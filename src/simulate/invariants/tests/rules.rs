@@ -26,6 +26,38 @@ fn pods_that_went_just_before_their_node_had_to_go_may_not_be_known_to_be_gone()
         ["p1", "p2"].into_iter().for_each(|pod| run.pod(595.0, "deleted", pod));
         run.claim(600.1, "2", "free", 2);
     });
+    // The node had to go before; who hears of both late plans for them, unless they were sent away: then they have successors.
+    let leaves_first = |run: &mut Run, changes: &[&str]| {
+        run.instance(594.0, "interrupted", "1", "1");
+        for change in changes {
+            ["p1", "p2"].into_iter().for_each(|pod| run.pod(595.0, change, pod));
+        }
+        run.claim(600.1, "2", "free", 2);
+    };
+    assert_none(|run| leaves_first(run, &["deleted"]));
+    assert_only("INV-14", |run| leaves_first(run, &["evicted", "deleted"]));
+    assert_only("INV-14", |run| {
+        ["p1", "p2"].into_iter().for_each(|pod| run.on_pod(594.5, "delete", Value::Null, pod));
+        leaves_first(run, &["deleted"]);
+    });
+}
+
+#[test]
+fn a_claim_that_nobody_was_told_of_counts_when_half_a_minute_has_passed_or_somebody_has_written_to_it() {
+    let late = |run: &mut Run, lost: bool, written: bool, then: f64| {
+        let claim = json!({"nodePool": "free", "requests": {"cpu": "2"}, "term": "1"});
+        run.api(2.2, "create", "4", claim.clone(), json!({"spec": {"expireAfter": "Never"}}));
+        run.entries.last_mut().unwrap().fields.push(("answerLost".into(), json!(lost)));
+        if written {
+            run.api(2.3, "patch", "4", claim, json!({}));
+        }
+        run.pods(then - 0.1, &["p3", "p4"]);
+        run.claim(then, "3", "free", 2);
+    };
+    assert_none(|run| late(run, true, false, 2.5));
+    assert_only("INV-14", |run| late(run, false, false, 2.5));
+    assert_only("INV-14", |run| late(run, true, true, 2.5));
+    assert_only("INV-14", |run| late(run, true, false, 40.0));
 }
 
 #[test]
@@ -166,7 +198,8 @@ fn a_claim_whose_creation_was_done_late_is_counted_only_when_somebody_can_know_i
     let late = |run: &mut Run, lost: bool, then: f64| {
         run.pods(1.0, &["p3", "p4", "p5", "p6"]);
         run.claim(2.0, "2", "default", 1);
-        run.claim(2.2, "4", "default", 1);
+        let claim = json!({"nodePool": "default", "requests": {"cpu": "1"}, "term": "1"});
+        run.api(2.2, "create", "4", claim, json!({"spec": {"expireAfter": "Never"}}));
         let created = run.entries.iter_mut().find(|entry| entry.text("uid") == "c4" && entry.text("verb") == "create");
         created.unwrap().fields.push(("answerLost".into(), json!(lost)));
         run.claim(then, "3", "default", 1);

@@ -110,6 +110,35 @@ async fn the_log_tells_a_lost_answer_and_leaves_out_what_was_only_tried() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_that_is_held_arrives_so_late_unless_nobody_listens_then_and_nobody_is_told() {
+    let (server, faults, _) = faulty();
+    let (second, there) = (Duration::from_secs(1), |name: &str| server.get(&PODS, "default", name).is_some());
+    let (own, params) = (replica(&server, 0), PostParams::default());
+    faults.hold_writes(0, 30 * second, Some(second));
+    let others = async {
+        replica(&server, 1).create(&params, &pod("of-another")).await.unwrap();
+        own.list(&ListParams::default()).await.unwrap();
+        tokio::time::sleep(2 * second).await;
+        own.create(&params, &pod("later")).await.unwrap();
+        tokio::time::sleep(27 * second).await;
+        assert!(!there("held") && there("later"));
+        tokio::time::sleep(2 * second).await;
+        assert!(there("held"));
+    };
+    let held = pod("held");
+    let (told, ()) = tokio::join!(own.create(&params, &held), others);
+    assert!(told.is_err(), "nobody is told");
+    faults.hold_writes(0, 30 * second, Some(second));
+    let lost = pod("lost");
+    let goes_down = async {
+        tokio::time::sleep(25 * second).await;
+        faults.take_down(tokio::time::Instant::now() + 10 * second);
+    };
+    let (told, ()) = tokio::join!(own.create(&params, &lost), goes_down);
+    assert!(told.is_err() && !there("lost"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_write_that_the_server_has_is_carried_out_though_its_sender_is_gone() {
     let (server, faults, log) = faulty();
     faults.change(|s| s.api_server.latency = Duration::from_millis(400));
