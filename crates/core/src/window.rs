@@ -127,13 +127,14 @@ impl Window {
                 self.open(uid, now.saturating_sub(waited.min(self.settings.idle)), now);
                 self.wake(now)
             }
-            (State::Open { opened, last, pods, .. }, WindowInput::Waited(uid, waited)) => {
+            (State::Open { opened, last, joined, pods, .. }, WindowInput::Waited(uid, waited)) => {
                 if !pods.insert(uid.to_owned()) {
                     return WindowOutput::Nothing;
                 }
-                // Nobody knows the pace at which they came: they are no part of a burst.
                 let came = now.saturating_sub(waited.min(self.settings.idle));
                 (*opened, *last) = (came.min(*opened), came.max(*last));
+                // Those that have waited for long say nothing of the pace at which pods come now.
+                *joined = joined.saturating_add(u32::from(waited < self.settings.idle));
                 self.wake(now)
             }
             (State::Open { last, joined, longest, pods, .. }, WindowInput::Pending(uid)) => {
@@ -288,6 +289,18 @@ mod tests {
         assert_eq!(window.step(WindowInput::Waited("a", at(0)), now), WindowOutput::Nothing, "it is in already");
         assert_eq!(window.step(WindowInput::Pending("d"), at(50_500)), WindowOutput::WakeAt(at(51_500)));
         assert_eq!(closed(window.step(WindowInput::Time, at(51_500))).pods.len(), 4);
+    }
+
+    #[test]
+    fn a_burst_just_before_a_leader_ends_at_its_own_pace_and_one_of_long_ago_says_nothing_of_it() {
+        let (paced, now) = (WindowSettings { pace: true, ..SETTINGS }, at(50_000));
+        let joins = |window: &mut Window, waited: u64| {
+            (0..100_u64).map(|n| window.step(WindowInput::Waited(&format!("{waited}-{n}"), at(waited)), now)).last()
+        };
+        assert_eq!(joins(&mut Window::new(paced), 100), Some(WindowOutput::WakeAt(at(50_150))));
+        let mut old = Window::new(paced);
+        assert_eq!(joins(&mut old, 30_000), Some(WindowOutput::WakeAt(now)));
+        assert_eq!(old.step(WindowInput::Waited("new", at(100)), now), WindowOutput::WakeAt(at(50_900)));
     }
 
     /// `count` pods, one every `gap` milliseconds from 0 on; the last output.

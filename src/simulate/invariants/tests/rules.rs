@@ -45,14 +45,14 @@ fn pods_that_went_just_before_their_node_had_to_go_may_not_be_known_to_be_gone()
 #[test]
 fn a_claim_that_nobody_was_told_of_counts_when_half_a_minute_has_passed_or_somebody_has_written_to_it() {
     let late = |run: &mut Run, lost: bool, written: bool, then: f64| {
-        let claim = json!({"nodePool": "free", "requests": {"cpu": "2"}, "term": "1"});
+        let claim = json!({"nodePool": "free", "requests": {"cpu": "5"}, "term": "1", "token": "tok-4"});
         run.api(2.2, "create", "4", claim.clone(), json!({"spec": {"expireAfter": "Never"}}));
         run.entries.last_mut().unwrap().fields.push(("answerLost".into(), json!(lost)));
         if written {
             run.api(2.3, "patch", "4", claim, json!({}));
         }
-        run.pods(then - 0.1, &["p3", "p4"]);
-        run.claim(then, "3", "free", 2);
+        run.pods(then - 0.1, &["p3"]);
+        run.claim(then, "3", "free", 1);
     };
     assert_none(|run| late(run, true, false, 2.5));
     assert_only("INV-14", |run| late(run, false, false, 2.5));
