@@ -1,0 +1,245 @@
+//! The watches, and what each kind's says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix::prelude::*;
+use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use dovetail_core::cluster_state::{Kept, Kind};
+use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, ReplicationController, Service,
+};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use kube::{Api, ResourceExt};
+use kube_runtime::watcher::Event;
+
+use super::ClusterWatcher;
+use crate::messages::{PodSeen, WatchFailed};
+use crate::pod_watcher::PODS;
+use crate::watch::{After, Heard, watch};
+
+/// What a watch has said.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Seen<K: 'static>(Event<K>);
+
+/// The kinds that what is launched and removed is decided by, as their watches are called.
+const NODES: &str = "nodes";
+const CLAIMS: &str = "nodeclaims";
+const POOLS: &str = "nodepools";
+
+macro_rules! watches {
+    ($self:ident, $ctx:ident, $after:expr, $($kind:ty => $name:expr),* $(,)?) => {$(
+        let (this, desk, api) = ($ctx.address(), $self.desk.clone(), Api::<$kind>::all($self.client.clone()));
+        let on = move |heard| match heard {
+            Heard::Event(event) => desk.post(&this, Seen(event)),
+            Heard::Failed(pause) => desk.post(&this, WatchFailed { kind: $name, pause }),
+        };
+        $ctx.spawn(watch(api, $self.desk.clone(), $name, $after, on).into_actor($self));
+    )*};
+}
+
+impl Actor for ClusterWatcher {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        watches!(self, ctx, After::ListAnew, Node => NODES, NodeClaim => CLAIMS, NodePool => POOLS);
+        watches!(self, ctx, After::GoOn, EC2NodeClass => "ec2nodeclasses", DaemonSet => "daemonsets",
+            PodDisruptionBudget => "poddisruptionbudgets", Namespace => "namespaces",
+            PersistentVolumeClaim => "persistentvolumeclaims", PersistentVolume => "persistentvolumes",
+            StorageClass => "storageclasses", CSINode => "csinodes", StatefulSet => "statefulsets");
+        if self.desk.settings.default_spread.is_empty() {
+            // Nothing is asked of them, and there may be very many.
+            for kind in Kind::OF_DEFAULT_SPREAD {
+                self.state.list_begins(kind);
+                self.state.list_ends(kind);
+            }
+        } else {
+            watches!(self, ctx, After::GoOn, Service => "services", ReplicaSet => "replicasets",
+                ReplicationController => "replicationcontrollers");
+        }
+    }
+}
+
+impl Handler<WatchFailed> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, failed: WatchFailed, _: &mut Self::Context) {
+        match failed.kind {
+            NODES | CLAIMS | POOLS => self.unshown.lists_anew(failed.kind),
+            PODS => self.unshown.goes_on(PODS, failed.pause, self.desk.now()),
+            _ => {}
+        }
+    }
+}
+
+impl Handler<PodSeen> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, PodSeen(event): PodSeen, _: &mut Self::Context) {
+        self.unshown.said(PODS, &*event);
+        match &*event {
+            Event::Init => self.state.list_begins(Kind::Pod),
+            Event::InitApply(pod) | Event::Apply(pod) => self.apply_pod(pod),
+            Event::Delete(pod) => self.state.delete_pod(pod.metadata.uid.as_deref().unwrap_or_default()),
+            Event::InitDone => self.listed(Kind::Pod),
+        }
+        if self.state.date_moves(self.desk.wall()) {
+            self.cluster_changed();
+        }
+    }
+}
+
+impl Handler<Seen<Node>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<Node>, _: &mut Self::Context) {
+        self.unshown.said(NODES, &event);
+        match event {
+            Event::Init => self.state.list_begins(Kind::Node),
+            Event::InitApply(node) | Event::Apply(node) => self.apply_node(Arc::new(node)),
+            Event::Delete(node) => self.node_gone(&node.name_any(), node.metadata.uid.as_deref()),
+            Event::InitDone => {
+                self.listed(Kind::Node);
+                let known = self.state.snapshot().nodes;
+                let gone: Vec<_> = self.nodes.keys().filter(|name| !known.contains_key(*name)).cloned().collect();
+                gone.iter().for_each(|name| self.node_gone(name, None));
+            }
+        }
+    }
+}
+
+impl Handler<Seen<NodeClaim>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<NodeClaim>, _: &mut Self::Context) {
+        self.unshown.said(CLAIMS, &event);
+        match event {
+            Event::Init => self.state.list_begins(Kind::NodeClaim),
+            Event::InitApply(claim) | Event::Apply(claim) => self.apply_claim(Arc::new(claim)),
+            Event::Delete(claim) => self.claim_gone(&claim.name_any(), claim.metadata.uid.as_deref()),
+            Event::InitDone => {
+                let before = self.state.snapshot().claims;
+                self.listed(Kind::NodeClaim);
+                let after = self.state.snapshot().claims;
+                lost(&before, &after).for_each(|name| self.claim_gone(&name, None));
+            }
+        }
+    }
+}
+
+impl Handler<Seen<NodePool>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<NodePool>, _: &mut Self::Context) {
+        self.unshown.said(POOLS, &event);
+        match event {
+            Event::Init => self.state.list_begins(Kind::NodePool),
+            Event::InitApply(pool) | Event::Apply(pool) => self.apply_pool(pool),
+            Event::Delete(pool) => {
+                self.state.delete_pool(&pool.name_any(), pool.metadata.uid.as_deref());
+                self.pool_gone(pool.name_any());
+            }
+            Event::InitDone => {
+                let before = self.state.snapshot().pools;
+                self.listed(Kind::NodePool);
+                let after = self.state.snapshot().pools;
+                lost(&before, &after).for_each(|name| self.pool_gone(name));
+            }
+        }
+    }
+}
+
+impl Handler<Seen<EC2NodeClass>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<EC2NodeClass>, _: &mut Self::Context) {
+        match event {
+            Event::Init => self.state.list_begins(Kind::NodeClass),
+            Event::InitApply(class) | Event::Apply(class) => self.apply_class(class),
+            Event::Delete(class) => {
+                self.state.delete_class(&class.name_any(), class.metadata.uid.as_deref());
+                self.class_gone(class.name_any());
+            }
+            Event::InitDone => {
+                let before = self.state.snapshot().classes;
+                self.listed(Kind::NodeClass);
+                let after = self.state.snapshot().classes;
+                lost(&before, &after).for_each(|name| self.class_gone(name));
+            }
+        }
+    }
+}
+
+impl Handler<Seen<DaemonSet>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<DaemonSet>, _: &mut Self::Context) {
+        match event {
+            Event::Init => self.state.list_begins(Kind::DaemonSet),
+            Event::InitApply(set) | Event::Apply(set) => self.state.apply_daemon_set(set),
+            Event::Delete(set) => self.state.delete_daemon_set(&set),
+            Event::InitDone => self.listed(Kind::DaemonSet),
+        }
+    }
+}
+
+impl Handler<Seen<PodDisruptionBudget>> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<PodDisruptionBudget>, _: &mut Self::Context) {
+        match event {
+            Event::Init => self.state.list_begins(Kind::PodDisruptionBudget),
+            Event::InitApply(budget) | Event::Apply(budget) => self.state.apply_budget(budget),
+            Event::Delete(budget) => self.state.delete_budget(&budget),
+            Event::InitDone => self.listed(Kind::PodDisruptionBudget),
+        }
+        self.cluster_changed();
+    }
+}
+
+/// What a list has shown to be gone, by name.
+fn lost<V>(before: &BTreeMap<String, V>, after: &BTreeMap<String, V>) -> impl Iterator<Item = String> {
+    before.keys().filter(|name| !after.contains_key(*name)).cloned()
+}
+
+/// Kinds of which only facts are kept: what a pod left over waits for may have come with them.
+macro_rules! facts {
+    ($($kind:ty),*) => {$(
+        impl Handler<Seen<$kind>> for ClusterWatcher {
+            type Result = ();
+
+            fn handle(&mut self, Seen(event): Seen<$kind>, _: &mut Self::Context) {
+                let news = match event {
+                    Event::Init => {
+                        self.state.list_begins(<$kind as Kept>::KIND);
+                        false
+                    }
+                    Event::InitApply(one) | Event::Apply(one) => self.state.apply(&one),
+                    Event::Delete(one) => self.state.delete(&one),
+                    Event::InitDone => {
+                        self.listed(<$kind as Kept>::KIND);
+                        false
+                    }
+                };
+                if news {
+                    self.world_changed();
+                }
+            }
+        }
+    )*};
+}
+
+facts!(
+    Namespace,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    CSINode,
+    StatefulSet,
+    Service,
+    ReplicaSet,
+    ReplicationController
+);
