@@ -25,6 +25,16 @@ fn comes_out_well(seed: &str) {
     assert_eq!(violations, serde_json::json!([]), "seed {seed}");
 }
 
+/// The same, where so many pods have no room, and each has been told so.
+fn comes_out_with_pending(seed: &str, count: usize, why: &str) {
+    let output = dovetail(&["simulate", &format!("tests/simulation/scenarios/seeds/{seed}/scenario.yaml"), "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["invariants"]["violations"], serde_json::json!([]), "seed {seed}");
+    let pending = report["pods"]["pending"].as_object().unwrap();
+    assert!(pending.values().all(|told| told.as_str().unwrap().contains(why)), "{pending:#?}");
+    assert_eq!(pending.len(), count, "seed {seed}");
+}
+
 /// The same, with everything that happened, JSON Lines.
 fn comes_out_well_with_events(seed: &str) -> String {
     let (scenario, events) =
@@ -84,13 +94,7 @@ fn a_node_that_is_let_in_while_its_claim_is_deleted_is_drained() {
 /// knew, and for which the next term waited.
 #[test]
 fn a_claim_that_comes_under_the_name_of_one_that_is_gone_is_another() {
-    let output = dovetail(&["simulate", "tests/simulation/scenarios/seeds/794/scenario.yaml", "--json"]);
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(report["invariants"]["violations"], serde_json::json!([]));
-    // There is no room for most of its pods, and each has been told so.
-    let pending = report["pods"]["pending"].as_object().unwrap();
-    assert!(pending.values().all(|why| why.as_str().unwrap().contains("limit of 2 cpu reached")), "{pending:#?}");
-    assert_eq!(pending.len(), 9);
+    comes_out_with_pending("794", 9, "limit of 2 cpu reached");
 }
 
 /// The first request for a claim was held on its way for half a minute; the second had made it, and it had gone again.
@@ -105,13 +109,7 @@ fn what_a_creation_makes_after_its_claim_has_gone_is_taken_back() {
 /// was about to see.
 #[test]
 fn nothing_is_launched_by_half_of_what_there_is() {
-    let output = dovetail(&["simulate", "tests/simulation/scenarios/seeds/30109/scenario.yaml", "--json"]);
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(report["invariants"]["violations"], serde_json::json!([]));
-    // The limit leaves no room for the others, and each has been told so.
-    let pending = report["pods"]["pending"].as_object().unwrap();
-    assert!(pending.values().all(|why| why.as_str().unwrap().contains("limit of 25 cpu reached")), "{pending:#?}");
-    assert_eq!(pending.len(), 6);
+    comes_out_with_pending("30109", 6, "limit of 25 cpu reached");
 }
 
 /// A claim was created, which nobody answered, and lost; its creation was repeated beside the claim that had followed.

@@ -17,6 +17,9 @@ use crate::woken::when_woken;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Longest wait for the next part of a list: a server that is gone without a word says nothing for ever.
 const LISTED_WITHIN: Duration = Duration::from_secs(60);
+/// A watch that has not failed for so long has run: one that goes on says nothing where nothing has changed. Longer than an
+/// attempt takes that nobody answers.
+const RAN: Duration = Duration::from_secs(60);
 /// Failures in a row after which it is told, once.
 const WORTH_TELLING: u32 = 3;
 
@@ -104,9 +107,8 @@ async fn for_ever<K>(
                 Ok(None) => ("the watch has ended".to_owned(), true),
                 Err(_) => (format!("no answer to a list within {LISTED_WITHIN:?}"), true),
             };
-            // Who goes on says nothing where nothing has changed: one that has run for long has not failed in a row.
             let now = desk.now();
-            if now.saturating_sub(failed) > LONGEST_PAUSE * 2 {
+            if has_run(listing, now.saturating_sub(failed)) {
                 backoff.reset();
             }
             let pause = backoff.pause();
@@ -118,5 +120,23 @@ async fn for_ever<K>(
                 break;
             }
         }
+    }
+}
+
+/// Whether a watch that fails, so long after it was asked for again, has run between: it has not failed in a row.
+fn has_run(listing: bool, passed: Duration) -> bool {
+    !listing && passed > RAN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_that_nobody_answers_are_failures_in_a_row_and_a_cut_after_long_is_not() {
+        let connecting = Duration::from_secs(10);
+        assert!(!has_run(false, connecting) && !has_run(false, connecting * 3));
+        assert!(!has_run(true, LISTED_WITHIN * 2), "a list that hangs");
+        assert!(has_run(false, Duration::from_secs(290)));
     }
 }
