@@ -26,6 +26,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 /// An API server that has just started does not know all roles: that something is forbidden is believed after so many.
 const BELIEVED: u32 = 6;
 
+/// What an API server refuses with, 403, before it has read policies, and the Leases that ours goes by.
+const STARTING: [&str; 2] = ["not yet synced to use for admission", "not yet ready to handle request"];
+
 /// What a refusal by the fence means for who wrote in a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -38,6 +41,9 @@ pub enum Refusal {
 /// Whether the fence has refused it, and why.
 pub fn refusal(message: &str) -> Option<Refusal> {
     if message.contains("no params found for policy binding") && message.contains("nodeclaims.karpenter.sh") {
+        return Some(Refusal::NotKnownYet);
+    }
+    if STARTING.iter().any(|said| message.contains(said)) {
         return Some(Refusal::NotKnownYet);
     }
     let (_, terms) = message.split_once("dovetail.dev/term is ")?;
@@ -274,6 +280,12 @@ mod tests {
             "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
         assert_eq!(denied(missing), Some(Refusal::NotKnownYet));
         assert_eq!(denied("spec.requirements: too many"), None);
+        // An API server that has just started (kubernetes/kubernetes#141367).
+        let starting = "nodeclaims.karpenter.sh \"a\" is forbidden: ValidatingAdmissionPolicy 'dovetail' with binding 'dovetail' denied \
+                        request: failed to configure binding: paramKind kind `coordination.k8s.io/v1, Kind=Lease` not yet synced to \
+                        use for admission";
+        assert_eq!(refusal(starting), Some(Refusal::NotKnownYet));
+        assert_eq!(refusal("nodeclaims is forbidden: not yet ready to handle request"), Some(Refusal::NotKnownYet));
         assert_eq!(refusal("no params found for policy binding, for pods"), None);
     }
 

@@ -17,9 +17,12 @@ use crate::woken::when_woken;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Longest wait for the next part of a list: a server that is gone without a word says nothing for ever.
 const LISTED_WITHIN: Duration = Duration::from_secs(60);
-/// A watch that has not failed for so long has run: one that goes on says nothing where nothing has changed. Longer than an
-/// attempt takes that nobody answers.
-const RAN: Duration = Duration::from_secs(60);
+/// A server ends a watch after so long (timeoutSeconds), in seconds; kube-runtime gives up one that says nothing for five more. What
+/// passes connections on often forgets those that are idle for a minute, and tells neither side.
+const WATCHED_FOR: u32 = 50;
+/// A watch that has not failed for so long since the last failure runs: one that goes on says nothing where nothing has changed. Longer
+/// than an attempt takes that nobody answers.
+const RAN: Duration = Duration::from_secs(90);
 /// Failures in a row after which it is told, once.
 const WORTH_TELLING: u32 = 3;
 
@@ -52,6 +55,14 @@ pub enum After {
     GoOn,
     /// It lists anew: what it says next is what there is.
     ListAnew,
+}
+
+impl After {
+    /// Whether what is said proves that the watch runs. A list does not: a server may answer it and refuse the watch. Where each
+    /// failure costs a list, only time does.
+    fn runs<K>(self, said: &Event<K>) -> bool {
+        self == Self::GoOn && matches!(said, Event::Apply(_) | Event::Delete(_))
+    }
 }
 
 /// Hands everything to `on`. Ends never; the actor that spawned it ends it.
@@ -87,32 +98,34 @@ async fn for_ever<K>(
 {
     let mut backoff = Backoff::new(Duration::from_millis(200), LONGEST_PAUSE, desk.rng(kind));
     let what = format!("watching {kind}");
-    let (mut listing, mut failed) = (false, Duration::ZERO);
+    let config = config.timeout(WATCHED_FOR);
+    let mut listing = false;
     loop {
         let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
         loop {
-            let within = if listing { LISTED_WITHIN } else { Duration::MAX };
-            let (error, anew) = match tokio::time::timeout(within, events.next()).await {
+            let said = tokio::time::timeout(waits(listing, backoff.failures()), events.next()).await;
+            let runs = match &said {
+                Ok(Some(Ok(event))) => after.runs(event),
+                Ok(_) => false,
+                Err(_) => !listing,
+            };
+            if runs {
+                tell_recovered(&desk, &what, backoff.failures());
+                backoff.reset();
+            }
+            let (error, anew) = match said {
                 Ok(Some(Ok(event))) => {
-                    // Init is said before the list is asked for: only what follows proves that the server answers.
-                    if !matches!(event, Event::Init) {
-                        tell_recovered(&desk, &what, backoff.failures());
-                        backoff.reset();
-                    }
                     listing = matches!(event, Event::Init | Event::InitApply(_));
                     on(Heard::Event(event));
                     continue;
                 }
                 Ok(Some(Err(error))) => (error.to_string(), after == After::ListAnew),
                 Ok(None) => ("the watch has ended".to_owned(), true),
-                Err(_) => (format!("no answer to a list within {LISTED_WITHIN:?}"), true),
+                Err(_) if listing => (format!("no answer to a list within {LISTED_WITHIN:?}"), true),
+                Err(_) => continue,
             };
-            let now = desk.now();
-            if has_run(listing, now.saturating_sub(failed)) {
-                backoff.reset();
-            }
             let pause = backoff.pause();
-            (listing, failed) = (false, now + pause);
+            listing = false;
             on(Heard::Failed(pause));
             tell_failed(&desk, &what, backoff.failures(), &error);
             tokio::time::sleep(pause).await;
@@ -123,9 +136,13 @@ async fn for_ever<K>(
     }
 }
 
-/// Whether a watch that fails, so long after it was asked for again, has run between: it has not failed in a row.
-fn has_run(listing: bool, passed: Duration) -> bool {
-    !listing && passed > RAN
+/// How long the next event is waited for.
+fn waits(listing: bool, failures: u32) -> Duration {
+    match (listing, failures) {
+        (true, _) => LISTED_WITHIN,
+        (false, 0) => Duration::MAX,
+        (false, _) => RAN,
+    }
 }
 
 #[cfg(test)]
@@ -133,10 +150,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempts_that_nobody_answers_are_failures_in_a_row_and_a_cut_after_long_is_not() {
-        let connecting = Duration::from_secs(10);
-        assert!(!has_run(false, connecting) && !has_run(false, connecting * 3));
-        assert!(!has_run(true, LISTED_WITHIN * 2), "a list that hangs");
-        assert!(has_run(false, Duration::from_secs(290)));
+    fn a_list_proves_no_watch_and_what_has_changed_does_where_a_failure_costs_no_list() {
+        let listed = [Event::Init, Event::InitApply(()), Event::InitDone];
+        for after in [After::GoOn, After::ListAnew] {
+            assert!(listed.iter().all(|event| !after.runs(event)));
+        }
+        let changed = [Event::Apply(()), Event::Delete(())];
+        assert!(changed.iter().all(|event| After::GoOn.runs(event) && !After::ListAnew.runs(event)));
+    }
+
+    #[test]
+    fn what_has_failed_is_known_to_run_by_time_and_a_list_is_never_waited_for_longer() {
+        assert_eq!([waits(false, 0), waits(false, 1), waits(false, 9)], [Duration::MAX, RAN, RAN]);
+        assert_eq!([waits(true, 0), waits(true, 9)], [LISTED_WITHIN; 2]);
     }
 }

@@ -16,6 +16,8 @@ use crate::input::{Failure, Mistake, describe};
 
 /// How long a connection may take to come about.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// How long a server that has been asked may say nothing. Longer than a watch lasts, which is the longest of what we ask.
+const READ_WITHIN: Duration = Duration::from_secs(60);
 /// Requests a second about the Lease, and at once: controller-runtime's for its leader's client.
 const LEASE_RATE: (f64, u32) = (20.0, 30);
 /// Set in every pod.
@@ -48,6 +50,10 @@ pub async fn find(settings: &Settings, place: &str) -> Result<Target, Failure> {
         return Err(Mistake::of_file("KUBECONFIG (--kubeconfig)", what).allowing("the path of a kubeconfig").into());
     };
     config.connect_timeout = Some(CONNECT_WITHIN);
+    // A server that is gone without a word leaves a watch that says nothing for ever. From the request on, not from when a
+    // connection was last used.
+    config.read_timeout = Some(READ_WITHIN);
+    config.reset_reader_on_write = true;
     // What is tried again, and when, is decided in one place: by who asks.
     config.default_retry = false;
     Ok(Target { config, in_cluster })
