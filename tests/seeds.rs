@@ -105,6 +105,14 @@ fn what_a_creation_makes_after_its_claim_has_gone_is_taken_back() {
     }
 }
 
+#[test]
+fn what_an_earlier_leader_has_created_late_is_given_up_where_the_limits_have_no_room_for_it() {
+    // Creations of a leader that was killed are held for half a minute, and done while its successor's Lease is gone.
+    let events = comes_out_well_with_events("16368");
+    let given_up = |line: &&str| line.contains("\"nodeclaim_deleted\"") && line.contains("\"reason\":\"limits\"");
+    assert_eq!(events.lines().filter(given_up).count(), 1);
+}
+
 /// After a restore the watch of pods was back before that of claims: a leader launched above the limit for pods whose claims it
 /// was about to see.
 #[test]

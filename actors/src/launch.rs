@@ -8,6 +8,7 @@ use std::time::Duration;
 use dovetail_api::names::{annotations, instance_id};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::{Instance, LaunchErrorKind, LaunchRequest, LaunchedInstance};
+use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::lifecycle;
 use dovetail_core::lifecycle::claim::from_quantities;
 use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
@@ -59,6 +60,25 @@ pub struct Launching {
     pub gone: Arc<Notify>,
 }
 
+/// Why there is nothing to ask the cloud for.
+struct NoRequest {
+    /// For counting.
+    label: &'static str,
+    reason: &'static str,
+    why: &'static str,
+}
+
+const NO_CLASS: NoRequest = NoRequest {
+    label: "nodeclass_not_ready",
+    reason: "NodeClassNotReady",
+    why: "its EC2NodeClass is not there or not resolved",
+};
+const NO_ROOM: NoRequest = NoRequest {
+    label: "limits",
+    reason: "LimitsReached",
+    why: "an earlier leader has made it, and what has been planned since leaves no room for it in its NodePool's limits",
+};
+
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         match error {
@@ -92,6 +112,8 @@ pub async fn run(launching: Launching, order: LaunchOrder) -> End {
 struct Work<'a> {
     launching: &'a Launching,
     pods: usize,
+    /// Whether it was made before this launch: what has been planned since may know nothing of it.
+    adopted: bool,
     /// As ordered, then as last read or written.
     claim: NodeClaim,
     /// What the cloud is asked in this attempt.
@@ -112,6 +134,7 @@ impl<'a> Work<'a> {
         Self {
             launching,
             pods: order.pods,
+            adopted: order.claim.metadata.uid.is_some(),
             claim: order.claim,
             request: None,
             instance: None,
@@ -138,12 +161,13 @@ impl<'a> Work<'a> {
             Step::WriteToken(token) => launching.write_token(self.claim.clone(), &token).await?,
             Step::Prepare(token) => {
                 self.calls = Backoff::cloud(launching.desk.rng(&token));
-                self.request = launching.request(&self.claim, &token).await?;
-                if self.request.is_none() {
-                    let why = "its EC2NodeClass is not there or not resolved";
-                    launching.tell_failure(&self.claim, "NodeClassNotReady", why, false);
+                let prepared = launching.request(&self.claim, &token, self.adopted).await?;
+                if let Err(no) = &prepared {
+                    launching.tell_failure(&self.claim, no.reason, no.why, false);
                 }
-                return Ok(Input::Prepared(self.request.is_some()));
+                let outcome = prepared.as_ref().map(|_| ()).map_err(|no| no.label);
+                self.request = prepared.ok();
+                return Ok(Input::Prepared(outcome));
             }
             Step::Call { number, .. } => return self.call(number).await.map(Input::Called),
             Step::Look(token) => {
@@ -374,23 +398,38 @@ impl Launching {
         Ok(())
     }
 
-    async fn class_and_types(&self, claim: &NodeClaim) -> Result<Option<(Arc<EC2NodeClass>, Types)>, Failure> {
-        let snapshot = self.links.cluster.send(TakeSnapshot).await.map_err(|_| Failure::Deposed)?;
-        let class = snapshot.and_then(|now| now.classes.get(&claim.spec.node_class_ref.name).cloned());
-        let Some(class) = class else { return Ok(None) };
+    async fn class_and_types(
+        &self,
+        claim: &NodeClaim,
+    ) -> Result<Option<(Arc<EC2NodeClass>, Types, Snapshot)>, Failure> {
+        let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| Failure::Deposed)?.unwrap_or_default();
+        let Some(class) = known.classes.get(&claim.spec.node_class_ref.name).cloned() else { return Ok(None) };
         let query = InstanceTypesFor { classes: vec![class.clone()] };
         let types = self.links.catalogue.send(query).await.map_err(|_| Failure::Deposed)?;
         let types = types.and_then(|mut all| all.remove(&class.name_any())).unwrap_or_default();
-        Ok(Some((class, types)))
+        Ok(Some((class, types, known)))
     }
 
     async fn types(&self, claim: &NodeClaim) -> Result<Option<Types>, Failure> {
-        Ok(self.class_and_types(claim).await?.map(|(_, types)| types))
+        Ok(self.class_and_types(claim).await?.map(|(_, types, _)| types))
     }
 
-    async fn request(&self, claim: &NodeClaim, token: &str) -> Result<Option<LaunchRequest>, Failure> {
-        let found = self.class_and_types(claim).await?;
-        Ok(found.map(|(class, types)| launch_facts::request(claim, token, class, &types)))
+    /// What the cloud is asked; for a claim that is not planned here only what its pool still has room for.
+    async fn request(
+        &self,
+        claim: &NodeClaim,
+        token: &str,
+        adopted: bool,
+    ) -> Result<Result<LaunchRequest, NoRequest>, Failure> {
+        let Some((class, types, known)) = self.class_and_types(claim).await? else { return Ok(Err(NO_CLASS)) };
+        let mut request = launch_facts::request(claim, token, class, &types);
+        if adopted && !request.candidates.is_empty() {
+            request.candidates = known.within_limits(claim, &request.candidates, &types);
+            if request.candidates.is_empty() {
+                return Ok(Err(NO_ROOM));
+            }
+        }
+        Ok(Ok(request))
     }
 
     fn refused(&self, refusals: Vec<dovetail_cloud::launch::Refusal>) {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dovetail_actors::Settings;
-use dovetail_sandbox::apiserver::{DeleteOptions, LEASES, NODE_CLAIMS, NODES};
+use dovetail_sandbox::apiserver::{DeleteOptions, LEASES, NODE_CLAIMS, NODE_POOLS, NODES};
 use dovetail_sandbox::faults::ApiServerFaults;
 use serde_json::{Value, json};
 use world::{Spoil, World, run};
@@ -225,6 +225,37 @@ fn a_new_leader_whose_watches_tell_nothing_takes_the_claims_from_its_own_list() 
         tokio::time::sleep(minutes(3)).await;
         let story = world.story().join("\n");
         assert_eq!((world.claims().len(), world.cloud.calls().len()), (3, 3), "{story}");
+    });
+}
+
+#[test]
+fn a_claim_that_an_earlier_leader_has_made_is_given_up_where_its_pool_has_no_room_left() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        let first = world.replica(0);
+        world.until_bound(1, minutes(4)).await;
+        let known = world.claims()[0].clone();
+        first.shutdown().await;
+        // Made for a plan of before, of which the successor knows nothing, and not launched.
+        let left = |name: &str| {
+            let meta = json!({"name": name, "labels": known["metadata"]["labels"],
+                "finalizers": known["metadata"]["finalizers"], "annotations": {"dovetail.dev/term": "1"}});
+            let left = json!({"apiVersion": known["apiVersion"], "kind": known["kind"], "spec": known["spec"], "metadata": meta});
+            world.api.create(&NODE_CLAIMS, "", left).unwrap();
+        };
+        let spec = json!({"limits": {"nodes": "2"}, "disruption": {"consolidateAfter": "Never"}});
+        world.api.patch(&NODE_POOLS, "", "default", &json!({"spec": spec})).unwrap();
+        left("left-1");
+        left("left-2");
+        let _second = world.replica(1);
+        tokio::time::sleep(minutes(2)).await;
+        let story = world.story().join("\n");
+        assert_eq!(world.cloud.calls().len(), 2, "one of the two that were left is within the limits: {story}");
+        let names: Vec<_> = world.claims().iter().map(|claim| claim["metadata"]["name"].clone()).collect();
+        assert!(names.contains(&json!("left-1")) && !names.contains(&json!("left-2")), "{names:?} {story}");
+        assert!(story.contains("deleted nodeclaim left-2: limits"), "{story}");
+        nothing_twice(&world);
     });
 }
 

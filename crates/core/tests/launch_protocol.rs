@@ -25,7 +25,7 @@ fn after(inputs: impl IntoIterator<Item = Input>) -> (Protocol, Step) {
 }
 
 fn called() -> [Input; 3] {
-    [Input::Claim(claim(None, false)), Input::Claim(claim(None, false)), Input::Prepared(true)]
+    [Input::Claim(claim(None, false)), Input::Claim(claim(None, false)), Input::Prepared(Ok(()))]
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn after_a_call_of_unknown_outcome_no_failure_proves_that_nothing_was_launched()
         assert!(matches!(protocol.step(Input::Done, late, true), Step::WriteToken(_)), "{failure:?}");
         // The next attempt is sure of its own calls.
         protocol.step(Input::Claim(claim(None, false)), late, true);
-        protocol.step(Input::Prepared(true), late, true);
+        protocol.step(Input::Prepared(Ok(())), late, true);
         assert_eq!(protocol.step(Input::Called(Called::Never), late, true), Step::WriteFailure);
     }
     let (mut protocol, _) = unsure();
@@ -120,5 +120,5 @@ fn a_call_that_was_not_answered_is_looked_for_then_the_claim_is_read_then_it_is_
 #[test]
 fn no_call_is_begun_after_the_deadline() {
     let (mut protocol, _) = after([Input::Claim(claim(None, false)), Input::Claim(claim(None, false))]);
-    assert_eq!(protocol.step(Input::Prepared(true), NOW, false), Step::End(End::Deposed));
+    assert_eq!(protocol.step(Input::Prepared(Ok(())), NOW, false), Step::End(End::Deposed));
 }

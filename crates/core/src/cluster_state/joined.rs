@@ -65,10 +65,25 @@ impl JoinedNode {
     }
 }
 
+impl NodeSource {
+    /// The pool that it is of, empty when of none.
+    pub(super) fn pool(&self) -> &str {
+        match self {
+            Self::Node(node) => node.labels.get(labels::NODE_POOL).map_or("", String::as_str),
+            Self::Claim(entry) | Self::Both(_, entry) => &entry.facts.pool,
+        }
+    }
+}
+
 impl Snapshot {
     /// All machines, Nodes by name first, then claims without a Node by name.
     #[must_use]
     pub fn joined(&self) -> Vec<JoinedNode> {
+        self.machines().iter().map(|source| self.join(source)).collect()
+    }
+
+    /// What each machine is known by, in that order.
+    pub(super) fn machines(&self) -> Vec<NodeSource> {
         let mut by_provider: BTreeMap<&str, &Arc<ClaimEntry>> = BTreeMap::new();
         for entry in self.claims.values() {
             let provider_id = entry.claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
@@ -79,8 +94,8 @@ impl Snapshot {
         let mut all = Vec::with_capacity(self.nodes.len() + self.claims.len());
         for node in self.nodes.values() {
             match by_provider.remove(node.provider_id.as_str()).filter(|_| !node.provider_id.is_empty()) {
-                Some(claim) => all.push(self.both(node, claim)),
-                None if counts_alone(node) => all.push(self.node_alone(node)),
+                Some(claim) => all.push(NodeSource::Both(node.clone(), claim.clone())),
+                None if counts_alone(node) => all.push(NodeSource::Node(node.clone())),
                 None => {}
             }
         }
@@ -88,8 +103,18 @@ impl Snapshot {
             let provider_id = entry.claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
             provider_id.is_empty() || by_provider.contains_key(provider_id)
         };
-        all.extend(self.claims.values().filter(|entry| without_node(entry)).map(|entry| self.claim_alone(entry)));
+        let alone = self.claims.values().filter(|entry| without_node(entry));
+        all.extend(alone.map(|entry| NodeSource::Claim(entry.clone())));
         all
+    }
+
+    /// One machine.
+    pub(super) fn join(&self, source: &NodeSource) -> JoinedNode {
+        match source {
+            NodeSource::Node(node) => self.node_alone(node),
+            NodeSource::Claim(entry) => self.claim_alone(entry),
+            NodeSource::Both(node, entry) => self.both(node, entry),
+        }
     }
 
     fn node_alone(&self, node: &Arc<NodeEntry>) -> JoinedNode {
@@ -111,7 +136,7 @@ impl Snapshot {
         let name = claim.metadata.name.clone().unwrap_or_default();
         let (capacity, allocatable) = promised(entry);
         JoinedNode {
-            pool: pool_of(entry),
+            pool: entry.facts.pool.clone(),
             labels: claim_labels(entry),
             taints: claim.spec.taints.clone(),
             capacity: counted(capacity),
@@ -139,7 +164,7 @@ impl Snapshot {
         };
         JoinedNode {
             name: node.name.clone(),
-            pool: pool_of(entry),
+            pool: entry.facts.pool.clone(),
             labels: if registered { node.labels.clone() } else { claim_labels(entry) },
             taints: node_taints.iter().filter(|taint| initialized || !passes(taint)).cloned().collect(),
             capacity: counted(capacity),
@@ -178,11 +203,6 @@ fn claim_labels(entry: &ClaimEntry) -> BTreeMap<String, String> {
     }
     all.extend(entry.claim.metadata.labels.clone().unwrap_or_default());
     all
-}
-
-fn pool_of(entry: &ClaimEntry) -> String {
-    let labels = entry.claim.metadata.labels.as_ref();
-    labels.and_then(|all| all.get(labels::NODE_POOL)).cloned().unwrap_or_default()
 }
 
 fn counted(mut capacity: Resources) -> Resources {

@@ -19,6 +19,7 @@ mod node;
 mod nominations;
 mod pod;
 mod problem;
+mod room;
 mod storage;
 #[cfg(test)]
 mod tests;

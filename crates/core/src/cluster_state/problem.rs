@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dovetail_api::names::{annotations, conditions, labels};
-use dovetail_api::v1::{NodePool, Operator, condition_status, is_true};
+use dovetail_api::v1::{NodePool, condition_status, is_true};
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 
 use super::load::with_itself;
+use super::room::usage;
 use super::storage::any_attaches;
-use super::{ClaimEntry, JoinedNode, Moment, NodeSource, PodEntry, Snapshot, daemon};
+use super::{JoinedNode, Moment, PodEntry, Snapshot, daemon};
 use crate::instance_type::InstanceType;
 use crate::labels::CAPACITY_RESERVATION_ID;
 use crate::lifecycle::claim::{from_quantities, read};
@@ -147,7 +148,7 @@ impl Snapshot {
                     problem.node_pools.push(as_pool(
                         name,
                         pool,
-                        usage(name, joined, types),
+                        usage(joined.iter().filter(|node| node.pool == *name), types),
                         indices.clone(),
                         input.policy,
                     ));
@@ -283,28 +284,6 @@ pub(super) fn is_ready(pool: &NodePool) -> bool {
 fn is_unsettled(pool: &NodePool) -> bool {
     let known = pool.status.as_ref().map(|status| condition_status(&status.conditions, conditions::READY));
     pool.metadata.deletion_timestamp.is_none() && known.is_none_or(|status| status == conditions::UNKNOWN)
-}
-
-/// What a pool's machines have together, or may have: those that stay.
-fn usage(pool: &str, joined: &[JoinedNode], types: &[Arc<InstanceType>]) -> Resources {
-    let mut sum = Resources::new();
-    for node in joined.iter().filter(|node| node.pool == pool && !node.leaving) {
-        match &node.source {
-            NodeSource::Claim(entry) if entry.is_open() => sum.add(&most(entry, &node.capacity, types)),
-            _ => sum.add(&node.capacity),
-        }
-    }
-    sum
-}
-
-/// The most that a claim may get that an earlier leader has made, and that the cloud has not answered.
-fn most(entry: &ClaimEntry, asked: &Resources, types: &[Arc<InstanceType>]) -> Resources {
-    let named = entry.claim.spec.requirements.iter().filter(|one| one.key == labels::INSTANCE_TYPE);
-    let allowed: BTreeSet<&String> =
-        named.filter(|one| one.operator == Operator::In).flat_map(|one| &one.values).collect();
-    let mut most = asked.clone();
-    types.iter().filter(|one| allowed.contains(&one.name)).for_each(|one| most.max(&one.capacity));
-    most
 }
 
 fn as_pool(name: &str, pool: &NodePool, usage: Resources, instance_types: Vec<usize>, policy: Policy) -> Pool {

@@ -124,8 +124,8 @@ pub enum Input {
     Begin,
     /// The claim as created, read or written.
     Claim(Claimed),
-    /// What the cloud is to be asked is put together; false: its node class is not there.
-    Prepared(bool),
+    /// What the cloud is to be asked is put together; or why there is nothing to ask for.
+    Prepared(Result<(), &'static str>),
     /// The cloud was called.
     Called(Called),
     /// The cloud was asked for living instances with the token, at that moment or later: their ids, the oldest first;
@@ -313,9 +313,9 @@ impl Protocol {
             (Doing::WriteToken, Input::Claim(claim)) if claim.leaving => over(End::Leaving),
             (Doing::WriteToken, Input::Claim(claim)) if claim.launched => over(End::Launched { uid: claim.uid }),
             (Doing::WriteToken, Input::Claim(_)) => (Doing::Prepare, Step::Prepare(self.token())),
-            (Doing::Prepare, Input::Prepared(false)) => discard("nodeclass_not_ready", false),
+            (Doing::Prepare, Input::Prepared(Err(reason))) => discard(reason, false),
             (Doing::ReadBeforeCall, Input::Claim(claim)) if claim.leaving => over(End::Leaving),
-            (Doing::Prepare, Input::Prepared(true)) | (Doing::ReadBeforeCall, Input::Claim(_)) => self.call(acts),
+            (Doing::Prepare, Input::Prepared(Ok(()))) | (Doing::ReadBeforeCall, Input::Claim(_)) => self.call(acts),
             (Doing::Call, Input::Called(called)) => self.called(called, now),
             (Doing::RestBeforeCall, Input::Done) => (Doing::ReadBeforeCall, Step::Read),
             (Doing::WriteFailure, Input::Claim(_)) => {

@@ -14,13 +14,13 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// The limits less what the pool's nodes have.
-    pub fn new(pool: &Pool) -> Self {
+    /// A pool's limits less what its nodes have.
+    pub fn new(limits: &Resources, usage: &Resources) -> Self {
         let mut left = Resources::new();
-        for (name, amount) in pool.limits.iter().filter(|(name, _)| *name != NODES) {
-            left.set(name, amount.saturating_sub(pool.usage.get(name)));
+        for (name, amount) in limits.iter().filter(|(name, _)| *name != NODES) {
+            left.set(name, amount.saturating_sub(usage.get(name)));
         }
-        let nodes = pool.limits.find(NODES).map(|most| most.saturating_sub(pool.usage.get(NODES)));
+        let nodes = limits.find(NODES).map(|most| most.saturating_sub(usage.get(NODES)));
         Self { left, nodes, largest: Resources::new() }
     }
 
@@ -47,13 +47,16 @@ impl Limits {
         if self.are_far() {
             return;
         }
-        let allowed = self.nodes.is_none_or(|nodes| nodes > 0);
         for at in types.clone().iter() {
-            let capacity = &problem.instance_types[at].capacity;
-            if !allowed || self.left.iter().any(|(name, left)| capacity.get(name) > left) {
+            if !self.allow(&problem.instance_types[at].capacity) {
                 types.remove(at);
             }
         }
+    }
+
+    /// Whether one more node, of this capacity, is within what is left.
+    pub fn allow(&self, capacity: &Resources) -> bool {
+        self.nodes.is_none_or(|nodes| nodes > 0) && self.left.iter().all(|(name, left)| capacity.get(name) <= left)
     }
 
     /// Takes a planned node off: the most that any of its types has of each limited resource.

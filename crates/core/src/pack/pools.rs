@@ -91,7 +91,7 @@ impl PoolView {
             cells: 0,
             fit: Fit::default(),
             min_values: min_values.collect(),
-            limits: Limits::new(pool),
+            limits: Limits::new(&pool.limits, &pool.usage),
             is_group: pool.policy == Policy::NodeGroups,
             requirements,
             broken,

@@ -193,7 +193,7 @@ impl World {
         let term = self.all[number].term.unwrap_or(0);
         let deposed = Input::Failed(Failure::Deposed);
         let input = match &run.step {
-            Step::Prepare(_) => Input::Prepared(true),
+            Step::Prepare(_) => Input::Prepared(Ok(())),
             Step::Rest(_) => Input::Done,
             Step::Look(token) => {
                 let found = self.listed(token).into_iter().map(|at| format!("i{at}")).collect();

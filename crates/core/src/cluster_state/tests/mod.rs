@@ -293,6 +293,51 @@ fn a_claim_of_an_earlier_leader_counts_against_limits_with_the_most_that_it_may_
 }
 
 #[test]
+fn a_claim_of_an_earlier_leader_gets_what_the_limits_of_its_pool_leave_beside_those_that_go_before_it() {
+    let types = input(0).instance_types["default"].to_vec();
+    let fits =
+        |state: &ClusterState, claim: &NodeClaim| !state.snapshot().within_limits(claim, &types, &types).is_empty();
+    let limited = |cpu: &str, nodes: &str| {
+        let mut state = ClusterState::new();
+        let mut pool = pool("default", true);
+        pool.spec.limits = Some(serde_json::from_value(json!({"cpu": cpu, "nodes": nodes})).unwrap());
+        state.apply_pool(pool);
+        state
+    };
+    let made = |name: &str, second: i64| {
+        let mut claim = kube_claim(name, Some(name), "1");
+        let types = json!({"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]});
+        claim.spec.requirements.push(serde_json::from_value(types).unwrap());
+        claim.metadata.creation_timestamp =
+            serde_json::from_value(json!(Timestamp::from_second(second).unwrap())).unwrap();
+        claim
+    };
+    let (early, late) = (made("z", 1), made("a", 2));
+    let mut state = limited("3", "9");
+    for claim in [&early, &late] {
+        state.apply_claim(Arc::new(claim.clone()));
+    }
+    assert!(fits(&state, &early) && !fits(&state, &late), "two CPU each, of three");
+    let mut by_count = limited("100", "1");
+    for claim in [&early, &late] {
+        by_count.apply_claim(Arc::new(claim.clone()));
+    }
+    assert!(fits(&by_count, &early) && !fits(&by_count, &late), "one node");
+    let mut other = kube_claim("b", Some("b"), "1");
+    other.metadata.labels = Some([("karpenter.sh/nodepool".to_owned(), "other".to_owned())].into());
+    state.apply_claim(Arc::new(launched_with(&other, "q")));
+    assert!(fits(&state, &early), "of another pool");
+    state.plan_claim(kube_claim("planned", None, ""), Resources::parse([("cpu", "2")]).unwrap());
+    assert!(!fits(&state, &early), "planned without it");
+    let mut launched = limited("3", "9");
+    launched.apply_claim(Arc::new(launched_with(&kube_claim("l", Some("l"), "1"), "p")));
+    assert!(!fits(&launched, &early), "launched without it");
+    launched.delete_claim("l", Some("l"));
+    assert!(fits(&launched, &early));
+    assert!(fits(&ClusterState::new(), &early), "its pool is gone");
+}
+
+#[test]
 fn a_claim_that_is_being_deleted_is_not_planned_on_and_frees_its_pods_and_its_share_of_the_limit() {
     let mut state = ClusterState::new();
     state.apply_pool(pool("default", true));
