@@ -9,8 +9,8 @@ use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
-    Cloud, CloudError, CloudFuture, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made,
-    QueueMessage,
+    Cloud, CloudError, CloudFuture, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance,
+    Made, QueueMessage,
 };
 use futures::future::BoxFuture;
 
@@ -146,7 +146,7 @@ impl Cloud for MeteredCloud {
         instances_by_name "ListByName" (ended: bool) -> Vec<Instance>;
         instance "Get" (id: &'a str) -> Option<Instance>;
         instances_with_token "GetByToken" (token: &'a str) -> Vec<Instance>;
-        instances_of "GetAll" (ids: &'a [String]) -> Vec<Instance>;
+        instances_of "GetAll" (ids: &'a [String]) -> Found;
         made "ListMade" () -> Vec<Made>;
         queue_url "GetQueueUrl" (name: &'a str) -> String;
     }
@@ -156,7 +156,7 @@ impl Cloud for MeteredCloud {
         resolve_node_class "ResolveNodeClass" (class: &'a EC2NodeClass) -> NodeClassResolution;
         remove_node_class "RemoveNodeClass" (class: &'a EC2NodeClass) -> ();
         terminate "Delete" (id: &'a str) -> ();
-        terminate_all "DeleteAll" (ids: &'a [String]) -> Vec<Instance>;
+        terminate_all "DeleteAll" (ids: &'a [String]) -> Found;
         remove_made "RemoveMade" (made: &'a Made) -> ();
         tag "CreateTags" (id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
         receive "ReceiveMessage" (queue_url: &'a str) -> Vec<QueueMessage>;
@@ -228,8 +228,8 @@ mod tests {
             instance(id: &'a str) -> Option<Instance>;
             instances_with_token(token: &'a str) -> Vec<Instance>;
             terminate(id: &'a str) -> ();
-            instances_of(ids: &'a [String]) -> Vec<Instance>;
-            terminate_all(ids: &'a [String]) -> Vec<Instance>;
+            instances_of(ids: &'a [String]) -> Found;
+            terminate_all(ids: &'a [String]) -> Found;
             made() -> Vec<Made>;
             remove_made(made: &'a Made) -> ();
             tag(id: &'a str, tags: &'a BTreeMap<String, String>) -> ();

@@ -11,7 +11,8 @@ use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
-    Cloud, CloudFuture, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, QueueMessage,
+    Cloud, CloudFuture, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made,
+    QueueMessage,
 };
 use dovetail_sandbox::apiserver::{ApiError, ApiServer, DeleteOptions, Gvr};
 use futures::future::BoxFuture;
@@ -191,11 +192,11 @@ impl Cloud for BrokenCloud {
         self.inner.terminate(id)
     }
 
-    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>> {
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
         self.inner.instances_of(ids)
     }
 
-    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>> {
+    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
         self.inner.terminate_all(ids)
     }
 

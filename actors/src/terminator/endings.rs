@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::{CloudError, Instance};
+use dovetail_cloud::{CloudError, Found, Instance};
 use dovetail_core::termination::Seen;
 use dovetail_core::termination::instance::{Handle, handle};
 use futures::StreamExt;
@@ -60,6 +60,8 @@ struct Known {
 pub struct Endings {
     wanted: BTreeMap<Handle, Ask>,
     answers: BTreeMap<Handle, Known>,
+    /// Of which it has been told that they are refused.
+    refused: BTreeSet<Handle>,
     asking: bool,
     begun: Option<Duration>,
     backoff: Backoff,
@@ -72,6 +74,7 @@ impl Endings {
         Self {
             wanted: BTreeMap::new(),
             answers: BTreeMap::new(),
+            refused: BTreeSet::new(),
             asking: false,
             begun: None,
             backoff,
@@ -112,26 +115,46 @@ impl Endings {
         asks
     }
 
-    /// The cloud has answered, as far as it did. Answers the first failure in a row.
-    pub fn end(&mut self, answered: &Answered, now: Duration) -> Option<CloudError> {
+    /// The cloud has answered, as far as it did. Answers what is to be told: the first failure in a row, and the first
+    /// refusal of each.
+    pub fn end(&mut self, answered: &Answered, now: Duration) -> Vec<CloudError> {
         self.asking = false;
         for one in &answered.answers {
-            let before = self.answers.get(&one.handle).filter(|known| known.seen == one.seen);
-            let good = before.map_or(AGAIN.0, |known| AGAIN.1.min(known.good * 2));
-            self.answers.insert(one.handle.clone(), Known { seen: one.seen, when: now, good });
+            self.learn(&one.handle, one.seen, now);
+            if !answered.refused.contains_key(&one.handle) {
+                self.refused.remove(&one.handle);
+            }
+        }
+        let mut told = Vec::new();
+        for (handle, error) in &answered.refused {
+            // It is asked again, at its own pace: it keeps no other waiting.
+            if answered.answers.iter().all(|one| one.handle != *handle) {
+                self.learn(handle, self.seen(Some(handle)), now);
+            }
+            if self.refused.insert(handle.clone()) {
+                told.push(error.clone());
+            }
         }
         let Some(error) = &answered.failed else {
             self.backoff.reset();
-            return None;
+            return told;
         };
         self.not_before = now + self.backoff.pause();
-        (self.backoff.failures() == 1).then(|| error.clone())
+        told.extend((self.backoff.failures() == 1).then(|| error.clone()));
+        told
+    }
+
+    fn learn(&mut self, handle: &Handle, seen: Seen, now: Duration) {
+        let before = self.answers.get(handle).filter(|known| known.seen == seen);
+        let good = before.map_or(AGAIN.0, |known| AGAIN.1.min(known.good * 2));
+        self.answers.insert(handle.clone(), Known { seen, when: now, good });
     }
 
     /// Nobody asks for it any more.
     pub fn forget(&mut self, handle: &Handle) {
         self.wanted.remove(handle);
         self.answers.remove(handle);
+        self.refused.remove(handle);
     }
 
     /// How many instances are known to be on their way.
@@ -147,12 +170,30 @@ pub struct Answered {
     pub answers: Vec<Answer>,
     /// The last call that failed.
     pub failed: Option<CloudError>,
+    /// Of which the cloud says that asking again will not help, and why.
+    pub refused: BTreeMap<Handle, CloudError>,
 }
 
 impl Answered {
     /// The outcome of a call; its failure keeps no other call from being made.
     fn take<T>(&mut self, outcome: Result<T, CloudError>) -> Option<T> {
         outcome.map_err(|error| self.failed = Some(error)).ok()
+    }
+
+    /// The answers for ids; `ended` when those alive were to be ended. What fails for some keeps nothing from the others.
+    fn heard(&mut self, ids: &[String], found: Found, ended: bool) {
+        for id in ids {
+            let (handle, failed) = (Handle::Id(id.clone()), found.failed.get(id));
+            let mut there = found.instances.iter().filter(|one| one.id == *id).peekable();
+            if there.peek().is_some() || found.missing.contains(id) {
+                self.answers.push(answer(handle.clone(), there, ended && failed.is_none()));
+            }
+            match failed {
+                Some(error) if error.is_retryable() => self.failed = Some(error.clone()),
+                Some(error) => drop(self.refused.insert(handle, error.clone())),
+                None => {}
+            }
+        }
     }
 }
 
@@ -168,15 +209,15 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
     }
     if !ending.is_empty() && links.calls.may_act() {
         match answered.take(links.cloud.terminate_all(&ending).await) {
-            Some(before) => answered.answers.extend(answers(&ending, &before, true)),
-            // One that may not be ended is no reason not to know of the others.
+            Some(before) => answered.heard(&ending, before, true),
+            // That they cannot be ended is no reason not to know of them.
             None => asked.append(&mut ending),
         }
     }
     if !asked.is_empty()
         && let Some(there) = answered.take(links.cloud.instances_of(&asked).await)
     {
-        answered.answers.extend(answers(&asked, &there, false));
+        answered.heard(&asked, there, false);
     }
     for one in &asks {
         if let Handle::Token(token) = &one.handle {
@@ -188,18 +229,15 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
     answered
 }
 
-/// The answers for ids, of which these instances were found; `ended` when the end of those alive was accepted.
-fn answers(ids: &[String], found: &[Instance], ended: bool) -> Vec<Answer> {
-    let of = |id: &String| answer(Handle::Id(id.clone()), found.iter().filter(|one| one.id == *id), ended);
-    ids.iter().map(of).collect()
-}
-
 /// Looks for the instances that carry a launch token, and ends them if that may be.
 async fn by_token(links: &TerminatorLinks, token: &str, end: bool) -> Result<Answer, CloudError> {
     let there = links.cloud.instances_with_token(token).await?;
     let alive: Vec<_> = there.iter().filter(|one| !one.is_terminating()).map(|one| one.id.clone()).collect();
     if end && !alive.is_empty() {
-        links.cloud.terminate_all(&alive).await?;
+        let before = links.cloud.terminate_all(&alive).await?;
+        if let Some(error) = before.failed.into_values().next() {
+            return Err(error);
+        }
     }
     Ok(answer(Handle::Token(token.to_owned()), there.iter(), end))
 }

@@ -301,7 +301,7 @@ impl Terminator {
         let asking = endings::ask(self.links.clone(), asks).into_actor(self);
         ctx.spawn(asking.map(|answered, terminator, ctx| {
             let failed = terminator.endings.end(&answered, terminator.desk.now());
-            if let Some(error) = failed.filter(|_| terminator.links.calls.may_act()) {
+            for error in failed.iter().filter(|_| terminator.links.calls.may_act()) {
                 let what = error.call().to_owned();
                 terminator.desk.tell(Story::Retrying { what, error: error.to_string() });
             }

@@ -11,8 +11,8 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::launch::{Refusal, filters};
 use dovetail_cloud::node_class::{Finding, NodeClassResolution};
 use dovetail_cloud::{
-    Cloud, CloudError, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, QueueMessage,
-    shipped,
+    Cloud, CloudError, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made,
+    QueueMessage, shipped,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::resources::format_amount;
@@ -307,19 +307,28 @@ impl Cloud for FakeCloud {
         ready(())
     }
 
-    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>> {
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
         let state = self.state.lock().unwrap();
-        ready(ids.iter().filter_map(|id| state.instances.get(id).cloned()).collect())
+        let mut found = Found::default();
+        for id in ids {
+            match state.instances.get(id) {
+                Some(instance) => found.instances.push(instance.clone()),
+                None => found.missing.extend([id.clone()]),
+            }
+        }
+        ready(found)
     }
 
-    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>> {
+    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
         let mut state = self.state.lock().unwrap();
-        let mut before = Vec::new();
+        let mut before = Found::default();
         for id in ids {
-            if let Some(instance) = state.instances.get_mut(id) {
-                before.push(instance.clone());
-                instance.state = "terminated".into();
-            }
+            let Some(instance) = state.instances.get_mut(id) else {
+                before.missing.insert(id.clone());
+                continue;
+            };
+            before.instances.push(instance.clone());
+            instance.state = "terminated".into();
         }
         ready(before)
     }

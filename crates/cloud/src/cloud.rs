@@ -65,12 +65,12 @@ pub trait Cloud: Send + Sync + 'static {
     /// Ends an instance. One that is ending or gone already is no error.
     fn terminate<'a>(&'a self, id: &'a str) -> CloudFuture<'a, ()>;
 
-    /// Those of the instances that EC2 knows, terminated ones too; asked in as few calls as the cloud takes.
-    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>>;
+    /// What EC2 knows of instances, asked in as few calls as the cloud takes. An error where that is nothing at all.
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found>;
 
-    /// Ends instances, in as few calls as the cloud takes. One that is ending or gone already is no error. Answers those
-    /// that EC2 knows, as they were before.
-    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>>;
+    /// Ends instances, in as few calls as the cloud takes. One that is ending or gone already is no error. Answers what
+    /// EC2 knew of them before; an error where that is nothing at all.
+    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found>;
 
     /// Launch templates and instance profiles that were made for this cluster's node classes, there or gone.
     fn made(&self) -> CloudFuture<'_, Vec<Made>>;
@@ -90,6 +90,18 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// Takes messages out of a queue by their receipts (DeleteMessageBatch).
     fn delete_messages<'a>(&'a self, queue_url: &'a str, receipts: &'a [String]) -> CloudFuture<'a, ()>;
+}
+
+/// What is known of instances that were asked for by their ids. An id that is nowhere here was not asked for yet: too many
+/// were unknown.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Found {
+    /// Those that are there, terminated ones too.
+    pub instances: Vec<Instance>,
+    /// Ids of which EC2 says that there is none, or that are another cluster's.
+    pub missing: BTreeSet<String>,
+    /// Ids that could not be asked for, or, of those that are there, ended; and why.
+    pub failed: BTreeMap<String, CloudError>,
 }
 
 /// A message of a queue.

@@ -148,14 +148,37 @@ async fn many_are_ended_in_one_call_and_one_that_is_unknown_keeps_none_from_endi
         ids.push(cloud.launch(request(token, class.clone())).await.unwrap().id);
     }
     let unknown = "i-00000000000000000".to_owned();
-    let asked: Vec<String> = ids.iter().cloned().chain([unknown]).collect();
+    let asked: Vec<String> = ids.iter().cloned().chain([unknown.clone()]).collect();
     let found = cloud.instances_of(&asked).await.unwrap();
-    assert_eq!(found.iter().map(|one| one.id.clone()).collect::<BTreeSet<_>>(), ids.iter().cloned().collect());
-    let before = cloud.terminate_all(&asked).await.unwrap();
+    assert_eq!(found.missing, BTreeSet::from([unknown]));
+    assert_eq!(
+        found.instances.iter().map(|one| one.id.clone()).collect::<BTreeSet<_>>(),
+        ids.iter().cloned().collect()
+    );
+    let before = cloud.terminate_all(&asked).await.unwrap().instances;
     assert!(before.len() == 3 && before.iter().all(|one| !one.is_terminating()));
     assert!(region.instances().iter().all(|one| !one.state.is_alive()));
-    let again = cloud.terminate_all(&asked).await.unwrap();
+    let again = cloud.terminate_all(&asked).await.unwrap().instances;
     assert!(again.len() == 3 && again.iter().all(dovetail_cloud::Instance::is_terminating));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_that_ec2_does_not_take_keeps_none_from_ending_and_many_that_are_unknown_are_not_asked_for_at_once() {
+    let (region, cloud) = sandbox();
+    let class = resolved(&cloud, class("al2023@latest")).await;
+    let mut asked = vec!["node-1".to_owned()];
+    for token in ["a", "b"] {
+        asked.push(cloud.launch(request(token, class.clone())).await.unwrap().id);
+    }
+    let found = cloud.terminate_all(&asked).await.unwrap();
+    assert_eq!((found.instances.len(), found.missing.len()), (2, 0));
+    let failed: Vec<_> = found.failed.iter().map(|(id, error)| (id.as_str(), error.code())).collect();
+    assert_eq!(failed, [("node-1", "InvalidInstanceID.Malformed")]);
+    assert!(region.instances().iter().all(|one| !one.state.is_alive()));
+    assert!(cloud.terminate_all(&asked[..1]).await.is_err(), "nothing at all is known");
+    let unknown: Vec<_> = (0..120).map(|n| format!("i-{n:017x}")).collect();
+    let found = cloud.instances_of(&unknown).await.unwrap();
+    assert_eq!((found.instances.len(), found.missing.len(), found.failed.len()), (0, 50, 0));
 }
 
 #[tokio::test(start_paused = true)]

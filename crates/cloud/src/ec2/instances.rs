@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_ec2::types::{self as sdk, Filter};
 use dovetail_api::names::labels::{ON_DEMAND, RESERVED, SPOT};
 use dovetail_api::names::tags;
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
 use super::Ec2Cloud;
 use super::classify::{Effect, classify};
 use super::describe::filter;
 use super::template_data::sdk_tags;
-use crate::cloud::Instance;
+use crate::cloud::{Found, Instance};
 use crate::error::CloudError;
 
 const PAGE: i32 = 500;
@@ -19,6 +20,9 @@ const PAGE: i32 = 500;
 const MOST_VALUES: usize = 200;
 /// Ids of one TerminateInstances (karpenter-aws 4.5).
 const MOST_ENDED: usize = 500;
+/// Ids that are asked for one by one in one go: EC2 lets an account describe some twenty times a second.
+const MOST_SINGLY: usize = 50;
+const SINGLY_AT_ONCE: usize = 10;
 const LIVE: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-down"];
 
 impl Ec2Cloud {
@@ -97,34 +101,46 @@ impl Ec2Cloud {
     }
 
     /// By a filter: of ids that are asked for as such, one that EC2 does not know spoils the answer for all. That a
-    /// filter leaves one out proves nothing; those are asked for one by one.
-    pub(super) async fn find_instances(&self, ids: &[String]) -> Result<Vec<Instance>, CloudError> {
-        let mut found = Vec::new();
+    /// filter leaves one out proves nothing; those are asked for one by one, not too many in one go.
+    pub(super) async fn find_instances(&self, ids: &[String]) -> Result<Found, CloudError> {
+        let mut found = Found::default();
         for some in ids.chunks(MOST_VALUES) {
             let by_id = filter("instance-id", some.iter().map(String::as_str));
-            found.extend(self.describe_instances(vec![by_id]).await?);
+            match self.describe_instances(vec![by_id]).await {
+                Ok(instances) => found.instances.extend(instances),
+                Err(error) => found.failed.extend(some.iter().map(|id| (id.clone(), error.clone()))),
+            }
         }
-        let known: BTreeSet<String> = found.iter().map(|one| one.id.clone()).collect();
-        let missing = ids.iter().filter(|id| !known.contains(*id)).map(|id| self.find_instance(id));
-        let asked = futures::future::try_join_all(missing).await?;
-        found.extend(asked.into_iter().flatten().filter(|one| !self.is_foreign(one)));
-        Ok(found)
+        let there: BTreeSet<&str> = found.instances.iter().map(|one| one.id.as_str()).collect();
+        let unknown = ids.iter().filter(|id| !there.contains(id.as_str()) && !found.failed.contains_key(*id));
+        let unknown: Vec<String> = unknown.take(MOST_SINGLY).cloned().collect();
+        let asking = unknown.into_iter().map(|id| async move { (self.find_instance(&id).await, id) });
+        for (asked, id) in stream::iter(asking).buffered(SINGLY_AT_ONCE).collect::<Vec<_>>().await {
+            match asked {
+                Ok(Some(instance)) if !self.is_foreign(&instance) => found.instances.push(instance),
+                Ok(_) => found.missing.extend([id]),
+                Err(error) => found.failed.extend([(id, error)]),
+            }
+        }
+        known(found)
     }
 
-    pub(super) async fn terminate_instances(&self, ids: &[String]) -> Result<Vec<Instance>, CloudError> {
-        let found = self.find_instances(ids).await?;
-        let alive: Vec<String> = found.iter().filter(|one| !one.is_terminating()).map(|one| one.id.clone()).collect();
+    pub(super) async fn terminate_instances(&self, ids: &[String]) -> Result<Found, CloudError> {
+        let mut found = self.find_instances(ids).await?;
+        let alive: Vec<String> =
+            found.instances.iter().filter(|one| !one.is_terminating()).map(|one| one.id.clone()).collect();
         for some in alive.chunks(MOST_ENDED) {
             let call = self.clients.ec2.terminate_instances().set_instance_ids(Some(some.to_vec()));
             let Err(error) = call.send().await else { continue };
             match classify("TerminateInstances", Effect::Repeatable, error) {
                 // One that is gone, or may not be ended, keeps the others from ending: each by itself then.
                 CloudError::Final { .. } if some.len() > 1 => {
-                    let each = some.iter().map(|id| self.terminate_instance(id));
-                    futures::future::join_all(each).await.into_iter().collect::<Result<(), _>>()?;
+                    let ending = some.iter().cloned().map(|id| async move { (self.terminate_instance(&id).await, id) });
+                    let ended: Vec<_> = stream::iter(ending).buffered(SINGLY_AT_ONCE).collect().await;
+                    found.failed.extend(ended.into_iter().filter_map(|(ended, id)| Some((id, ended.err()?))));
                 }
                 error if error.is_not_found() => {}
-                error => return Err(error),
+                error => found.failed.extend(some.iter().map(|id| (id.clone(), error.clone()))),
             }
         }
         Ok(found)
@@ -133,6 +149,14 @@ impl Ec2Cloud {
     pub(super) async fn tag_instance(&self, id: &str, tags: &BTreeMap<String, String>) -> Result<(), CloudError> {
         let call = self.clients.ec2.create_tags().resources(id).set_tags(Some(sdk_tags(tags)));
         call.send().await.map(|_| ()).map_err(|e| classify("CreateTags", Effect::Repeatable, e))
+    }
+}
+
+/// An error where nothing at all is known.
+fn known(found: Found) -> Result<Found, CloudError> {
+    match found.failed.first_key_value() {
+        Some((_, error)) if found.instances.is_empty() && found.missing.is_empty() => Err(error.clone()),
+        _ => Ok(found),
     }
 }
 

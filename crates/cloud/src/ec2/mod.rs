@@ -32,7 +32,7 @@ use dovetail_core::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::cloud::{Cloud, CloudFuture, Instance, Made, QueueMessage};
+use crate::cloud::{Cloud, CloudFuture, Found, Instance, Made, QueueMessage};
 use crate::info::InstanceTypeInfo;
 use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
 use crate::node_class::NodeClassResolution;
@@ -195,11 +195,11 @@ impl Cloud for Ec2Cloud {
         self.terminate_instance(id).boxed()
     }
 
-    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>> {
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
         self.find_instances(ids).boxed()
     }
 
-    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Vec<Instance>> {
+    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
         self.terminate_instances(ids).boxed()
     }
 
