@@ -9,16 +9,15 @@ use std::time::Duration;
 use actix::Addr;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Snapshot, is_older};
-use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt};
+use kube::{Client, ResourceExt};
 
+use crate::calls::Calls;
+use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::messages::{TakeSnapshot, Wrote};
 use crate::story::Story;
 
-/// Longest wait for a list.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(200);
 /// Looks at one list, before another is made: a claim in it may be gone by now.
@@ -28,7 +27,7 @@ const WORTH_TELLING: u32 = 3;
 
 /// Comes back when the cluster state has every claim of a list made now, in that version or a later one.
 pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk) {
-    let api: Api<NodeClaim> = Api::all(client);
+    let claims = Claims::new(Calls::new(client, desk.clone(), None));
     // What the watches have not shown of the list before, by uid.
     let mut missing: BTreeSet<String> = BTreeSet::new();
     for attempt in 0_u32.. {
@@ -37,20 +36,18 @@ pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk)
             desk.tell(Story::Retrying { what: "catching up with the last leader".to_owned(), error });
         }
         // No resourceVersion: the list is of what is stored now.
-        let listed = tokio::time::timeout(PATIENCE, api.list(&ListParams::default())).await;
-        let Ok(Ok(listed)) = listed else {
+        let Ok(listed) = claims.list().await else {
             tokio::time::sleep(LOOK).await;
             continue;
         };
         // Nobody is to wait for ever for what the watch does not tell; what is still there is told here.
-        for claim in listed.items.iter().filter(|claim| claim.uid().is_some_and(|uid| missing.contains(&uid))) {
+        for claim in listed.iter().filter(|claim| claim.uid().is_some_and(|uid| missing.contains(&uid))) {
             desk.post(&cluster, Wrote::Listed(Arc::new(claim.clone())));
         }
         for _ in 0..LOOKS {
             let Ok(known) = cluster.send(TakeSnapshot).await else { return };
             if let Some(known) = known {
-                missing =
-                    listed.items.iter().filter(|claim| !knows(&known, claim)).filter_map(ResourceExt::uid).collect();
+                missing = listed.iter().filter(|claim| !knows(&known, claim)).filter_map(ResourceExt::uid).collect();
                 if missing.is_empty() {
                     return;
                 }

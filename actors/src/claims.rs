@@ -3,10 +3,13 @@
 use dovetail_api::names::{TERMINATION_FINALIZER, annotations};
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::lifecycle::patch;
-use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Api, ResourceExt};
 
 use crate::calls::{CallError, Calls};
+
+/// Claims in one page of a list.
+const PAGE: u32 = 500;
 
 /// NodeClaims at the API server.
 #[derive(Clone)]
@@ -25,6 +28,23 @@ impl Claims {
     /// The claim as it stands.
     pub async fn get(&self, name: &str) -> Result<NodeClaim, CallError> {
         self.calls.run(&format!("get nodeclaim {name}"), || self.api.get(name)).await
+    }
+
+    /// All claims as the API server has them now, not as a watch knows them; page by page, each with a patience of its own.
+    ///
+    /// # Errors
+    /// As [`Calls::run`]; [`CallError::NotFound`] when it has taken so long that the list is not to be had any more.
+    pub async fn list(&self) -> Result<Vec<NodeClaim>, CallError> {
+        let mut all = Vec::new();
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = self.calls.run("list nodeclaims", || self.api.list(&params)).await?;
+            all.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(all),
+            }
+        }
     }
 
     /// Creates a claim. One of that name which is ours already (the answer to an earlier attempt was lost) is the same.

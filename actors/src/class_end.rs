@@ -8,12 +8,12 @@ use actix::prelude::*;
 use dovetail_api::names::NODE_CLASS_FINALIZER;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::Cloud;
-use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::backoff::Backoff;
 use crate::calls::{CallError, Calls};
+use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::messages::TakeSnapshot;
@@ -78,8 +78,7 @@ async fn users(means: &Means, class: &str) -> Result<Vec<String>, CallError> {
     if !known.is_empty() {
         return Ok(known);
     }
-    let (api, all) = (Api::<NodeClaim>::all(means.calls.client.clone()), ListParams::default());
-    let there = means.calls.run("list nodeclaims", || api.list(&all)).await?;
+    let there = Claims::new(means.calls.clone()).list().await?;
     Ok(there.iter().filter(|claim| uses(claim)).map(ResourceExt::name_any).collect())
 }
 

@@ -10,18 +10,17 @@ use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::collection::{MadeThing, Owner, SeenClaim, SeenInstance, SeenNode, Survey, is_released};
 use dovetail_core::lifecycle;
 use k8s_openapi::api::core::v1::{Namespace, Node};
-use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, ResourceExt};
 
 use crate::calls::CallError;
+use crate::claims::Claims;
 use crate::desk::Desk;
 use crate::janitor::JanitorLinks;
 use crate::messages::TakeSnapshot;
 use crate::nodes::Nodes;
 use crate::story::Story;
 
-/// Objects in one page of a list.
-const PAGE: u32 = 500;
 /// Instances that are asked for one by one in a pass.
 const MOST_ASKED: usize = 200;
 
@@ -52,7 +51,7 @@ impl Sweep {
     pub async fn list(&self, first: bool) -> Listed<Found> {
         let at = self.desk.now();
         let instances = self.links.cloud.instances_by_name(first).await.ok()?;
-        let claims = self.claims().await.ok()?;
+        let claims = Claims::new(self.links.calls.clone()).list().await.ok()?;
         let nodes = self.links.cluster.send(TakeSnapshot).await.ok()??;
         let annotation = self.annotation().await.ok()?;
         let (released, release) = match is_released(&annotation, self.desk.wall()) {
@@ -108,21 +107,6 @@ impl Sweep {
 
     fn age(&self, since: jiff::Timestamp) -> Duration {
         Duration::try_from(self.desk.wall().duration_since(since)).unwrap_or(Duration::ZERO)
-    }
-
-    /// All claims as the API server has them now, not as a watch knows them.
-    async fn claims(&self) -> Result<Vec<NodeClaim>, CallError> {
-        let api: Api<NodeClaim> = Api::all(self.links.calls.client.clone());
-        let mut all = Vec::new();
-        let mut params = ListParams::default().limit(PAGE);
-        loop {
-            let page = self.links.calls.run("list nodeclaims", || api.list(&params)).await?;
-            all.extend(page.items);
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(all),
-            }
-        }
     }
 
     /// The release as an operator has written it, empty without one.
