@@ -294,12 +294,41 @@ fn all_that_refuses_anything_goes_with_the_release_and_refuses_nothing_without_a
 }
 
 #[test]
+fn what_the_election_asks_of_its_lease_has_the_priority_of_elections_for_the_charts_account_alone() {
+    for (more, namespace) in [(vec![], "kube-system"), (vec!["fence.leaseNamespace=leases"], "leases")] {
+        let objects = rendered(&[vec!["settings.clusterName=demo"], more].concat());
+        let flow = of_kind(&objects, "FlowSchema");
+        assert_eq!(flow.len(), 1);
+        let (spec, account) = (&flow[0]["spec"], &of_kind(&objects, "ServiceAccount")[0]["metadata"]["name"]);
+        assert_eq!(spec["priorityLevelConfiguration"], json!({"name": "leader-election"}));
+        let account = json!({"name": account, "namespace": "kube-system"});
+        assert_eq!(spec["rules"][0]["subjects"], json!([{"kind": "ServiceAccount", "serviceAccount": account}]));
+        let rule = &spec["rules"][0]["resourceRules"][0];
+        assert_eq!((&rule["resources"], &rule["namespaces"]), (&json!(["leases"]), &json!([namespace])));
+        // All that the role lets it do there.
+        let of_leases = |role: &Value| {
+            let rules = role["rules"].as_array().into_iter().flatten().cloned().collect::<Vec<_>>();
+            rules.into_iter().filter(|rule| rule["resources"] == json!(["leases"])).collect::<Vec<_>>()
+        };
+        let verbs = |rule: &Value| rule["verbs"].as_array().cloned().unwrap_or_default();
+        let may: BTreeSet<String> = of_kind(&objects, "Role")
+            .into_iter()
+            .flat_map(of_leases)
+            .flat_map(|rule| verbs(&rule))
+            .map(|v| v.to_string())
+            .collect();
+        assert_eq!(verbs(rule).iter().map(Value::to_string).collect::<BTreeSet<_>>(), may);
+    }
+}
+
+#[test]
 fn without_a_lease_without_policies_or_when_it_is_switched_off_there_is_no_fence() {
     let [name, value] = env(0, "DISABLE_LEADER_ELECTION", "true");
     let off: [&[&str]; 2] = [&["fence.enabled=false"], &[&name, &value]];
     for more in off {
         let objects = rendered(&[&["settings.clusterName=demo"], more].concat());
         assert!(!objects.iter().any(refuses), "{more:?}");
+        assert_eq!(of_kind(&objects, "FlowSchema").len(), usize::from(more[0].starts_with("fence")), "{more:?}");
     }
     let output = helm(&["template", "dv"], &["--kube-version", "1.29.0", "--set", "settings.clusterName=demo"]);
     let objects: Vec<Value> = serde_saphyr::from_multiple(&common::stdout(&output)).unwrap();

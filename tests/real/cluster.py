@@ -10,7 +10,8 @@
 `run` prints one line of JSON when all is there, and then takes orders, a line each, and answers each with `done` or what
 was wrong: `kill PART`, `start PART`, `stop PART`, `cont PART` and `term PART` (the signals), `runs PART` (whether), `seed` (moto's account anew),
 `refuse GLOB…` (instance types that EC2 has none of from now on), `certify dovetail-N SECONDS` (dovetail-N.kubeconfig with a
-certificate of the chart's account that holds for so long), `warn INSTANCE` (a spot interruption's warning in the queue).
+certificate of the chart's account that holds for so long), `warn INSTANCE` (a spot interruption's warning in the queue),
+`start way` (a way to the API server, and way.kubeconfig by it), `forget way` (whatever is connected by it hears nothing more).
 `start dovetail-N [NAME=VALUE…]` starts a replica of the binary, under the account and in the environment that the chart
 renders, and with these besides. Every process is started with the kernel's order to die with the one that started it:
 nothing outlives a test, however that ends.
@@ -33,7 +34,7 @@ import urllib.request
 import uuid
 
 import build
-from parts import CLUSTER, HERE, JAEGER, ORDER, REGION, SECOND, Parts
+from parts import CLUSTER, HERE, JAEGER, ORDER, REGION, SECOND, WAY, Parts
 
 ROOT = HERE.parent.parent
 # What is tried: as the tests build it, unless DOVETAIL names another.
@@ -42,7 +43,7 @@ PATIENCE = 120
 LIBC = ctypes.CDLL(None, use_errno=True)
 NAMESPACE = "kube-system"
 NEEDED = ("certs", "etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl", "kwok", "helm")
-SIGNALS = {"stop": signal.SIGSTOP, "cont": signal.SIGCONT, "term": signal.SIGTERM}
+SIGNALS = {"stop": signal.SIGSTOP, "cont": signal.SIGCONT, "term": signal.SIGTERM, "forget": signal.SIGUSR1}
 
 
 class Failed(Exception):
@@ -74,7 +75,7 @@ class Cluster:
     def start(self, name, settings=()):
         """Starts a part and waits until it answers; a replica with these settings besides."""
         variables = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        foreign = name in (*ORDER, JAEGER, SECOND)
+        foreign = name in (*ORDER, JAEGER, SECOND, WAY)
         command = self.parts.command(name) if foreign else [BINARY, "run"]
         if not foreign:
             # As in a pod: nothing but what the chart gives.
@@ -217,6 +218,9 @@ class Cluster:
             self.certify(name, rest[1])
         elif verb == "warn" and name:
             warn(self.parts.aws, name)
+        elif verb == "start" and name == WAY:
+            self.parts.kubeconfig(WAY, self.account, self.parts.way)
+            self.start(WAY)
         elif verb == "start" and (name in (*ORDER, JAEGER, SECOND) or name.startswith("dovetail-")):
             self.start(name, rest[1:])
         elif verb == "runs" and name in self.running and self.running[name].poll() is None:

@@ -20,6 +20,7 @@ ORDER = (
 #: Only where a test asks for it.
 JAEGER = "jaeger"
 SECOND = "kube-apiserver-2"
+WAY = "way"
 #: Port: the flag of Jaeger's that it is for.
 JAEGER_PORTS = {
     "query": "query.http-server", "query-grpc": "query.grpc-server", "jaeger-admin": "admin.http",
@@ -52,10 +53,11 @@ class Parts:
     def __init__(self, state, programs, python, boot, gates=""):
         self.state, self.programs, self.python, self.boot, self.gates = state, programs, python, boot, gates
         self.pki = state / "pki"
-        names = ("etcd", "peer", "api", "api-2", "scheduler", "manager", "kwok", "moto", *JAEGER_PORTS)
+        names = ("etcd", "peer", "api", "api-2", "scheduler", "manager", "kwok", "moto", WAY, *JAEGER_PORTS)
         self.port = dict(zip(names, free_ports(len(names))))
         self.servers = [f"https://127.0.0.1:{self.port[name]}" for name in ("api", "api-2")]
         self.server = self.servers[0]
+        self.way = f"https://127.0.0.1:{self.port[WAY]}"
         self.aws = f"http://127.0.0.1:{self.port['moto']}"
         self.refused = state / "refused-by-ec2"
         local = lambda name: f"127.0.0.1:{self.port[name]}"
@@ -172,6 +174,9 @@ class Parts:
 
     def _csi(self):
         return [self.python, HERE / "csi.py", self.server, self.pki]
+
+    def _way(self):
+        return [self.python, HERE / "way.py", self.port[WAY], self.port["api"]]
 
     def _jaeger(self):
         ports = [f"--{flag}.host-port=127.0.0.1:{self.port[name]}" for name, flag in JAEGER_PORTS.items()]
