@@ -230,7 +230,7 @@ impl Janitor {
         true
     }
 
-    /// Launch templates and instance profiles whose class is gone.
+    /// Launch templates and instance profiles that nothing uses any more.
     fn look_at_made(&mut self, ctx: &mut Context<Self>) {
         let sweep = self.sweep();
         let listing = async move { sweep.list_made().await }.into_actor(self);

@@ -255,7 +255,7 @@ mod tests {
     async fn change_everything(cloud: &dyn Cloud) -> usize {
         let class = EC2NodeClass::new("default", EC2NodeClassSpec::default());
         let (kind, nothing) = (MadeKind::LaunchTemplate, String::new());
-        let made = Made { kind, name: nothing.clone(), class: nothing, class_uid: None, created: None };
+        let made = Made { kind, name: nothing.clone(), class: nothing, class_uid: None, created: None, in_use: false };
         let request = LaunchRequest::new("token", "default", Arc::new(class.clone()));
         let (ids, tags) = (vec!["i-1".to_owned()], BTreeMap::new());
         let well = tokio::join!(

@@ -183,7 +183,7 @@ stories! {
     /// An operator has released the brakes.
     CollectionReleased "collection_released" Info { until: String } => format!("the collection's brakes are released until {until}");
     /// A launch template or an instance profile of a node class that is gone has been removed.
-    LeftoverRemoved "leftover_removed" Info { name: String, node_class: String } => format!("removed {name}: node class {node_class} is gone");
+    LeftoverRemoved "leftover_removed" Info { name: String, node_class: String } => format!("removed {name} of node class {node_class}: nothing uses it any more");
     /// A node class has become usable or ceased to be.
     NodeClass "node_class" Info { node_class: String, ready: bool, why: String } =>
         if *ready { format!("node class {node_class} is ready") } else { format!("node class {node_class} is not ready: {why}") };

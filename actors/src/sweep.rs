@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dovetail_api::names::{TERMINATION_FINALIZER, annotations, instance_id, labels, tags};
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::{Instance, Made};
+use dovetail_cloud::{Instance, Made, MadeKind};
 use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::collection::{MadeThing, Owner, SeenClaim, SeenInstance, SeenNode, Survey, is_released};
 use dovetail_core::lifecycle;
@@ -174,7 +174,8 @@ impl Sweep {
             class: one.class.clone(),
             class_uid: one.class_uid.clone(),
             age: one.created.map(|at| self.age(at)),
-            used: used.contains(one.name.as_str()),
+            used: one.in_use || used.contains(one.name.as_str()),
+            made_anew: one.kind == MadeKind::LaunchTemplate,
         });
         let things = things.collect();
         Some((made, things, classes))

@@ -168,6 +168,8 @@ pub struct Made {
     pub class_uid: Option<String>,
     /// When it was made.
     pub created: Option<jiff::Timestamp>,
+    /// Whether a launch of this replica has used it within the last hour.
+    pub in_use: bool,
 }
 
 impl Instance {

@@ -1,4 +1,4 @@
-//! What was made for node classes: launch templates and instance profiles, found again when the class is gone
+//! What was made for node classes: launch templates and instance profiles, found again when nothing uses them
 //! (karpenter-aws 4.3, 4.9). Only what carries this cluster's UID is ours.
 
 use aws_sdk_ec2::types::LaunchTemplate;
@@ -34,7 +34,7 @@ impl Ec2Cloud {
         let mut made = Vec::new();
         while let Some(item) = items.next().await {
             let item = item.map_err(|e| classify("DescribeLaunchTemplates", Effect::Repeatable, e))?;
-            made.extend(template_of(&item));
+            made.extend(template_of(&item).map(|made| Made { in_use: self.uses_template(&made.name), ..made }));
         }
         Ok(made)
     }
@@ -58,6 +58,7 @@ impl Ec2Cloud {
                 class: tag(tags::NODE_CLASS).unwrap_or_default(),
                 class_uid,
                 created: Timestamp::from_second(item.create_date().secs()).ok(),
+                in_use: false,
             });
         }
         Ok(made)
@@ -78,6 +79,7 @@ fn template_of(template: &LaunchTemplate) -> Option<Made> {
         name: template.launch_template_name()?.to_owned(),
         class: class.to_owned(),
         class_uid: None,
+        in_use: false,
         created: template.create_time().and_then(|time| Timestamp::from_second(time.secs()).ok()),
     })
 }

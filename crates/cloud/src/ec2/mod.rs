@@ -84,6 +84,8 @@ pub struct Ec2Cloud {
 struct Memory {
     /// Launch templates known to exist, by name.
     templates: Cache<String, ()>,
+    /// Launch templates that were needed of late, by name.
+    used_templates: Cache<String, ()>,
     /// Values of SSM parameters, by path; `None` for one that does not exist.
     parameters: Cache<String, Option<String>>,
     /// Instance profiles known to exist with this role.
@@ -107,6 +109,7 @@ impl Ec2Cloud {
             settings: Arc::new(settings),
             memory: Arc::new(Memory {
                 templates: Cache::new(MINUTE),
+                used_templates: Cache::new(60 * MINUTE),
                 parameters: Cache::new(24 * 60 * MINUTE),
                 profiles: Cache::new(15 * MINUTE),
                 cluster: Cache::new(5 * MINUTE),

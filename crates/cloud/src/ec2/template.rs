@@ -41,8 +41,14 @@ impl Ec2Cloud {
                 }
             }
         };
+        self.memory.used_templates.put(self.now(), name.clone(), ());
         self.memory.templates.get_or_ask(|| self.now(), name.clone(), made).await?;
         Ok(name)
+    }
+
+    /// Whether a launch has needed it within the last hour.
+    pub(super) fn uses_template(&self, name: &str) -> bool {
+        self.memory.used_templates.get(self.now(), &name.to_owned()).is_some()
     }
 
     /// The template turned out to be gone.

@@ -1,10 +1,13 @@
-//! Launch templates and instance profiles whose node class is gone (karpenter-aws 4.3, 4.9).
+//! Launch templates and instance profiles that nothing uses any more: their node class is gone, or, of launch templates, says
+//! something else by now (karpenter-aws 4.3, 4.9). EC2 has a quota of 5,000 templates in a region, and makes none beyond it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How old a thing is at least before it may be a leftover.
 const GRACE: Duration = Duration::from_secs(3600);
+/// Most that is removed in one pass: what changes the account is throttled by EC2 together with launches.
+const MOST: usize = 50;
 
 /// Something that was made for a node class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,15 +20,17 @@ pub struct MadeThing {
     pub class_uid: Option<String>,
     /// How long ago it was made; none when nobody says.
     pub age: Option<Duration>,
-    /// Whether a claim or a class uses it.
+    /// Whether a claim or a class uses it, or a launch has done so of late.
     pub used: bool,
+    /// Whether a launch that needs it makes it anew: without use it goes, though its class is there.
+    pub made_anew: bool,
 }
 
 impl MadeThing {
     fn is_leftover(&self, classes: &BTreeMap<String, String>) -> bool {
         let owner = classes.get(&self.class);
         let owned = owner.is_some_and(|uid| self.class_uid.as_ref().is_none_or(|own| own == uid));
-        !owned && !self.used && self.age.is_some_and(|age| age >= GRACE)
+        (!owned || self.made_anew) && !self.used && self.age.is_some_and(|age| age >= GRACE)
     }
 }
 
@@ -34,8 +39,8 @@ impl MadeThing {
 pub struct Leftovers(BTreeSet<String>);
 
 impl Leftovers {
-    /// What is to be removed: what was left over at the last pass and is at this one, too. `classes` are uids by name;
-    /// where there is none at all nothing is removed, as an empty answer proves nothing.
+    /// What is to be removed: what was left over at the last pass and is at this one, too, not all at once. `classes` are
+    /// uids by name; where there is none at all nothing is removed, as an empty answer proves nothing.
     pub fn pass(&mut self, things: &[MadeThing], classes: &BTreeMap<String, String>) -> Vec<String> {
         if classes.is_empty() {
             self.0.clear();
@@ -43,7 +48,7 @@ impl Leftovers {
         }
         let left = things.iter().filter(|thing| thing.is_leftover(classes)).map(|thing| thing.name.clone());
         let left: BTreeSet<String> = left.collect();
-        let due = left.intersection(&self.0).cloned().collect();
+        let due = left.intersection(&self.0).take(MOST).cloned().collect();
         self.0 = left;
         due
     }
@@ -55,7 +60,7 @@ mod tests {
 
     fn thing(class: &str, uid: Option<&str>) -> MadeThing {
         let (class, class_uid) = (class.to_owned(), uid.map(str::to_owned));
-        MadeThing { name: format!("of-{class}"), class, class_uid, age: Some(GRACE), used: false }
+        MadeThing { name: format!("of-{class}"), class, class_uid, age: Some(GRACE), used: false, made_anew: false }
     }
 
     fn removed(things: &[MadeThing]) -> Vec<String> {
@@ -77,6 +82,29 @@ mod tests {
         let young = MadeThing { age: Some(GRACE / 2), ..thing("gone", None) };
         let ageless = MadeThing { age: None, ..thing("gone", None) };
         assert!(removed(&[used, young, ageless]).is_empty());
+    }
+
+    #[test]
+    fn what_is_made_anew_where_it_is_needed_goes_without_use_though_its_class_is_there() {
+        let template = MadeThing { made_anew: true, ..thing("default", None) };
+        let used = MadeThing { used: true, name: "used".into(), ..template.clone() };
+        let young = MadeThing { age: Some(GRACE / 2), name: "young".into(), ..template.clone() };
+        assert_eq!(removed(&[template.clone(), used.clone(), young]), ["of-default"]);
+        let classes = BTreeMap::from([("default".to_owned(), "1".to_owned())]);
+        let mut leftovers = Leftovers::default();
+        leftovers.pass(std::slice::from_ref(&template), &classes);
+        assert!(
+            leftovers.pass(&[MadeThing { used: true, ..template }], &classes).is_empty(),
+            "used since the last pass"
+        );
+    }
+
+    #[test]
+    fn many_go_pass_by_pass() {
+        let many: Vec<_> = (0..120)
+            .map(|n| MadeThing { name: format!("t-{n:03}"), made_anew: true, ..thing("default", None) })
+            .collect();
+        assert_eq!(removed(&many).len(), MOST);
     }
 
     #[test]
