@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::v1::EC2NodeClass;
-use dovetail_cloud::ec2::Ec2Cloud;
+use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
 use dovetail_cloud::resolve::{NodeClassView, Settings, instance_types, subnet_views_of};
 use dovetail_cloud::{Cloud, LaunchErrorKind, LaunchRequest, MadeKind, shipped};
 use dovetail_core::{NodeSelectorRequirement, Resources};
@@ -21,7 +21,8 @@ fn sandbox() -> (Region, Ec2Cloud) {
     let log = EventLog::new(clock.clone());
     let region = Region::new(RegionConfig::new("us-east-1", "demo"), clock.clone(), log, Faults::new(1));
     let client = region.http_client(Caller::replica(0, "controller"));
-    let cloud = Ec2Cloud::sandboxed(client, "us-east-1", "demo", clock, 1);
+    let settings = Ec2Settings { cluster_name: "demo".into(), cluster_uid: "uid-1".into(), ..Ec2Settings::default() };
+    let cloud = Ec2Cloud::new(SdkParts { seed: 1, ..SdkParts::in_process(client, "us-east-1", clock) }, settings);
     (region, cloud)
 }
 
