@@ -1,5 +1,5 @@
 //! Collects what nobody owns: instances without a claim, claims without an instance, launch templates and instance
-//! profiles of node classes that are gone. What may go, and when nothing may, is decided by `dovetail_core::collection`;
+//! profiles that nothing uses any more. What may go, and when nothing may, is decided by `dovetail_core::collection`;
 //! here it is listed (`sweep`), ended and told.
 //!
 //! At the mailbox's bound: one pass at a time, the next one planned when it has ended.

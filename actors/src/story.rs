@@ -182,7 +182,7 @@ stories! {
     CollectionBraked "collection_braked" Error { reason: String, count: usize, message: String } => message.clone();
     /// An operator has released the brakes.
     CollectionReleased "collection_released" Info { until: String } => format!("the collection's brakes are released until {until}");
-    /// A launch template or an instance profile of a node class that is gone has been removed.
+    /// A launch template or an instance profile that nothing uses any more has been removed.
     LeftoverRemoved "leftover_removed" Info { name: String, node_class: String } => format!("removed {name} of node class {node_class}: nothing uses it any more");
     /// A node class has become usable or ceased to be.
     NodeClass "node_class" Info { node_class: String, ready: bool, why: String } =>

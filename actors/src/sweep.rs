@@ -21,6 +21,8 @@ use crate::messages::TakeSnapshot;
 use crate::nodes::Nodes;
 use crate::story::Story;
 
+/// Pause between two removals of what was made for node classes: EC2 counts them together with launches, at five a second.
+const REMOVALS_APART: Duration = Duration::from_secs(1);
 /// Instances that are asked for one by one in a pass.
 const MOST_ASKED: usize = 200;
 
@@ -190,6 +192,7 @@ impl Sweep {
             if self.links.cloud.remove_made(&one).await.is_ok() {
                 self.desk.tell(Story::LeftoverRemoved { name: one.name, node_class: one.class });
             }
+            tokio::time::sleep(REMOVALS_APART).await;
         }
     }
 }

@@ -75,7 +75,7 @@ pub trait Cloud: Send + Sync + 'static {
     /// Launch templates and instance profiles that were made for this cluster's node classes, there or gone.
     fn made(&self) -> CloudFuture<'_, Vec<Made>>;
 
-    /// Removes one of them. One that is gone already is no error.
+    /// Removes one of them. One that is gone already is no error; one that a launch has come to need is.
     fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()>;
 
     /// Puts tags on an instance.

@@ -178,6 +178,21 @@ async fn a_template_deleted_behind_our_back_is_made_anew_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn templates_are_listed_where_there_is_no_way_to_iam() {
+    let script = Script::new();
+    let listed = ok("<DescribeLaunchTemplatesResponse><launchTemplates><item>\
+        <launchTemplateName>karpenter.k8s.aws/1</launchTemplateName><tagSet><item>\
+        <key>karpenter.k8s.aws/ec2nodeclass</key><value>default</value></item></tagSet></item></launchTemplates>\
+        </DescribeLaunchTemplatesResponse>");
+    script.answer("DescribeLaunchTemplates", vec![listed]);
+    script.answer("ListInstanceProfiles", vec![Answer::Broken]);
+    let made = script.cloud().made().await.unwrap();
+    assert_eq!(made.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["karpenter.k8s.aws/1"]);
+    script.answer("DescribeLaunchTemplates", vec![Answer::Broken]);
+    assert!(script.cloud().made().await.is_err(), "nothing is known");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_sent_for_a_class_that_is_not_ready() {
     let with_ready = |status: &str| {
         let mut class = class();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
 use dovetail_cloud::resolve::{NodeClassView, Settings, instance_types, subnet_views_of};
-use dovetail_cloud::{Cloud, LaunchErrorKind, LaunchRequest, MadeKind, shipped};
+use dovetail_cloud::{Cloud, LaunchErrorKind, LaunchRequest, Made, MadeKind, shipped};
 use dovetail_core::{NodeSelectorRequirement, Resources};
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
 use dovetail_sandbox::faults::{Direction, Faults, Service};
@@ -207,26 +207,42 @@ async fn what_was_made_for_a_class_is_removed_with_it() {
     cloud.launch(request("token-2", anew)).await.unwrap();
 }
 
+async fn templates(cloud: &Ec2Cloud) -> Vec<Made> {
+    let made = cloud.made().await.unwrap().into_iter();
+    made.filter(|one| one.kind == MadeKind::LaunchTemplate).collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_template_is_in_use_for_an_hour_after_a_launch_and_one_that_was_removed_is_made_anew() {
     let (_region, cloud) = sandbox();
     let class = resolved(&cloud, class("al2023@latest")).await;
     cloud.launch(request("token-1", class.clone())).await.unwrap();
-    let templates = async || {
-        let made = cloud.made().await.unwrap().into_iter();
-        made.filter(|one| one.kind == MadeKind::LaunchTemplate).collect::<Vec<_>>()
-    };
-    let used = templates().await;
+    let used = templates(&cloud).await;
     assert!(!used.is_empty() && used.iter().all(|one| one.in_use && one.class == "default"), "{used:?}");
     tokio::time::sleep(Duration::from_secs(3601)).await;
-    let unused = templates().await;
+    let unused = templates(&cloud).await;
     assert!(unused.len() == used.len() && unused.iter().all(|one| !one.in_use), "{unused:?}");
     for one in &unused {
         cloud.remove_made(one).await.unwrap();
     }
-    assert_eq!(templates().await, []);
+    assert_eq!(templates(&cloud).await, []);
     cloud.launch(request("token-2", class)).await.unwrap();
-    assert_eq!(templates().await.len(), used.len());
+    assert_eq!(templates(&cloud).await.len(), used.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_a_launch_has_come_to_need_since_it_was_listed_stays() {
+    let (_region, cloud) = sandbox();
+    let class = resolved(&cloud, class("al2023@latest")).await;
+    cloud.launch(request("token-1", class.clone())).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3601)).await;
+    let listed = templates(&cloud).await;
+    assert!(!listed.is_empty() && listed.iter().all(|one| !one.in_use), "{listed:?}");
+    cloud.launch(request("token-2", class)).await.unwrap();
+    for one in &listed {
+        assert_eq!(cloud.remove_made(one).await.unwrap_err().code(), "InUse");
+    }
+    assert_eq!(templates(&cloud).await.len(), listed.len());
 }
 
 #[tokio::test(start_paused = true)]

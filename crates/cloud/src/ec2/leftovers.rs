@@ -14,12 +14,19 @@ use crate::error::CloudError;
 const PAGE: i32 = 200;
 
 impl Ec2Cloud {
+    /// One kind without the other where that cannot be listed: a VPC may have no way to IAM, and has templates.
     pub(super) async fn list_made(&self) -> Result<Vec<Made>, CloudError> {
         if self.settings.cluster_uid.is_empty() {
             return Ok(Vec::new());
         }
-        let (mut made, profiles) = futures::try_join!(self.made_templates(), self.made_profiles())?;
-        made.extend(profiles);
+        let mut made = match futures::join!(self.made_templates(), self.made_profiles()) {
+            (Ok(templates), Ok(profiles)) => [templates, profiles].concat(),
+            (Ok(listed), Err(error)) | (Err(error), Ok(listed)) => {
+                tracing::warn!(%error, "not all that was made for node classes can be listed");
+                listed
+            }
+            (Err(error), Err(_)) => return Err(error),
+        };
         made.sort();
         Ok(made)
     }
@@ -66,6 +73,10 @@ impl Ec2Cloud {
 
     pub(super) async fn remove_one_made(&self, made: &Made) -> Result<(), CloudError> {
         match made.kind {
+            // Listed some time ago: what a launch has come to need since is not taken from it.
+            MadeKind::LaunchTemplate if self.uses_template(&made.name) => {
+                Err(CloudError::invalid("DeleteLaunchTemplate", "InUse", "a launch has come to need it"))
+            }
             MadeKind::LaunchTemplate => self.delete_template(&made.name).await,
             MadeKind::InstanceProfile => self.delete_profile(&made.name).await,
         }
