@@ -3,9 +3,12 @@
 //! something on demand is not.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use dovetail_api::names::annotations;
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_sandbox::apiserver::Gvr;
+use dovetail_sandbox::region::Instance;
 use serde_json::Value;
 
 use super::invariants::{Amounts, amounts, sum_of};
@@ -26,22 +29,24 @@ pub fn limited(world: &World) -> BTreeSet<String> {
         .iter()
         .any(|pool| pool["spec"]["template"]["spec"]["expireAfter"].as_str().is_some_and(|text| text != "Never"));
     let now = world.wall();
-    let young = |pod: &std::sync::Arc<Value>| {
+    let young = |pod: &Arc<Value>| {
         let created =
             pod["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
         expire && created.is_some_and(|at| now.duration_since(at).as_secs_f64() < MOVING)
     };
-    let rooms: Vec<Room> = pools.iter().map(|pool| Room::of(pool, world)).collect();
-    let free = rooms.iter().any(|room| room.on_demand && room.left.is_empty());
+    let (claims, instances) = (world.claims(), world.region.instances_ever());
     let catalogue = world.region.catalogue();
+    let launched = |claim: &Value| launched_for(claim, &instances, &catalogue.types);
+    let rooms: Vec<Room> = pools.iter().map(|pool| Room::of(pool, &claims, launched)).collect();
+    let free = rooms.iter().any(|room| room.on_demand && room.left.is_empty());
     let types: Vec<&InstanceTypeInfo> = catalogue.types.iter().map(AsRef::as_ref).filter(|one| is_drawn(one)).collect();
-    let waits = |pod: &&std::sync::Arc<Value>| pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
-    let cannot = |pod: &&std::sync::Arc<Value>| {
+    let waits = |pod: &&Arc<Value>| pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
+    let cannot = |pod: &&Arc<Value>| {
         let requests = sum_of(&pod["spec"]["containers"]);
         let fitting = || types.iter().filter(|one| surely_fits(&requests, one));
         young(pod) || (!free && !rooms.iter().any(|room| room.on_demand && fitting().any(|one| room.takes(one))))
     };
-    let name = |pod: &std::sync::Arc<Value>| {
+    let name = |pod: &Arc<Value>| {
         let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
         format!("{}/{}", text("namespace"), text("name"))
     };
@@ -55,20 +60,21 @@ struct Room {
 }
 
 impl Room {
-    fn of(pool: &Value, world: &World) -> Self {
+    /// Of a pool with these claims. `launched` says what a claim has that nobody has written on it yet.
+    fn of(pool: &Value, claims: &[Arc<Value>], launched: impl Fn(&Value) -> Amounts) -> Self {
         let requirements = pool["spec"]["template"]["spec"]["requirements"].as_array();
         let spot_only = requirements.into_iter().flatten().any(|one| {
             one["key"] == "karpenter.sh/capacity-type"
                 && one["values"].as_array().is_some_and(|all| all.iter().all(|v| v == "spot"))
         });
         let mut left = amounts(&pool["spec"]["limits"]);
-        let claims = world.claims();
-        let of_pool = |claim: &&std::sync::Arc<Value>| {
+        let of_pool = |claim: &&Arc<Value>| {
             claim["metadata"]["labels"]["karpenter.sh/nodepool"] == pool["metadata"]["name"]
                 && claim["metadata"]["deletionTimestamp"].is_null()
         };
         for claim in claims.iter().filter(of_pool) {
-            let capacity = amounts(&claim["status"]["capacity"]);
+            let written = amounts(&claim["status"]["capacity"]);
+            let capacity = if written.is_empty() { launched(claim) } else { written };
             left.iter_mut().for_each(|(name, left)| {
                 *left -= if name == "nodes" { 1 } else { capacity.get(name).copied().unwrap_or(0) }
             });
@@ -85,6 +91,22 @@ impl Room {
     }
 }
 
+/// What lives already of a claim's launch, though the answer of EC2 may be lost: it takes its place within the limits.
+fn launched_for(claim: &Value, instances: &[Instance], types: &[Arc<InstanceTypeInfo>]) -> Amounts {
+    let Some(token) = claim["metadata"]["annotations"][annotations::LAUNCH_TOKEN].as_str() else {
+        return Amounts::new();
+    };
+    let mut sum = Amounts::new();
+    let of_claim = |one: &&Instance| one.state.is_alive() && one.client_token.as_deref() == Some(token);
+    for one in instances.iter().filter(of_claim) {
+        for it in types.iter().filter(|it| it.name == one.instance_type) {
+            *sum.entry("cpu".to_owned()).or_default() += i64::from(it.vcpus) * 1000;
+            *sum.entry("memory".to_owned()).or_default() += bytes(it);
+        }
+    }
+    sum
+}
+
 fn bytes(one: &InstanceTypeInfo) -> i64 {
     i64::try_from(one.memory_mib << 20).unwrap_or(i64::MAX)
 }
@@ -97,4 +119,31 @@ fn surely_fits(requests: &Amounts, one: &InstanceTypeInfo) -> bool {
     let of = |name: &str| requests.get(name).copied().unwrap_or(0);
     of("cpu") <= i64::from(one.vcpus) * 1000 - KEPT_CPU
         && of("memory") <= (bytes(one) as f64 * USABLE_MEMORY) as i64 - KEPT_MEMORY
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A pool of eight CPUs and two claims: one that is written to have six, and one that nothing is written on.
+    fn left(launched: &Amounts) -> Option<i64> {
+        let pool = json!({"metadata": {"name": "pool-0"}, "spec": {"limits": {"cpu": "8"}}});
+        let claim = |status: Value| {
+            Arc::new(json!({"metadata": {"labels": {"karpenter.sh/nodepool": "pool-0"}}, "status": status}))
+        };
+        let claims = [claim(json!({"capacity": {"cpu": "6"}})), claim(json!({}))];
+        Room::of(&pool, &claims, |_| launched.clone()).left.get("cpu").copied()
+    }
+
+    #[test]
+    fn an_instance_whose_launch_nobody_has_heard_of_takes_room_of_its_pools_limits() {
+        assert_eq!(left(&Amounts::from([("cpu".to_owned(), 2000)])), Some(0), "seed 8458");
+    }
+
+    #[test]
+    fn a_claim_without_an_instance_leaves_its_pools_limits_as_they_are() {
+        assert_eq!(left(&Amounts::new()), Some(2000));
+    }
 }
