@@ -106,6 +106,30 @@ fn what_a_creation_makes_after_its_claim_has_gone_is_taken_back() {
 }
 
 #[test]
+fn a_pod_that_a_backup_shows_on_an_instance_that_had_ended_before_was_taken_away_by_nobody() {
+    comes_out_well("22531");
+}
+
+/// Two pods of an ordered StatefulSet waited at once, and each was planned for with the same ones to come.
+#[test]
+fn the_pods_to_come_of_a_stateful_set_are_planned_for_once() {
+    comes_out_well("25564");
+}
+
+/// The API server was away for eight seconds, and its backup was from a second before a new leader's first write, of which
+/// the other replica had not heard.
+#[test]
+fn a_backup_from_just_before_a_new_leader_gives_no_term_twice() {
+    comes_out_well("34055");
+}
+
+#[test]
+fn a_new_leader_puts_pods_where_the_one_before_had_planned_them() {
+    comes_out_well("35131");
+    comes_out_well("42227");
+}
+
+#[test]
 fn what_an_earlier_leader_has_created_late_is_given_up_where_the_limits_have_no_room_for_it() {
     // Creations of a leader that was killed are held for half a minute, and done while its successor's Lease is gone.
     let events = comes_out_well_with_events("16368");

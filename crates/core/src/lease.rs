@@ -40,7 +40,7 @@
 //! An API server that is restored from a backup shows the Lease as it was: whom it names may have been followed by others,
 //! one of whom may lead until it notices, and terms have gone higher. So a Lease that is older than one this replica knows,
 //! or that it has not seen written and that was renewed long ago ([`LeaseView::stale`]), or that stood while it did not
-//! look, or that names it though it has not renewed it for longer than it lasts, is as good as deleted: it is made vacant,
+//! look for longer than a look takes, or that names it though it has not renewed it for longer than it lasts, is as good as deleted: it is made vacant,
 //! which who leads by it after all would take back at once (decision 025).
 //!
 //! Invariants: LE-1 a leader's deadline lies before the time at which a standby that saw its last write may take over;
@@ -77,6 +77,13 @@ impl LeaseSettings {
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.renew_deadline.saturating_sub(self.retry) / 2
+    }
+
+    /// Longest time between two looks that both were answered, and none between them was to be. After a longer one the API
+    /// server may have been away and come back with a backup (decision 025).
+    #[must_use]
+    pub fn unwatched(&self) -> Duration {
+        self.retry + self.patience()
     }
 }
 
@@ -432,7 +439,7 @@ impl Election {
 
     /// What stood while we did not look may have been another in between, and is out of a backup now.
     fn doubt_what_was_not_watched(&mut self, lease: &LeaseView, now: Duration) {
-        let missed = |seen: &Seen| seen.lease.is_still(lease) && now > seen.looked + self.settings.duration;
+        let missed = |seen: &Seen| seen.lease.is_still(lease) && now > seen.looked + self.settings.unwatched();
         if self.seen.as_ref().is_some_and(missed) {
             self.seen = None;
             self.doubted = lease.version().or(self.doubted);
@@ -448,7 +455,7 @@ impl Election {
     /// Takes note of a Lease's version: what we wrote, what is fresh and what has come while we looked is not out of a backup.
     fn date(&mut self, lease: &LeaseView, wrote: bool, now: Duration) {
         let Some(version) = lease.version() else { return };
-        let came = |seen: &Seen| seen.lease.version() < Some(version) && now <= seen.looked + self.settings.duration;
+        let came = |seen: &Seen| seen.lease.version() < Some(version) && now <= seen.looked + self.settings.unwatched();
         let watched = self.seen.as_ref().is_some_and(came);
         if wrote || (version > self.known && (watched || !lease.stale)) {
             (self.known, self.doubted) = (version, None);

@@ -14,8 +14,12 @@ const TICK: u64 = 100;
 /// How long it goes on, in ticks; nothing goes wrong in the last part.
 const LENGTH: u64 = 3000;
 const CALM: u64 = 900;
-/// A Lease is stale when it was written so many ticks ago, and backups are older.
+/// A Lease is stale when it was written so many ticks ago.
 const STALE: u64 = 150;
+/// Restores that take fifteen seconds, of backups from before.
+const OLD: (u64, u64) = (STALE, STALE);
+/// Restores that take seven seconds or more, of any backup.
+const YOUNG: (u64, u64) = (70, 0);
 /// How long a candidate waits for an answer.
 const PATIENCE: u64 = 40;
 
@@ -29,6 +33,8 @@ struct Server {
     written: u64,
     /// It is being restored until then.
     down: u64,
+    /// How long a restore takes at least, and how old backups are at least, in ticks.
+    restores: (u64, u64),
     /// Every Lease that there was, and when it was written.
     copies: Vec<(LeaseView, u64)>,
 }
@@ -95,12 +101,13 @@ impl Server {
 impl Server {
     /// An earlier Lease is there again.
     fn restore(&mut self, chance: &mut Chance) {
-        let old = |(lease, written): &&(LeaseView, u64)| self.now > written + STALE && lease.term > 0;
+        let (least, age) = self.restores;
+        let old = |(lease, written): &&(LeaseView, u64)| self.now > written + age && lease.term > 0;
         let copies: Vec<_> = self.copies.iter().filter(old).cloned().collect();
         if let Some((lease, written)) = chance.rng.choice(copies) {
             (self.lease, self.written) = (Some(lease), written);
             self.version += 1_000;
-            self.down = self.now + STALE;
+            self.down = self.now + chance.rng.u64(least..=STALE);
         }
     }
 }
@@ -187,11 +194,11 @@ fn history(
     count: usize,
     slow: u64,
     losses: u64,
-    (deletions, restores): (u64, u64),
+    (deletions, restores, backups): (u64, u64, (u64, u64)),
     pauses: u64,
 ) -> Result<(), TestCaseError> {
     let mut chance = Chance { rng: fastrand::Rng::with_seed(seed), slow, losses };
-    let mut server = Server::default();
+    let mut server = Server { restores: backups, ..Server::default() };
     let mut all: Vec<Candidate> = (0..count)
         .map(|n| Candidate {
             name: format!("c{n}"),
@@ -261,7 +268,7 @@ proptest! {
     fn whatever_goes_wrong_one_leads_at_a_time_and_terms_rise(
         seed in any::<u64>(), count in 1..=5_usize, slow in 0..30_u64, losses in 0..40_u64, pauses in 0..40_u64,
     ) {
-        history(seed, count, slow, losses, (0, 0), pauses)?;
+        history(seed, count, slow, losses, (0, 0, OLD), pauses)?;
     }
 
     #[test]
@@ -269,7 +276,7 @@ proptest! {
         seed in any::<u64>(), count in 2..=5_usize, slow in 0..20_u64, losses in 0..20_u64, deletions in 1..10_u64,
         pauses in 0..20_u64,
     ) {
-        history(seed, count, slow, losses, (deletions, 0), pauses)?;
+        history(seed, count, slow, losses, (deletions, 0, OLD), pauses)?;
     }
 
     #[test]
@@ -277,6 +284,14 @@ proptest! {
         seed in any::<u64>(), count in 2..=5_usize, slow in 0..10_u64, losses in 0..10_u64, restores in 1..6_u64,
         pauses in 0..40_u64,
     ) {
-        history(seed, count, slow, losses, (0, restores), pauses)?;
+        history(seed, count, slow, losses, (0, restores, OLD), pauses)?;
+    }
+
+    #[test]
+    fn a_lease_out_of_a_backup_from_just_now_makes_no_second_leader_where_the_api_server_was_away_for_longer_than_a_look(
+        seed in any::<u64>(), count in 2..=5_usize, slow in 0..10_u64, losses in 0..10_u64, restores in 1..6_u64,
+        pauses in 0..40_u64,
+    ) {
+        history(seed, count, slow, losses, (0, restores, YOUNG), pauses)?;
     }
 }

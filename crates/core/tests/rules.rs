@@ -277,6 +277,25 @@ fn existing_nodes_come_first_the_initialized_before_the_others() {
     assert_eq!(packed(&problem).on_existing.len(), 1);
 }
 
+/// Seed 35131: by name, the large pod took the room of small ones, and eleven pods of fourteen were launched for again.
+#[test]
+fn what_an_earlier_leader_planned_finds_its_places_on_its_claims_again() {
+    let claim = |name: &str, cpu: &str, memory: &str, pods: &str| {
+        serde_json::from_value(json!({"name": name, "labels": {ZONE: "zone-a"},
+            "allocatable": {"cpu": cpu, "memory": memory, "pods": pods}}))
+        .unwrap()
+    };
+    let large = with(pod("large", "4"), json!({}));
+    let small = (0..12).map(|at| pod(&format!("small-{at}"), "500m"));
+    let pods: Vec<Value> = std::iter::once(large).chain(small).collect();
+    let mut problem = problem(json!([pool("p")]), json!(pods));
+    problem.existing_nodes =
+        vec![claim("a-for-the-small", "6", "24Gi", "12"), claim("b-for-the-large", "4", "8Gi", "1")];
+    let packing = packed(&problem);
+    assert!(packing.claims.is_empty(), "{:?}", packing.claims.len());
+    assert_eq!(packing.on_existing.iter().map(|(_, pods)| pods.len()).sum::<usize>(), 13);
+}
+
 #[test]
 fn pods_that_want_different_values_of_an_open_label_do_not_share_a_node() {
     let pools = json!([with(pool("p"), json!({"requirements": requires("team", &["a", "b"])}))]);

@@ -223,6 +223,20 @@ fn what_is_to_come_takes_nothing_from_what_waits() {
     assert!(packing.claims.is_empty() && packing.unscheduled.is_empty());
 }
 
+/// Seed 25564: two pods of a set of 21 waited after their nodes had gone, and each was followed by the same eighteen.
+#[test]
+fn what_is_to_come_counts_once_though_several_of_its_set_wait() {
+    let mut state = state();
+    state.apply(&set("OrderedReady", 9));
+    for name in ["db-1", "db-4", "db-5"] {
+        state.apply_pod(&stateful(name, &[])).unwrap();
+    }
+    let planning = planning(&state);
+    let mut names: Vec<&str> = planning.problem.pods.iter().map(|pod| pod.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["db-1", "db-2", "db-3", "db-4", "db-5", "db-6", "db-7", "db-8"]);
+}
+
 #[test]
 fn the_list_of_each_kind_has_to_be_seen_before_the_state_is_known() {
     let mut state = ClusterState::new();

@@ -52,6 +52,11 @@ impl Checker {
     fn pod_lost(&mut self, state: &State, entry: &Entry) {
         let Some(pod) = state.pods.get(entry.text("uid")) else { return };
         let Some(node) = state.nodes.get(&pod.node) else { return };
+        // A backup shows it on a machine that had ended before: nobody took it away twice.
+        let machine = state.machines.get(&node.instance);
+        if machine.and_then(|machine| machine.to).is_some_and(|ended| ended <= pod.created) {
+            return;
+        }
         // What nobody owned is collected, and what ended otherwise was nobody's will.
         let ended = self.ended_by_call.contains(&node.instance);
         if ended && state.claim_of(&node.instance).is_some() {

@@ -229,6 +229,8 @@ impl Snapshot {
     /// The pods that follow those that wait, of StatefulSets whose pods start one after the other.
     fn to_come(&self, entries: &[&Arc<PodEntry>]) -> Vec<(Pod, BTreeSet<Attachment>)> {
         let mut all = Vec::new();
+        // Several of a set may wait, as when their nodes are gone: each is followed by the same ones.
+        let mut listed = BTreeSet::new();
         let waiting = entries.iter().filter(|entry| entry.stateful && entry.node_name.is_empty());
         for entry in waiting {
             let Some((name, ordinal)) = entry.pod.name.rsplit_once('-') else { continue };
@@ -240,7 +242,8 @@ impl Snapshot {
                 self.pods.values().any(|other| other.pod.name == name && other.pod.namespace == *namespace)
             };
             let next = (ordinal.saturating_add(1)..end).map(|ordinal| format!("{name}-{ordinal}"));
-            all.extend(next.filter(|name| !there(name)).filter_map(|name| self.follower(entry, &name)));
+            let mut once = |name: &String| listed.insert(format!("{namespace}/{name}"));
+            all.extend(next.filter(|name| once(name) && !there(name)).filter_map(|name| self.follower(entry, &name)));
         }
         all
     }

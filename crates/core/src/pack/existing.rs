@@ -1,4 +1,4 @@
-//! Nodes that are there are filled first: initialized ones, then by name (spec core 3.4).
+//! Nodes that are there are filled first: initialized ones, then by name (spec core 3.4); what is not launched yet, the least first.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +13,7 @@ use super::topology::node_rules::{NodeRules, Tally};
 use crate::labels;
 use crate::problem::ExistingNode;
 use crate::requirements::{Requirement, Requirements};
+use crate::resources;
 
 /// A node with what is free on it.
 struct Free<'a> {
@@ -148,12 +149,20 @@ fn is_fargate(node: &ExistingNode) -> bool {
     node.labels.get(labels::COMPUTE_TYPE).is_some_and(|kind| kind == "fargate")
 }
 
+/// Of a NodeClaim that is not launched, as an earlier leader leaves it: what it was planned for is what it asks for, and no
+/// more. The largest pods come first and find the least that takes them, so that what was planned together finds its places
+/// again; by name, a large pod may take what many small ones were to have. Others keep Karpenter's order (spec core 3.4).
+fn size_asked_for(node: &ExistingNode) -> Option<(i64, i64)> {
+    let launched = node.initialized || node.labels.contains_key(labels::INSTANCE_TYPE);
+    (!launched).then(|| (node.allocatable.get(resources::CPU), node.allocatable.get(resources::MEMORY)))
+}
+
 fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
     let problem = context.problem;
     let mut order: Vec<usize> = (0..problem.existing_nodes.len()).collect();
-    order.sort_by_key(|at| {
+    order.sort_by_cached_key(|at| {
         let node = &problem.existing_nodes[*at];
-        (!node.initialized, node.name.as_str())
+        (!node.initialized, size_asked_for(node), node.name.as_str())
     });
     let mut nodes = Vec::with_capacity(order.len());
     for index in order {
