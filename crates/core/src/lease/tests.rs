@@ -23,6 +23,13 @@ fn elected(identity: &str, term: u64, asked: u64) -> Election {
     election
 }
 
+/// Looks again and again, as a standby does, at what does not let it lead yet.
+fn watch(standby: &mut Election, read: &LeaseInput, seconds: std::ops::RangeInclusive<u64>) {
+    for second in seconds {
+        assert_eq!(standby.step(read.clone(), at(second)), LeaseOutput::Wait, "at {second} s");
+    }
+}
+
 const VACANT: LeaseWrite = LeaseWrite { resource_version: None, term: 0, acquires: false };
 
 fn taken(version: &str, term: u64) -> LeaseOutput {
@@ -37,6 +44,7 @@ fn a_standby_is_there_when_the_lease_that_it_saw_runs_out() {
     let fresh = LeaseInput::Read(Some(lease("a", 3, "7")));
     assert_eq!(standby.step(fresh.clone(), at(100)), LeaseOutput::Wait);
     assert_eq!(standby.pause(retry, at(100)), retry);
+    watch(&mut standby, &fresh, 101..=114);
     assert_eq!(standby.pause(retry, at(114)), at(1), "fifteen seconds after it was seen");
     assert_eq!(standby.step(fresh, at(115)), taken("7", 4));
     assert_eq!(standby.pause(retry, at(115)), retry, "somebody else was faster: not at once again");
@@ -52,9 +60,9 @@ fn le_2_a_missing_lease_is_created_vacant_and_its_first_term_is_above_every_othe
         let vacant = lease("a", 0, version);
         let wrote = LeaseInput::Wrote { lease: vacant.clone(), asked: at(0) };
         assert_eq!((election.step(wrote, at(1)), election.leads()), (LeaseOutput::Wait, None));
-        assert_eq!(election.step(LeaseInput::Read(Some(vacant.clone())), at(1)), LeaseOutput::Wait);
-        assert_eq!(election.step(LeaseInput::Read(Some(vacant.clone())), at(15)), LeaseOutput::Wait);
-        assert_eq!(election.step(LeaseInput::Read(Some(vacant)), at(16)), taken(version, first));
+        let read = LeaseInput::Read(Some(vacant));
+        watch(&mut election, &read, 1..=15);
+        assert_eq!(election.step(read, at(16)), taken(version, first));
     }
 }
 
@@ -79,12 +87,11 @@ fn le_1_a_deleted_lease_is_taken_by_who_held_it_at_once_and_by_others_when_that_
     standby.step(LeaseInput::Read(Some(lease("a", 3, "1"))), at(0));
     assert_eq!(standby.step(LeaseInput::Read(None), at(1)), LeaseOutput::Write(VACANT));
     let vacant = LeaseInput::Read(Some(lease("b", 0, "60")));
-    assert_eq!(standby.step(vacant.clone(), at(1)), LeaseOutput::Wait);
+    watch(&mut standby, &vacant, 1..=15);
     let deposed = LeaseOutput::Deposed { term: 3, why: Deposition::Missing };
     assert_eq!(leader.step(vacant.clone(), at(2)), deposed);
     assert_eq!(leader.step(vacant.clone(), at(4)), taken("60", 60));
     assert_eq!(leader.step(vacant.clone(), at(10)), LeaseOutput::Wait, "its deadline is over");
-    assert_eq!(standby.step(vacant.clone(), at(15)), LeaseOutput::Wait);
     assert_eq!(standby.step(vacant, at(16)), taken("60", 60));
 }
 
@@ -98,17 +105,14 @@ fn le_1_a_lease_that_other_software_has_created_and_holds_is_not_vacant_though_i
         let renewed = LeaseInput::Read(Some(foreign("karpenter", 0, &second.to_string())));
         assert_eq!(leader.step(renewed, at(second)), LeaseOutput::Wait, "it renews");
     }
-    assert_eq!(leader.step(karpenter.clone(), at(17)), LeaseOutput::Wait);
+    watch(&mut leader, &karpenter, 17..=31);
     assert_eq!(leader.step(karpenter, at(32)), taken("60", 60), "above the term that was before it");
     // It gives back what it has counted anew: that says nothing of who led before.
     let mut standby = Election::new("b", LeaseSettings::default());
     standby.saw_term(900);
-    let released = LeaseView { duration: at(1), ..foreign("", 1, "80") };
-    for second in 0..15 {
-        let read = LeaseInput::Read(Some(released.clone()));
-        assert_eq!(standby.step(read, at(second)), LeaseOutput::Wait);
-    }
-    assert_eq!(standby.step(LeaseInput::Read(Some(released)), at(15)), taken("80", 901));
+    let released = LeaseInput::Read(Some(LeaseView { duration: at(1), ..foreign("", 1, "80") }));
+    watch(&mut standby, &released, 0..=14);
+    assert_eq!(standby.step(released, at(15)), taken("80", 901));
 }
 
 #[test]
@@ -147,8 +151,7 @@ fn le_1_a_restored_lease_that_names_us_is_made_vacant_and_taken_when_who_led_sin
     let vacant = lease("a", 0, "900");
     earlier.step(LeaseInput::Wrote { lease: vacant.clone(), asked: at(91) }, at(91));
     let read = LeaseInput::Read(Some(vacant));
-    assert_eq!(earlier.step(read.clone(), at(93)), LeaseOutput::Wait);
-    assert_eq!(earlier.step(read.clone(), at(107)), LeaseOutput::Wait);
+    watch(&mut earlier, &read, 93..=107);
     assert_eq!(earlier.step(read, at(108)), taken("900", 900));
     let wrote = LeaseInput::Wrote { lease: lease("a", 900, "10"), asked: at(108) };
     assert_eq!(earlier.step(wrote, at(108)), LeaseOutput::Elected { term: 900 }, "versions may begin anew");
@@ -179,36 +182,42 @@ fn a_clock_that_is_wrong_does_not_keep_a_standby_from_taking_what_is_given_back_
         assert_eq!(standby.step(stale("a", 3, version), at(second)), LeaseOutput::Wait);
     }
     assert_eq!(standby.clone().step(stale("", 3, "40"), at(3)), taken("40", 4));
-    assert_eq!(standby.step(stale("a", 3, "30"), at(16)), LeaseOutput::Wait);
+    watch(&mut standby, &stale("a", 3, "30"), 3..=16);
     assert_eq!(standby.step(stale("a", 3, "30"), at(17)), taken("30", 4));
 }
 
 #[test]
 fn le_1_what_stood_while_a_standby_slept_may_be_out_of_a_backup() {
+    let unwatched = LeaseSettings::default().unwatched().as_secs();
+    for awake in [unwatched + 1, 16] {
+        let mut standby = Election::new("b", LeaseSettings::default());
+        let read = LeaseInput::Read(Some(lease("a", 3, "20")));
+        assert_eq!(standby.step(read.clone(), at(0)), LeaseOutput::Wait);
+        watch(&mut standby, &read, awake..=awake + 4);
+        assert_eq!(standby.step(read, at(awake + 5)), vacate(Some("20".into())), "it has slept for {awake} s");
+    }
     let mut standby = Election::new("b", LeaseSettings::default());
     let read = LeaseInput::Read(Some(lease("a", 3, "20")));
-    assert_eq!(standby.step(read.clone(), at(0)), LeaseOutput::Wait);
-    assert_eq!(standby.step(read.clone(), at(16)), LeaseOutput::Wait);
-    assert_eq!(standby.step(read, at(21)), vacate(Some("20".into())));
+    for second in [0, unwatched, 2 * unwatched] {
+        assert_eq!(standby.step(read.clone(), at(second)), LeaseOutput::Wait);
+    }
+    assert_eq!(standby.step(read, at(15)), taken("20", 4), "one look that is not answered is not a sleep");
 }
 
 #[test]
 fn le_1_each_lease_that_is_deleted_makes_all_wait_anew() {
     let mut standby = Election::new("b", LeaseSettings::default());
     standby.step(LeaseInput::Read(Some(lease("a", 3, "1"))), at(0));
-    for (version, from) in [("60", 10), ("61", 24), ("62", 38)] {
-        let vacant = LeaseInput::Read(Some(lease("c", 0, version)));
-        assert_eq!(standby.step(vacant.clone(), at(from)), LeaseOutput::Wait);
-        assert_eq!(standby.step(vacant, at(from + 14)), LeaseOutput::Wait);
+    for (version, from) in [("60", 10), ("61", 25), ("62", 40)] {
+        watch(&mut standby, &LeaseInput::Read(Some(lease("c", 0, version))), from..=from + 14);
     }
 }
 
 #[test]
 fn le_1_a_lease_is_taken_over_only_when_seen_unchanged_for_its_duration() {
     let mut election = Election::new("b", LeaseSettings::default());
-    assert_eq!(election.step(LeaseInput::Read(Some(lease("a", 3, "1"))), at(0)), LeaseOutput::Wait);
-    assert_eq!(election.step(LeaseInput::Read(Some(lease("a", 3, "2"))), at(14)), LeaseOutput::Wait);
-    assert_eq!(election.step(LeaseInput::Read(Some(lease("a", 3, "2"))), at(28)), LeaseOutput::Wait);
+    watch(&mut election, &LeaseInput::Read(Some(lease("a", 3, "1"))), 0..=13);
+    watch(&mut election, &LeaseInput::Read(Some(lease("a", 3, "2"))), 14..=28);
     let write = LeaseWrite { resource_version: Some("2".into()), term: 4, acquires: true };
     assert_eq!(election.step(LeaseInput::Read(Some(lease("a", 3, "2"))), at(29)), LeaseOutput::Write(write));
 }
