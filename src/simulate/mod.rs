@@ -95,7 +95,7 @@ fn play_file(path: &Path, args: &SimulateArgs, quiet: bool) -> Result<Report, Fa
         spans: traces.as_ref().map(|(_, spans)| spans),
         metrics: metrics.as_ref().map(|(_, all)| (all, &latest)),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
     let run = Run {
         path,

@@ -106,7 +106,7 @@ fn resource(&(group, plural, kind, short, flags): &Row) -> ResourceDef {
         short_names: short.split(',').filter(|s| !s.is_empty()).map(str::to_owned).collect(),
         categories: if has(ALL) { vec!["all".to_owned()] } else { Vec::new() },
         namespaced: has(NS),
-        versions: vec![version],
+        versions: vec![version.into()],
         storage: 0,
         generation: has(GEN),
         custom: false,

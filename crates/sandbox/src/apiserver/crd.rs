@@ -4,6 +4,7 @@ use super::meta;
 use super::registry::{ResourceDef, ScalePaths, Version};
 use super::schema;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The resource that a definition describes.
 ///
@@ -19,7 +20,11 @@ pub fn resource(definition: &Value) -> Result<ResourceDef> {
     let spec = &definition["spec"];
     let empty = Vec::new();
     let written = spec["versions"].as_array().unwrap_or(&empty);
-    let versions = written.iter().enumerate().map(|(at, v)| version(at, v)).collect::<std::result::Result<Vec<_>, _>>();
+    let versions = written
+        .iter()
+        .enumerate()
+        .map(|(at, v)| version(at, v).map(Arc::new))
+        .collect::<std::result::Result<Vec<_>, _>>();
     let versions = versions.map_err(|cause| refuse(vec![cause]))?;
     let names = &spec["names"];
     let kind = names["kind"].as_str().unwrap_or_default().to_owned();

@@ -130,10 +130,9 @@ fn below(state: &State, path: &str) -> Result<Value> {
 }
 
 fn served(state: &State) -> impl Iterator<Item = (&str, &ResourceDef, &Version)> {
-    state
-        .registry
-        .all()
-        .flat_map(|(group, def)| def.versions.iter().filter(|v| v.served).map(move |v| (group, def.as_ref(), v)))
+    state.registry.all().flat_map(|(group, def)| {
+        def.versions.iter().filter(|v| v.served).map(move |v| (group, def.as_ref(), v.as_ref()))
+    })
 }
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];

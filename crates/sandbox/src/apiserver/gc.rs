@@ -97,7 +97,7 @@ impl State {
         let found = self.registry.def(rid).map(|def| Found {
             rid,
             def: def.clone(),
-            version: def.stored().clone(),
+            version: def.versions[def.storage].clone(),
             group: def.group.clone(),
         });
         if let Some(found) = found.filter(|_| !already) {

@@ -25,9 +25,18 @@ struct Validation {
     message_expression: Option<Program>,
 }
 
+/// What expressions may refer to.
+const VARIABLES: [&str; 4] = ["object", "oldObject", "params", "request"];
+
+/// A policy's validations, and which of the variables they refer to.
+struct Checks {
+    validations: Vec<Validation>,
+    variables: Vec<&'static str>,
+}
+
 /// Validations that have been compiled, or why they cannot be, by the policy's uid and generation.
 #[derive(Default)]
-pub(super) struct Compiled(RefCell<BTreeMap<(String, i64), std::result::Result<Vec<Validation>, String>>>);
+pub(super) struct Compiled(RefCell<BTreeMap<(String, i64), std::result::Result<Checks, String>>>);
 
 impl std::fmt::Debug for Compiled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -94,11 +103,12 @@ impl State {
         }
         let mut compiled = self.compiled.0.borrow_mut();
         let key = (meta::text(policy, "uid").to_owned(), policy["metadata"]["generation"].as_i64().unwrap_or(0));
-        let validations = compiled.entry(key).or_insert_with(|| validations(policy));
-        let refused = match (validations, write.context(params.as_ref())) {
-            (Ok(validations), Ok(context)) => validations.iter().find_map(|one| one.refuses(&context)),
-            (Err(why), _) => Some(why.clone()),
-            (_, Err(why)) => Some(why),
+        let refused = match compiled.entry(key).or_insert_with(|| checks(policy)) {
+            Ok(checks) => match write.context(params.as_ref(), &checks.variables) {
+                Ok(context) => checks.validations.iter().find_map(|one| one.refuses(&context)),
+                Err(why) => Some(why),
+            },
+            Err(why) => Some(why.clone()),
         };
         match refused {
             Some(why) if fails => Err(write.refusal(policy, binding, &why)),
@@ -134,11 +144,30 @@ impl Write<'_> {
         })
     }
 
-    /// What expressions see. Keys of maps are as they are written, which `kube_cel`'s own evaluator, without a schema, takes
-    /// for fields' names and escapes.
-    fn context(&self, params: Option<&Value>) -> std::result::Result<Context<'static>, String> {
+    /// What expressions see, as far as they refer to it. Keys of maps are as they are written, which `kube_cel`'s own evaluator,
+    /// without a schema, takes for fields' names and escapes.
+    fn context(
+        &self,
+        params: Option<&Value>,
+        variables: &[&'static str],
+    ) -> std::result::Result<Context<'static>, String> {
+        let mut context = FUNCTIONS.new_inner_scope();
+        for name in variables {
+            let value = match *name {
+                "object" => to_value(self.object),
+                "oldObject" => to_value(self.old.unwrap_or(&Value::Null)),
+                "params" => to_value(params.unwrap_or(&Value::Null)),
+                _ => to_value(self.request()),
+            };
+            context.add_variable_from_value(*name, value.map_err(|why| format!("{name}: {why}"))?);
+        }
+        Ok(context)
+    }
+
+    /// The request, as expressions see it.
+    fn request(&self) -> Value {
         let def = &self.found.def;
-        let request = json!({
+        json!({
             "operation": self.operation(),
             "name": meta::text(self.object, "name"),
             "namespace": meta::text(self.object, "namespace"),
@@ -146,15 +175,7 @@ impl Write<'_> {
             "kind": {"group": def.group, "version": self.found.version.name, "kind": def.kind},
             "resource": {"group": def.group, "version": self.found.version.name, "resource": def.plural},
             "userInfo": {"username": self.options.user},
-        });
-        let mut context = FUNCTIONS.new_inner_scope();
-        let variables =
-            [("object", Some(self.object)), ("oldObject", self.old), ("params", params), ("request", Some(&request))];
-        for (name, value) in variables {
-            let value = to_value(value.unwrap_or(&Value::Null)).map_err(|why| format!("{name}: {why}"))?;
-            context.add_variable_from_value(name, value);
-        }
-        Ok(context)
+        })
     }
 
     fn refusal(&self, policy: &Value, binding: &Value, why: &str) -> ApiError {
@@ -166,6 +187,11 @@ impl Write<'_> {
 }
 
 impl Validation {
+    fn refers_to(&self, variable: &str) -> bool {
+        let programs = std::iter::once(&self.expression).chain(&self.message_expression);
+        programs.into_iter().any(|program| program.references().has_variable(variable))
+    }
+
     /// Why it refuses, if it does.
     fn refuses(&self, context: &Context<'_>) -> Option<String> {
         match self.expression.execute(context) {
@@ -181,6 +207,13 @@ impl Validation {
             Err(why) => Some(format!("expression resulted in error: {why}")),
         }
     }
+}
+
+fn checks(policy: &Value) -> std::result::Result<Checks, String> {
+    let validations = validations(policy)?;
+    let refer = |name: &&str| validations.iter().any(|one| one.refers_to(name));
+    let variables = VARIABLES.into_iter().filter(refer).collect();
+    Ok(Checks { validations, variables })
 }
 
 fn validations(policy: &Value) -> std::result::Result<Vec<Validation>, String> {

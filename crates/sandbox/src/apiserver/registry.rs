@@ -60,7 +60,7 @@ pub struct ResourceDef {
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
     /// Versions, preferred first.
-    pub versions: Vec<Version>,
+    pub versions: Vec<Arc<Version>>,
     /// Index of the version stored.
     pub storage: usize,
     /// Whether `metadata.generation` counts the changes of its spec.
@@ -100,7 +100,7 @@ pub struct Found {
     /// The resource.
     pub def: Arc<ResourceDef>,
     /// The version asked for.
-    pub version: Version,
+    pub version: Arc<Version>,
     /// The group asked for (differs from the resource's for `events.k8s.io`, which shows core events).
     pub group: String,
 }

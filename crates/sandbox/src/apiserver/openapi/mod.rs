@@ -21,7 +21,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 struct Served {
     group: String,
     def: Arc<ResourceDef>,
-    version: Version,
+    version: Arc<Version>,
 }
 
 /// What is served, by the path of its document: `api/v1`, `apis/GROUP/VERSION`.
