@@ -70,7 +70,10 @@ impl World {
             ];
             match &after {
                 Some(lease) if resource == "leases" => fields.push(("sent", json!({"spec": lease["spec"]}))),
-                Some(claim) => fields.push(("claim", told_of_claim(claim))),
+                Some(claim) => {
+                    fields.push(("deleting", json!(claim["metadata"]["deletionTimestamp"].is_string())));
+                    fields.push(("claim", told_of_claim(claim)));
+                }
                 None => fields.push(("claim", json!(null))),
             }
             self.log.append("api", &Caller::named("restore"), fields);

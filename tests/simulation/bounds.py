@@ -161,17 +161,24 @@ class Budgets(Objects):
         forms = self.lately((None, claim.pool), event["t"] - HEARD)
         if not forms or None in forms:
             return  # no such pool any more: all of it goes
-        own = [c for c in self.world.claims.values() if c.pool == claim.pool and not c.gone and self._lives(c)]
-        total = len(own)
+        of_pool = [c for c in self.world.claims.values() if c.pool == claim.pool]
+        total = sum(self._counts(c, event["t"]) for c in of_pool)
+        own = [c for c in of_pool if not c.gone and self._lives(c)]
         going = sum(c is claim or (c.voluntary and c.deleting is not None) for c in own)
         most = max(_allowed(spec, total) for spec in forms)
         if going > most:
             what = f"{going} of {total} nodes of pool {claim.pool} go at once with {claim.name}, {most} may"
             self.world.violate("INV-17", event["t"], what)
 
-    def _lives(self, claim):
+    def _lives(self, claim, since=math.inf):
         instance = self.world.instances.get(claim.instance)
-        return instance is not None and instance.ended is None
+        return instance is not None and (instance.ended is None or instance.ended > since)
+
+    def _counts(self, claim, t):
+        """Whether it is one of those that a budget is a share of, as far as who acts may know: it runs, or did until just now, or its Node is shown to be Ready."""
+        shown = any(n["instance"] == claim.instance and n["here"] and n.get("ready") for n in self.world.nodes.values())
+        there = not claim.gone or claim.gone_at is not None and claim.gone_at > t - HEARD
+        return there and (self._lives(claim, t - HEARD) or (shown and not claim.gone))
 
     def _voluntary(self, claim, t):
         """Whether its node stands and could have stayed: it has not expired, is Ready, and neither EC2 nor the operator takes it."""

@@ -64,6 +64,7 @@ class Claim:
         self.tokens, self.since = set(), {}  # since: when each token came
         self.created, self.deleting, self.lost, self.ever = t, None, False, False
         self.pool, self.requests, self.capacity, self.spec, self.voluntary = None, {}, None, {}, False
+        self.gone_at = None
 
     @property
     def instance(self):
@@ -202,15 +203,15 @@ class World:
             self.down_seconds += t - begun[-1][1]
 
     def _on_node(self, event):
-        if event["change"] not in ("joined", "ready", "not-ready", "cordoned", "deleting", "deleted", "labelled"):
+        if event["change"] not in ("joined", "ready", "not-ready", "cordoned", "deleting", "staying", "deleted", "labelled"):
             return
         node = self.nodes.setdefault(event["name"], {"labels": {}, "instance": None, "here": False})
         if event["change"] == "joined":
             node.update(here=True, labels={}, instance=event.get("instance"), deleting=False)
         elif event["change"] == "deleted":
             node["here"] = False
-        elif event["change"] == "deleting":
-            node["deleting"] = True
+        elif event["change"] in ("deleting", "staying"):
+            node["deleting"] = event["change"] == "deleting"
         elif event["change"] in ("ready", "not-ready"):
             node["ready"] = event["change"] == "ready"
         if event.get("labels") is not None:
@@ -265,9 +266,11 @@ class World:
         if event["verb"] == "delete" and claim.deleting is None:
             claim.deleting = event["t"]
         if event["verb"] == "restore":
-            claim.deleting = None
+            # As it was when the backup was made.
+            claim.deleting, claim.voluntary = event["t"] if event.get("deleting") else None, False
         if told is None:
-            claim.gone = claim.gone or event["verb"] == "delete" or "claim" in event
+            if not claim.gone and (event["verb"] == "delete" or "claim" in event):
+                claim.gone, claim.gone_at = True, event["t"]
             return
         claim.pool, claim.requests = told.get("nodePool"), windows.total([told.get("requests")])
         sent = event.get("sent") or {}

@@ -102,7 +102,10 @@ impl Checker {
                 && state.claims.get(*uid).is_some_and(|one| one.gone.is_none() && runs(state, one, now, 0.0))
         };
         let going = removed.iter().filter(still_going).count();
-        let counts = |one: &&Claim| one.pool == claim.pool && one.initialized && runs(state, one, now, DECIDED_WITHIN);
+        let counts = |one: &&Claim| {
+            let known = runs(state, one, now, DECIDED_WITHIN) || one.gone.is_none() && is_shown_ready(state, one);
+            one.pool == claim.pool && one.initialized && known
+        };
         let total = state.claims.values().filter(counts).count();
         let (since, until) = (now - DECIDED_WITHIN - CLOCK_OFF, now + CLOCK_OFF);
         let allowed = pool.budgets.iter().filter_map(|budget| budget.allows("Empty", total, since, until)).min();
@@ -152,6 +155,11 @@ impl Judged {
 fn runs(state: &State, claim: &Claim, now: f64, ago: f64) -> bool {
     let since = |at: Option<f64>| at.is_none_or(|at| now - at < ago);
     since(claim.gone) && state.machines.get(&claim.instance).is_some_and(|machine| since(machine.to))
+}
+
+/// Whether a claim's Node is Ready as the API server shows it: one out of a backup is for a while, though its instance has ended.
+fn is_shown_ready(state: &State, claim: &Claim) -> bool {
+    !claim.instance.is_empty() && state.nodes.values().any(|node| node.instance == claim.instance && node.ready)
 }
 
 /// Whether a node's pods have to go whatever their budgets say.

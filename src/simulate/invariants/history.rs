@@ -135,8 +135,13 @@ impl State {
             return;
         };
         let text = |field: &str| written[field].as_str().unwrap_or_default().to_owned();
-        // It may be there again: from a backup.
+        // It may be there again: from a backup, and as it was then.
         claim.gone = None;
+        if verb == "restore" {
+            let goes = entry.field("deleting") == Some(&Value::Bool(true));
+            claim.leaving = goes.then_some(now);
+            self.deleted.remove(entry.text("name"));
+        }
         entry.text("name").clone_into(&mut claim.name);
         let by_replica = entry.replica.is_some();
         claim.unheard |= verb == "create" && entry.field("answerLost") == Some(&Value::Bool(true));
@@ -212,6 +217,7 @@ impl State {
             "ready" => node.ready = true,
             "not-ready" => node.ready = false,
             "deleting" => node.deleting = true,
+            "staying" => node.deleting = false,
             _ => {}
         }
     }

@@ -106,6 +106,10 @@ impl Story {
         if deleting(node) && !old.is_some_and(deleting) {
             self.node("deleting", node, &change.key);
         }
+        // As a restored API server has it.
+        if !deleting(node) && old.is_some_and(deleting) {
+            self.node("staying", node, &change.key);
+        }
     }
 
     fn tell_volume(&self, change: &Change) {

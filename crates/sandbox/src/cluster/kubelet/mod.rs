@@ -215,14 +215,19 @@ impl Kubelets {
     fn node_came(&mut self, ctx: &mut Context, change: &Change) {
         let (name, Some(node)) = (&change.key.name, change.new.as_deref()) else { return };
         let id = node["spec"]["providerID"].as_str().unwrap_or_default().rsplit('/').next().unwrap_or_default();
-        if change.old.is_none() && !self.by_node.contains_key(name) && !id.is_empty() {
-            match self.kubelets.get(id).filter(|kubelet| kubelet.node == *name) {
-                Some(_) => drop(self.by_node.insert(name.clone(), id.to_owned())),
-                None => ctx.queue.push_after(ctx.settings.node_monitor_grace, Work::Silent(name.clone())),
-            }
+        if change.old.is_none()
+            && !self.by_node.contains_key(name)
+            && self.kubelets.get(id).is_some_and(|kubelet| kubelet.node == *name)
+        {
+            self.by_node.insert(name.clone(), id.to_owned());
         }
         let due = |kubelet: &Kubelet| kubelet.alive && kubelet.ready_at.is_some_and(|at| at <= Instant::now());
-        let ready = condition(node, "Ready").is_some_and(|one| one["status"] == "True");
+        let is_ready = |node: &Value| condition(node, "Ready").is_some_and(|one| one["status"] == "True");
+        let ready = is_ready(node);
+        let news = change.old.as_deref().is_none_or(|old| ready && !is_ready(old));
+        if news && !id.is_empty() && self.is_silent(name) {
+            ctx.queue.push_after(ctx.settings.node_monitor_grace, Work::Silent(name.clone()));
+        }
         if !ready && self.kubelet_of(name).is_some_and(due) {
             ctx.queue.push(Work::NodeReady(name.clone()));
         }
