@@ -76,6 +76,8 @@ pub struct Packer {
     settling: Option<(Duration, SpawnHandle)>,
     /// Pods whose window has closed and that are not bound yet.
     handled: BTreeSet<String>,
+    /// Those of them whose window has closed since the latest computation began, which does not know them.
+    since: BTreeSet<String>,
     /// Pods left over by the last packing, and what was said of each.
     left_over: BTreeMap<String, String>,
     skipped: BTreeMap<String, String>,
@@ -151,6 +153,7 @@ impl Packer {
             queued: None,
             settling: None,
             handled: BTreeSet::new(),
+            since: BTreeSet::new(),
             left_over: BTreeMap::new(),
             skipped: BTreeMap::new(),
             leaving: false,
@@ -181,6 +184,7 @@ impl Handler<Batch> for Packer {
             return;
         }
         self.handled.extend(batch.pods.iter().cloned());
+        self.since.extend(batch.pods.iter().cloned());
         let pods = batch.pods.into_iter().collect();
         self.ask(Request::of(batch.trace, Some((pods, batch.waited))), ctx);
     }
@@ -244,6 +248,7 @@ impl Packer {
             return;
         }
         self.solving = true;
+        self.since.clear();
         let asked = self.desk.wall();
         let (links, solver) = (self.links.clone(), self.solver.clone());
         let input = PlanningInput {
@@ -270,7 +275,7 @@ impl Packer {
     fn act_on(&mut self, solved: Solved, mut request: Request, asked: Timestamp) {
         let Solved { snapshot, planning, packing, solving } = solved;
         let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable || entry.unmarked);
-        self.handled.retain(waiting);
+        self.handled.retain(|uid| self.since.contains(uid) || waiting(uid));
         self.leaving = !snapshot.leaving.is_empty();
         if planning.problem.pods.is_empty() {
             self.left_over.clear();

@@ -6,7 +6,11 @@ mod world;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dovetail_actors::Settings;
+use std::sync::Arc;
+
+use dovetail_actors::{InlineSolver, Settings, Solver};
+use dovetail_core::Problem;
+use dovetail_core::pack::{Options, Packing};
 use dovetail_sandbox::apiserver::{DeleteOptions, LEASES, NODE_CLAIMS, NODE_POOLS, NODES};
 use dovetail_sandbox::faults::ApiServerFaults;
 use serde_json::{Value, json};
@@ -61,6 +65,31 @@ fn four_hundred_pods_get_their_nodes() {
         for event in ["elected", "batched", "packing_computed", "launched", "registered", "initialized", "bound"] {
             assert!(world.journal.count(event) > 0, "{event} is not told:\n{}", world.story().join("\n"));
         }
+    });
+}
+
+/// Thinks for a while, as a large packing does.
+struct Slow;
+
+impl Solver for Slow {
+    fn solve(&self, problem: Arc<Problem>, options: Options) -> futures::future::BoxFuture<'static, Packing> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            InlineSolver.solve(problem, options).await
+        })
+    }
+}
+
+#[test]
+fn a_pod_that_comes_and_whose_window_closes_while_a_packing_is_computed_is_not_forgotten() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "1500m");
+        let _replica = world.replica_of(0, Settings::default(), Arc::new(Slow));
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        world.pods_of("later", 1, "1500m");
+        world.until_bound(2, minutes(3)).await;
+        nothing_twice(&world);
     });
 }
 

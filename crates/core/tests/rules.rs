@@ -296,6 +296,29 @@ fn what_an_earlier_leader_planned_finds_its_places_on_its_claims_again() {
     assert_eq!(packing.on_existing.iter().map(|(_, pods)| pods.len()).sum::<usize>(), 13);
 }
 
+/// The pod without a rule was asked first, and took by name what was launched for the one with a rule, which fits nowhere else.
+#[test]
+fn what_was_launched_for_pods_that_are_to_be_spread_is_not_taken_by_those_that_are_not() {
+    let node = |name: &str, memory: &str, initialized: bool| {
+        serde_json::from_value(json!({"name": name, "allocatable": {"cpu": "8", "memory": memory, "pods": "50"},
+            "labels": {ZONE: "zone-a", "node.kubernetes.io/instance-type": "large"}, "initialized": initialized}))
+        .unwrap()
+    };
+    let asks = |name: &str, memory: &str| with(pod(name, "5"), json!({"requests": {"cpu": "5", "memory": memory}}));
+    let spread = json!([{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "wide"}}}]);
+    let wide = with(asks("wide", "24Gi"), json!({"labels": {"app": "wide"}, "topologySpreadConstraints": spread}));
+    let mut problem = problem(json!([pool("p")]), json!([asks("plain", "4Gi"), wide]));
+    problem.existing_nodes = vec![node("a", "30Gi", false), node("b", "14Gi", false)];
+    let packing = packed(&problem);
+    assert!(packing.claims.is_empty(), "{:?}", packing.claims.len());
+    assert_eq!(packing.on_existing.len(), 2);
+    // Nodes that are there are filled first all the same.
+    problem.existing_nodes = vec![node("a", "30Gi", false), node("c", "14Gi", true)];
+    problem.pods.truncate(1);
+    assert_eq!(packed(&problem).on_existing[0].0, 1);
+}
+
 #[test]
 fn pods_that_want_different_values_of_an_open_label_do_not_share_a_node() {
     let pools = json!([with(pool("p"), json!({"requirements": requires("team", &["a", "b"])}))]);

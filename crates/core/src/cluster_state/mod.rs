@@ -301,7 +301,7 @@ impl ClusterState {
         }
         Arc::make_mut(&mut self.now.pods).insert(uid.clone(), entry.clone());
         if entry.deleting && !entry.node_name.is_empty() && self.now.nominations.contains_key(&uid) {
-            self.outgoing.insert(uid);
+            self.make_way(&uid);
         } else if known.is_none() && entry.node_name.is_empty() {
             self.succeed(&uid, &entry.pod);
         }

@@ -10,6 +10,7 @@ use dovetail_api::v1::NodeClaim;
 
 use super::load::with_itself;
 use super::{ClaimEntry, ClusterState, Moment, PodEntry, Snapshot};
+use crate::labels;
 use crate::lifecycle::{self, Stage};
 use crate::pod::Pod;
 use crate::resources::Resources;
@@ -45,6 +46,10 @@ impl ClusterState {
     pub fn nominate<'a>(&mut self, pods: impl IntoIterator<Item = &'a str>, target: &Target, until: Duration) {
         for uid in pods {
             self.expect(uid, Nomination { target: target.clone(), until });
+            // It has begun to go while it was planned for.
+            if self.now.pods.get(uid).is_some_and(|entry| entry.deleting && !entry.node_name.is_empty()) {
+                self.make_way(uid);
+            }
         }
         self.look_at_room(target);
     }
@@ -69,6 +74,26 @@ impl ClusterState {
             }
         }
         Some(nomination)
+    }
+
+    /// A pod that is expected elsewhere is going: its successor, which may have come before that was known, has its place.
+    pub(super) fn make_way(&mut self, uid: &str) {
+        let Some(going) = self.now.pods.get(uid).filter(|_| !self.outgoing.contains(uid)).cloned() else { return };
+        let waits = |(uid, entry): &(&String, &Arc<PodEntry>)| {
+            entry.node_name.is_empty()
+                && !entry.deleting
+                && !entry.terminal
+                && !self.now.nominations.contains_key(*uid)
+                && alike(&entry.pod, &going.pod)
+        };
+        match self.now.pods.iter().find(waits).map(|(uid, _)| uid.clone()) {
+            Some(successor) => {
+                if let Some(nomination) = self.expect_no_more(uid) {
+                    self.expect(&successor, nomination);
+                }
+            }
+            None => drop(self.outgoing.insert(uid.to_owned())),
+        }
     }
 
     /// A pod has come: where one like it is about to go, it is its successor and has its place.
@@ -215,12 +240,17 @@ impl ClusterState {
 fn alike(a: &Pod, b: &Pod) -> bool {
     a.requests == b.requests
         && a.node_selector == b.node_selector
-        && a.labels == b.labels
+        && own_labels(a).eq(own_labels(b))
         && a.namespace == b.namespace
         && a.tolerations == b.tolerations
         && a.affinity == b.affinity
         && a.topology_spread_constraints == b.topology_spread_constraints
         && a.host_ports == b.host_ports
+}
+
+/// A pod's labels but for those that it gets with its node (Kubernetes 1.35).
+fn own_labels(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
+    pod.labels.iter().filter(|(key, _)| ![labels::ZONE, labels::REGION].contains(&key.as_str()))
 }
 
 impl Snapshot {

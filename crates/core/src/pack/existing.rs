@@ -61,6 +61,27 @@ impl Free<'_> {
     }
 }
 
+/// Which of the existing nodes are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Those that are ready for pods.
+    Initialized,
+    /// Those that are on their way.
+    Coming,
+    /// All.
+    Any,
+}
+
+impl Stage {
+    fn has(self, node: &ExistingNode) -> bool {
+        match self {
+            Self::Initialized => node.initialized,
+            Self::Coming => !node.initialized,
+            Self::Any => true,
+        }
+    }
+}
+
 /// The existing nodes in the order in which they are filled.
 pub(crate) struct Existing<'a>(Vec<Free<'a>>);
 
@@ -69,8 +90,13 @@ impl<'a> Existing<'a> {
         Self(free_nodes(context))
     }
 
+    /// Whether any node is on its way.
+    pub fn any_coming(&self) -> bool {
+        self.0.iter().any(|free| !free.node.initialized)
+    }
+
     /// Places pods of a class, alternative by alternative and node by node: which node takes how many.
-    pub fn fill(&mut self, context: &Context<'_>, at: usize, left: &mut u32) -> Vec<(usize, u32)> {
+    pub fn fill(&mut self, context: &Context<'_>, at: usize, stage: Stage, left: &mut u32) -> Vec<(usize, u32)> {
         let mut placed = Vec::new();
         if self.0.is_empty() {
             return placed;
@@ -78,7 +104,7 @@ impl<'a> Existing<'a> {
         let class = &context.classes[at];
         for level in 0..class.alternatives.len() {
             let rules = context.node_rules_there(at, level);
-            for free in &mut self.0 {
+            for free in self.0.iter_mut().filter(|free| stage.has(free.node)) {
                 if *left == 0 {
                     return placed;
                 }

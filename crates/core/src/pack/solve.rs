@@ -8,7 +8,7 @@ use super::assign::{self, Together, assign};
 use super::classes::Class;
 use super::context::Context;
 use super::draft::{Draft, Spot};
-use super::existing::Existing;
+use super::existing::{Existing, Stage};
 use super::explain;
 use super::finish::Finisher;
 use super::item::Item;
@@ -85,14 +85,15 @@ impl<'c, 'a> Plan<'c, 'a> {
         // Those that are counted by a spread which binds others go before those: where they go nobody would ask later.
         wide.sort_by_key(|at| (!context.is_own_company(*at), context.topology.is_spread(*at)));
         narrow.iter().for_each(|at| {
-            self.fill_existing(*at);
+            self.fill_existing(*at, Stage::Initialized);
         });
+        self.fill_coming(&chosen, &wide);
         let company: Vec<usize> =
             narrow.into_iter().filter(|at| !context.topology.of_class[*at].company.is_empty()).collect();
         // A pod may wait for another one to be placed: go round until nothing moves.
         loop {
             let moved = wide.iter().filter(|at| self.place_wide(**at)).count() > 0;
-            if !company.iter().fold(moved, |moved, at| self.fill_existing(*at) || moved) {
+            if !company.iter().fold(moved, |moved, at| self.fill_existing(*at, Stage::Any) || moved) {
                 break;
             }
         }
@@ -100,10 +101,38 @@ impl<'c, 'a> Plan<'c, 'a> {
         self.tighten(&chosen);
     }
 
+    /// Places pods on nodes that are on their way: those were planned for pods largest first, whatever rules they have, and in
+    /// that order the pods find their places again, as far as the order of the wide among themselves allows. Otherwise small
+    /// pods without rules take what large ones with rules were to have, and a new leader launches for these once more.
+    fn fill_coming(&mut self, chosen: &[usize], wide: &[usize]) {
+        if !self.existing.any_coming() {
+            return;
+        }
+        let mut wide = wide.iter().copied();
+        for at in chosen {
+            if !self.context.topology.of_class[*at].is_wide() {
+                self.fill_existing(*at, Stage::Coming);
+            } else if let Some(at) = wide.next() {
+                let mut waiting = self.without_place(at).saturating_sub(self.lessons.held_back[at]);
+                while waiting > 0 && self.take_existing(at) {
+                    waiting -= 1;
+                }
+            }
+        }
+    }
+
+    /// Gives a pod of a class that rules over wider domains speak of an existing node; says whether it got one.
+    fn take_existing(&mut self, at: usize) -> bool {
+        let Some(node) = self.existing.take_one(self.context, at, &mut self.domains) else { return false };
+        self.left[at] -= 1;
+        self.on_existing.entry(node).or_default().extend(self.hand.deal(at as u32, 1));
+        true
+    }
+
     /// Gives pods of a class existing nodes; says whether any got one.
-    fn fill_existing(&mut self, at: usize) -> bool {
+    fn fill_existing(&mut self, at: usize, stage: Stage) -> bool {
         let before = self.left[at];
-        for (node, count) in self.existing.fill(self.context, at, &mut self.left[at]) {
+        for (node, count) in self.existing.fill(self.context, at, stage, &mut self.left[at]) {
             self.on_existing.entry(node).or_default().extend(self.hand.deal(at as u32, count));
         }
         self.left[at] < before
@@ -120,10 +149,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         let own_company = context.is_own_company(at);
         let mut feasible: Vec<Option<Vec<Chance>>> = vec![None; levels];
         while waiting > 0 {
-            if let Some(node) = self.existing.take_one(context, at, &mut self.domains) {
-                self.left[at] -= 1;
-                self.on_existing.entry(node).or_default().extend(self.hand.deal(at as u32, 1));
-            } else {
+            if !self.take_existing(at) {
                 let mut found: Option<(usize, Chance)> = None;
                 for (level, feasible) in feasible.iter_mut().enumerate() {
                     // Where volumes can be had in several ways, the pool comes first.

@@ -173,3 +173,52 @@ fn a_pod_whose_room_was_taken_before_its_claim_was_ready_is_pending_when_it_is()
     state.expect_until("c", Duration::from_secs(20));
     assert_eq!((pending(&state, 0).len(), state.displacements()), (1, 1));
 }
+
+/// On a node that goes, expected on `n`; the node labels its pods, as Kubernetes 1.35 does.
+fn moving(name: &str, going: bool) -> k8s_openapi::api::core::v1::Pod {
+    let mut pod = kube_pod(name, "old", "2");
+    pod.metadata.labels.get_or_insert_default().insert("topology.kubernetes.io/zone".into(), "a".into());
+    if going {
+        pod.metadata.resource_version = Some("2".into());
+        pod.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    }
+    pod
+}
+
+fn two_nodes() -> ClusterState {
+    let mut state = ClusterState::new();
+    state.apply_node(&kube_node("old", "o", json!({})));
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state.apply_pod(&moving("moves", false)).unwrap();
+    state
+}
+
+#[test]
+fn a_successor_is_known_though_the_one_before_it_has_the_labels_of_its_node() {
+    let mut state = two_nodes();
+    state.nominate(["uid-moves"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.apply_pod(&moving("moves", true)).unwrap();
+    state.apply_pod(&kube_pod("successor", "", "2")).unwrap();
+    assert!(pending(&state, 0).is_empty());
+    assert_eq!(state.snapshot().expected_on("uid-successor", at(0)), Some(&Target::Node("n".into())));
+}
+
+#[test]
+fn a_successor_that_comes_while_the_one_before_it_is_planned_for_has_its_place() {
+    let mut state = two_nodes();
+    state.apply_pod(&moving("moves", true)).unwrap();
+    state.apply_pod(&kube_pod("successor", "", "2")).unwrap();
+    assert_eq!(pending(&state, 0), ["successor"]);
+    state.nominate(["uid-moves"], &Target::Node("n".into()), Duration::from_secs(20));
+    assert!(pending(&state, 0).is_empty());
+    assert!(!state.snapshot().nominations.contains_key("uid-moves"));
+}
+
+#[test]
+fn a_pod_that_began_to_go_while_it_was_planned_for_leaves_its_place_to_the_successor_that_comes_later() {
+    let mut state = two_nodes();
+    state.apply_pod(&moving("moves", true)).unwrap();
+    state.nominate(["uid-moves"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.apply_pod(&kube_pod("successor", "", "2")).unwrap();
+    assert!(pending(&state, 0).is_empty());
+}
