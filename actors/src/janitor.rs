@@ -155,7 +155,10 @@ impl Janitor {
         }
         if !verdict.terminate.is_empty() {
             let sweep = self.sweep();
-            ctx.spawn(async move { sweep.end_all(verdict.terminate).await }.into_actor(self));
+            let ending = async move { sweep.end_all(verdict.terminate).await }.into_actor(self);
+            ctx.spawn(ending.map(|ended, janitor, _| {
+                ended.iter().for_each(|(id, at)| janitor.collector.ended(id, *at));
+            }));
         }
     }
 

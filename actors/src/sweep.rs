@@ -119,30 +119,39 @@ impl Sweep {
         Ok(written.unwrap_or_default())
     }
 
-    /// Ends instances that nobody owns, and takes their Nodes away.
-    pub async fn end_all(&self, ids: Vec<String>) {
-        let known = self.links.cluster.send(TakeSnapshot).await.ok().flatten();
+    /// Ends instances that nobody owns, and takes their Nodes away. Answers which have ended, and when.
+    pub async fn end_all(&self, ids: Vec<String>) -> Vec<(String, Duration)> {
+        let mut ended = Vec::new();
         for id in ids {
+            let Some(instance) = self.still_ours(&id).await else { continue };
+            // The one before may have taken long: a claim may be back, out of a backup.
+            let Some(known) = self.links.cluster.send(TakeSnapshot).await.ok().flatten() else { continue };
+            let token = instance.tags.get(tags::LAUNCH_TOKEN);
+            let claimed = known.claims.values().any(|entry| match instance_id(entry.provider_id()) {
+                Some(own) => own == id,
+                None => token.is_some() && token == entry.claim.annotations().get(annotations::LAUNCH_TOKEN),
+            });
             if !self.links.calls.may_act() {
-                return;
+                break;
             }
-            if self.is_still_ours(&id).await && self.links.cloud.terminate(&id).await.is_ok() {
+            if !claimed && self.links.cloud.terminate(&id).await.is_ok() {
+                ended.push((id.clone(), self.desk.now()));
                 self.desk.tell(Story::Collected { instance: id.clone() });
-                self.remove_node(known.as_ref(), &id).await;
+                self.remove_node(&known, &id).await;
             }
         }
+        ended
     }
 
     /// Looked at once more, by its id: it lives, and this cluster made it.
-    async fn is_still_ours(&self, id: &str) -> bool {
+    async fn still_ours(&self, id: &str) -> Option<Instance> {
         let instance = self.links.cloud.instance(id).await.ok().flatten();
-        instance.is_some_and(|one| !one.is_terminating() && self.instance(&one).owner == Owner::Ours)
+        instance.filter(|one| !one.is_terminating() && self.instance(one).owner == Owner::Ours)
     }
 
     /// The Node of an instance that was ended goes too; its pods get others.
-    async fn remove_node(&self, known: Option<&Snapshot>, id: &str) {
-        let of_instance = |provider_id: &str| instance_id(provider_id) == Some(id);
-        let found = known.and_then(|now| now.nodes.values().find(|node| of_instance(&node.provider_id)));
+    async fn remove_node(&self, known: &Snapshot, id: &str) {
+        let found = known.nodes.values().find(|node| instance_id(&node.provider_id) == Some(id));
         let Some(node) = found else { return };
         let (calls, name) = (&self.links.calls, &node.name);
         let api: Api<Node> = Api::all(calls.client.clone());

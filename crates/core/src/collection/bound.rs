@@ -16,7 +16,7 @@ pub fn bound(size: usize) -> usize {
     FEW.max(size / 20)
 }
 
-/// What was collected of late, each subject once, at its first time.
+/// What was collected of late, each subject once, at the time of its first collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Window(BTreeMap<Subject, Duration>);
 
@@ -34,6 +34,12 @@ impl Window {
     /// Whether it holds this one.
     pub fn has(&self, subject: &Subject) -> bool {
         self.0.contains_key(subject)
+    }
+
+    /// It has come to pass only now.
+    pub fn put_off(&mut self, subject: Subject, now: Duration) {
+        let when = self.0.entry(subject).or_insert(now);
+        *when = now.max(*when);
     }
 
     /// Notes a collection.

@@ -120,6 +120,11 @@ impl Collector {
         self.suspicion.leaves(uid);
     }
 
+    /// The cloud has accepted the end of an instance, which may be long after it was decided: the bound is about this time.
+    pub fn ended(&mut self, id: &str, at: Duration) {
+        self.window.put_off(Subject::Instance(id.to_owned()), at);
+    }
+
     /// Whether nothing is collected until an operator says so.
     #[must_use]
     pub fn braked(&self) -> bool {

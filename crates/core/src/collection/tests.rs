@@ -174,6 +174,22 @@ fn gc_2_what_comes_one_after_the_other_waits_for_its_time() {
     assert_eq!(collector.pass(&later(&more, 720)).terminate.len(), 3, "the first four are ten minutes ago");
 }
 
+/// They were decided on in time, and EC2 could not be asked for a minute.
+#[test]
+fn gc_2_what_ends_late_counts_from_its_end() {
+    let (mut collector, survey) = (Collector::new(), with_orphans(3, 5));
+    collector.pass(&later(&survey, 0));
+    let due = collector.pass(&later(&survey, 120)).terminate;
+    assert_eq!(due.len(), 5);
+    due.iter().for_each(|id| collector.ended(id, at(180)));
+    let mut others = cluster(3);
+    others.instances.extend((0..5).map(|n| instance(&format!("i-other{n}"))));
+    for seconds in [500, 620, 740, 779] {
+        assert_eq!(collector.pass(&later(&others, seconds)).terminate, [""; 0], "at {seconds}");
+    }
+    assert_eq!(collector.pass(&later(&others, 780)).terminate.len(), 5);
+}
+
 #[test]
 fn the_bound_is_five_or_five_percent() {
     assert_eq!([0, 6, 100, 119, 120, 5000].map(bound), [5, 5, 5, 5, 6, 250]);
