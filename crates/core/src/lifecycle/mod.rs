@@ -101,12 +101,15 @@ pub fn next(claim: &NodeClaim, nodes: &[&Node], nodeless: Duration, now: Timesta
     if let Some(timeout) = liveness::expired(claim, nodeless, now) {
         return Decision::GiveUp(timeout);
     }
-    match stage(claim) {
-        None => Decision::Wait(Waiting::Launch),
-        Some(Stage::Launched) => registration::register(claim, nodes, now),
-        Some(Stage::Registered) => initialization::initialize(claim, nodes, now),
-        Some(Stage::Initialized) => Decision::Settled,
+    let passed = match stage(claim) {
+        None => return Decision::Wait(Waiting::Launch),
+        Some(Stage::Launched) => return registration::register(claim, nodes, now),
+        Some(passed) => passed,
+    };
+    if let Some(again) = registration::let_in_again(claim, nodes, passed) {
+        return again;
     }
+    if passed == Stage::Registered { initialization::initialize(claim, nodes, now) } else { Decision::Settled }
 }
 
 /// The last stage that the claim has passed.
@@ -242,6 +245,41 @@ mod tests {
         assert_eq!(next(&writes.claim, &[], Duration::ZERO, at(9000)), Decision::Settled);
         let gone = next(&writes.claim, &[], liveness::NODE, at(9000));
         assert_eq!(gone, Decision::GiveUp(Timeout::NodeGone));
+    }
+
+    #[test]
+    fn a_node_that_is_guarded_again_is_let_in_again() {
+        let claim = written(next(&launched_claim("a"), &[&ready(node("n"))], Duration::ZERO, at(30))).claim;
+        for stage in [Stage::Registered, Stage::Initialized] {
+            let claim = match stage {
+                Stage::Registered => claim.clone(),
+                _ => {
+                    let there = registration::synced(&ready(node("n")), &claim);
+                    written(next(&claim, &[&there], Duration::ZERO, at(31))).claim
+                }
+            };
+            // As a backup has it, or a kubelet that has made its Node anew.
+            let again = written(next(&claim, &[&ready(node("n"))], Duration::ZERO, at(90)));
+            assert_eq!((again.passes, &again.claim), (None, &claim));
+            let there = again.node.unwrap();
+            assert!(there.spec.as_ref().unwrap().taints.as_ref().unwrap().is_empty(), "the guard is off");
+            let settled = next(&claim, &[&there], Duration::ZERO, at(91));
+            assert_eq!(settled == Decision::Settled, stage == Stage::Initialized, "{settled:?}");
+            // While it is not Ready it is let in, and gets its other label when it is.
+            let there = written(next(&claim, &[&node("n")], Duration::ZERO, at(93))).node.unwrap();
+            let labelled = |node: &k8s_openapi::api::core::v1::Node| {
+                node.metadata.labels.as_ref().unwrap().contains_key("karpenter.sh/initialized")
+            };
+            assert!(!labelled(&there));
+            if stage == Stage::Initialized {
+                assert!(labelled(&written(next(&claim, &[&ready(there)], Duration::ZERO, at(94))).node.unwrap()));
+            }
+            let mut goes = ready(node("n"));
+            goes.metadata.deletion_timestamp = claim.metadata.creation_timestamp.clone();
+            assert!(
+                !matches!(next(&claim, &[&goes], Duration::ZERO, at(92)), Decision::Write(writes) if writes.passes.is_none())
+            );
+        }
     }
 
     #[test]

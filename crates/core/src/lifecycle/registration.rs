@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use super::initialization::is_ready;
 use super::readiness::set_root;
 use super::{Decision, Stage, Waiting, Writes};
 
@@ -29,6 +30,33 @@ pub fn register(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Decision 
             unregistered(claim, Waiting::OneNode, (FALSE, "MultipleNodesFound", &message), now)
         }
     }
+}
+
+/// What a claim that has registered writes on its Node when that is not as registration has left it: one out of a backup, or one
+/// that a kubelet has made anew, is guarded for ever otherwise, and pods are planned on it.
+#[must_use]
+pub fn let_in_again(claim: &NodeClaim, nodes: &[&Node], passed: Stage) -> Option<Decision> {
+    let [node] = nodes else { return None };
+    let guarded = !is_registered(node) || taints_of(node).iter().any(is_guard);
+    let is_initialized = passed == Stage::Initialized && is_ready(node);
+    let unlabelled = is_initialized && !says(node, labels::INITIALIZED);
+    if !(guarded || unlabelled) || node.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let mut again = synced(node, claim);
+    if is_initialized {
+        again.metadata.labels.get_or_insert_default().insert(labels::INITIALIZED.into(), "true".into());
+    }
+    if passed == Stage::Initialized {
+        // Those of its start have been taken off by their owners, who do not come again.
+        let starts = |taint: &Taint| {
+            claim.spec.startup_taints.iter().any(|own| own.key == taint.key && own.effect == taint.effect)
+        };
+        let (before, now) = (taints_of(node), again.spec.get_or_insert_default().taints.get_or_insert_default());
+        now.retain(|taint| before.contains(taint) || !starts(taint));
+    }
+    let writes = Writes { passes: None, node: Some(again), claim: claim.clone(), guard_missing: false };
+    Some(Decision::Write(Box::new(writes)))
 }
 
 /// The Node as the claim wants it: finalizer, owner, labels, annotations, taints; guard taint gone.
@@ -102,8 +130,11 @@ fn with_condition(
 }
 
 fn is_registered(node: &Node) -> bool {
-    let label = node.metadata.labels.as_ref().and_then(|labels| labels.get(labels::REGISTERED));
-    label.is_some_and(|value| value == "true")
+    says(node, labels::REGISTERED)
+}
+
+fn says(node: &Node, label: &str) -> bool {
+    node.metadata.labels.as_ref().and_then(|labels| labels.get(label)).is_some_and(|value| value == "true")
 }
 
 fn taints_of(node: &Node) -> &[Taint] {
