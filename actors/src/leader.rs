@@ -12,7 +12,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::names::annotations;
 use dovetail_core::lease::{
-    self, Deposition, Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite, Origin,
+    self, AHEAD, Deposition, Election, JITTER, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite, Origin,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -33,8 +33,6 @@ use crate::watch::{tell_failed, tell_recovered, watch_some};
 
 /// Pause after a call that failed: a renewal is not to wait for its turn while the deadline comes nearer.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
-/// A standby's pauses are up to this much longer, so that many do not look in step (client-go's jitter).
-const JITTER: f64 = 0.2;
 /// Pause between two looks at whether claims are known yet.
 const SOON: Duration = Duration::from_millis(50);
 
@@ -60,6 +58,8 @@ pub struct Leader {
     /// Something was heard meanwhile.
     heard: bool,
     next: Option<SpawnHandle>,
+    /// It has tried to take the Lease: an answer that was lost may hide that it has it.
+    tried: bool,
     /// Calls that failed in a row, and why the last one did.
     failures: u32,
     failed: String,
@@ -88,6 +88,7 @@ impl Leader {
             busy: Rc::default(),
             heard: false,
             next: None,
+            tried: false,
             failures: 0,
             failed: String::new(),
             desk,
@@ -137,8 +138,8 @@ impl Handler<Release> for Leader {
             tenure.end();
             self.desk.in_term(tenure.term()).tell(Story::Deposed { why: "shutting down".into() });
         }
-        // A write that is under way may yet name this replica.
-        if self.election.leads().is_none() && !self.busy.get() {
+        // A write that is under way, or was not answered, may name this replica.
+        if self.election.leads().is_none() && !self.busy.get() && !self.tried {
             return Box::pin(async {});
         }
         let (api, desk, busy) = (self.api.clone(), self.desk.clone(), self.busy.clone());
@@ -277,6 +278,7 @@ impl Leader {
 
     fn write(&mut self, order: LeaseWrite, ctx: &mut Context<Self>) {
         let asked = self.desk.now();
+        self.tried |= order.acquires;
         let writing = write(self.api.clone(), self.desk.clone(), self.settings, order).into_actor(self);
         ctx.spawn(writing.map(move |written, leader, ctx| {
             let input = leader.heard_of_lease(written.map(|lease| LeaseInput::Wrote { lease, asked }));
@@ -417,14 +419,15 @@ fn view(lease: &Lease, settings: &LeaseSettings, now: Timestamp) -> LeaseView {
         _ => Origin::Foreign,
     };
     let age = spec.renew_time.map(|renewed| now.duration_since(renewed.0));
-    let longest = SignedDuration::try_from(settings.duration).unwrap_or(SignedDuration::MAX);
+    let signed = |duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+    let (longest, ahead) = (signed(settings.duration), -signed(AHEAD));
     LeaseView {
         holder: holder(lease).to_owned(),
         term: whole(spec.lease_transitions),
         duration: Duration::from_secs(whole(spec.lease_duration_seconds).max(1)),
         resource_version: lease.resource_version().unwrap_or_default(),
         origin,
-        stale: age.is_some_and(|age| age > longest),
+        stale: age.is_some_and(|age| age > longest || age < ahead),
     }
 }
 

@@ -50,8 +50,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// `leaseTransitions` is an int32; a new Lease leaves half of it for what comes after.
-const MOST_FIRST_TERM: u64 = 1 << 30;
+/// `leaseTransitions` is an int32; a new Lease leaves a million terms for what comes after. A resourceVersion above that is no
+/// first term: `etcdutl snapshot restore --bump-revision` adds a thousand million, so that is reached by the third restore.
+const MOST_FIRST_TERM: u64 = (1 << 31) - (1 << 21);
 /// No term comes near the end of an int32 by being raised: one that does was not written by a leader.
 const MOST_TERM: u64 = (1 << 31) - (1 << 20);
 
@@ -60,6 +61,9 @@ const MOST_TERM: u64 = (1 << 31) - (1 << 20);
 pub fn is_plausible_term(term: u64) -> bool {
     term <= MOST_TERM
 }
+
+/// A standby's pauses are up to this much longer, so that many do not look in step (client-go's jitter).
+pub const JITTER: f64 = 0.2;
 
 /// The durations of an election; the defaults are client-go's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +87,7 @@ impl LeaseSettings {
     /// server may have been away and come back with a backup (decision 025).
     #[must_use]
     pub fn unwatched(&self) -> Duration {
-        self.retry + self.patience()
+        self.retry.mul_f64(1.0 + JITTER) + self.patience()
     }
 }
 
@@ -96,6 +100,9 @@ impl Default for LeaseSettings {
         }
     }
 }
+
+/// Clocks that are kept right differ by less.
+pub const AHEAD: Duration = Duration::from_secs(1);
 
 /// A Lease as read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -110,8 +117,8 @@ pub struct LeaseView {
     pub resource_version: String,
     /// Whose count its term is.
     pub origin: Origin,
-    /// Its `renewTime` is longer ago than [`LeaseSettings::duration`] by the reader's wall clock: it may be out of a backup. A
-    /// clock that is wrong costs a wait.
+    /// Its `renewTime` is longer ago than [`LeaseSettings::duration`] by the reader's wall clock, or ahead of it ([`AHEAD`]), so
+    /// that the clock says nothing of how old it is: it may be out of a backup. A clock that is wrong costs a wait.
     pub stale: bool,
 }
 
