@@ -37,6 +37,9 @@ pub enum CallError {
     /// There is such an object already.
     #[error("already exists: {0}")]
     Exists(String),
+    /// It was not answered, or not for certain, and is not asked again for the same reasons.
+    #[error("not answered: {0}")]
+    Unanswered(String),
     /// The API server will not have it, now or later.
     #[error("refused: {0}")]
     Refused(String),
@@ -86,10 +89,22 @@ impl Calls {
     ///
     /// # Errors
     /// [`CallError`], never for a server that is away: that is waited for.
-    pub async fn run<T, F>(&self, what: &str, mut call: impl FnMut() -> F) -> Result<T, CallError>
+    pub async fn run<T, F>(&self, what: &str, call: impl FnMut() -> F) -> Result<T, CallError>
     where
         F: Future<Output = kube::Result<T>>,
     {
+        self.run_for(Duration::MAX, what, call).await
+    }
+
+    /// The same, but it is not made again when so much time has passed since the first: what it rests on may be over by then.
+    ///
+    /// # Errors
+    /// [`CallError`]; [`CallError::Unanswered`] when it would have been made again after that time.
+    pub async fn run_for<T, F>(&self, time: Duration, what: &str, mut call: impl FnMut() -> F) -> Result<T, CallError>
+    where
+        F: Future<Output = kube::Result<T>>,
+    {
+        let begun = self.desk.now();
         let mut backoff = Backoff::api(self.desk.rng(what));
         loop {
             let error = match tokio::time::timeout(PATIENCE, self.while_acting(call())).await {
@@ -114,10 +129,29 @@ impl Calls {
                 Err(_) => format!("no answer within {PATIENCE:?}"),
             };
             let pause = backoff.pause();
+            if self.desk.now().saturating_sub(begun).saturating_add(pause) > time {
+                return Err(CallError::Unanswered(error));
+            }
             if backoff.failures() == WORTH_TELLING {
                 self.desk.tell(Story::Retrying { what: what.to_owned(), error });
             }
             tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// A call that is made once: what it answers is how things stand within the patience of one answer, not after an outage.
+    ///
+    /// # Errors
+    /// [`CallError`]; [`CallError::Unanswered`] for whatever might come out otherwise when it is asked again.
+    pub async fn once<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
+        match tokio::time::timeout(PATIENCE, self.while_acting(call)).await {
+            Ok(None) => Err(CallError::Deposed),
+            Ok(Some(Ok(answer))) => Ok(answer),
+            Ok(Some(Err(error))) => Err(match classify(error) {
+                Attempt::Failed(error) => error,
+                Attempt::Again(error) | Attempt::Doubted(error) => CallError::Unanswered(error),
+            }),
+            Err(_) => Err(CallError::Unanswered(format!("no answer within {PATIENCE:?}"))),
         }
     }
 
@@ -146,6 +180,11 @@ impl Calls {
     }
 }
 
+/// Whether a 404 says that an object is missing, and not that there is nothing like it here.
+pub(crate) fn names_its_object(message: &str) -> bool {
+    message.ends_with("\" not found")
+}
+
 fn classify(error: kube::Error) -> Attempt {
     match error {
         kube::Error::Api(status) => match (status.code, status.reason.as_str()) {
@@ -153,9 +192,7 @@ fn classify(error: kube::Error) -> Attempt {
             (409, _) => Attempt::Failed(CallError::Conflict(status.message)),
             (410, _) => Attempt::Failed(CallError::NotFound(status.message)),
             // An object that is missing is named; what else a 404 may come from says nothing of it.
-            (404, _) if status.message.ends_with("\" not found") => {
-                Attempt::Failed(CallError::NotFound(status.message))
-            }
+            (404, _) if names_its_object(&status.message) => Attempt::Failed(CallError::NotFound(status.message)),
             (404, _) => Attempt::Doubted(format!("404 {}", status.message)),
             (403, _) => match fence::refusal(&status.message) {
                 Some(Refusal::Succeeded) => Attempt::Failed(CallError::Deposed),

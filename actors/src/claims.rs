@@ -1,15 +1,20 @@
 //! Writes to NodeClaims: each rests on the version read, and is made anew on what is there when that has changed.
 
+use std::time::Duration;
+
 use dovetail_api::names::{TERMINATION_FINALIZER, annotations};
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::lifecycle::patch;
-use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, ResourceExt};
 
 use crate::calls::{CallError, Calls};
 
 /// Claims in one page of a list.
 const PAGE: u32 = 500;
+
+/// How long what rests on a plan is repeated: less than an API server is away that is put back to a backup.
+pub const REPEATED_FOR: Duration = Duration::from_secs(2);
 
 /// NodeClaims at the API server.
 #[derive(Clone)]
@@ -47,12 +52,13 @@ impl Claims {
         }
     }
 
-    /// Creates a claim. One of that name which is ours already (the answer to an earlier attempt was lost) is the same.
+    /// Creates a claim, or gives it up when nobody answers: after an outage the API server may be another, put back to a backup,
+    /// and what was planned by the one before has to be planned anew. One of that name which is ours already (the answer to an earlier attempt was lost) is the same.
     pub async fn create(&self, claim: &NodeClaim) -> Result<NodeClaim, CallError> {
         let name = claim.name_any();
         let what = format!("create nodeclaim {name}");
         let params = PostParams::default();
-        match self.calls.run(&what, || self.api.create(&params, claim)).await {
+        match self.calls.run_for(REPEATED_FOR, &what, || self.api.create(&params, claim)).await {
             Err(CallError::Exists(message)) => {
                 let there = self.get(&name).await?;
                 let written = |claim: &NodeClaim, key: &str| claim.annotations().get(key).cloned();
@@ -83,6 +89,25 @@ impl Claims {
                 other => return other,
             }
         }
+    }
+
+    /// Changes labels, annotations or finalizers of a claim as it is here: one that has changed is to be looked at again first.
+    ///
+    /// # Errors
+    /// [`CallError::Conflict`] when it has changed, and as [`Calls::run_for`].
+    pub async fn change_as_seen(
+        &self,
+        claim: &NodeClaim,
+        change: impl Fn(&mut NodeClaim),
+    ) -> Result<NodeClaim, CallError> {
+        let mut wanted = claim.clone();
+        change(&mut wanted);
+        if wanted.metadata == claim.metadata {
+            return Ok(wanted);
+        }
+        let (name, patch) = (claim.name_any(), Patch::Merge(patch::claim_metadata(&wanted)));
+        let params = PatchParams::default();
+        self.calls.run_for(REPEATED_FOR, &format!("patch {name}"), || self.api.patch(&name, &params, &patch)).await
     }
 
     /// Changes the status.
@@ -132,6 +157,20 @@ impl Claims {
         Ok(claim)
     }
 
+    /// Deletes a claim for a reason that was seen in it as it is here. One that has changed, or is not to be had for a while, is to be
+    /// looked at again by whoever has decided.
+    ///
+    /// # Errors
+    /// [`CallError::NotFound`] when it is gone.
+    pub async fn remove_as_seen(&self, claim: &NodeClaim) -> Result<NodeClaim, CallError> {
+        let name = claim.name_any();
+        let only = Preconditions { uid: claim.uid(), resource_version: claim.resource_version() };
+        let params = DeleteParams::default().preconditions(only);
+        let deleting = || self.api.delete(&name, &params);
+        let answer = self.calls.run_for(REPEATED_FOR, &format!("delete nodeclaim {name}"), deleting).await?;
+        answer.left().ok_or(CallError::NotFound(name))
+    }
+
     /// Deletes a claim of which it is certain that no instance belongs to it, finalizer and all. Answers whether it is
     /// gone: others may hold it. A request that arrives when a successor has launched for it deletes nothing.
     pub async fn delete_without_instance(&self, claim: &NodeClaim) -> Result<bool, CallError> {
@@ -142,6 +181,15 @@ impl Claims {
             Err(CallError::NotFound(_)) => Ok(true),
             Err(error) => Err(error),
         }
+    }
+
+    /// The same claim as it stands now, asked once.
+    ///
+    /// # Errors
+    /// As [`Calls::once`]; [`CallError::NotFound`] when it is gone.
+    pub async fn now(&self, claim: &NodeClaim) -> Result<NodeClaim, CallError> {
+        let there = self.calls.once(self.api.get(&claim.name_any())).await?;
+        if there.uid() == claim.uid() { Ok(there) } else { Err(CallError::NotFound(claim.name_any())) }
     }
 
     /// The same claim as it stands; another of its name is another.

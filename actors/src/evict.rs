@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self, ObjectMeta, Status};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 
-use crate::calls::Calls;
+use crate::calls::{Calls, names_its_object};
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -70,6 +70,8 @@ fn read(error: kube::Error) -> Outcome {
     let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
     let budget = causes.iter().find(|cause| cause.reason == "DisruptionBudget");
     match status.code {
+        // Of another 404, as from something in between, nothing follows.
+        404 if !names_its_object(&status.message) => Outcome::Failed(format!("404 {}", status.message)),
         404 | 409 | 410 => Outcome::Gone,
         429 if budget.is_some() => {
             let why = budget.map(|cause| cause.message.clone()).unwrap_or_default();

@@ -75,10 +75,10 @@ pub struct Launcher {
     /// Claims queued or being launched, by name, each with whom to tell when it is gone.
     busy: BTreeMap<String, Arc<Notify>>,
     running: usize,
-    /// Claims whose launch has ended, uids by name: a watch that lags shows them unlaunched for a while.
-    done: BTreeMap<String, String>,
     /// Claims of this term, and what may still come of their creation.
     creations: Creations,
+    /// Claims as they were shown last while something was done about them, by name.
+    shown: BTreeMap<String, Arc<NodeClaim>>,
     /// Claims that have come of creations done late, while the launch of the one before them had not ended, by name.
     late: BTreeMap<String, Arc<NodeClaim>>,
     ends: BTreeMap<&'static str, u64>,
@@ -129,8 +129,8 @@ impl Launcher {
             queue: VecDeque::new(),
             busy: BTreeMap::new(),
             running: 0,
-            done: BTreeMap::new(),
             creations: Creations::default(),
+            shown: BTreeMap::new(),
             late: BTreeMap::new(),
             ends: BTreeMap::new(),
             losses,
@@ -180,8 +180,13 @@ impl Handler<ClaimChanged> for Launcher {
             return self.take_back(&name, claim, ctx);
         }
         self.notice(&name, &claim, ctx);
-        let ours = self.busy.contains_key(&name) || self.done.get(&name) == claim.metadata.uid.as_ref();
-        if ours || lifecycle::is_leaving(&claim) || lifecycle::stage(&claim).is_some() {
+        // One that was launched here is shown unlaunched by a restored API server, or by what was on its way to this mailbox: its
+        // launch begins with a look at it.
+        if self.busy.contains_key(&name) {
+            self.shown.insert(name, claim);
+            return;
+        }
+        if lifecycle::is_leaving(&claim) || lifecycle::stage(&claim).is_some() {
             return;
         }
         let trace = traces::of_packing(&claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
@@ -197,9 +202,9 @@ impl Handler<ClaimGone> for Launcher {
     type Result = ();
 
     fn handle(&mut self, gone: ClaimGone, ctx: &mut Self::Context) {
-        self.done.remove(&gone.name);
         self.creations.gone(&gone.name, self.desk.now());
         self.late.remove(&gone.name);
+        self.shown.remove(&gone.name);
         self.busy.get(&gone.name).into_iter().for_each(|launch| launch.notify_one());
         let queued = self.queue.len();
         self.queue.retain(|(order, ..)| order.claim.metadata.uid.is_none() || order.claim.name_any() != gone.name);
@@ -383,9 +388,28 @@ impl Launcher {
         ctx.spawn(taking.map(move |_, launcher, ctx| launcher.free(&name, ctx)));
     }
 
+    /// A claim was not created, or nobody knows: what has come of it all the same is taken back, and what was planned with it and
+    /// has not been begun is planned anew, as the world may be another.
+    fn give_up_plans(&mut self, name: &str) {
+        let made =
+            |claim: &Arc<NodeClaim>| !lifecycle::is_leaving(claim) && claim.annotations().get(LAUNCH_TOKEN).is_none();
+        if let Some(made) = self.shown.get(name).filter(|claim| made(claim)) {
+            self.late.insert(name.to_owned(), made.clone());
+        }
+        let (begun, planned): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.queue).into_iter().partition(|(order, ..)| order.claim.metadata.uid.is_some());
+        self.queue = begun;
+        for (order, ..) in planned {
+            let name = order.claim.name_any();
+            self.busy.remove(&name);
+            self.desk.post(&self.links.cluster, Wrote::NotMade(name));
+        }
+    }
+
     /// Nothing is done any more about claims of this name, unless one has come late meanwhile.
     fn free(&mut self, name: &str, ctx: &mut Context<Self>) {
         self.busy.remove(name);
+        self.shown.remove(name);
         if let Some(late) = self.late.remove(name) {
             self.take_back(name, late, ctx);
         }
@@ -409,6 +433,9 @@ impl Launcher {
 
     fn ended(&mut self, name: &str, end: End, trace: TraceContext, ctx: &mut Context<Self>) {
         self.running -= 1;
+        if end == End::Refused {
+            self.give_up_plans(name);
+        }
         self.free(name, ctx);
         self.committed.remove(name);
         let mut trial = self.over.remove(name);
@@ -417,10 +444,8 @@ impl Launcher {
             End::Launched { uid } => {
                 self.losses.reset();
                 self.creations.seen(name, uid);
-                // Unless its claim has gone meanwhile.
-                match trial {
-                    Some(trial) => self.go_on(&trial, ctx),
-                    None => drop(self.done.insert(name.to_owned(), uid.clone())),
+                if let Some(trial) = trial {
+                    self.go_on(&trial, ctx);
                 }
             }
             End::Lost { .. } | End::Refused | End::Leaving => {

@@ -156,7 +156,7 @@ impl Cloud for MeteredCloud {
         resolve_node_class "ResolveNodeClass" (class: &'a EC2NodeClass) -> NodeClassResolution;
         remove_node_class "RemoveNodeClass" (class: &'a EC2NodeClass) -> ();
         terminate "Delete" (id: &'a str) -> ();
-        terminate_all "DeleteAll" (ids: &'a [String]) -> Found;
+        terminate_all "DeleteAll" (found: &'a [Instance]) -> BTreeMap<String, CloudError>;
         remove_made "RemoveMade" (made: &'a Made) -> ();
         tag "CreateTags" (id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
         receive "ReceiveMessage" (queue_url: &'a str) -> Vec<QueueMessage>;
@@ -229,7 +229,7 @@ mod tests {
             instances_with_token(token: &'a str) -> Vec<Instance>;
             terminate(id: &'a str) -> ();
             instances_of(ids: &'a [String]) -> Found;
-            terminate_all(ids: &'a [String]) -> Found;
+            terminate_all(found: &'a [Instance]) -> BTreeMap<String, CloudError>;
             made() -> Vec<Made>;
             remove_made(made: &'a Made) -> ();
             tag(id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
@@ -263,7 +263,7 @@ mod tests {
             async { cloud.resolve_node_class(&class).await.is_ok() },
             async { cloud.remove_node_class(&class).await.is_ok() },
             async { cloud.terminate("i-1").await.is_ok() },
-            async { cloud.terminate_all(&ids).await.is_ok() },
+            async { cloud.terminate_all(&[]).await.is_ok() },
             async { cloud.remove_made(&made).await.is_ok() },
             async { cloud.tag("i-1", &tags).await.is_ok() },
             async { cloud.receive("queue").await.is_ok() },

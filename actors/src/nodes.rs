@@ -6,6 +6,7 @@ use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, ResourceExt};
 
 use crate::calls::{CallError, Calls};
+use crate::claims::REPEATED_FOR;
 
 /// Nodes at the API server.
 #[derive(Clone)]
@@ -24,6 +25,14 @@ impl Nodes {
     /// The Node as it stands.
     pub async fn get(&self, name: &str) -> Result<Node, CallError> {
         self.calls.run(&format!("get node {name}"), || self.api.get(name)).await
+    }
+
+    /// The Node as it stands now, asked once.
+    ///
+    /// # Errors
+    /// As [`Calls::once`].
+    pub async fn now(&self, name: &str) -> Result<Node, CallError> {
+        self.calls.once(self.api.get(name)).await
     }
 
     /// Writes labels, annotations, finalizers, owners and taints.
@@ -48,27 +57,25 @@ impl Nodes {
         Ok(node)
     }
 
-    /// Deletes a Node: one of that name with another uid stays, and one that has changed is looked at again first.
-    /// Answers it as it stands, held by finalizers.
+    /// Deletes a Node as it is here: what has changed, or is not to be had for a while, is to be looked at again by whoever has
+    /// decided. Answers it as it stands, held by finalizers.
     ///
     /// # Errors
-    /// [`CallError::NotFound`] when it is gone.
-    pub async fn delete(&self, mut node: Node) -> Result<Node, CallError> {
+    /// [`CallError::NotFound`] when it is gone, [`CallError::Conflict`] when it has changed, and as [`Calls::run_for`].
+    pub async fn delete_as_seen(&self, node: &Node) -> Result<Node, CallError> {
         let name = node.name_any();
-        while node.metadata.deletion_timestamp.is_none() {
-            let only = Preconditions { uid: node.uid(), resource_version: node.resource_version() };
-            let params = DeleteParams::default().preconditions(only);
-            match self.calls.run(&format!("delete node {name}"), || self.api.delete(&name, &params)).await {
-                Ok(answer) => return answer.left().ok_or(CallError::NotFound(name)),
-                Err(CallError::Conflict(_)) => node = self.same(&node).await?,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(node)
+        let only = Preconditions { uid: node.uid(), resource_version: node.resource_version() };
+        let params = DeleteParams::default().preconditions(only);
+        let deleting = || self.api.delete(&name, &params);
+        let answer = self.calls.run_for(REPEATED_FOR, &format!("delete node {name}"), deleting).await?;
+        answer.left().ok_or(CallError::NotFound(name))
     }
 
     /// The same Node as it stands; another of its name is another.
-    async fn same(&self, node: &Node) -> Result<Node, CallError> {
+    ///
+    /// # Errors
+    /// [`CallError::NotFound`] when it is gone.
+    pub async fn same(&self, node: &Node) -> Result<Node, CallError> {
         let there = self.get(&node.name_any()).await?;
         if there.uid() == node.uid() { Ok(there) } else { Err(CallError::NotFound(node.name_any())) }
     }

@@ -11,8 +11,8 @@ use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
-    Cloud, CloudFuture, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made,
-    QueueMessage,
+    Cloud, CloudError, CloudFuture, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance,
+    Made, QueueMessage,
 };
 use dovetail_sandbox::apiserver::{ApiError, ApiServer, DeleteOptions, Gvr};
 use futures::future::BoxFuture;
@@ -196,8 +196,8 @@ impl Cloud for BrokenCloud {
         self.inner.instances_of(ids)
     }
 
-    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
-        self.inner.terminate_all(ids)
+    fn terminate_all<'a>(&'a self, found: &'a [Instance]) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
+        self.inner.terminate_all(found)
     }
 
     fn made(&self) -> CloudFuture<'_, Vec<Made>> {

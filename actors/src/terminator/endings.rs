@@ -9,9 +9,11 @@ use dovetail_cloud::{CloudError, Found, Instance};
 use dovetail_core::termination::Seen;
 use dovetail_core::termination::instance::{Handle, handle};
 use futures::StreamExt;
+use jiff::Timestamp;
 
 use super::TerminatorLinks;
 use super::known::{is_leaving, of_claim, of_node};
+use super::left::left_on;
 use crate::backoff::Backoff;
 use crate::calls::CallError;
 use crate::claims::Claims;
@@ -21,8 +23,12 @@ use crate::nodes::Nodes;
 const AGAIN: (Duration, Duration) = (Duration::from_millis(900), Duration::from_secs(5));
 /// Pause between two calls; a tick of a second that comes a little early counts.
 const PAUSE: Duration = Duration::from_millis(900);
-/// Claims re-read at the same time.
-const READS: usize = 16;
+/// Longest that the cloud may take to end what was made sure of: the SDK would repeat a call for more than a minute.
+const ENDED_WITHIN: Duration = Duration::from_secs(10);
+/// Longest that it may take to make sure: others wait with what they know by then.
+const SURE_WITHIN: Duration = Duration::from_secs(5);
+/// Claims re-read at the same time, and instances ended in one call.
+const READS: usize = 32;
 /// Launch tokens looked for in one go: each is a call of its own.
 const MOST_TOKENS: usize = 20;
 
@@ -31,10 +37,30 @@ const MOST_TOKENS: usize = 20;
 pub struct Ask {
     /// Which.
     pub handle: Handle,
-    /// The claim for which it is to end; none when only its state is asked.
-    pub end_for: Option<NodeClaim>,
-    /// Its Node is thought to be gone: to be made sure of, or pods would lose their node undrained.
-    pub without_node: bool,
+    /// What it is to end for; none when only its state is asked.
+    pub end: Option<End>,
+}
+
+/// What an instance ends for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct End {
+    /// The claim that is being deleted.
+    claim: NodeClaim,
+    /// Its Node, which is drained; none where it is thought to be gone. Either is made sure of, or pods would lose their node
+    /// undrained.
+    node: Option<String>,
+}
+
+impl End {
+    /// For a claim whose Node is drained.
+    pub fn drained(claim: &NodeClaim, node: &str) -> Self {
+        Self { claim: claim.clone(), node: Some(node.to_owned()) }
+    }
+
+    /// For a claim whose Node is thought to be gone, or never came.
+    pub fn without_node(claim: &NodeClaim) -> Self {
+        Self { claim: claim.clone(), node: None }
+    }
 }
 
 /// An answer.
@@ -54,6 +80,8 @@ struct Known {
     seen: Seen,
     when: Duration,
     good: Duration,
+    /// When it was asked, by the wall clock.
+    asked: Timestamp,
 }
 
 /// See the module.
@@ -64,6 +92,8 @@ pub struct Endings {
     refused: BTreeSet<Handle>,
     asking: bool,
     begun: Option<Duration>,
+    /// The same by the wall clock.
+    asked: Timestamp,
     backoff: Backoff,
     not_before: Duration,
 }
@@ -77,14 +107,16 @@ impl Endings {
             refused: BTreeSet::new(),
             asking: false,
             begun: None,
+            asked: Timestamp::default(),
             backoff,
             not_before: Duration::ZERO,
         }
     }
 
-    /// What was last answered.
-    pub fn seen(&self, handle: Option<&Handle>) -> Seen {
-        handle.and_then(|handle| self.answers.get(handle)).map_or(Seen::Unknown, |known| known.seen)
+    /// What was last answered, and when that was asked.
+    pub fn seen(&self, handle: Option<&Handle>) -> (Seen, Timestamp) {
+        let known = handle.and_then(|handle| self.answers.get(handle));
+        known.map_or((Seen::Unknown, Timestamp::default()), |known| (known.seen, known.asked))
     }
 
     /// The cloud is to be asked at the next occasion.
@@ -93,7 +125,7 @@ impl Endings {
     }
 
     /// What is to be asked now, if anything is.
-    pub fn begin(&mut self, now: Duration) -> Vec<Ask> {
+    pub fn begin(&mut self, now: Duration, wall: Timestamp) -> Vec<Ask> {
         let early = self.begun.is_some_and(|begun| now.saturating_sub(begun) < PAUSE);
         if self.asking || early || now < self.not_before {
             return Vec::new();
@@ -110,7 +142,7 @@ impl Endings {
         }
         self.asking = !asks.is_empty();
         if self.asking {
-            self.begun = Some(now);
+            (self.begun, self.asked) = (Some(now), wall);
         }
         asks
     }
@@ -120,7 +152,7 @@ impl Endings {
     pub fn end(&mut self, answered: &Answered, now: Duration) -> Vec<CloudError> {
         self.asking = false;
         for one in &answered.answers {
-            self.learn(&one.handle, one.seen, now);
+            self.learn(&one.handle, (one.seen, self.asked), now);
             if !answered.refused.contains_key(&one.handle) {
                 self.refused.remove(&one.handle);
             }
@@ -144,10 +176,10 @@ impl Endings {
         told
     }
 
-    fn learn(&mut self, handle: &Handle, seen: Seen, now: Duration) {
+    fn learn(&mut self, handle: &Handle, (seen, asked): (Seen, Timestamp), now: Duration) {
         let before = self.answers.get(handle).filter(|known| known.seen == seen);
         let good = before.map_or(AGAIN.0, |known| AGAIN.1.min(known.good * 2));
-        self.answers.insert(handle.clone(), Known { seen, when: now, good });
+        self.answers.insert(handle.clone(), Known { seen, when: now, good, asked });
     }
 
     /// Nobody asks for it any more.
@@ -181,12 +213,12 @@ impl Answered {
     }
 
     /// The answers for ids; `ended` when those alive were to be ended. What fails for some keeps nothing from the others.
-    fn heard(&mut self, ids: &[String], found: Found, ended: bool) {
+    fn heard(&mut self, ids: &[String], found: &Found, ended: &BTreeSet<&str>) {
         for id in ids {
             let (handle, failed) = (Handle::Id(id.clone()), found.failed.get(id));
             let mut there = found.instances.iter().filter(|one| one.id == *id).peekable();
             if there.peek().is_some() || found.missing.contains(id) {
-                self.answers.push(answer(handle.clone(), there, ended && failed.is_none()));
+                self.answers.push(answer(handle.clone(), there, ended));
             }
             match failed {
                 Some(error) if error.is_retryable() => self.failed = Some(error.clone()),
@@ -199,30 +231,32 @@ impl Answered {
 
 /// Asks the cloud, and ends what may be ended.
 pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
-    let confirmed = confirmed(&links, &asks).await;
     let mut answered = Answered::default();
-    let (mut ending, mut asked) = (Vec::new(), Vec::new());
-    for one in &asks {
-        if let Handle::Id(id) = &one.handle {
-            if confirmed.contains(&one.handle) { &mut ending } else { &mut asked }.push(id.clone());
-        }
-    }
-    if !ending.is_empty() && links.calls.may_act() {
-        match answered.take(links.cloud.terminate_all(&ending).await) {
-            Some(before) => answered.heard(&ending, before, true),
-            // That they cannot be ended is no reason not to know of them.
-            None => asked.append(&mut ending),
-        }
-    }
-    if !asked.is_empty()
-        && let Some(there) = answered.take(links.cloud.instances_of(&asked).await)
+    let by_id = |one: &Ask| match &one.handle {
+        Handle::Id(id) => Some(id.clone()),
+        Handle::Token(_) => None,
+    };
+    let ids: Vec<String> = asks.iter().filter_map(by_id).collect();
+    if !ids.is_empty()
+        && let Some(mut found) = answered.take(links.cloud.instances_of(&ids).await)
     {
-        answered.heard(&asked, there, false);
+        let alive: BTreeMap<Handle, Instance> =
+            found.instances.iter().filter(|one| is_alive(one)).map(|one| (id_of(one), one.clone())).collect();
+        let due: Vec<_> = asks.iter().filter(|one| one.end.is_some() && alive.contains_key(&one.handle)).collect();
+        let mut ended = BTreeSet::new();
+        // What was made sure of is acted on before more is: it does not stand for long.
+        for some in due.chunks(READS) {
+            let confirmed = confirmed(&links, some.iter().copied()).await;
+            let ending: Vec<_> = confirmed.iter().filter_map(|one| alive.get(one).cloned()).collect();
+            let failed = end_all(&links, &ending).await;
+            ended.extend(ending.into_iter().map(|one| one.id).filter(|id| !failed.contains_key(id)));
+            found.failed.extend(failed);
+        }
+        answered.heard(&ids, &found, &ended.iter().map(String::as_str).collect());
     }
     for one in &asks {
         if let Handle::Token(token) = &one.handle {
-            let end = confirmed.contains(&one.handle) && links.calls.may_act();
-            let answer = answered.take(by_token(&links, token, end).await);
+            let answer = answered.take(by_token(&links, one, token).await);
             answered.answers.extend(answer);
         }
     }
@@ -230,25 +264,51 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
 }
 
 /// Looks for the instances that carry a launch token, and ends them if that may be.
-async fn by_token(links: &TerminatorLinks, token: &str, end: bool) -> Result<Answer, CloudError> {
+async fn by_token(links: &TerminatorLinks, ask: &Ask, token: &str) -> Result<Answer, CloudError> {
     let there = links.cloud.instances_with_token(token).await?;
-    let alive: Vec<_> = there.iter().filter(|one| !one.is_terminating()).map(|one| one.id.clone()).collect();
-    if end && !alive.is_empty() {
-        let before = links.cloud.terminate_all(&alive).await?;
-        if let Some(error) = before.failed.into_values().next() {
-            return Err(error);
-        }
+    let mut alive: Vec<_> = there.iter().filter(|one| is_alive(one)).cloned().collect();
+    if alive.is_empty() || confirmed(links, [ask]).await.is_empty() {
+        alive.clear();
     }
-    Ok(answer(Handle::Token(token.to_owned()), there.iter(), end))
+    if let Some(error) = end_all(links, &alive).await.into_values().next() {
+        return Err(error);
+    }
+    let ended = alive.iter().map(|one| one.id.as_str()).collect();
+    Ok(answer(ask.handle.clone(), there.iter(), &ended))
 }
 
-fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, end: bool) -> Answer {
+fn is_alive(instance: &Instance) -> bool {
+    !instance.is_terminating()
+}
+
+fn id_of(instance: &Instance) -> Handle {
+    Handle::Id(instance.id.clone())
+}
+
+/// Ends instances, at once: what was made sure of does not stand for longer. Answers what failed, by id.
+async fn end_all(links: &TerminatorLinks, ending: &[Instance]) -> BTreeMap<String, CloudError> {
+    if ending.is_empty() || !links.calls.may_act() {
+        return BTreeMap::new();
+    }
+    let all = |error: CloudError| ending.iter().map(|one| (one.id.clone(), error.clone())).collect();
+    match tokio::time::timeout(ENDED_WITHIN, links.cloud.terminate_all(ending)).await {
+        Ok(Ok(failed)) => failed,
+        Ok(Err(error)) => all(error),
+        Err(_) => {
+            let message = format!("no answer within {ENDED_WITHIN:?}");
+            all(CloudError::MayHaveHappened { call: "TerminateInstances", code: "TimedOut".into(), message })
+        }
+    }
+}
+
+/// What is seen of the instances of a handle, of which these have just been ended.
+fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_now: &BTreeSet<&str>) -> Answer {
     let (mut seen, mut ended) = (None, Vec::new());
     for instance in found {
         let one = match instance.state.as_str() {
             "terminated" => Seen::Terminated,
             "shutting-down" => Seen::Ending,
-            _ if end => {
+            _ if ended_now.contains(instance.id.as_str()) => {
                 ended.push(instance.id.clone());
                 Seen::Ending
             }
@@ -260,20 +320,27 @@ fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, end: bo
     Answer { handle, seen: seen.unwrap_or(Seen::Missing), ended }
 }
 
-/// Those whose claim, read just now, is being deleted and still has this instance.
-async fn confirmed(links: &TerminatorLinks, asks: &[Ask]) -> BTreeSet<Handle> {
-    let claims = Claims::new(links.calls.clone());
-    let nodes = Nodes::new(links.calls.clone());
-    let reads = asks.iter().filter_map(|one| Some((one, one.end_for.clone()?))).map(|(one, claim)| {
-        let (claims, nodes) = (claims.clone(), nodes.clone());
-        async move {
-            let there = claims.same(&claim).await.ok()?;
-            let ends = is_leaving(&there) && handle(&there).as_ref() == Some(&one.handle);
-            let alone = !one.without_node || has_no_node(&nodes, &there).await;
-            (ends && alone).then(|| one.handle.clone())
-        }
-    });
+/// Those whose claim, read just now, is being deleted and still has this instance, and whose Node is gone, or nobody is on it.
+async fn confirmed<'a>(links: &TerminatorLinks, asks: impl IntoIterator<Item = &'a Ask>) -> BTreeSet<Handle> {
+    let reads = asks.into_iter().filter_map(|one| Some((&one.handle, one.end.as_ref()?)));
+    let reads = reads.map(|(of, end)| async move { may_end(links, of, end).await.then(|| of.clone()) });
+    let reads: Vec<_> = reads.collect();
     futures::stream::iter(reads).buffered(READS).filter_map(futures::future::ready).collect().await
+}
+
+/// Everything is asked once and at the same time: between two answers, or while one is waited for, an API server may have been
+/// put back to where nothing was being deleted.
+async fn may_end(links: &TerminatorLinks, of: &Handle, End { claim, node }: &End) -> bool {
+    let (claims, nodes) = (Claims::new(links.calls.clone()), Nodes::new(links.calls.clone()));
+    let undrained = async {
+        match node {
+            Some(node) => left_on(&links.calls, node).await == Ok(0),
+            None => has_no_node(&nodes, claim).await,
+        }
+    };
+    let looks = async { futures::join!(claims.now(claim), undrained) };
+    let Ok((there, alone)) = tokio::time::timeout(SURE_WITHIN, looks).await else { return false };
+    alone && there.is_ok_and(|there| is_leaving(&there) && handle(&there).as_ref() == Some(of))
 }
 
 /// Whether the Node that the claim registered is gone.
@@ -281,7 +348,7 @@ async fn has_no_node(nodes: &Nodes, claim: &NodeClaim) -> bool {
     let node = claim.status.as_ref().map_or("", |status| status.node_name.as_str());
     match node {
         "" => true,
-        name => match nodes.get(name).await {
+        name => match nodes.now(name).await {
             Ok(node) => of_node(&node) != of_claim(claim),
             Err(error) => matches!(error, CallError::NotFound(_)),
         },

@@ -19,9 +19,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::endings::Ask;
+use super::endings::{Ask, End};
 use super::known::of_node;
-use super::steps::{Done, Hand};
+use super::steps::{Done, For, Hand};
 use super::{AT_ONCE, Key, SETTLE, Terminator};
 use crate::evict::{self, Outcome};
 use crate::measure::{self, Measure};
@@ -53,10 +53,14 @@ pub struct Progress {
 
 /// Deletes claims, given with their Nodes, by our own decision.
 pub async fn remove(hand: Hand, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, reason: Reason) {
+    let why = match reason {
+        Reason::Interrupted | Reason::GarbageCollected => For::Fact,
+        _ => For::Decision,
+    };
     let deletions = claims.into_iter().map(|(claim, nodes)| {
         let hand = hand.clone();
         async move {
-            if let Ok(true) = hand.delete_claim(&claim).await {
+            if let Ok(true) = hand.delete_claim(&claim, why).await {
                 measure::claim_disrupted(&hand.desk, &claim, reason.label());
                 tell_removing(&hand, &claim, &nodes, reason);
             }
@@ -128,17 +132,18 @@ impl Terminator {
         let nodes = self.known.nodes_of(&claim);
         let refs: Vec<&Node> = nodes.iter().map(AsRef::as_ref).collect();
         let handle = handle(&claim);
-        let step = claim::next(&claim, &refs, self.endings.seen(handle.as_ref()), self.desk.wall());
+        let (seen, asked) = self.endings.seen(handle.as_ref());
+        let step = claim::next(&claim, &refs, seen, asked);
         let (key, hand) = (Key::Claim(name.to_owned()), self.hand(self.trace_of(&claim)));
         match step {
             ClaimStep::NotOurs => drop(self.leaving.remove(&key)),
             ClaimStep::SetDeadline(deadline) => self.begin(key, hand.set_deadline(claim, nodes, deadline), ctx),
             ClaimStep::DeleteNodes(names) => {
                 let nodes = nodes.into_iter().filter(|node| names.contains(&node.name_any())).collect();
-                self.begin(key, hand.delete_nodes(nodes), ctx);
+                self.begin(key, hand.delete_nodes(claim, nodes), ctx);
             }
             ClaimStep::AwaitNodes => {}
-            ClaimStep::Terminate => self.want(handle, Some(&claim), true),
+            ClaimStep::Terminate => self.want(handle, Some(End::without_node(&claim))),
             ClaimStep::Say(said) => self.begin(key, hand.say(claim, said, String::new()), ctx),
             ClaimStep::Release => {
                 let reason = self.reason_of(&claim);
@@ -160,22 +165,20 @@ impl Terminator {
             Some(all) if all.is_empty() => Some(BTreeSet::new()),
             _ => self.kept(name, &pods, ctx).and_then(|kept| Some(volumes::held(self.attachments.on(name)?, &kept))),
         };
-        let known = Leaving { claims: &refs, pods, volumes: held, seen: self.endings.seen(handle.as_ref()) };
+        let (seen, asked) = self.endings.seen(handle.as_ref());
+        let known = Leaving { claims: &refs, pods, volumes: held, seen, asked };
         let step = node::next(&node, &known, self.desk.wall());
         let hand = self.hand(only.as_ref().and_then(|claim| self.trace_of(claim)));
         let node_claim = only.as_ref().map(|claim| claim.name_any()).unwrap_or_default();
         let key = Key::Node(name.to_owned());
         if !is_ready(&node) && !matches!(step, NodeStep::NotOurs | NodeStep::Release) {
             // As soon as its instance is known to be gone, nothing more is waited for.
-            self.want(handle.clone(), None, false);
+            self.want(handle.clone(), None);
         }
         match (step, only) {
             (NodeStep::NotOurs, _) => drop(self.leaving.remove(&key)),
             (NodeStep::Settle, _) => {}
-            (NodeStep::DeleteClaim, Some(claim)) => {
-                let deletion = async move { hand.delete_claim(&claim).await.map(drop) };
-                self.begin(key, deletion, ctx);
-            }
+            (NodeStep::DeleteClaim, Some(claim)) => self.begin(key, hand.delete_claim_of(node, claim), ctx),
             (NodeStep::Ask, _) => {}
             (NodeStep::Cordon(_), _) => self.begin(key, hand.cordon(node, node_claim), ctx),
             (NodeStep::Say(said), Some(claim)) if node::is_drained(&said) => {
@@ -184,7 +187,7 @@ impl Terminator {
             (NodeStep::Say(said), Some(claim)) => self.begin(key, hand.say(claim, said, name.to_owned()), ctx),
             (NodeStep::Drain(drain), _) => self.drain(&hand, &node, &node_claim, drain, ctx),
             (NodeStep::AwaitVolumes(volumes), _) => self.await_volumes(&hand, &node, volumes),
-            (NodeStep::Terminate, Some(claim)) => self.want(handle, Some(&claim), false),
+            (NodeStep::Terminate, Some(claim)) => self.want(handle, Some(End::drained(&claim, name))),
             (NodeStep::Release, None) if is_ready(&node) => self.begin(key, hand.release_drained(node), ctx),
             (NodeStep::Release, _) => self.begin(key, hand.release_node(node, node_claim), ctx),
             (NodeStep::DeleteClaim | NodeStep::Say(_) | NodeStep::Terminate, None) => {}
@@ -192,9 +195,9 @@ impl Terminator {
         self.tell_gone(name);
     }
 
-    fn want(&mut self, handle: Option<Handle>, claim: Option<&Arc<NodeClaim>>, without_node: bool) {
+    fn want(&mut self, handle: Option<Handle>, end: Option<End>) {
         if let Some(handle) = handle {
-            self.endings.want(Ask { handle, end_for: claim.map(|claim| NodeClaim::clone(claim)), without_node });
+            self.endings.want(Ask { handle, end });
         }
     }
 
@@ -237,10 +240,17 @@ impl Terminator {
         }
         let begun = self.desk.wall();
         let (calls, target) = (self.links.calls.clone(), pod.clone());
+        // What no budget is asked about has to rest on what stands.
+        let (claim, going) = (self.known.claims_of(node).first().cloned(), hand.clone());
         let attempt = async move {
-            match grace {
-                None => evict::evict(&calls, &target.pod).await,
-                Some(seconds) => evict::delete(&calls, &target.pod, seconds).await,
+            let Some(seconds) = grace else { return evict::evict(&calls, &target.pod).await };
+            let stands = match &claim {
+                Some(claim) => going.still_goes(claim).await,
+                None => Ok(()),
+            };
+            match stands {
+                Ok(()) => evict::delete(&calls, &target.pod, seconds).await,
+                Err(error) => Outcome::Failed(error.to_string()),
             }
         };
         let (hand, node) = (hand.clone(), node.clone());

@@ -11,6 +11,7 @@ mod evictions;
 mod interrupted;
 mod kept;
 mod known;
+mod left;
 mod look;
 mod steps;
 
@@ -294,7 +295,7 @@ impl Terminator {
 
     /// Asks the cloud of all instances that are due.
     fn ask_cloud(&mut self, ctx: &mut Context<Self>) {
-        let asks = self.endings.begin(self.desk.now());
+        let asks = self.endings.begin(self.desk.now(), self.desk.wall());
         if asks.is_empty() {
             return;
         }

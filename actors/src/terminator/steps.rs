@@ -5,16 +5,14 @@ use std::sync::Arc;
 use dovetail_api::names::TERMINATION_FINALIZER;
 use dovetail_api::names::annotations::{END_TRACEPARENT, TERMINATION_TIMESTAMP};
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::cluster_state::PodEntry;
-use dovetail_core::termination::drain::drain;
 use dovetail_core::termination::instance::handle;
 use dovetail_core::termination::{Said, node, with};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::ListParams;
-use kube::{Api, ResourceExt};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
 
 use super::TerminatorLinks;
+use super::left::left_on;
 use crate::calls::CallError;
 use crate::claims::Claims;
 use crate::desk::Desk;
@@ -36,6 +34,16 @@ pub struct Hand {
     pub links: TerminatorLinks,
     /// Of what led to the end.
     pub trace: Option<TraceContext>,
+}
+
+/// What a claim is deleted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    /// What stands whatever the claim says meanwhile: its instance ends or is gone.
+    Fact,
+    /// It was decided by how things stood, of our own accord or as its Node is being deleted: where they have changed it is decided
+    /// anew.
+    Decision,
 }
 
 /// What a step came to. One that finds its object gone has come to what it is for.
@@ -83,11 +91,46 @@ impl Hand {
         self.desk.post(&self.links.recorder, event);
     }
 
-    /// Deletes a claim; answers whether it was there to be deleted.
-    pub async fn delete_claim(&self, claim: &NodeClaim) -> Result<bool, CallError> {
-        let removed = match self.leave_trace(claim.clone()).await {
-            Ok(claim) => self.claims().remove(claim).await,
+    /// Makes sure that a claim is being deleted yet. A restored API server may have it as it was before, and the watch of one
+    /// kind shows that before the other's: what is done to one object for the sake of another is not to rest on what is over.
+    ///
+    /// # Errors
+    /// [`CallError::Conflict`] or [`CallError::NotFound`] when it is not.
+    pub async fn still_goes(&self, claim: &NodeClaim) -> Done {
+        match self.claims().same(claim).await {
+            Ok(there) if goes(&there) => Ok(()),
+            Ok(there) => self.stays(Wrote::Claim(Arc::new(there))),
+            Err(CallError::NotFound(name)) => {
+                self.gone(Wrote::ClaimGone(claim.name_any(), claim.uid()));
+                Err(CallError::NotFound(name))
+            }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes the claim of a Node that is being deleted yet.
+    ///
+    /// # Errors
+    /// As [`Hand::still_goes`], of the Node.
+    pub async fn delete_claim_of(self, node: Arc<Node>, claim: Arc<NodeClaim>) -> Done {
+        match self.nodes().same(&node).await {
+            Ok(there) if goes(&there) => self.delete_claim(&claim, For::Decision).await.map(drop),
+            Ok(there) => self.stays(Wrote::Node(Arc::new(there))),
+            Err(error) => self.or_gone(error, Wrote::NodeGone(node.name_any(), node.uid())),
+        }
+    }
+
+    /// Deletes a claim; answers whether it was there to be deleted.
+    pub async fn delete_claim(&self, claim: &NodeClaim, why: For) -> Result<bool, CallError> {
+        let removed = match why {
+            For::Fact => match self.claims().change_metadata(claim.clone(), self.trace_left(claim)).await {
+                Ok(claim) => self.claims().remove(claim).await,
+                Err(error) => Err(error),
+            },
+            For::Decision => match self.claims().change_as_seen(claim, self.trace_left(claim)).await {
+                Ok(claim) => self.claims().remove_as_seen(&claim).await,
+                Err(error) => Err(error),
+            },
         };
         match removed {
             Ok(claim) => {
@@ -103,15 +146,14 @@ impl Hand {
     }
 
     /// Writes on a claim what leads to its end, so that a successor goes on in the same trace.
-    async fn leave_trace(&self, claim: NodeClaim) -> Result<NodeClaim, CallError> {
-        let known = traces::of_end(&claim).or_else(|| traces::of_packing(&claim));
-        let Some(trace) = self.trace.filter(|trace| known.is_none_or(|known| known.trace() != trace.trace())) else {
-            return Ok(claim);
-        };
-        let written = |claim: &mut NodeClaim| {
-            claim.annotations_mut().entry(END_TRACEPARENT.into()).or_insert_with(|| trace.to_string());
-        };
-        self.claims().change_metadata(claim, written).await
+    fn trace_left(&self, claim: &NodeClaim) -> impl Fn(&mut NodeClaim) + use<> {
+        let known = traces::of_end(claim).or_else(|| traces::of_packing(claim));
+        let trace = self.trace.filter(|trace| known.is_none_or(|known| known.trace() != trace.trace()));
+        move |claim: &mut NodeClaim| {
+            if let Some(trace) = &trace {
+                claim.annotations_mut().entry(END_TRACEPARENT.into()).or_insert_with(|| trace.to_string());
+            }
+        }
     }
 
     /// The span of a claim's end.
@@ -119,10 +161,14 @@ impl Hand {
         self.trace.map(|cause| traces::of_removal(cause, &claim.name_any()))
     }
 
-    /// Deletes the Nodes of a claim.
-    pub async fn delete_nodes(self, nodes: Vec<Arc<Node>>) -> Done {
+    /// Deletes the Nodes of a claim that is being deleted yet.
+    ///
+    /// # Errors
+    /// As [`Hand::still_goes`].
+    pub async fn delete_nodes(self, claim: Arc<NodeClaim>, nodes: Vec<Arc<Node>>) -> Done {
+        self.still_goes(&claim).await?;
         for node in nodes {
-            match self.nodes().delete(Node::clone(&node)).await {
+            match self.nodes().delete_as_seen(&node).await {
                 // Before the watch tells it the Node would be deleted once more.
                 Ok(there) => self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(there))),
                 Err(error) => self.or_gone(error, Wrote::NodeGone(node.name_any(), node.uid()))?,
@@ -190,18 +236,13 @@ impl Hand {
         self.release_node(node, String::new()).await
     }
 
-    /// Asks the API server who is on a node: a watch that is late does not know who was bound before the taint was there.
+    /// Asks the API server who is on a node.
     ///
     /// # Errors
-    /// [`CallError::Conflict`] when pods are on it that have to leave it.
+    /// [`CallError::Conflict`] when pods are on it that have to leave it, and as [`left_on`].
     async fn nobody_left(&self, node: &Node) -> Done {
-        let (calls, name) = (&self.links.calls, node.name_any());
-        let api = Api::<Pod>::all(calls.client.clone());
-        let on_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
-        let there = calls.run(&format!("list pods on node {name}"), || api.list(&on_node)).await?;
-        let now = self.desk.wall();
-        let pods = there.items.iter().filter_map(|pod| PodEntry::from_kube(pod).ok()).map(Arc::new);
-        match drain(pods, None, now).waiting.len() {
+        let name = node.name_any();
+        match left_on(&self.links.calls, &name).await? {
             0 => Ok(()),
             waiting => {
                 let message = format!("{waiting} pods are on node {name} that the watch has not shown yet");

@@ -319,18 +319,14 @@ impl Cloud for FakeCloud {
         ready(found)
     }
 
-    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
+    fn terminate_all<'a>(&'a self, found: &'a [Instance]) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
         let mut state = self.state.lock().unwrap();
-        let mut before = Found::default();
-        for id in ids {
-            let Some(instance) = state.instances.get_mut(id) else {
-                before.missing.insert(id.clone());
-                continue;
-            };
-            before.instances.push(instance.clone());
-            instance.state = "terminated".into();
+        for one in found {
+            if let Some(instance) = state.instances.get_mut(&one.id) {
+                instance.state = "terminated".into();
+            }
         }
-        ready(before)
+        ready(BTreeMap::new())
     }
 
     fn tag<'a>(&'a self, _: &'a str, _: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {

@@ -68,9 +68,9 @@ pub trait Cloud: Send + Sync + 'static {
     /// What EC2 knows of instances, asked in as few calls as the cloud takes. An error where that is nothing at all.
     fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found>;
 
-    /// Ends instances, in as few calls as the cloud takes. One that is ending or gone already is no error. Answers what
-    /// EC2 knew of them before; an error where that is nothing at all.
-    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found>;
+    /// Ends instances that it has just been asked for, in as few calls as the cloud takes. One that is gone already is no
+    /// error. Answers what failed, by id.
+    fn terminate_all<'a>(&'a self, found: &'a [Instance]) -> CloudFuture<'a, BTreeMap<String, CloudError>>;
 
     /// Launch templates and instance profiles that were made for this cluster's node classes, there or gone.
     fn made(&self) -> CloudFuture<'_, Vec<Made>>;

@@ -1,7 +1,7 @@
 //! EC2 behind the trait against the sandbox's region: what the actors will see of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,15 +151,17 @@ async fn many_are_ended_in_one_call_and_one_that_is_unknown_keeps_none_from_endi
     let unknown = "i-00000000000000000".to_owned();
     let asked: Vec<String> = ids.iter().cloned().chain([unknown.clone()]).collect();
     let found = cloud.instances_of(&asked).await.unwrap();
-    assert_eq!(found.missing, BTreeSet::from([unknown]));
+    assert_eq!(found.missing, BTreeSet::from([unknown.clone()]));
     assert_eq!(
         found.instances.iter().map(|one| one.id.clone()).collect::<BTreeSet<_>>(),
         ids.iter().cloned().collect()
     );
-    let before = cloud.terminate_all(&asked).await.unwrap().instances;
-    assert!(before.len() == 3 && before.iter().all(|one| !one.is_terminating()));
+    assert!(found.instances.iter().all(|one| !one.is_terminating()));
+    let gone = dovetail_cloud::Instance { id: unknown.clone(), ..found.instances[0].clone() };
+    let ending: Vec<_> = found.instances.iter().cloned().chain([gone]).collect();
+    assert_eq!(cloud.terminate_all(&ending).await, Ok(BTreeMap::new()));
     assert!(region.instances().iter().all(|one| !one.state.is_alive()));
-    let again = cloud.terminate_all(&asked).await.unwrap().instances;
+    let again = cloud.instances_of(&asked).await.unwrap().instances;
     assert!(again.len() == 3 && again.iter().all(dovetail_cloud::Instance::is_terminating));
 }
 
@@ -171,12 +173,16 @@ async fn an_id_that_ec2_does_not_take_keeps_none_from_ending_and_many_that_are_u
     for token in ["a", "b"] {
         asked.push(cloud.launch(request(token, class.clone())).await.unwrap().id);
     }
-    let found = cloud.terminate_all(&asked).await.unwrap();
+    let found = cloud.instances_of(&asked).await.unwrap();
     assert_eq!((found.instances.len(), found.missing.len()), (2, 0));
     let failed: Vec<_> = found.failed.iter().map(|(id, error)| (id.as_str(), error.code())).collect();
     assert_eq!(failed, [("node-1", "InvalidInstanceID.Malformed")]);
+    let malformed = dovetail_cloud::Instance { id: asked[0].clone(), ..found.instances[0].clone() };
+    let ending: Vec<_> = found.instances.iter().cloned().chain([malformed]).collect();
+    let failed = cloud.terminate_all(&ending).await.unwrap();
+    assert_eq!(failed.keys().collect::<Vec<_>>(), ["node-1"]);
     assert!(region.instances().iter().all(|one| !one.state.is_alive()));
-    assert!(cloud.terminate_all(&asked[..1]).await.is_err(), "nothing at all is known");
+    assert!(cloud.instances_of(&asked[..1]).await.is_err(), "nothing at all is known");
     let unknown: Vec<_> = (0..120).map(|n| format!("i-{n:017x}")).collect();
     let found = cloud.instances_of(&unknown).await.unwrap();
     assert_eq!((found.instances.len(), found.missing.len(), found.failed.len()), (0, 50, 0));

@@ -125,11 +125,12 @@ impl Ec2Cloud {
         known(found)
     }
 
-    pub(super) async fn terminate_instances(&self, ids: &[String]) -> Result<Found, CloudError> {
-        let mut found = self.find_instances(ids).await?;
-        let alive: Vec<String> =
-            found.instances.iter().filter(|one| !one.is_terminating()).map(|one| one.id.clone()).collect();
-        for some in alive.chunks(MOST_ENDED) {
+    /// Answers what failed, by id.
+    pub(super) async fn terminate_instances(&self, found: &[Instance]) -> BTreeMap<String, CloudError> {
+        let mut failed = BTreeMap::new();
+        let own = found.iter().filter(|one| !one.is_terminating() && !self.is_foreign(one));
+        let own: Vec<String> = own.map(|one| one.id.clone()).collect();
+        for some in own.chunks(MOST_ENDED) {
             let call = self.clients.ec2.terminate_instances().set_instance_ids(Some(some.to_vec()));
             let Err(error) = call.send().await else { continue };
             match classify("TerminateInstances", Effect::Repeatable, error) {
@@ -137,13 +138,13 @@ impl Ec2Cloud {
                 CloudError::Final { .. } if some.len() > 1 => {
                     let ending = some.iter().cloned().map(|id| async move { (self.terminate_instance(&id).await, id) });
                     let ended: Vec<_> = stream::iter(ending).buffered(SINGLY_AT_ONCE).collect().await;
-                    found.failed.extend(ended.into_iter().filter_map(|(ended, id)| Some((id, ended.err()?))));
+                    failed.extend(ended.into_iter().filter_map(|(ended, id)| Some((id, ended.err()?))));
                 }
                 error if error.is_not_found() => {}
-                error => found.failed.extend(some.iter().map(|id| (id.clone(), error.clone()))),
+                error => failed.extend(some.iter().map(|id| (id.clone(), error.clone()))),
             }
         }
-        Ok(found)
+        failed
     }
 
     pub(super) async fn tag_instance(&self, id: &str, tags: &BTreeMap<String, String>) -> Result<(), CloudError> {

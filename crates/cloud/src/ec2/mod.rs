@@ -33,6 +33,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::cloud::{Cloud, CloudFuture, Found, Instance, Made, QueueMessage};
+use crate::error::CloudError;
 use crate::info::InstanceTypeInfo;
 use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
 use crate::node_class::NodeClassResolution;
@@ -202,8 +203,8 @@ impl Cloud for Ec2Cloud {
         self.find_instances(ids).boxed()
     }
 
-    fn terminate_all<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
-        self.terminate_instances(ids).boxed()
+    fn terminate_all<'a>(&'a self, found: &'a [Instance]) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
+        self.terminate_instances(found).map(Ok).boxed()
     }
 
     fn made(&self) -> CloudFuture<'_, Vec<Made>> {

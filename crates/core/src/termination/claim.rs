@@ -30,9 +30,9 @@ pub enum ClaimStep {
     Release,
 }
 
-/// The next step for a claim with the Nodes that carry its provider id.
+/// The next step for a claim with the Nodes that carry its provider id, and what the cloud said when it was `asked`.
 #[must_use]
-pub fn next(claim: &NodeClaim, nodes: &[&Node], seen: Seen, now: Timestamp) -> ClaimStep {
+pub fn next(claim: &NodeClaim, nodes: &[&Node], seen: Seen, asked: Timestamp) -> ClaimStep {
     if claim.metadata.deletion_timestamp.is_none() || !is_held(claim) {
         return ClaimStep::NotOurs;
     }
@@ -49,7 +49,7 @@ pub fn next(claim: &NodeClaim, nodes: &[&Node], seen: Seen, now: Timestamp) -> C
             return ClaimStep::AwaitNodes;
         }
     }
-    if instance::is_gone(claim, seen, now) {
+    if instance::is_gone(claim, seen, asked) {
         return ClaimStep::Release;
     }
     let unsaid = unsaid(Some(claim), &TERMINATING);
@@ -143,6 +143,14 @@ mod tests {
             assert_eq!(next(&claim, &[], seen, at(when)), ClaimStep::Terminate, "{seen:?}");
         }
         assert_eq!(next(&claim, &[], Seen::Missing, at(160)), ClaimStep::Release);
+    }
+
+    #[test]
+    fn an_instance_that_was_not_found_just_after_its_launch_is_not_gone_because_nobody_could_be_asked_since() {
+        let claim = deleted(launched_claim("a"));
+        // Launched at 2: the cloud knows of it a minute later at the latest.
+        assert_eq!(next(&claim, &[], Seen::Missing, at(61)), ClaimStep::Terminate);
+        assert_eq!(next(&claim, &[], Seen::Missing, at(62)), ClaimStep::Release);
     }
 
     #[test]

@@ -45,13 +45,14 @@ pub fn handle(claim: &NodeClaim) -> Option<Handle> {
     Some(Handle::Token(token.clone()))
 }
 
-/// Whether no instance of the claim goes on, for certain.
+/// Whether no instance of the claim goes on, for certain; `asked` is when the cloud was asked for what is seen: a cloud that has
+/// not been heard of since may have come to list what it did not list then.
 #[must_use]
-pub fn is_gone(claim: &NodeClaim, seen: Seen, now: Timestamp) -> bool {
+pub fn is_gone(claim: &NodeClaim, seen: Seen, asked: Timestamp) -> bool {
     match (handle(claim), seen) {
         (None, _) | (_, Seen::Terminated) => true,
         (Some(_), Seen::Unknown | Seen::Alive | Seen::Ending) => false,
-        (Some(handle), Seen::Missing) => visible_since(claim, &handle).is_some_and(|since| now >= since),
+        (Some(handle), Seen::Missing) => visible_since(claim, &handle).is_some_and(|since| asked >= since),
     }
 }
 

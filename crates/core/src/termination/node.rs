@@ -35,6 +35,8 @@ pub struct Leaving<'a> {
     pub volumes: Option<BTreeSet<String>>,
     /// What the cloud says of its instance.
     pub seen: Seen,
+    /// When the cloud was asked for that.
+    pub asked: Timestamp,
 }
 
 /// The next step of a Node's end.
@@ -76,7 +78,7 @@ pub fn next(node: &Node, known: &Leaving<'_>, now: Timestamp) -> NodeStep {
         return NodeStep::DeleteClaim;
     }
     // With its instance gone nobody drains it, and nobody confirms that a volume is detached.
-    let gone = |claim: &NodeClaim| instance::is_gone(claim, known.seen, now);
+    let gone = |claim: &NodeClaim| instance::is_gone(claim, known.seen, known.asked);
     if !is_ready(node) {
         let missing = matches!(known.seen, Seen::Missing | Seen::Terminated);
         match claim.map_or(missing, gone) {
@@ -234,6 +236,7 @@ mod tests {
                 pods: self.pods.clone(),
                 volumes: self.volumes.clone(),
                 seen: self.seen,
+                asked: at(seconds),
             };
             next(&self.node, &known, at(seconds))
         }
@@ -306,7 +309,7 @@ mod tests {
         let (node, one, two) = (leaving_node(), leaving_claim(), leaving_claim());
         let node = cordoned(&node).unwrap();
         for claims in [&[][..], &[&one, &two]] {
-            let known = Leaving { claims, pods: vec![pod("a")], volumes: volumes(&[]), seen: Seen::Unknown };
+            let known = Leaving { claims, pods: vec![pod("a")], volumes: volumes(&[]), ..Leaving::default() };
             assert!(matches!(next(&node, &known, at(101)), NodeStep::Drain(_)));
             let known = Leaving { pods: Vec::new(), ..known };
             assert_eq!(next(&node, &known, at(104)), NodeStep::Settle);

@@ -132,6 +132,7 @@ impl World {
             pods: self.pods.iter().map(|(_, entry, _)| entry.clone()).collect(),
             volumes: Some(self.volumes.clone()),
             seen: self.seen,
+            asked: at(now),
         };
         match node::next(&node, &known, at(now)) {
             NodeStep::NotOurs | NodeStep::Settle | NodeStep::AwaitVolumes(_) => {}
