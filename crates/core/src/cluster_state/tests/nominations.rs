@@ -179,7 +179,7 @@ fn moving(name: &str, going: bool) -> k8s_openapi::api::core::v1::Pod {
     let mut pod = kube_pod(name, "old", "2");
     pod.metadata.labels.get_or_insert_default().insert("topology.kubernetes.io/zone".into(), "a".into());
     if going {
-        pod.metadata.resource_version = Some("2".into());
+        pod.metadata.resource_version = Some("6".into());
         pod.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
     }
     pod
