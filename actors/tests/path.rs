@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dovetail_actors::{InlineSolver, Settings, Solver};
 use dovetail_core::Problem;
@@ -69,10 +70,12 @@ fn four_hundred_pods_get_their_nodes() {
 }
 
 /// Thinks for a while, as a large packing does.
-struct Slow;
+#[derive(Default)]
+struct Slow(AtomicUsize);
 
 impl Solver for Slow {
     fn solve(&self, problem: Arc<Problem>, options: Options) -> futures::future::BoxFuture<'static, Packing> {
+        self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             tokio::time::sleep(Duration::from_secs(4)).await;
             InlineSolver.solve(problem, options).await
@@ -85,9 +88,13 @@ fn a_pod_that_comes_and_whose_window_closes_while_a_packing_is_computed_is_not_f
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(1, "1500m");
-        let _replica = world.replica_of(0, Settings::default(), Arc::new(Slow));
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        world.pods_of("later", 1, "1500m");
+        let slow = Arc::new(Slow::default());
+        let _replica = world.replica_of(0, Settings::default(), slow.clone());
+        while slow.0.load(Ordering::Relaxed) == 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(world.claims().len(), 0);
+        world.pods_of("later", 1, "30");
         world.until_bound(2, minutes(3)).await;
         nothing_twice(&world);
     });
