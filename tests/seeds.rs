@@ -123,6 +123,12 @@ fn a_backup_from_just_before_a_new_leader_gives_no_term_twice() {
     comes_out_well("34055");
 }
 
+/// The API server had lost a NodeClaim without a trace, which its watches still had: its instance was kept for it.
+#[test]
+fn what_only_a_watch_still_has_keeps_no_instance() {
+    comes_out_well("7978");
+}
+
 #[test]
 fn a_new_leader_puts_pods_where_the_one_before_had_planned_them() {
     comes_out_well("35131");

@@ -126,11 +126,7 @@ impl Sweep {
             let Some(instance) = self.still_ours(&id).await else { continue };
             // The one before may have taken long: a claim may be back, out of a backup.
             let Some(known) = self.links.cluster.send(TakeSnapshot).await.ok().flatten() else { continue };
-            let token = instance.tags.get(tags::LAUNCH_TOKEN);
-            let claimed = known.claims.values().any(|entry| match instance_id(entry.provider_id()) {
-                Some(own) => own == id,
-                None => token.is_some() && token == entry.claim.annotations().get(annotations::LAUNCH_TOKEN),
-            });
+            let claimed = self.is_claimed(&known, &instance).await;
             if !self.links.calls.may_act() {
                 break;
             }
@@ -141,6 +137,19 @@ impl Sweep {
             }
         }
         ended
+    }
+
+    /// Whether a claim has it, or waits for what its token brings. Of one that is known here the API server is asked: it may have
+    /// been lost without a trace (seed 7978).
+    async fn is_claimed(&self, known: &Snapshot, instance: &Instance) -> bool {
+        let token = instance.tags.get(tags::LAUNCH_TOKEN);
+        let owner = known.claims.values().find(|entry| match instance_id(entry.provider_id()) {
+            Some(own) => own == instance.id,
+            None => token.is_some() && token == entry.claim.annotations().get(annotations::LAUNCH_TOKEN),
+        });
+        let Some(owner) = owner else { return false };
+        let there = Claims::new(self.links.calls.clone()).same(&owner.claim).await;
+        !matches!(there, Err(CallError::NotFound(_)))
     }
 
     /// Looked at once more, by its id: it lives, and this cluster made it.
