@@ -129,6 +129,12 @@ fn what_only_a_watch_still_has_keeps_no_instance() {
     comes_out_well("7978");
 }
 
+/// A Node became ready between the write of its registration and the answer to it.
+#[test]
+fn a_node_that_becomes_ready_while_it_registers_is_initialized() {
+    comes_out_well("11491");
+}
+
 #[test]
 fn a_new_leader_puts_pods_where_the_one_before_had_planned_them() {
     comes_out_well("35131");

@@ -12,12 +12,12 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::names::{conditions, labels};
 use dovetail_api::v1::{NodeClaim, condition};
-use dovetail_core::cluster_state::Target;
+use dovetail_core::cluster_state::{Target, is_older};
 use dovetail_core::lifecycle::claim::from_quantities;
 use dovetail_core::lifecycle::nodeless::{Nodeless, Verdict};
 use dovetail_core::lifecycle::{self, Decision, Stage, Timeout, Writes};
 use k8s_openapi::api::core::v1::Node;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use serde_json::json;
 
 use crate::calls::{CallError, Calls};
@@ -326,10 +326,13 @@ impl Registrar {
     }
 
     fn written(&mut self, node: Option<Arc<Node>>, claim: Arc<NodeClaim>, writes: &Writes) {
-        if let Some(node) = node {
+        // Before the answer came the watch may have shown what has become of them since, or that they are gone.
+        if let Some(node) = node.filter(|node| is_news(node.as_ref(), self.nodes.get(&node.name_any()))) {
             self.nodes.insert(node.name_any(), node);
         }
-        self.claims.insert(claim.name_any(), claim.clone());
+        if is_news(claim.as_ref(), self.claims.get(&claim.name_any())) {
+            self.claims.insert(claim.name_any(), claim.clone());
+        }
         self.tell(&claim, writes);
     }
 
@@ -402,6 +405,11 @@ impl Registrar {
             registrar.desk.post(&registrar.links.packer, PackNow::after(registrar.desk.term, trace));
         }));
     }
+}
+
+/// Whether this is an object that is known, and not from before what is known of it.
+fn is_news<K: Resource>(object: &K, known: Option<&Arc<K>>) -> bool {
+    known.is_some_and(|known| object.meta().uid == known.meta().uid && !is_older(object.meta(), known.meta()))
 }
 
 fn provider_id(node: &Node) -> String {
