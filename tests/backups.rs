@@ -89,6 +89,23 @@ fn what_was_planned_before_an_outage_is_not_created_after_it() {
 }
 
 #[test]
+fn what_ends_a_drained_instance_is_not_repeated_past_a_backup() {
+    played("ended-again");
+}
+
+#[test]
+fn nothing_is_collected_whose_claim_has_come_back_meanwhile() {
+    for name in ["collected-late", "collected-unseen"] {
+        assert_eq!(played(name).0["terminated"], 0, "{name}");
+    }
+}
+
+#[test]
+fn a_claim_is_not_deleted_past_a_backup_for_the_sake_of_a_node_that_stays() {
+    assert_eq!(played("deleted-again").0["terminated"], 0);
+}
+
+#[test]
 fn a_node_that_is_guarded_again_is_let_in_again() {
     played("guarded-again");
 }

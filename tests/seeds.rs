@@ -129,6 +129,12 @@ fn what_only_a_watch_still_has_keeps_no_instance() {
     comes_out_well("7978");
 }
 
+/// EC2 throttled, and the Node of a NodeClaim that was being deleted was shown while its instance waited to be ended.
+#[test]
+fn no_instance_is_ended_past_its_node() {
+    comes_out_well("10267");
+}
+
 /// A Node became ready between the write of its registration and the answer to it.
 #[test]
 fn a_node_that_becomes_ready_while_it_registers_is_initialized() {

@@ -267,6 +267,11 @@ fn claims_that_arrive_when_another_leads_are_refused_and_their_pods_run() {
 }
 
 #[test]
+fn a_node_that_its_claim_does_not_tell_of_yet_is_drained() {
+    all_run_and_nothing_is_launched_twice("let-in-not-registered");
+}
+
+#[test]
 fn time_outs_that_did_happen_launch_nothing_again() {
     let Some((_, events)) = all_run_and_nothing_is_launched_twice("time-outs") else { return };
     let lines = lines(&events);

@@ -13,8 +13,9 @@ use crate::calls::{CallError, Calls};
 /// Claims in one page of a list.
 const PAGE: u32 = 500;
 
-/// How long what rests on a plan is repeated: less than an API server is away that is put back to a backup.
-pub const REPEATED_FOR: Duration = Duration::from_secs(2);
+/// How long what rests on a plan is repeated: with the answer that it rests on, which may be half a second old, less than an API
+/// server is away that is put back to a backup.
+pub const REPEATED_FOR: Duration = Duration::from_secs(1);
 
 /// NodeClaims at the API server.
 #[derive(Clone)]

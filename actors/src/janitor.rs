@@ -33,6 +33,9 @@ const LEFTOVERS_TICK: Duration = Duration::from_secs(1800);
 /// How long the same thing is not said again while it lasts.
 const QUIET: Duration = Duration::from_secs(600);
 
+/// What the cloud will not end.
+const REFUSED: &str = "refused";
+
 /// Whom the janitor speaks to.
 #[derive(Clone)]
 pub struct JanitorLinks {
@@ -141,7 +144,7 @@ impl Janitor {
             self.notice(notice, found);
         }
         let current: Vec<&str> = verdict.notices.iter().map(reason).collect();
-        self.told.retain(|reason, _| current.contains(reason) || *reason == "release_invalid");
+        self.told.retain(|reason, _| current.contains(reason) || ["release_invalid", REFUSED].contains(reason));
         self.act(verdict, ctx);
     }
 
@@ -156,8 +159,14 @@ impl Janitor {
         if !verdict.terminate.is_empty() {
             let sweep = self.sweep();
             let ending = async move { sweep.end_all(verdict.terminate).await }.into_actor(self);
-            ctx.spawn(ending.map(|ended, janitor, _| {
-                ended.iter().for_each(|(id, at)| janitor.collector.ended(id, *at));
+            ctx.spawn(ending.map(|ending, janitor, _| {
+                ending.asked.iter().for_each(|(id, at)| janitor.collector.ended(id, *at));
+                if let Some(error) = ending.refused.first()
+                    && janitor.is_news(REFUSED, ending.refused.len())
+                {
+                    let what = format!("ending {} instances that no nodeclaim has", ending.refused.len());
+                    janitor.desk.tell(Story::Retrying { what, error: error.to_string() });
+                }
             }));
         }
     }

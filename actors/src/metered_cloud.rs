@@ -155,8 +155,7 @@ impl Cloud for MeteredCloud {
     changing! {
         resolve_node_class "ResolveNodeClass" (class: &'a EC2NodeClass) -> NodeClassResolution;
         remove_node_class "RemoveNodeClass" (class: &'a EC2NodeClass) -> ();
-        terminate "Delete" (id: &'a str) -> ();
-        terminate_all "DeleteAll" (found: &'a [Instance]) -> BTreeMap<String, CloudError>;
+        terminate_all "Delete" (found: &'a [Instance]) -> BTreeMap<String, CloudError>;
         remove_made "RemoveMade" (made: &'a Made) -> ();
         tag "CreateTags" (id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
         receive "ReceiveMessage" (queue_url: &'a str) -> Vec<QueueMessage>;
@@ -227,7 +226,6 @@ mod tests {
             instances_by_name(ended: bool) -> Vec<Instance>;
             instance(id: &'a str) -> Option<Instance>;
             instances_with_token(token: &'a str) -> Vec<Instance>;
-            terminate(id: &'a str) -> ();
             instances_of(ids: &'a [String]) -> Found;
             terminate_all(found: &'a [Instance]) -> BTreeMap<String, CloudError>;
             made() -> Vec<Made>;
@@ -262,14 +260,13 @@ mod tests {
             async { cloud.launch(request).await.is_ok() },
             async { cloud.resolve_node_class(&class).await.is_ok() },
             async { cloud.remove_node_class(&class).await.is_ok() },
-            async { cloud.terminate("i-1").await.is_ok() },
             async { cloud.terminate_all(&[]).await.is_ok() },
             async { cloud.remove_made(&made).await.is_ok() },
             async { cloud.tag("i-1", &tags).await.is_ok() },
             async { cloud.receive("queue").await.is_ok() },
             async { cloud.delete_messages("queue", &ids).await.is_ok() },
         );
-        let well = [well.0, well.1, well.2, well.3, well.4, well.5, well.6, well.7, well.8];
+        let well = [well.0, well.1, well.2, well.3, well.4, well.5, well.6, well.7];
         well.into_iter().filter(|one| *one).count()
     }
 
@@ -281,12 +278,12 @@ mod tests {
         let slow = Arc::new(Slow::default());
         let shared: Arc<dyn Cloud> = slow.clone();
         let cloud = MeteredCloud::within(&tenure, &shared, &desk, "test");
-        assert_eq!(change_everything(&*cloud).await, 9);
+        assert_eq!(change_everything(&*cloud).await, 8);
         // These begin half a second before the deadline.
         assert_eq!(change_everything(&*cloud).await, 0);
-        assert_eq!((slow.begun.lock().unwrap().len(), slow.done.lock().unwrap().len()), (18, 9));
+        assert_eq!((slow.begun.lock().unwrap().len(), slow.done.lock().unwrap().len()), (16, 8));
         assert_eq!(change_everything(&*cloud).await, 0);
-        assert_eq!(slow.begun.lock().unwrap().len(), 18, "these do not even begin");
+        assert_eq!(slow.begun.lock().unwrap().len(), 16, "these do not even begin");
         assert!(cloud.instances().await.is_ok(), "one may still look");
         let onlooker = MeteredCloud::shared(&shared, &desk, "test");
         assert_eq!(change_everything(&*onlooker).await, 0);

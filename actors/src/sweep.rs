@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use dovetail_api::names::{TERMINATION_FINALIZER, annotations, instance_id, labels, tags};
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::{Instance, Made, MadeKind};
-use dovetail_core::cluster_state::Snapshot;
+use dovetail_cloud::{CloudError, Instance, Made, MadeKind};
 use dovetail_core::collection::{MadeThing, Owner, SeenClaim, SeenInstance, SeenNode, Survey, is_released};
 use dovetail_core::lifecycle;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, ResourceExt};
 
+use crate::backoff::Backoff;
 use crate::calls::CallError;
 use crate::claims::Claims;
 use crate::desk::Desk;
@@ -23,6 +23,12 @@ use crate::story::Story;
 
 /// Pause between two removals of what was made for node classes: EC2 counts them together with launches, at five a second.
 const REMOVALS_APART: Duration = Duration::from_secs(1);
+/// Instances ended in one call.
+const ENDED_AT_ONCE: usize = 32;
+/// How often a pass tries to end what it may.
+const ATTEMPTS: u32 = 4;
+/// Longest that the cloud may take to answer that it ends them.
+const ENDED_WITHIN: Duration = Duration::from_secs(10);
 /// Instances that are asked for one by one in a pass.
 const MOST_ASKED: usize = 200;
 
@@ -42,6 +48,15 @@ pub struct Found {
     pub until: String,
     /// What is wrong with that.
     pub release: Result<(), String>,
+}
+
+/// What has come of instances that were to be ended.
+#[derive(Default)]
+pub struct Ending {
+    /// Whose end was asked for and may have been accepted, and when.
+    pub asked: BTreeMap<String, Duration>,
+    /// What will not be ended.
+    pub refused: Vec<CloudError>,
 }
 
 /// A pass failed; whoever failed has told why.
@@ -119,47 +134,68 @@ impl Sweep {
         Ok(written.unwrap_or_default())
     }
 
-    /// Ends instances that nobody owns, and takes their Nodes away. Answers which have ended, and when.
-    pub async fn end_all(&self, ids: Vec<String>) -> Vec<(String, Duration)> {
-        let mut ended = Vec::new();
-        for id in ids {
-            let Some(instance) = self.still_ours(&id).await else { continue };
-            // The one before may have taken long: a claim may be back, out of a backup.
-            let Some(known) = self.links.cluster.send(TakeSnapshot).await.ok().flatten() else { continue };
-            let claimed = self.is_claimed(&known, &instance).await;
-            if !self.links.calls.may_act() {
+    /// Ends instances that nobody owns, and takes their Nodes away.
+    pub async fn end_all(&self, ids: Vec<String>) -> Ending {
+        let (mut due, mut ending) = (ids, Ending::default());
+        let mut backoff = Backoff::cloud(self.desk.rng("collection"));
+        for attempt in 1..=ATTEMPTS {
+            let mut again = Vec::new();
+            for some in due.chunks(ENDED_AT_ONCE) {
+                again.extend(self.end_some(some, &mut ending).await);
+            }
+            if again.is_empty() || attempt == ATTEMPTS || !self.links.calls.may_act() {
                 break;
             }
-            if !claimed && self.links.cloud.terminate(&id).await.is_ok() {
-                ended.push((id.clone(), self.desk.now()));
-                self.desk.tell(Story::Collected { instance: id.clone() });
-                self.remove_node(&known, &id).await;
+            due = again;
+            tokio::time::sleep(backoff.pause()).await;
+        }
+        ending
+    }
+
+    /// Ends those that live, are ours, and that no claim has. The claims are listed after the instances were looked at, and the call
+    /// that rests on that is made once: what was away in between may be back, out of a backup. Answers what is to be tried again.
+    async fn end_some(&self, ids: &[String], ending: &mut Ending) -> Vec<String> {
+        let Ok(found) = self.links.cloud.instances_of(ids).await else { return ids.to_vec() };
+        for one in found.instances.iter().filter(|one| one.is_terminating() && ending.asked.contains_key(&one.id)) {
+            self.has_ended(&one.id).await;
+        }
+        let Ok(claims) = Claims::new(self.links.calls.clone()).list().await else { return ids.to_vec() };
+        let claimed = Claimed::by(&claims);
+        let is_due =
+            |one: &Instance| !one.is_terminating() && self.instance(one).owner == Owner::Ours && !claimed.has(one);
+        let due: Vec<Instance> = found.instances.into_iter().filter(is_due).collect();
+        let mut again: Vec<String> = found.failed.into_keys().collect();
+        if due.is_empty() || !self.links.calls.may_act() {
+            return again;
+        }
+        let answer = tokio::time::timeout(ENDED_WITHIN, self.links.cloud.terminate_all(&due)).await;
+        let (now, known) = (self.desk.now(), matches!(answer, Ok(Ok(_))));
+        let mut failed = answer.ok().and_then(Result::ok).unwrap_or_default();
+        for one in due {
+            match failed.remove(&one.id) {
+                // It stays as it is: that is no end.
+                Some(error) if !error.is_retryable() => ending.refused.push(error),
+                failed => {
+                    ending.asked.insert(one.id.clone(), now);
+                    if known && failed.is_none() {
+                        self.has_ended(&one.id).await;
+                    } else {
+                        again.push(one.id);
+                    }
+                }
             }
         }
-        ended
+        again
     }
 
-    /// Whether a claim has it, or waits for what its token brings. Of one that is known here the API server is asked: it may have
-    /// been lost without a trace (seed 7978).
-    async fn is_claimed(&self, known: &Snapshot, instance: &Instance) -> bool {
-        let token = instance.tags.get(tags::LAUNCH_TOKEN);
-        let owner = known.claims.values().find(|entry| match instance_id(entry.provider_id()) {
-            Some(own) => own == instance.id,
-            None => token.is_some() && token == entry.claim.annotations().get(annotations::LAUNCH_TOKEN),
-        });
-        let Some(owner) = owner else { return false };
-        let there = Claims::new(self.links.calls.clone()).same(&owner.claim).await;
-        !matches!(there, Err(CallError::NotFound(_)))
-    }
-
-    /// Looked at once more, by its id: it lives, and this cluster made it.
-    async fn still_ours(&self, id: &str) -> Option<Instance> {
-        let instance = self.links.cloud.instance(id).await.ok().flatten();
-        instance.filter(|one| !one.is_terminating() && self.instance(one).owner == Owner::Ours)
+    async fn has_ended(&self, id: &str) {
+        self.desk.tell(Story::Collected { instance: id.to_owned() });
+        self.remove_node(id).await;
     }
 
     /// The Node of an instance that was ended goes too; its pods get others.
-    async fn remove_node(&self, known: &Snapshot, id: &str) {
+    async fn remove_node(&self, id: &str) {
+        let Some(known) = self.links.cluster.send(TakeSnapshot).await.ok().flatten() else { return };
         let found = known.nodes.values().find(|node| instance_id(&node.provider_id) == Some(id));
         let Some(node) = found else { return };
         let (calls, name) = (&self.links.calls, &node.name);
@@ -215,12 +251,42 @@ impl Sweep {
     }
 }
 
+/// What claims have, or wait for.
+struct Claimed<'a> {
+    instances: BTreeSet<&'a str>,
+    /// Of claims that nobody has written an instance on.
+    tokens: BTreeSet<&'a str>,
+}
+
+impl<'a> Claimed<'a> {
+    fn by(claims: &'a [NodeClaim]) -> Self {
+        let mut all = Self { instances: BTreeSet::new(), tokens: BTreeSet::new() };
+        for claim in claims {
+            match instance_of(claim) {
+                Some(id) => all.instances.insert(id),
+                None => {
+                    claim.annotations().get(annotations::LAUNCH_TOKEN).is_some_and(|token| all.tokens.insert(token))
+                }
+            };
+        }
+        all
+    }
+
+    fn has(&self, instance: &Instance) -> bool {
+        let token = instance.tags.get(tags::LAUNCH_TOKEN);
+        self.instances.contains(instance.id.as_str()) || token.is_some_and(|token| self.tokens.contains(token.as_str()))
+    }
+}
+
+fn instance_of(claim: &NodeClaim) -> Option<&str> {
+    instance_id(&claim.status.as_ref()?.provider_id)
+}
+
 fn claim(claim: &NodeClaim) -> SeenClaim {
-    let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
     SeenClaim {
         name: claim.name_any(),
         uid: claim.uid().unwrap_or_default(),
-        instance: instance_id(provider_id).map(str::to_owned),
+        instance: instance_of(claim).map(str::to_owned),
         token: claim.annotations().get(annotations::LAUNCH_TOKEN).cloned(),
         leaving: lifecycle::is_leaving(claim),
     }

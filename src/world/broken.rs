@@ -188,10 +188,6 @@ impl Cloud for BrokenCloud {
         self.inner.instance(id)
     }
 
-    fn terminate<'a>(&'a self, id: &'a str) -> CloudFuture<'a, ()> {
-        self.inner.terminate(id)
-    }
-
     fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
         self.inner.instances_of(ids)
     }

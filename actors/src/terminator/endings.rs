@@ -2,28 +2,33 @@
 //! after one second, two, four, and from then on five (aws spec 4.5, 4.10). An instance is ended only for a claim just re-read as being deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_api::names::instance_id;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{CloudError, Found, Instance};
 use dovetail_core::termination::Seen;
+use dovetail_core::termination::claim::is_drained_first;
 use dovetail_core::termination::instance::{Handle, handle};
 use futures::StreamExt;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
 
 use super::TerminatorLinks;
-use super::known::{is_leaving, of_claim, of_node};
+use super::known::{is_leaving, of_node};
 use super::left::left_on;
 use crate::backoff::Backoff;
 use crate::calls::CallError;
 use crate::claims::Claims;
+use crate::messages::Wrote;
 use crate::nodes::Nodes;
 
 /// How long the first answer of its kind is good for, each further one twice as long, and the longest of all.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(900), Duration::from_secs(5));
 /// Pause between two calls; a tick of a second that comes a little early counts.
 const PAUSE: Duration = Duration::from_millis(900);
-/// Longest that the cloud may take to end what was made sure of: the SDK would repeat a call for more than a minute.
+/// Longest that the cloud may take to answer that it ends what was made sure of.
 const ENDED_WITHIN: Duration = Duration::from_secs(10);
 /// Longest that it may take to make sure: others wait with what they know by then.
 const SURE_WITHIN: Duration = Duration::from_secs(5);
@@ -90,6 +95,8 @@ pub struct Endings {
     answers: BTreeMap<Handle, Known>,
     /// Of which it has been told that they are refused.
     refused: BTreeSet<Handle>,
+    /// Instances whose end was asked for and may have been accepted.
+    unsure: BTreeSet<String>,
     asking: bool,
     begun: Option<Duration>,
     /// The same by the wall clock.
@@ -105,6 +112,7 @@ impl Endings {
             wanted: BTreeMap::new(),
             answers: BTreeMap::new(),
             refused: BTreeSet::new(),
+            unsure: BTreeSet::new(),
             asking: false,
             begun: None,
             asked: Timestamp::default(),
@@ -148,9 +156,19 @@ impl Endings {
     }
 
     /// The cloud has answered, as far as it did. Answers what is to be told: the first failure in a row, and the first
-    /// refusal of each.
-    pub fn end(&mut self, answered: &Answered, now: Duration) -> Vec<CloudError> {
+    /// refusal of each. What is seen to end of which nobody knew whether it would has been ended by us.
+    pub fn end(&mut self, answered: &mut Answered, now: Duration) -> Vec<CloudError> {
         self.asking = false;
+        for one in &mut answered.answers {
+            if let Handle::Id(id) = &one.handle
+                && one.seen != Seen::Alive
+                && self.unsure.remove(id)
+                && one.ended.is_empty()
+            {
+                one.ended.push(id.clone());
+            }
+        }
+        self.unsure.append(&mut answered.unsure);
         for one in &answered.answers {
             self.learn(&one.handle, (one.seen, self.asked), now);
             if !answered.refused.contains_key(&one.handle) {
@@ -187,6 +205,9 @@ impl Endings {
         self.wanted.remove(handle);
         self.answers.remove(handle);
         self.refused.remove(handle);
+        if let Handle::Id(id) = handle {
+            self.unsure.remove(id);
+        }
     }
 
     /// How many instances are known to be on their way.
@@ -204,6 +225,8 @@ pub struct Answered {
     pub failed: Option<CloudError>,
     /// Of which the cloud says that asking again will not help, and why.
     pub refused: BTreeMap<Handle, CloudError>,
+    /// Instances whose end may have been accepted.
+    pub unsure: BTreeSet<String>,
 }
 
 impl Answered {
@@ -246,10 +269,12 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
         let mut ended = BTreeSet::new();
         // What was made sure of is acted on before more is: it does not stand for long.
         for some in due.chunks(READS) {
-            let confirmed = confirmed(&links, some.iter().copied()).await;
+            let machine = |ask: &Ask| alive.get(&ask.handle).into_iter().cloned().collect();
+            let confirmed = confirmed(&links, some.iter().map(|ask| (*ask, machine(ask)))).await;
             let ending: Vec<_> = confirmed.iter().filter_map(|one| alive.get(one).cloned()).collect();
             let failed = end_all(&links, &ending).await;
             ended.extend(ending.into_iter().map(|one| one.id).filter(|id| !failed.contains_key(id)));
+            answered.unsure.extend(failed.iter().filter(|(_, error)| error.is_retryable()).map(|(id, _)| id.clone()));
             found.failed.extend(failed);
         }
         answered.heard(&ids, &found, &ended.iter().map(String::as_str).collect());
@@ -267,7 +292,7 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
 async fn by_token(links: &TerminatorLinks, ask: &Ask, token: &str) -> Result<Answer, CloudError> {
     let there = links.cloud.instances_with_token(token).await?;
     let mut alive: Vec<_> = there.iter().filter(|one| is_alive(one)).cloned().collect();
-    if alive.is_empty() || confirmed(links, [ask]).await.is_empty() {
+    if alive.is_empty() || confirmed(links, [(ask, alive.clone())]).await.is_empty() {
         alive.clear();
     }
     if let Some(error) = end_all(links, &alive).await.into_values().next() {
@@ -320,22 +345,26 @@ fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_n
     Answer { handle, seen: seen.unwrap_or(Seen::Missing), ended }
 }
 
-/// Those whose claim, read just now, is being deleted and still has this instance, and whose Node is gone, or nobody is on it.
-async fn confirmed<'a>(links: &TerminatorLinks, asks: impl IntoIterator<Item = &'a Ask>) -> BTreeSet<Handle> {
-    let reads = asks.into_iter().filter_map(|one| Some((&one.handle, one.end.as_ref()?)));
-    let reads = reads.map(|(of, end)| async move { may_end(links, of, end).await.then(|| of.clone()) });
+/// Those whose claim, read just now, is being deleted and still has this instance, and which have no Node, or nobody is on it.
+async fn confirmed<'a>(
+    links: &TerminatorLinks,
+    asks: impl IntoIterator<Item = (&'a Ask, Vec<Instance>)>,
+) -> BTreeSet<Handle> {
+    let reads = asks.into_iter().filter_map(|(one, machines)| Some((&one.handle, one.end.as_ref()?, machines)));
+    let reads =
+        reads.map(|(of, end, machines)| async move { may_end(links, of, end, &machines).await.then(|| of.clone()) });
     let reads: Vec<_> = reads.collect();
     futures::stream::iter(reads).buffered(READS).filter_map(futures::future::ready).collect().await
 }
 
 /// Everything is asked once and at the same time: between two answers, or while one is waited for, an API server may have been
 /// put back to where nothing was being deleted.
-async fn may_end(links: &TerminatorLinks, of: &Handle, End { claim, node }: &End) -> bool {
-    let (claims, nodes) = (Claims::new(links.calls.clone()), Nodes::new(links.calls.clone()));
+async fn may_end(links: &TerminatorLinks, of: &Handle, End { claim, node }: &End, machines: &[Instance]) -> bool {
+    let claims = Claims::new(links.calls.clone());
     let undrained = async {
         match node {
             Some(node) => left_on(&links.calls, node).await == Ok(0),
-            None => has_no_node(&nodes, claim).await,
+            None => have_no_node(links, claim, machines).await,
         }
     };
     let looks = async { futures::join!(claims.now(claim), undrained) };
@@ -343,14 +372,26 @@ async fn may_end(links: &TerminatorLinks, of: &Handle, End { claim, node }: &End
     alone && there.is_ok_and(|there| is_leaving(&there) && handle(&there).as_ref() == Some(of))
 }
 
-/// Whether the Node that the claim registered is gone.
-async fn has_no_node(nodes: &Nodes, claim: &NodeClaim) -> bool {
-    let node = claim.status.as_ref().map_or("", |status| status.node_name.as_str());
-    match node {
-        "" => true,
-        name => match nodes.now(name).await {
-            Ok(node) => of_node(&node) != of_claim(claim),
-            Err(error) => matches!(error, CallError::NotFound(_)),
-        },
+/// Whether machines have no Node that is drained first, by the name that their claim has registered or the one that they would join with: a watch that lags
+/// may have shown the claim's end before its Node. One that is there is told of.
+async fn have_no_node(links: &TerminatorLinks, claim: &NodeClaim, machines: &[Instance]) -> bool {
+    let nodes = Nodes::new(links.calls.clone());
+    let registered = claim.status.as_ref().map(|status| status.node_name.as_str());
+    let names = registered.into_iter().chain(machines.iter().map(|one| one.private_dns_name.as_str()));
+    let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
+    for name in names {
+        match nodes.now(name).await {
+            Ok(node) if is_drained_first(claim, &node) && machines.iter().any(|one| is_of(&node, one)) => {
+                links.calls.desk.post(&links.cluster, Wrote::Node(Arc::new(node)));
+                return false;
+            }
+            Ok(_) | Err(CallError::NotFound(_)) => {}
+            Err(_) => return false,
+        }
     }
+    true
+}
+
+fn is_of(node: &Node, machine: &Instance) -> bool {
+    instance_id(of_node(node)) == Some(&machine.id)
 }

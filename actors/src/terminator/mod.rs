@@ -300,8 +300,8 @@ impl Terminator {
             return;
         }
         let asking = endings::ask(self.links.clone(), asks).into_actor(self);
-        ctx.spawn(asking.map(|answered, terminator, ctx| {
-            let failed = terminator.endings.end(&answered, terminator.desk.now());
+        ctx.spawn(asking.map(|mut answered, terminator, ctx| {
+            let failed = terminator.endings.end(&mut answered, terminator.desk.now());
             for error in failed.iter().filter(|_| terminator.links.calls.may_act()) {
                 let what = error.call().to_owned();
                 terminator.desk.tell(Story::Retrying { what, error: error.to_string() });

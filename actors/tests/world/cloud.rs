@@ -300,13 +300,6 @@ impl Cloud for FakeCloud {
         ready(state.instances.values().filter(|one| one.tags["token"] == token).cloned().collect())
     }
 
-    fn terminate<'a>(&'a self, id: &'a str) -> CloudFuture<'a, ()> {
-        if let Some(instance) = self.state.lock().unwrap().instances.get_mut(id) {
-            instance.state = "terminated".into();
-        }
-        ready(())
-    }
-
     fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
         let state = self.state.lock().unwrap();
         let mut found = Found::default();

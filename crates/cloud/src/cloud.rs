@@ -62,14 +62,11 @@ pub trait Cloud: Send + Sync + 'static {
     /// Instances whose launch carried this token, terminated ones too.
     fn instances_with_token<'a>(&'a self, token: &'a str) -> CloudFuture<'a, Vec<Instance>>;
 
-    /// Ends an instance. One that is ending or gone already is no error.
-    fn terminate<'a>(&'a self, id: &'a str) -> CloudFuture<'a, ()>;
-
     /// What EC2 knows of instances, asked in as few calls as the cloud takes. An error where that is nothing at all.
     fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found>;
 
-    /// Ends instances that it has just been asked for, in as few calls as the cloud takes. One that is gone already is no
-    /// error. Answers what failed, by id.
+    /// Ends instances that it has just been asked for, in as few calls as the cloud takes, none of them repeated: what the end rests
+    /// on may be over. One that is gone already is no error, another cluster's is left alone. Answers what failed, by id.
     fn terminate_all<'a>(&'a self, found: &'a [Instance]) -> CloudFuture<'a, BTreeMap<String, CloudError>>;
 
     /// Launch templates and instance profiles that were made for this cluster's node classes, there or gone.

@@ -134,10 +134,11 @@ async fn an_instance_is_launched_once_a_token_found_by_it_and_ended() {
     let tags = [("Name".to_owned(), "node-1".to_owned())].into();
     cloud.tag(&instance.id, &tags).await.unwrap();
     assert_eq!(cloud.instance(&instance.id).await.unwrap().unwrap().tags["Name"], "node-1");
-    cloud.terminate(&instance.id).await.unwrap();
+    let there = cloud.instances().await.unwrap();
+    assert_eq!(cloud.terminate_all(&there).await, Ok(BTreeMap::new()));
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(cloud.instances().await.unwrap().is_empty());
-    cloud.terminate(&instance.id).await.unwrap();
+    assert_eq!(cloud.terminate_all(&there).await, Ok(BTreeMap::new()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -82,19 +82,12 @@ impl Ec2Cloud {
         !own.is_empty() && instance.tags.get(tags::CLUSTER_UID).is_some_and(|uid| uid != own)
     }
 
-    pub(super) async fn terminate_instance(&self, id: &str) -> Result<(), CloudError> {
-        const CALL: &str = "TerminateInstances";
-        let Some(instance) = self.find_instance(id).await? else { return Ok(()) };
-        if instance.is_terminating() {
-            return Ok(());
-        }
-        if self.is_foreign(&instance) {
-            return Err(CloudError::invalid(CALL, "ForeignInstance", format!("{id} belongs to another cluster")));
-        }
-        match self.clients.ec2.terminate_instances().instance_ids(id).send().await {
+    async fn terminate_once(&self, ids: &[String]) -> Result<(), CloudError> {
+        let call = self.clients.ec2_once.terminate_instances().set_instance_ids(Some(ids.to_vec()));
+        match call.send().await {
             Ok(_) => Ok(()),
-            Err(error) => match classify(CALL, Effect::Repeatable, error) {
-                error if error.is_not_found() => Ok(()),
+            Err(error) => match classify("TerminateInstances", Effect::Repeatable, error) {
+                error if error.is_not_found() && ids.len() == 1 => Ok(()),
                 error => Err(error),
             },
         }
@@ -131,16 +124,17 @@ impl Ec2Cloud {
         let own = found.iter().filter(|one| !one.is_terminating() && !self.is_foreign(one));
         let own: Vec<String> = own.map(|one| one.id.clone()).collect();
         for some in own.chunks(MOST_ENDED) {
-            let call = self.clients.ec2.terminate_instances().set_instance_ids(Some(some.to_vec()));
-            let Err(error) = call.send().await else { continue };
-            match classify("TerminateInstances", Effect::Repeatable, error) {
+            let Err(error) = self.terminate_once(some).await else { continue };
+            match error {
                 // One that is gone, or may not be ended, keeps the others from ending: each by itself then.
                 CloudError::Final { .. } if some.len() > 1 => {
-                    let ending = some.iter().cloned().map(|id| async move { (self.terminate_instance(&id).await, id) });
+                    let ending = some.iter().cloned().map(|id| async move {
+                        let ended = self.terminate_once(std::slice::from_ref(&id)).await;
+                        (ended, id)
+                    });
                     let ended: Vec<_> = stream::iter(ending).buffered(SINGLY_AT_ONCE).collect().await;
                     failed.extend(ended.into_iter().filter_map(|(ended, id)| Some((id, ended.err()?))));
                 }
-                error if error.is_not_found() => {}
                 error => failed.extend(some.iter().map(|id| (id.clone(), error.clone()))),
             }
         }

@@ -195,10 +195,6 @@ impl Cloud for Ec2Cloud {
         self.list_with_token(token).boxed()
     }
 
-    fn terminate<'a>(&'a self, id: &'a str) -> CloudFuture<'a, ()> {
-        self.terminate_instance(id).boxed()
-    }
-
     fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
         self.find_instances(ids).boxed()
     }

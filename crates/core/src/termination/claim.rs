@@ -39,15 +39,10 @@ pub fn next(claim: &NodeClaim, nodes: &[&Node], seen: Seen, asked: Timestamp) ->
     if let Some(deadline) = deadline::to_write(claim) {
         return ClaimStep::SetDeadline(deadline);
     }
-    if is_registered(claim) || nodes.iter().any(|node| is_let_in(node)) {
+    if nodes.iter().any(|node| is_drained_first(claim, node)) {
         let staying = nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_none());
         let staying: Vec<_> = staying.filter_map(|node| node.metadata.name.clone()).collect();
-        if !staying.is_empty() {
-            return ClaimStep::DeleteNodes(staying);
-        }
-        if !nodes.is_empty() {
-            return ClaimStep::AwaitNodes;
-        }
+        return if staying.is_empty() { ClaimStep::AwaitNodes } else { ClaimStep::DeleteNodes(staying) };
     }
     if instance::is_gone(claim, seen, asked) {
         return ClaimStep::Release;
@@ -62,6 +57,12 @@ pub fn next(claim: &NodeClaim, nodes: &[&Node], seen: Seen, asked: Timestamp) ->
 /// Whether our finalizer is on it.
 fn is_held(claim: &NodeClaim) -> bool {
     claim.metadata.finalizers.iter().flatten().any(|one| one == TERMINATION_FINALIZER)
+}
+
+/// Whether a claim's instance ends only when this Node of it has been drained.
+#[must_use]
+pub fn is_drained_first(claim: &NodeClaim, node: &Node) -> bool {
+    is_registered(claim) || is_let_in(node)
 }
 
 fn is_registered(claim: &NodeClaim) -> bool {
