@@ -267,6 +267,26 @@ fn claims_that_arrive_when_another_leads_are_refused_and_their_pods_run() {
 }
 
 #[test]
+fn claims_that_arrive_while_the_lease_is_gone_are_taken_back_where_nobody_needs_them() {
+    let Some((report, events)) = all_run_and_nothing_is_launched_twice("late-claims") else { return };
+    let late = |line: &&Value| {
+        line["resource"] == "nodeclaims"
+            && line["verb"] == "create"
+            && line["replica"] == 0
+            && line["answerLost"] == true
+    };
+    let codes: Vec<Value> = lines(&events).iter().filter(late).map(|line| line["code"].clone()).collect();
+    assert!(codes.len() == 3 && codes.iter().all(|code| code == 201), "{codes:?}");
+    assert_eq!(report["launched"], 4, "one, and three for the pods that came");
+}
+
+#[test]
+fn what_waits_for_its_turn_is_not_launched_for_pods_that_have_gone() {
+    let Some((report, _)) = all_run_and_nothing_is_launched_twice("stale-orders") else { return };
+    assert_eq!(report["launched"], 21, "one, and the twenty that had begun of thirty");
+}
+
+#[test]
 fn a_node_that_its_claim_does_not_tell_of_yet_is_drained() {
     all_run_and_nothing_is_launched_twice("let-in-not-registered");
 }

@@ -392,10 +392,21 @@ impl Launching {
     /// Deletes a claim of which nobody can say whether it has an instance: that is the terminator's to find out.
     async fn remove(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
         let claim = self.claims().remove(claim.clone()).await?;
-        self.wrote(&claim);
+        self.removed(&claim, reason);
+        Ok(())
+    }
+
+    /// Deletes a claim that nobody is expected on and nobody has launched for, as it is here: a token written meanwhile is a conflict.
+    pub async fn remove_as_seen(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
+        let claim = self.claims().remove_as_seen(claim).await?;
+        self.removed(&claim, reason);
+        Ok(())
+    }
+
+    fn removed(&self, claim: &NodeClaim, reason: &'static str) {
+        self.wrote(claim);
         let (node_claim, reason) = (claim.name_any(), reason.to_owned());
         self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
-        Ok(())
     }
 
     async fn class_and_types(

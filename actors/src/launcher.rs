@@ -1,11 +1,13 @@
 //! Creates NodeClaims and launches their instances, a bounded number at a time; adopts claims that an earlier leader, or
-//! a person, left without an instance. What one launch does step by step is in `launch`.
+//! a person, left without an instance (`late`: where somebody needs them). What one launch does step by step is in `launch`.
 //!
 //! How many may be launched is decided by `dovetail_core::launch_limits`: an order that has to wait is held for a while,
 //! then its pods are packed anew. Before the first launch of a term it is looked at what was launched before (`launch_past`).
 //!
 //! At the mailbox's bound: an order is queued inside, and no more than [`AT_ONCE`] launches run; a claim is in the queue
 //! or running at most once.
+
+mod late;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,6 +18,7 @@ use actix::prelude::*;
 use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Cloud;
+use dovetail_core::cluster_state::{Snapshot, Target};
 use dovetail_core::launch_limits::{Ask, Limits, Origin, Wait};
 use dovetail_core::lifecycle::{self, Creations, Stage};
 use jiff::Timestamp;
@@ -33,7 +36,7 @@ use crate::launch_cost::cost_with;
 use crate::launch_facts::{origin, pool_of};
 use crate::launch_past;
 use crate::messages::{
-    ClaimChanged, ClaimGone, Launch, LaunchOrder, NotRegistered, Observe, PackNow, TraceContext, Wrote,
+    ClaimChanged, ClaimGone, Launch, LaunchOrder, NotRegistered, Observe, PackNow, TakeSnapshot, TraceContext, Wrote,
 };
 use crate::packer::Packer;
 use crate::recorder::Recorder;
@@ -46,6 +49,8 @@ const HOLD: Duration = Duration::from_secs(30);
 const LONGEST_LOOK: Duration = Duration::from_secs(5);
 /// How long it is not said again that launches wait for the same reason.
 const QUIET: Duration = Duration::from_secs(600);
+/// How long an order may wait before it is looked whether somebody needs it yet.
+const NEEDED_FOR: Duration = Duration::from_secs(5);
 /// Launches that run at the same time: EC2 refills about five mutating calls a second after a burst of fifty.
 const AT_ONCE: usize = 20;
 
@@ -70,8 +75,10 @@ pub struct LauncherLinks {
 pub struct Launcher {
     desk: Desk,
     links: LauncherLinks,
-    /// What is to be launched, the packing that it comes from, and since when it waits.
-    queue: VecDeque<(LaunchOrder, TraceContext, Timestamp)>,
+    /// What is to be launched.
+    queue: VecDeque<Queued>,
+    /// Whether it is being looked at who of the queue is still needed.
+    sifting: bool,
     /// Claims queued or being launched, by name, each with whom to tell when it is gone.
     busy: BTreeMap<String, Arc<Notify>>,
     running: usize,
@@ -101,7 +108,29 @@ pub struct Launcher {
     rng: fastrand::Rng,
 }
 
-/// An order that waits.
+/// An order whose turn has not come.
+struct Queued {
+    order: LaunchOrder,
+    /// The packing that it comes from.
+    trace: TraceContext,
+    since: Timestamp,
+    /// When somebody was known to need it, by the monotonic clock.
+    needed: Duration,
+}
+
+impl Queued {
+    /// Whether its claim is there already.
+    fn is_there(&self) -> bool {
+        self.order.claim.metadata.uid.is_some()
+    }
+
+    /// Whether it is to be looked first who needs it yet.
+    fn is_stale(&self, now: Duration) -> bool {
+        !self.is_there() && now.saturating_sub(self.needed) >= NEEDED_FOR
+    }
+}
+
+/// An order that may not be launched yet.
 struct Held {
     trace: TraceContext,
     /// For a node of this pool and class to register, if it does.
@@ -127,6 +156,7 @@ impl Launcher {
             desk,
             links,
             queue: VecDeque::new(),
+            sifting: false,
             busy: BTreeMap::new(),
             running: 0,
             creations: Creations::default(),
@@ -189,12 +219,10 @@ impl Handler<ClaimChanged> for Launcher {
         if lifecycle::is_leaving(&claim) || lifecycle::stage(&claim).is_some() {
             return;
         }
-        let trace = traces::of_packing(&claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
-        if let Some(term) = claim.annotations().get(TERM).filter(|term| **term != self.desk.term.0.to_string()) {
-            self.desk.tell_in(Story::TakenOver { node_claim: name, of_term: term.clone() }, trace);
+        if self.is_left_over(&name, &claim) {
+            return self.look_whether_needed(&name, claim, ctx);
         }
-        self.enqueue(LaunchOrder { claim: NodeClaim::clone(&claim), pods: 0 }, trace);
-        self.run(ctx);
+        self.adopt(&name, &claim, ctx);
     }
 }
 
@@ -207,7 +235,7 @@ impl Handler<ClaimGone> for Launcher {
         self.shown.remove(&gone.name);
         self.busy.get(&gone.name).into_iter().for_each(|launch| launch.notify_one());
         let queued = self.queue.len();
-        self.queue.retain(|(order, ..)| order.claim.metadata.uid.is_none() || order.claim.name_any() != gone.name);
+        self.queue.retain(|one| !one.is_there() || one.order.claim.name_any() != gone.name);
         if self.queue.len() < queued {
             self.busy.remove(&gone.name);
         }
@@ -241,10 +269,19 @@ impl Handler<Observe> for Launcher {
 }
 
 impl Launcher {
+    fn adopt(&mut self, name: &str, claim: &NodeClaim, ctx: &mut Context<Self>) {
+        let trace = traces::of_packing(claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
+        if let Some(term) = claim.annotations().get(TERM).filter(|term| **term != self.desk.term.0.to_string()) {
+            self.desk.tell_in(Story::TakenOver { node_claim: name.to_owned(), of_term: term.clone() }, trace);
+        }
+        self.enqueue(LaunchOrder { claim: claim.clone(), pods: 0 }, trace);
+        self.run(ctx);
+    }
+
     fn enqueue(&mut self, order: LaunchOrder, trace: TraceContext) {
         if let Entry::Vacant(free) = self.busy.entry(order.claim.name_any()) {
             free.insert(Arc::default());
-            self.queue.push_back((order, trace, self.desk.wall()));
+            self.queue.push_back(Queued { order, trace, since: self.desk.wall(), needed: self.desk.now() });
         }
     }
 
@@ -253,16 +290,21 @@ impl Launcher {
         self.run(ctx);
     }
 
-    /// The next order, which is one for a claim that is there while it is not known what was launched before.
-    fn next(&mut self) -> Option<(LaunchOrder, TraceContext, Timestamp)> {
-        let may_begin = |order: &LaunchOrder| self.begun || order.claim.metadata.uid.is_some();
-        let at = self.queue.iter().position(|(order, ..)| may_begin(order))?;
+    /// The next order: one for a claim that is there while it is not known what was launched before, and one that was known to be
+    /// needed of late.
+    fn next(&mut self) -> Option<Queued> {
+        let now = self.desk.now();
+        let at = self.queue.iter().position(|one| one.is_there() || (self.begun && !one.is_stale(now)))?;
         self.queue.remove(at)
     }
 
     fn run(&mut self, ctx: &mut Context<Self>) {
+        // Those that have waited longest are not overtaken for longer than it takes to look.
+        if self.running < AT_ONCE {
+            self.sift(ctx);
+        }
         while self.running < AT_ONCE {
-            let Some((order, trace, since)) = self.next() else { return };
+            let Some(Queued { order, trace, since, .. }) = self.next() else { return };
             self.running += 1;
             // A claim that is there already is brought up, whatever the ceilings.
             if order.claim.metadata.uid.is_some() {
@@ -272,6 +314,41 @@ impl Launcher {
             } else {
                 self.admit(order, (trace, since), 0.0, ctx);
             }
+        }
+    }
+
+    /// Looks which orders that have waited for long are still needed, if any have, and gives up the others.
+    fn sift(&mut self, ctx: &mut Context<Self>) {
+        let now = self.desk.now();
+        if self.sifting || !self.begun || !self.queue.iter().any(|one| one.is_stale(now)) {
+            return;
+        }
+        self.sifting = true;
+        ctx.spawn(self.links.cluster.send(TakeSnapshot).into_actor(self).map(|known, launcher, ctx| {
+            launcher.sifting = false;
+            // Until everything is known nothing is known of that.
+            let Ok(Some(known)) = known else {
+                ctx.run_later(NEEDED_FOR, Self::run);
+                return;
+            };
+            launcher.keep_needed(&known);
+            launcher.run(ctx);
+        }));
+    }
+
+    fn keep_needed(&mut self, known: &Snapshot) {
+        let (awaited, now) = (known.awaited(self.desk.moment()), self.desk.now());
+        for mut one in std::mem::take(&mut self.queue) {
+            let name = one.order.claim.name_any();
+            if one.is_stale(now) {
+                if !awaited.contains(&Target::Claim(name.clone())) {
+                    self.busy.remove(&name);
+                    self.desk.post(&self.links.cluster, Wrote::NotMade(name));
+                    continue;
+                }
+                one.needed = now;
+            }
+            self.queue.push_back(one);
         }
     }
 
@@ -363,31 +440,6 @@ impl Launcher {
         }
     }
 
-    /// Whether a claim has come of a creation that was given up, and is not launched for.
-    fn is_late(&self, name: &str, claim: &NodeClaim) -> bool {
-        let said = |key: &str| claim.annotations().get(key);
-        said(TERM).is_some_and(|term| *term == self.desk.term.0.to_string())
-            && said(LAUNCH_TOKEN).is_none()
-            && self.creations.is_late(name, claim.metadata.uid.as_deref().unwrap_or_default())
-    }
-
-    /// Deletes a claim that nobody needs, when nothing else is done about one of its name.
-    fn take_back(&mut self, name: &str, claim: Arc<NodeClaim>, ctx: &mut Context<Self>) {
-        let Entry::Vacant(free) = self.busy.entry(name.to_owned()) else {
-            self.late.insert(name.to_owned(), claim);
-            return;
-        };
-        let gone = free.insert(Arc::default()).clone();
-        let trace = traces::of_packing(&claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
-        let inside = traces::of_claim(trace, name);
-        let (desk, links, since) = (self.desk.clone(), self.links.clone(), self.desk.wall());
-        let launching = Launching { desk, links, trace: inside, inside, since, gone };
-        let taking = async move { launching.discard(&claim, "created_late").await }.into_actor(self);
-        let name = name.to_owned();
-        // Where that is refused, the claim's next change is another occasion.
-        ctx.spawn(taking.map(move |_, launcher, ctx| launcher.free(&name, ctx)));
-    }
-
     /// A claim was not created, or nobody knows: what has come of it all the same is taken back, and what was planned with it and
     /// has not been begun is planned anew, as the world may be another.
     fn give_up_plans(&mut self, name: &str) {
@@ -397,10 +449,10 @@ impl Launcher {
             self.late.insert(name.to_owned(), made.clone());
         }
         let (begun, planned): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut self.queue).into_iter().partition(|(order, ..)| order.claim.metadata.uid.is_some());
+            std::mem::take(&mut self.queue).into_iter().partition(Queued::is_there);
         self.queue = begun;
-        for (order, ..) in planned {
-            let name = order.claim.name_any();
+        for one in planned {
+            let name = one.order.claim.name_any();
             self.busy.remove(&name);
             self.desk.post(&self.links.cluster, Wrote::NotMade(name));
         }

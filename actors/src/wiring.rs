@@ -21,8 +21,8 @@
 //! | `registrar` | `NotRegistered` | `launcher` |
 //! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Wrote` | `cluster_watcher` |
 //! | `packer`, `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Record` | `recorder` |
-//! | `terminator`, `node_class` | `TakeSnapshot` | `cluster_watcher` |
-//! | `disruptor` | `TakeShown` | `cluster_watcher` |
+//! | `launcher`, `terminator`, `node_class`, `janitor` | `TakeSnapshot` | `cluster_watcher` |
+//! | `disruptor`, `launcher` | `TakeShown` | `cluster_watcher` |
 //! | `pod_watcher` | `WatchFailed` | `cluster_watcher` |
 //! | `disruptor` | `InstanceTypesFor` | `catalogue` |
 //! | `interruption` | `Interrupted` | `terminator` |

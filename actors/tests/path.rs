@@ -273,10 +273,11 @@ fn a_claim_that_an_earlier_leader_has_made_is_given_up_where_its_pool_has_no_roo
         world.until_bound(1, minutes(4)).await;
         let known = world.claims()[0].clone();
         first.shutdown().await;
-        // Made for a plan of before, of which the successor knows nothing, and not launched.
+        // Made for a plan of before, of which the successor knows nothing; whether they were launched only EC2 knows.
         let left = |name: &str| {
             let meta = json!({"name": name, "labels": known["metadata"]["labels"],
-                "finalizers": known["metadata"]["finalizers"], "annotations": {"dovetail.dev/term": "1"}});
+                "finalizers": known["metadata"]["finalizers"],
+                "annotations": {"dovetail.dev/term": "1", "dovetail.dev/launch-token": format!("dt-{name}")}});
             let left = json!({"apiVersion": known["apiVersion"], "kind": known["kind"], "spec": known["spec"], "metadata": meta});
             world.api.create(&NODE_CLAIMS, "", left).unwrap();
         };
@@ -291,6 +292,34 @@ fn a_claim_that_an_earlier_leader_has_made_is_given_up_where_its_pool_has_no_roo
         let names: Vec<_> = world.claims().iter().map(|claim| claim["metadata"]["name"].clone()).collect();
         assert!(names.contains(&json!("left-1")) && !names.contains(&json!("left-2")), "{names:?} {story}");
         assert!(story.contains("deleted nodeclaim left-2: limits"), "{story}");
+        nothing_twice(&world);
+    });
+}
+
+#[test]
+fn a_claim_that_an_earlier_leader_has_not_begun_to_launch_for_is_launched_where_somebody_needs_it() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(3, "500m");
+        let first = world.replica(0);
+        world.until_bound(3, minutes(4)).await;
+        let known = world.claims()[0].clone();
+        first.shutdown().await;
+        let left = |name: &str| {
+            let meta = json!({"name": name, "labels": known["metadata"]["labels"],
+                "finalizers": known["metadata"]["finalizers"], "annotations": {"dovetail.dev/term": "1"}});
+            let left = json!({"apiVersion": known["apiVersion"], "kind": known["kind"], "spec": known["spec"], "metadata": meta});
+            world.api.create(&NODE_CLAIMS, "", left).unwrap();
+        };
+        left("left-1");
+        left("left-2");
+        // It has no room on the node that is there, and one of those is enough for it.
+        world.pods_of("late", 1, "500m");
+        let _second = world.replica(1);
+        world.until_bound(4, minutes(4)).await;
+        let story = world.story().join("\n");
+        assert_eq!((world.claims().len(), world.cloud.calls().len()), (2, 2), "{story}");
+        assert_eq!(story.matches(": unneeded").count(), 1, "{story}");
         nothing_twice(&world);
     });
 }

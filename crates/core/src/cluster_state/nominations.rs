@@ -278,6 +278,12 @@ impl Snapshot {
         entry.deleting && !entry.terminal && self.leaving.nodes.contains(&entry.node_name)
     }
 
+    /// Whether some pod is expected at a place.
+    #[must_use]
+    pub fn is_awaited(&self, at: &Target, now: Moment) -> bool {
+        self.nominations.iter().any(|(uid, one)| one.target == *at && self.expected_on(uid, now).is_some())
+    }
+
     /// Every place that some pod is expected at.
     #[must_use]
     pub fn awaited(&self, now: Moment) -> BTreeSet<&Target> {

@@ -42,6 +42,9 @@ fn a_pod_that_takes_the_place_of_one_like_it_leaves_it_its_own() {
     state.apply_pod(&kube_pod("a", "n", "1")).unwrap();
     let snapshot = state.snapshot();
     assert_eq!(snapshot.expected_on("uid-c", at(9999)), Some(&Target::Claim("later".into())));
+    let awaited = |target: &Target, second| snapshot.is_awaited(target, at(second));
+    assert!(awaited(&Target::Claim("later".into()), 9999) && !awaited(&Target::Claim("n".into()), 1));
+    assert!(awaited(&Target::Node("n".into()), 1) && !awaited(&Target::Node("n".into()), 9999), "its time is over");
     assert_eq!(snapshot.expected_on("uid-b", at(1)), Some(&Target::Node("n".into())), "b is not like a");
     assert_eq!(snapshot.expected_on("uid-a", at(1)), None);
 }

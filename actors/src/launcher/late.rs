@@ -1,0 +1,119 @@
+//! Claims that come late: of creations that were given up, or that somebody had sent who leads no more. What they were for may have
+//! been planned anew: then they are taken back.
+
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::cluster_state::Target;
+use kube::ResourceExt;
+use tokio::sync::Notify;
+
+use super::Launcher;
+use crate::calls::CallError;
+use crate::launch::Launching;
+use crate::messages::{ClaimChanged, TakeShown, TraceContext};
+use crate::traces;
+
+/// Pause between two looks at whether a claim is needed.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long after a batch has ended its pods are surely planned.
+const PLANNED: Duration = Duration::from_secs(5);
+
+/// What is to be done about a claim that is left over.
+enum Verdict {
+    /// Somebody is expected on it: it is launched.
+    Needed,
+    /// It goes, or the term does.
+    Gone,
+    /// It has changed, or nobody has answered.
+    LookAgain,
+}
+
+impl Launcher {
+    /// Whether a claim has come of a creation that was given up, and is not launched for.
+    pub(super) fn is_late(&self, name: &str, claim: &NodeClaim) -> bool {
+        let said = |key: &str| claim.annotations().get(key);
+        said(TERM).is_some_and(|term| *term == self.desk.term.0.to_string())
+            && said(LAUNCH_TOKEN).is_none()
+            && self.creations.is_late(name, claim.metadata.uid.as_deref().unwrap_or_default())
+    }
+
+    /// Deletes a claim that nobody needs, when nothing else is done about one of its name.
+    pub(super) fn take_back(&mut self, name: &str, claim: Arc<NodeClaim>, ctx: &mut Context<Self>) {
+        let Entry::Vacant(free) = self.busy.entry(name.to_owned()) else {
+            self.late.insert(name.to_owned(), claim);
+            return;
+        };
+        let gone = free.insert(Arc::default()).clone();
+        let launching = self.taking_back(name, &claim, gone);
+        let taking = async move { launching.discard(&claim, "created_late").await }.into_actor(self);
+        let name = name.to_owned();
+        // Where that is refused, the claim's next change is another occasion.
+        ctx.spawn(taking.map(move |_, launcher, ctx| launcher.free(&name, ctx)));
+    }
+
+    fn taking_back(&mut self, name: &str, claim: &NodeClaim, gone: Arc<Notify>) -> Launching {
+        let trace = traces::of_packing(claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
+        let inside = traces::of_claim(trace, name);
+        let (desk, links, since) = (self.desk.clone(), self.links.clone(), self.desk.wall());
+        Launching { desk, links, trace: inside, inside, since, gone }
+    }
+
+    /// Whether an earlier leader, or an actor that has died, has created a claim and not begun to launch for it. What it was for may
+    /// have been planned anew before it came.
+    pub(super) fn is_left_over(&self, name: &str, claim: &NodeClaim) -> bool {
+        let said = |key: &str| claim.annotations().get(key);
+        let term = said(TERM).and_then(|term| term.parse::<u64>().ok());
+        term.is_some_and(|term| term <= self.desk.term.0)
+            && said(LAUNCH_TOKEN).is_none()
+            && !self.creations.has_begun(name)
+    }
+
+    /// Launches for a claim as soon as somebody is expected on it, and takes it back when nobody is for long.
+    pub(super) fn look_whether_needed(&mut self, name: &str, claim: Arc<NodeClaim>, ctx: &mut Context<Self>) {
+        let gone = Arc::<Notify>::default();
+        self.busy.insert(name.to_owned(), gone.clone());
+        let launching = self.taking_back(name, &claim, gone);
+        let (name, seen) = (name.to_owned(), claim.clone());
+        let looking = async move { verdict(&launching, &seen).await }.into_actor(self);
+        ctx.spawn(looking.map(move |verdict, launcher, ctx| {
+            let shown = launcher.shown.remove(&name);
+            launcher.free(&name, ctx);
+            match (verdict, shown) {
+                (Verdict::Gone, None) => {}
+                (Verdict::Needed, shown) => launcher.adopt(&name, &shown.unwrap_or(claim), ctx),
+                // It has changed, is back out of a backup, or another of its name is there.
+                (Verdict::LookAgain | Verdict::Gone, shown) => {
+                    launcher.handle(ClaimChanged(shown.unwrap_or(claim)), ctx);
+                }
+            }
+        }));
+    }
+}
+
+/// What is to be done about a claim that is left over.
+async fn verdict(launching: &Launching, claim: &NodeClaim) -> Verdict {
+    let own = Target::Claim(claim.name_any());
+    let mut looks = Duration::ZERO;
+    while looks < launching.desk.settings.batch_max + PLANNED {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = launching.gone.notified() => return Verdict::Gone,
+        }
+        match launching.links.cluster.send(TakeShown).await {
+            Ok(Some(known)) if known.is_awaited(&own, launching.desk.moment()) => return Verdict::Needed,
+            Ok(Some(_)) => looks += LOOK,
+            // Nothing is planned meanwhile.
+            Ok(None) => {}
+            Err(_) => return Verdict::Gone,
+        }
+    }
+    match launching.remove_as_seen(claim, "unneeded").await {
+        Ok(()) | Err(CallError::NotFound(_) | CallError::Deposed) => Verdict::Gone,
+        Err(_) => Verdict::LookAgain,
+    }
+}
