@@ -106,6 +106,11 @@ fn a_claim_is_not_deleted_past_a_backup_for_the_sake_of_a_node_that_stays() {
 }
 
 #[test]
+fn a_lease_taken_by_a_request_that_nobody_waits_for_any_more_begins_no_term() {
+    played("taken-unheard");
+}
+
+#[test]
 fn a_node_that_is_guarded_again_is_let_in_again() {
     played("guarded-again");
 }

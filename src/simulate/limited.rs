@@ -25,9 +25,7 @@ const MOVING: f64 = 180.0;
 /// Names (`namespace/name`) of those of the pods without a node that cannot run.
 pub fn limited(world: &World) -> BTreeSet<String> {
     let pools = world.api.list(&Gvr::new("karpenter.sh", "v1", "nodepools"));
-    let expire = pools
-        .iter()
-        .any(|pool| pool["spec"]["template"]["spec"]["expireAfter"].as_str().is_some_and(|text| text != "Never"));
+    let expire = pools.iter().any(|pool| expires(pool));
     let now = world.wall();
     let young = |pod: &Arc<Value>| {
         let created =
@@ -37,7 +35,7 @@ pub fn limited(world: &World) -> BTreeSet<String> {
     let (claims, instances) = (world.claims(), world.region.instances_ever());
     let catalogue = world.region.catalogue();
     let launched = |claim: &Value| launched_for(claim, &instances, &catalogue.types);
-    let rooms: Vec<Room> = pools.iter().map(|pool| Room::of(pool, &claims, launched)).collect();
+    let rooms: Vec<Room> = pools.iter().map(|pool| Room::of(pool, &claims, launched, now)).collect();
     let free = rooms.iter().any(|room| room.on_demand && room.left.is_empty());
     let types: Vec<&InstanceTypeInfo> = catalogue.types.iter().map(AsRef::as_ref).filter(|one| is_drawn(one)).collect();
     let waits = |pod: &&Arc<Value>| pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
@@ -53,6 +51,11 @@ pub fn limited(world: &World) -> BTreeSet<String> {
     world.pods().iter().filter(waits).filter(cannot).map(name).collect()
 }
 
+/// Whether a pool's nodes expire.
+fn expires(pool: &Value) -> bool {
+    pool["spec"]["template"]["spec"]["expireAfter"].as_str().is_some_and(|text| text != "Never")
+}
+
 /// What is left of a pool's limits.
 struct Room {
     on_demand: bool,
@@ -60,8 +63,16 @@ struct Room {
 }
 
 impl Room {
-    /// Of a pool with these claims. `launched` says what a claim has that nobody has written on it yet.
-    fn of(pool: &Value, claims: &[Arc<Value>], launched: impl Fn(&Value) -> Amounts) -> Self {
+    /// Of a pool with these claims. `launched` says what a claim has that nobody has written on it yet. What a claim that has just
+    /// expired had is its successor's and nobody else's, until that is launched.
+    fn of(pool: &Value, claims: &[Arc<Value>], launched: impl Fn(&Value) -> Amounts, now: jiff::Timestamp) -> Self {
+        let expires = expires(pool);
+        let stays = |claim: &Value| match claim["metadata"]["deletionTimestamp"].as_str().map(str::parse) {
+            None => true,
+            Some(Ok(since)) => expires && now.duration_since(since).as_secs_f64() < MOVING,
+            Some(Err(_)) => false,
+        };
+
         let requirements = pool["spec"]["template"]["spec"]["requirements"].as_array();
         let spot_only = requirements.into_iter().flatten().any(|one| {
             one["key"] == "karpenter.sh/capacity-type"
@@ -69,8 +80,7 @@ impl Room {
         });
         let mut left = amounts(&pool["spec"]["limits"]);
         let of_pool = |claim: &&Arc<Value>| {
-            claim["metadata"]["labels"]["karpenter.sh/nodepool"] == pool["metadata"]["name"]
-                && claim["metadata"]["deletionTimestamp"].is_null()
+            claim["metadata"]["labels"]["karpenter.sh/nodepool"] == pool["metadata"]["name"] && stays(claim)
         };
         for claim in claims.iter().filter(of_pool) {
             let written = amounts(&claim["status"]["capacity"]);
@@ -134,7 +144,21 @@ mod tests {
             Arc::new(json!({"metadata": {"labels": {"karpenter.sh/nodepool": "pool-0"}}, "status": status}))
         };
         let claims = [claim(json!({"capacity": {"cpu": "6"}})), claim(json!({}))];
-        Room::of(&pool, &claims, |_| launched.clone()).left.get("cpu").copied()
+        Room::of(&pool, &claims, |_| launched.clone(), jiff::Timestamp::default()).left.get("cpu").copied()
+    }
+
+    #[test]
+    fn what_a_claim_that_has_just_expired_had_is_its_successors() {
+        let left = |expire_after: &str, seconds: i64| {
+            let pool = json!({"metadata": {"name": "pool-0"}, "spec": {"limits": {"cpu": "8"},
+                "template": {"spec": {"expireAfter": expire_after}}}});
+            let claim = json!({"metadata": {"labels": {"karpenter.sh/nodepool": "pool-0"}, "deletionTimestamp": "2026-01-01T00:00:00Z"},
+                "status": {"capacity": {"cpu": "6"}}});
+            let now = "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap_or_default();
+            let now = now + jiff::SignedDuration::from_secs(seconds);
+            Room::of(&pool, &[Arc::new(claim)], |_| Amounts::new(), now).left.get("cpu").copied()
+        };
+        assert_eq!([left("7m", 170), left("7m", 190), left("Never", 170)], [Some(2000), Some(8000), Some(8000)]);
     }
 
     #[test]

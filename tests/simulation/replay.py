@@ -83,6 +83,7 @@ class World:
         self._sharers, self._shared, self._acts = defaultdict(set), set(), []
         self._begun, self._holder, self._written = 0, "", set()
         self._says = None  # the term that the Lease says, None where it is not there
+        self._put_back = None  # when the Lease was put back to a backup, None once somebody has written it
         self.windows, self.terms = windows.Windows(), []  # terms: when each began
         self.rules = [rule(self) for rule in (*LAUNCHING, *COLLECTING, *BOUNDS)]
 
@@ -246,13 +247,16 @@ class World:
             self._says = None if gone else ((event.get("sent") or {}).get("spec") or {}).get("leaseTransitions") or 0
             if event["replica"] is not None:
                 self._lease(event)
+            self._put_back = event["t"] if event["verb"] == "restore" else None
 
     def _lease(self, event):
         spec = (event.get("sent") or {}).get("spec") or {}
         term, who = spec.get("leaseTransitions") or 0, spec.get("holderIdentity") or ""
         if term == 0:
             return  # vacant: nobody leads by it
-        if term < self._begun or (term == self._begun and who not in ("", self._holder)):
+        # Under way since before the backup came, and its sender was never told: no term begins.
+        late = self._put_back is not None and event.get("answerLost") and event.get("asked", event["t"]) < self._put_back
+        if not late and (term < self._begun or (term == self._begun and who not in ("", self._holder))):
             self.violate("INV-10", event["t"], f"term {term} of {who} after term {self._begun} of {self._holder}")
         if term > self._begun:
             self._begun, self._holder = term, who

@@ -279,6 +279,26 @@ class AuditTest(unittest.TestCase):
                 self.lease(log, 701, term, holder)
             self.assert_violation("INV-10", twice, 702)
 
+    def test_what_was_under_way_when_a_backup_came_and_nobody_heard_of_begins_no_term(self):
+        def played(*writes):
+            def play(log):
+                self.lease(log, 700, 9, "dovetail-1")
+                log.add(700.5, "api", replica=None, term=None, verb="restore", resource="leases", subresource=None, namespace="kube-system",
+                        name="karpenter-leader-election", uid="lease", code=200,
+                        sent={"spec": {"leaseTransitions": 8, "holderIdentity": "dovetail-0"}})
+                for at, (term, holder, asked, lost) in enumerate(writes):
+                    log.add(701 + at / 10, "api", replica=0, term=term, verb="patch", resource="leases", subresource=None,
+                            namespace="kube-system", name="karpenter-leader-election", uid="lease", code=200, asked=asked, answerLost=lost,
+                            sent={"spec": {"leaseTransitions": term, "holderIdentity": holder}})
+            return play
+        for term in (8, 9):
+            found = self.changed(self.insert(played((term, "dovetail-0", 690, True)), 702), "events")
+            self.assertFalse([line for line in found if "INV-10" in line], found)
+        late = (8, "dovetail-0", 690, True)
+        for writes in ([(8, "dovetail-0", 690, False)], [(8, "dovetail-0", 700.6, True)], [late, late], [(0, "", 690, True), late],
+                       [(9, "dovetail-1", 700.6, False), late]):
+            self.assert_violation("INV-10", played(*writes), 702)
+
     def test_a_lease_that_is_vacant_is_nobody_s(self):
         def vacant(log):
             self.lease(log, 700, 9, "dovetail-1")

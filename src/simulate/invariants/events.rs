@@ -67,11 +67,14 @@ impl Checker {
 
     /// INV-9: once a term has begun, no NodeClaim is created, and no launch token written, under an earlier one, while there is
     /// a Lease that says so: where it was deleted, or put back, the API server has nothing to refuse by. INV-10: terms rise,
-    /// each with one holder.
+    /// each with one holder. The first write of a Lease that was put back begins none where it was sent before and nobody was told of
+    /// it: a request that was under way for long may rest on just that version.
     pub(super) fn terms(&mut self, entries: &[Entry]) {
         let (mut newest, mut holder) = (0, String::new());
         // The Lease's, as it stands.
         let mut says: Option<u64> = None;
+        // When it was put back, until somebody writes it.
+        let mut put_back: Option<f64> = None;
         let mut tokens: BTreeMap<String, String> = BTreeMap::new();
         for entry in entries {
             // What operators do to objects is told as a step alone.
@@ -82,13 +85,18 @@ impl Checker {
                 continue;
             }
             let at = seconds(entry);
+            let mut late = false;
             if entry.text("resource") == "leases" {
+                late = put_back.take().is_some_and(|back| is_unheard_from_before(entry, back));
+                if entry.text("verb") == "restore" {
+                    put_back = Some(at);
+                }
                 let term = entry.field("sent").and_then(|sent| sent["spec"]["leaseTransitions"].as_u64());
                 says = (entry.text("verb") != "lose").then(|| term.unwrap_or(0));
             }
             if let Some((term, who)) = lease_term(entry) {
                 let same = term == newest && (who == holder || who.is_empty());
-                self.expect("INV-10", at, term > newest || same, || {
+                self.expect("INV-10", at, term > newest || same || late, || {
                     format!("term {term} of {who:?} is written at {at} s after term {newest} of {holder:?}")
                 });
                 if term > newest {
@@ -160,6 +168,14 @@ pub(super) fn lease_term(entry: &Entry) -> Option<(u64, String)> {
     let spec = &entry.field("sent")?["spec"];
     let term = spec["leaseTransitions"].as_u64().filter(|term| *term > 0)?;
     Some((term, spec["holderIdentity"].as_str().unwrap_or_default().to_owned()))
+}
+
+/// Whether a replica has sent it before that time, and has not heard what came of it.
+fn is_unheard_from_before(entry: &Entry, time: f64) -> bool {
+    let asked = entry.field("asked").and_then(Value::as_f64);
+    entry.replica.is_some()
+        && entry.field("answerLost") == Some(&Value::Bool(true))
+        && asked.is_some_and(|at| at < time)
 }
 
 /// The launch tokens that each claim has had, by uid.

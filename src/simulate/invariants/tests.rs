@@ -423,6 +423,36 @@ fn two_holders_of_a_term_are_inv_10() {
 }
 
 #[test]
+fn the_first_write_of_a_lease_that_was_put_back_begins_no_term_where_it_was_sent_before_and_nobody_heard() {
+    let written = |writes: &[(u64, &str, f64, bool)]| {
+        let mut run = Run::without_leader();
+        run.leads(0, 1, 0.0, 95.0);
+        run.leads(1, 2, 100.0, 200.0);
+        let spec = json!({"leaseTransitions": 1, "holderIdentity": "r0"});
+        run.world(203.0, "api", json!({"verb": "restore", "resource": "leases", "code": 200, "sent": {"spec": spec}}));
+        for (at, (term, who, asked, lost)) in (204_u32..).zip(writes) {
+            let spec = json!({"leaseTransitions": term, "holderIdentity": who});
+            let fields = json!({"verb": "patch", "resource": "leases", "code": 200, "asked": asked, "answerLost": lost,
+                "sent": {"spec": spec}});
+            run.add(f64::from(at), Some(0), "api", fields);
+        }
+        run.leads(1, 3, 215.0, END);
+        run.violated()
+    };
+    assert_eq!(written(&[(1, "r0", 190.0, true)]), BTreeSet::new());
+    assert_eq!(written(&[(2, "r0", 190.0, true)]), BTreeSet::new(), "it was to be taken");
+    for writes in [
+        &[(1, "r0", 190.0, false)][..],
+        &[(1, "r0", 203.5, true)],
+        &[(1, "r0", 190.0, true), (1, "r0", 190.0, true)],
+        &[(0, "", 190.0, true), (1, "r0", 190.0, true)],
+        &[(2, "r1", 203.5, false), (1, "r0", 190.0, true)],
+    ] {
+        assert_eq!(written(writes), BTreeSet::from(["INV-10"]), "{writes:?}");
+    }
+}
+
+#[test]
 fn an_instance_whose_token_no_claim_had_is_inv_11() {
     assert_only("INV-11", |run| {
         run.instance(50.0, "pending", "9", "of-nobody");

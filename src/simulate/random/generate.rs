@@ -143,8 +143,10 @@ fn mishaps(steps: &mut Vec<(u32, String)>, replicas: u32, busy: u32, rng: &mut R
                 format!("zoneDown: {{zone: {REGION}{zone}, for: {}s}}", rng.u32(20..=240))
             }
             _ => {
-                // By that too, where many launches are taken over: each is launched for again.
-                steps.push((at + LOOKS_AFTER, "lookAfterCollection: {for: 30m}".to_owned()));
+                // By that too, where many launches are taken over: each is launched for again. It may be braked only later.
+                for after in [LOOKS_AFTER, 2 * LOOKS_AFTER] {
+                    steps.push((at + after, "lookAfterCollection: {for: 30m}".to_owned()));
+                }
                 format!("emptyLists: {{for: {}s}}", rng.u32(20..=300))
             }
         };
