@@ -30,7 +30,14 @@ def every_instance(ec2, region):
 
 
 def described(ec2, region, filters):
-    """What DescribeInstances answers."""
+    """What DescribeInstances answers, page after page."""
+    token = {}
+    while token is not None:
+        token = yield from page(ec2, region, filters | token)
+
+
+def page(ec2, region, filters):
+    """One page; returns what the next is asked by, `None` after the last."""
     query = {"Action": "DescribeInstances", "Version": "2016-11-15"} | filters
     scope = f"Credential=joiner/20200101/{region}/ec2/aws4_request"
     headers = {"authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0"}
@@ -50,6 +57,8 @@ def described(ec2, region, filters):
             "zone": text(item, "placement", "availabilityZone"),
             "arch": {"arm64": "arm64"}.get(text(item, "architecture"), "amd64"),
         }
+    more = text(tree, "nextToken")
+    return {"NextToken": more} if more else None
 
 
 def node(instance, region, claim):
