@@ -89,6 +89,13 @@ fn what_was_planned_before_an_outage_is_not_created_after_it() {
 }
 
 #[test]
+fn what_ec2_has_announced_is_not_forgotten_with_what_a_backup_forgets() {
+    let (report, events) = played("interrupted");
+    let lost = events.iter().filter(|one| one["kind"] == "pod" && one["change"] == "lost").count();
+    assert!(told(&report, "interrupted") > 3 && lost < 20, "{lost} pods were lost, {}", report["downtime"]);
+}
+
+#[test]
 fn what_ends_a_drained_instance_is_not_repeated_past_a_backup() {
     played("ended-again");
 }

@@ -78,6 +78,8 @@ pub struct Interruption {
     unwritten: usize,
     /// Events passed on, the oldest first.
     remembered: (BTreeSet<String>, VecDeque<String>),
+    /// Ids of events of which what they announce is being written.
+    writing: BTreeSet<String>,
     /// When a reason to pass over messages was last told of, and how many there were since.
     told: BTreeMap<&'static str, (Option<Duration>, u64)>,
 }
@@ -117,6 +119,7 @@ impl Interruption {
             failures: 0,
             unwritten: 0,
             remembered: Default::default(),
+            writing: BTreeSet::new(),
             told: BTreeMap::new(),
         }
     }
@@ -203,11 +206,11 @@ impl Interruption {
         let (mut due, mut done) = (Vec::new(), Vec::new());
         let last = messages.len() < queue::FULL;
         for message in messages {
-            let found = self.read(&message, snapshot);
-            if found.is_empty() {
-                done.push(message.receipt);
-            } else {
-                due.push((message.receipt, found));
+            match self.read(&message, snapshot) {
+                // It comes again, and by then it is known whether it was written.
+                None => {}
+                Some(found) if found.is_empty() => done.push(message.receipt),
+                Some(found) => due.push((message.receipt, found)),
             }
         }
         if !done.is_empty() {
@@ -225,8 +228,8 @@ impl Interruption {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    /// What a message asks to be done; nothing for most.
-    fn read(&mut self, message: &QueueMessage, snapshot: &Snapshot) -> Vec<Due> {
+    /// What a message asks to be done; nothing for most. `None` while what an earlier one like it asked for is being written.
+    fn read(&mut self, message: &QueueMessage, snapshot: &Snapshot) -> Option<Vec<Due>> {
         let announced = match Announcement::parse(&message.body) {
             Ok(announced) => announced,
             Err(ignored) => {
@@ -234,22 +237,26 @@ impl Interruption {
                 if ignored.is_odd() {
                     self.pass_over(ignored.label(), &ignored.to_string());
                 }
-                return Vec::new();
+                return Some(Vec::new());
             }
         };
         self.count(announced.kind.label());
         let waited = message.sent.map(|sent| self.desk.wall().duration_since(sent).as_secs_f64());
         self.desk.measure(&Measure::MessageReceived { kind: announced.kind.label(), waited });
+        if self.writing.contains(&announced.id) {
+            self.count("being_written");
+            return None;
+        }
         if self.remembered.0.contains(&announced.id) {
             self.count("duplicate");
-            return Vec::new();
+            return Some(Vec::new());
         }
         let notice = match Notice::of(&announced, message.sent, self.desk.wall()) {
             Ok(notice) => notice,
             Err(late) => {
                 self.count("late");
                 self.pass_over("late", &format!("{} of {}: {late}", announced.kind, announced.instances.join(", ")));
-                return Vec::new();
+                return Some(Vec::new());
             }
         };
         let trace = TraceContext::of_event(&announced.id, &mut self.rng);
@@ -277,10 +284,10 @@ impl Interruption {
             let (event, claim, instance) = (announced.id.clone(), claim.clone(), instance.clone());
             due.push(Due { event, notice, claim, instance, trace });
         }
-        if !due.is_empty() {
-            self.remember(&announced.id);
+        if !due.is_empty() && !announced.id.is_empty() {
+            self.writing.insert(announced.id);
         }
-        due
+        Some(due)
     }
 
     /// Tells of a message that is passed over, unless one like it was told of lately.
@@ -348,9 +355,10 @@ impl Interruption {
                 let span = if all { span } else { span.failed("NotWritten", "the announcement comes again") };
                 span.end();
             }
-            if !all {
-                // It comes again.
-                actor.remembered.0.remove(&event);
+            actor.writing.remove(&event);
+            // Otherwise it comes again.
+            if all {
+                actor.remember(&event);
             }
             let receipts = if all { vec![receipt] } else { Vec::new() };
             queue::delete(actor.links.cloud.clone(), queue_url, receipts, (actor.desk.clone(), ctx.address()))

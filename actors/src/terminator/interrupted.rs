@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How often it is looked whether a claim that was ordered to be deleted is; then the message that asked for it comes again.
 const PATIENCE: u32 = 20;
 
-/// Interrupted nodes that are not drained yet.
+/// Interrupted nodes whose claims are there yet.
 #[derive(Default)]
 pub(super) struct Waiting {
     /// By the claim's name.
@@ -47,8 +47,10 @@ struct Doomed {
     trace: TraceContext,
     /// When it was heard of here.
     since: Timestamp,
-    /// It is being deleted: what follows is the drain's.
+    /// Its deletion was ordered, or somebody else's is seen: what follows is the drain's.
     ordered: bool,
+    /// It is being deleted.
+    goes: bool,
 }
 
 impl Waiting {
@@ -88,22 +90,37 @@ impl Handler<Interrupted> for Terminator {
 }
 
 impl Terminator {
-    /// A claim is there or has changed: whether an end is written on it that is to be waited for.
+    /// A claim is there or has changed: whether an end is written on it that is to be waited for. What was announced is a fact: it
+    /// stays known as long as the claim, and is written down again where a backup shows the claim as it was before.
     pub(super) fn look_for_notice(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
         let name = claim.name_any();
-        let notice = Notice::on(claim).filter(|_| claim.metadata.deletion_timestamp.is_none());
-        let Some(notice) = notice else {
+        let (uid, goes) = (claim.uid().unwrap_or_default(), claim.metadata.deletion_timestamp.is_some());
+        if let Some(known) = self.waiting.claims.get_mut(&name).filter(|known| known.uid == uid) {
+            // One that is not being deleted any more is ordered anew.
+            known.ordered = goes || (known.ordered && !known.goes);
+            known.goes = goes;
+            let written = Notice::on(claim);
+            known.notice = written.unwrap_or(known.notice);
+            if written.is_none() && !goes {
+                let (notice, trace, links) = (known.notice, known.trace, self.links.clone());
+                let (of, claim) = (ClaimRef { name, uid }, claim.clone());
+                let writing = async move {
+                    // Where that fails, the claim's next change is another occasion.
+                    let _ = write_down(&links, &of, notice, trace).await;
+                    taint(links, claim).await;
+                };
+                ctx.spawn(writing.into_actor(self));
+            }
+            return;
+        }
+        let Some(notice) = Notice::on(claim).filter(|_| !goes) else {
             self.waiting.forget(&name);
             return;
         };
-        let uid = claim.uid().unwrap_or_default();
-        if let Some(known) = self.waiting.claims.get_mut(&name).filter(|known| known.uid == uid) {
-            known.notice = notice;
-            return;
-        }
         let written = traces::of_end(claim).or_else(|| traces::of_packing(claim));
         let trace = written.unwrap_or_else(|| TraceContext::root(&mut self.desk.rng("interruption")));
-        self.waiting.claims.insert(name, Doomed { uid, notice, trace, since: self.desk.wall(), ordered: false });
+        let since = self.desk.wall();
+        self.waiting.claims.insert(name, Doomed { uid, notice, trace, since, ordered: false, goes: false });
         ctx.spawn(taint(self.links.clone(), claim.clone()).into_actor(self));
         if !std::mem::replace(&mut self.waiting.looking, true) {
             self.watch_places(ctx);
