@@ -256,10 +256,20 @@ impl ClusterState {
                 }
             }
             Kind::Node => {
+                let gone = missing(&self.now.nodes, &seen);
                 retain(&mut self.now.nodes, |name, _| seen.contains(name));
+                gone.into_iter().for_each(|name| self.forget_target(&Target::Node(name)));
                 self.forget_moves(|node| !seen.contains(node));
             }
-            Kind::NodeClaim => retain(&mut self.now.claims, |name, entry| entry.is_planned() || seen.contains(name)),
+            Kind::NodeClaim => {
+                let gone = missing(&self.now.claims, &seen).into_iter();
+                let gone: Vec<_> = gone.filter(|name| !self.now.claims[name].is_planned()).collect();
+                retain(&mut self.now.claims, |name, entry| entry.is_planned() || seen.contains(name));
+                for name in gone {
+                    self.marked.remove(&name);
+                    self.forget_target(&Target::Claim(name));
+                }
+            }
             Kind::NodePool => retain(&mut self.now.pools, |name, _| seen.contains(name)),
             Kind::NodeClass => retain(&mut self.now.classes, |name, _| seen.contains(name)),
             Kind::DaemonSet => retain(&mut self.now.daemon_sets, |name, _| seen.contains(name)),

@@ -41,10 +41,13 @@ impl ClusterState {
         Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
     }
 
-    /// Pods are expected somewhere, at least until then. What was bound there while they were planned may have left
-    /// some no room: those are without a place.
+    /// Pods are expected somewhere, at least until then; not those that have gone while they were planned. What was bound there
+    /// meanwhile may have left some no room: those are without a place.
     pub fn nominate<'a>(&mut self, pods: impl IntoIterator<Item = &'a str>, target: &Target, until: Duration) {
         for uid in pods {
+            if !self.now.pods.contains_key(uid) {
+                continue;
+            }
             self.expect(uid, Nomination { target: target.clone(), until });
             // It has begun to go while it was planned for.
             if self.now.pods.get(uid).is_some_and(|entry| entry.deleting && !entry.node_name.is_empty()) {
