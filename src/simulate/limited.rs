@@ -19,8 +19,10 @@ const KEPT_CPU: i64 = 300;
 const USABLE_MEMORY: f64 = 0.75;
 const KEPT_MEMORY: i64 = 700 << 20;
 
-/// How long a pod of a node that has expired may wait for the next.
+/// How long what a node had that has expired is its successor's.
 const MOVING: f64 = 180.0;
+/// How long a pod of a node that has expired may wait for the next: a launch may take five minutes, and a registration two.
+const WAITING: f64 = 420.0;
 
 /// Names (`namespace/name`) of those of the pods without a node that cannot run.
 pub fn limited(world: &World) -> BTreeSet<String> {
@@ -30,7 +32,7 @@ pub fn limited(world: &World) -> BTreeSet<String> {
     let young = |pod: &Arc<Value>| {
         let created =
             pod["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
-        expire && created.is_some_and(|at| now.duration_since(at).as_secs_f64() < MOVING)
+        expire && created.is_some_and(|at| now.duration_since(at).as_secs_f64() < WAITING)
     };
     let (claims, instances) = (world.claims(), world.region.instances_ever());
     let catalogue = world.region.catalogue();
