@@ -281,6 +281,18 @@ fn claims_that_arrive_while_the_lease_is_gone_are_taken_back_where_nobody_needs_
 }
 
 #[test]
+fn a_claim_whose_creation_nobody_has_answered_is_taken_back_and_its_pods_run() {
+    let Some((report, events)) = all_run_and_nothing_is_launched_twice("created-unheard") else { return };
+    let taken_back = |line: &&Value| line["event"] == "nodeclaim_deleted" && line["reason"] == "created_late";
+    assert_eq!(report["timeline"].as_array().unwrap().iter().filter(taken_back).count(), 1);
+    let at = |change: &str, kind: &str| {
+        let of = |line: &&Value| line["kind"] == kind && line["change"] == change;
+        lines(&events).iter().filter(of).map(|line| line["t"].as_f64().unwrap()).fold(0.0, f64::max)
+    };
+    assert!(at("bound", "pod") < at("created", "pod") + 120.0);
+}
+
+#[test]
 fn what_waits_for_its_turn_is_not_launched_for_pods_that_have_gone() {
     let Some((report, _)) = all_run_and_nothing_is_launched_twice("stale-orders") else { return };
     assert_eq!(report["launched"], 21, "one, and the twenty that had begun of thirty");

@@ -443,6 +443,7 @@ impl Launcher {
     /// A claim was not created, or nobody knows: what has come of it all the same is taken back, and what was planned with it and
     /// has not been begun is planned anew, as the world may be another.
     fn give_up_plans(&mut self, name: &str) {
+        self.creations.give_up(name);
         let made =
             |claim: &Arc<NodeClaim>| !lifecycle::is_leaving(claim) && claim.annotations().get(LAUNCH_TOKEN).is_none();
         if let Some(made) = self.shown.get(name).filter(|claim| made(claim)) {

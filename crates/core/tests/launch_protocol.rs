@@ -60,6 +60,19 @@ fn a_claim_that_may_have_an_instance_and_takes_no_writes_is_deleted_for_the_term
     }
 }
 
+#[test]
+fn a_claim_of_which_nobody_knows_whether_it_was_created_is_not_lost() {
+    for (why, end) in [
+        (Failure::Refused, End::Refused),
+        (Failure::Gone, End::Lost { at_once: false }),
+        (Failure::Deposed, End::Deposed),
+    ] {
+        let mut protocol = Protocol::new(true);
+        assert_eq!(protocol.step(Input::Begin, NOW, true), Step::Create);
+        assert_eq!(protocol.step(Input::Failed(why), NOW, true), Step::End(end));
+    }
+}
+
 /// A launch whose first call came to nobody knows what, and is made again.
 fn unsure() -> (Protocol, String) {
     let (mut protocol, first) = after(called());

@@ -33,6 +33,13 @@ impl Creations {
         }
     }
 
+    /// Nobody knows whether it was created: whatever has come of that is another's, also what has been seen.
+    pub fn give_up(&mut self, name: &str) {
+        if let Some(one) = self.0.get_mut(name) {
+            one.uids.clear();
+        }
+    }
+
     /// It is gone, or given up.
     pub fn gone(&mut self, name: &str, now: Duration) {
         if let Some(one) = self.0.get_mut(name) {
@@ -81,6 +88,17 @@ mod tests {
         made.gone("a", at(10));
         made.seen("a", "1");
         assert!(made.is_late("a", "1"));
+    }
+
+    #[test]
+    fn what_was_seen_of_a_creation_that_nobody_has_answered_is_late() {
+        let mut made = Creations::default();
+        made.begin("a", at(0));
+        made.seen("a", "1");
+        made.give_up("a");
+        made.gone("a", at(10));
+        made.seen("a", "1");
+        assert!(made.is_late("a", "1") && made.has_begun("a"));
     }
 
     #[test]

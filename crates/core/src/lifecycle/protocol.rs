@@ -204,7 +204,7 @@ pub enum End {
     },
     /// The claim is being deleted: its pods are free, and what may have been made for it is the terminator's.
     Leaving,
-    /// The API server will not have what is to be written on the claim.
+    /// The API server will not have what is to be written on the claim, or nobody knows whether it was created.
     Refused,
     /// The term ended first.
     Deposed,
@@ -333,8 +333,8 @@ impl Protocol {
             (Doing::ReadRefused, Input::Claim(_)) => remove("refused"),
             (Doing::Remove, Input::Done) => over(End::Leaving),
             (_, Input::Failed(Failure::Deposed)) => over(End::Deposed),
-            (Doing::Create | Doing::ReadRefused, Input::Failed(_)) => over(LOST),
-            (Doing::Remove, Input::Failed(why)) => over(why.into()),
+            (Doing::ReadRefused, Input::Failed(_)) => over(LOST),
+            (Doing::Create | Doing::Remove, Input::Failed(why)) => over(why.into()),
             (_, Input::Failed(Failure::Refused)) => (Doing::ReadRefused, Step::Read),
             (_, Input::Failed(Failure::Gone)) => over(LOST),
             // Nothing else follows from the steps: whoever answers something else gets no instance from it.
