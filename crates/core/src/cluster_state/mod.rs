@@ -256,18 +256,16 @@ impl ClusterState {
                 }
             }
             Kind::Node => {
-                let gone = missing(&self.now.nodes, &seen);
-                retain(&mut self.now.nodes, |name, _| seen.contains(name));
-                gone.into_iter().for_each(|name| self.forget_target(&Target::Node(name)));
+                for name in missing(&self.now.nodes, &seen) {
+                    self.delete_node(&name, None);
+                }
                 self.forget_moves(|node| !seen.contains(node));
             }
             Kind::NodeClaim => {
-                let gone = missing(&self.now.claims, &seen).into_iter();
-                let gone: Vec<_> = gone.filter(|name| !self.now.claims[name].is_planned()).collect();
-                retain(&mut self.now.claims, |name, entry| entry.is_planned() || seen.contains(name));
-                for name in gone {
-                    self.marked.remove(&name);
-                    self.forget_target(&Target::Claim(name));
+                for name in missing(&self.now.claims, &seen) {
+                    if self.now.claims.get(&name).is_some_and(|entry| !entry.is_planned()) {
+                        self.delete_claim(&name, None);
+                    }
                 }
             }
             Kind::NodePool => retain(&mut self.now.pools, |name, _| seen.contains(name)),

@@ -225,3 +225,35 @@ fn a_pod_that_began_to_go_while_it_was_planned_for_leaves_its_place_to_the_succe
     state.apply_pod(&kube_pod("successor", "", "2")).unwrap();
     assert!(pending(&state, 0).is_empty());
 }
+
+#[test]
+fn at_what_a_list_shows_to_be_gone_nobody_is_expected_and_nothing_leaves_when_it_is_back() {
+    let mut state = ClusterState::new();
+    for name in ["a", "b"] {
+        state.apply_pod(&kube_pod(name, "", "1")).unwrap();
+    }
+    let claim = || Arc::new(kube_claim("c", Some("1"), "1"));
+    let node = kube_node("n", "p", json!({}));
+    state.apply_claim(claim());
+    state.apply_node(&node);
+    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
+    state.nominate(["uid-b"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.mark_leaving(["c"], true);
+    for kind in [Kind::NodeClaim, Kind::Node] {
+        state.list_begins(kind);
+        state.list_ends(kind);
+    }
+    assert!(state.snapshot().nominations.is_empty());
+    state.apply_claim(claim());
+    state.apply_node(&node);
+    assert_eq!(pending(&state, 0), ["a", "b"]);
+    assert!(state.snapshot().leaving.is_empty());
+}
+
+#[test]
+fn a_pod_that_has_gone_while_it_was_planned_for_is_expected_nowhere() {
+    let mut state = ClusterState::new();
+    state.plan_claim(kube_claim("c", None, "0"), Resources::new());
+    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
+    assert!(!state.snapshot().is_awaited(&Target::Claim("c".into()), at(0)));
+}
