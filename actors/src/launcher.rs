@@ -206,7 +206,7 @@ impl Handler<ClaimChanged> for Launcher {
     /// A claim without an instance that nobody here launches is adopted.
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
         let name = claim.name_any();
-        if !lifecycle::is_leaving(&claim) && self.is_late(&name, &claim) {
+        if !lifecycle::is_leaving(&claim) && self.creations.is_late(&claim, self.desk.term.0) {
             return self.take_back(&name, claim, ctx);
         }
         self.notice(&name, &claim, ctx);
@@ -219,7 +219,7 @@ impl Handler<ClaimChanged> for Launcher {
         if lifecycle::is_leaving(&claim) || lifecycle::stage(&claim).is_some() {
             return;
         }
-        if self.is_left_over(&name, &claim) {
+        if self.creations.is_left_over(&claim, self.desk.term.0) {
             return self.look_whether_needed(&name, claim, ctx);
         }
         self.adopt(&name, &claim, ctx);
@@ -338,18 +338,19 @@ impl Launcher {
 
     fn keep_needed(&mut self, known: &Snapshot) {
         let (awaited, now) = (known.awaited(self.desk.moment()), self.desk.now());
-        for mut one in std::mem::take(&mut self.queue) {
-            let name = one.order.claim.name_any();
-            if one.is_stale(now) {
-                if !awaited.contains(&Target::Claim(name.clone())) {
-                    self.busy.remove(&name);
-                    self.desk.post(&self.links.cluster, Wrote::NotMade(name));
-                    continue;
-                }
-                one.needed = now;
+        self.queue.retain_mut(|one| {
+            if !one.is_stale(now) {
+                return true;
             }
-            self.queue.push_back(one);
-        }
+            one.needed = now;
+            let name = one.order.claim.name_any();
+            let needed = awaited.contains(&Target::Claim(name.clone()));
+            if !needed {
+                self.busy.remove(&name);
+                self.desk.post(&self.links.cluster, Wrote::NotMade(name));
+            }
+            needed
+        });
     }
 
     /// Finds out what the launch would cost first.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::Target;
 use kube::ResourceExt;
@@ -34,14 +33,6 @@ enum Verdict {
 }
 
 impl Launcher {
-    /// Whether a claim has come of a creation that was given up, and is not launched for.
-    pub(super) fn is_late(&self, name: &str, claim: &NodeClaim) -> bool {
-        let said = |key: &str| claim.annotations().get(key);
-        said(TERM).is_some_and(|term| *term == self.desk.term.0.to_string())
-            && said(LAUNCH_TOKEN).is_none()
-            && self.creations.is_late(name, claim.metadata.uid.as_deref().unwrap_or_default())
-    }
-
     /// Deletes a claim that nobody needs, when nothing else is done about one of its name.
     pub(super) fn take_back(&mut self, name: &str, claim: Arc<NodeClaim>, ctx: &mut Context<Self>) {
         let Entry::Vacant(free) = self.busy.entry(name.to_owned()) else {
@@ -61,16 +52,6 @@ impl Launcher {
         let inside = traces::of_claim(trace, name);
         let (desk, links, since) = (self.desk.clone(), self.links.clone(), self.desk.wall());
         Launching { desk, links, trace: inside, inside, since, gone }
-    }
-
-    /// Whether an earlier leader, or an actor that has died, has created a claim and not begun to launch for it. What it was for may
-    /// have been planned anew before it came.
-    pub(super) fn is_left_over(&self, name: &str, claim: &NodeClaim) -> bool {
-        let said = |key: &str| claim.annotations().get(key);
-        let term = said(TERM).and_then(|term| term.parse::<u64>().ok());
-        term.is_some_and(|term| term <= self.desk.term.0)
-            && said(LAUNCH_TOKEN).is_none()
-            && !self.creations.has_begun(name)
     }
 
     /// Launches for a claim as soon as somebody is expected on it, and takes it back when nobody is for long.

@@ -4,6 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
+use dovetail_api::v1::NodeClaim;
+
 /// So long after a claim has gone a request for it is no longer on its way.
 const ON_ITS_WAY: Duration = Duration::from_secs(600);
 
@@ -47,23 +50,80 @@ impl Creations {
         }
     }
 
-    /// Whether a claim of this name has been created here, or is to be. Forgotten ten minutes after it has gone.
+    /// Whether a claim that nobody has begun to launch for has been made by a request of this term that was done after the claim that
+    /// it was meant to make had gone. One that is back out of a backup is the same, not another.
     #[must_use]
-    pub fn has_begun(&self, name: &str) -> bool {
+    pub fn is_late(&self, claim: &NodeClaim, term: u64) -> bool {
+        let meta = &claim.metadata;
+        made_in(claim) == Some(term)
+            && self.is_late_as(meta.name.as_deref().unwrap_or_default(), meta.uid.as_deref().unwrap_or_default())
+    }
+
+    /// Whether a claim that nobody has begun to launch for was made by an earlier leader, or in this term by somebody who keeps no
+    /// account of it here any more: what it was for may have been planned anew before it came.
+    #[must_use]
+    pub fn is_left_over(&self, claim: &NodeClaim, term: u64) -> bool {
+        made_in(claim).is_some_and(|made| made <= term)
+            && !self.has_begun(claim.metadata.name.as_deref().unwrap_or_default())
+    }
+
+    /// Forgotten ten minutes after it has gone.
+    fn has_begun(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// Whether a claim has been made by a request that was done after the claim that it was meant to make had gone. One that is
-    /// back out of a backup is the same, not another.
-    #[must_use]
-    pub fn is_late(&self, name: &str, uid: &str) -> bool {
+    fn is_late_as(&self, name: &str, uid: &str) -> bool {
         self.0.get(name).is_some_and(|one| one.gone.is_some() && !one.uids.contains(uid))
     }
 }
 
+/// The term that a claim without a launch token was made in; `None` for others, and for what no leader of ours has made.
+fn made_in(claim: &NodeClaim) -> Option<u64> {
+    let own = claim.metadata.annotations.as_ref()?;
+    if own.contains_key(LAUNCH_TOKEN) { None } else { own.get(TERM)?.parse().ok() }
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use serde_json::json;
+
     use super::*;
+
+    fn claim(name: &str, annotations: &serde_json::Value) -> NodeClaim {
+        serde_json::from_value(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": name, "uid": "2", "annotations": annotations},
+            "spec": {"requirements": [],
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "class"}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_was_made_and_not_begun_is_left_over_unless_it_is_of_this_launcher_or_of_nobody() {
+        let mut made = Creations::default();
+        made.begin("own", at(0));
+        let left = |name: &str, annotations| made.is_left_over(&claim(name, &annotations), 7);
+        for term in ["6", "7"] {
+            assert!(left("a", json!({"dovetail.dev/term": term})) && !left("own", json!({"dovetail.dev/term": term})));
+            assert!(!left("a", json!({"dovetail.dev/term": term, "dovetail.dev/launch-token": "dt-1"})));
+        }
+        for nobodys in [json!({}), json!({"dovetail.dev/term": "8"}), json!({"dovetail.dev/term": "x"})] {
+            assert!(!left("a", nobodys));
+        }
+    }
+
+    #[test]
+    fn only_a_claim_of_this_term_that_nobody_launches_for_is_late() {
+        let mut made = Creations::default();
+        made.begin("a", at(0));
+        made.gone("a", at(1));
+        let late = |annotations| made.is_late(&claim("a", &annotations), 7);
+        assert!(late(json!({"dovetail.dev/term": "7"})));
+        assert!(!late(json!({"dovetail.dev/term": "6"})) && !late(json!({})));
+        assert!(!late(json!({"dovetail.dev/term": "7", "dovetail.dev/launch-token": "dt-1"})));
+    }
 
     const fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -74,11 +134,11 @@ mod tests {
         let mut made = Creations::default();
         made.begin("a", at(0));
         made.seen("a", "1");
-        assert!(!made.is_late("a", "1") && !made.is_late("a", "2"), "it is there, or not seen yet");
+        assert!(!made.is_late_as("a", "1") && !made.is_late_as("a", "2"), "it is there, or not seen yet");
         made.gone("a", at(10));
-        assert!(made.is_late("a", "2"));
-        assert!(!made.is_late("a", "1"), "it is back out of a backup");
-        assert!(!made.is_late("b", "2"), "somebody else's");
+        assert!(made.is_late_as("a", "2"));
+        assert!(!made.is_late_as("a", "1"), "it is back out of a backup");
+        assert!(!made.is_late_as("b", "2"), "somebody else's");
     }
 
     #[test]
@@ -87,7 +147,7 @@ mod tests {
         made.begin("a", at(0));
         made.gone("a", at(10));
         made.seen("a", "1");
-        assert!(made.is_late("a", "1"));
+        assert!(made.is_late_as("a", "1"));
     }
 
     #[test]
@@ -98,7 +158,7 @@ mod tests {
         made.give_up("a");
         made.gone("a", at(10));
         made.seen("a", "1");
-        assert!(made.is_late("a", "1") && made.has_begun("a"));
+        assert!(made.is_late_as("a", "1") && made.has_begun("a"));
     }
 
     #[test]
@@ -110,8 +170,8 @@ mod tests {
         made.gone("a", at(10));
         made.gone("a", at(300));
         made.begin("c", at(609));
-        assert!(made.is_late("a", "1") && made.has_begun("a"));
+        assert!(made.is_late_as("a", "1") && made.has_begun("a"));
         made.begin("d", at(610));
-        assert!(!made.is_late("a", "1") && !made.has_begun("a") && made.has_begun("d"), "{made:?}");
+        assert!(!made.is_late_as("a", "1") && !made.has_begun("a") && made.has_begun("d"), "{made:?}");
     }
 }
