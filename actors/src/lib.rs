@@ -39,6 +39,7 @@ mod catch_up;
 mod claims;
 mod class_end;
 mod desk;
+mod end_once;
 mod evict;
 mod fence;
 mod fleet;

@@ -16,6 +16,7 @@ use crate::backoff::Backoff;
 use crate::calls::CallError;
 use crate::claims::Claims;
 use crate::desk::Desk;
+use crate::end_once::{TOGETHER, end_once};
 use crate::janitor::JanitorLinks;
 use crate::messages::TakeSnapshot;
 use crate::nodes::Nodes;
@@ -23,12 +24,8 @@ use crate::story::Story;
 
 /// Pause between two removals of what was made for node classes: EC2 counts them together with launches, at five a second.
 const REMOVALS_APART: Duration = Duration::from_secs(1);
-/// Instances ended in one call.
-const ENDED_AT_ONCE: usize = 32;
 /// How often a pass tries to end what it may.
 const ATTEMPTS: u32 = 4;
-/// Longest that the cloud may take to answer that it ends them.
-const ENDED_WITHIN: Duration = Duration::from_secs(10);
 /// Instances that are asked for one by one in a pass.
 const MOST_ASKED: usize = 200;
 
@@ -140,7 +137,7 @@ impl Sweep {
         let mut backoff = Backoff::cloud(self.desk.rng("collection"));
         for attempt in 1..=ATTEMPTS {
             let mut again = Vec::new();
-            for some in due.chunks(ENDED_AT_ONCE) {
+            for some in due.chunks(TOGETHER) {
                 again.extend(self.end_some(some, &mut ending).await);
             }
             if again.is_empty() || attempt == ATTEMPTS || !self.links.calls.may_act() {
@@ -156,32 +153,29 @@ impl Sweep {
     /// that rests on that is made once: what was away in between may be back, out of a backup. Answers what is to be tried again.
     async fn end_some(&self, ids: &[String], ending: &mut Ending) -> Vec<String> {
         let Ok(found) = self.links.cloud.instances_of(ids).await else { return ids.to_vec() };
-        for one in found.instances.iter().filter(|one| one.is_terminating() && ending.asked.contains_key(&one.id)) {
-            self.has_ended(&one.id).await;
-        }
         let Ok(claims) = Claims::new(self.links.calls.clone()).list().await else { return ids.to_vec() };
         let claimed = Claimed::by(&claims);
         let is_due =
             |one: &Instance| !one.is_terminating() && self.instance(one).owner == Owner::Ours && !claimed.has(one);
-        let due: Vec<Instance> = found.instances.into_iter().filter(is_due).collect();
+        let (due, others): (Vec<Instance>, Vec<Instance>) = found.instances.into_iter().partition(is_due);
         let mut again: Vec<String> = found.failed.into_keys().collect();
-        if due.is_empty() || !self.links.calls.may_act() {
-            return again;
+        let Some(mut failed) = end_once(&*self.links.cloud, &self.links.calls, &due).await else { return again };
+        let now = self.desk.now();
+        // An earlier attempt has ended these, though nobody said so.
+        for one in others.iter().filter(|one| one.is_terminating() && ending.asked.contains_key(&one.id)) {
+            self.has_ended(&one.id).await;
         }
-        let answer = tokio::time::timeout(ENDED_WITHIN, self.links.cloud.terminate_all(&due)).await;
-        let (now, known) = (self.desk.now(), matches!(answer, Ok(Ok(_))));
-        let mut failed = answer.ok().and_then(Result::ok).unwrap_or_default();
         for one in due {
             match failed.remove(&one.id) {
                 // It stays as it is: that is no end.
                 Some(error) if !error.is_retryable() => ending.refused.push(error),
-                failed => {
+                Some(_) => {
                     ending.asked.insert(one.id.clone(), now);
-                    if known && failed.is_none() {
-                        self.has_ended(&one.id).await;
-                    } else {
-                        again.push(one.id);
-                    }
+                    again.push(one.id);
+                }
+                None => {
+                    ending.asked.insert(one.id.clone(), now);
+                    self.has_ended(&one.id).await;
                 }
             }
         }

@@ -21,6 +21,7 @@ use super::left::left_on;
 use crate::backoff::Backoff;
 use crate::calls::CallError;
 use crate::claims::Claims;
+use crate::end_once::{TOGETHER, end_once};
 use crate::messages::Wrote;
 use crate::nodes::Nodes;
 
@@ -28,12 +29,8 @@ use crate::nodes::Nodes;
 const AGAIN: (Duration, Duration) = (Duration::from_millis(900), Duration::from_secs(5));
 /// Pause between two calls; a tick of a second that comes a little early counts.
 const PAUSE: Duration = Duration::from_millis(900);
-/// Longest that the cloud may take to answer that it ends what was made sure of.
-const ENDED_WITHIN: Duration = Duration::from_secs(10);
 /// Longest that it may take to make sure: others wait with what they know by then.
 const SURE_WITHIN: Duration = Duration::from_secs(5);
-/// Claims re-read at the same time, and instances ended in one call.
-const READS: usize = 32;
 /// Launch tokens looked for in one go: each is a call of its own.
 const MOST_TOKENS: usize = 20;
 
@@ -268,11 +265,11 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
         let due: Vec<_> = asks.iter().filter(|one| one.end.is_some() && alive.contains_key(&one.handle)).collect();
         let mut ended = BTreeSet::new();
         // What was made sure of is acted on before more is: it does not stand for long.
-        for some in due.chunks(READS) {
-            let machine = |ask: &Ask| alive.get(&ask.handle).into_iter().cloned().collect();
+        for some in due.chunks(TOGETHER) {
+            let machine = |ask: &Ask| alive.get(&ask.handle).map(std::slice::from_ref).unwrap_or_default();
             let confirmed = confirmed(&links, some.iter().map(|ask| (*ask, machine(ask)))).await;
             let ending: Vec<_> = confirmed.iter().filter_map(|one| alive.get(one).cloned()).collect();
-            let failed = end_all(&links, &ending).await;
+            let Some(failed) = end_once(&*links.cloud, &links.calls, &ending).await else { break };
             ended.extend(ending.into_iter().map(|one| one.id).filter(|id| !failed.contains_key(id)));
             answered.unsure.extend(failed.iter().filter(|(_, error)| error.is_retryable()).map(|(id, _)| id.clone()));
             found.failed.extend(failed);
@@ -292,11 +289,13 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
 async fn by_token(links: &TerminatorLinks, ask: &Ask, token: &str) -> Result<Answer, CloudError> {
     let there = links.cloud.instances_with_token(token).await?;
     let mut alive: Vec<_> = there.iter().filter(|one| is_alive(one)).cloned().collect();
-    if alive.is_empty() || confirmed(links, [(ask, alive.clone())]).await.is_empty() {
+    if alive.is_empty() || confirmed(links, [(ask, &*alive)]).await.is_empty() {
         alive.clear();
     }
-    if let Some(error) = end_all(links, &alive).await.into_values().next() {
-        return Err(error);
+    match end_once(&*links.cloud, &links.calls, &alive).await.map(|failed| failed.into_values().next()) {
+        Some(Some(error)) => return Err(error),
+        Some(None) => {}
+        None => alive.clear(),
     }
     let ended = alive.iter().map(|one| one.id.as_str()).collect();
     Ok(answer(ask.handle.clone(), there.iter(), &ended))
@@ -308,22 +307,6 @@ fn is_alive(instance: &Instance) -> bool {
 
 fn id_of(instance: &Instance) -> Handle {
     Handle::Id(instance.id.clone())
-}
-
-/// Ends instances, at once: what was made sure of does not stand for longer. Answers what failed, by id.
-async fn end_all(links: &TerminatorLinks, ending: &[Instance]) -> BTreeMap<String, CloudError> {
-    if ending.is_empty() || !links.calls.may_act() {
-        return BTreeMap::new();
-    }
-    let all = |error: CloudError| ending.iter().map(|one| (one.id.clone(), error.clone())).collect();
-    match tokio::time::timeout(ENDED_WITHIN, links.cloud.terminate_all(ending)).await {
-        Ok(Ok(failed)) => failed,
-        Ok(Err(error)) => all(error),
-        Err(_) => {
-            let message = format!("no answer within {ENDED_WITHIN:?}");
-            all(CloudError::MayHaveHappened { call: "TerminateInstances", code: "TimedOut".into(), message })
-        }
-    }
 }
 
 /// What is seen of the instances of a handle, of which these have just been ended.
@@ -348,13 +331,13 @@ fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_n
 /// Those whose claim, read just now, is being deleted and still has this instance, and which have no Node, or nobody is on it.
 async fn confirmed<'a>(
     links: &TerminatorLinks,
-    asks: impl IntoIterator<Item = (&'a Ask, Vec<Instance>)>,
+    asks: impl IntoIterator<Item = (&'a Ask, &'a [Instance])>,
 ) -> BTreeSet<Handle> {
     let reads = asks.into_iter().filter_map(|(one, machines)| Some((&one.handle, one.end.as_ref()?, machines)));
     let reads =
-        reads.map(|(of, end, machines)| async move { may_end(links, of, end, &machines).await.then(|| of.clone()) });
+        reads.map(|(of, end, machines)| async move { may_end(links, of, end, machines).await.then(|| of.clone()) });
     let reads: Vec<_> = reads.collect();
-    futures::stream::iter(reads).buffered(READS).filter_map(futures::future::ready).collect().await
+    futures::stream::iter(reads).buffered(TOGETHER).filter_map(futures::future::ready).collect().await
 }
 
 /// Everything is asked once and at the same time: between two answers, or while one is waited for, an API server may have been
@@ -372,8 +355,8 @@ async fn may_end(links: &TerminatorLinks, of: &Handle, End { claim, node }: &End
     alone && there.is_ok_and(|there| is_leaving(&there) && handle(&there).as_ref() == Some(of))
 }
 
-/// Whether machines have no Node that is drained first, by the name that their claim has registered or the one that they would join with: a watch that lags
-/// may have shown the claim's end before its Node. One that is there is told of.
+/// Whether machines have no Node that is drained first, by the name that their claim has registered or the one that they would join
+/// with: a watch that lags may have shown the claim's end before its Node. One that is there is told of.
 async fn have_no_node(links: &TerminatorLinks, claim: &NodeClaim, machines: &[Instance]) -> bool {
     let nodes = Nodes::new(links.calls.clone());
     let registered = claim.status.as_ref().map(|status| status.node_name.as_str());
