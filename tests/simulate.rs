@@ -253,29 +253,28 @@ fn watches_that_tell_late_launch_nothing_again() {
     assert_eq!(terminated, 0, "{launched} launched");
 }
 
-#[test]
-fn claims_that_arrive_when_another_leads_are_refused_and_their_pods_run() {
-    let Some((_, events)) = all_run_and_nothing_is_launched_twice("held-writes") else { return };
+/// What the API server said to the first leader's creations that were held until nobody heard the answer.
+fn codes_of_late_claims(events: &PathBuf) -> Vec<Value> {
     let late = |line: &&Value| {
         line["resource"] == "nodeclaims"
             && line["verb"] == "create"
             && line["replica"] == 0
             && line["answerLost"] == true
     };
-    let codes: Vec<Value> = lines(&events).iter().filter(late).map(|line| line["code"].clone()).collect();
+    lines(events).iter().filter(late).map(|line| line["code"].clone()).collect()
+}
+
+#[test]
+fn claims_that_arrive_when_another_leads_are_refused_and_their_pods_run() {
+    let Some((_, events)) = all_run_and_nothing_is_launched_twice("held-writes") else { return };
+    let codes = codes_of_late_claims(&events);
     assert!(codes.len() > 3 && codes.iter().all(|code| code == 403), "{codes:?}");
 }
 
 #[test]
 fn claims_that_arrive_while_the_lease_is_gone_are_taken_back_where_nobody_needs_them() {
     let Some((report, events)) = all_run_and_nothing_is_launched_twice("late-claims") else { return };
-    let late = |line: &&Value| {
-        line["resource"] == "nodeclaims"
-            && line["verb"] == "create"
-            && line["replica"] == 0
-            && line["answerLost"] == true
-    };
-    let codes: Vec<Value> = lines(&events).iter().filter(late).map(|line| line["code"].clone()).collect();
+    let codes = codes_of_late_claims(&events);
     assert!(codes.len() == 3 && codes.iter().all(|code| code == 201), "{codes:?}");
     assert_eq!(report["launched"], 4, "one, and three for the pods that came");
 }

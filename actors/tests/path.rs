@@ -233,6 +233,15 @@ fn a_successor_finds_the_instance_that_its_predecessor_launched() {
     });
 }
 
+/// Makes a claim like one that is known, as somebody who leads no more.
+fn leave(world: &World, known: &Value, name: &str, annotations: Value) {
+    let meta = json!({"name": name, "labels": known["metadata"]["labels"], "finalizers": known["metadata"]["finalizers"],
+        "annotations": annotations});
+    let left =
+        json!({"apiVersion": known["apiVersion"], "kind": known["kind"], "spec": known["spec"], "metadata": meta});
+    world.api.create(&NODE_CLAIMS, "", left).unwrap();
+}
+
 #[test]
 fn a_new_leader_whose_watches_tell_nothing_takes_the_claims_from_its_own_list() {
     run(|world| async move {
@@ -251,9 +260,7 @@ fn a_new_leader_whose_watches_tell_nothing_takes_the_claims_from_its_own_list() 
         }
         // Made by the first at the very end, and not launched.
         let known = world.claims()[0].clone();
-        let left = json!({"apiVersion": known["apiVersion"], "kind": known["kind"], "spec": known["spec"], "metadata": {
-            "name": "left", "labels": known["metadata"]["labels"], "finalizers": known["metadata"]["finalizers"]}});
-        world.api.create(&NODE_CLAIMS, "", left).unwrap();
+        leave(&world, &known, "left", json!({}));
         first.shutdown().await;
         tokio::time::sleep(minutes(1)).await;
         let story = world.story().join("\n");
@@ -275,11 +282,8 @@ fn a_claim_that_an_earlier_leader_has_made_is_given_up_where_its_pool_has_no_roo
         first.shutdown().await;
         // Made for a plan of before, of which the successor knows nothing; whether they were launched only EC2 knows.
         let left = |name: &str| {
-            let meta = json!({"name": name, "labels": known["metadata"]["labels"],
-                "finalizers": known["metadata"]["finalizers"],
-                "annotations": {"dovetail.dev/term": "1", "dovetail.dev/launch-token": format!("dt-{name}")}});
-            let left = json!({"apiVersion": known["apiVersion"], "kind": known["kind"], "spec": known["spec"], "metadata": meta});
-            world.api.create(&NODE_CLAIMS, "", left).unwrap();
+            let token = format!("dt-{name}");
+            leave(&world, &known, name, json!({"dovetail.dev/term": "1", "dovetail.dev/launch-token": token}));
         };
         let spec = json!({"limits": {"nodes": "2"}, "disruption": {"consolidateAfter": "Never"}});
         world.api.patch(&NODE_POOLS, "", "default", &json!({"spec": spec})).unwrap();
@@ -305,14 +309,9 @@ fn a_claim_that_an_earlier_leader_has_not_begun_to_launch_for_is_launched_where_
         world.until_bound(3, minutes(4)).await;
         let known = world.claims()[0].clone();
         first.shutdown().await;
-        let left = |name: &str| {
-            let meta = json!({"name": name, "labels": known["metadata"]["labels"],
-                "finalizers": known["metadata"]["finalizers"], "annotations": {"dovetail.dev/term": "1"}});
-            let left = json!({"apiVersion": known["apiVersion"], "kind": known["kind"], "spec": known["spec"], "metadata": meta});
-            world.api.create(&NODE_CLAIMS, "", left).unwrap();
-        };
-        left("left-1");
-        left("left-2");
+        for name in ["left-1", "left-2"] {
+            leave(&world, &known, name, json!({"dovetail.dev/term": "1"}));
+        }
         // It has no room on the node that is there, and one of those is enough for it.
         world.pods_of("late", 1, "500m");
         let _second = world.replica(1);
