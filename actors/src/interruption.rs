@@ -76,7 +76,7 @@ pub struct Interruption {
     failures: u64,
     /// Messages that wait to be written down.
     unwritten: usize,
-    /// Events passed on, the oldest first.
+    /// Events of which what they announce is written, the oldest first.
     remembered: (BTreeSet<String>, VecDeque<String>),
     /// Ids of events of which what they announce is being written.
     writing: BTreeSet<String>,

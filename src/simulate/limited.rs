@@ -74,7 +74,6 @@ impl Room {
             Some(Ok(since)) => expires && now.duration_since(since).as_secs_f64() < MOVING,
             Some(Err(_)) => false,
         };
-
         let requirements = pool["spec"]["template"]["spec"]["requirements"].as_array();
         let spot_only = requirements.into_iter().flatten().any(|one| {
             one["key"] == "karpenter.sh/capacity-type"
