@@ -6,9 +6,10 @@
 Two writers create NodeClaims of the present term as fast as they can, each on a server of its own; then the Lease is written
 on one of the two with the next term. Told is for how long after that answer each server still took a claim of the term that
 was over, and how many. In the end claims of an old term are left there, as a leader does that ends between creation and
-launch, and a replica of the binary, which leads by a later term, has to launch for each of them once and say so. And while
-it leads, claims of an older term slip in through the second server (which, for that, does not know the fence): they have to
-be launched for once, get their nodes, be ended like any other, and be counted.
+launch, with the pods that they were for, and a replica of the binary, which leads by a later term, has to launch for each of
+them once and say so. And while it leads, claims of an older term slip in through the second server (which, for that, does not
+know the fence), one more than there are pods for: as many as the pods need have to be launched for once, get their nodes, be
+ended like any other, and be counted; the one that nobody needs has to be deleted, and nothing launched for it.
 """
 
 import os
@@ -24,7 +25,7 @@ from cluster import Cluster
 from handover import LEASE
 from joiner import every_instance, instances
 from kube import Kube, Refused
-from load import REPLICAS, comes, until
+from load import REPLICAS, comes, deployment, until
 from parts import HERE, REGION, SECOND, free_ports
 
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
@@ -32,13 +33,16 @@ CLASS = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/default"
 #: Longest that a server may take the term that is over.
 MOST = 2.0
 LEFT, LATE = 3, 3
+#: Of a pod that has a node of its own: no two share one of that type.
+CPU, MEMORY, TYPE = "1500m", "1Gi", "c6a.large"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 #: What counts claims of an older term that are gone on with.
 COUNTED = re.compile(r'^dovetail_events_total\{[^}]*event="taken_over"[^}]*\} (\d+)', re.M)
 
 
 def claim(term, own):
-    """As a leader of that term makes it for the pool of the tests."""
-    requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c6a.large"]}
+    """As a leader of that term makes it for one pod on the pool of the tests: it has room for what it asks for."""
+    requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [TYPE]}
     return {
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
         "metadata": {
@@ -47,7 +51,7 @@ def claim(term, own):
         },
         "spec": {
             "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            "requirements": [requirement], "resources": {"requests": {"cpu": "1"}}, "expireAfter": "720h",
+            "requirements": [requirement], "resources": {"requests": {"cpu": CPU, "memory": MEMORY, "pods": "1"}}, "expireAfter": "720h",
         },
     }
 
@@ -105,12 +109,12 @@ def left_behind(cluster, kube):
     cluster.kill(REPLICAS[0])
     term = kube.call("GET", LEASE)["spec"]["leaseTransitions"]
     names = {kube.call("POST", CLAIMS, claim(term, {}))["metadata"]["name"] for _ in range(LEFT)}
+    kube.create(DEPLOYMENTS, deployment(0, CPU, MEMORY, LEFT))
     ports = dict(zip(REPLICAS, free_ports(len(REPLICAS))))
     for number, name in enumerate(REPLICAS):
         cluster.start(name, [f"METRICS_PORT={ports[name]}", *([f"KUBECONFIG={cluster.second}"] if number else [])])
     until("every claim has an instance", lambda: len(launched(kube, names)) == LEFT)
     time.sleep(10)
-    # No pod needs them, so that they may be on their way out already.
     every = len(list(every_instance(cluster.parts.aws, REGION)))
     wrong = told(cluster, ports, {str(term): LEFT}) + ([f"{LEFT} claims, {every} instances"] if every != LEFT else [])
     return wrong + slipped_in(cluster, kube, ports, term)
@@ -152,21 +156,25 @@ def slipped_in(cluster, kube, ports, left):
     """What is wrong with what a leader makes of claims of an older term that are stored when it has long begun."""
     before = {one["id"] for one in every_instance(cluster.parts.aws, REGION)}
     late, old = Kube(cluster.parts.servers[1], cluster.parts.pki, "admin"), kube.call("GET", LEASE)["spec"]["leaseTransitions"] - 1
-    names = {late.call("POST", CLAIMS, claim(old, {}))["metadata"]["name"] for _ in range(LATE)}
-    until("every claim that slipped in has an instance", lambda: len(launched(kube, names)) == LATE)
+    names = {late.call("POST", CLAIMS, claim(old, {}))["metadata"]["name"] for _ in range(LATE + 1)}
+    kube.create(DEPLOYMENTS, deployment(1, CPU, MEMORY, LATE))
+    until("what slipped in has as many instances as there are pods", lambda: len(launched(kube, names)) == LATE)
+    there = lambda: names & {one["metadata"]["name"] for one in kube.list(CLAIMS)}
+    until("the claim that slipped in and that no pod needs is gone", lambda: len(there()) == LATE)
     own = {one["status"]["providerID"].rsplit("/", 1)[-1] for one in launched(kube, names)}
     nodes = lambda: [one for one in kube.list("/api/v1/nodes") if one["spec"].get("providerID", "").rsplit("/", 1)[-1] in own]
     # Registered: the Node of a claim that is deleted before that is the cloud controller manager's, of which there is none here.
     let_in = lambda: [one for one in nodes() if one["metadata"]["labels"].get("karpenter.sh/registered") == "true"]
-    until("every claim that slipped in has a node", lambda: len(let_in()) == LATE or not launched(kube, names))
-    # No pod needs them: they go as empty nodes do, or by this.
-    for name in names:
+    until("every claim that slipped in and was launched has a node", lambda: len(let_in()) == LATE)
+    # When no pod needs them any more they go as empty nodes do, or by this.
+    kube.call("DELETE", f"{DEPLOYMENTS}/load-1")
+    for name in there():
         try:
             kube.call("DELETE", f"{CLAIMS}/{name}")
         except Refused as refused:
             if refused.status != 404:
                 raise
-    gone = lambda: not names & {one["metadata"]["name"] for one in kube.list(CLAIMS)} and not nodes()
+    gone = lambda: not there() and not nodes()
     until("what slipped in is gone, claims and nodes", gone)
     ended = lambda: not own & {one["id"] for one in instances(cluster.parts.aws, REGION)}
     comes(ended, 60)
@@ -212,7 +220,7 @@ def main(takeovers):
         wrong += left_behind(cluster, kubes[0])
     finally:
         cluster.end()
-    well = f"{LEFT} claims of an older term: each launched for once, and told of; {LATE} that slipped in later: the same, and ended"
+    well = f"{LEFT} claims of an older term: each launched for once, and told of; {LATE} that slipped in later: the same, and ended; one that no pod needed: deleted"
     print("".join(f"WRONG: {line}\n" for line in wrong) or well, flush=True)
     return wrong
 
