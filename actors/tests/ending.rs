@@ -10,7 +10,7 @@ use std::time::Duration;
 use dovetail_core::clock::Clock as _;
 use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, NODE_CLAIMS, NODES};
 use serde_json::{Value, json};
-use world::{Spoil, World, run};
+use world::{Spoil, SpoilEnd, World, run};
 
 fn on_demand_m5() -> Value {
     json!([
@@ -146,6 +146,51 @@ fn an_instance_that_never_joins_is_ended_with_its_claim_after_a_quarter_of_an_ho
         assert!(world.cloud.living().iter().all(|one| one.id != first));
         nothing_left_over(&world);
         assert_eq!(world.journal.count("gave_up"), 1);
+    });
+}
+
+#[test]
+fn an_end_whose_answer_was_lost_is_told_of_once_when_it_is_seen() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        let _replica = world.replica(0);
+        while world.journal.count("launched") == 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        world.cloud.spoil_end(&world.cloud.living()[0].id, Some(SpoilEnd::LostAfter));
+        let uid = delete_claim(&world);
+        tokio::time::sleep(minutes(1)).await;
+        assert!(is_gone(&world, &uid), "{}", world.story().join("\n"));
+        assert_eq!(world.journal.count("terminated"), 1, "{}", world.story().join("\n"));
+        nothing_left_over(&world);
+    });
+}
+
+#[test]
+fn an_instance_that_ec2_will_not_end_keeps_its_claim_is_told_of_once_and_holds_no_other_up() {
+    run(|world| async move {
+        let _replica = world.replica(0);
+        nodes_gone(&world, 0).await;
+        let of = |claim: &Value| claim["status"]["providerID"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        let (kept, other) = (of(&world.claims()[0]), of(&world.claims()[1]));
+        world.cloud.spoil_end(&kept, Some(SpoilEnd::Refused));
+        for claim in &world.claims()[..2] {
+            let name = claim["metadata"]["name"].as_str().unwrap();
+            world.api.delete(&NODE_CLAIMS, "", name, &DeleteOptions::default()).unwrap();
+        }
+        tokio::time::sleep(minutes(5)).await;
+        let refusals = || world.story().iter().filter(|line| line.contains("OperationNotPermitted")).count();
+        let story = world.story().join("\n");
+        let ended = || world.story().iter().any(|line| line.contains(&format!("terminated instance {kept}")));
+        assert!(refusals() == 1 && !ended(), "{story}");
+        assert!(world.cloud.living().iter().all(|one| one.id != other), "{story}");
+        assert!(world.claims().iter().any(|claim| of(claim) == kept), "its claim is gone:\n{story}");
+        world.cloud.spoil_end(&kept, None);
+        tokio::time::sleep(minutes(5)).await;
+        assert!(ended() && refusals() == 1, "{}", world.story().join("\n"));
+        assert!(world.claims().iter().all(|claim| of(claim) != kept));
+        nothing_left_over(&world);
     });
 }
 

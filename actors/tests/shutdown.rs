@@ -11,16 +11,6 @@ use dovetail_sandbox::apiserver::LEASES;
 use serde_json::json;
 use world::{Spoil, World, run, run_drawn};
 
-async fn until(world: &World, within: Duration, holds: impl Fn() -> bool) -> Duration {
-    let begun = world.clock.monotonic();
-    while !holds() {
-        let passed = world.clock.monotonic() - begun;
-        assert!(passed < within, "it never came to that:\n{}", world.story().join("\n"));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    world.clock.monotonic() - begun
-}
-
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
@@ -29,11 +19,11 @@ fn seconds(count: u64) -> Duration {
 fn the_next_leads_within_one_look_and_need_not_wait_for_the_lease_to_run_out() {
     run(|world| async move {
         let first = world.replica(0);
-        until(&world, seconds(30), || world.journal.count("elected") == 1).await;
+        world.until(seconds(30), || world.journal.count("elected") == 1).await;
         let second = world.replica(1);
         tokio::time::sleep(seconds(10)).await;
         first.shutdown().await;
-        let took = until(&world, seconds(30), || world.journal.count("elected") == 2).await;
+        let took = world.until(seconds(30), || world.journal.count("elected") == 2).await;
         assert!(took <= seconds(3), "{took:?}");
         let (before, now) = (first.state().await, second.state().await);
         assert_eq!((&before["control_plane"]["leads"], &now["control_plane"]["leads"]), (&json!(false), &json!(true)));
@@ -53,7 +43,7 @@ fn a_lease_is_given_back_although_the_api_server_fails_often() {
     for number in 0..8 {
         run_drawn(u64::from(number), |world| async move {
             let replica = world.replica(number);
-            until(&world, seconds(30), || world.journal.count("elected") == 1).await;
+            world.until(seconds(30), || world.journal.count("elected") == 1).await;
             world.faults.change(|faults| faults.api_server.error_rate = 0.6);
             replica.shutdown().await;
             assert_eq!(lease(&world).0, "", "replica {number}");
@@ -84,7 +74,7 @@ fn a_lease_that_is_taken_late_by_a_write_that_was_held_names_nobody_afterwards()
         run(|world| async move {
             // Vacant, as another has given it back.
             let other = world.replica(1);
-            until(&world, seconds(30), || world.journal.count("elected") == 1).await;
+            world.until(seconds(30), || world.journal.count("elected") == 1).await;
             other.shutdown().await;
             let before = lease(&world).1;
             // Less than who asks waits for an answer, which never comes.
@@ -111,7 +101,7 @@ fn a_launch_that_hangs_holds_nobody_up_and_is_brought_to_its_end_by_the_next() {
         world.pods(4, "500m");
         world.cloud.spoil([Spoil::Hangs]);
         let first = world.replica(0);
-        until(&world, seconds(60), || !world.cloud.calls().is_empty()).await;
+        world.until(seconds(60), || !world.cloud.calls().is_empty()).await;
         let begun = world.clock.monotonic();
         first.shutdown().await;
         let took = world.clock.monotonic() - begun;
@@ -131,9 +121,9 @@ fn what_comes_into_the_queue_after_the_term_is_left_to_the_next() {
         world.cloud.spoil([Spoil::Hangs]);
         let listening = || Settings { interruption_queue: "demo".into(), ..Settings::default() };
         let first = world.replica_with(0, listening());
-        until(&world, seconds(60), || !world.cloud.calls().is_empty()).await;
+        world.until(seconds(60), || !world.cloud.calls().is_empty()).await;
         world.cloud.announce("while it leads");
-        until(&world, seconds(5), || world.cloud.unread() == 0).await;
+        world.until(seconds(5), || world.cloud.unread() == 0).await;
         let later = async {
             tokio::time::sleep(seconds(1)).await;
             world.cloud.announce("after that");
@@ -142,7 +132,7 @@ fn what_comes_into_the_queue_after_the_term_is_left_to_the_next() {
         tokio::join!(first.shutdown(), later);
         assert_eq!(world.cloud.unread(), 1);
         let _second = world.replica_with(1, listening());
-        until(&world, seconds(60), || world.cloud.unread() == 0).await;
+        world.until(seconds(60), || world.cloud.unread() == 0).await;
     });
 }
 
@@ -150,7 +140,7 @@ fn what_comes_into_the_queue_after_the_term_is_left_to_the_next() {
 fn every_actor_that_runs_says_how_it_is_and_nobody_is_silent() {
     run(|world| async move {
         let replica = world.replica(0);
-        until(&world, seconds(30), || world.journal.count("elected") == 1).await;
+        world.until(seconds(30), || world.journal.count("elected") == 1).await;
         tokio::time::sleep(seconds(5)).await;
         let state = replica.state().await;
         assert_eq!(state["control_plane"]["silent"], json!([]));

@@ -34,6 +34,15 @@ pub enum Spoil {
     Throttled,
 }
 
+/// What becomes of a call that ends instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpoilEnd {
+    /// They are ended, and the answer is lost.
+    LostAfter,
+    /// The cloud will not end them, however often it is asked.
+    Refused,
+}
+
 /// An instance and what its node will be.
 #[derive(Clone, Debug)]
 pub struct Launched {
@@ -56,6 +65,8 @@ struct State {
     resolution: Duration,
     resolving: usize,
     messages: Vec<QueueMessage>,
+    deleted: Vec<String>,
+    ends: BTreeMap<String, SpoilEnd>,
     launched: Vec<Launched>,
     told: Option<UnboundedSender<Launched>>,
 }
@@ -80,10 +91,27 @@ impl FakeCloud {
         self.state.lock().unwrap().resolving
     }
 
-    /// A message comes into the queue.
+    /// The end of an instance is spoiled like this, or no more.
+    pub fn spoil_end(&self, id: &str, spoil: Option<SpoilEnd>) {
+        let ends = &mut self.state.lock().unwrap().ends;
+        ends.remove(id);
+        ends.extend(spoil.map(|spoil| (id.to_owned(), spoil)));
+    }
+
+    /// A message comes into the queue, or comes out of it once more.
     pub fn announce(&self, body: &str) {
-        let message = QueueMessage { body: body.into(), ..QueueMessage::default() };
+        self.announce_by(body, "");
+    }
+
+    /// The same, with the receipt by which it is deleted.
+    pub fn announce_by(&self, body: &str, receipt: &str) {
+        let message = QueueMessage { body: body.into(), receipt: receipt.into(), ..QueueMessage::default() };
         self.state.lock().unwrap().messages.push(message);
+    }
+
+    /// The receipts by which messages were deleted.
+    pub fn deleted(&self) -> Vec<String> {
+        self.state.lock().unwrap().deleted.clone()
     }
 
     /// How many messages nobody has received.
@@ -314,12 +342,22 @@ impl Cloud for FakeCloud {
 
     fn terminate_all<'a>(&'a self, found: &'a [Instance]) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
         let mut state = self.state.lock().unwrap();
+        let mut failed = BTreeMap::new();
         for one in found {
-            if let Some(instance) = state.instances.get_mut(&one.id) {
+            let (call, message) = ("TerminateInstances", format!("{} is spoiled", one.id));
+            let spoil = state.ends.get(&one.id).copied();
+            let error = spoil.map(|spoil| match spoil {
+                SpoilEnd::LostAfter => CloudError::MayHaveHappened { call, code: "ConnectionLost".into(), message },
+                SpoilEnd::Refused => CloudError::Final { call, code: "OperationNotPermitted".into(), message },
+            });
+            failed.extend(error.map(|error| (one.id.clone(), error)));
+            if spoil != Some(SpoilEnd::Refused)
+                && let Some(instance) = state.instances.get_mut(&one.id)
+            {
                 instance.state = "terminated".into();
             }
         }
-        ready(BTreeMap::new())
+        ready(failed)
     }
 
     fn tag<'a>(&'a self, _: &'a str, _: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
@@ -344,7 +382,8 @@ impl Cloud for FakeCloud {
         .boxed()
     }
 
-    fn delete_messages<'a>(&'a self, _: &'a str, _: &'a [String]) -> CloudFuture<'a, ()> {
+    fn delete_messages<'a>(&'a self, _: &'a str, receipts: &'a [String]) -> CloudFuture<'a, ()> {
+        self.state.lock().unwrap().deleted.extend_from_slice(receipts);
         ready(())
     }
 }

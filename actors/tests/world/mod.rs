@@ -21,7 +21,7 @@ use dovetail_sandbox::faults::Faults;
 use serde_json::{Value, json};
 use tokio::task::LocalSet;
 
-pub use cloud::{FakeCloud, Spoil};
+pub use cloud::{FakeCloud, Spoil, SpoilEnd};
 
 /// How long an instance takes to join, and then to become ready.
 const JOINS: Duration = Duration::from_secs(20);
@@ -171,6 +171,17 @@ impl World {
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
+    }
+
+    /// Waits until something holds, at most so long; answers how long it took.
+    pub async fn until(&self, within: Duration, holds: impl Fn() -> bool) -> Duration {
+        let begun = self.clock.monotonic();
+        while !holds() {
+            let passed = self.clock.monotonic() - begun;
+            assert!(passed < within, "it never came to that:\n{}", self.story().join("\n"));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.clock.monotonic() - begun
     }
 
     /// The story so far, a line a happening.
