@@ -15,7 +15,7 @@
 //! | standby | read: other software's, and unchanged for its duration and ours, whoever holds it | write (update), with the term above all |
 //! | standby | read: none | write (create), vacant |
 //! | standby | wrote a vacant one, is told so, and nobody is known to have led | write (update) with the first term |
-//! | standby | read: vacant and unchanged for its duration; or at once by who led until the one before was gone | write (update) with the term raised |
+//! | standby | read: vacant and unchanged for its duration | write (update) with the term raised |
 //! | standby | read: somebody's, or vacant, and fresh | wait |
 //! | standby | wrote | leader of that term until ask + deadline; of a vacant one nobody is |
 //! | standby | refused, unknown | read again |
@@ -40,8 +40,7 @@
 //! An API server that is restored from a backup shows the Lease as it was: whom it names may have been followed by others,
 //! one of whom may lead until it notices, and terms have gone higher. So a Lease that is older than one this replica knows,
 //! or that it has not seen written and that was renewed long ago ([`LeaseView::stale`]), or that stood while it did not
-//! look for longer than a look takes, or that names it though it has not renewed it for longer than it lasts, is as good as deleted: it is made vacant,
-//! which who leads by it after all would take back at once (decision 025).
+//! look for longer than a look takes, or that names it though it has not renewed it for longer than it lasts, is as good as deleted: it is made vacant (decision 025).
 //!
 //! Invariants: LE-1 a leader's deadline lies before the time at which a standby that saw its last write may take over;
 //! LE-2 every acquisition raises the term, by the same identity too; LE-3 every write carries the resourceVersion last read or written.
@@ -231,8 +230,6 @@ pub struct Election {
     known: u64,
     /// The version last seen that may be out of one.
     doubted: Option<u64>,
-    /// The deadline that this replica had when it found its Lease gone: until then nobody else leads.
-    bereft: Option<Duration>,
     /// It has created the Lease, knowing of nobody who ever led: it need not wait for anyone.
     first: bool,
     /// Highest term known from any source.
@@ -268,7 +265,6 @@ impl Election {
             seen: None,
             known: 0,
             doubted: None,
-            bereft: None,
             first: false,
             highest: 0,
             led: 0,
@@ -346,9 +342,9 @@ impl Election {
 
     fn step_leader(&mut self, term: u64, input: LeaseInput) -> LeaseOutput {
         match input {
-            LeaseInput::Read(None) => self.bereave(term),
-            // Deleted, and created by somebody else already.
-            LeaseInput::Read(Some(lease)) if lease.is_vacant() => self.bereave(term),
+            LeaseInput::Read(None) => self.depose(term, Deposition::Missing),
+            // Deleted, and created by somebody else already. Other software may have led in between, so that it waits like anyone.
+            LeaseInput::Read(Some(lease)) if lease.is_vacant() => self.depose(term, Deposition::Missing),
             LeaseInput::Read(Some(lease)) if lease.holder == self.identity && lease.term == term => {
                 LeaseOutput::Write(LeaseWrite { resource_version: Some(lease.resource_version), term, acquires: false })
             }
@@ -384,7 +380,6 @@ impl Election {
                         if named || stands { vacate(Some(lease.resource_version)) } else { LeaseOutput::Wait }
                     }
                     (Origin::Led, true) if named => self.acquire(lease),
-                    (Origin::Vacant, true) if self.bereft.is_some_and(|until| now < until) => self.acquire(lease),
                     // client-go shortens the duration when it releases: of no use to who has led before.
                     (Origin::Foreign, _) => {
                         let duration = lease.duration.max(self.settings.duration);
@@ -422,12 +417,6 @@ impl Election {
         };
         let term = above_all.max(self.highest + 1);
         LeaseOutput::Write(LeaseWrite { resource_version: Some(lease.resource_version), term, acquires: true })
-    }
-
-    /// The Lease that this replica leads by is gone.
-    fn bereave(&mut self, term: u64) -> LeaseOutput {
-        self.bereft = self.leads().map(|(_, until)| until);
-        self.depose(term, Deposition::Missing)
     }
 
     /// Whether a Lease has been seen unchanged for so long, by our clock alone.
