@@ -319,7 +319,8 @@ fn explore(bounds: &Bounds) -> Result<(usize, usize), Box<(&'static str, World)>
 fn holds(bounds: &Bounds) {
     let (states, led) = explore(bounds).unwrap_or_else(|found| panic!("{}: {:#?}", found.0, found.1));
     println!("{} candidates: {states} states, somebody leads in {led}", bounds.candidates);
-    assert!(states > 90_000 && led > states / 20, "{states} states, {led} led");
+    // Not an empty walk: after deletions nobody leads for most of the time.
+    assert!(states > 90_000 && led > states / 50, "{states} states, {led} led");
 }
 
 fn finds(bounds: &Bounds) -> &'static str {
