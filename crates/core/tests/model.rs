@@ -397,7 +397,7 @@ fn further() {
     holds(&bounds(2, 10, Mishaps { deletions: 3, ..NONE }));
     holds(&bounds(2, 7, Mishaps { deletions: 1, losses: 2, ..NONE }));
     holds(&bounds(2, 5, Mishaps { deletions: 1, losses: 1, restarts: 2, ..NONE }));
-    holds(&bounds(2, 8, Mishaps { deletions: 2, foreign: 4, ..NONE }));
+    holds(&bounds(2, 6, Mishaps { deletions: 2, foreign: 4, ..NONE }));
     holds(&bounds(3, 5, Mishaps { deletions: 1, losses: 1, ..NONE }));
     holds(&Bounds { empty: true, ..bounds(3, 4, Mishaps { losses: 2, restarts: 1, ..NONE }) });
 }
