@@ -25,7 +25,11 @@ fn minutes(count: u64) -> Duration {
 
 /// Deletes the only claim; answers its uid.
 fn delete_claim(world: &World) -> String {
-    let claim = &world.claims()[0];
+    delete(world, &world.claims()[0])
+}
+
+/// Deletes a claim; answers its uid.
+fn delete(world: &World, claim: &Value) -> String {
     let text = |field: &str| claim["metadata"][field].as_str().unwrap().to_owned();
     world.api.delete(&NODE_CLAIMS, "", &text("name"), &DeleteOptions::default()).unwrap();
     text("uid")
@@ -50,9 +54,7 @@ fn a_launched_claim_that_is_deleted_by_hand_goes_with_its_instance() {
         world.pool("default", on_demand_m5());
         world.pods(1, "500m");
         let _replica = world.replica(0);
-        while world.journal.count("launched") == 0 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        world.until(minutes(5), || world.journal.count("launched") > 0).await;
         let uid = delete_claim(&world);
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert!(is_gone(&world, &uid), "{}", world.story().join("\n"));
@@ -96,9 +98,7 @@ fn a_claim_that_is_deleted_while_a_call_hangs_leaves_no_instance() {
         world.pods(1, "500m");
         world.cloud.spoil([Spoil::Hangs]);
         let _replica = world.replica(0);
-        while world.cloud.calls().is_empty() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        world.until(minutes(5), || !world.cloud.calls().is_empty()).await;
         let uid = delete_claim(&world);
         world.until_bound(1, minutes(5)).await;
         tokio::time::sleep(minutes(2)).await;
@@ -115,9 +115,7 @@ fn a_claim_whose_call_made_nothing_goes_when_that_is_certain() {
         world.pods(1, "500m");
         world.cloud.spoil([Spoil::LostBefore, Spoil::LostBefore, Spoil::LostBefore]);
         let _replica = world.replica(0);
-        while world.cloud.calls().is_empty() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        world.until(minutes(5), || !world.cloud.calls().is_empty()).await;
         let uid = delete_claim(&world);
         tokio::time::sleep(Duration::from_secs(50)).await;
         assert!(!is_gone(&world, &uid), "an instance may still show");
@@ -134,9 +132,7 @@ fn an_instance_that_never_joins_is_ended_with_its_claim_after_a_quarter_of_an_ho
         world.pods(1, "500m");
         world.nobody_joins(true);
         let _replica = world.replica(0);
-        while world.journal.count("launched") == 0 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        world.until(minutes(5), || world.journal.count("launched") > 0).await;
         let (uid, first) = (world.claims()[0]["metadata"]["uid"].clone(), world.cloud.living()[0].id.clone());
         tokio::time::sleep(minutes(14)).await;
         assert_eq!(world.cloud.living().len(), 1);
@@ -155,9 +151,7 @@ fn an_end_whose_answer_was_lost_is_told_of_once_when_it_is_seen() {
         world.pool("default", on_demand_m5());
         world.pods(1, "500m");
         let _replica = world.replica(0);
-        while world.journal.count("launched") == 0 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        world.until(minutes(5), || world.journal.count("launched") > 0).await;
         world.cloud.spoil_end(&world.cloud.living()[0].id, Some(SpoilEnd::LostAfter));
         let uid = delete_claim(&world);
         tokio::time::sleep(minutes(1)).await;
@@ -176,8 +170,7 @@ fn an_instance_that_ec2_will_not_end_keeps_its_claim_is_told_of_once_and_holds_n
         let (kept, other) = (of(&world.claims()[0]), of(&world.claims()[1]));
         world.cloud.spoil_end(&kept, Some(SpoilEnd::Refused));
         for claim in &world.claims()[..2] {
-            let name = claim["metadata"]["name"].as_str().unwrap();
-            world.api.delete(&NODE_CLAIMS, "", name, &DeleteOptions::default()).unwrap();
+            delete(&world, claim);
         }
         tokio::time::sleep(minutes(5)).await;
         let refusals = || world.story().iter().filter(|line| line.contains("OperationNotPermitted")).count();
@@ -242,8 +235,7 @@ fn where_many_nodes_are_gone_nothing_is_ended_and_an_operator_is_told() {
             world.api.list(&NODES).iter().map(|node| node["spec"]["providerID"].to_string()).collect();
         let alone = |claim: &&Arc<Value>| !there.contains(&claim["status"]["providerID"].to_string());
         for claim in world.claims().iter().filter(alone).take(3) {
-            let name = claim["metadata"]["name"].as_str().unwrap();
-            world.api.delete(&NODE_CLAIMS, "", name, &DeleteOptions::default()).unwrap();
+            delete(&world, claim);
         }
         tokio::time::sleep(minutes(3)).await;
         assert_eq!((world.journal.count("gave_up"), world.claims().len()), (4, 1), "{}", world.story().join("\n"));
@@ -256,13 +248,9 @@ fn a_node_class_that_is_deleted_while_it_is_looked_at_again_goes() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let _replica = world.replica(0);
-        while world.journal.count("node_class") == 0 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        world.until(minutes(5), || world.journal.count("node_class") > 0).await;
         world.cloud.resolve_in(Duration::from_secs(5));
-        while world.cloud.resolving() == 0 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        world.until(minutes(5), || world.cloud.resolving() > 0).await;
         world.api.delete(&EC2_NODE_CLASSES, "", "default", &DeleteOptions::default()).unwrap();
         tokio::time::sleep(minutes(3)).await;
         let left = world.api.list(&EC2_NODE_CLASSES);

@@ -1,4 +1,4 @@
-//! Warnings of the interruption queue, and when they are deleted.
+//! Messages of the interruption queue: by whom they are taken, and when they are deleted.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod world;
@@ -8,20 +8,48 @@ use std::time::Duration;
 use dovetail_actors::Settings;
 use dovetail_core::clock::Clock as _;
 use serde_json::json;
-use world::run;
+use world::{Spoil, World, run};
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
+}
+
+fn listening() -> Settings {
+    Settings { interruption_queue: "demo".into(), ..Settings::default() }
+}
+
+fn four_pods(world: &World) {
+    world.pool("default", json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]));
+    world.pods(4, "500m");
+}
+
+#[test]
+fn what_comes_into_the_queue_after_the_term_is_left_to_the_next() {
+    run(|world| async move {
+        four_pods(&world);
+        world.cloud.spoil([Spoil::Hangs]);
+        let first = world.replica_with(0, listening());
+        world.until(seconds(60), || !world.cloud.calls().is_empty()).await;
+        world.cloud.announce("while it leads");
+        world.until(seconds(5), || world.cloud.unread() == 0).await;
+        let later = async {
+            tokio::time::sleep(seconds(1)).await;
+            world.cloud.announce("after that");
+            tokio::time::sleep(seconds(3)).await;
+        };
+        tokio::join!(first.shutdown(), later);
+        assert_eq!(world.cloud.unread(), 1);
+        let _second = world.replica_with(1, listening());
+        world.until(seconds(60), || world.cloud.unread() == 0).await;
+    });
 }
 
 /// SQS gives a message again whenever it likes: to delete one copy is to delete it.
 #[test]
 fn a_warning_that_comes_again_while_it_is_written_down_is_deleted_when_it_is_written() {
     run(|world| async move {
-        world
-            .pool("default", json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]));
-        world.pods(4, "500m");
-        let _replica = world.replica_with(0, Settings { interruption_queue: "demo".into(), ..Settings::default() });
+        four_pods(&world);
+        let _replica = world.replica_with(0, listening());
         world.until_bound(4, seconds(180)).await;
         tokio::time::sleep(seconds(60)).await;
         let instance = world.cloud.living()[0].id.clone();

@@ -171,9 +171,7 @@ fn a_claim_that_is_made_by_a_request_long_after_it_had_come_and_gone_is_taken_ba
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let _replica = world.replica(0);
-        while world.journal.count("elected") == 0 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        world.until(minutes(5), || world.journal.count("elected") > 0).await;
         // The first request for the claim is held, the second makes it; what it asks for is sold out.
         world.faults.hold_writes(0, Duration::from_secs(35), Some(Duration::from_secs(3)));
         world.cloud.spoil([Spoil::SoldOut]);
@@ -219,9 +217,7 @@ fn a_successor_finds_the_instance_that_its_predecessor_launched() {
             world.replica(0)
         };
         let driver = tokio::task::spawn_local(first);
-        while world.cloud.calls().is_empty() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        world.until(minutes(5), || !world.cloud.calls().is_empty()).await;
         driver.abort();
         drop(replica);
         let _second = world.replica(1);
@@ -341,9 +337,7 @@ fn pods_whose_claim_is_deleted_by_hand_get_another() {
         world.pool("default", on_demand_m5());
         world.pods(1, "500m");
         let _replica = world.replica(0);
-        while world.journal.count("launched") == 0 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        world.until(minutes(5), || world.journal.count("launched") > 0).await;
         let name = world.claims()[0]["metadata"]["name"].as_str().unwrap().to_owned();
         world.api.delete(&NODE_CLAIMS, "", &name, &DeleteOptions::default()).unwrap();
         tokio::time::sleep(Duration::from_secs(20)).await;

@@ -5,7 +5,6 @@ mod world;
 
 use std::time::Duration;
 
-use dovetail_actors::Settings;
 use dovetail_core::clock::Clock as _;
 use dovetail_sandbox::apiserver::LEASES;
 use serde_json::json;
@@ -109,30 +108,6 @@ fn a_launch_that_hangs_holds_nobody_up_and_is_brought_to_its_end_by_the_next() {
         let _second = world.replica(1);
         world.until_bound(4, seconds(300)).await;
         assert_eq!(world.cloud.living().len(), world.claims().len(), "nothing is launched twice");
-    });
-}
-
-#[test]
-fn what_comes_into_the_queue_after_the_term_is_left_to_the_next() {
-    run(|world| async move {
-        world
-            .pool("default", json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]));
-        world.pods(4, "500m");
-        world.cloud.spoil([Spoil::Hangs]);
-        let listening = || Settings { interruption_queue: "demo".into(), ..Settings::default() };
-        let first = world.replica_with(0, listening());
-        world.until(seconds(60), || !world.cloud.calls().is_empty()).await;
-        world.cloud.announce("while it leads");
-        world.until(seconds(5), || world.cloud.unread() == 0).await;
-        let later = async {
-            tokio::time::sleep(seconds(1)).await;
-            world.cloud.announce("after that");
-            tokio::time::sleep(seconds(3)).await;
-        };
-        tokio::join!(first.shutdown(), later);
-        assert_eq!(world.cloud.unread(), 1);
-        let _second = world.replica_with(1, listening());
-        world.until(seconds(60), || world.cloud.unread() == 0).await;
     });
 }
 

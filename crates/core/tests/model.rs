@@ -319,8 +319,7 @@ fn explore(bounds: &Bounds) -> Result<(usize, usize), Box<(&'static str, World)>
 fn holds(bounds: &Bounds) {
     let (states, led) = explore(bounds).unwrap_or_else(|found| panic!("{}: {:#?}", found.0, found.1));
     println!("{} candidates: {states} states, somebody leads in {led}", bounds.candidates);
-    // Not an empty walk: after deletions nobody leads for most of the time.
-    assert!(states > 90_000 && led > states / 50, "{states} states, {led} led");
+    assert!(states > 90_000 && led > states / 20, "{states} states, {led} led");
 }
 
 fn finds(bounds: &Bounds) -> &'static str {
@@ -394,10 +393,13 @@ fn other_software_s_lease_that_is_read_as_vacant_is_found() {
 #[ignore = "minutes and gigabytes"]
 fn further() {
     let bounds = |candidates, horizon, mishaps| Bounds { candidates, horizon, mishaps, ..Bounds::default() };
-    holds(&bounds(2, 10, Mishaps { deletions: 3, ..NONE }));
+    holds(&bounds(2, 9, Mishaps { deletions: 3, ..NONE }));
+    holds(&bounds(2, 10, Mishaps { deletions: 2, ..NONE }));
     holds(&bounds(2, 7, Mishaps { deletions: 1, losses: 2, ..NONE }));
     holds(&bounds(2, 5, Mishaps { deletions: 1, losses: 1, restarts: 2, ..NONE }));
     holds(&bounds(2, 6, Mishaps { deletions: 2, foreign: 4, ..NONE }));
+    holds(&bounds(2, 7, Mishaps { deletions: 2, foreign: 3, ..NONE }));
     holds(&bounds(3, 5, Mishaps { deletions: 1, losses: 1, ..NONE }));
     holds(&Bounds { empty: true, ..bounds(2, 4, Mishaps { losses: 2, restarts: 1, ..NONE }) });
+    holds(&Bounds { empty: true, ..bounds(3, 3, Mishaps { losses: 1, restarts: 1, ..NONE }) });
 }
