@@ -225,6 +225,12 @@ fn who_is_told_late_asks_for_no_more_than_needed_and_not_again_and_again() {
     assert!((1..=5).contains(&count), "{count} calls to delete one Node, of which some are answered by errors");
 }
 
+/// The only replica was cut off while its pods were placed, and led again before its watch told it so.
+#[test]
+fn a_leader_that_was_cut_off_launches_for_no_pod_that_was_placed_meanwhile() {
+    comes_out_well("70446");
+}
+
 #[test]
 fn the_audit_agrees_with_what_random_scenarios_report() {
     for seed in ["3", "11", "19"] {

@@ -11,6 +11,7 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Snapshot, is_older};
 use kube::{Client, ResourceExt};
 
+use crate::backoff::Backoff;
 use crate::calls::Calls;
 use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
@@ -30,15 +31,21 @@ pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk)
     let claims = Claims::new(Calls::new(client, desk.clone(), None));
     // What the watches have not shown of the list before, by uid.
     let mut missing: BTreeSet<String> = BTreeSet::new();
+    let mut backoff = Backoff::api(desk.rng("catching up"));
+    let mut error = "the watches have not shown every nodeclaim yet".to_owned();
     for attempt in 0_u32.. {
         if attempt == WORTH_TELLING {
-            let error = "the watches have not shown every nodeclaim yet".to_owned();
-            desk.tell(Story::Retrying { what: "catching up with the last leader".to_owned(), error });
+            let what = "catching up with the last leader".to_owned();
+            desk.tell(Story::Retrying { what, error: error.clone() });
         }
         // No resourceVersion: the list is of what is stored now.
-        let Ok(listed) = claims.list().await else {
-            tokio::time::sleep(LOOK).await;
-            continue;
+        let listed = match claims.list().await {
+            Ok(listed) => listed,
+            Err(why) => {
+                error = why.to_string();
+                tokio::time::sleep(backoff.pause()).await;
+                continue;
+            }
         };
         // Nobody is to wait for ever for what the watch does not tell; what is still there is told here.
         for claim in listed.iter().filter(|claim| claim.uid().is_some_and(|uid| missing.contains(&uid))) {

@@ -128,7 +128,9 @@ impl Handler<TakeShown> for ClusterWatcher {
     type Result = Option<Snapshot>;
 
     fn handle(&mut self, _: TakeShown, _: &mut Self::Context) -> Self::Result {
-        (self.synced && self.unshown.is_empty(self.desk.now())).then(|| self.state.snapshot())
+        let now = self.desk.now();
+        let shown = self.unshown.is_empty(now) && !self.desk.outage.hides(now);
+        (self.synced && shown).then(|| self.state.snapshot())
     }
 }
 

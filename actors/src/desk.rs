@@ -9,6 +9,7 @@ use dovetail_core::cluster_state::Moment;
 use crate::journal::{Entry, Journal};
 use crate::measure::Measure;
 use crate::messages::{Term, TraceContext};
+use crate::outage::Outage;
 use crate::settings::Settings;
 use crate::span::{Open, Span};
 use crate::story::Story;
@@ -24,6 +25,8 @@ pub struct Desk {
     pub settings: Arc<Settings>,
     /// The term it works in; 0 where there is none.
     pub term: Term,
+    /// Outages of the API server, the replica's.
+    pub outage: Outage,
     clock: Arc<dyn Clock>,
     journal: Arc<dyn Journal>,
     seed: u64,
@@ -39,7 +42,8 @@ impl Desk {
         seed: u64,
     ) -> Self {
         let settings = Arc::new(settings);
-        Self { actor: "replica", identity: identity.into(), settings, term: Term(0), clock, journal, seed }
+        let (actor, identity, outage) = ("replica", identity.into(), Outage::default());
+        Self { actor, identity, settings, term: Term(0), outage, clock, journal, seed }
     }
 
     /// The same for an actor.

@@ -291,11 +291,15 @@ impl Leader {
         let what = format!("asking for lease {}", self.desk.settings.lease_name);
         match answer {
             Ok(input) => {
+                self.desk.outage.answered(self.desk.now());
                 tell_recovered(&self.desk, &what, self.failures);
                 (self.failures, self.failed) = (0, String::new());
                 input
             }
             Err(error) => {
+                if error == NO_ANSWER {
+                    self.desk.outage.unanswered();
+                }
                 self.failures = self.failures.saturating_add(1);
                 tell_failed(&self.desk, &what, self.failures, &error);
                 self.failed = error;

@@ -7,7 +7,8 @@ pub mod batcher;
 pub mod catalogue;
 pub mod cluster_watcher;
 pub mod launcher;
-pub mod packer;
+pub mod outage;
+mod packer;
 pub mod pod_watcher;
 pub mod registrar;
 

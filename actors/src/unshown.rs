@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube_runtime::watcher::Event;
 
 /// A watch that has been asked for again, and has not failed for so long, runs: it says nothing where nothing has changed.
-const RUNS: Duration = Duration::from_secs(1);
+pub const RUNS: Duration = Duration::from_secs(1);
 
 /// Kinds that are not shown, each until when at the latest, or until it has been listed.
 #[derive(Debug, Default)]

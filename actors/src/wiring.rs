@@ -119,9 +119,10 @@ fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A
 
 /// Starts what every replica runs.
 pub fn start_warm(desk: &Desk, means: &Means) -> Warm {
-    let cluster_watcher = begin(|_| ClusterWatcher::new(desk, means.kube.clone()));
+    let watched = desk.outage.for_watches(means.kube.clone());
+    let cluster_watcher = begin(|_| ClusterWatcher::new(desk, watched.clone()));
     Warm {
-        pod_watcher: begin(|_| PodWatcher::new(desk, means.kube.clone(), cluster_watcher.clone())),
+        pod_watcher: begin(|_| PodWatcher::new(desk, watched, cluster_watcher.clone())),
         catalogue: begin(|_| Catalogue::new(desk, MeteredCloud::shared(&means.cloud, desk, "catalogue"))),
         recorder: begin(|_| Recorder::new(desk, means.kube.clone())),
         cluster_watcher,

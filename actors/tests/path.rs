@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dovetail_actors::{InlineSolver, Settings, Solver};
 use dovetail_core::Problem;
 use dovetail_core::pack::{Options, Packing};
-use dovetail_sandbox::apiserver::{DeleteOptions, LEASES, NODE_CLAIMS, NODE_POOLS, NODES};
-use dovetail_sandbox::faults::ApiServerFaults;
+use dovetail_sandbox::apiserver::{DeleteOptions, LEASES, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
+use dovetail_sandbox::faults::{ApiServerFaults, Direction, Service};
 use serde_json::{Value, json};
 use world::{Spoil, World, run};
 
@@ -264,6 +264,30 @@ fn a_new_leader_whose_watches_tell_nothing_takes_the_claims_from_its_own_list() 
         tokio::time::sleep(minutes(3)).await;
         let story = world.story().join("\n");
         assert_eq!((world.claims().len(), world.cloud.calls().len()), (3, 3), "{story}");
+    });
+}
+
+#[test]
+fn a_leader_that_was_cut_off_launches_for_no_pod_that_was_placed_or_deleted_meanwhile() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        let replica = world.replica(0);
+        world.until_bound(1, minutes(4)).await;
+        // Watches are asked for anew once in less than a minute: those of then are not answered.
+        world.pods_of("late", 3, "90");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        world.faults.partition(0, &[Service::ApiServer], Direction::Both);
+        tokio::time::sleep(Duration::from_secs(55)).await;
+        let node = world.api.list(&NODES)[0]["metadata"]["name"].clone();
+        world.api.bind("default", "late-0000", node.as_str().unwrap()).unwrap();
+        world.api.delete(&PODS, "default", "late-0001", &DeleteOptions::default()).unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        world.faults.heal(0, &[Service::ApiServer]);
+        tokio::time::sleep(minutes(2)).await;
+        let story = world.story().join("\n");
+        assert_eq!(replica.state().await["control_plane"]["leads"], true, "{story}");
+        assert_eq!((world.claims().len(), world.cloud.calls().len()), (2, 2), "for the one that waits: {story}");
     });
 }
 

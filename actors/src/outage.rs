@@ -1,0 +1,161 @@
+//! Outages of the API server as this replica sees them by its calls for the Lease. A watch that was asked for while nothing came through hangs for up to a
+//! minute after everything else is answered again, and one whose connection was forgotten meanwhile says nothing: what it would
+//! have told is not known, and nobody knows that. When an outage is over, every watch is therefore asked for anew, and nothing is
+//! decided until it may have said what it has to (docs/decisions/030).
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::{Either, select};
+use http_body_util::{BodyStream, StreamBody};
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::watch;
+use tower::service_fn;
+
+use crate::unshown::RUNS;
+
+/// What one replica knows of outages; clones are the same.
+#[derive(Clone, Debug)]
+pub struct Outage(Arc<watch::Sender<State>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// A call has gone unanswered, and none has been answered since.
+    on: bool,
+    /// How many are over.
+    over: u64,
+    /// Since when the last one is, by the monotonic clock.
+    since: Option<Duration>,
+}
+
+impl Default for Outage {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(State::default())))
+    }
+}
+
+impl Outage {
+    /// A call was not answered in its time. Where a connection is refused, those of the watches have ended by themselves.
+    pub fn unanswered(&self) {
+        self.0.send_if_modified(|state| {
+            state.on = true;
+            false
+        });
+    }
+
+    /// A call was answered: if the one before was not, watches are asked for anew.
+    pub fn answered(&self, now: Duration) {
+        self.0.send_if_modified(|state| {
+            let ends = std::mem::take(&mut state.on);
+            if ends {
+                (state.over, state.since) = (state.over + 1, Some(now));
+            }
+            ends
+        });
+    }
+
+    /// Whether watches may still have to say what they could not: an outage is on, or has been over for less than a second.
+    pub fn hides(&self, now: Duration) -> bool {
+        let state = self.0.borrow();
+        state.on || state.since.is_some_and(|since| now < since.saturating_add(RUNS))
+    }
+
+    /// The same way to the API server, for watches: what it has been asked for ends when an outage does.
+    pub fn for_watches(&self, client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        let outage = self.clone();
+        let service = service_fn(move |request: http::Request<Body>| {
+            let (client, over, body_over) = (client.clone(), outage.over(), outage.over());
+            async move {
+                let answer = match select(Box::pin(client.send(request)), Box::pin(over)).await {
+                    Either::Left((answer, _)) => answer?,
+                    Either::Right(_) => return Err(kube::Error::Service(Box::new(cut_off()))),
+                };
+                // A watch that ends goes on from what it has shown last, at the cost of a request.
+                Ok::<_, kube::Error>(
+                    answer.map(|body| StreamBody::new(BodyStream::new(body).take_until(Box::pin(body_over)))),
+                )
+            }
+        });
+        Client::new(service, namespace)
+    }
+
+    /// Comes when an outage that is on now, or begins later, is over.
+    fn over(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut states = self.0.subscribe();
+        async move {
+            // Only the end of one is told. An error says that the replica has ended, and its watches with it.
+            let _ = states.changed().await;
+        }
+    }
+}
+
+fn cut_off() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "asked for while the API server did not answer")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::convert::Infallible;
+
+    use bytes::Bytes;
+    use futures::FutureExt as _;
+    use futures::stream;
+    use http_body::Frame;
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    fn at(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn it_is_over_with_the_first_answer_and_hides_what_happened_for_a_second_more() {
+        let outage = Outage::default();
+        outage.answered(at(0));
+        assert!(!outage.hides(at(1)), "there was none");
+        outage.unanswered();
+        outage.unanswered();
+        assert!(outage.hides(at(90_000)));
+        outage.answered(at(90_000));
+        outage.answered(at(90_500));
+        assert!(outage.hides(at(90_999)) && !outage.hides(at(91_000)));
+    }
+
+    /// One line, and then nothing for ever; `/hangs` is not even begun.
+    fn client() -> Client {
+        let service = service_fn(|request: http::Request<Body>| async move {
+            if request.uri().path() == "/hangs" {
+                std::future::pending::<()>().await;
+            }
+            let line = stream::once(async { Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"line"))) });
+            Ok::<_, Infallible>(http::Response::new(StreamBody::new(line.chain(stream::pending()))))
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn what_a_watch_was_asked_for_ends_when_an_outage_does_and_not_before() {
+        let outage = Outage::default();
+        let client = outage.for_watches(client());
+        let ask = |path: &str| client.send(http::Request::get(path).body(Body::empty()).unwrap());
+        let mut hangs = Box::pin(ask("/hangs"));
+        // The client takes it from here.
+        assert!((&mut hangs).now_or_never().is_none());
+        let mut streams = ask("/streams").await.unwrap().into_body();
+        assert_eq!(streams.frame().await.unwrap().unwrap().into_data().unwrap(), "line");
+        outage.answered(at(0));
+        outage.unanswered();
+        tokio::task::yield_now().await;
+        assert!((&mut hangs).now_or_never().is_none() && streams.frame().now_or_never().is_none());
+        outage.answered(at(1));
+        assert!(hangs.await.is_err() && streams.frame().await.is_none());
+        let mut again = ask("/streams").await.unwrap().into_body();
+        assert!(again.frame().await.is_some() && again.frame().now_or_never().is_none());
+    }
+}
