@@ -7,8 +7,7 @@ pub mod batcher;
 pub mod catalogue;
 pub mod cluster_watcher;
 pub mod launcher;
-pub mod outage;
-mod packer;
+pub mod packer;
 pub mod pod_watcher;
 pub mod registrar;
 
@@ -51,6 +50,7 @@ mod launch_past;
 mod mailbox;
 mod metered_cloud;
 mod nodes;
+mod outage;
 mod plan;
 mod pools;
 mod register;
