@@ -151,8 +151,10 @@ fn a_new_leader_puts_pods_where_the_one_before_had_planned_them() {
 fn what_an_earlier_leader_has_created_late_is_taken_back_where_nobody_needs_it() {
     // Creations of a leader that was killed are held for half a minute, and done while its successor's Lease is gone.
     let events = comes_out_well_with_events("16368");
-    let taken_back = |line: &&str| line.contains("\"nodeclaim_deleted\"") && line.contains("\"reason\":\"unneeded\"");
-    assert_eq!(events.lines().filter(taken_back).count(), 3);
+    let all = |parts: [&str; 3]| events.lines().filter(|line| parts.iter().all(|part| line.contains(part))).count();
+    let late = all(["\"resource\":\"nodeclaims\"", "\"verb\":\"create\"", "\"answerLost\":true"]);
+    let taken_back = all(["\"actor\":\"launcher\"", "\"nodeclaim_deleted\"", "\"reason\":\"unneeded\""]);
+    assert_eq!((late, taken_back), (2, 2));
 }
 
 /// After a restore the watch of pods was back before that of claims: a leader launched above the limit for pods whose claims it
