@@ -1,7 +1,7 @@
-//! Outages of the API server as this replica sees them by its calls for the Lease. A watch that was asked for while nothing came through hangs for up to a
-//! minute after everything else is answered again, and one whose connection was forgotten meanwhile says nothing: what it would
-//! have told is not known, and nobody knows that. When an outage is over, every watch is therefore asked for anew, and nothing is
-//! decided until it may have said what it has to (docs/decisions/030).
+//! Outages of the API server as this replica sees them by its calls for the Lease. A watch that was asked for while nothing came
+//! through hangs for up to a minute after everything else is answered again, and one whose connection was forgotten meanwhile says
+//! nothing: what it would have told is not known, and nobody knows that. When an outage is over, every watch is therefore asked for
+//! anew, and nothing is decided until it may have said what it has to (docs/decisions/030).
 
 use std::io;
 use std::sync::Arc;
@@ -25,10 +25,8 @@ pub struct Outage(Arc<watch::Sender<State>>);
 struct State {
     /// A call has gone unanswered, and none has been answered since.
     on: bool,
-    /// How many are over.
-    over: u64,
-    /// Since when the last one is, by the monotonic clock.
-    since: Option<Duration>,
+    /// Since when the last one is over, by the monotonic clock.
+    over_since: Option<Duration>,
 }
 
 impl Default for Outage {
@@ -51,7 +49,7 @@ impl Outage {
         self.0.send_if_modified(|state| {
             let ends = std::mem::take(&mut state.on);
             if ends {
-                (state.over, state.since) = (state.over + 1, Some(now));
+                state.over_since = Some(now);
             }
             ends
         });
@@ -60,7 +58,7 @@ impl Outage {
     /// Whether watches may still have to say what they could not: an outage is on, or has been over for less than a second.
     pub fn hides(&self, now: Duration) -> bool {
         let state = self.0.borrow();
-        state.on || state.since.is_some_and(|since| now < since.saturating_add(RUNS))
+        state.on || state.over_since.is_some_and(|since| now < since.saturating_add(RUNS))
     }
 
     /// The same way to the API server, for watches: what it has been asked for ends when an outage does.
