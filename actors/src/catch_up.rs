@@ -32,17 +32,17 @@ pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk)
     // What the watches have not shown of the list before, by uid.
     let mut missing: BTreeSet<String> = BTreeSet::new();
     let mut backoff = Backoff::api(desk.rng("catching up"));
-    let mut error = "the watches have not shown every nodeclaim yet".to_owned();
+    let mut refused = None;
     for attempt in 0_u32.. {
+        let error = refused.take().unwrap_or_else(|| "the watches have not shown every nodeclaim yet".to_owned());
         if attempt == WORTH_TELLING {
-            let what = "catching up with the last leader".to_owned();
-            desk.tell(Story::Retrying { what, error: error.clone() });
+            desk.tell(Story::Retrying { what: "catching up with the last leader".to_owned(), error });
         }
         // No resourceVersion: the list is of what is stored now.
         let listed = match claims.list().await {
             Ok(listed) => listed,
             Err(why) => {
-                error = why.to_string();
+                refused = Some(why.to_string());
                 tokio::time::sleep(backoff.pause()).await;
                 continue;
             }
@@ -68,4 +68,39 @@ pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk)
 fn knows(known: &Snapshot, listed: &NodeClaim) -> bool {
     let Some(entry) = known.claims.get(&listed.name_any()) else { return false };
     entry.claim.uid() == listed.uid() && !is_older(&entry.claim.metadata, &listed.metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use actix::Actor as _;
+    use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::journal::MemoryJournal;
+    use crate::settings::Settings;
+
+    #[test]
+    fn a_list_that_cannot_be_read_is_told_with_what_is_wrong_with_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(LocalSet::new().run_until(async {
+            let service = tower::service_fn(|_: http::Request<Body>| async {
+                let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [{"spec": 5}]});
+                Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(list.to_string().into_bytes())))
+            });
+            let client = Client::new(service, "default");
+            let journal = Arc::new(MemoryJournal::default());
+            let clock = Arc::new(VirtualClock::new(DEFAULT_START));
+            let desk = Desk::new("r", Settings::default(), clock, journal.clone(), 1).of("control_plane");
+            let cluster = ClusterWatcher::new(&desk, client.clone()).start();
+            let waited = tokio::time::timeout(Duration::from_secs(60), catch_up(client, cluster, desk)).await;
+            assert!(waited.is_err(), "nothing begins by a list that nobody could read");
+            let told: Vec<_> = journal.entries().iter().map(|entry| entry.story.to_string()).collect();
+            let told: Vec<_> = told.iter().filter(|line| line.contains("catching up with the last leader")).collect();
+            assert!(told.len() == 1 && told[0].contains("invalid type"), "{told:?}");
+        }));
+    }
 }

@@ -66,16 +66,15 @@ impl Outage {
         let namespace = client.default_namespace().to_owned();
         let outage = self.clone();
         let service = service_fn(move |request: http::Request<Body>| {
-            let (client, over, body_over) = (client.clone(), outage.over(), outage.over());
+            let (client, over) = (client.clone(), Box::pin(outage.over()));
             async move {
-                let answer = match select(Box::pin(client.send(request)), Box::pin(over)).await {
-                    Either::Left((answer, _)) => answer?,
-                    Either::Right(_) => return Err(kube::Error::Service(Box::new(cut_off()))),
-                };
-                // A watch that ends goes on from what it has shown last, at the cost of a request.
-                Ok::<_, kube::Error>(
-                    answer.map(|body| StreamBody::new(BodyStream::new(body).take_until(Box::pin(body_over)))),
-                )
+                match select(Box::pin(client.send(request)), over).await {
+                    // A watch that ends goes on from what it has shown last, at the cost of a request.
+                    Either::Left((answer, over)) => {
+                        Ok(answer?.map(|body| StreamBody::new(BodyStream::new(body).take_until(over))))
+                    }
+                    Either::Right(_) => Err(kube::Error::Service(Box::new(cut_off()))),
+                }
             }
         });
         Client::new(service, namespace)
@@ -100,13 +99,24 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::convert::Infallible;
 
+    use actix::Actor as _;
     use bytes::Bytes;
+    use dovetail_sandbox::Caller;
+    use dovetail_sandbox::apiserver::{ApiServer, CUSTOM_RESOURCE_DEFINITIONS};
+    use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
     use futures::FutureExt as _;
     use futures::stream;
     use http_body::Frame;
     use http_body_util::BodyExt as _;
+    use tokio::task::LocalSet;
 
     use super::*;
+    use crate::cluster_watcher::ClusterWatcher;
+    use crate::desk::Desk;
+    use crate::journal::MemoryJournal;
+    use crate::messages::{TakeShown, TakeSnapshot};
+    use crate::pod_watcher::PodWatcher;
+    use crate::settings::Settings;
 
     fn at(millis: u64) -> Duration {
         Duration::from_millis(millis)
@@ -123,6 +133,32 @@ mod tests {
         outage.answered(at(90_000));
         outage.answered(at(90_500));
         assert!(outage.hides(at(90_999)) && !outage.hides(at(91_000)));
+    }
+
+    #[test]
+    fn while_it_is_on_and_for_a_second_after_it_the_cluster_is_known_and_nothing_is_decided_by_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(LocalSet::new().run_until(async {
+            let clock = Arc::new(VirtualClock::new(DEFAULT_START));
+            let api = ApiServer::new(clock.clone());
+            for crd in dovetail_api::crds::crds() {
+                api.create(&CUSTOM_RESOURCE_DEFINITIONS, "", serde_json::to_value(crd).unwrap()).unwrap();
+            }
+            let desk = Desk::new("r", Settings::default(), clock, Arc::new(MemoryJournal::default()), 1);
+            let client = api.client(Caller::replica(0, "test"));
+            let cluster = ClusterWatcher::new(&desk, client.clone()).start();
+            let _pods = PodWatcher::new(&desk, client, cluster.clone()).start();
+            tokio::time::sleep(at(5000)).await;
+            let shown = async || cluster.send(TakeShown).await.unwrap().is_some();
+            assert!(shown().await);
+            desk.outage.unanswered();
+            assert!(!shown().await && cluster.send(TakeSnapshot).await.unwrap().is_some());
+            desk.outage.answered(desk.now());
+            tokio::time::sleep(at(900)).await;
+            assert!(!shown().await);
+            tokio::time::sleep(at(200)).await;
+            assert!(shown().await);
+        }));
     }
 
     /// One line, and then nothing for ever; `/hangs` is not even begun.
