@@ -70,6 +70,8 @@ fn a_change_of_leaders_does_not_widen_the_bound_of_what_is_collected() {
     comes_out_well("13981");
     // Its first listing was empty, and no claim said that it was wrong.
     comes_out_well("25070");
+    // Two of the five had their claims again, out of a backup of the API server.
+    comes_out_well("73563");
 }
 
 /// The API server was restored to when another led, who slept or had been started anew, and took its old Lease at once.

@@ -174,10 +174,10 @@ impl Collector {
     }
 
     /// What an earlier leader has collected is known to nobody; the cloud still lists for an hour what has ended. All of
-    /// it that no claim has counts as collected when it ended, so that a change of leaders never widens the bound.
+    /// it counts as collected when it ended, so that a change of leaders never widens the bound. Also what has a claim: a
+    /// backup of the API server brings back the claims of what was collected since.
     fn take_over(&mut self, survey: &Survey) {
-        let claimed: BTreeSet<&str> = survey.claims.iter().filter_map(|one| one.instance.as_deref()).collect();
-        let recent = survey.ended.iter().filter(|(id, ago)| **ago < WINDOW && !claimed.contains(id.as_str()));
+        let recent = survey.ended.iter().filter(|(_, ago)| **ago < WINDOW);
         for (id, ago) in recent {
             self.window.add(Subject::Instance(id.clone()), survey.at.saturating_sub(*ago));
         }

@@ -119,15 +119,25 @@ fn gc_2_the_brake_ends_with_what_it_was_for() {
 fn gc_2_a_new_leader_counts_what_ended_before_its_term() {
     let mut collector = Collector::new();
     let mut survey = with_orphans(10, 3);
-    survey.ended = ["i-gone1", "i-gone2", "i-gone3", "i-gone4"].map(|id| (id.to_owned(), Duration::ZERO)).into();
-    // The instance of a claim that is known to have ended was not collected.
-    survey.claims.push(claim("left", "i-gone4"));
+    survey.ended = ["i-gone1", "i-gone2", "i-gone3"].map(|id| (id.to_owned(), Duration::ZERO)).into();
     collector.pass(&later(&survey, 0));
     assert_eq!(collector.recent(), 3);
     assert_eq!(collector.pass(&later(&survey, 120)).terminate.len(), 2, "five of ten minutes");
     survey.instances.drain(10..12);
     assert!(collector.pass(&later(&survey, 480)).terminate.is_empty());
     assert_eq!(collector.pass(&later(&survey, 600)).terminate.len(), 1, "ten minutes of its own are over");
+}
+
+#[test]
+fn gc_2_what_a_backup_gives_its_claim_again_was_collected_all_the_same() {
+    let mut collector = Collector::new();
+    let mut survey = with_orphans(10, 3);
+    survey.ended = ["i-gone1", "i-gone2", "i-gone3", "i-gone4"].map(|id| (id.to_owned(), Duration::ZERO)).into();
+    survey.claims.push(claim("back", "i-gone3"));
+    survey.claims.push(SeenClaim { leaving: true, ..claim("back-and-leaving", "i-gone4") });
+    collector.pass(&later(&survey, 0));
+    assert_eq!(collector.recent(), 4);
+    assert_eq!(collector.pass(&later(&survey, 120)).terminate.len(), 1, "five of ten minutes");
 }
 
 #[test]
