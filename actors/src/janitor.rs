@@ -121,8 +121,8 @@ impl Janitor {
 
     /// A pass: everything is listed, judged, and what is due is done.
     fn look(&mut self, ctx: &mut Context<Self>) {
-        let (sweep, first) = (self.sweep(), !self.collector.has_begun());
-        let listing = async move { sweep.list(first).await }.into_actor(self);
+        let (sweep, looks_back) = (self.sweep(), self.collector.looks_back());
+        let listing = async move { sweep.list(looks_back).await }.into_actor(self);
         ctx.spawn(listing.map(|found, janitor, ctx| {
             match found {
                 Some(found) => janitor.judge(&found, ctx),

@@ -60,11 +60,11 @@ pub struct Ending {
 type Listed<T> = Option<T>;
 
 impl Sweep {
-    /// Lists the cloud, then claims and Nodes; nothing where a part of it cannot be had. A first one shows what has ended
-    /// of late too.
-    pub async fn list(&self, first: bool) -> Listed<Found> {
+    /// Lists the cloud, then claims and Nodes; nothing where a part of it cannot be had. One that looks back shows
+    /// what has ended of late too.
+    pub async fn list(&self, looks_back: bool) -> Listed<Found> {
         let at = self.desk.now();
-        let instances = self.links.cloud.instances_by_name(first).await.ok()?;
+        let instances = self.links.cloud.instances_by_name(looks_back).await.ok()?;
         let claims = Claims::new(self.links.calls.clone()).list().await.ok()?;
         let nodes = self.links.cluster.send(TakeSnapshot).await.ok()??;
         let annotation = self.annotation().await.ok()?;

@@ -11,9 +11,9 @@
 //!
 //! Invariants: GC-1 nothing is collected on one sighting, nor younger than its grace; GC-2 never more than
 //! max(5, 5 %) of the cluster in any ten minutes; a pass that would need more collects nothing, and neither do later
-//! ones until an operator releases the brake or nothing is left to be collected; what ended before a term counts at its
-//! start, as an earlier leader may have collected it; GC-3 what another cluster made, or
-//! nobody knows who, is never collected; GC-4 an empty answer after a full one is suspect, and what was seen as an orphan
+//! ones until an operator releases the brake or nothing is left to be collected; what a term's first two
+//! looks show to have ended counts from when it ended, as an earlier leader may have collected it; GC-3 what another
+//! cluster made, or nobody knows who, is never collected; GC-4 an empty answer after a full one is suspect, and what was seen as an orphan
 //! in a suspect listing is held.
 
 mod bound;
@@ -38,6 +38,9 @@ use suspicion::Suspicion;
 pub const GRACE: Duration = Duration::from_secs(120);
 /// How far apart the first and the last sighting are at least.
 pub const APART: Duration = Duration::from_secs(120);
+/// So many listings of a term show what ended of late: what an earlier leader asked for last may be done, or be shown, only
+/// after the first. Nothing is collected before the second.
+const LOOKS_BACK: u8 = 2;
 
 /// What is to be done after a pass, and what is to be said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,7 +108,8 @@ pub struct Collector {
     window: Window,
     suspicion: Suspicion,
     braked: bool,
-    begun: bool,
+    /// How many listings that show something have been believed; no further than `LOOKS_BACK`.
+    believed: u8,
 }
 
 impl Collector {
@@ -131,11 +135,10 @@ impl Collector {
         self.braked
     }
 
-    /// Whether a listing that shows something has been believed: until then it has to show what ended of late, as an earlier
-    /// leader may have collected it.
+    /// Whether the next listing has to show what ended of late too: an earlier leader may have collected it.
     #[must_use]
-    pub fn has_begun(&self) -> bool {
-        self.begun
+    pub fn looks_back(&self) -> bool {
+        self.believed < LOOKS_BACK
     }
 
     /// How much was collected in the last ten minutes.
@@ -159,8 +162,8 @@ impl Collector {
             return verdict;
         }
         // One that shows nothing at all may be wrong though no claim speaks against it, and there is nothing to collect.
-        if !self.begun && !survey.instances.is_empty() {
-            self.begun = true;
+        if self.looks_back() && !survey.instances.is_empty() {
+            self.believed += 1;
             self.take_over(survey);
         }
         let subjects = self.subjects(survey, &orphans, &mut verdict.notices);

@@ -141,6 +141,17 @@ fn gc_2_what_a_backup_gives_its_claim_again_was_collected_all_the_same() {
 }
 
 #[test]
+fn gc_2_what_an_earlier_leader_ends_after_a_terms_first_look_counts() {
+    let mut collector = Collector::new();
+    let mut survey = with_orphans(10, 6);
+    collector.pass(&survey);
+    survey.ended = survey.instances.drain(10..13).map(|one| (one.id, at(110))).collect();
+    assert_eq!(collector.pass(&later(&survey, 120)).terminate.len(), 2, "three and two are five");
+    assert_eq!(collector.pass(&later(&survey, 609)).terminate.len(), 2);
+    assert_eq!(collector.pass(&later(&survey, 610)).terminate.len(), 3, "ten minutes from the 10th second on");
+}
+
+#[test]
 fn gc_2_what_ended_before_a_term_counts_for_ten_minutes_from_its_end() {
     let mut collector = Collector::new();
     let mut survey = with_orphans(10, 3);
@@ -159,15 +170,17 @@ fn a_listing_that_is_not_believed_is_no_beginning() {
     let mut survey = with_orphans(10, 3);
     let empty = Survey { instances: vec![], ..later(&survey, 0) };
     assert_eq!(collector.pass(&empty).notices, vec![Notice::CloudSuspect { claims: 10 }]);
-    assert!(!collector.has_begun());
+    assert!(collector.looks_back());
     // Nor is one that shows nothing where no claim speaks against it.
     let nothing = Survey { instances: vec![], claims: vec![], ..later(&survey, 60) };
     assert_eq!(collector.pass(&nothing).notices, vec![]);
-    assert!(!collector.has_begun());
+    assert!(collector.looks_back());
     survey.ended = (0..4).map(|n| (format!("i-gone{n}"), at(60))).collect();
     collector.pass(&later(&survey, 120));
-    assert!(collector.has_begun());
     assert_eq!(collector.recent(), 4);
+    assert!(collector.looks_back());
+    collector.pass(&later(&survey, 240));
+    assert!(!collector.looks_back());
 }
 
 #[test]
