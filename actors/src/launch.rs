@@ -305,6 +305,7 @@ impl Launching {
         let span = self.desk.span(self.trace, "create NodeClaim", "").remote();
         let claims = self.claims();
         let made = tokio::select! {
+            biased;
             made = claims.create(&wanted) => made,
             // It was made, though nobody answered, and is gone since: its pods are packed anew, to make it again is one too many.
             () = self.gone.notified() => Err(CallError::NotFound(wanted.name_any())),

@@ -4,7 +4,7 @@
 //! anew, and nothing is decided until it may have said what it has to (docs/decisions/030).
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -12,14 +12,22 @@ use futures::future::{Either, select};
 use http_body_util::{BodyStream, StreamBody};
 use kube::Client;
 use kube::client::Body;
-use tokio::sync::watch;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 use tower::service_fn;
 
 use crate::unshown::RUNS;
 
 /// What one replica knows of outages; clones are the same.
-#[derive(Clone, Debug)]
-pub struct Outage(Arc<watch::Sender<State>>);
+#[derive(Clone, Debug, Default)]
+pub struct Outage(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    state: Mutex<State>,
+    /// Wakes in the order in which it was asked for, unlike a `watch`, which draws one: a seed replays.
+    over: Arc<Notify>,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
@@ -29,35 +37,30 @@ struct State {
     over_since: Option<Duration>,
 }
 
-impl Default for Outage {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(State::default())))
-    }
-}
-
 impl Outage {
     /// A call was not answered in its time. Where a connection is refused, those of the watches have ended by themselves.
     pub fn unanswered(&self) {
-        self.0.send_if_modified(|state| {
-            state.on = true;
-            false
-        });
+        self.state().on = true;
     }
 
     /// A call was answered: if the one before was not, watches are asked for anew.
     pub fn answered(&self, now: Duration) {
-        self.0.send_if_modified(|state| {
+        let ends = {
+            let mut state = self.state();
             let ends = std::mem::take(&mut state.on);
             if ends {
                 state.over_since = Some(now);
             }
             ends
-        });
+        };
+        if ends {
+            self.0.over.notify_waiters();
+        }
     }
 
     /// Whether watches may still have to say what they could not: an outage is on, or has been over for less than a second.
     pub fn hides(&self, now: Duration) -> bool {
-        let state = self.0.borrow();
+        let state = self.state();
         state.on || state.over_since.is_some_and(|since| now < since.saturating_add(RUNS))
     }
 
@@ -81,12 +84,12 @@ impl Outage {
     }
 
     /// Comes when an outage that is on now, or begins later, is over.
-    fn over(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut states = self.0.subscribe();
-        async move {
-            // Only the end of one is told. An error says that the replica has ended, and its watches with it.
-            let _ = states.changed().await;
-        }
+    fn over(&self) -> OwnedNotified {
+        self.0.over.clone().notified_owned()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -191,5 +194,26 @@ mod tests {
         assert!(hangs.await.is_err() && streams.frame().await.is_none());
         let mut again = ask("/streams").await.unwrap().into_body();
         assert!(again.frame().await.is_some() && again.frame().now_or_never().is_none());
+    }
+
+    #[test]
+    fn watches_are_asked_for_anew_in_the_order_in_which_they_were_asked_for() {
+        let outage = Outage::default();
+        let woken = Arc::new(Mutex::new(Vec::new()));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(LocalSet::new().run_until(async {
+            for number in 0..40 {
+                let (over, woken) = (outage.over(), woken.clone());
+                tokio::task::spawn_local(async move {
+                    over.await;
+                    woken.lock().unwrap().push(number);
+                });
+            }
+            tokio::task::yield_now().await;
+            outage.unanswered();
+            outage.answered(at(1));
+            tokio::task::yield_now().await;
+        }));
+        assert_eq!(*woken.lock().unwrap(), (0..40).collect::<Vec<_>>());
     }
 }

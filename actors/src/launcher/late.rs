@@ -82,8 +82,9 @@ async fn verdict(launching: &Launching, claim: &NodeClaim) -> Verdict {
     let mut looks = Duration::ZERO;
     while looks < launching.desk.settings.batch_max + PLANNED {
         tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
+            biased;
             () = launching.gone.notified() => return Verdict::Gone,
+            () = tokio::time::sleep(LOOK) => {}
         }
         match launching.links.cluster.send(TakeShown).await {
             Ok(Some(known)) if known.is_awaited(&own, launching.desk.moment()) => return Verdict::Needed,
