@@ -11,10 +11,10 @@
 //!
 //! Invariants: GC-1 nothing is collected on one sighting, nor younger than its grace; GC-2 never more than
 //! max(5, 5 %) of the cluster in any ten minutes; a pass that would need more collects nothing, and neither do later
-//! ones until an operator releases the brake or nothing is left to be collected; what a term's first two
-//! looks show to have ended counts from when it ended, as an earlier leader may have collected it; GC-3 what another
-//! cluster made, or nobody knows who, is never collected; GC-4 an empty answer after a full one is suspect, and what was seen as an orphan
-//! in a suspect listing is held.
+//! ones until an operator releases the brake or nothing is left to be collected; what a term's first two looks show to
+//! have ended counts from when it ended, whoever ended it, as an earlier leader may have collected it; GC-3 what another
+//! cluster made, or nobody knows who, is never collected; GC-4 an empty answer after a full one is suspect, and what was
+//! seen as an orphan in a suspect listing is held.
 
 mod bound;
 mod leftovers;
