@@ -86,6 +86,18 @@ fn more_orphans_than_the_bound_are_left_until_they_are_released() {
     played.came_out_well();
 }
 
+/// What the first leader has collected is told from EC2's times by the second, whose clock is a minute ahead.
+#[test]
+fn a_new_leader_whose_clock_is_ahead_keeps_the_bound_of_ten_minutes() {
+    let steps = "  - {at: 10m, lose: {kind: NodeClaim, count: 5}}\n  - {at: 18m, lose: {kind: NodeClaim, count: 5}}\n  - {at: 19m45s, kill: {replica: leader}}\n";
+    let clocks = "clocks: [{offset: 0s}, {offset: 60s}]\n";
+    let played = play("clock-ahead", 20, &format!("replicas: 2\n{clocks}steps:\n{steps}until: 60m\n"));
+    let ended = played.times("collected");
+    assert_eq!(ended.len(), 10, "{ended:?}");
+    assert!(ended[5] - ended[4] >= 600.0, "five of ten minutes: {ended:?}");
+    played.came_out_well();
+}
+
 #[test]
 fn a_release_that_makes_no_sense_releases_nothing_and_is_said() {
     let manifest = "apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system, annotations: {dovetail.dev/allow-collection: 'yes'}}\n";

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 pub use past::{Past, Present};
 
+use crate::clock::CLOCKS_APART;
+
 /// The time that a ceiling on launches is about.
 const HOUR: Duration = Duration::from_secs(3600);
 /// Pause after the first node that did not register; doubled with each trial that does not.
@@ -124,8 +126,10 @@ impl Limits {
         self.ceilings.launches.is_some()
     }
 
-    /// A claim that was made `age` ago by whomever counts as a launch of that time, once.
+    /// A claim that was made `age` ago by whomever counts as a launch of that time, once. Its age is known as well as our
+    /// clock and the one that it was dated by agree.
     pub fn made(&mut self, claim: &str, now: Duration, age: Duration) {
+        let age = age.saturating_sub(CLOCKS_APART);
         if age < HOUR && self.counted.insert(claim.to_owned()) {
             self.launched.push_back(now + (HOUR - age));
         }
@@ -225,9 +229,17 @@ mod tests {
         let mut limits = Limits::new(Ceilings { launches: Some(2), cost: None });
         limits.made("a", at(4000), at(100));
         limits.made("a", at(4000), at(100));
-        limits.made("old", at(4000), at(3600));
+        limits.made("old", at(4000), HOUR + CLOCKS_APART);
         assert!(limits.ask(&ask("b"), at(4000)).is_ok());
         assert_eq!(limits.ask(&ask("c"), at(4000)), Err(Wait::Launches { ceiling: 2 }));
+    }
+
+    #[test]
+    fn what_may_have_been_launched_within_the_hour_by_a_clock_apart_from_ours_counts() {
+        let mut limits = Limits::new(Ceilings { launches: Some(1), cost: None });
+        limits.made("old", at(4000), HOUR + CLOCKS_APART - at(1));
+        assert_eq!(limits.ask(&ask("a"), at(4000)), Err(Wait::Launches { ceiling: 1 }));
+        assert!(limits.ask(&ask("a"), at(4001)).is_ok());
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub use release::is_released;
 pub use survey::{Owner, SeenClaim, SeenInstance, SeenNode, Survey};
 use suspicion::Suspicion;
 
+use crate::clock::CLOCKS_APART;
+
 /// How old an instance is at least when it is collected.
 pub const GRACE: Duration = Duration::from_secs(120);
 /// How far apart the first and the last sighting are at least.
@@ -178,11 +180,12 @@ impl Collector {
 
     /// What an earlier leader has collected is known to nobody; the cloud still lists for an hour what has ended. All of
     /// it counts as collected when it ended, so that a change of leaders never widens the bound. Also what has a claim: a
-    /// backup of the API server brings back the claims of what was collected since.
+    /// backup of the API server brings back the claims of what was collected since. How long ago that was is known as well
+    /// as our clock and the cloud's agree.
     fn take_over(&mut self, survey: &Survey) {
-        let recent = survey.ended.iter().filter(|(_, ago)| **ago < WINDOW);
-        for (id, ago) in recent {
-            self.window.add(Subject::Instance(id.clone()), survey.at.saturating_sub(*ago));
+        let at_least = survey.ended.iter().map(|(id, ago)| (id, ago.saturating_sub(CLOCKS_APART)));
+        for (id, ago) in at_least.filter(|(_, ago)| *ago < WINDOW) {
+            self.window.add(Subject::Instance(id.clone()), survey.at.saturating_sub(ago));
         }
     }
 

@@ -147,8 +147,10 @@ fn gc_2_what_an_earlier_leader_ends_after_a_terms_first_look_counts() {
     collector.pass(&survey);
     survey.ended = survey.instances.drain(10..13).map(|one| (one.id, at(110))).collect();
     assert_eq!(collector.pass(&later(&survey, 120)).terminate.len(), 2, "three and two are five");
-    assert_eq!(collector.pass(&later(&survey, 609)).terminate.len(), 2);
-    assert_eq!(collector.pass(&later(&survey, 610)).terminate.len(), 3, "ten minutes from the 10th second on");
+    let apart = CLOCKS_APART.as_secs();
+    assert_eq!(collector.pass(&later(&survey, 609 + apart)).terminate.len(), 2);
+    let over = collector.pass(&later(&survey, 610 + apart)).terminate.len();
+    assert_eq!(over, 3, "ten minutes from the 10th second on, whatever the clocks");
 }
 
 #[test]
@@ -160,8 +162,23 @@ fn gc_2_what_ended_before_a_term_counts_for_ten_minutes_from_its_end() {
     assert_eq!(collector.recent(), 4, "the others are longer ago");
     assert_eq!(collector.pass(&later(&survey, 1120)).terminate.len(), 1);
     survey.instances.remove(10);
-    assert!(collector.pass(&later(&survey, 1240)).terminate.is_empty());
-    assert_eq!(collector.pass(&later(&survey, 1300)).terminate.len(), 2);
+    let over = 1300 + CLOCKS_APART.as_secs();
+    assert!(collector.pass(&later(&survey, over - 1)).terminate.is_empty());
+    assert_eq!(collector.pass(&later(&survey, over)).terminate.len(), 2);
+}
+
+#[test]
+fn gc_2_what_may_have_ended_within_ten_minutes_by_a_clock_apart_from_ours_counts() {
+    let mut survey = with_orphans(10, 3);
+    let ended = |ago| (0..4).map(|n| (format!("i-gone{n}"), ago)).collect();
+    survey.ended = ended(WINDOW + CLOCKS_APART - at(1));
+    let mut collector = Collector::new();
+    collector.pass(&later(&survey, 1000));
+    assert_eq!(collector.recent(), 4);
+    survey.ended = ended(WINDOW + CLOCKS_APART);
+    let mut collector = Collector::new();
+    collector.pass(&later(&survey, 1000));
+    assert_eq!(collector.recent(), 0);
 }
 
 #[test]

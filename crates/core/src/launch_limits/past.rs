@@ -112,7 +112,7 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-    use super::super::{Ask, Ceilings, Wait};
+    use super::super::{Ask, CLOCKS_APART, Ceilings, Wait};
     use super::*;
 
     const MINUTE: Duration = Duration::from_secs(60);
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_was_launched_within_the_hour_counts_though_its_claim_is_gone() {
-        let launched = [past("i-1", 50, Some(40)), past("i-2", 30, None), past("i-3", 61, Some(1))];
+        let launched = [past("i-1", 50, Some(40)), past("i-2", 30, None), past("i-3", 62, Some(1))];
         let mut limits = after(Some(3), &launched, &[]);
         limits.take_over(&launched, &[], Duration::ZERO);
         assert!(limits.ask(&ask("a"), Duration::ZERO).is_ok(), "each counts once");
@@ -202,7 +202,8 @@ mod tests {
         assert!(limits.ask(&ask("a"), at + MINUTE).is_ok());
         let mut limits = Limits::new(Ceilings { launches: Some(1), cost: None });
         limits.take_over(&[past("i-1", 50, Some(40))], &[], at);
-        assert!(limits.ask(&ask("a"), at + MINUTE * 9).is_err());
-        assert!(limits.ask(&ask("a"), at + MINUTE * 10).is_ok());
+        let over = at + MINUTE * 10 + CLOCKS_APART;
+        assert!(limits.ask(&ask("a"), over - Duration::from_secs(1)).is_err());
+        assert!(limits.ask(&ask("a"), over).is_ok());
     }
 }
