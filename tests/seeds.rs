@@ -261,6 +261,42 @@ fn a_seed_replays_exactly_by_its_number_and_by_its_files() {
     assert!(one.len() > 10_000 && one == two, "two runs of one seed differ");
 }
 
+/// Without `biased` a `select!` draws its branch from the process's random state, and a seed takes another course in some
+/// runs in a hundred: too few for the test above.
+#[test]
+fn every_select_takes_its_branches_in_their_order() {
+    let (mut selects, mut drawn) = (0, Vec::new());
+    for path in ["src", "actors", "crates"].into_iter().flat_map(sources) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (at, _) in text.match_indices("select!") {
+            selects += 1;
+            let body = text[at + "select!".len()..].trim_start().trim_start_matches(['{', '(', '[']).trim_start();
+            if !body.starts_with("biased;") {
+                drawn.push(format!("{}:{}", path.display(), text[..at].lines().count()));
+            }
+        }
+    }
+    assert!(selects >= 10, "looked at the wrong place: {selects}");
+    assert_eq!(drawn, [""; 0]);
+}
+
+/// The Rust files below a folder.
+fn sources(folder: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension() {
+                _ if path.is_dir() => folders.push(path),
+                Some(kind) if kind == "rs" => found.push(path),
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
 #[test]
 fn a_scenario_that_fails_is_cut_down_to_what_it_fails_by() {
     let folder = scratch("shrunk");

@@ -244,6 +244,7 @@ async fn the_driver_brings_instances_up_with_nobody_asking() {
         assert!((4..10).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
     };
     tokio::select! {
+        biased;
         () = driver => unreachable!("the driver ended"),
         () = asked => {}
     }
