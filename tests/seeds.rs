@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
-use common::{arg, dovetail, json, python, scratch, stderr, stdout};
+use common::{arg, dovetail, json, python, root, scratch, stderr, stdout};
 
 /// Seeds that are played in every test.
 const SEEDS: &str = "1..1000";
@@ -283,7 +283,7 @@ fn every_select_takes_its_branches_in_their_order() {
 /// The Rust files below a folder.
 fn sources(folder: &str) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
-    let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder)];
+    let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
