@@ -12,6 +12,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::catalogue::{Catalogue as Offers, Zone};
+use dovetail_cloud::launch::images::Images;
 use dovetail_cloud::node_class::subnet_views;
 use dovetail_cloud::resolve::{self, NodeClassView, ReservationView};
 use dovetail_cloud::unavailable::UnavailableOfferings;
@@ -215,13 +216,14 @@ impl Catalogue {
             return self.resolved.get(&class.name_any()).map(|(_, types)| types.clone());
         };
         let from = format!(
-            "{}/{}/{}/{}/{:?}/{:?}/{reservations:?}",
+            "{}/{}/{}/{}/{:?}/{:?}/{:?}/{reservations:?}",
             class.metadata.uid.as_deref().unwrap_or_default(),
             self.reads,
             self.unavailable.version(),
             self.reserved.version(),
             class.metadata.generation,
-            status.subnets
+            status.subnets,
+            status.amis
         );
         if let Some((known, types)) = self.resolved.get(&class.name_any())
             && *known == from
@@ -249,7 +251,10 @@ impl Catalogue {
         match NodeClassView::of(&class.spec, subnet_views(status)) {
             Ok(view) => {
                 let view = NodeClassView { reservations, ..view };
-                let types = resolve::instance_types_without(offers, &view, &settings, &unavailable);
+                let mut types = resolve::instance_types_without(offers, &view, &settings, &unavailable);
+                // What no image is for cannot be launched, and would be planned again and again.
+                let images = Images::of(&status.amis);
+                types.retain(|one| status.amis.is_empty() || images.fitting(one).is_some());
                 Arc::new(types.into_iter().map(Arc::new).collect())
             }
             Err(error) => {

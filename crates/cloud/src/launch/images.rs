@@ -83,24 +83,73 @@ fn al2023_path(kubernetes: &str, arch: &str, variant: &str, version: &str) -> St
     format!("/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2023/{arch}/{variant}/{image}/image_id")
 }
 
-/// The first image whose requirements agree with the type.
-pub fn image_for<'a>(amis: &'a [Ami], instance_type: &InstanceType) -> Option<&'a Ami> {
-    let own = Requirements::from_written(&instance_type.requirements).ok()?;
-    amis.iter().find(|ami| {
-        let wanted: Result<Vec<_>, _> = ami.requirements.iter().map(NodeSelectorRequirement::from_kube).collect();
-        wanted
-            .ok()
-            .and_then(|wanted| Requirements::from_written(&wanted).ok())
-            .is_some_and(|wanted| own.intersects(&wanted).is_ok())
-    })
+/// The images that a node class has resolved to, with what each asks of an instance type.
+#[derive(Debug)]
+pub struct Images<'a>(Vec<(&'a Ami, Requirements)>);
+
+impl<'a> Images<'a> {
+    /// Of these. One whose requirements make no sense is for no type.
+    pub fn of(amis: &'a [Ami]) -> Self {
+        let read = |ami: &'a Ami| {
+            let wanted: Result<Vec<_>, _> = ami.requirements.iter().map(NodeSelectorRequirement::from_kube).collect();
+            Some((ami, Requirements::from_written(&wanted.ok()?).ok()?))
+        };
+        Self(amis.iter().filter_map(read).collect())
+    }
+
+    /// The first whose requirements agree with the type.
+    pub fn fitting(&self, instance_type: &InstanceType) -> Option<&'a Ami> {
+        let spoken_of = |key: &str| self.0.iter().any(|(_, wanted)| wanted.get(key).is_some());
+        let own = instance_type.requirements.iter().filter(|one| spoken_of(&one.key));
+        let own = Requirements::from_written(own).ok()?;
+        self.0.iter().find(|(_, wanted)| own.intersects(wanted).is_ok()).map(|(ami, _)| *ami)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
     use super::*;
 
     fn paths(family: AmiFamily, version: &str) -> Vec<String> {
         alias_queries(family, "1.33", version).into_iter().map(|q| q.path).collect()
+    }
+
+    fn of_type(arch: &str, gpus: Option<&str>) -> InstanceType {
+        let mut requirements = vec![json!({"key": "kubernetes.io/arch", "operator": "In", "values": [arch]})];
+        requirements.push(json!({"key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": ["4"]}));
+        requirements.push(match gpus {
+            Some(count) => json!({"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "In", "values": [count]}),
+            None => json!({"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "DoesNotExist"}),
+        });
+        let one = json!({"name": "x", "capacity": {"cpu": "4"}, "offerings": [], "requirements": requirements});
+        serde_json::from_value(one).unwrap()
+    }
+
+    fn image(id: &str, requirements: serde_json::Value) -> Ami {
+        serde_json::from_value(json!({"id": id, "name": id, "requirements": requirements})).unwrap()
+    }
+
+    #[test]
+    fn a_type_takes_the_first_image_that_is_for_it_or_none() {
+        let arch = |name: &str| json!({"key": "kubernetes.io/arch", "operator": "In", "values": [name]});
+        let no_gpu = json!({"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "DoesNotExist"});
+        let nonsense = json!({"key": "kubernetes.io/arch", "operator": "Near", "values": ["amd64"]});
+        let amis = [
+            image("nonsense", json!([nonsense])),
+            image("standard", json!([arch("amd64"), no_gpu])),
+            image("amd64", json!([arch("amd64")])),
+        ];
+        let images = Images::of(&amis);
+        let id = |one: &InstanceType| images.fitting(one).map(|ami| ami.id.as_str());
+        assert_eq!(id(&of_type("amd64", None)), Some("standard"));
+        assert_eq!(id(&of_type("amd64", Some("1"))), Some("amd64"));
+        assert_eq!(id(&of_type("arm64", None)), None);
+        let any = [image("any", json!([]))];
+        assert_eq!(Images::of(&any).fitting(&of_type("arm64", Some("8"))).map(|ami| ami.id.as_str()), Some("any"));
+        assert!(Images::of(&[]).fitting(&of_type("amd64", None)).is_none());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use dovetail_core::resources::PODS;
 use dovetail_core::{Offering, Resources};
 
 use super::filters::{Candidate, Selection};
-use super::images::image_for;
+use super::images::Images;
 
 /// Elastic Fabric Adapters, as a resource.
 const EFA: &str = "vpc.amazonaws.com/efa";
@@ -51,11 +51,11 @@ pub struct Override {
 
 /// The selection by launch template; a type without an image is left out.
 pub fn groups(selection: &Selection, amis: &[Ami], requests: &Resources) -> Vec<Group> {
-    let wants_efa = requests.get(EFA) > 0;
+    let (wants_efa, images) = (requests.get(EFA) > 0, Images::of(amis));
     let mut groups: BTreeMap<GroupKey, Vec<Candidate>> = BTreeMap::new();
     for candidate in &selection.candidates {
         let capacity = &candidate.instance_type.capacity;
-        let Some(ami) = image_for(amis, &candidate.instance_type) else { continue };
+        let Some(ami) = images.fitting(&candidate.instance_type) else { continue };
         // A template names one reservation at most.
         let mut apart: BTreeMap<Option<&str>, Vec<&Offering>> = BTreeMap::new();
         candidate.offerings.iter().for_each(|one| apart.entry(one.reservation()).or_default().push(one));
