@@ -87,7 +87,8 @@ pub fn of(world: &World) -> Report {
         pods: pods(world),
         cost_per_hour: nodes.iter().map(|node| node.price_per_hour).fold(0.0, |sum, price| sum + price),
         nodes,
-        cost_total: instances.iter().map(|one| cost(one, world.wall())).sum(),
+        // Of none the sum would be minus zero.
+        cost_total: instances.iter().fold(0.0, |sum, one| sum + cost(one, world.wall())),
         launched: instances.iter().filter(|one| !one.beforehand).count(),
         terminated: instances.iter().filter(|one| !one.beforehand && !one.state.is_alive()).count(),
         timeline: world.timeline.lines().iter().map(timeline_entry).collect(),
