@@ -179,3 +179,37 @@ fn nodes_that_do_not_register_are_tried_one_at_a_time() {
     assert!(trials.windows(2).all(|pair| pair[1] - pair[0] > 900.0), "one after the other: {trials:?}");
     assert!(played.story("launch_held").iter().any(|line| line["reason"] == "nodes_do_not_register"));
 }
+
+/// A trial that EC2 has nothing for is no trial: its pod has to be in a zone without capacity.
+#[test]
+fn a_trial_that_finds_nothing_makes_way_for_the_next_at_once() {
+    let web = never_registers().replace(
+        "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m6i.large]}",
+        "{key: karpenter.k8s.aws/instance-category, operator: In, values: [m]}",
+    );
+    let deployment = &web[web.find("apiVersion: apps/v1").unwrap()..];
+    let big = deployment
+        .replace("name: web", "name: big")
+        .replace("app: web", "app: big")
+        .replace("replicas: 10", "replicas: 0")
+        .replace("cpu: 500m", "cpu: 3")
+        .replace(
+            "      affinity:\n",
+            "      nodeSelector: {topology.kubernetes.io/zone: ca-west-1a}\n      affinity:\n",
+        );
+    let scale = |at: &str, name: &str, replicas: u32| {
+        format!(
+            "  - {{at: {at}, scale: {{kind: Deployment, name: {name}, namespace: default, replicas: {replicas}}}}}\n"
+        )
+    };
+    // The first nodes are given up after a quarter of an hour; a minute later a trial may begin.
+    let steps = [scale("16m", "web", 0), scale("1199s", "big", 1), scale("20m", "web", 3)].concat();
+    let faults = "faults: {ec2: {insufficientCapacity: ['*/ca-west-1a/*']}}\n";
+    let played =
+        play_over("trial-of-nothing", &format!("{web}---\n{big}"), &format!("{faults}steps:\n{steps}until: 25m\n"));
+    assert!(played.story("launch_held").iter().any(|line| line["reason"] == "nodes_do_not_register"));
+    let refused: Vec<f64> = played.times("launch_failed").into_iter().filter(|t| *t > 1200.0).collect();
+    let launched: Vec<f64> = played.times("launched").into_iter().filter(|t| *t > 1200.0).collect();
+    assert!(refused.len() > 1 && launched.len() == 1, "{refused:?} {launched:?}");
+    assert!(refused[0] < launched[0] && launched[0] < 1210.0, "{refused:?} {launched:?}");
+}

@@ -187,8 +187,15 @@ fn pods_do_not_wait_for_a_claim_whose_node_is_gone() {
 /// A zone was sold out, which only a preference asked for, while nodes of the pool were on trial: each round of refusals
 /// took half a minute, and what the first had taught was forgotten before the last.
 #[test]
-fn a_trial_that_finds_nothing_makes_way_for_the_next_at_once() {
+fn a_sold_out_zone_that_is_only_preferred_holds_up_no_trial() {
     comes_out_well("11833");
+}
+
+/// A zone was sold out that a pod had rather be in, and EC2 was throttled: what it had refused first was forgotten before
+/// all of it was refused.
+#[test]
+fn a_pod_does_not_insist_on_a_zone_that_is_sold_out() {
+    comes_out_well("97604");
 }
 
 /// Watches are ten seconds late: pods that were bound before the node was tainted were not known when it was called drained.

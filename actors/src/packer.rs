@@ -289,6 +289,7 @@ impl Packer {
         also.extend(request.traces().chain(self.queued.iter().flat_map(Request::traces)));
         self.tell_batch(&planning, &request);
         self.tell_skipped(&planning, &request);
+        self.tell_relaxed(&planning, &request);
         self.packings += 1;
         let span = self.desk.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
         // From here on everything lies in this packing.
@@ -368,6 +369,14 @@ impl Packer {
             }
         }
         self.skipped = skipped;
+    }
+
+    fn tell_relaxed(&self, planning: &Planning, request: &Request) {
+        let relaxed = planning.problem.pods.iter().filter(|pod| pod.relaxed > 0 && !pod.to_come);
+        let names: Vec<_> = relaxed.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+        if !names.is_empty() {
+            self.desk.tell_in(Story::Relaxed { pods: names.len(), names: Names::first(NAMED, names) }, request.trace);
+        }
     }
 
     /// One story for all claims of a pool with the same options.

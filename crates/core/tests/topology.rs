@@ -210,6 +210,32 @@ fn a_soft_spread_is_kept_where_it_can_be() {
 }
 
 #[test]
+fn a_relaxed_pod_gives_up_its_soft_spread_and_the_others_of_its_kind_keep_theirs() {
+    let mut soft = spread("web", ZONE, 1);
+    soft["topologySpreadConstraints"][0]["whenUnsatisfiable"] = json!("ScheduleAnyway");
+    let mut relaxed = soft.clone();
+    relaxed["relaxed"] = json!(1);
+    let some = |pods: Vec<Value>| by_zone(&packed(&problem(pods))).into_iter().collect::<Vec<_>>();
+    assert_eq!(some(vec![app("web", relaxed.clone()); 6]), [("zone-a".to_owned(), 6)], "the cheapest zone");
+    let mixed = packed(&problem([vec![app("web", soft); 3], vec![app("web", relaxed); 3]].concat()));
+    let zones_of = |pods: std::ops::Range<usize>| {
+        let of = |claim: &&dovetail_core::pack::PlannedClaim| claim.pods.iter().any(|pod| pods.contains(pod));
+        let zones: std::collections::BTreeSet<_> =
+            mixed.claims.iter().filter(of).map(|claim| claim.cheapest_zone.clone()).collect();
+        zones.len()
+    };
+    assert_eq!((zones_of(0..3), mixed.unscheduled.len()), (3, 0));
+}
+
+#[test]
+fn a_relaxed_pod_keeps_its_hard_rules() {
+    let mut hard = spread("web", ZONE, 1);
+    hard["relaxed"] = json!(9);
+    let packing = packed(&problem(vec![app("web", hard); 12]));
+    assert_eq!(by_zone(&packing).into_values().collect::<Vec<_>>(), [4, 4, 4]);
+}
+
+#[test]
 fn preferred_affinity_draws_pods_to_a_zone_and_gives_way_to_what_is_required() {
     let mut pods = vec![app("db", json!({"nodeSelector": {ZONE: "zone-c"}, "requests": {"cpu": "1"}}))];
     pods.extend(vec![app("web", prefer("podAffinity", "db", ZONE)); 3]);

@@ -253,6 +253,7 @@ fn equal(a: &Pod, b: &Pod, labels_matter: bool) -> bool {
         && a.shared_volumes == b.shared_volumes
         && a.blocked == b.blocked
         && a.to_come == b.to_come
+        && a.relaxed == b.relaxed
         && (!labels_matter || (a.namespace == b.namespace && a.labels == b.labels))
 }
 
@@ -262,7 +263,7 @@ fn hash(pod: &Pod, labels_matter: bool) -> u64 {
     pod.priority.hash(&mut hasher);
     pod.node_selector.hash(&mut hasher);
     pod.host_ports.hash(&mut hasher);
-    (&pod.volume_topology, &pod.shared_volumes, &pod.blocked, pod.to_come).hash(&mut hasher);
+    (&pod.volume_topology, &pod.shared_volumes, &pod.blocked, pod.to_come, pod.relaxed).hash(&mut hasher);
     if labels_matter {
         pod.namespace.hash(&mut hasher);
         pod.labels.hash(&mut hasher);

@@ -39,6 +39,7 @@ mod to_come;
 mod topology;
 mod warnings;
 
+pub(crate) use alternatives::soft_rules;
 pub(crate) use limits::Limits;
 pub use plan::{LaunchOption, Options, Packing, PlannedClaim};
 pub use reason::{PoolReason, Reason, Removed, Rule};

@@ -248,7 +248,8 @@ fn required_distance(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
     terms.into_iter().flatten()
 }
 
-fn is_soft(spread: &TopologySpreadConstraint) -> bool {
+/// Whether a spread may be broken.
+pub(crate) fn is_soft(spread: &TopologySpreadConstraint) -> bool {
     spread.when_unsatisfiable == "ScheduleAnyway"
 }
 

@@ -1,0 +1,94 @@
+//! A zone in which EC2 has nothing, over which pods are spread: what soft rules and hard ones come to there.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+mod played;
+
+use std::collections::BTreeSet;
+
+use played::{Played, manifests, play_over};
+
+/// Six pods of three CPUs that are spread over the zones of a pool of all types, while one has nothing.
+fn spread(name: &str, when_unsatisfiable: &str) -> Played {
+    let all = manifests(6)
+        .replace("values: [on-demand]", "values: [spot, on-demand]")
+        .replace(
+            "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m6i.large]}",
+            "{key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}",
+        )
+        .replace("cpu: 500m, memory: 256Mi", "cpu: 3, memory: 6Gi");
+    let (without_affinity, containers) = all.split_once("      affinity:\n").unwrap();
+    let containers = &containers[containers.find("      containers:").unwrap()..];
+    let constraint = format!(
+        "{{topologyKey: topology.kubernetes.io/zone, maxSkew: 1, whenUnsatisfiable: {when_unsatisfiable}, labelSelector: {{matchLabels: {{app: web}}}}}}"
+    );
+    let manifests = format!("{without_affinity}      topologySpreadConstraints: [{constraint}]\n{containers}");
+    play_over(name, &manifests, "faults: {ec2: {insufficientCapacity: ['*/ca-west-1a/*']}}\nsettled: 5m\nuntil: 10m\n")
+}
+
+/// All instance types that a NodeClaim was ready to take.
+fn types(played: &Played) -> BTreeSet<&str> {
+    let claims = played.events.iter().filter(|event| event["resource"] == "nodeclaims" && event["verb"] == "create");
+    let said = claims.flat_map(|claim| claim["sent"]["spec"]["requirements"].as_array().unwrap());
+    let said = said.filter(|one| one["key"] == "node.kubernetes.io/instance-type");
+    said.flat_map(|one| one["values"].as_array().unwrap()).map(|name| name.as_str().unwrap()).collect()
+}
+
+/// The number before `xlarge`.
+fn size(name: &str) -> u32 {
+    match name.split_once('.').unwrap().1 {
+        metal if metal.starts_with("metal") => u32::MAX,
+        size => size.strip_suffix("xlarge").map_or(0, |times| times.parse().unwrap_or(1)),
+    }
+}
+
+/// Two refusals for each of the pods that should be in that zone; then they are launched for elsewhere.
+#[test]
+fn pods_that_would_rather_be_in_a_zone_without_capacity_are_elsewhere_after_two_refusals() {
+    let played = spread("softly-spread", "ScheduleAnyway");
+    let refused = played.story("launch_failed").len();
+    assert!((2..=4).contains(&refused), "{refused} launches were refused");
+    assert!(!played.story("relaxed").is_empty());
+    let launched = played.times("launched");
+    assert!(launched.iter().all(|t| *t < 10.0), "launched at {launched:?}");
+    let largest = types(&played).into_iter().map(size).max().unwrap();
+    assert!(largest <= 8, "up to {largest}xlarge for pods of three CPUs");
+    assert_eq!(played.report["pods"]["bound"], 6);
+    played.came_out_well();
+}
+
+#[test]
+fn pods_that_have_to_be_in_a_zone_without_capacity_wait_for_it() {
+    let played = spread("strictly-spread", "DoNotSchedule");
+    assert!(played.story("relaxed").is_empty());
+    let zones: BTreeSet<&str> =
+        played.story("launched").into_iter().map(|line| line["zone"].as_str().unwrap()).collect();
+    assert_eq!(zones.into_iter().collect::<Vec<_>>(), ["ca-west-1b", "ca-west-1c"]);
+    let pending = played.report["pods"]["pending"].as_object().unwrap().len();
+    assert!((1..6).contains(&pending), "{pending} pods wait");
+    assert!(played.report["invariants"]["violations"].as_array().unwrap().is_empty());
+}
+
+/// All images of the class are for amd64: what is for arm64 is never asked for, also when nothing else is left.
+#[test]
+fn types_that_no_image_of_the_class_is_for_are_not_planned() {
+    let all = manifests(1)
+        .replace("{alias: al2023@latest}", "{name: 'amazon-eks-node-al2023-x86_64-standard-*'}")
+        .replace("  role:", "  amiFamily: AL2023\n  role:")
+        .replace(
+            "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m6i.large]}",
+            "{key: karpenter.k8s.aws/instance-category, operator: In, values: [m]}",
+        )
+        .replace(
+            "      affinity:\n",
+            "      nodeSelector: {topology.kubernetes.io/zone: ca-west-1a}\n      affinity:\n",
+        );
+    let played = play_over("no-image", &all, "faults: {ec2: {insufficientCapacity: ['*/ca-west-1a/*']}}\nuntil: 5m\n");
+    let asked = types(&played);
+    assert!(asked.contains("m5.large") && asked.contains("m6i.large"));
+    let arm: Vec<_> = asked.iter().filter(|name| name.split('.').next().unwrap().contains('g')).collect();
+    assert!(arm.is_empty(), "{arm:?}");
+    // All are refused within some ten launches, and asked for once more three minutes later.
+    let launches = played.story("nodeclaim_created").len();
+    assert!((2..60).contains(&launches), "{launches} launches");
+}
