@@ -8,7 +8,7 @@ use common::dovetail;
 /// Each variant, seeds of which at least one finds it, and the invariant that is violated then.
 const FOUND: [(&str, &str, &str); 10] = [
     ("no-fence", "12", "INV-9"),
-    ("no-deadline", "153", "INV-8"),
+    ("no-deadline", "662", "INV-8"),
     ("no-token", "1", "INV-11"),
     ("double-resend", "4", "INV-11"),
     ("no-brakes", "18", "INV-13"),
