@@ -254,7 +254,9 @@ impl Catalogue {
                 let mut types = resolve::instance_types_without(offers, &view, &settings, &unavailable);
                 // What no image is for cannot be launched, and would be planned again and again.
                 let images = Images::of(&status.amis);
-                types.retain(|one| status.amis.is_empty() || images.fitting(one).is_some());
+                for one in types.iter_mut().filter(|one| !status.amis.is_empty() && images.fitting(one).is_none()) {
+                    one.offerings.iter_mut().for_each(|offering| offering.available = false);
+                }
                 Arc::new(types.into_iter().map(Arc::new).collect())
             }
             Err(error) => {

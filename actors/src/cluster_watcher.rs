@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
-use dovetail_cloud::unavailable;
 use dovetail_core::cluster_state::{Applied, ClusterState, Kind, Snapshot};
 use dovetail_core::lifecycle::{self, Stage};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -21,7 +20,7 @@ use serde_json::json;
 use crate::desk::Desk;
 use crate::messages::{
     Attach, ClaimChanged, ClaimGone, ClassChanged, ClusterChanged, Detach, Forget, MarkLeaving, NodeChanged, NodeGone,
-    Observe, Plan, PoolChanged, SoldOut, TakeShown, TakeSnapshot, WorldChanged, Wrote,
+    Observe, Plan, PoolChanged, TakeShown, TakeSnapshot, WorldChanged, Wrote,
 };
 use crate::story::Story;
 use crate::unshown::Unshown;
@@ -90,15 +89,6 @@ impl Handler<Wrote> for ClusterWatcher {
             Wrote::Pool(pool) => self.apply_pool(*pool),
             Wrote::Class(class) => self.apply_class(*class),
         }
-    }
-}
-
-impl Handler<SoldOut> for ClusterWatcher {
-    type Result = ();
-
-    fn handle(&mut self, sold_out: SoldOut, _: &mut Self::Context) {
-        let now = self.desk.now();
-        self.state.sold_out(&sold_out.claim, now, now + unavailable::TTL);
     }
 }
 

@@ -15,7 +15,7 @@ use actix::prelude::*;
 use dovetail_core::Pod;
 use dovetail_core::Policy;
 use dovetail_core::cluster_state::{Planning, PlanningInput, Snapshot, Target};
-use dovetail_core::pack::{Options, Packing};
+use dovetail_core::pack::{Options, Packing, sold_out_zones};
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -81,6 +81,7 @@ pub struct Packer {
     /// Pods left over by the last packing, and what was said of each.
     left_over: BTreeMap<String, String>,
     skipped: BTreeMap<String, String>,
+    sold_out: BTreeSet<String>,
     /// Whether nodes were leaving when it was last looked.
     leaving: bool,
     packings: u64,
@@ -156,6 +157,7 @@ impl Packer {
             since: BTreeSet::new(),
             left_over: BTreeMap::new(),
             skipped: BTreeMap::new(),
+            sold_out: BTreeSet::new(),
             leaving: false,
             packings: 0,
             compared: None,
@@ -289,7 +291,7 @@ impl Packer {
         also.extend(request.traces().chain(self.queued.iter().flat_map(Request::traces)));
         self.tell_batch(&planning, &request);
         self.tell_skipped(&planning, &request);
-        self.tell_relaxed(&planning, &request);
+        self.tell_sold_out(&planning, &request);
         self.packings += 1;
         let span = self.desk.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
         // From here on everything lies in this packing.
@@ -371,12 +373,12 @@ impl Packer {
         self.skipped = skipped;
     }
 
-    fn tell_relaxed(&self, planning: &Planning, request: &Request) {
-        let relaxed = planning.problem.pods.iter().filter(|pod| pod.relaxed > 0 && !pod.to_come);
-        let names: Vec<_> = relaxed.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
-        if !names.is_empty() {
-            self.desk.tell_in(Story::Relaxed { pods: names.len(), names: Names::first(NAMED, names) }, request.trace);
+    fn tell_sold_out(&mut self, planning: &Planning, request: &Request) {
+        let zones: BTreeSet<String> = sold_out_zones(&planning.problem).into_iter().map(str::to_owned).collect();
+        if !zones.is_empty() && zones != self.sold_out {
+            self.desk.tell_in(Story::ZonesSoldOut { zones: Names::first(NAMED, zones.clone()) }, request.trace);
         }
+        self.sold_out = zones;
     }
 
     /// One story for all claims of a pool with the same options.

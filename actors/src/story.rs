@@ -98,8 +98,8 @@ stories! {
     Waiting "waiting" Info {} => String::from("waiting for unschedulable pods");
     /// A window has closed.
     Batched "batched" Info { pods: usize, names: Names, seconds: f64 } => format!("batched {pods} pods in {seconds:.1}s");
-    /// EC2 had nothing for what some soft rules ask for: the pods are packed without them.
-    Relaxed "relaxed" Info { pods: usize, names: Names } => format!("packs {pods} pod(s) without soft rules that EC2 had nothing for: {names}");
+    /// EC2 has refused so much in these zones that pods go elsewhere first, where they may.
+    ZonesSoldOut "zones_sold_out" Info { zones: Names } => format!("plans elsewhere first, sold out is {zones}");
     /// A packing has been computed.
     PackingComputed "packing_computed" Info { nodes: usize, pods: usize, node_pool: String, price: f64, instance_types: Names } =>
         format!("computed packing of {nodes} node(s) for {pods} pod(s) with instance type option(s) {instance_types}");

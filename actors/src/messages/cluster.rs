@@ -39,14 +39,6 @@ pub enum Wrote {
     Class(Box<EC2NodeClass>),
 }
 
-/// EC2 has nothing for a claim: what its pods' soft rules ask for may be sold out. Fact, from `launcher`, before the claim goes.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct SoldOut {
-    /// Its name.
-    pub claim: String,
-}
-
 /// Claims are planned and pods expected on them. Order, from `packer`, before anything is created.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]

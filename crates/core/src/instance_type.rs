@@ -50,6 +50,9 @@ pub struct Offering {
     pub price: f64,
     /// Whether it is believed to be there now.
     pub available: bool,
+    /// Whether it is not because EC2 has refused it of late.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
     /// How many instances its capacity reservation has left; no bound where it is not given. Offerings with the same
     /// `karpenter.k8s.aws/capacity-reservation-id` are of one reservation, which has the least that any of them says.
     #[serde(default, skip_serializing_if = "Option::is_none")]

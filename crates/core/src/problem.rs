@@ -126,7 +126,7 @@ pub struct Pool {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
-pub(crate) fn is_zero(count: &u32) -> bool {
+fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 

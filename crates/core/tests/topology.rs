@@ -209,30 +209,52 @@ fn a_soft_spread_is_kept_where_it_can_be() {
     assert_eq!(by_zone(&packed(&ignored)).len(), 1);
 }
 
-#[test]
-fn a_relaxed_pod_gives_up_its_soft_spread_and_the_others_of_its_kind_keep_theirs() {
-    let mut soft = spread("web", ZONE, 1);
-    soft["topologySpreadConstraints"][0]["whenUnsatisfiable"] = json!("ScheduleAnyway");
-    let mut relaxed = soft.clone();
-    relaxed["relaxed"] = json!(1);
-    let some = |pods: Vec<Value>| by_zone(&packed(&problem(pods))).into_iter().collect::<Vec<_>>();
-    assert_eq!(some(vec![app("web", relaxed.clone()); 6]), [("zone-a".to_owned(), 6)], "the cheapest zone");
-    let mixed = packed(&problem([vec![app("web", soft); 3], vec![app("web", relaxed); 3]].concat()));
-    let zones_of = |pods: std::ops::Range<usize>| {
-        let of = |claim: &&dovetail_core::pack::PlannedClaim| claim.pods.iter().any(|pod| pods.contains(pod));
-        let zones: std::collections::BTreeSet<_> =
-            mixed.claims.iter().filter(of).map(|claim| claim.cheapest_zone.clone()).collect();
-        zones.len()
-    };
-    assert_eq!((zones_of(0..3), mixed.unscheduled.len()), (3, 0));
+/// Twenty of thirty types are refused in the first, cheapest zone.
+fn without_zone_a(pods: Vec<Value>) -> Problem {
+    let mut problem = problem(pods);
+    let first = problem.instance_types[0].clone();
+    problem.instance_types.extend((0..28).map(|nth| {
+        let mut one = (*first).clone();
+        one.name = format!("m2.{nth}");
+        std::sync::Arc::new(one)
+    }));
+    for one in problem.instance_types.iter_mut().take(20) {
+        let offering = &mut std::sync::Arc::make_mut(one).offerings[0];
+        (offering.available, offering.refused) = (false, true);
+    }
+    problem
 }
 
 #[test]
-fn a_relaxed_pod_keeps_its_hard_rules() {
-    let mut hard = spread("web", ZONE, 1);
-    hard["relaxed"] = json!(9);
-    let packing = packed(&problem(vec![app("web", hard); 12]));
+fn a_soft_spread_is_even_over_the_zones_that_are_not_sold_out() {
+    let mut soft = spread("web", ZONE, 1);
+    soft["topologySpreadConstraints"][0]["whenUnsatisfiable"] = json!("ScheduleAnyway");
+    let zones = by_zone(&packed(&without_zone_a(vec![app("web", soft); 12])));
+    assert_eq!(zones.into_iter().collect::<Vec<_>>(), [("zone-b".to_owned(), 6), ("zone-c".to_owned(), 6)]);
+}
+
+#[test]
+fn hard_rules_ask_for_what_is_left_of_a_sold_out_zone() {
+    let packing = packed(&without_zone_a(vec![app("web", spread("web", ZONE, 1)); 12]));
     assert_eq!(by_zone(&packing).into_values().collect::<Vec<_>>(), [4, 4, 4]);
+    let there = packed(&without_zone_a(vec![app("web", json!({"nodeSelector": {ZONE: "zone-a"}})); 3]));
+    assert_eq!(
+        (by_zone(&there).into_iter().collect::<Vec<_>>(), there.unscheduled.len()),
+        (vec![("zone-a".to_owned(), 3)], 0)
+    );
+}
+
+#[test]
+fn pods_go_elsewhere_first_whatever_names_the_sold_out_zone_as_one_of_several() {
+    let in_ = |zones: &[&str]| json!({"matchExpressions": [{"key": ZONE, "operator": "In", "values": zones}]});
+    let terms = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+        {"nodeSelectorTerms": [in_(&["zone-a"]), in_(&["zone-b", "zone-c"])]}}});
+    let preferred = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
+        [{"weight": 1, "preference": in_(&["zone-a"])}]}});
+    for affinity in [terms, preferred, json!({})] {
+        let zones = by_zone(&packed(&without_zone_a(vec![app("web", json!({"affinity": affinity})); 2])));
+        assert_eq!(zones.into_keys().collect::<Vec<_>>(), ["zone-b"], "{affinity}");
+    }
 }
 
 #[test]

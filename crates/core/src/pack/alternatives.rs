@@ -3,7 +3,6 @@
 
 use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
 
-use super::topology::groups::is_soft;
 use crate::labels;
 use crate::pod::Pod;
 use crate::problem::PreferencePolicy;
@@ -30,24 +29,11 @@ pub(crate) struct GivenUp {
     pub spread: usize,
 }
 
-/// How many soft rules a pod states. There are no more steps of relaxation.
-pub(crate) fn soft_rules(pod: &Pod) -> usize {
-    let affinity = pod.affinity.as_ref();
-    let company = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
-    let company = company.and_then(|company| company.preferred_during_scheduling_ignored_during_execution.as_ref());
-    let distance = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-    let distance = distance.and_then(|distance| distance.preferred_during_scheduling_ignored_during_execution.as_ref());
-    let preferred = preferred_terms(affinity.and_then(|affinity| affinity.node_affinity.as_ref()));
-    let spread = pod.topology_spread_constraints.iter().filter(|spread| is_soft(spread));
-    company.map_or(0, Vec::len) + distance.map_or(0, Vec::len) + preferred.len() + spread.count()
-}
-
 /// The alternatives of a pod with so many soft rules in the order of relaxation (spec core 3.6): required terms one
 /// after the other with the heaviest preference and all soft rules; then without preferred pod affinity,
 /// anti-affinity, node affinity, soft spread, one at a time; then each required term without any, at last with
 /// `PreferNoSchedule` taints tolerated. The terms without preferences come again because a pod that Kubernetes could
-/// place must not be lost to a preference. A pod that is relaxed has that many of the steps before them behind it
-/// (docs/decisions/031).
+/// place must not be lost to a preference.
 ///
 /// # Errors
 /// What is wrong with the pod, as a sentence.
@@ -64,33 +50,6 @@ pub(crate) fn alternatives(
         PreferencePolicy::Respect => preferred_terms(affinity),
         PreferencePolicy::Ignore => vec![],
     };
-    let terms: Vec<Option<&Requirements>> =
-        if required.is_empty() { vec![None] } else { required.iter().map(Some).collect() };
-    let (all, last) = (&terms[..], &terms[terms.len() - 1..]);
-    let heaviest = preferred.first();
-    let mut given_up = GivenUp::default();
-    let mut steps = Vec::new();
-    if heaviest.is_some() || soft != given_up {
-        steps.push((all, heaviest, given_up));
-    }
-    for company in 1..=soft.company {
-        given_up.company = company;
-        steps.push((last, heaviest, given_up));
-    }
-    for distance in 1..=soft.distance {
-        given_up.distance = distance;
-        steps.push((last, heaviest, given_up));
-    }
-    for lighter in preferred.iter().skip(1) {
-        steps.push((last, Some(lighter), given_up));
-    }
-    if soft.spread > 0 && heaviest.is_some() {
-        steps.push((last, None, given_up));
-    }
-    for spread in 1..=soft.spread {
-        given_up.spread = spread;
-        steps.push((last, None, given_up));
-    }
     let mut found: Vec<Alternative> = Vec::new();
     let mut push = |parts: [Option<&Requirements>; 2], forgiving, given_up| {
         let mut requirements = selector.clone();
@@ -100,9 +59,33 @@ pub(crate) fn alternatives(
             found.push(one);
         }
     };
-    for (terms, preference, given_up) in steps.into_iter().skip(pod.relaxed as usize).chain([(all, None, soft)]) {
-        terms.iter().for_each(|term| push([*term, preference], false, given_up));
+    let terms: Vec<Option<&Requirements>> =
+        if required.is_empty() { vec![None] } else { required.iter().map(Some).collect() };
+    let last = terms[terms.len() - 1];
+    let heaviest = preferred.first();
+    let mut given_up = GivenUp::default();
+    if heaviest.is_some() || soft != given_up {
+        terms.iter().for_each(|term| push([*term, heaviest], false, given_up));
     }
+    for company in 1..=soft.company {
+        given_up.company = company;
+        push([last, heaviest], false, given_up);
+    }
+    for distance in 1..=soft.distance {
+        given_up.distance = distance;
+        push([last, heaviest], false, given_up);
+    }
+    for lighter in preferred.iter().skip(1) {
+        push([last, Some(lighter)], false, given_up);
+    }
+    if soft.spread > 0 {
+        push([last, None], false, given_up);
+    }
+    for spread in 1..=soft.spread {
+        given_up.spread = spread;
+        push([last, None], false, given_up);
+    }
+    terms.iter().for_each(|term| push([*term, None], false, soft));
     if forgiveness_helps {
         terms.iter().for_each(|term| push([*term, None], true, soft));
     }
@@ -242,72 +225,6 @@ mod tests {
             told,
             [(0, 0, false, 0), (1, 0, false, 0), (1, 1, false, 0), (1, 2, false, 0), (1, 2, true, 0), (1, 2, true, 1)]
         );
-    }
-
-    #[test]
-    fn a_relaxed_pod_has_steps_behind_it_and_keeps_every_required_term() {
-        let pod = |relaxed| Pod {
-            relaxed,
-            ..pod(serde_json::json!({"nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [in_("z", "a"), in_("z", "b")]},
-                "preferredDuringSchedulingIgnoredDuringExecution": [
-                    {"weight": 1, "preference": in_("p", "light")}, {"weight": 9, "preference": in_("p", "heavy")}],
-            }}))
-        };
-        let of = |relaxed| told(&pod(relaxed), PreferencePolicy::Respect, true);
-        let whole = ["z In [a]", "z In [b]", "z In [a] forgiving", "z In [b] forgiving"];
-        assert_eq!(of(1), [&["p In [light], z In [b]"][..], &whole].concat());
-        for relaxed in [2, 3, u32::MAX] {
-            assert_eq!(of(relaxed), whole);
-        }
-    }
-
-    #[test]
-    fn each_step_of_a_relaxed_pod_gives_up_one_soft_rule() {
-        let soft = GivenUp { company: 1, distance: 1, spread: 2 };
-        let first = |relaxed, affinity: serde_json::Value| {
-            let pod = Pod { relaxed, ..pod(affinity) };
-            let all = alternatives(&pod, PreferencePolicy::Respect, false, soft).unwrap();
-            let GivenUp { company, distance, spread } = all[0].given_up;
-            (company, distance, all[0].requirements.is_empty(), spread)
-        };
-        let plain = |relaxed| first(relaxed, serde_json::json!({}));
-        let steps =
-            [(0, 0, true, 0), (1, 0, true, 0), (1, 1, true, 0), (1, 1, true, 1), (1, 1, true, 2), (1, 1, true, 2)];
-        assert_eq!([0, 1, 2, 3, 4, 5].map(plain), steps);
-        let preferring = |relaxed| {
-            first(
-                relaxed,
-                serde_json::json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-                {"weight": 1, "preference": in_("p", "x")}]}}),
-            )
-        };
-        let steps =
-            [(0, 0, false, 0), (1, 0, false, 0), (1, 1, false, 0), (1, 1, true, 0), (1, 1, true, 1), (1, 1, true, 2)];
-        assert_eq!([0, 1, 2, 3, 4, 5].map(preferring), steps);
-    }
-
-    #[test]
-    fn every_soft_rule_is_counted_and_no_hard_one() {
-        let term = serde_json::json!({"topologyKey": "z", "labelSelector": {}});
-        let both = |term: &serde_json::Value, soft: usize| {
-            serde_json::json!({
-                "requiredDuringSchedulingIgnoredDuringExecution": [term],
-                "preferredDuringSchedulingIgnoredDuringExecution": vec![serde_json::json!({"weight": 1, "podAffinityTerm": term}); soft],
-            })
-        };
-        let mut pod = pod(serde_json::json!({
-            "podAffinity": both(&term, 1), "podAntiAffinity": both(&term, 2),
-            "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [in_("z", "a")]},
-                "preferredDuringSchedulingIgnoredDuringExecution": vec![serde_json::json!({"weight": 1, "preference": in_("p", "x")}); 4],
-            },
-        }));
-        pod.topology_spread_constraints = ["DoNotSchedule", "ScheduleAnyway"]
-            .map(|what| serde_json::json!({"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": what}))
-            .map(|one| serde_json::from_value(one).unwrap())
-            .to_vec();
-        assert_eq!((soft_rules(&pod), soft_rules(&Pod::default())), (8, 0));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use super::alternatives::{Alternative, GivenUp, alternatives, where_volumes_can_be};
 use super::daemons::DaemonPorts;
 use super::shared::{Attached, Shared, SharedVolumes};
+use super::sold_out::{elsewhere_first, sold_out_zones};
 use super::topology::groups::{Reader, Stated};
 use super::topology::{self, Builder, Topology};
 use crate::pod::Pod;
@@ -160,7 +161,7 @@ pub(crate) fn compile(
         Class { pods, requests, shared, first, alternatives: vec![], refused: None }
     };
     let mut classes: Vec<Class> = keyed.into_iter().map(class).collect();
-    let reader = Reader::new(problem);
+    let (reader, sold_out) = (Reader::new(problem), sold_out_zones(problem));
     let mut topology = Builder::new(problem, softly_capped);
     for class in &mut classes {
         let example = &problem.pods[class.pods[0] as usize];
@@ -169,6 +170,7 @@ pub(crate) fn compile(
             Err(wrong) => (Stated::default(), Some(wrong)),
         };
         let found = alternatives(example, problem.preference_policy, forgiveness, stated.soft());
+        let found = found.map(|found| elsewhere_first(found, &sold_out));
         let found = match found.and_then(|found| where_volumes_can_be(found, example)) {
             Ok(found) => found,
             Err(wrong) => {
@@ -253,7 +255,6 @@ fn equal(a: &Pod, b: &Pod, labels_matter: bool) -> bool {
         && a.shared_volumes == b.shared_volumes
         && a.blocked == b.blocked
         && a.to_come == b.to_come
-        && a.relaxed == b.relaxed
         && (!labels_matter || (a.namespace == b.namespace && a.labels == b.labels))
 }
 
@@ -263,7 +264,7 @@ fn hash(pod: &Pod, labels_matter: bool) -> u64 {
     pod.priority.hash(&mut hasher);
     pod.node_selector.hash(&mut hasher);
     pod.host_ports.hash(&mut hasher);
-    (&pod.volume_topology, &pod.shared_volumes, &pod.blocked, pod.to_come, pod.relaxed).hash(&mut hasher);
+    (&pod.volume_topology, &pod.shared_volumes, &pod.blocked, pod.to_come).hash(&mut hasher);
     if labels_matter {
         pod.namespace.hash(&mut hasher);
         pod.labels.hash(&mut hasher);

@@ -51,7 +51,6 @@ impl Pod {
             shared_volumes: BTreeMap::new(),
             blocked: None,
             to_come: false,
-            relaxed: 0,
         })
     }
 }

@@ -66,9 +66,6 @@ pub struct Pod {
     /// chosen; nothing is launched for it alone, and nothing is answered for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub to_come: bool,
-    /// How many steps of relaxation are behind it before it is packed, as EC2 had nothing for what its soft rules ask.
-    #[serde(default, skip_serializing_if = "crate::problem::is_zero")]
-    pub relaxed: u32,
 }
 
 impl Pod {

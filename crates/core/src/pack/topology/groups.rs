@@ -248,8 +248,7 @@ fn required_distance(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
     terms.into_iter().flatten()
 }
 
-/// Whether a spread may be broken.
-pub(crate) fn is_soft(spread: &TopologySpreadConstraint) -> bool {
+fn is_soft(spread: &TopologySpreadConstraint) -> bool {
     spread.when_unsatisfiable == "ScheduleAnyway"
 }
 
