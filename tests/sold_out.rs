@@ -102,7 +102,6 @@ fn pods_stay_spread_where_spot_is_gone_from_every_zone() {
     let played = spread("without-spot", "ScheduleAnyway", "*/*/spot");
     let found = zones(&played);
     assert!(found.len() == 3 && found.values().max() == found.values().min(), "{found:?}");
-    assert!(played.story("zones_sold_out").is_empty());
     assert!(played.story("launched").iter().all(|line| line["capacity_type"] == "on-demand"));
     played.came_out_well();
 }

@@ -29,7 +29,7 @@ use crate::backoff::Backoff;
 use crate::desk::Desk;
 use crate::messages::{CatalogueAttach, Detach, InstanceTypesFor, Observe, Refused, TookReserved, WorldChanged};
 use crate::reserved::Reserved;
-use crate::story::Story;
+use crate::story::{Names, Story};
 
 /// Types and prices are read again this often (aws spec 6).
 const REFRESH: Duration = Duration::from_secs(12 * 3600);
@@ -39,6 +39,8 @@ const PRICES_SOON: Duration = Duration::from_secs(10);
 const RESERVED_REFRESH: Duration = Duration::from_secs(60);
 /// What is unavailable is looked through this often (aws spec 3.6).
 const SWEEP: Duration = Duration::from_secs(10);
+/// How many instance types a story names.
+const NAMED: usize = 5;
 
 type Types = Arc<Vec<Arc<InstanceType>>>;
 
@@ -54,6 +56,8 @@ pub struct Catalogue {
     asking: bool,
     /// By class name: what it was resolved from, and the result.
     resolved: BTreeMap<String, (String, Types)>,
+    /// The instance types of each class that no image is for, as was said.
+    without_image: BTreeMap<String, Vec<String>>,
     leader: Option<Recipient<WorldChanged>>,
 }
 
@@ -69,6 +73,7 @@ impl Catalogue {
             reserved: Reserved::default(),
             asking: false,
             resolved: BTreeMap::new(),
+            without_image: BTreeMap::new(),
             leader: None,
         }
     }
@@ -235,8 +240,20 @@ impl Catalogue {
         Some(types)
     }
 
+    /// Says once which types of a class no image is for.
+    fn tell_without_image(&mut self, node_class: String, types: Vec<String>) {
+        if self.without_image.get(&node_class).is_none_or(Vec::is_empty) && types.is_empty() {
+            return;
+        }
+        if self.without_image.get(&node_class) != Some(&types) {
+            let instance_types = Names::first(NAMED, types.clone());
+            self.desk.tell(Story::WithoutImage { node_class: node_class.clone(), instance_types });
+            self.without_image.insert(node_class, types);
+        }
+    }
+
     fn resolve(
-        &self,
+        &mut self,
         offers: &Offers,
         class: &EC2NodeClass,
         status: &dovetail_api::v1::EC2NodeClassStatus,
@@ -254,9 +271,12 @@ impl Catalogue {
                 let mut types = resolve::instance_types_without(offers, &view, &settings, &unavailable);
                 // What no image is for cannot be launched, and would be planned again and again.
                 let images = Images::of(&status.amis);
+                let mut without = Vec::new();
                 for one in types.iter_mut().filter(|one| !status.amis.is_empty() && images.fitting(one).is_none()) {
                     one.offerings.iter_mut().for_each(|offering| offering.available = false);
+                    without.push(one.name.clone());
                 }
+                self.tell_without_image(class.name_any(), without);
                 Arc::new(types.into_iter().map(Arc::new).collect())
             }
             Err(error) => {

@@ -15,7 +15,7 @@ use actix::prelude::*;
 use dovetail_core::Pod;
 use dovetail_core::Policy;
 use dovetail_core::cluster_state::{Planning, PlanningInput, Snapshot, Target};
-use dovetail_core::pack::{Options, Packing, sold_out_zones};
+use dovetail_core::pack::{Options, Packing};
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -291,7 +291,7 @@ impl Packer {
         also.extend(request.traces().chain(self.queued.iter().flat_map(Request::traces)));
         self.tell_batch(&planning, &request);
         self.tell_skipped(&planning, &request);
-        self.tell_sold_out(&planning, &request);
+        self.tell_sold_out(&packing, &request);
         self.packings += 1;
         let span = self.desk.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
         // From here on everything lies in this packing.
@@ -373,12 +373,12 @@ impl Packer {
         self.skipped = skipped;
     }
 
-    fn tell_sold_out(&mut self, planning: &Planning, request: &Request) {
-        let zones: BTreeSet<String> = sold_out_zones(&planning.problem).into_iter().map(str::to_owned).collect();
-        if !zones.is_empty() && zones != self.sold_out {
-            self.desk.tell_in(Story::ZonesSoldOut { zones: Names::first(NAMED, zones.clone()) }, request.trace);
+    fn tell_sold_out(&mut self, packing: &Packing, request: &Request) {
+        if !packing.sold_out.is_empty() && packing.sold_out != self.sold_out {
+            let zones = Names::first(NAMED, packing.sold_out.clone());
+            self.desk.tell_in(Story::ZonesSoldOut { zones }, request.trace);
         }
-        self.sold_out = zones;
+        self.sold_out.clone_from(&packing.sold_out);
     }
 
     /// One story for all claims of a pool with the same options.

@@ -98,8 +98,8 @@ stories! {
     Waiting "waiting" Info {} => String::from("waiting for unschedulable pods");
     /// A window has closed.
     Batched "batched" Info { pods: usize, names: Names, seconds: f64 } => format!("batched {pods} pods in {seconds:.1}s");
-    /// EC2 has refused so much in these zones that pods go elsewhere first, where they may.
-    ZonesSoldOut "zones_sold_out" Info { zones: Names } => format!("plans elsewhere first, sold out is {zones}");
+    /// EC2 has refused so much in these zones that pods which had rather be there are planned elsewhere first.
+    ZonesSoldOut "zones_sold_out" Info { zones: Names } => format!("plans elsewhere first for pods that had rather be in {zones}, where what is cheap is refused");
     /// A packing has been computed.
     PackingComputed "packing_computed" Info { nodes: usize, pods: usize, node_pool: String, price: f64, instance_types: Names } =>
         format!("computed packing of {nodes} node(s) for {pods} pod(s) with instance type option(s) {instance_types}");
@@ -129,6 +129,11 @@ stories! {
     /// The cloud has no such offering now.
     OfferingRefused "offering_refused" Info { instance_type: String, zone: String, capacity_type: String, code: String } =>
         format!("{instance_type} {capacity_type} in {zone} is unavailable for a while: {code}");
+    /// A class's images are for other instance types than these, which are not planned.
+    WithoutImage "types_without_image" Info { node_class: String, instance_types: Names } => match instance_types.named.is_empty() {
+        true => format!("node class {node_class} has an image for every instance type"),
+        false => format!("node class {node_class} has no image for {instance_types}: they are not planned"),
+    };
     /// The cloud takes an instance away.
     Interrupted "interrupted" Info { node_claim: String, node: String, instance: String, reason: String, deadline: String } =>
         format!("instance {instance} of nodeclaim {node_claim} is taken away ({reason}), it runs until {deadline}");

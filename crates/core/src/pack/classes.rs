@@ -1,6 +1,7 @@
 //! Pods compiled once: equal pods are one class with a count, so that work grows with classes and not with pods.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::io;
 
@@ -11,7 +12,7 @@ use smallvec::SmallVec;
 use super::alternatives::{Alternative, GivenUp, alternatives, where_volumes_can_be};
 use super::daemons::DaemonPorts;
 use super::shared::{Attached, Shared, SharedVolumes};
-use super::sold_out::{elsewhere_first, sold_out_zones};
+use super::sold_out::elsewhere_first;
 use super::topology::groups::{Reader, Stated};
 use super::topology::{self, Builder, Topology};
 use crate::pod::Pod;
@@ -35,7 +36,7 @@ impl ResourceNames {
     /// Collects them.
     pub fn of(problem: &Problem) -> Self {
         let mut names = vec![CPU.to_owned(), MEMORY.to_owned(), PODS.to_owned()];
-        let mut others = std::collections::BTreeSet::new();
+        let mut others = BTreeSet::new();
         for pod in problem.pods.iter().chain(&problem.daemon_pods) {
             if pod.requests.get(EPHEMERAL_STORAGE) > 0 && !others.contains(EPHEMERAL_STORAGE) {
                 others.insert(EPHEMERAL_STORAGE.to_owned());
@@ -136,10 +137,11 @@ pub(crate) type RequirementSets = IndexSet<Requirements, FxBuildHasher>;
 
 /// Compiles the pods. Classes come in an order that does not depend on the order of the pods: more cpu first, then
 /// more memory (spec core 3.3), then more of anything else, then by the first pod; pods still to come after all that
-/// wait.
+/// wait. For each class by its place the zones that it asks last may be given.
 pub(crate) fn compile(
     problem: &Problem,
     softly_capped: bool,
+    avoided: &[BTreeSet<String>],
     (names, volumes): (&ResourceNames, &SharedVolumes),
     sets: &mut RequirementSets,
 ) -> (Vec<Class>, Topology) {
@@ -161,16 +163,19 @@ pub(crate) fn compile(
         Class { pods, requests, shared, first, alternatives: vec![], refused: None }
     };
     let mut classes: Vec<Class> = keyed.into_iter().map(class).collect();
-    let (reader, sold_out) = (Reader::new(problem), sold_out_zones(problem));
+    let reader = Reader::new(problem);
     let mut topology = Builder::new(problem, softly_capped);
-    for class in &mut classes {
+    for (at, class) in classes.iter_mut().enumerate() {
         let example = &problem.pods[class.pods[0] as usize];
         let (stated, wrong) = match stated(reader, example) {
             Ok(stated) => (stated, None),
             Err(wrong) => (Stated::default(), Some(wrong)),
         };
         let found = alternatives(example, problem.preference_policy, forgiveness, stated.soft());
-        let found = found.map(|found| elsewhere_first(found, &sold_out));
+        let found = match avoided.get(at) {
+            Some(zones) => found.map(|found| elsewhere_first(found, zones)),
+            None => found,
+        };
         let found = match found.and_then(|found| where_volumes_can_be(found, example)) {
             Ok(found) => found,
             Err(wrong) => {

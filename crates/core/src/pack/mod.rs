@@ -44,6 +44,5 @@ pub(crate) use limits::Limits;
 pub use plan::{LaunchOption, Options, Packing, PlannedClaim};
 pub use reason::{PoolReason, Reason, Removed, Rule};
 pub use rounds::solve;
-pub use sold_out::sold_out_zones;
 pub(crate) use topology::selector::Selector;
 pub use warnings::warnings;
