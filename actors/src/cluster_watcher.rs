@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::desk::Desk;
 use crate::messages::{
     Attach, ClaimChanged, ClaimGone, ClassChanged, ClusterChanged, Detach, Forget, MarkLeaving, NodeChanged, NodeGone,
-    Observe, Plan, PoolChanged, TakeShown, TakeSnapshot, WorldChanged, Wrote,
+    Observe, Plan, PoolChanged, SoldOut, TakeShown, TakeSnapshot, WorldChanged, Wrote,
 };
 use crate::story::Story;
 use crate::unshown::Unshown;
@@ -89,6 +89,14 @@ impl Handler<Wrote> for ClusterWatcher {
             Wrote::Pool(pool) => self.apply_pool(*pool),
             Wrote::Class(class) => self.apply_class(*class),
         }
+    }
+}
+
+impl Handler<SoldOut> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, sold_out: SoldOut, _: &mut Self::Context) {
+        self.state.sold_out(&sold_out.claim, self.desk.now());
     }
 }
 

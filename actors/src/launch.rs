@@ -29,7 +29,7 @@ use crate::launch_facts::{self, Types, as_launched, named_types, pool_of};
 use crate::launcher::LauncherLinks;
 use crate::measure::Measure;
 use crate::messages::{
-    InstanceTypesFor, LaunchOrder, Record, Refused, TakeSnapshot, TookReserved, TraceContext, Wrote,
+    InstanceTypesFor, LaunchOrder, Record, Refused, SoldOut, TakeSnapshot, TookReserved, TraceContext, Wrote,
 };
 use crate::recorder::object;
 use crate::span::{Open, names};
@@ -233,6 +233,8 @@ impl<'a> Work<'a> {
                 let event = Record::warning(object::claim(claim), "InsufficientCapacityError", &*error.message);
                 launching.desk.post(&launching.links.recorder, event);
                 launching.tell_failure(claim, error.reason, &error.message, false);
+                // Before the claim goes, and with it who was expected on it.
+                launching.desk.post(&launching.links.cluster, SoldOut { claim: claim.name_any() });
                 Called::NothingToBeHad { reason: "insufficient_capacity", at_once }
             }
             LaunchErrorKind::NodeClassNotReady => {

@@ -81,7 +81,8 @@ pub struct Packer {
     /// Pods left over by the last packing, and what was said of each.
     left_over: BTreeMap<String, String>,
     skipped: BTreeMap<String, String>,
-    sold_out: BTreeSet<String>,
+    /// Pods, by uid, that were packed without what they prefer in the last packing.
+    relaxed: BTreeSet<String>,
     /// Whether nodes were leaving when it was last looked.
     leaving: bool,
     packings: u64,
@@ -157,7 +158,7 @@ impl Packer {
             since: BTreeSet::new(),
             left_over: BTreeMap::new(),
             skipped: BTreeMap::new(),
-            sold_out: BTreeSet::new(),
+            relaxed: BTreeSet::new(),
             leaving: false,
             packings: 0,
             compared: None,
@@ -291,7 +292,7 @@ impl Packer {
         also.extend(request.traces().chain(self.queued.iter().flat_map(Request::traces)));
         self.tell_batch(&planning, &request);
         self.tell_skipped(&planning, &request);
-        self.tell_sold_out(&packing, &request);
+        self.tell_relaxed(&planning, &request);
         self.packings += 1;
         let span = self.desk.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
         // From here on everything lies in this packing.
@@ -373,12 +374,15 @@ impl Packer {
         self.skipped = skipped;
     }
 
-    fn tell_sold_out(&mut self, packing: &Packing, request: &Request) {
-        if !packing.sold_out.is_empty() && packing.sold_out != self.sold_out {
-            let zones = Names::first(NAMED, packing.sold_out.clone());
-            self.desk.tell_in(Story::ZonesSoldOut { zones }, request.trace);
+    /// Once for each pod.
+    fn tell_relaxed(&mut self, planning: &Planning, request: &Request) {
+        let relaxed: Vec<&Pod> = planning.problem.pods.iter().filter(|pod| pod.relaxed && !pod.to_come).collect();
+        let news: Vec<_> = relaxed.iter().filter(|pod| !self.relaxed.contains(&pod.uid)).collect();
+        let names: Vec<_> = news.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+        if !names.is_empty() {
+            self.desk.tell_in(Story::Relaxed { pods: names.len(), names: Names::first(NAMED, names) }, request.trace);
         }
-        self.sold_out.clone_from(&packing.sold_out);
+        self.relaxed = relaxed.into_iter().map(|pod| pod.uid.clone()).collect();
     }
 
     /// One story for all claims of a pool with the same options.

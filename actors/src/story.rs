@@ -98,8 +98,8 @@ stories! {
     Waiting "waiting" Info {} => String::from("waiting for unschedulable pods");
     /// A window has closed.
     Batched "batched" Info { pods: usize, names: Names, seconds: f64 } => format!("batched {pods} pods in {seconds:.1}s");
-    /// EC2 has refused so much in these zones that pods which had rather be there are planned elsewhere first.
-    ZonesSoldOut "zones_sold_out" Info { zones: Names } => format!("plans elsewhere first for pods that had rather be in {zones}, where what is cheap is refused");
+    /// What pods merely prefer has been refused for too long: they are packed without it from now on.
+    Relaxed "relaxed" Info { pods: usize, names: Names } => format!("packs {pods} pod(s) without what they merely prefer, for which EC2 has had nothing for too long: {names}");
     /// A packing has been computed.
     PackingComputed "packing_computed" Info { nodes: usize, pods: usize, node_pool: String, price: f64, instance_types: Names } =>
         format!("computed packing of {nodes} node(s) for {pods} pod(s) with instance type option(s) {instance_types}");

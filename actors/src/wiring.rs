@@ -20,6 +20,7 @@
 //! | `launcher`, `registrar` | `PackNow` | `packer` |
 //! | `registrar` | `NotRegistered` | `launcher` |
 //! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Wrote` | `cluster_watcher` |
+//! | `launcher` | `SoldOut` | `cluster_watcher` |
 //! | `packer`, `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Record` | `recorder` |
 //! | `launcher`, `terminator`, `node_class`, `janitor` | `TakeSnapshot` | `cluster_watcher` |
 //! | `disruptor`, `launcher` | `TakeShown` | `cluster_watcher` |

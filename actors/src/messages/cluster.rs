@@ -39,6 +39,14 @@ pub enum Wrote {
     Class(Box<EC2NodeClass>),
 }
 
+/// There is nothing to be had for a claim, as EC2 refuses it or all of it is known to be refused. Fact, from `launcher`, before the claim goes.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct SoldOut {
+    /// Its name.
+    pub claim: String,
+}
+
 /// Claims are planned and pods expected on them. Order, from `packer`, before anything is created.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]

@@ -14,7 +14,7 @@ mod trace;
 pub use catalogue::{CatalogueAttach, InstanceTypesFor, Refused, TookReserved};
 pub use cluster::{
     Attach, ClaimChanged, ClaimGone, ClassChanged, ClusterChanged, Detach, Forget, NodeChanged, NodeGone, Plan,
-    PodSeen, PoolChanged, TakeShown, TakeSnapshot, WatchFailed, Wrote,
+    PodSeen, PoolChanged, SoldOut, TakeShown, TakeSnapshot, WatchFailed, Wrote,
 };
 pub use events::Record;
 pub use launch::{Launch, LaunchOrder, NotRegistered};

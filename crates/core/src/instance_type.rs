@@ -50,9 +50,6 @@ pub struct Offering {
     pub price: f64,
     /// Whether it is believed to be there now.
     pub available: bool,
-    /// Whether EC2 has refused it of late, and it is not available for that. Reserved capacity is not said to be.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub refused: bool,
     /// How many instances its capacity reservation has left; no bound where it is not given. Offerings with the same
     /// `karpenter.k8s.aws/capacity-reservation-id` are of one reservation, which has the least that any of them says.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -58,6 +58,14 @@ pub struct Namespace {
     pub labels: BTreeMap<String, String>,
 }
 
+impl Problem {
+    /// What a pod's preferences are worth: nothing once it is relaxed.
+    #[must_use]
+    pub fn preferences_of(&self, pod: &Pod) -> PreferencePolicy {
+        if pod.relaxed { PreferencePolicy::Ignore } else { self.preference_policy }
+    }
+}
+
 /// What preferred terms are worth (setting `PREFERENCE_POLICY`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PreferencePolicy {

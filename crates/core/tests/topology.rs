@@ -209,107 +209,27 @@ fn a_soft_spread_is_kept_where_it_can_be() {
     assert_eq!(by_zone(&packed(&ignored)).len(), 1);
 }
 
-/// In the first, cheapest zone the small type is refused, and the large one costs so many times what it costs elsewhere.
-fn without_zone_a(times: f64, pods: Vec<Value>) -> Problem {
-    let mut problem = problem(pods);
-    let small = &mut std::sync::Arc::make_mut(&mut problem.instance_types[0]).offerings[0];
-    (small.available, small.refused) = (false, true);
-    std::sync::Arc::make_mut(&mut problem.instance_types[1]).offerings[0].price *= times;
-    problem
-}
-
 #[test]
-fn a_soft_spread_is_even_over_the_zones_that_are_not_sold_out() {
+fn a_relaxed_pod_does_without_what_it_prefers_and_the_others_of_its_kind_do_not() {
     let mut soft = spread("web", ZONE, 1);
     soft["topologySpreadConstraints"][0]["whenUnsatisfiable"] = json!("ScheduleAnyway");
-    let zones = by_zone(&packed(&without_zone_a(5.0, vec![app("web", soft); 12])));
-    assert_eq!(zones.into_iter().collect::<Vec<_>>(), [("zone-b".to_owned(), 6), ("zone-c".to_owned(), 6)]);
+    let mut relaxed = soft.clone();
+    relaxed["relaxed"] = json!(true);
+    let zones = |packing: &Packing| by_zone(packing).into_keys().collect::<Vec<_>>();
+    assert_eq!(zones(&packed(&problem(vec![app("web", soft.clone()); 6]))), ["zone-a", "zone-b", "zone-c"]);
+    assert_eq!(zones(&packed(&problem(vec![app("web", relaxed.clone()); 6]))), ["zone-a"], "the cheapest");
+    let mixed = packed(&problem([vec![app("web", soft); 3], vec![app("web", relaxed); 3]].concat()));
+    let soft_ones = mixed.claims.iter().filter(|claim| claim.pods.iter().any(|pod| *pod < 3));
+    let zones: std::collections::BTreeSet<_> = soft_ones.map(|claim| claim.cheapest_zone.clone()).collect();
+    assert_eq!((zones.len(), mixed.unscheduled.len()), (3, 0));
 }
 
 #[test]
-fn a_soft_spread_is_worth_half_as_much_again() {
-    let mut soft = spread("web", ZONE, 1);
-    soft["topologySpreadConstraints"][0]["whenUnsatisfiable"] = json!("ScheduleAnyway");
-    let zones = |problem: &Problem| {
-        let packing = packed(problem);
-        (by_zone(&packing).len(), packing.sold_out.into_iter().collect::<Vec<_>>())
-    };
-    // Twelve pods are 0.055 $/h each on three small machines in the second zone, and 0.0667 on a large one in the first.
-    assert_eq!(zones(&without_zone_a(1.2, vec![app("web", soft.clone()); 12])), (3, vec![]));
-    assert_eq!(zones(&without_zone_a(1.3, vec![app("web", soft.clone()); 12])), (2, vec!["zone-a".to_owned()]));
-    // What is dear there and was not refused is no reason.
-    let mut dear = without_zone_a(5.0, vec![app("web", soft); 12]);
-    std::sync::Arc::make_mut(&mut dear.instance_types[0]).offerings[0].refused = false;
-    assert_eq!(zones(&dear), (3, vec![]));
-}
-
-#[test]
-fn what_is_refused_in_every_zone_is_no_zone_s_fault() {
-    let mut soft = spread("web", ZONE, 1);
-    soft["topologySpreadConstraints"][0]["whenUnsatisfiable"] = json!("ScheduleAnyway");
-    let mut problem = without_zone_a(5.0, vec![app("web", soft); 12]);
-    let [small, large] = [0, 1].map(|at| problem.instance_types[at].clone());
-    for (offering, price) in
-        std::sync::Arc::make_mut(&mut problem.instance_types[0]).offerings.iter_mut().zip(&small.offerings)
-    {
-        (offering.available, offering.refused) = (false, true);
-        assert!(price.price > 0.0);
-    }
-    for offering in &mut std::sync::Arc::make_mut(&mut problem.instance_types[1]).offerings {
-        offering.price = large.offerings[0].price;
-    }
-    let packing = packed(&problem);
-    assert_eq!((by_zone(&packing).len(), packing.sold_out.len()), (3, 0));
-}
-
-#[test]
-fn what_other_pods_were_refused_is_no_matter() {
-    let mut soft = spread("web", ZONE, 1);
-    soft["topologySpreadConstraints"][0]["whenUnsatisfiable"] = json!("ScheduleAnyway");
-    soft["nodeSelector"] = json!({"node.kubernetes.io/instance-type": "m1.8"});
-    let mut problem = without_zone_a(1.0, vec![app("web", soft); 12]);
-    for one in &mut problem.instance_types {
-        let one = std::sync::Arc::make_mut(one);
-        one.requirements.push(dovetail_core::NodeSelectorRequirement::one_of(
-            "node.kubernetes.io/instance-type",
-            [one.name.as_str()],
-        ));
-    }
-    assert_eq!(by_zone(&packed(&problem)).len(), 3);
-}
-
-#[test]
-fn pods_that_have_to_be_together_are_where_one_of_them_has_to_be() {
-    let there = json!({"nodeSelector": {ZONE: "zone-a"}});
-    let mut with = term("podAffinity", "db", HOST);
-    with["affinity"]["nodeAffinity"] = json!({"preferredDuringSchedulingIgnoredDuringExecution":
-        [{"weight": 1, "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["zone-a"]}]}}]});
-    let packing = packed(&without_zone_a(5.0, vec![app("db", there), app("web", with)]));
-    assert_eq!((packing.claims.len(), packing.unscheduled.len()), (1, 0));
-}
-
-#[test]
-fn hard_rules_ask_for_what_is_left_of_a_sold_out_zone() {
-    let packing = packed(&without_zone_a(5.0, vec![app("web", spread("web", ZONE, 1)); 12]));
+fn a_relaxed_pod_keeps_its_hard_rules() {
+    let mut hard = spread("web", ZONE, 1);
+    hard["relaxed"] = json!(true);
+    let packing = packed(&problem(vec![app("web", hard); 12]));
     assert_eq!(by_zone(&packing).into_values().collect::<Vec<_>>(), [4, 4, 4]);
-    let there = packed(&without_zone_a(5.0, vec![app("web", json!({"nodeSelector": {ZONE: "zone-a"}})); 3]));
-    assert_eq!(
-        (by_zone(&there).into_iter().collect::<Vec<_>>(), there.unscheduled.len()),
-        (vec![("zone-a".to_owned(), 3)], 0)
-    );
-}
-
-#[test]
-fn pods_go_elsewhere_first_whatever_names_the_sold_out_zone_as_one_of_several() {
-    let in_ = |zones: &[&str]| json!({"matchExpressions": [{"key": ZONE, "operator": "In", "values": zones}]});
-    let terms = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
-        {"nodeSelectorTerms": [in_(&["zone-a"]), in_(&["zone-b", "zone-c"])]}}});
-    let preferred = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
-        [{"weight": 1, "preference": in_(&["zone-a"])}]}});
-    for affinity in [terms, preferred, json!({})] {
-        let zones = by_zone(&packed(&without_zone_a(5.0, vec![app("web", json!({"affinity": affinity})); 2])));
-        assert_eq!(zones.into_keys().collect::<Vec<_>>(), ["zone-b"], "{affinity}");
-    }
 }
 
 #[test]

@@ -35,9 +35,10 @@ pub(super) fn of(
         }
         for zone in &zones {
             let Some(price) = price(catalogue, info, zone, capacity_type) else { continue };
-            let refused = unavailable.refused(&info.name, &zone.name, capacity_type);
-            let available = compatible && !refused && !unavailable.all_full(class.subnets_in(&zone.name));
-            offerings.push(Offering { refused, ..offering(zone, capacity_type, price, available) });
+            let available = compatible
+                && !unavailable.refused(&info.name, &zone.name, capacity_type)
+                && !unavailable.all_full(class.subnets_in(&zone.name));
+            offerings.push(offering(zone, capacity_type, price, available));
         }
     }
     for reservation in class.reservations.iter().filter(|one| one.instance_type == info.name) {
@@ -79,7 +80,6 @@ fn offering(zone: &Zone, capacity_type: &str, price: f64, available: bool) -> Of
         capacity_type: capacity_type.to_owned(),
         price,
         available,
-        refused: false,
         reservation_capacity: None,
         requirements,
     }

@@ -20,6 +20,7 @@ mod nominations;
 mod pod;
 mod problem;
 mod room;
+mod sold_out;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,7 @@ pub use node::NodeEntry;
 pub use nominations::{Nomination, Target};
 pub use pod::{DoNotDisrupt, PodEntry, is_provisionable, is_unmarked};
 pub use problem::{Planning, PlanningInput, SkippedPool};
+pub use sold_out::SoldOut;
 pub use storage::{Kept, OrderedSet, Storage};
 
 /// A kind that is listed and watched.
@@ -137,6 +139,8 @@ pub struct Snapshot {
     pub moves: Arc<BTreeMap<String, Moves>>,
     /// Where pods are expected, by pod uid: those that wait for a node, and those that have to leave theirs.
     pub nominations: Arc<BTreeMap<String, Nomination>>,
+    /// What EC2 had nothing for, by the uid of the pod that it was for.
+    pub sold_out: Arc<BTreeMap<String, SoldOut>>,
     /// What is about to go.
     pub leaving: Arc<Leaving>,
 }
@@ -304,6 +308,9 @@ impl ClusterState {
         self.load(&entry);
         // As it was planned: with its node a pod gets that one's topology labels (Kubernetes 1.35).
         let as_planned = known.as_ref().unwrap_or(&entry);
+        if newly_bound {
+            self.forget_sold_out(&uid);
+        }
         if newly_bound && self.bound(&uid, &as_planned.pod, &entry.node_name) {
             self.displacements += 1;
         }
@@ -319,6 +326,7 @@ impl ClusterState {
     /// A pod is gone.
     pub fn delete_pod(&mut self, uid: &str) {
         self.expect_no_more(uid);
+        self.forget_sold_out(uid);
         if let Some(entry) = Arc::make_mut(&mut self.now.pods).remove(uid) {
             self.unload(&entry);
             self.note_end(&entry);

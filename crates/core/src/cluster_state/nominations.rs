@@ -219,6 +219,7 @@ impl ClusterState {
         self.now.nominations = Arc::default();
         self.awaited.clear();
         self.outgoing.clear();
+        self.now.sold_out = Arc::default();
         let planned: Vec<_> =
             self.now.claims.iter().filter(|(_, entry)| entry.is_planned()).map(|(name, _)| name.clone()).collect();
         for name in planned {

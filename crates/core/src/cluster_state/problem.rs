@@ -110,6 +110,9 @@ impl Snapshot {
             existing.iter().map(|node| self.attached(self.on_node(node, &expected).into_iter())).collect();
         problem.pods = self.with_volumes(&self.to_pack(input), &attached.iter().flatten().cloned().collect());
         self.spread_by_default(&input.default_spread, &mut problem.pods);
+        if input.preferences == PreferencePolicy::Respect {
+            self.relax(&mut problem.pods, input.now);
+        }
         if any_attaches(&problem.pods) {
             let shared: BTreeSet<&str> =
                 problem.pods.iter().flat_map(|pod| pod.shared_volumes.keys()).map(String::as_str).collect();

@@ -1,7 +1,6 @@
 //! Pods compiled once: equal pods are one class with a count, so that work grows with classes and not with pods.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::io;
 
@@ -12,7 +11,6 @@ use smallvec::SmallVec;
 use super::alternatives::{Alternative, GivenUp, alternatives, where_volumes_can_be};
 use super::daemons::DaemonPorts;
 use super::shared::{Attached, Shared, SharedVolumes};
-use super::sold_out::elsewhere_first;
 use super::topology::groups::{Reader, Stated};
 use super::topology::{self, Builder, Topology};
 use crate::pod::Pod;
@@ -36,7 +34,7 @@ impl ResourceNames {
     /// Collects them.
     pub fn of(problem: &Problem) -> Self {
         let mut names = vec![CPU.to_owned(), MEMORY.to_owned(), PODS.to_owned()];
-        let mut others = BTreeSet::new();
+        let mut others = std::collections::BTreeSet::new();
         for pod in problem.pods.iter().chain(&problem.daemon_pods) {
             if pod.requests.get(EPHEMERAL_STORAGE) > 0 && !others.contains(EPHEMERAL_STORAGE) {
                 others.insert(EPHEMERAL_STORAGE.to_owned());
@@ -137,11 +135,10 @@ pub(crate) type RequirementSets = IndexSet<Requirements, FxBuildHasher>;
 
 /// Compiles the pods. Classes come in an order that does not depend on the order of the pods: more cpu first, then
 /// more memory (spec core 3.3), then more of anything else, then by the first pod; pods still to come after all that
-/// wait. For each class by its place the zones that it asks last may be given.
+/// wait.
 pub(crate) fn compile(
     problem: &Problem,
     softly_capped: bool,
-    avoided: &[BTreeSet<String>],
     (names, volumes): (&ResourceNames, &SharedVolumes),
     sets: &mut RequirementSets,
 ) -> (Vec<Class>, Topology) {
@@ -165,17 +162,13 @@ pub(crate) fn compile(
     let mut classes: Vec<Class> = keyed.into_iter().map(class).collect();
     let reader = Reader::new(problem);
     let mut topology = Builder::new(problem, softly_capped);
-    for (at, class) in classes.iter_mut().enumerate() {
+    for class in &mut classes {
         let example = &problem.pods[class.pods[0] as usize];
         let (stated, wrong) = match stated(reader, example) {
             Ok(stated) => (stated, None),
             Err(wrong) => (Stated::default(), Some(wrong)),
         };
-        let found = alternatives(example, problem.preference_policy, forgiveness, stated.soft());
-        let found = match avoided.get(at) {
-            Some(zones) => found.map(|found| elsewhere_first(found, zones)),
-            None => found,
-        };
+        let found = alternatives(example, problem.preferences_of(example), forgiveness, stated.soft());
         let found = match found.and_then(|found| where_volumes_can_be(found, example)) {
             Ok(found) => found,
             Err(wrong) => {
@@ -260,6 +253,7 @@ fn equal(a: &Pod, b: &Pod, labels_matter: bool) -> bool {
         && a.shared_volumes == b.shared_volumes
         && a.blocked == b.blocked
         && a.to_come == b.to_come
+        && a.relaxed == b.relaxed
         && (!labels_matter || (a.namespace == b.namespace && a.labels == b.labels))
 }
 
@@ -269,7 +263,7 @@ fn hash(pod: &Pod, labels_matter: bool) -> u64 {
     pod.priority.hash(&mut hasher);
     pod.node_selector.hash(&mut hasher);
     pod.host_ports.hash(&mut hasher);
-    (&pod.volume_topology, &pod.shared_volumes, &pod.blocked, pod.to_come).hash(&mut hasher);
+    (&pod.volume_topology, &pod.shared_volumes, &pod.blocked, pod.to_come, pod.relaxed).hash(&mut hasher);
     if labels_matter {
         pod.namespace.hash(&mut hasher);
         pod.labels.hash(&mut hasher);

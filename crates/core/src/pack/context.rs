@@ -48,8 +48,7 @@ pub(crate) struct Selection {
 }
 
 impl<'a> Context<'a> {
-    /// Compiles a problem. For each class the zones that it asks last may be given, as a first compilation shows them.
-    pub fn new(problem: &'a Problem, options: &'a Options, avoided: &[BTreeSet<String>]) -> Self {
+    pub fn new(problem: &'a Problem, options: &'a Options) -> Self {
         let names = ResourceNames::of(problem);
         let volumes = SharedVolumes::of(problem);
         let mut pools = pools::read(problem);
@@ -64,7 +63,7 @@ impl<'a> Context<'a> {
         }
         let mut sets = RequirementSets::default();
         let (classes, topology) =
-            classes::compile(problem, options.soft_spread_on_new_nodes, avoided, (&names, &volumes), &mut sets);
+            classes::compile(problem, options.soft_spread_on_new_nodes, (&names, &volumes), &mut sets);
         let places = Places::find(problem, &pools, (&columns, &offers), &topology, &classes, &mut sets);
         let selections = std::iter::repeat_with(OnceCell::new).take(sets.len() * pools.len()).collect();
         let joints = RefCell::new(Joints::new(problem.instance_types.len()));
@@ -94,19 +93,10 @@ impl<'a> Context<'a> {
 
     /// The same for a requirement set that is none of a class's.
     pub fn select(&self, wanted: &Requirements, pool: &PoolView) -> Option<Selection> {
-        let (mut types, together) = self.select_types(wanted, pool)?;
-        let cells = pool.cells & self.offers.select(wanted);
-        types.and(&self.bought(cells).types);
-        let joint = self.joints.borrow_mut().of(together, &self.columns);
-        types.and(self.joints.borrow().types(joint));
-        (!types.is_empty()).then_some(Selection { types, cells, joint })
-    }
-
-    /// The types of a pool that a requirement set leaves, bought or not, and what it asks of them together.
-    pub fn select_types(&self, wanted: &Requirements, pool: &PoolView) -> Option<(Bits, Requirements)> {
         if pool.types.is_empty() || pool.requirements.compatible(wanted, &self.allowed_undefined).is_err() {
             return None;
         }
+        let cells = pool.cells & self.offers.select(wanted);
         let mut types = pool.types.clone();
         let mut together = Requirements::new();
         for (key, requirement) in wanted.iter() {
@@ -128,7 +118,10 @@ impl<'a> Context<'a> {
                 None => {}
             }
         }
-        Some((types, together))
+        types.and(&self.bought(cells).types);
+        let joint = self.joints.borrow_mut().of(together, &self.columns);
+        types.and(self.joints.borrow().types(joint));
+        (!types.is_empty()).then_some(Selection { types, cells, joint })
     }
 
     /// Both together on one node; `None` when they exclude each other.

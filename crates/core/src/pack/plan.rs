@@ -1,6 +1,5 @@
 //! What packing answers: the nodes to launch, what fits on nodes that are there, and what is left over and why.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -57,8 +56,6 @@ pub struct Packing {
     pub total_price: f64,
     /// Dollars an hour if each claim gets the mean of its options.
     pub expected_price: f64,
-    /// Zones in which EC2 has refused so much that pods which had rather be there were planned elsewhere first.
-    pub sold_out: BTreeSet<String>,
 }
 
 /// A node to launch.

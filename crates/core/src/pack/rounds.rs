@@ -6,7 +6,6 @@ use super::context::Context;
 use super::lessons::Lessons;
 use super::node_groups;
 use super::plan::{Options, Packing};
-use super::sold_out;
 use super::solve::Plan;
 use super::topology::any_soft_spread;
 use crate::problem::Problem;
@@ -28,18 +27,13 @@ pub fn solve(problem: &Problem, options: &Options) -> Packing {
 }
 
 fn solve_once(problem: &Problem, options: &Options) -> Packing {
-    let mut context = Context::new(problem, options, &[]);
-    let avoided = sold_out::avoided(&context);
-    if !avoided.is_empty() {
-        context = Context::new(problem, options, &avoided);
-    }
+    let context = Context::new(problem, options);
     let mut plan = settled(&context);
     plan.loosen();
     for draft in node_groups::missing(&context, &plan.claims) {
         plan.admit(draft, 1);
     }
-    let sold_out = avoided.into_iter().flatten().collect();
-    super::to_come::taken_out(problem, Packing { sold_out, ..plan.answer() })
+    super::to_come::taken_out(problem, plan.answer())
 }
 
 /// A plan in which no pod was put where it gets a lighter pool than elsewhere, or as near as rounds come to it.

@@ -1,6 +1,6 @@
 //! The order of things: existing nodes, then new nodes pool by pool, then the reasons for what is left.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -237,7 +237,6 @@ impl<'c, 'a> Plan<'c, 'a> {
             claims: self.claims,
             on_existing: self.on_existing.into_iter().collect(),
             unscheduled,
-            sold_out: BTreeSet::new(),
         }
     }
 

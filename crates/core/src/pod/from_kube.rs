@@ -51,6 +51,7 @@ impl Pod {
             shared_volumes: BTreeMap::new(),
             blocked: None,
             to_come: false,
+            relaxed: false,
         })
     }
 }

@@ -8,6 +8,7 @@ pub use from_kube::PodError;
 use k8s_openapi::api::core::v1::{Affinity, Taint, Toleration, TopologySpreadConstraint};
 use serde::{Deserialize, Serialize};
 
+use crate::pack::is_soft;
 use crate::pack::taints::covers;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
@@ -66,9 +67,27 @@ pub struct Pod {
     /// chosen; nothing is launched for it alone, and nothing is answered for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub to_come: bool,
+    /// Whether it does without what it merely prefers: EC2 has had nothing for that for too long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub relaxed: bool,
 }
 
 impl Pod {
+    /// Whether it states anything that need not be kept: preferred affinity of any kind, or spread that may be broken.
+    #[must_use]
+    pub fn prefers_anything(&self) -> bool {
+        let affinity = self.affinity.as_ref();
+        let nodes = affinity.and_then(|one| one.node_affinity.as_ref());
+        let nodes = nodes.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
+        let company = affinity.and_then(|one| one.pod_affinity.as_ref());
+        let company = company.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
+        let distance = affinity.and_then(|one| one.pod_anti_affinity.as_ref());
+        let distance = distance.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
+        nodes.is_some_and(|all| !all.is_empty())
+            || company.into_iter().chain(distance).any(|all| !all.is_empty())
+            || self.topology_spread_constraints.iter().any(is_soft)
+    }
+
     /// Whether it may be on a node with the taint.
     #[must_use]
     pub fn tolerates(&self, taint: &Taint) -> bool {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod nominations;
+mod sold_out;
 
 use serde_json::{Value, json};
 

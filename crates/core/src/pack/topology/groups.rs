@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
     /// A hard rule that cannot be kept, as a sentence: the pod must not be placed.
     pub fn stated(self, pod: &Pod, nodes: &[Requirements]) -> Result<Stated, String> {
         let mut found = Stated::default();
-        let soft = self.problem.preference_policy == PreferencePolicy::Respect;
+        let soft = self.problem.preferences_of(pod) == PreferencePolicy::Respect;
         for spread in &pod.topology_spread_constraints {
             if !is_soft(spread) {
                 found.hard.push(of_spread(pod, spread, nodes)?);
@@ -248,7 +248,8 @@ fn required_distance(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
     terms.into_iter().flatten()
 }
 
-fn is_soft(spread: &TopologySpreadConstraint) -> bool {
+/// Whether a spread may be broken.
+pub(crate) fn is_soft(spread: &TopologySpreadConstraint) -> bool {
     spread.when_unsatisfiable == "ScheduleAnyway"
 }
 

@@ -1,0 +1,116 @@
+//! What EC2 has nothing for, and what pods do without for that.
+
+use super::*;
+
+/// A pod that would be spread over zones, and one that has to be.
+fn spread() -> ClusterState {
+    let mut state = ClusterState::new();
+    for (name, what) in [("soft", "ScheduleAnyway"), ("hard", "DoNotSchedule")] {
+        let mut pod = kube_pod(name, "", "1");
+        let constraint = json!({"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": what});
+        let spec = pod.spec.as_mut().unwrap();
+        spec.topology_spread_constraints = Some(vec![serde_json::from_value(constraint).unwrap()]);
+        state.apply_pod(&pod).unwrap();
+    }
+    state
+}
+
+/// They are expected on a claim that EC2 has nothing for.
+fn refuse(state: &mut ClusterState, second: u64) {
+    state.plan_claim(kube_claim("c", None, "0"), Resources::new());
+    state.nominate(["uid-soft", "uid-hard"], &Target::Claim("c".into()), Duration::from_secs(second + 20));
+    state.sold_out("c", Duration::from_secs(second));
+    state.delete_claim("c", None);
+}
+
+/// The pods that do without what they prefer.
+fn relaxed(state: &ClusterState, second: u64) -> Vec<String> {
+    relaxed_with(state, &input(second))
+}
+
+fn relaxed_with(state: &ClusterState, input: &PlanningInput) -> Vec<String> {
+    let problem = state.snapshot().planning(input).problem;
+    problem.pods.iter().filter(|pod| pod.relaxed).map(|pod| pod.name.clone()).collect()
+}
+
+#[test]
+fn a_pod_does_without_what_it_prefers_once_that_has_been_refused_for_fifteen_seconds() {
+    let mut state = spread();
+    refuse(&mut state, 100);
+    refuse(&mut state, 114);
+    assert!(relaxed(&state, 120).is_empty(), "EC2 may have something else of what it prefers");
+    refuse(&mut state, 115);
+    assert_eq!(relaxed(&state, 115), ["soft"], "and no pod without what it has to have");
+    // A launch that EC2 throttles takes minutes.
+    refuse(&mut state, 500);
+    assert_eq!(relaxed(&state, 501), ["soft"]);
+}
+
+#[test]
+fn with_preferences_ignored_there_is_nothing_to_do_without() {
+    let mut state = spread();
+    refuse(&mut state, 1);
+    refuse(&mut state, 20);
+    let ignoring = PlanningInput { preferences: crate::problem::PreferencePolicy::Ignore, ..input(21) };
+    assert_eq!((relaxed(&state, 21).len(), relaxed_with(&state, &ignoring).len()), (1, 0));
+}
+
+#[test]
+fn a_refusal_of_long_ago_has_nothing_to_do_with_the_next() {
+    let mut state = spread();
+    refuse(&mut state, 0);
+    refuse(&mut state, 15);
+    assert_eq!(relaxed(&state, 615), ["soft"]);
+    assert!(relaxed(&state, 616).is_empty());
+    refuse(&mut state, 616);
+    assert!(relaxed(&state, 617).is_empty(), "the first of a new row");
+    refuse(&mut state, 631);
+    assert_eq!(relaxed(&state, 632), ["soft"]);
+}
+
+#[test]
+fn only_pods_expected_on_a_claim_that_nothing_is_to_be_had_for_do_without_anything() {
+    let mut state = spread();
+    for second in [1, 30] {
+        state.plan_claim(kube_claim("c", None, "0"), Resources::new());
+        state.nominate(["uid-soft"], &Target::Claim("c".into()), Duration::from_secs(20));
+        state.sold_out("another", Duration::from_secs(second));
+        state.delete_claim("c", None);
+    }
+    assert!(relaxed(&state, 31).is_empty());
+}
+
+#[test]
+fn what_is_known_of_a_pod_goes_with_it_when_it_is_bound_or_gone_or_the_term_is_over() {
+    let refused = || {
+        let mut state = spread();
+        refuse(&mut state, 1);
+        state
+    };
+    let kept = |state: &ClusterState| state.snapshot().sold_out.keys().cloned().collect::<Vec<_>>();
+    let mut state = refused();
+    assert_eq!(kept(&state), ["uid-hard", "uid-soft"]);
+    state.delete_pod("uid-hard");
+    assert_eq!(kept(&state), ["uid-soft"]);
+    state.apply_pod(&kube_pod("soft", "n", "1")).unwrap();
+    assert!(kept(&state).is_empty());
+    let mut state = refused();
+    state.forget_plans();
+    assert!(kept(&state).is_empty());
+}
+
+#[test]
+fn a_pod_that_is_spread_by_default_does_without_that_too() {
+    let mut state = ClusterState::new();
+    let mut pod = kube_pod("soft", "", "1");
+    pod.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    state.apply_pod(&pod).unwrap();
+    let service = json!({"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"app": "web"}}});
+    state.apply(&serde_json::from_value::<k8s_openapi::api::core::v1::Service>(service).unwrap());
+    refuse(&mut state, 1);
+    refuse(&mut state, 16);
+    let default =
+        json!({"maxSkew": 3, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"});
+    let input = PlanningInput { default_spread: vec![serde_json::from_value(default).unwrap()], ..input(17) };
+    assert_eq!(relaxed_with(&state, &input), ["soft"]);
+}
