@@ -374,7 +374,7 @@ impl Packer {
         self.skipped = skipped;
     }
 
-    /// Once for each pod.
+    /// Who was in the last packing is not named again.
     fn tell_relaxed(&mut self, planning: &Planning, request: &Request) {
         let relaxed: Vec<&Pod> = planning.problem.pods.iter().filter(|pod| pod.relaxed && !pod.to_come).collect();
         let news: Vec<_> = relaxed.iter().filter(|pod| !self.relaxed.contains(&pod.uid)).collect();
