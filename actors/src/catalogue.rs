@@ -12,7 +12,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::catalogue::{Catalogue as Offers, Zone};
-use dovetail_cloud::launch::images::Images;
+use dovetail_cloud::launch::images::withhold_without_image;
 use dovetail_cloud::node_class::subnet_views;
 use dovetail_cloud::resolve::{self, NodeClassView, ReservationView};
 use dovetail_cloud::unavailable::UnavailableOfferings;
@@ -242,13 +242,10 @@ impl Catalogue {
 
     /// Says once which types of a class no image is for.
     fn tell_without_image(&mut self, node_class: String, types: Vec<String>) {
-        if self.without_image.get(&node_class).is_none_or(Vec::is_empty) && types.is_empty() {
-            return;
-        }
-        if self.without_image.get(&node_class) != Some(&types) {
-            let instance_types = Names::first(NAMED, types.clone());
-            self.desk.tell(Story::WithoutImage { node_class: node_class.clone(), instance_types });
-            self.without_image.insert(node_class, types);
+        let said = self.without_image.entry(node_class.clone()).or_default();
+        if *said != types {
+            said.clone_from(&types);
+            self.desk.tell(Story::WithoutImage { node_class, instance_types: Names::first(NAMED, types) });
         }
     }
 
@@ -269,14 +266,8 @@ impl Catalogue {
             Ok(view) => {
                 let view = NodeClassView { reservations, ..view };
                 let mut types = resolve::instance_types_without(offers, &view, &settings, &unavailable);
-                // What no image is for cannot be launched, and would be planned again and again.
-                let images = Images::of(&status.amis);
-                let mut without = Vec::new();
-                for one in types.iter_mut().filter(|one| !status.amis.is_empty() && images.fitting(one).is_none()) {
-                    one.offerings.iter_mut().for_each(|offering| offering.available = false);
-                    without.push(one.name.clone());
-                }
-                self.tell_without_image(class.name_any(), without);
+                let withheld = withhold_without_image(&status.amis, &mut types);
+                self.tell_without_image(class.name_any(), withheld);
                 Arc::new(types.into_iter().map(Arc::new).collect())
             }
             Err(error) => {

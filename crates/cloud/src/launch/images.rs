@@ -106,6 +106,20 @@ impl<'a> Images<'a> {
     }
 }
 
+/// Makes unavailable what no image is for: it cannot be launched, and would be planned again and again. Answers the names of
+/// these types; none while no images are known, as the class is not ready then.
+pub fn withhold_without_image(amis: &[Ami], types: &mut [InstanceType]) -> Vec<String> {
+    if amis.is_empty() {
+        return vec![];
+    }
+    let (images, mut withheld) = (Images::of(amis), Vec::new());
+    for one in types.iter_mut().filter(|one| images.fitting(one).is_none()) {
+        one.offerings.iter_mut().for_each(|offering| offering.available = false);
+        withheld.push(one.name.clone());
+    }
+    withheld
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -150,6 +164,23 @@ mod tests {
         let any = [image("any", json!([]))];
         assert_eq!(Images::of(&any).fitting(&of_type("arm64", Some("8"))).map(|ami| ami.id.as_str()), Some("any"));
         assert!(Images::of(&[]).fitting(&of_type("amd64", None)).is_none());
+    }
+
+    #[test]
+    fn what_no_image_is_for_is_not_available_once_images_are_known() {
+        let offering = json!({"zone": "a", "capacityType": "spot", "price": 1.0, "available": true});
+        let offered = |arch: &str| {
+            let offerings = vec![serde_json::from_value(offering.clone()).unwrap()];
+            InstanceType { name: arch.into(), offerings, ..of_type(arch, None) }
+        };
+        let withheld = |amis: &[Ami]| {
+            let mut types = [offered("amd64"), offered("arm64")];
+            let names = withhold_without_image(amis, &mut types);
+            (names, types.map(|one| one.offerings[0].available))
+        };
+        let amd64 = image("x", json!([{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]));
+        assert_eq!(withheld(&[amd64]), (vec!["arm64".to_owned()], [true, false]));
+        assert_eq!(withheld(&[]), (vec![], [true, true]));
     }
 
     #[test]
