@@ -48,7 +48,7 @@ pub struct PlanArgs {
     /// A workload file, JSON, plain or gzipped
     #[arg(long, value_name = "FILE", conflicts_with = "manifests", required_unless_present = "manifests")]
     pub workload: Option<String>,
-    /// Manifests: pools, classes and workloads; may be given several times, `-` is standard input
+    /// Manifests: pools, classes and workloads; may be given several times, a folder stands for its files, `-` is standard input
     #[arg(short = 'f', value_name = "FILE")]
     pub manifests: Vec<String>,
     /// The region whose catalogue and prices are used with -f
@@ -155,7 +155,7 @@ impl Interruption {
 /// `dovetail sandbox`.
 #[derive(Args, Clone)]
 pub struct SandboxArgs {
-    /// Manifests applied at the start; may be given several times
+    /// Manifests applied at the start; may be given several times, a folder stands for its files, `-` is standard input
     #[arg(short = 'f', value_name = "FILE")]
     pub manifests: Vec<String>,
     /// The region

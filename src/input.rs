@@ -2,6 +2,7 @@
 //! output.
 
 use std::fmt;
+use std::io::Read as _;
 
 /// A mistake in what the user gave, with the place where it stands.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,9 +79,33 @@ impl From<Mistake> for Failure {
     }
 }
 
+/// Longest text that is read, bytes: manifests, a scenario, variables.
+pub const MOST_TEXT: u64 = 8 << 20;
+
+/// All that comes of somewhere, so many bytes at most: a device or a pipe may have no end.
+pub fn read_all(path: &str, from: impl std::io::Read, most: u64) -> Result<Vec<u8>, Mistake> {
+    let mut bytes = Vec::new();
+    from.take(most + 1).read_to_end(&mut bytes).map_err(|why| Mistake::of_file(path, describe(&why)))?;
+    if bytes.len() as u64 > most {
+        let what = format!("holds more than {} MiB", most >> 20);
+        return Err(Mistake { line: 1, ..Mistake::of_file(path, what) }.allowing(format!("{} MiB at most", most >> 20)));
+    }
+    Ok(bytes)
+}
+
+/// The bytes of a file that the user named.
+pub fn read_bytes(path: &str, most: u64) -> Result<Vec<u8>, Mistake> {
+    let file = std::fs::File::open(path).map_err(|why| Mistake::of_file(path, describe(&why)))?;
+    read_all(path, file, most)
+}
+
 /// The text of a file that the user named.
 pub fn read_text(path: &str) -> Result<String, Mistake> {
-    let bytes = std::fs::read(path).map_err(|why| Mistake::of_file(path, describe(&why)))?;
+    as_text(path, read_bytes(path, MOST_TEXT)?)
+}
+
+/// Bytes as text.
+pub fn as_text(path: &str, bytes: Vec<u8>) -> Result<String, Mistake> {
     String::from_utf8(bytes).map_err(|_| Mistake::of_file(path, "is not UTF-8 text"))
 }
 

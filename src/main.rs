@@ -24,6 +24,9 @@ use input::Failure;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// So many mistakes are printed.
+const MOST_MISTAKES: usize = 1_000;
+
 fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Plan(args) => plan::run(&args),
@@ -40,8 +43,11 @@ fn main() -> ExitCode {
             ExitCode::from(1)
         }
         Err(Failure::Input(mistakes)) => {
-            for mistake in mistakes {
+            for mistake in mistakes.iter().take(MOST_MISTAKES) {
                 eprintln!("{mistake}");
+            }
+            if let more @ 1.. = mistakes.len().saturating_sub(MOST_MISTAKES) {
+                eprintln!("and {more} more");
             }
             ExitCode::from(2)
         }

@@ -16,7 +16,12 @@ pub fn print_plain(line: &Line) {
 
 /// The line as text.
 pub fn plain(line: &Line) -> String {
-    format!("{:>9.3}s  {}  {:<15} {}", line.seconds, line.replica, line.actor, line.text)
+    format!("{:>9.3}s  {}  {:<15} {}", line.seconds, who(line), line.actor, line.text)
+}
+
+/// The number of the replica that says so; a step of the scenario is nobody's.
+fn who(line: &Line) -> String {
+    line.replica.map_or_else(|| "-".to_owned(), |replica| replica.to_string())
 }
 
 /// The line as JSON.
@@ -48,6 +53,7 @@ impl Tone {
     fn of(line: &Line) -> Self {
         match (line.level, line.event) {
             (Level::Error, _) => Tone::Bad,
+            (Level::Warn, _) => Tone::Care,
             (_, "elected" | "registered" | "initialized" | "bound" | "recovered") => Tone::Good,
             (_, "batched" | "packing_computed" | "fits_existing") => Tone::Plan,
             (_, "nodeclaim_created" | "launched" | "adopted") => Tone::Begins,
@@ -77,7 +83,7 @@ impl Tone {
 
 /// The line in colours.
 fn coloured(line: &Line) -> String {
-    let head = Tone::Faint.paint(&format!("{:>9.3}s  {}", line.seconds, line.replica));
+    let head = Tone::Faint.paint(&format!("{:>9.3}s  {}", line.seconds, who(line)));
     let actor = Tone::Actor.paint(&format!("{:<15}", line.actor));
     format!("{head}  {actor} {}", Tone::of(line).paint(&line.text))
 }
@@ -124,7 +130,11 @@ impl Screen {
         match self.format {
             LogFormat::Json => json(line),
             LogFormat::Text => {
-                let level = if line.level == Level::Error { "ERROR" } else { "INFO" };
+                let level = match line.level {
+                    Level::Error => "ERROR",
+                    Level::Warn => "WARN",
+                    Level::Info | Level::Debug => "INFO",
+                };
                 format!("{at:.3}  {level:<5}  {:<15} {}", line.actor, line.text)
             }
         }
@@ -161,7 +171,7 @@ mod tests {
     fn line(event: &'static str, level: Level) -> Line {
         Line {
             seconds: 1.5,
-            replica: 0,
+            replica: Some(0),
             actor: "packer",
             level,
             event,

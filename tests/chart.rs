@@ -73,7 +73,7 @@ fn every_variable_that_the_chart_sets_is_a_setting_with_a_value_that_it_takes() 
     let deployment = of_kind(&objects, "Deployment")[0];
     for one in deployment["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap() {
         let name = one["name"].as_str().unwrap();
-        assert!(known(name) || name == "POD_NAME", "{name}");
+        assert!(known(name) || ["POD_NAME", "HOST_IP"].contains(&name), "{name}");
     }
 }
 
@@ -125,6 +125,74 @@ fn two_replicas_stand_apart_and_run_as_nobody() {
     assert_eq!((&service["spec"]["selector"], &service["spec"]["ports"][0]["port"]), (selector, &json!(8080)));
 }
 
+#[test]
+fn the_container_has_a_memory_limit_that_a_values_file_may_raise_or_take_away() {
+    let resources = |more: &[&str]| {
+        let objects = rendered(&[&["settings.clusterName=demo"], more].concat());
+        of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["resources"].clone()
+    };
+    assert_eq!(resources(&[])["limits"], json!({"memory": "1Gi"}), "and none of cpu: packing may take what there is");
+    assert_eq!(resources(&[])["requests"]["memory"], "512Mi");
+    assert_eq!(resources(&["controller.resources.limits.memory=4Gi"])["limits"], json!({"memory": "4Gi"}));
+    assert!(resources(&["controller.resources.limits.memory=null"])["limits"]["memory"].is_null());
+}
+
+/// The ports that a rule of the policy names, in text.
+fn ports(rules: &Value) -> Vec<Vec<String>> {
+    let of = |rule: &Value| rule["ports"].as_array().unwrap().iter().map(|one| one["port"].to_string()).collect();
+    rules.as_array().unwrap().iter().map(of).collect()
+}
+
+#[test]
+fn the_network_policy_lets_in_probes_and_scrapes_and_lets_out_dns_the_api_server_and_aws() {
+    let objects = rendered(&["settings.clusterName=demo"]);
+    let policies = of_kind(&objects, "NetworkPolicy");
+    assert_eq!(policies.len(), 1);
+    let spec = &policies[0]["spec"];
+    let deployment = of_kind(&objects, "Deployment")[0];
+    assert_eq!(spec["podSelector"]["matchLabels"], deployment["spec"]["selector"]["matchLabels"]);
+    assert_eq!(spec["policyTypes"], json!(["Ingress", "Egress"]));
+    // By the names that the container's ports have, and from anywhere.
+    let named = &deployment["spec"]["template"]["spec"]["containers"][0]["ports"];
+    let named: BTreeSet<String> = named.as_array().unwrap().iter().map(|one| one["name"].to_string()).collect();
+    let let_in: BTreeSet<String> = ports(&spec["ingress"]).concat().into_iter().collect();
+    assert_eq!(let_in, named);
+    assert!(spec["ingress"].as_array().unwrap().iter().all(|rule| rule["from"].is_null()), "{spec}");
+    assert_eq!(ports(&spec["egress"]), [vec!["53", "53"], vec!["443", "6443"], vec!["80"]]);
+    let credentials = spec["egress"][2]["to"].as_array().unwrap();
+    assert!(credentials.iter().any(|to| to["ipBlock"]["cidr"] == "169.254.170.23/32"), "{credentials:?}");
+}
+
+#[test]
+fn what_a_values_file_asks_for_is_let_through_and_the_policy_can_be_left_out() {
+    let [name, value] = env(0, "OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
+    let [token, secret] = env(1, "CONSOLE_TOKEN", "sixteen-letters-!");
+    let objects = rendered(&[
+        "settings.clusterName=demo",
+        "settings.clusterEndpoint=https://10.0.0.1:8443",
+        &name,
+        &value,
+        &token,
+        &secret,
+        "networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus",
+        "networkPolicy.egress[0].ports[0].port=3128",
+    ]);
+    let spec = &of_kind(&objects, "NetworkPolicy")[0]["spec"];
+    let out = ports(&spec["egress"]);
+    assert_eq!(out[1], ["443", "6443", "8443"], "{out:?}");
+    assert_eq!(out[3..], [vec!["4317", "4318"], vec!["3128"]], "{out:?}");
+    assert_eq!(ports(&spec["ingress"])[1], ["\"http-metrics\"", "8082"]);
+    let from = json!([{"podSelector": {"matchLabels": {"app": "prometheus"}}}]);
+    assert_eq!(
+        (&spec["ingress"][1]["from"], &spec["ingress"][0]["from"]),
+        (&from, &Value::Null),
+        "probes are not kept out"
+    );
+    for off in ["networkPolicy.enabled=false", "hostNetwork=true"] {
+        assert!(of_kind(&rendered(&["settings.clusterName=demo", off]), "NetworkPolicy").is_empty(), "{off}");
+    }
+}
+
 /// Whether the rules of the chart's roles allow a write.
 fn allowed(objects: &[Value], verb: &str, resource: &str) -> bool {
     let has = |list: &Value, wanted: &str| list.as_array().unwrap().iter().any(|one| one == wanted || one == "*");
@@ -132,6 +200,37 @@ fn allowed(objects: &[Value], verb: &str, resource: &str) -> bool {
     let own = roles.iter().filter(|role| !role["metadata"]["name"].as_str().unwrap().ends_with("-admin"));
     own.flat_map(|role| role["rules"].as_array().unwrap())
         .any(|rule| has(&rule["resources"], resource) && has(&rule["verbs"], verb))
+}
+
+/// Whether the role that is aggregated to `admin` allows something.
+fn allowed_to_admins(objects: &[Value], verb: &str, resource: &str) -> bool {
+    let has = |list: &Value, wanted: &str| list.as_array().unwrap().iter().any(|one| one == wanted || one == "*");
+    let roles = of_kind(objects, "ClusterRole");
+    let own = roles.iter().filter(|role| role["metadata"]["name"].as_str().unwrap().ends_with("-admin"));
+    own.flat_map(|role| role["rules"].as_array().unwrap())
+        .any(|rule| has(&rule["resources"], resource) && has(&rule["verbs"], verb))
+}
+
+#[test]
+fn admins_delete_nodeclaims_and_write_none() {
+    let objects = rendered(&["settings.clusterName=demo"]);
+    for verb in ["get", "list", "watch", "delete"] {
+        assert!(allowed_to_admins(&objects, verb, "nodeclaims"), "{verb}");
+    }
+    for resource in ["nodeclaims", "nodeclaims/status"] {
+        for verb in ["create", "update", "patch", "deletecollection", "*"] {
+            assert!(!allowed_to_admins(&objects, verb, resource), "{verb} {resource}");
+        }
+    }
+    assert!(allowed_to_admins(&objects, "create", "nodepools"), "pools are theirs");
+}
+
+#[test]
+fn karpenters_instances_are_adopted_where_the_chart_says_so() {
+    let given = |sets: &[&str]| variables(&rendered(sets)).get("ADOPT_KARPENTER_INSTANCES").cloned();
+    assert_eq!(given(&["settings.clusterName=demo"]).as_deref(), Some("false"));
+    let set = given(&["settings.clusterName=demo", "settings.adoptKarpenterInstances=true"]);
+    assert_eq!(set.as_deref(), Some("true"));
 }
 
 #[test]
@@ -171,7 +270,7 @@ fn the_chart_brings_the_crds_that_the_binary_prints() {
         names.flatten().map(str::to_owned).collect()
     };
     let printed = crds(&common::stdout(&common::dovetail(&["crds"])));
-    assert_eq!((printed.len(), crds(&String::from_utf8(output.stdout).unwrap())), (5, printed.clone()));
+    assert_eq!((printed.len(), crds(&String::from_utf8(output.stdout).unwrap())), (3, printed.clone()));
 }
 
 /// The Lease as everything that the chart makes names it: the environment, the role, and the fence.

@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{arg, dovetail, json, python, root, scratch, shared, stderr, stdout};
+use common::{arg, dovetail, json, python, root, scratch, stderr, stdout};
 use serde_json::Value;
 
 /// A run: its report and its events.
@@ -116,9 +116,6 @@ fn at(line: &Value) -> f64 {
 
 #[test]
 fn four_hundred_pods_become_two_hundred_and_then_none_and_the_nodes_go_by_their_ttl() {
-    if shared("seeds").is_none() {
-        return;
-    }
     let run = Run::of("ttl");
     run.all_gone();
     let (at_200, in_the_end) = (run.emptied(600.0), run.emptied(900.0));
@@ -136,9 +133,6 @@ fn four_hundred_pods_become_two_hundred_and_then_none_and_the_nodes_go_by_their_
 
 #[test]
 fn a_deployment_is_deleted_and_only_what_was_there_beforehand_stays() {
-    if shared("seeds").is_none() {
-        return;
-    }
     let run = Run::of("ttl-deployment-deleted");
     run.all_gone();
     assert_eq!(run.report["nodes"].as_array().unwrap().len(), 1);
@@ -149,9 +143,6 @@ fn a_deployment_is_deleted_and_only_what_was_there_beforehand_stays() {
 
 #[test]
 fn a_leader_killed_in_the_middle_of_the_ttl_does_not_make_it_longer() {
-    if shared("seeds").is_none() {
-        return;
-    }
     let run = Run::of("ttl-leader-killed");
     run.all_gone();
     assert_eq!(run.told("elected").len(), 2);
@@ -164,9 +155,6 @@ fn a_leader_killed_in_the_middle_of_the_ttl_does_not_make_it_longer() {
 
 #[test]
 fn pods_that_come_back_take_the_ttl_away() {
-    if shared("seeds").is_none() {
-        return;
-    }
     let run = Run::of("ttl-taken-away");
     run.all_gone();
     assert!(!run.told("ttl_removed").is_empty());

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""The figures of docs/performance.md: `plan` on the workload files beside the repository, the best of three runs, next to
+"""The figures of docs/performance.md: `plan` on the workloads of tests/workloads, the best of three runs, next to
 the peer's (Karpenter 1.14's scheduler on two cores). Run after `cargo build --release`; prints Markdown."""
 
 import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARY = ROOT / "target/release/dovetail"
-FILES = ROOT.parent / "shared/workloads"
+MAKER = ROOT / "tests/workloads/make.py"
 
 # file: (peer's solve in ms, peer's nodes, peer's $/h, lower bound in $/h or None)
 PEER = {
@@ -32,11 +33,13 @@ PEER = {
 }
 
 
-def run(name):
+def run(name, folder):
     """The fastest of three answers."""
+    file = pathlib.Path(folder) / f"{name}.json.gz"
+    subprocess.run([sys.executable, MAKER, name, file], check=True)
     answers = []
     for _ in range(3):
-        done = subprocess.run([BINARY, "plan", "--workload", FILES / f"{name}.json.gz", "--json"], capture_output=True)
+        done = subprocess.run([BINARY, "plan", "--workload", file, "--json"], capture_output=True)
         if done.returncode not in (0, 1):
             sys.exit(f"{name}: {done.stderr.decode()}")
         answers.append(json.loads(done.stdout))
@@ -49,7 +52,8 @@ def main():
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for name in names:
         solve, nodes, price, bound = PEER[name]
-        a = run(name)
+        with tempfile.TemporaryDirectory() as folder:
+            a = run(name, folder)
         over = f"{a['totalCheapestHourlyPrice'] / bound:.3f}" if bound else ""
         print(
             f"| {name} | {a['solveMs']:.1f} | {solve:,} | {solve / a['solveMs']:,.0f} | {a['loadMs']:.0f} | {a['numNodeClaims']} | {nodes} "

@@ -140,11 +140,16 @@ fn replacing_first_costs_less_downtime_than_evicting_first() {
     }
 }
 
+/// The instance types of a line that says what is unavailable, each with the zone.
+fn types(line: &Value) -> Vec<(String, String)> {
+    let named = line["instance_types"]["named"].as_array().unwrap();
+    named.iter().map(|name| (name.as_str().unwrap().to_owned(), text(line, "zone"))).collect()
+}
+
 #[test]
 fn an_offering_that_was_taken_back_is_not_asked_for_again_at_once() {
     let run = simulate("interruption", &[]);
-    let refused: BTreeSet<(String, String)> =
-        run.told("offering_refused").iter().map(|line| (text(line, "instance_type"), text(line, "zone"))).collect();
+    let refused: BTreeSet<(String, String)> = run.told("offering_refused").into_iter().flat_map(types).collect();
     assert!(!refused.is_empty());
     for one in run
         .happened("instance", "pending")

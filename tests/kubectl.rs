@@ -4,6 +4,8 @@
 mod common;
 #[path = "kubectl/leaving.rs"]
 mod leaving;
+#[path = "kubectl/older.rs"]
+mod older;
 #[path = "kubectl/versions.rs"]
 mod versions;
 

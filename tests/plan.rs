@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
-use common::{arg, dovetail, json, python, scratch, shared, stderr, stdout, write};
+use common::{arg, dovetail, json, post, python, scratch, stderr, stdout, workload, write};
 use serde_json::Value;
 
 fn claims(answer: &Value) -> &Vec<Value> {
@@ -10,17 +10,14 @@ fn claims(answer: &Value) -> &Vec<Value> {
 }
 
 /// `plan --json` on seeds, in a region, with the cluster's name filled in.
-fn plan_seeds(region: &str, files: &[&str], status: i32) -> Option<Value> {
-    let paths: Vec<String> = files
-        .iter()
-        .map(|file| shared(&format!("seeds/{file}")).map(|path| arg(&path).to_owned()))
-        .collect::<Option<_>>()?;
+fn plan_seeds(region: &str, files: &[&str], status: i32) -> Value {
+    let paths: Vec<String> = files.iter().map(|file| arg(&post(file)).to_owned()).collect();
     let mut args = vec!["plan", "--json", "--region", region, "--env", "CLUSTER_NAME=demo"];
     args.extend(["--env", "ARM_AMI_ID=ami-0a", "--env", "AMD_AMI_ID=ami-0b"]);
     for path in &paths {
         args.extend(["-f", path]);
     }
-    Some(json(&dovetail(&args), status))
+    json(&dovetail(&args), status)
 }
 
 fn in_set(claim: &Value, key: &str) -> Vec<String> {
@@ -45,7 +42,7 @@ fn the_examples_are_placed_whole() {
 #[test]
 fn the_three_workloads_of_100_vcpus_get_spot_nodes() {
     for (file, pods) in [("003-inflate-400.yaml", 400), ("003-inflate-100.yaml", 100), ("003-inflate-10.yaml", 10)] {
-        let Some(answer) = plan_seeds("eu-west-1", &["003-provisioner-spot.yaml", file], 0) else { return };
+        let answer = plan_seeds("eu-west-1", &["003-provisioner-spot.yaml", file], 0);
         assert_eq!(answer["scheduledPods"], pods, "{file}");
         for claim in claims(&answer) {
             assert_eq!(claim["cheapestCapacityType"], "spot");
@@ -57,7 +54,7 @@ fn the_three_workloads_of_100_vcpus_get_spot_nodes() {
 
 #[test]
 fn the_introduction_posts_ten_pods_go_on_the_two_types_it_allows() {
-    let Some(answer) = plan_seeds("us-east-1", &["000-provisioner.yaml"], 0) else { return };
+    let answer = plan_seeds("us-east-1", &["000-provisioner.yaml"], 0);
     assert_eq!(answer["scheduledPods"], 10);
     for claim in claims(&answer) {
         for option in claim["instanceTypeOptions"].as_array().unwrap() {
@@ -69,7 +66,7 @@ fn the_introduction_posts_ten_pods_go_on_the_two_types_it_allows() {
 
 #[test]
 fn two_exclusive_pools_take_their_own_and_the_third_pod_is_told_why() {
-    let Some(answer) = plan_seeds("us-east-1", &["003-two-pools.yaml"], 1) else { return };
+    let answer = plan_seeds("us-east-1", &["003-two-pools.yaml"], 1);
     let mut pools: Vec<&str> = claims(&answer).iter().map(|claim| claim["nodePool"].as_str().unwrap()).collect();
     pools.sort_unstable();
     assert_eq!(pools, ["on-demand-only", "spot-only"]);
@@ -81,30 +78,25 @@ fn two_exclusive_pools_take_their_own_and_the_third_pod_is_told_why() {
 
 #[test]
 fn a_tainted_pool_takes_only_pods_that_tolerate_it() {
-    let Some(answer) = plan_seeds("us-west-2", &["003-provisioner-constrained.yaml", "003-inflate-tolerating.yaml"], 0)
-    else {
-        return;
-    };
+    let answer = plan_seeds("us-west-2", &["003-provisioner-constrained.yaml", "003-inflate-tolerating.yaml"], 0);
     assert_eq!(answer["scheduledPods"], 6);
     for claim in claims(&answer) {
         assert_eq!(in_set(claim, "billing-team"), ["my-team"]);
     }
-    let Some(answer) = plan_seeds("us-west-2", &["003-provisioner-constrained.yaml", "003-inflate-10.yaml"], 1) else {
-        return;
-    };
+    let answer = plan_seeds("us-west-2", &["003-provisioner-constrained.yaml", "003-inflate-10.yaml"], 1);
     let reason = answer["unscheduled"].as_object().unwrap().values().next().unwrap().as_str().unwrap();
     assert!(reason.contains("example.com/special-taint"), "{reason}");
 }
 
 #[test]
 fn the_beta_manifests_are_understood() {
-    let Some(answer) = plan_seeds("us-east-1", &["002-spot-to-spot.yaml", "002-inflate.yaml"], 0) else { return };
+    let answer = plan_seeds("us-east-1", &["002-spot-to-spot.yaml", "002-inflate.yaml"], 0);
     assert_eq!(answer["scheduledPods"], 5);
     for option in claims(&answer)[0]["instanceTypeOptions"].as_array().unwrap() {
         let size = option.as_str().unwrap().split('.').nth(1).unwrap();
         assert!(!["nano", "micro", "small", "medium"].contains(&size), "{option}");
     }
-    let Some(answer) = plan_seeds("us-east-1", &["002-nodepool.yaml", "003-inflate-100.yaml"], 0) else { return };
+    let answer = plan_seeds("us-east-1", &["002-nodepool.yaml", "003-inflate-100.yaml"], 0);
     assert_eq!(answer["scheduledPods"], 100);
 }
 
@@ -203,7 +195,7 @@ fn volumes_among_manifests_bind_their_pods() {
 
 #[test]
 fn a_reason_is_for_programs_too_with_what_each_rule_removes() {
-    let Some(answer) = plan_seeds("us-east-1", &["003-two-pools.yaml"], 1) else { return };
+    let answer = plan_seeds("us-east-1", &["003-two-pools.yaml"], 1);
     let reason = &answer["reasons"][0];
     assert_eq!(reason["podNames"], serde_json::json!(["web-on-spot"]));
     let pools = reason["reason"]["pools"].as_array().unwrap();
@@ -284,7 +276,7 @@ fn workloads_are_placed_whole_and_valid() {
     let plain = ["seeds-400-1", "seeds-100-1", "seeds-10-1", "batch-1-5000", "shapes-40000"];
     let ruled = ["services-1-3000", "stateful-1-1500", "antiaffinity-5000", "preference-4000-respect", "diverse-500"];
     for name in plain.into_iter().chain(ruled) {
-        let Some(file) = shared(&format!("workloads/{name}.json.gz")) else { return };
+        let file = workload(name);
         let output = dovetail(&["plan", "--workload", arg(&file), "--json"]);
         let answer = json(&output, 0);
         assert_eq!(answer["scheduledPods"], answer["pods"], "{name}");
@@ -319,7 +311,7 @@ fn timeless(mut answer: Value) -> Value {
 
 #[test]
 fn the_same_input_gives_the_same_answer_with_the_pods_shuffled_too() {
-    let Some(file) = shared("workloads/batch-1-5000.json.gz") else { return };
+    let file = workload("batch-1-5000");
     let unpacked =
         python(&["-c", "import gzip,sys; sys.stdout.buffer.write(gzip.open(sys.argv[1]).read())", arg(&file)]);
     let mut workload: Value = serde_json::from_slice(&unpacked.stdout).unwrap();

@@ -19,7 +19,7 @@ fn four_hundred_pods_get_about_fifteen_nodes_and_when_they_go_the_nodes_and_inst
     let types = "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m5.2xlarge]}";
     real.ok(&["apply", "-f", &real::pool_with("inflate", types)]);
     real.two_replicas();
-    real.ok(&["apply", "-f", "../shared/seeds/003-inflate-400-spread.yaml"]);
+    real.ok(&["apply", "-f", "tests/fixtures/posts/003-inflate-400-spread.yaml"]);
     real.until("400 pods are Ready", |real| real.ready() == 400);
     let (claims, nodes) = (real.objects("nodeclaims"), real.objects("nodes"));
     assert_eq!((claims.len(), nodes.len(), real.instances()), (nodes.len(), claims.len(), nodes.len()));

@@ -23,7 +23,7 @@ fn eight_pods_gather_in_a_zone_or_keep_apart_on_the_nodes_there_first_and_a_limi
     let six = zones(&real);
     assert_eq!(six.values().filter(|zone| *zone == "eu-west-1a").count(), 3, "{six:?}");
 
-    real.ok(&["apply", "-f", "../shared/seeds/001-pod-affinity.yaml"]);
+    real.ok(&["apply", "-f", "tests/fixtures/posts/001-pod-affinity.yaml"]);
     real.until("eight more are Ready", |real| real.ready() == 14);
     let (all, held) = (zones(&real), real.pods_by_node("inflate"));
     let theirs: BTreeSet<&String> = held.keys().map(|node| &all[node]).collect();
@@ -34,7 +34,7 @@ fn eight_pods_gather_in_a_zone_or_keep_apart_on_the_nodes_there_first_and_a_limi
     real.ok(&["delete", "deployment", "inflate"]);
     real.until("six nodes are left", |real| zones(real) == six);
 
-    real.ok(&["apply", "-f", "../shared/seeds/001-pod-anti-affinity.yaml"]);
+    real.ok(&["apply", "-f", "tests/fixtures/posts/001-pod-anti-affinity.yaml"]);
     real.until("eight more are Ready", |real| real.ready() == 14);
     let held = real.pods_by_node("inflate");
     assert!(six.keys().all(|node| held[node] == 1) && held.len() <= 7, "{held:?}");

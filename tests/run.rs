@@ -167,6 +167,34 @@ fn a_cluster_autoscaler_is_warned_of_and_so_is_not_being_able_to_look() {
 }
 
 #[test]
+fn older_kinds_that_are_served_are_warned_of_once_with_what_to_do() {
+    let kinds = |all: &[&str]| {
+        let one =
+            |kind: &&str| json!({"name": "x", "kind": kind, "namespaced": false, "singularName": "", "verbs": []});
+        let resources: Vec<_> = all.iter().map(one).collect();
+        reply(200, &json!({"kind": "APIResourceList", "groupVersion": "x", "resources": resources}))
+    };
+    let older = api_server(move |path| match path.split('?').next().unwrap_or_default() {
+        "/apis/karpenter.sh/v1beta1" => Some(kinds(&["NodePool", "NodeClaim"])),
+        "/apis/karpenter.sh/v1alpha5" => Some(kinds(&["Provisioner"])),
+        // NodeOverlay is of Karpenter's present versions.
+        "/apis/karpenter.sh/v1alpha1" => Some(kinds(&["NodeOverlay"])),
+        _ => None,
+    });
+    let ended = Run::new("older", &[]).on(older).ended();
+    refused(&ended, 2, &["AWS_REGION"]);
+    let said = |text: &str| ended.stdout.lines().filter(|line| line.contains(text)).count();
+    assert_eq!(
+        said("NodePool of karpenter.sh/v1beta1, NodeClaim of karpenter.sh/v1beta1: the installed CRDs serve them"),
+        1
+    );
+    assert_eq!(said("Provisioner of karpenter.sh/v1alpha5: they are served and not looked at"), 1, "{}", ended.stdout);
+    assert_eq!(said("NodeOverlay"), 0);
+    let present = Run::new("present", &[]).on(api_server(|_| None)).ended();
+    assert!(!present.stdout.contains("v1beta1") && !present.stdout.contains("v1alpha5"), "{}", present.stdout);
+}
+
+#[test]
 fn aws_that_cannot_be_used_is_refused_by_what_is_missing() {
     let api = api_server(|_| None);
     refused(&Run::new("no-region", &[]).on(api).ended(), 2, &["AWS_REGION (--aws-region): the AWS region is unknown"]);

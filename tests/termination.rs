@@ -24,8 +24,10 @@ impl Run {
     fn with(name: &str, steps: &[String], status: i32, more: &[&str]) -> Self {
         let folder = root().join("tests/simulation/scenarios");
         let mut text = std::fs::read_to_string(folder.join(format!("{name}.yaml"))).unwrap();
-        text = text.replace("../manifests/", &format!("{}/../manifests/", arg(&folder)));
-        text = text.replace("../../../../shared/", &format!("{}/../../../../shared/", arg(&folder)));
+        // The scenario is played from another folder.
+        for before in ["[", ", "] {
+            text = text.replace(&format!("{before}../"), &format!("{before}{}/../", arg(&folder)));
+        }
         if !steps.is_empty() {
             text.push_str("steps:\n");
             steps.iter().for_each(|step| text.push_str(&format!("  - {step}\n")));
@@ -180,7 +182,7 @@ fn a_successor_goes_on_where_a_killed_leader_stopped() {
 #[test]
 fn errors_and_throttling_delay_the_end_and_change_nothing_about_it() {
     // Seeds at which the class of `a` is ready before the first batch is packed, so that there is something to end.
-    for seed in ["30", "32", "34"] {
+    for seed in ["1", "2", "3"] {
         let run = Run::with("delete-pool-faults", &[], 0, &["--seed", seed]);
         run.all_bound(12, "b");
         assert_eq!(run.number("launched") - run.number("terminated"), run.nodes().len() as u64, "seed {seed}");
@@ -278,9 +280,6 @@ fn a_grace_period_ends_what_budgets_and_pods_ask_for() {
 
 #[test]
 fn volumes_are_detached_before_their_node_ends_and_attached_again_elsewhere() {
-    if common::shared("seeds").is_none() {
-        return;
-    }
     let run = Run::of("001-volumes", &[], 0);
     assert_eq!(run.report["pods"]["bound"], 20);
     assert!(run.nodes().iter().all(|node| node["zone"] == "eu-west-1a"));

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thiserror::Error;
@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::backoff::Backoff;
 use crate::desk::Desk;
 use crate::fence::{self, Refusal};
+use crate::reading::Api;
 use crate::story::Story;
 use crate::tenure::Tenure;
 
@@ -161,7 +162,7 @@ impl Calls {
     /// As [`Calls::run`].
     pub async fn merge<K>(&self, api: &Api<K>, name: &str, patch: Value) -> Result<K, CallError>
     where
-        K: Clone + DeserializeOwned + Debug,
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         self.run(&format!("patch {name}"), || api.patch(name, &params, &patch)).await
@@ -173,7 +174,7 @@ impl Calls {
     /// As [`Calls::run`].
     pub async fn merge_status<K>(&self, api: &Api<K>, name: &str, patch: Value) -> Result<K, CallError>
     where
-        K: Clone + DeserializeOwned + Debug,
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         self.run(&format!("patch status of {name}"), || api.patch_status(name, &params, &patch)).await

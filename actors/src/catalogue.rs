@@ -129,19 +129,20 @@ impl Handler<Refused> for Catalogue {
 
     fn handle(&mut self, refused: Refused, _: &mut Self::Context) {
         let now = self.desk.now();
+        let known = self.unavailable.at(now);
+        let mut news: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
         for refusal in refused.refusals.iter().filter(|refusal| refusal.is_capacity()) {
-            let known = self.unavailable.at(now);
-            let news = !known.refused(&refusal.instance_type, &refusal.zone, &refusal.capacity_type);
             self.unavailable.note(now, refusal);
-            if news {
-                let story = Story::OfferingRefused {
-                    instance_type: refusal.instance_type.clone(),
-                    zone: refusal.zone.clone(),
-                    capacity_type: refusal.capacity_type.clone(),
-                    code: refusal.code.clone(),
-                };
-                self.desk.tell_in(story, refused.trace);
+            let dovetail_cloud::launch::Refusal { instance_type, zone, capacity_type, code, .. } = refusal;
+            if !known.refused(instance_type, zone, capacity_type) {
+                let market = (zone.clone(), capacity_type.clone(), code.clone());
+                news.entry(market).or_default().insert(instance_type.clone());
             }
+        }
+        for ((zone, capacity_type, code), all) in news {
+            let (types, instance_types) = (all.len(), Names::first(NAMED, all));
+            let story = Story::OfferingRefused { zone, capacity_type, code, types, instance_types };
+            self.desk.tell_in(story, refused.trace);
         }
     }
 }

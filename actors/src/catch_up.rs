@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use actix::Addr;
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::cluster_state::{Snapshot, is_older};
+use dovetail_core::cluster_state::{Kind, Snapshot, Unreadable, is_older};
 use kube::{Client, ResourceExt};
 
 use crate::backoff::Backoff;
@@ -16,7 +16,7 @@ use crate::calls::Calls;
 use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
-use crate::messages::{TakeSnapshot, Wrote};
+use crate::messages::{Came, NotRead, TakeSnapshot, TellNotSynced, Wrote};
 use crate::story::Story;
 
 /// Pause between two looks.
@@ -36,6 +36,7 @@ pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk)
     for attempt in 0_u32.. {
         let error = refused.take().unwrap_or_else(|| "the watches have not shown every nodeclaim yet".to_owned());
         if attempt == WORTH_TELLING {
+            desk.post(&cluster, TellNotSynced);
             desk.tell(Story::Retrying { what: "catching up with the last leader".to_owned(), error });
         }
         // No resourceVersion: the list is of what is stored now.
@@ -48,13 +49,19 @@ pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk)
             }
         };
         // Nobody is to wait for ever for what the watch does not tell; what is still there is told here.
-        for claim in listed.iter().filter(|claim| claim.uid().is_some_and(|uid| missing.contains(&uid))) {
+        for claim in listed.items.iter().filter(|claim| claim.uid().is_some_and(|uid| missing.contains(&uid))) {
             desk.post(&cluster, Wrote::Listed(Arc::new(claim.clone())));
+        }
+        for claim in &listed.unreadable {
+            let (object, came) = (Box::new(claim.clone()), Came::Listed);
+            desk.post(&cluster, NotRead { kind: Kind::NodeClaim, watch: "nodeclaims", object, came });
         }
         for _ in 0..LOOKS {
             let Ok(known) = cluster.send(TakeSnapshot).await else { return };
             if let Some(known) = known {
-                missing = listed.iter().filter(|claim| !knows(&known, claim)).filter_map(ResourceExt::uid).collect();
+                let read = listed.items.iter().filter(|claim| !knows(&known, claim)).filter_map(ResourceExt::uid);
+                let unread = listed.unreadable.iter().filter(|one| !knows_of(&known, one));
+                missing = read.chain(unread.filter_map(|one| one.metadata.uid.clone())).collect();
                 if missing.is_empty() {
                     return;
                 }
@@ -68,6 +75,14 @@ pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk)
 fn knows(known: &Snapshot, listed: &NodeClaim) -> bool {
     let Some(entry) = known.claims.get(&listed.name_any()) else { return false };
     entry.claim.uid() == listed.uid() && !is_older(&entry.claim.metadata, &listed.metadata)
+}
+
+/// Whether a claim that cannot be read is known by its name.
+fn knows_of(known: &Snapshot, listed: &Unreadable) -> bool {
+    let name = listed.metadata.name.as_deref().unwrap_or_default();
+    let unread = known.unreadable(Kind::NodeClaim, name).is_some_and(|one| one.metadata.uid == listed.metadata.uid);
+    // What was made readable since the list is known as well.
+    unread || known.claims.get(name).is_some_and(|entry| entry.claim.uid() == listed.metadata.uid)
 }
 
 #[cfg(test)]
@@ -88,7 +103,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(LocalSet::new().run_until(async {
             let service = tower::service_fn(|_: http::Request<Body>| async {
-                let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [{"spec": 5}]});
+                let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": 5});
                 Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(list.to_string().into_bytes())))
             });
             let client = Client::new(service, "default");

@@ -5,10 +5,11 @@ use std::time::Duration;
 use dovetail_api::names::{TERMINATION_FINALIZER, annotations};
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::lifecycle::patch;
+use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, ResourceExt};
 
 use crate::calls::{CallError, Calls};
+use crate::reading::{Api, Page};
 
 /// Claims in one page of a list.
 const PAGE: u32 = 500;
@@ -36,17 +37,18 @@ impl Claims {
         self.calls.run(&format!("get nodeclaim {name}"), || self.api.get(name)).await
     }
 
-    /// All claims as the API server has them now, not as a watch knows them; page by page, each with a patience of its own.
+    /// All claims as the API server has them now, not as a watch knows them, with those that cannot be read; page by page, each with a patience of its own.
     ///
     /// # Errors
     /// As [`Calls::run`]; [`CallError::NotFound`] when it has taken so long that the list is not to be had any more.
-    pub async fn list(&self) -> Result<Vec<NodeClaim>, CallError> {
-        let mut all = Vec::new();
+    pub async fn list(&self) -> Result<Page<NodeClaim>, CallError> {
+        let mut all = Page { items: Vec::new(), unreadable: Vec::new(), continues: None };
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = self.calls.run("list nodeclaims", || self.api.list(&params)).await?;
-            all.extend(page.items);
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            all.items.extend(page.items);
+            all.unreadable.extend(page.unreadable);
+            match page.continues {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok(all),
             }
@@ -150,7 +152,7 @@ impl Claims {
             let only = Preconditions { uid: claim.uid(), resource_version: claim.resource_version() };
             let params = DeleteParams::default().preconditions(only);
             match self.calls.run(&format!("delete nodeclaim {name}"), || self.api.delete(&name, &params)).await {
-                Ok(answer) => return answer.left().ok_or(CallError::NotFound(name)),
+                Ok(answer) => return answer.ok_or(CallError::NotFound(name)),
                 Err(CallError::Conflict(_)) => claim = self.same(&claim).await?,
                 Err(error) => return Err(error),
             }
@@ -169,7 +171,7 @@ impl Claims {
         let params = DeleteParams::default().preconditions(only);
         let deleting = || self.api.delete(&name, &params);
         let answer = self.calls.run_for(REPEATED_FOR, &format!("delete nodeclaim {name}"), deleting).await?;
-        answer.left().ok_or(CallError::NotFound(name))
+        answer.ok_or(CallError::NotFound(name))
     }
 
     /// Deletes a claim of which it is certain that no instance belongs to it, finalizer and all. Answers whether it is

@@ -8,7 +8,7 @@ use actix::prelude::*;
 use dovetail_api::names::NODE_CLASS_FINALIZER;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::Cloud;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use serde_json::json;
 
 use crate::backoff::Backoff;
@@ -17,7 +17,9 @@ use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::messages::TakeSnapshot;
+use crate::reading::Api;
 use crate::story::Story;
+use dovetail_core::cluster_state::Unreadable;
 
 /// A class that waits for claims is looked at this often.
 pub const AGAIN: Duration = Duration::from_secs(5);
@@ -71,7 +73,7 @@ pub async fn end(means: Means, class: Arc<EC2NodeClass>) -> Result<Vec<String>, 
 
 /// Claims of the class: as planned and known here, and, when these are none, as the API server has them.
 async fn users(means: &Means, class: &str) -> Result<Vec<String>, CallError> {
-    let uses = |claim: &NodeClaim| claim.spec.node_class_ref.name == class;
+    let uses = |claim: &NodeClaim| claim.spec.node_class_ref.ec2_name() == Some(class);
     let Ok(Some(snapshot)) = means.cluster.send(TakeSnapshot).await else { return Err(CallError::Deposed) };
     let known = snapshot.claims.iter().filter(|(_, entry)| uses(&entry.claim)).map(|(name, _)| name.clone());
     let known: Vec<_> = known.collect();
@@ -79,7 +81,11 @@ async fn users(means: &Means, class: &str) -> Result<Vec<String>, CallError> {
         return Ok(known);
     }
     let there = Claims::new(means.calls.clone()).list().await?;
-    Ok(there.iter().filter(|claim| uses(claim)).map(ResourceExt::name_any).collect())
+    let read = there.items.iter().filter(|claim| uses(claim)).map(ResourceExt::name_any);
+    // One that cannot be read may be of any class, unless it says of which.
+    let may_use = |one: &&Unreadable| one.facts.node_class == class || one.facts.node_class.is_empty();
+    let unread = there.unreadable.iter().filter(may_use).map(Unreadable::full_name);
+    Ok(read.chain(unread).collect())
 }
 
 async fn release(calls: &Calls, class: &EC2NodeClass) -> Result<(), CallError> {

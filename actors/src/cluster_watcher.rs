@@ -19,13 +19,23 @@ use serde_json::json;
 
 use crate::desk::Desk;
 use crate::messages::{
-    Attach, ClaimChanged, ClaimGone, ClassChanged, ClusterChanged, Detach, Forget, MarkLeaving, NodeChanged, NodeGone,
-    Observe, Plan, PoolChanged, SoldOut, TakeShown, TakeSnapshot, WorldChanged, Wrote,
+    Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget,
+    MarkLeaving, NodeChanged, NodeGone, NodeUnused, Observe, Plan, PoolChanged, SoldOut, TakeShown, TakeSnapshot,
+    WorldChanged, Wrote,
 };
+use crate::reading::report::Reports;
+use crate::recorder::Recorder;
 use crate::story::Story;
 use crate::unshown::Unshown;
 
+mod lag;
+mod unread;
 mod watches;
+
+use lag::Lag;
+
+/// Watches that are later than this say too little of what kube-scheduler has not done.
+const LATE: Duration = Duration::from_secs(5);
 
 /// See the module.
 pub struct ClusterWatcher {
@@ -39,12 +49,20 @@ pub struct ClusterWatcher {
     unshown: Unshown,
     /// Departures that the leader has been told of.
     told: u64,
+    /// Where events go.
+    recorder: Option<Addr<Recorder>>,
+    reports: Reports,
+    failures: unread::Failures,
+    /// When the cluster was not shown for the last time that somebody asked for it. Monotonic.
+    hidden: Duration,
+    lag: Lag,
 }
 
 impl ClusterWatcher {
     /// A watcher that knows nothing yet.
     pub fn new(desk: &Desk, client: Client) -> Self {
         let desk = desk.of("cluster_watcher");
+        let desk_now = desk.now();
         Self {
             desk,
             client,
@@ -54,7 +72,17 @@ impl ClusterWatcher {
             synced: false,
             unshown: Unshown::default(),
             told: 0,
+            recorder: None,
+            reports: Reports::default(),
+            failures: unread::Failures::default(),
+            hidden: desk_now,
+            lag: Lag::default(),
         }
+    }
+
+    /// The same, with somebody who writes events.
+    pub fn with_recorder(self, recorder: Addr<Recorder>) -> Self {
+        Self { recorder: Some(recorder), ..self }
     }
 }
 
@@ -68,12 +96,28 @@ impl Handler<MarkLeaving> for ClusterWatcher {
     }
 }
 
+impl Handler<ClaimRefused> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, refused: ClaimRefused, _: &mut Self::Context) {
+        let there = self.state.snapshot().claims.contains_key(&refused.claim);
+        if self.state.refuse(&refused.claim, refused.refused && there) {
+            self.tell_departures();
+            self.world_changed();
+            self.cluster_changed();
+        }
+    }
+}
+
 impl Handler<Wrote> for ClusterWatcher {
     type Result = ();
 
     fn handle(&mut self, wrote: Wrote, _: &mut Self::Context) {
         match wrote {
-            Wrote::Claim(claim) => self.apply_claim(claim),
+            Wrote::Claim(claim) => {
+                self.lag.wrote(&claim.metadata, self.desk.now());
+                self.apply_claim(claim);
+            }
             Wrote::Listed(claim) => {
                 self.state.is_there(&claim.metadata);
                 self.apply_claim(claim);
@@ -100,6 +144,14 @@ impl Handler<SoldOut> for ClusterWatcher {
     }
 }
 
+impl Handler<ClosedPools> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, pools: ClosedPools, _: &mut Self::Context) {
+        self.state.close_pools(pools.closed);
+    }
+}
+
 impl Handler<Plan> for ClusterWatcher {
     type Result = ();
 
@@ -121,6 +173,7 @@ impl Handler<Forget> for ClusterWatcher {
 
     fn handle(&mut self, _: Forget, _: &mut Self::Context) {
         self.state.forget_plans();
+        self.state.refuse_none();
     }
 }
 
@@ -138,7 +191,16 @@ impl Handler<TakeShown> for ClusterWatcher {
     fn handle(&mut self, _: TakeShown, _: &mut Self::Context) -> Self::Result {
         let now = self.desk.now();
         let shown = self.unshown.is_empty(now) && !self.desk.outage.hides(now);
-        (self.synced && shown).then(|| self.state.snapshot())
+        if !shown || !self.synced {
+            self.hidden = now;
+            return None;
+        }
+        // Who is not shown to be bound may be all the same where the watches are late.
+        if self.lag.most(now) < LATE {
+            self.state.look_at_refused_places(self.desk.moment());
+        }
+        self.judge_launches();
+        Some(self.state.snapshot())
     }
 }
 
@@ -165,6 +227,7 @@ impl Handler<Attach> for ClusterWatcher {
         }
         self.told = self.state.departures();
         self.leader = Some(leader);
+        self.tell_unread();
     }
 }
 
@@ -181,11 +244,13 @@ impl Handler<Observe> for ClusterWatcher {
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let now = self.state.snapshot();
-        MessageResult(json!({
+        let mut state = json!({
             "synced": self.synced, "pods": now.pods.len(), "nodes": now.nodes.len(), "nodeClaims": now.claims.len(),
             "nodePools": now.pools.len(), "nodeClasses": now.classes.len(), "expected": now.nominations.len(),
             "leaving": now.leaving.nodes.len(),
-        }))
+        });
+        self.add_unread(&mut state);
+        MessageResult(state)
     }
 }
 
@@ -198,7 +263,27 @@ impl ClusterWatcher {
 
     /// Until when kube-scheduler may bind a pod to a node that is ready (core spec 0.4, "nominated").
     fn patience(&self) -> Duration {
-        self.desk.now() + (self.desk.settings.batch_max * 2).max(Duration::from_secs(10))
+        self.desk.now() + self.turn()
+    }
+
+    /// How long kube-scheduler has, see `patience`.
+    fn turn(&self) -> Duration {
+        (self.desk.settings.batch_max * 2).max(Duration::from_secs(10))
+    }
+
+    /// Whoever asks for the cluster to decide by it leads: what launches have come to is judged before.
+    fn judge_launches(&mut self) {
+        let now = self.desk.moment();
+        let turn = self.turn() + self.lag.most(now.monotonic);
+        let seen = now.monotonic.saturating_sub(self.hidden) >= turn;
+        let before = self.state.held_back();
+        for not_used in self.state.judge_launches(turn, seen, now) {
+            self.tell(|leader| self.desk.post(&leader.unused, NodeUnused(not_used.clone())));
+        }
+        // Who is trusted again may be launched for at once.
+        if self.state.held_back() < before {
+            self.world_changed();
+        }
     }
 
     fn world_changed(&self) {
@@ -233,8 +318,7 @@ impl ClusterWatcher {
         let applied = self.state.apply_pod(pod);
         self.tell_displaced(displacements);
         if let Err(error) = applied {
-            let pod = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
-            self.desk.tell(Story::Unschedulable { pod, error: error.to_string() });
+            self.cannot_read_pod(pod, error.to_string());
         }
     }
 

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_cloud::Cloud;
 use dovetail_core::clock::Clock;
 use dovetail_core::cluster_state::Moment;
+use dovetail_core::ownership::Cluster;
 
 use crate::journal::{Entry, Journal};
 use crate::measure::Measure;
@@ -85,6 +87,15 @@ impl Desk {
             seed = (seed ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
         fastrand::Rng::with_seed(seed)
+    }
+
+    /// The cluster, as instances' tags are held against it.
+    pub fn cluster(&self, cloud: &dyn Cloud) -> Cluster {
+        Cluster {
+            name: self.settings.cluster_name.clone(),
+            uid: cloud.cluster_uid().to_owned(),
+            adopts_karpenter_instances: self.settings.adopt_karpenter_instances,
+        }
     }
 
     /// Tells a happening.

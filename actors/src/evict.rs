@@ -11,6 +11,7 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 
 use crate::calls::{Calls, names_its_object};
+use crate::reading;
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,7 +49,7 @@ fn eviction(pod: &Pod) -> Eviction {
 /// Deletes a pod, whatever its budgets say, with these seconds to end.
 pub async fn delete(calls: &Calls, pod: &Pod, grace_seconds: u32) -> Outcome {
     let params = DeleteParams { grace_period_seconds: Some(grace_seconds), ..only(pod) };
-    let api = Api::<KubePod>::namespaced(calls.client.clone(), &pod.namespace);
+    let api = reading::Api::<KubePod>::namespaced(calls.client.clone(), &pod.namespace);
     attempt(calls, async { api.delete(&pod.name, &params).await.map(drop) }).await
 }
 

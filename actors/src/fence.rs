@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::backoff::Backoff;
 use crate::desk::Desk;
+use crate::reading;
 use crate::settings::Settings;
 use crate::story::Story;
 use crate::tenure::Tenure;
@@ -146,7 +147,7 @@ async fn read<K>(client: &Client, name: &str, doubts: bool) -> Result<K, Seen>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::ClusterResourceScope> + Clone + DeserializeOwned + Debug,
 {
-    Api::<K>::all(client.clone()).get(name).await.map_err(|error| unread::<K>(failed(error), name, doubts))
+    reading::Api::<K>::all(client.clone()).get(name).await.map_err(|error| unread::<K>(failed(error), name, doubts))
 }
 
 /// What it says of the fence that an object of it could not be read.

@@ -407,7 +407,8 @@ impl Interruption {
 }
 
 fn claim_of<'a>(snapshot: &'a Snapshot, instance: &str) -> Option<&'a Arc<ClaimEntry>> {
-    snapshot.claims.values().find(|entry| cloud::instance_id(entry.provider_id()) == Some(instance))
+    let names = |entry: &&Arc<ClaimEntry>| cloud::instance_id(entry.provider_id()) == Some(instance);
+    snapshot.claims.values().filter(names).find(|entry| !snapshot.is_refused(&entry.facts.name))
 }
 
 /// The offering that EC2 takes back: for a while it is not asked for again.

@@ -55,6 +55,7 @@ impl Journal for LogJournal {
         match entry.story.level() {
             Level::Debug => tracing::debug!(logger, event, term, %trace_id, %fields, "{message}"),
             Level::Info => tracing::info!(logger, event, term, %trace_id, %fields, "{message}"),
+            Level::Warn => tracing::warn!(logger, event, term, %trace_id, %fields, "{message}"),
             Level::Error => tracing::error!(logger, event, term, %trace_id, %fields, "{message}"),
         }
     }

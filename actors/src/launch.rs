@@ -5,10 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix::Recipient;
 use dovetail_api::names::{annotations, instance_id};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::{Instance, LaunchErrorKind, LaunchRequest, LaunchedInstance};
 use dovetail_core::cluster_state::Snapshot;
+use dovetail_core::launch_backoff::{Cause, Outcome};
 use dovetail_core::lifecycle;
 use dovetail_core::lifecycle::claim::from_quantities;
 use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
@@ -16,6 +18,7 @@ pub use dovetail_core::lifecycle::protocol::End;
 use dovetail_core::lifecycle::protocol::{
     Called, Claimed, Failure, Input, Pause, Protocol, Step, put_token, takes_instance, takes_token,
 };
+use dovetail_core::ownership::Marks;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use tokio::sync::Notify;
@@ -29,7 +32,8 @@ use crate::launch_facts::{self, Types, as_launched, named_types, pool_of};
 use crate::launcher::LauncherLinks;
 use crate::measure::Measure;
 use crate::messages::{
-    InstanceTypesFor, LaunchOrder, Record, Refused, SoldOut, TakeSnapshot, TookReserved, TraceContext, Wrote,
+    InstanceTypesFor, LaunchFails, LaunchOrder, Record, Refused, SoldOut, TakeSnapshot, TookReserved, TraceContext,
+    Wrote,
 };
 use crate::recorder::object;
 use crate::span::{Open, names};
@@ -40,6 +44,8 @@ use crate::traces;
 const LOOK: Duration = Duration::from_secs(2);
 /// Longest wait for CreateFleet's answer.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest pause between two attempts of one claim.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How many instance types the story of a claim names (core spec 8).
 const NAMED: usize = 5;
 
@@ -50,6 +56,8 @@ pub struct Launching {
     pub desk: Desk,
     /// The launcher's.
     pub links: LauncherLinks,
+    /// Who hears that the launch fails and goes on trying.
+    pub own: Option<Recipient<LaunchFails>>,
     /// Its own span.
     pub trace: TraceContext,
     /// The claim's span, in which that lies.
@@ -79,6 +87,16 @@ const NO_ROOM: NoRequest = NoRequest {
     why: "an earlier leader has made it, and what has been planned since leaves no room for it in its NodePool's limits",
 };
 
+/// What is told of somebody else's words.
+fn short(words: &str) -> String {
+    const MOST: usize = 300;
+    let mut short: String = words.chars().take(MOST).collect();
+    if short.len() < words.len() {
+        short.push('…');
+    }
+    short
+}
+
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         match error {
@@ -89,15 +107,15 @@ impl From<CallError> for Failure {
     }
 }
 
-/// Launches a claim, from creation to the instance written on it.
-pub async fn run(launching: Launching, order: LaunchOrder) -> End {
+/// Launches a claim, from creation to the instance written on it. Answers how it ended, and what that says about others.
+pub async fn run(launching: Launching, order: LaunchOrder) -> (End, Outcome) {
     let (ordered, mut input) = (order.claim.clone(), Input::Begin);
     let mut protocol = Protocol::new(ordered.metadata.uid.is_none());
     let mut work = Work::new(&launching, order);
     let end = loop {
         match protocol.step(input, launching.desk.now(), launching.links.calls.may_act()) {
             Step::End(end) => break end,
-            step => input = work.act(step).await.unwrap_or_else(Input::Failed),
+            step => input = work.act(step).await.unwrap_or_else(|failure| work.failed(failure)),
         }
     };
     if matches!(end, End::Lost { .. } | End::Refused) {
@@ -105,7 +123,8 @@ pub async fn run(launching: Launching, order: LaunchOrder) -> End {
         span.failed(end.label(), "the claim is given up").end();
         traces::claim_ended(&launching.desk, &ordered, Some((end.label(), "no instance was launched for it")));
     }
-    end
+    let outcome = if matches!(end, End::Launched { .. }) { Outcome::Launched } else { work.outcome };
+    (end, outcome)
 }
 
 /// What one launch has in hand between its steps.
@@ -123,14 +142,17 @@ struct Work<'a> {
     /// What the last look has found.
     found: Vec<Instance>,
     /// Why the attempt failed for good: reason and message.
-    failed: (&'static str, String),
+    failure: (&'static str, String),
+    /// What it says about others if nothing is launched.
+    outcome: Outcome,
     calls: Backoff,
     attempts: Backoff,
 }
 
 impl<'a> Work<'a> {
     fn new(launching: &'a Launching, order: LaunchOrder) -> Self {
-        let attempts = Backoff::cloud(launching.desk.rng(&order.claim.name_any()));
+        let rng = launching.desk.rng(&order.claim.name_any());
+        let attempts = Backoff::new(Duration::from_millis(500), LONGEST_PAUSE, rng.clone());
         Self {
             launching,
             pods: order.pods,
@@ -139,8 +161,9 @@ impl<'a> Work<'a> {
             request: None,
             instance: None,
             found: Vec::new(),
-            failed: ("", String::new()),
-            calls: attempts.clone(),
+            failure: ("", String::new()),
+            outcome: Outcome::Other,
+            calls: Backoff::cloud(rng),
             attempts,
         }
     }
@@ -149,13 +172,20 @@ impl<'a> Work<'a> {
     async fn act(&mut self, step: Step) -> Result<Input, Failure> {
         let launching = self.launching;
         let claim = match step {
-            Step::Create => launching.create(&self.claim, self.pods).await?,
+            Step::Create => {
+                let made = launching.create(&self.claim, self.pods).await;
+                if let Err(CallError::Refused(words)) = &made {
+                    self.outcome = Outcome::Refused(Cause::ClaimRefused, short(words));
+                }
+                made?
+            }
             Step::Read => {
                 let there = launching.claims().get(&self.claim.name_any()).await?;
                 if self.claim.metadata.uid.is_some() && there.metadata.uid != self.claim.metadata.uid {
                     return Err(Failure::Gone);
                 }
                 launching.wrote(&there);
+                launching.tell_foreign_token(&there);
                 there
             }
             Step::WriteToken(token) => launching.write_token(self.claim.clone(), &token).await?,
@@ -164,6 +194,9 @@ impl<'a> Work<'a> {
                 let prepared = launching.request(&self.claim, &token, self.adopted).await?;
                 if let Err(no) = &prepared {
                     launching.tell_failure(&self.claim, no.reason, no.why, false);
+                    if no.label == NO_CLASS.label {
+                        self.outcome = Outcome::Refused(Cause::ClassNotReady, no.why.to_owned());
+                    }
                 }
                 let outcome = prepared.as_ref().map(|_| ()).map_err(|no| no.label);
                 self.request = prepared.ok();
@@ -186,7 +219,7 @@ impl<'a> Work<'a> {
                 return Ok(Input::Done);
             }
             Step::WriteInstance { id, adopted } => self.write_instance(&id, adopted).await?,
-            Step::WriteFailure => launching.write_failure(self.claim.clone(), self.failed.0, &self.failed.1).await?,
+            Step::WriteFailure => launching.write_failure(self.claim.clone(), self.failure.0, &self.failure.1).await?,
             Step::Discard(reason) => {
                 launching.discard(&self.claim, reason).await?;
                 return Ok(Input::Done);
@@ -205,6 +238,7 @@ impl<'a> Work<'a> {
     async fn call(&mut self, (attempt, call): (u32, u32)) -> Result<Called, Failure> {
         let (launching, claim) = (self.launching, &self.claim);
         let Some(request) = self.request.clone() else { return Ok(Called::Never) };
+        let request_token = request.token.clone();
         let span = launching.desk.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
         let error = match tokio::time::timeout(PATIENCE, launching.links.cloud.launch(request)).await {
             Ok(Ok(instance)) => {
@@ -215,6 +249,7 @@ impl<'a> Work<'a> {
                     launching.desk.post(&launching.links.catalogue, TookReserved { id });
                 }
                 let id = instance.id.clone();
+                launching.known_to_be(&id, Marks::launched_with(&request_token, ""));
                 self.instance = Some((instance, String::new()));
                 return Ok(Called::Launched(id));
             }
@@ -235,10 +270,12 @@ impl<'a> Work<'a> {
                 launching.tell_failure(claim, error.reason, &error.message, false);
                 // Before the claim goes, and with it who was expected on it.
                 launching.desk.post(&launching.links.cluster, SoldOut { claim: claim.name_any() });
+                self.outcome = Outcome::SoldOut;
                 Called::NothingToBeHad { reason: "insufficient_capacity", at_once }
             }
             LaunchErrorKind::NodeClassNotReady => {
                 launching.tell_failure(claim, error.reason, &error.message, false);
+                self.outcome = Outcome::Refused(Cause::ClassNotReady, short(&error.message));
                 Called::NothingToBeHad { reason: "nodeclass_not_ready", at_once: false }
             }
             LaunchErrorKind::Retryable => {
@@ -250,21 +287,32 @@ impl<'a> Work<'a> {
             }
             LaunchErrorKind::Final => {
                 launching.tell_failure(claim, error.reason, &error.message, true);
-                self.failed = (error.reason, error.message);
+                launching.fails(claim, error.reason, &error.message);
+                self.failure = (error.reason, error.message);
                 Called::Never
             }
             LaunchErrorKind::MayHaveHappened => Called::Unknown,
             LaunchErrorKind::TokenUsed => {
                 launching.tell_failure(claim, error.reason, &error.message, true);
-                self.failed = (error.reason, error.message);
+                self.failure = (error.reason, error.message);
                 Called::TokenUsed
             }
         })
     }
 
-    /// Keeps the living instances, the oldest first, and answers their ids.
+    /// A call to the API server has no answer to work with.
+    fn failed(&mut self, failure: Failure) -> Input {
+        // What was refused before the claim was there has been told in the API server's words.
+        if failure == Failure::Refused && self.outcome == Outcome::Other && self.claim.metadata.uid.is_some() {
+            let words = "it refuses what is to be written on them".to_owned();
+            self.outcome = Outcome::Refused(Cause::ClaimRefused, words);
+        }
+        Input::Failed(failure)
+    }
+
+    /// Keeps the living instances that are the claim's, the oldest first, and answers their ids.
     fn keep(&mut self, mut found: Vec<Instance>) -> Vec<String> {
-        found.retain(|instance| !instance.is_terminating());
+        found.retain(|instance| !instance.is_terminating() && self.launching.is_own(&self.claim, instance));
         found.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
         self.found = found;
         self.found.iter().map(|instance| instance.id.clone()).collect()
@@ -286,6 +334,10 @@ impl<'a> Work<'a> {
             return Ok(claim);
         }
         let hostname = if hostname.is_empty() { launching.hostname(&instance.id).await } else { hostname };
+        if let Some(request) = self.request.as_ref().filter(|_| !adopted) {
+            // Its Node is told from others by that name.
+            launching.known_to_be(&instance.id, Marks::launched_with(&request.token, &hostname));
+        }
         launching.tell_launched(&claim, &instance, hostname, &facts);
         Ok(claim)
     }
@@ -301,7 +353,7 @@ impl Launching {
         Claims::new(self.links.calls.clone())
     }
 
-    async fn create(&self, claim: &NodeClaim, pods: usize) -> Result<NodeClaim, Failure> {
+    async fn create(&self, claim: &NodeClaim, pods: usize) -> Result<NodeClaim, CallError> {
         let mut wanted = claim.clone();
         wanted.annotations_mut().insert(annotations::TERM.into(), self.desk.term.0.to_string());
         let span = self.desk.span(self.trace, "create NodeClaim", "").remote();
@@ -314,13 +366,13 @@ impl Launching {
         };
         let claim = match made {
             Ok(claim) => claim,
-            Err(CallError::Deposed) => return Err(Failure::Deposed),
+            Err(CallError::Deposed) => return Err(CallError::Deposed),
             Err(error) => {
                 span.failed("CreateFailed", error.to_string()).end();
                 let (node_claim, why) = (wanted.name_any(), error.to_string());
                 let story = Story::LaunchFailed { node_claim, error: why, reason: "CreateFailed".into(), retry: false };
                 self.desk.tell_in(story, self.trace);
-                return Err(error.into());
+                return Err(error);
             }
         };
         self.wrote(&claim);
@@ -417,7 +469,8 @@ impl Launching {
         claim: &NodeClaim,
     ) -> Result<Option<(Arc<EC2NodeClass>, Types, Snapshot)>, Failure> {
         let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| Failure::Deposed)?.unwrap_or_default();
-        let Some(class) = known.classes.get(&claim.spec.node_class_ref.name).cloned() else { return Ok(None) };
+        let named = claim.spec.node_class_ref.ec2_name();
+        let Some(class) = named.and_then(|name| known.classes.get(name)).cloned() else { return Ok(None) };
         let query = InstanceTypesFor { classes: vec![class.clone()] };
         let types = self.links.catalogue.send(query).await.map_err(|_| Failure::Deposed)?;
         let types = types.and_then(|mut all| all.remove(&class.name_any())).unwrap_or_default();
@@ -444,6 +497,14 @@ impl Launching {
             }
         }
         Ok(Ok(request))
+    }
+
+    /// EC2 will not launch it, nor others of its pool as long as nothing changes; it goes on trying.
+    fn fails(&self, claim: &NodeClaim, reason: &'static str, error: &str) {
+        if let Some(own) = &self.own {
+            let (claim, words, trace) = (claim.name_any(), short(error), self.trace);
+            self.desk.post(own, LaunchFails { claim, reason, words, trace });
+        }
     }
 
     fn refused(&self, refusals: Vec<dovetail_cloud::launch::Refusal>) {

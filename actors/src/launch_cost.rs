@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use dovetail_api::names::labels;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::launch::filters;
+use dovetail_core::cluster_state::ClaimEntry;
+use dovetail_core::ownership::{has_foreign_token, token_on};
 use kube::ResourceExt;
 use std::sync::Arc;
 
@@ -19,10 +21,16 @@ pub async fn cost_with(links: LauncherLinks, claim: NodeClaim, committed: BTreeM
     let classes: Vec<_> = snapshot.classes.values().cloned().collect();
     let types = links.catalogue.send(InstanceTypesFor { classes }).await.ok()??;
     let price = |claim: &NodeClaim| {
-        let class = snapshot.classes.get(&claim.spec.node_class_ref.name)?;
+        let class = snapshot.classes.get(claim.spec.node_class_ref.ec2_name()?)?;
         price_of(claim, class, types.get(&class.name_any())?)
     };
-    let known = snapshot.claims.iter().filter(|(name, entry)| !entry.is_planned() && !committed.contains_key(*name));
+    // A claim that waits itself costs nothing yet, and one whose instance is not its own nothing at all.
+    let costs = |entry: &ClaimEntry| {
+        !entry.provider_id().is_empty() || (token_on(&entry.claim).is_some() && !has_foreign_token(&entry.claim))
+    };
+    let other =
+        |name: &String| *name != claim.name_any() && !committed.contains_key(name) && !snapshot.is_refused(name);
+    let known = snapshot.claims.iter().filter(|(name, entry)| !entry.is_planned() && other(name) && costs(entry));
     // A claim of a class that is gone has no price that we know.
     let all: f64 = known.filter_map(|(_, entry)| price(&entry.claim)).sum();
     Some((all + committed.values().sum::<f64>(), price(&claim)?))

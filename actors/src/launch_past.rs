@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dovetail_api::names::conditions::{LAUNCHED, REGISTERED};
-use dovetail_api::names::{annotations, instance_id, tags};
+use dovetail_api::names::{instance_id, tags};
 use dovetail_api::v1::{NodeClaim, condition, is_true};
 use dovetail_cloud::Instance;
 use dovetail_core::launch_limits::{Past, Present};
 use dovetail_core::lifecycle;
+use dovetail_core::ownership::{Cluster, Maker, maker, token_on};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -45,23 +46,22 @@ pub async fn look(links: LauncherLinks, desk: Desk) -> Option<(Vec<Past>, Vec<Pr
     };
     let claims = snapshot.claims.values().map(|entry| &*entry.claim);
     let claims: Vec<&NodeClaim> = claims.filter(|claim| claim.metadata.uid.is_some()).collect();
-    let (own, now) = (links.cloud.cluster_uid(), desk.wall());
-    let past = without_claim(&instances, &claims).filter(|one| is_ours(one, own)).filter_map(|one| past(one, now));
+    let (own, now) = (desk.cluster(&*links.cloud), desk.wall());
+    let past = without_claim(&instances, &claims).filter(|one| is_ours(one, &own)).filter_map(|one| past(one, now));
     let past = past.chain(claims.iter().filter_map(|claim| leaving(claim, now)));
     Some((past.collect(), claims.iter().filter_map(|claim| present(claim, now)).collect()))
 }
 
 /// Launched by us, for this cluster.
-fn is_ours(one: &Instance, cluster: &str) -> bool {
-    one.tags.contains_key(tags::LAUNCH_TOKEN) && one.tags.get(tags::CLUSTER_UID).is_none_or(|uid| uid == cluster)
+fn is_ours(one: &Instance, cluster: &Cluster) -> bool {
+    one.tags.contains_key(tags::LAUNCH_TOKEN) && maker(cluster, &one.tags) == Ok(Maker::Dovetail)
 }
 
 /// Instances that are no claim's; a claim that is there counts by itself.
 fn without_claim<'a>(instances: &'a [Instance], claims: &[&NodeClaim]) -> impl Iterator<Item = &'a Instance> {
     let has = |claim: &&NodeClaim| Some(instance_id(&claim.status.as_ref()?.provider_id)?.to_owned());
     let had: BTreeSet<String> = claims.iter().filter_map(has).collect();
-    let awaited = claims.iter().filter_map(|claim| claim.annotations().get(annotations::LAUNCH_TOKEN).cloned());
-    let awaited: BTreeSet<String> = awaited.collect();
+    let awaited: BTreeSet<String> = claims.iter().filter_map(|claim| token_on(claim)).collect();
     instances.iter().filter(move |one| {
         !had.contains(&one.id) && one.tags.get(tags::LAUNCH_TOKEN).is_none_or(|token| !awaited.contains(token))
     })
@@ -112,6 +112,7 @@ fn ago(at: Timestamp, now: Timestamp) -> Duration {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use dovetail_core::lifecycle::token::launch_token;
     use serde_json::json;
 
     use super::*;
@@ -125,7 +126,7 @@ mod tests {
         serde_json::from_value(json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
             "metadata": {"name": "a", "uid": "1", "creationTimestamp": "2026-01-01T00:40:00Z", "deletionTimestamp": deleted,
-                "labels": {"karpenter.sh/nodepool": "pool"}, "annotations": {"dovetail.dev/launch-token": "token-a"}},
+                "labels": {"karpenter.sh/nodepool": "pool"}, "annotations": {"dovetail.dev/launch-token": launch_token(["1"], 1)}},
             "spec": {"requirements": [],
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "class"}},
             "status": {"providerID": format!("aws:///zone/{instance}"), "conditions": [
@@ -159,7 +160,11 @@ mod tests {
     #[test]
     fn an_instance_counts_by_its_claim_where_that_is_there() {
         let claim = claim("i-1", "True", None);
-        let all = [instance("i-1", "other", "us"), instance("i-2", "token-a", "us"), instance("i-3", "token-b", "us")];
+        let all = [
+            instance("i-1", "other", "us"),
+            instance("i-2", &launch_token(["1"], 1), "us"),
+            instance("i-3", "token-b", "us"),
+        ];
         let left: Vec<&str> = without_claim(&all, &[&claim]).map(|one| one.id.as_str()).collect();
         assert_eq!(left, ["i-3"]);
         let found = past(&all[2], now()).unwrap();
@@ -167,7 +172,10 @@ mod tests {
         assert_eq!((&found.origin, found.launched, found.ended), (&origin, seconds(1800), Some(seconds(899))));
         let there = present(&claim, now()).unwrap();
         assert_eq!((&there.origin, there.made, there.registered), (&origin, seconds(1200), Some(seconds(1140))));
-        assert!(is_ours(&all[2], "us") && !is_ours(&all[2], "them"));
+        let named = |uid: &str| Cluster { uid: uid.into(), ..Cluster::default() };
+        assert!(is_ours(&all[2], &named("us")) && !is_ours(&all[2], &named("them")));
+        let unmarked = Instance { tags: [(tags::LAUNCH_TOKEN.to_owned(), "t".to_owned())].into(), ..all[2].clone() };
+        assert!(!is_ours(&unmarked, &named("us")));
     }
 
     #[test]

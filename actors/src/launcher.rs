@@ -7,7 +7,9 @@
 //! At the mailbox's bound: an order is queued inside, and no more than [`AT_ONCE`] launches run; a claim is in the queue
 //! or running at most once.
 
+mod held;
 mod late;
+mod refused;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,8 +21,10 @@ use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Cloud;
 use dovetail_core::cluster_state::{Snapshot, Target};
+use dovetail_core::launch_backoff::{ClosedPool, Demand, LaunchBackoff, Outcome};
 use dovetail_core::launch_limits::{Ask, Limits, Origin, Wait};
 use dovetail_core::lifecycle::{self, Creations, Stage};
+use dovetail_core::ownership::{has_foreign_token, token_on};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
@@ -36,8 +40,10 @@ use crate::launch_cost::cost_with;
 use crate::launch_facts::{origin, pool_of};
 use crate::launch_past;
 use crate::messages::{
-    ClaimChanged, ClaimGone, Launch, LaunchOrder, NotRegistered, Observe, PackNow, TakeSnapshot, TraceContext, Wrote,
+    ClaimChanged, ClaimGone, Launch, LaunchFails, LaunchOrder, NotRegistered, Observe, PackNow, TakeSnapshot,
+    TraceContext, Wrote,
 };
+use crate::owner::Owner;
 use crate::packer::Packer;
 use crate::recorder::Recorder;
 use crate::story::Story;
@@ -65,6 +71,8 @@ pub struct LauncherLinks {
     pub packer: Addr<Packer>,
     /// For events.
     pub recorder: Addr<Recorder>,
+    /// For whose an instance is that was just launched.
+    pub owner: Addr<Owner>,
     /// For instances.
     pub cloud: Arc<dyn Cloud>,
     /// For claims.
@@ -105,7 +113,18 @@ pub struct Launcher {
     unregistered: BTreeSet<String>,
     /// Grows while claims are lost for reasons that repeat themselves.
     losses: Backoff,
+    /// What is refused, and when it is tried again.
+    refusals: LaunchBackoff,
+    /// Pools that packing was told to leave out.
+    closed: BTreeMap<String, ClosedPool>,
+    /// Wakes it when the first of them is tried again.
+    opening: Option<SpawnHandle>,
+    /// Wakes it for orders that wait for others.
+    waking: Option<SpawnHandle>,
+    /// To whom launches under way tell that they fail.
+    own: Option<Recipient<LaunchFails>>,
     rng: fastrand::Rng,
+    jitter: fastrand::Rng,
 }
 
 /// An order whose turn has not come.
@@ -135,6 +154,10 @@ struct Held {
     trace: TraceContext,
     /// For a node of this pool and class to register, if it does.
     trial: Option<Origin>,
+    /// The claim, where it is there already.
+    claim: Option<Arc<NodeClaim>>,
+    /// For what it asks for to be tried again, if that was refused.
+    demand: Option<Demand>,
     alarm: SpawnHandle,
 }
 
@@ -142,7 +165,7 @@ impl Launcher {
     /// A launcher with nothing to do.
     pub fn new(desk: &Desk, links: LauncherLinks) -> Self {
         let desk = desk.of("launcher");
-        let rng = desk.rng("trace");
+        let (rng, jitter) = (desk.rng("trace"), desk.rng("refusals"));
         let losses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), desk.rng("losses"));
         Self {
             limits: Limits::new(desk.settings.ceilings),
@@ -164,7 +187,13 @@ impl Launcher {
             late: BTreeMap::new(),
             ends: BTreeMap::new(),
             losses,
+            refusals: LaunchBackoff::default(),
+            closed: BTreeMap::new(),
+            opening: None,
+            waking: None,
+            own: None,
             rng,
+            jitter,
         }
     }
 }
@@ -173,6 +202,7 @@ impl Actor for Launcher {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        self.own = Some(ctx.address().recipient());
         let looking = launch_past::look(self.links.clone(), self.desk.clone()).into_actor(self);
         ctx.spawn(looking.map(|found, launcher, ctx| {
             if let Some((past, present)) = found {
@@ -203,8 +233,11 @@ impl Handler<Launch> for Launcher {
 impl Handler<ClaimChanged> for Launcher {
     type Result = ();
 
-    /// A claim without an instance that nobody here launches is adopted.
+    /// A claim without an instance that nobody here launches is adopted. One of another kind of class is another provider's.
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
+        if !claim.spec.node_class_ref.is_ec2() {
+            return;
+        }
         let name = claim.name_any();
         if !lifecycle::is_leaving(&claim) && self.creations.is_late(&claim, self.desk.term.0) {
             return self.take_back(&name, claim, ctx);
@@ -231,6 +264,7 @@ impl Handler<ClaimGone> for Launcher {
 
     fn handle(&mut self, gone: ClaimGone, ctx: &mut Self::Context) {
         self.creations.gone(&gone.name, self.desk.now());
+        self.forget_held(&gone.name, ctx);
         self.late.remove(&gone.name);
         self.shown.remove(&gone.name);
         self.busy.get(&gone.name).into_iter().for_each(|launch| launch.notify_one());
@@ -274,7 +308,7 @@ impl Launcher {
         if let Some(term) = claim.annotations().get(TERM).filter(|term| **term != self.desk.term.0.to_string()) {
             self.desk.tell_in(Story::TakenOver { node_claim: name.to_owned(), of_term: term.clone() }, trace);
         }
-        self.enqueue(LaunchOrder { claim: claim.clone(), pods: 0 }, trace);
+        self.enqueue(LaunchOrder { claim: claim.clone(), pods: 0, demand: None }, trace);
         self.run(ctx);
     }
 
@@ -290,24 +324,16 @@ impl Launcher {
         self.run(ctx);
     }
 
-    /// The next order: one for a claim that is there while it is not known what was launched before, and one that was known to be
-    /// needed of late.
-    fn next(&mut self) -> Option<Queued> {
-        let now = self.desk.now();
-        let at = self.queue.iter().position(|one| one.is_there() || (self.begun && !one.is_stale(now)))?;
-        self.queue.remove(at)
-    }
-
     fn run(&mut self, ctx: &mut Context<Self>) {
         // Those that have waited longest are not overtaken for longer than it takes to look.
         if self.running < AT_ONCE {
             self.sift(ctx);
         }
         while self.running < AT_ONCE {
-            let Some(Queued { order, trace, since, .. }) = self.next() else { return };
+            let Some(Queued { order, trace, since, .. }) = self.next(ctx) else { return };
             self.running += 1;
-            // A claim that is there already is brought up, whatever the ceilings.
-            if order.claim.metadata.uid.is_some() {
+            // A claim that is there already, whoever has made it, is one more only where ceilings count.
+            if order.claim.metadata.uid.is_some() && !self.limits.has_ceilings() {
                 self.start(order, trace, since, ctx);
             } else if self.limits.asks_for_cost() {
                 self.price(order, trace, since, ctx);
@@ -376,8 +402,16 @@ impl Launcher {
         ctx: &mut Context<Self>,
     ) {
         let ask = Ask { claim: order.claim.name_any(), origin: origin(&order.claim), cost };
-        match self.limits.ask(&ask, self.desk.now()) {
-            Ok(()) => self.start(order, trace, since, ctx),
+        let is_there = order.claim.metadata.uid.is_some();
+        let asked = match is_there {
+            true => self.limits.ask_for_present(&ask, self.desk.now()),
+            false => self.limits.ask(&ask, self.desk.now()),
+        };
+        match asked {
+            Ok(()) => {
+                self.allow(&order.claim, ctx);
+                self.start(order, trace, since, ctx);
+            }
             Err(wait) => self.hold(&order, &wait, trace, ctx),
         }
     }
@@ -391,11 +425,18 @@ impl Launcher {
         // A successor's attempt is another span beside the one that was cut off.
         let own = inside.inner("launch", &self.desk.term.0.to_string());
         let gone = self.busy.get(&name).cloned().unwrap_or_default();
-        let launching =
-            Launching { desk: self.desk.clone(), links: self.links.clone(), trace: own, inside, since, gone };
+        let launching = Launching {
+            desk: self.desk.clone(),
+            links: self.links.clone(),
+            own: self.own.clone(),
+            trace: own,
+            inside,
+            since,
+            gone,
+        };
         let run = launch::run(launching, order).into_actor(self);
-        ctx.spawn(run.map(move |end, launcher, ctx| {
-            launcher.ended(&name, end, trace, ctx);
+        ctx.spawn(run.map(move |(end, outcome), launcher, ctx| {
+            launcher.ended(&name, (end, &outcome), trace, ctx);
             launcher.run(ctx);
         }));
     }
@@ -406,6 +447,7 @@ impl Launcher {
         self.running -= 1;
         self.held += 1;
         self.committed.remove(&name);
+        self.refusals.withdrawn(&name);
         let key = (node_pool.clone(), wait.reason());
         if self.told.get(&key).is_none_or(|when| now.saturating_sub(*when) >= QUIET) {
             self.told.insert(key, now);
@@ -413,14 +455,21 @@ impl Launcher {
             self.desk.tell_in(Story::LaunchHeld { node_pool, reason, message }, trace);
         }
         let (own, trial) = (name.clone(), matches!(wait, Wait::Unregistered { .. }).then(|| origin(&order.claim)));
-        let alarm = ctx.run_later(HOLD, move |launcher, _| launcher.let_go(&own));
-        self.waiting.insert(name, Held { trace, trial, alarm });
+        let alarm = ctx.run_later(HOLD, move |launcher, ctx| launcher.let_go(&own, ctx));
+        let claim = order.claim.metadata.uid.as_ref().map(|_| Arc::new(order.claim.clone()));
+        if let Some(claim) = &claim {
+            self.say_held(claim, wait, ctx);
+        }
+        self.waiting.insert(name, Held { trace, trial, claim, demand: None, alarm });
     }
 
     /// An order waits no longer: its pods are packed anew, as the world may have changed.
-    fn let_go(&mut self, name: &str) {
+    fn let_go(&mut self, name: &str, ctx: &mut Context<Self>) {
         let Some(held) = self.waiting.remove(name) else { return };
         self.busy.remove(name);
+        if let Some(claim) = held.claim {
+            return self.ask_again(name, claim, ctx);
+        }
         self.desk.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
         self.desk.post(&self.links.packer, PackNow::after(self.desk.term, held.trace));
     }
@@ -433,11 +482,16 @@ impl Launcher {
             .filter(|(_, held)| held.trial.as_ref() == Some(trial))
             .map(|(name, _)| name.clone())
             .collect();
+        self.release(those, ctx);
+    }
+
+    /// These orders need not wait any longer.
+    fn release(&mut self, those: Vec<String>, ctx: &mut Context<Self>) {
         for name in those {
             if let Some(held) = self.waiting.get(&name) {
                 ctx.cancel_future(held.alarm);
             }
-            self.let_go(&name);
+            self.let_go(&name, ctx);
         }
     }
 
@@ -473,8 +527,12 @@ impl Launcher {
     fn notice(&mut self, name: &str, claim: &NodeClaim, ctx: &mut Context<Self>) {
         if self.busy.contains_key(name) {
             self.creations.seen(name, claim.metadata.uid.as_deref().unwrap_or_default());
+            self.was_created(name, ctx);
         }
-        if let Some(created) = &claim.metadata.creation_timestamp {
+        // One that nobody has begun to launch for counts when it is launched.
+        if (lifecycle::stage(claim).is_some() || (token_on(claim).is_some() && !has_foreign_token(claim)))
+            && let Some(created) = &claim.metadata.creation_timestamp
+        {
             let age = Duration::try_from(self.desk.wall().duration_since(created.0)).unwrap_or(Duration::ZERO);
             self.limits.made(name, self.desk.now(), age);
         }
@@ -485,11 +543,16 @@ impl Launcher {
         }
     }
 
-    fn ended(&mut self, name: &str, end: End, trace: TraceContext, ctx: &mut Context<Self>) {
+    fn ended(&mut self, name: &str, (end, outcome): (End, &Outcome), trace: TraceContext, ctx: &mut Context<Self>) {
         self.running -= 1;
-        if end == End::Refused {
-            self.give_up_plans(name);
+        // Where it is not the world that has changed, but the pool that is refused, others are not concerned.
+        let known = matches!(outcome, Outcome::Refused(..));
+        match end {
+            End::Refused if known => self.creations.give_up(name),
+            End::Refused => self.give_up_plans(name),
+            _ => {}
         }
+        self.learn(name, outcome, ctx);
         self.free(name, ctx);
         self.committed.remove(name);
         let mut trial = self.over.remove(name);
@@ -513,7 +576,7 @@ impl Launcher {
                     self.go_on(&trial, ctx);
                 }
                 let again = PackNow::after(self.desk.term, trace);
-                if at_once {
+                if at_once || known {
                     self.desk.post(&self.links.packer, again);
                 } else {
                     let pause = self.losses.pause();

@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::names::annotations;
+use dovetail_core::cluster_state::Kind;
 use dovetail_core::lease::{
-    self, AHEAD, Deposition, Election, JITTER, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite, Origin,
+    self, Deposition, Distrust, Election, JITTER, LONGEST_WAIT, LeaseInput, LeaseOutput, LeaseSettings, LeaseView,
+    LeaseWrite,
 };
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
 use kube_runtime::watcher::{Config, Event};
 use serde_json::json;
 
@@ -26,10 +25,12 @@ use crate::backoff::Backoff;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::control_plane::ControlPlane;
 use crate::desk::Desk;
+use crate::lease_object::{self, LeaseObject, holder};
 use crate::messages::{Deposed, Elected, Observe, Release, TakeSnapshot, Term};
+use crate::reading::Api;
 use crate::story::Story;
 use crate::tenure::Tenure;
-use crate::watch::{tell_failed, tell_recovered, watch_some};
+use crate::watch::{Heard, tell_failed, tell_recovered, watch_some};
 
 /// Pause after a call that failed: a renewal is not to wait for its turn while the deadline comes nearer.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
@@ -44,13 +45,16 @@ const SHUT_OUT: &str =
 /// See the module.
 pub struct Leader {
     desk: Desk,
-    api: Api<Lease>,
+    client: Client,
+    lease: LeaseObject,
     cluster: Addr<ClusterWatcher>,
     control_plane: Addr<ControlPlane>,
     settings: LeaseSettings,
     election: Election,
     tenure: Option<Tenure>,
     told_holder: Option<String>,
+    /// Why the Lease was not gone by when that was last said.
+    distrusted: Option<Distrust>,
     released: bool,
     rng: fastrand::Rng,
     /// A look or a write is under way.
@@ -76,13 +80,15 @@ impl Leader {
         let desk = desk.of("leader");
         let settings = desk.settings.lease;
         Self {
-            api: Api::namespaced(client, &desk.settings.lease_namespace),
+            lease: LeaseObject::new(client.clone(), &desk.settings.lease_namespace, &desk.settings.lease_name),
+            client,
             election: Election::new(&*desk.identity, settings),
             settings,
             cluster,
             control_plane,
             tenure: None,
             told_holder: None,
+            distrusted: None,
             released: false,
             rng: desk.rng("pauses"),
             busy: Rc::default(),
@@ -106,12 +112,15 @@ impl Actor for Leader {
             self.look(ctx);
             let (this, desk, own) = (ctx.address(), self.desk.clone(), self.desk.identity.clone());
             let only = Config::default().fields(&format!("metadata.name={}", self.desk.settings.lease_name));
-            let on = move |event: Event<Lease>| match event {
-                Event::Init | Event::InitDone => {}
-                Event::Apply(lease) | Event::InitApply(lease) if *holder(&lease) == *own => {}
-                Event::Apply(_) | Event::InitApply(_) | Event::Delete(_) => desk.post(&this, Changed),
+            let on = move |heard: Heard<Lease>| match heard {
+                Heard::Event(Event::Init | Event::InitDone) | Heard::Failed(..) | Heard::Runs => {}
+                Heard::Event(Event::Apply(lease) | Event::InitApply(lease)) if held_by(&lease) == Some(&*own) => {}
+                Heard::Event(Event::Apply(_) | Event::InitApply(_) | Event::Delete(_)) | Heard::NotRead(..) => {
+                    desk.post(&this, Changed);
+                }
             };
-            ctx.spawn(watch_some(self.api.clone(), only, self.desk.clone(), "the lease", on).into_actor(self));
+            let api = Api::namespaced(self.client.clone(), &self.desk.settings.lease_namespace);
+            ctx.spawn(watch_some(api, only, self.desk.clone(), "the lease", on).into_actor(self));
         }
     }
 }
@@ -142,10 +151,10 @@ impl Handler<Release> for Leader {
         if self.election.leads().is_none() && !self.busy.get() && !self.tried {
             return Box::pin(async {});
         }
-        let (api, desk, busy) = (self.api.clone(), self.desk.clone(), self.busy.clone());
+        let (lease, desk, busy) = (self.lease.clone(), self.desk.clone(), self.busy.clone());
         let patience = self.settings.patience();
         Box::pin(async move {
-            let _ = tokio::time::timeout(patience, give_back(&api, &desk, &busy)).await;
+            let _ = tokio::time::timeout(patience, give_back(&lease, &desk, &busy)).await;
         })
     }
 }
@@ -155,7 +164,10 @@ impl Handler<Observe> for Leader {
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let term = self.tenure.as_ref().map(|tenure| tenure.term().0);
-        MessageResult(json!({"leads": term.is_some(), "term": term, "holder": self.election.holder()}))
+        let refuses = self.election.distrust().map(|distrust| self.distrust_in_words(distrust));
+        MessageResult(
+            json!({"leads": term.is_some(), "term": term, "holder": self.election.holder(), "refuses": refuses}),
+        )
     }
 }
 
@@ -170,7 +182,7 @@ impl Leader {
         }
         self.busy.set(true);
         self.heard = false;
-        let reading = read(self.api.clone(), self.desk.clone(), self.settings, self.cluster.clone());
+        let reading = read(self.lease.clone(), self.desk.clone(), self.settings, self.cluster.clone());
         ctx.spawn(reading.into_actor(self).map(|read, leader, ctx| {
             let read = read.map(|(read, terms)| {
                 leader.election.saw_term(terms.highest);
@@ -212,6 +224,7 @@ impl Leader {
             }
         }
         self.tell_holder();
+        self.tell_distrust();
     }
 
     fn lead(&mut self, tenure: Tenure) {
@@ -279,7 +292,7 @@ impl Leader {
     fn write(&mut self, order: LeaseWrite, ctx: &mut Context<Self>) {
         let asked = self.desk.now();
         self.tried |= order.acquires;
-        let writing = write(self.api.clone(), self.desk.clone(), self.settings, order).into_actor(self);
+        let writing = write(self.lease.clone(), self.desk.clone(), self.settings, order).into_actor(self);
         ctx.spawn(writing.map(move |written, leader, ctx| {
             let input = leader.heard_of_lease(written.map(|lease| LeaseInput::Wrote { lease, asked }));
             leader.step(input, ctx);
@@ -318,6 +331,44 @@ impl Leader {
     }
 }
 
+impl Leader {
+    /// Says once why it does not go by the Lease.
+    fn tell_distrust(&mut self) {
+        let distrust = self.election.distrust();
+        if let Some(new) = distrust.filter(|new| self.distrusted.as_ref() != Some(*new)) {
+            let (lease, why) = (self.desk.settings.lease_name.clone(), self.distrust_in_words(new));
+            self.desk.tell(Story::LeaseRefused { lease, why });
+        }
+        if self.distrusted.as_ref() != distrust {
+            self.distrusted = distrust.cloned();
+        }
+    }
+
+    fn distrust_in_words(&self, distrust: &Distrust) -> String {
+        match distrust {
+            Distrust::Term { term } => format!(
+                "its leaseTransitions is {term}, which no leader can have had (the highest term known is {}): it is not \
+                 counted, and another leads once the Lease has stood for its duration; if that number comes back, find who \
+                 writes it and take away the right to update Leases in {}",
+                self.election.highest_term(),
+                self.desk.settings.lease_namespace,
+            ),
+            Distrust::Duration { holder, duration, until } => format!(
+                "{holder:?} does not renew it, and its leaseDurationSeconds is {}: it is waited for until it has stood \
+                 unchanged for {} s, which is {:.0} s from now; delete the Lease if {holder:?} has ended",
+                duration.as_secs(),
+                LONGEST_WAIT.max(self.settings.duration).as_secs(),
+                until.saturating_sub(self.desk.now()).as_secs_f64(),
+            ),
+            Distrust::TermsUsedUp { term } => format!(
+                "the next leaseTransitions would be {term}, and there is no room for those after it: scale to 0, take the \
+                 annotation {} off the NodeClaims, delete the Lease, and scale up again",
+                annotations::TERM,
+            ),
+        }
+    }
+}
+
 /// Terms on claims.
 #[derive(Default)]
 struct Terms {
@@ -326,20 +377,22 @@ struct Terms {
     absurd: Option<String>,
 }
 
-/// The Lease as it stands; when it is gone also the highest term on any claim: a new one starts above it. Or why nobody knows.
+/// The Lease as it stands; when it is gone, or of a term above all that it can have had by itself, also the highest term on
+/// any claim: a new one starts above it. Or why nobody knows.
 async fn read(
-    api: Api<Lease>,
+    lease: LeaseObject,
     desk: Desk,
     settings: LeaseSettings,
     cluster: Addr<ClusterWatcher>,
 ) -> Result<(LeaseInput, Terms), String> {
     let (patience, asked) = (settings.patience(), desk.now());
-    match tokio::time::timeout(patience, api.get_opt(&desk.settings.lease_name)).await {
+    match tokio::time::timeout(patience, lease.get()).await {
         // What was read before a sleep says nothing of what stands now.
         Ok(Ok(_)) if desk.now().saturating_sub(asked) > patience => Err(NO_ANSWER.into()),
         Ok(Ok(Some(lease))) => {
-            let view = view(&lease, &settings, desk.wall());
-            Ok((LeaseInput::Read(Some(view)), Terms::default()))
+            let view = lease_object::view(&lease, &settings, desk.wall());
+            let terms = if is_ahead(&view) { known_terms(&cluster).await } else { Terms::default() };
+            Ok((LeaseInput::Read(Some(view)), terms))
         }
         Ok(Ok(None)) => match tokio::time::timeout(patience, terms(&cluster)).await {
             Ok(Some(terms)) => Ok((LeaseInput::Read(None), terms)),
@@ -350,37 +403,21 @@ async fn read(
     }
 }
 
-async fn write(api: Api<Lease>, desk: Desk, settings: LeaseSettings, order: LeaseWrite) -> Result<LeaseView, String> {
-    let name = desk.settings.lease_name.clone();
-    let now = MicroTime(desk.wall());
-    let term = i32::try_from(order.term).map_err(|_| {
-        format!("its leaseTransitions cannot be raised any further: term {}; delete it to begin anew", order.term)
-    })?;
-    let mark = if order.origin() == Origin::Vacant { annotations::LEASE_VACANT } else { annotations::LEASE_LED };
-    let spec = LeaseSpec {
-        holder_identity: Some(desk.identity.to_string()),
-        lease_transitions: Some(term),
-        lease_duration_seconds: i32::try_from(settings.duration.as_secs()).ok(),
-        renew_time: Some(now.clone()),
-        // A renewal leaves the time of acquisition as it is.
-        acquire_time: order.acquires.then_some(now),
-        ..LeaseSpec::default()
-    };
-    let meta = ObjectMeta {
-        name: Some(name.clone()),
-        resource_version: order.resource_version,
-        annotations: Some([(annotations::LEASE.to_owned(), mark.to_owned())].into()),
-        ..ObjectMeta::default()
-    };
-    let lease = Lease { metadata: meta, spec: Some(spec) };
-    let writing = async {
-        if lease.metadata.resource_version.is_none() {
-            return api.create(&PostParams::default(), &lease).await;
-        }
-        api.patch(&name, &PatchParams::default(), &Patch::Merge(&lease)).await
-    };
-    match tokio::time::timeout(settings.patience(), writing).await {
-        Ok(Ok(lease)) => Ok(view(&lease, &settings, desk.wall())),
+/// Whether a Lease's term is above its own resourceVersion: somebody has written it by hand, or its claims are older than
+/// this API server.
+fn is_ahead(lease: &LeaseView) -> bool {
+    lease.resource_version.parse().is_ok_and(|version: u64| lease.term > version)
+}
+
+async fn write(
+    lease: LeaseObject,
+    desk: Desk,
+    settings: LeaseSettings,
+    order: LeaseWrite,
+) -> Result<LeaseView, String> {
+    let body = lease_object::body(&order, (&desk.settings.lease_name, &desk.identity), &settings, desk.wall());
+    match tokio::time::timeout(settings.patience(), lease.write(&order, &body)).await {
+        Ok(Ok(lease)) => Ok(lease_object::view(&lease, &settings, desk.wall())),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(NO_ANSWER.into()),
     }
@@ -388,17 +425,14 @@ async fn write(api: Api<Lease>, desk: Desk, settings: LeaseSettings, order: Leas
 
 /// Takes this replica's name off the Lease, however often that is refused, and until no write is under way that could put
 /// it there again.
-async fn give_back(api: &Api<Lease>, desk: &Desk, busy: &Cell<bool>) {
+async fn give_back(lease: &LeaseObject, desk: &Desk, busy: &Cell<bool>) {
     let mut backoff = Backoff::new(SOON, AFTER_FAILURE, desk.rng("give back"));
     loop {
         // Before it is read: what is written after that is seen at the next look.
         let last = !busy.get();
-        match api.get_opt(&desk.settings.lease_name).await {
-            Ok(Some(mut lease)) if *holder(&lease) == *desk.identity => {
-                let spec = lease.spec.get_or_insert_default();
-                spec.holder_identity = Some(String::new());
-                let given = api.replace(&desk.settings.lease_name, &PostParams::default(), &lease).await;
-                if given.is_ok() && last {
+        match lease.get().await {
+            Ok(Some(found)) if *holder(&found) == *desk.identity => {
+                if lease.release(found).await.is_ok() && last {
                     return;
                 }
             }
@@ -409,30 +443,13 @@ async fn give_back(api: &Api<Lease>, desk: &Desk, busy: &Cell<bool>) {
     }
 }
 
-fn holder(lease: &Lease) -> &str {
-    lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
+fn held_by(lease: &Lease) -> Option<&str> {
+    lease.spec.as_ref()?.holder_identity.as_deref()
 }
 
-fn view(lease: &Lease, settings: &LeaseSettings, now: Timestamp) -> LeaseView {
-    let spec = lease.spec.clone().unwrap_or_default();
-    let whole = |number: Option<i32>| u64::try_from(number.unwrap_or(0)).unwrap_or(0);
-    let origin = match lease.annotations().get(annotations::LEASE).map(String::as_str) {
-        // client-go takes what has run out and leaves the mark.
-        Some(annotations::LEASE_VACANT) if whole(spec.lease_transitions) == 0 => Origin::Vacant,
-        Some(annotations::LEASE_LED) => Origin::Led,
-        _ => Origin::Foreign,
-    };
-    let age = spec.renew_time.map(|renewed| now.duration_since(renewed.0));
-    let signed = |duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
-    let (longest, ahead) = (signed(settings.duration), -signed(AHEAD));
-    LeaseView {
-        holder: holder(lease).to_owned(),
-        term: whole(spec.lease_transitions),
-        duration: Duration::from_secs(whole(spec.lease_duration_seconds).max(1)),
-        resource_version: lease.resource_version().unwrap_or_default(),
-        origin,
-        stale: age.is_some_and(|age| age > longest || age < ahead),
-    }
+/// The terms on claims, where those are known by now.
+async fn known_terms(cluster: &Addr<ClusterWatcher>) -> Terms {
+    tokio::time::timeout(SOON, terms(cluster)).await.ok().flatten().unwrap_or_default()
 }
 
 /// The terms on claims, as soon as claims are known.
@@ -440,12 +457,15 @@ async fn terms(cluster: &Addr<ClusterWatcher>) -> Option<Terms> {
     loop {
         if let Some(snapshot) = cluster.send(TakeSnapshot).await.ok()? {
             // Where there are claims somebody has led, though it need not have been a Dovetail.
-            let mut terms = Terms { highest: u64::from(!snapshot.claims.is_empty()), absurd: None };
-            for entry in snapshot.claims.values() {
-                let written = entry.claim.annotations().get(annotations::TERM).and_then(|term| term.parse().ok());
+            let unread = snapshot.unreadable_of(Kind::NodeClaim).map(|(_, claim)| &claim.metadata);
+            let all: Vec<_> = snapshot.claims.values().map(|entry| &entry.claim.metadata).chain(unread).collect();
+            let mut terms = Terms { highest: u64::from(!all.is_empty()), absurd: None };
+            for meta in all {
+                let own = meta.annotations.as_ref().and_then(|own| own.get(annotations::TERM));
+                let written = own.and_then(|term| term.parse().ok());
                 match written {
                     Some(term) if lease::is_plausible_term(term) => terms.highest = terms.highest.max(term),
-                    Some(_) => terms.absurd = Some(entry.claim.name_any()),
+                    Some(_) => terms.absurd = meta.name.clone(),
                     None => {}
                 }
             }

@@ -1,6 +1,6 @@
 //! The life of a pod from pending to bound, one actor a file, in the order in which data flows:
 //! [`pod_watcher`], [`cluster_watcher`], [`catalogue`], [`batcher`], [`packer`], [`launcher`], [`registrar`]; around them
-//! [`node_class`], [`recorder`], [`leader`], [`control_plane`]; and its way back: [`interruption`], [`disruptor`], [`janitor`],
+//! [`node_class`], [`owner`], [`recorder`], [`leader`], [`control_plane`]; and its way back: [`interruption`], [`disruptor`], [`janitor`],
 //! [`terminator`]. Who sends to whom is in [`wiring`].
 
 pub mod batcher;
@@ -14,6 +14,7 @@ pub mod registrar;
 pub mod disruptor;
 pub mod interruption;
 pub mod janitor;
+pub mod owner;
 pub mod terminator;
 
 pub mod node_class;
@@ -24,6 +25,8 @@ pub mod leader;
 
 pub mod messages;
 pub mod wiring;
+
+pub mod reading;
 
 pub mod journal;
 pub mod measure;
@@ -46,11 +49,15 @@ mod fleet;
 mod launch;
 mod launch_cost;
 mod launch_facts;
+mod launch_owned;
 mod launch_past;
+mod lease_object;
 mod mailbox;
 mod metered_cloud;
 mod nodes;
 mod outage;
+mod owned;
+mod packing;
 mod plan;
 mod pools;
 mod register;
@@ -66,6 +73,6 @@ pub use journal::{Entry, Journal, LogJournal, MemoryJournal};
 pub use measure::Measure;
 pub use replica::{Exit, ReplicaHandle, ReplicaParts, start};
 pub use settings::{SettingError, Settings};
-pub use solver::{InlineSolver, Solver};
+pub use solver::{InlineSolver, Solution, Solver};
 pub use span::Span;
 pub use story::Story;

@@ -37,6 +37,8 @@ pub enum Measure<'a> {
     Scheduled { controller: &'static str, seconds: f64, trace: u128 },
     /// A packing has been held against another policy; what the nodes of each cost an hour.
     Compared { policy: &'static str, dollars: f64, other: &'static str, other_dollars: f64 },
+    /// A packing has failed: by a panic or by its bound, and what was done about it.
+    PackingFailed { cause: &'static str, outcome: &'static str },
     /// An eviction has been answered.
     EvictionAnswered { code: u16 },
     /// A pod has been evicted or deleted for that reason.
@@ -49,6 +51,8 @@ pub enum Measure<'a> {
     CloudAnswered { controller: &'static str, method: &'static str, seconds: f64, error: Option<&'static str> },
     /// The cloud has refused an offering.
     LaunchRefused { zone: &'a str, capacity_type: &'a str, reason: &'a str },
+    /// A node is not used by the pods that it was launched for.
+    NodeUnused { pool: &'a str, reason: &'static str },
     /// The queue has given a message.
     MessageReceived { kind: &'a str, waited: Option<f64> },
     /// A message has been taken out of the queue.

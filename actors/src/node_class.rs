@@ -13,9 +13,9 @@ use dovetail_api::names::{NODE_CLASS_FINALIZER, annotations};
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true, set_condition};
 use dovetail_cloud::Cloud;
 use dovetail_cloud::node_class::NodeClassResolution;
-use dovetail_core::cluster_state::is_older;
+use dovetail_core::cluster_state::{Kind, is_older};
 use dovetail_core::lifecycle::{hash, readiness};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use serde_json::json;
 
 use crate::backoff::Backoff;
@@ -23,8 +23,9 @@ use crate::calls::{CallError, Calls};
 use crate::class_end;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
-use crate::messages::{ClassChanged, Observe, PoolChanged, Record, Wrote};
+use crate::messages::{CannotUse, ClassChanged, Observe, PoolChanged, Record, Wrote};
 use crate::pools;
+use crate::reading::Api;
 use crate::recorder::{Recorder, object};
 use crate::story::{Names, Story};
 
@@ -47,6 +48,8 @@ pub struct NodeClassActor {
     resolved: BTreeMap<String, (Option<i64>, Duration)>,
     busy: BTreeSet<String>,
     told: BTreeMap<String, (bool, String)>,
+    /// Pools and classes that cannot be read, by kind and name, with uid and reason.
+    unread: BTreeMap<(Kind, String), (String, String)>,
 }
 
 impl NodeClassActor {
@@ -69,6 +72,7 @@ impl NodeClassActor {
             resolved: BTreeMap::new(),
             busy: BTreeSet::new(),
             told: BTreeMap::new(),
+            unread: BTreeMap::new(),
         }
     }
 }
@@ -90,6 +94,7 @@ impl Handler<ClassChanged> for NodeClassActor {
     fn handle(&mut self, changed: ClassChanged, ctx: &mut Self::Context) {
         match changed.class {
             Some(class) => {
+                self.unread.remove(&(Kind::NodeClass, changed.name.clone()));
                 self.classes.insert(changed.name.clone(), class);
                 self.look_at_class(&changed.name, ctx);
             }
@@ -108,13 +113,33 @@ impl Handler<PoolChanged> for NodeClassActor {
     fn handle(&mut self, changed: PoolChanged, ctx: &mut Self::Context) {
         match changed.pool {
             Some(pool) => {
+                self.unread.remove(&(Kind::NodePool, changed.name.clone()));
                 self.pools.insert(changed.name.clone(), pool);
                 self.look_at_pool(&changed.name, ctx);
             }
             None => {
                 self.pools.remove(&changed.name);
+                self.told.remove(&format!("complaints/{}", changed.name));
             }
         }
+    }
+}
+
+impl Handler<CannotUse> for NodeClassActor {
+    type Result = ();
+
+    /// Not Ready is written where it can be, once for each reason.
+    fn handle(&mut self, CannotUse { kind, object }: CannotUse, ctx: &mut Self::Context) {
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let said = (object.metadata.uid.clone().unwrap_or_default(), object.why.clone());
+        if self.unread.insert((kind, name.clone()), said.clone()) == Some(said) {
+            return;
+        }
+        if kind == Kind::NodeClass {
+            self.look_at_pools_of(&name, ctx);
+        }
+        let writing = pools::write_unreadable(self.calls.clone(), kind, object, self.desk.wall());
+        ctx.spawn(writing.into_actor(self));
     }
 }
 
@@ -200,7 +225,7 @@ impl NodeClassActor {
     }
 
     fn look_at_pools_of(&mut self, class: &str, ctx: &mut Context<Self>) {
-        let of_class = |pool: &NodePool| pool.spec.template.spec.node_class_ref.name == class;
+        let of_class = |pool: &NodePool| pool.spec.template.spec.node_class_ref.ec2_name() == Some(class);
         let names: Vec<_> =
             self.pools.iter().filter(|(_, pool)| of_class(pool)).map(|(name, _)| name.clone()).collect();
         names.iter().for_each(|name| self.look_at_pool(name, ctx));
@@ -208,8 +233,13 @@ impl NodeClassActor {
 
     fn look_at_pool(&mut self, name: &str, ctx: &mut Context<Self>) {
         let Some(pool) = self.pools.get(name).cloned() else { return };
-        let class = self.classes.get(&pool.spec.template.spec.node_class_ref.name);
-        let wanted = pools::judged(&pool, class.map(AsRef::as_ref), self.desk.wall());
+        let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|name| self.classes.get(name));
+        let mut wanted = pools::judged(&pool, class.map(AsRef::as_ref), self.desk.wall());
+        let its_class =
+            pool.spec.template.spec.node_class_ref.ec2_name().map(|name| (Kind::NodeClass, name.to_owned()));
+        if let Some((_, why)) = its_class.and_then(|key| self.unread.get(&key)) {
+            wanted = pools::of_unreadable_class(wanted, why, self.desk.wall());
+        }
         self.tell_pool(&wanted);
         let key = format!("pool/{name}");
         if wanted == *pool || pool.metadata.deletion_timestamp.is_some() || !self.busy.insert(key.clone()) {
@@ -252,6 +282,19 @@ impl NodeClassActor {
         let news = (ready, why.clone());
         if self.told.insert(format!("pool/{node_pool}"), news.clone()) != Some(news) {
             self.desk.tell(Story::NodePool { node_pool, ready, why });
+        }
+        self.report_complaints(pool);
+    }
+
+    /// Events on a pool that is not valid, once for each thing that is wrong.
+    fn report_complaints(&mut self, pool: &NodePool) {
+        let complaints = pools::complaints(pool);
+        let news = (complaints.is_empty(), format!("{complaints:?}"));
+        if self.told.insert(format!("complaints/{}", pool.name_any()), news.clone()) == Some(news) {
+            return;
+        }
+        for (reason, message) in complaints {
+            self.desk.post(&self.recorder, Record::warning(object::pool(pool), reason, message));
         }
     }
 }

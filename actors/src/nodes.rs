@@ -2,11 +2,12 @@
 
 use dovetail_core::lifecycle::patch;
 use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
 use kube::api::{DeleteParams, Preconditions};
-use kube::{Api, ResourceExt};
 
 use crate::calls::{CallError, Calls};
 use crate::claims::REPEATED_FOR;
+use crate::reading::Api;
 
 /// Nodes at the API server.
 #[derive(Clone)]
@@ -68,7 +69,7 @@ impl Nodes {
         let params = DeleteParams::default().preconditions(only);
         let deleting = || self.api.delete(&name, &params);
         let answer = self.calls.run_for(REPEATED_FOR, &format!("delete node {name}"), deleting).await?;
-        answer.left().ok_or(CallError::NotFound(name))
+        answer.ok_or(CallError::NotFound(name))
     }
 
     /// The same Node as it stands; another of its name is another.

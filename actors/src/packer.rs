@@ -7,16 +7,14 @@
 //! At the mailbox's bound: requests merge, so that at most one waits however many come.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::Pod;
 use dovetail_core::Policy;
-use dovetail_core::cluster_state::{Planning, PlanningInput, Snapshot, Target};
-use dovetail_core::pack::{Options, Packing};
-use futures::FutureExt as _;
+use dovetail_core::cluster_state::{Planning, PlanningInput, RefusedPlace, Snapshot, Target};
+use dovetail_core::pack::{Isolated, Options, Packing};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
@@ -29,6 +27,7 @@ use crate::measure::Measure;
 use crate::messages::{
     Batch, InstanceTypesFor, Launch, Observe, PackNow, Plan, Planned, Record, TakeShown, TraceContext, WorldChanged,
 };
+use crate::packing::{self, Failures, Held};
 use crate::plan::{self, Plans};
 use crate::recorder::{Recorder, object};
 use crate::registrar::Registrar;
@@ -83,6 +82,10 @@ pub struct Packer {
     skipped: BTreeMap<String, String>,
     /// Pods, by uid, that were packed without what they prefer in the last packing.
     relaxed: BTreeSet<String>,
+    /// Nodes that were out for pods, by uid, in the last packing, as kube-scheduler has refused them.
+    refused_places: BTreeSet<RefusedPlace>,
+    /// What packing fails with.
+    failures: Failures,
     /// Whether nodes were leaving when it was last looked.
     leaving: bool,
     packings: u64,
@@ -137,6 +140,10 @@ struct Solved {
     snapshot: Snapshot,
     planning: Planning,
     packing: Packing,
+    /// How packing failed, and what is left out for it; its own packing is above.
+    failed: Isolated,
+    /// What was left out from the start.
+    held: Held,
     /// When the solver was asked, and when it had answered.
     solving: (Timestamp, Timestamp),
 }
@@ -146,6 +153,7 @@ impl Packer {
     pub fn new(desk: &Desk, links: PackerLinks, solver: Arc<dyn Solver>) -> Self {
         let desk = desk.of("packer");
         let rng = desk.rng("names");
+        let failures = Failures::new(&desk, links.recorder.clone());
         Self {
             desk,
             links,
@@ -159,6 +167,8 @@ impl Packer {
             left_over: BTreeMap::new(),
             skipped: BTreeMap::new(),
             relaxed: BTreeSet::new(),
+            refused_places: BTreeSet::new(),
+            failures,
             leaving: false,
             packings: 0,
             compared: None,
@@ -231,7 +241,7 @@ impl Handler<Observe> for Packer {
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         MessageResult(json!({
             "solving": self.solving, "queued": self.queued.is_some(), "handled": self.handled.len(),
-            "leftOver": self.left_over, "packings": self.packings,
+            "leftOver": self.left_over, "packings": self.packings, "failing": self.failures.classes(),
         }))
     }
 }
@@ -262,7 +272,7 @@ impl Packer {
             only: Some(self.handled.clone()),
             ..PlanningInput::default()
         };
-        let computing = compute(links, solver, input, self.desk.clone()).into_actor(self);
+        let computing = compute(links, solver, input, self.failures.held(), self.desk.clone()).into_actor(self);
         ctx.spawn(computing.map(move |solved, packer, ctx| {
             packer.solving = false;
             if let Some(solved) = solved {
@@ -276,7 +286,7 @@ impl Packer {
     }
 
     fn act_on(&mut self, solved: Solved, mut request: Request, asked: Timestamp) {
-        let Solved { snapshot, planning, packing, solving } = solved;
+        let Solved { snapshot, planning, packing, failed, held, solving } = solved;
         let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable || entry.unmarked);
         self.handled.retain(|uid| self.since.contains(uid) || waiting(uid));
         self.leaving = !snapshot.leaving.is_empty();
@@ -293,6 +303,8 @@ impl Packer {
         self.tell_batch(&planning, &request);
         self.tell_skipped(&planning, &request);
         self.tell_relaxed(&planning, &request);
+        self.tell_refused_places(&planning, &request);
+        self.failures.took(&planning.problem, &held, &failed, request.trace);
         self.packings += 1;
         let span = self.desk.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
         // From here on everything lies in this packing.
@@ -345,7 +357,7 @@ impl Packer {
             Options { policy: Some(OTHER), price_per_node: self.desk.settings.price_per_node, ..Options::default() };
         let desk = self.desk.clone();
         // Nobody's nodes hang on it: what goes wrong in there is told by the panic and ends nothing.
-        let computing = AssertUnwindSafe(self.solver.solve(problem.clone(), options)).catch_unwind().into_actor(self);
+        let computing = packing::attempt(self.solver.clone(), problem.clone(), options).into_actor(self);
         ctx.spawn(computing.map(move |other, _, _| {
             let (Ok(other), policy, dollars) = (other, Policy::Cost.name(), own) else { return };
             desk.measure(&Measure::Compared { policy, dollars, other: OTHER.name(), other_dollars: other.total_price });
@@ -383,6 +395,25 @@ impl Packer {
             self.desk.tell_in(Story::Relaxed { pods: names.len(), names: Names::first(NAMED, names) }, request.trace);
         }
         self.relaxed = relaxed.into_iter().map(|pod| pod.uid.clone()).collect();
+    }
+
+    /// What was out in the last packing is not told again.
+    fn tell_refused_places(&mut self, planning: &Planning, request: &Request) {
+        let places: BTreeSet<_> = planning.refused_places.iter().cloned().collect();
+        let pods: BTreeMap<&str, &Pod> = planning.problem.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect();
+        let mut nodes: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+        for place in places.difference(&self.refused_places) {
+            let Some(pod) = pods.get(place.pod.as_str()) else { continue };
+            nodes.entry((&place.node, &place.why)).or_default().push(format!("{}/{}", pod.namespace, pod.name));
+            let event = Record::warning(object::pod(pod), "PlaceRefused", place.why.clone()).quiet_for(FAILED_QUIET);
+            self.desk.post(&self.links.recorder, event);
+        }
+        for ((node, why), names) in nodes {
+            let (node, why, pods) = (node.to_owned(), why.to_owned(), names.len());
+            self.desk
+                .tell_in(Story::PlaceRefused { node, pods, names: Names::first(NAMED, names), why }, request.trace);
+        }
+        self.refused_places = places;
     }
 
     /// One story for all claims of a pool with the same options.
@@ -431,7 +462,8 @@ impl Packer {
         let mut left_over = BTreeMap::new();
         for (pod, reason) in &packing.unscheduled {
             let pod = &planning.problem.pods[*pod];
-            let error = reason.to_string();
+            let held = planning.held.get(&pod.uid).cloned();
+            let error = held.unwrap_or_else(|| plan::why_not(pod, reason, planning));
             if self.left_over.get(&pod.uid) != Some(&error) {
                 if left_over.len() < traces::MOST_UNPLACED {
                     traces::unplaced(&self.desk, request.trace, pod, &error);
@@ -456,7 +488,13 @@ impl Packer {
 }
 
 /// Waits until the cluster is known and shown, the catalogue is known and pools have had time to become ready, then packs.
-async fn compute(links: PackerLinks, solver: Arc<dyn Solver>, mut input: PlanningInput, desk: Desk) -> Option<Solved> {
+async fn compute(
+    links: PackerLinks,
+    solver: Arc<dyn Solver>,
+    mut input: PlanningInput,
+    held: Held,
+    desk: Desk,
+) -> Option<Solved> {
     let mut unsettled = 0;
     loop {
         let Some(snapshot) = links.cluster.send(TakeShown).await.ok()? else {
@@ -468,7 +506,8 @@ async fn compute(links: PackerLinks, solver: Arc<dyn Solver>, mut input: Plannin
         input.now = desk.moment();
         if snapshot.to_pack(&input).is_empty() {
             let (planning, packing, now) = (Planning::default(), Packing::default(), input.now.wall);
-            return Some(Solved { snapshot, planning, packing, solving: (now, now) });
+            let failed = Isolated::default();
+            return Some(Solved { snapshot, planning, packing, failed, held, solving: (now, now) });
         }
         let Some(types) = links.catalogue.send(InstanceTypesFor { classes }).await.ok()? else {
             tokio::time::sleep(SETTLE).await;
@@ -484,13 +523,14 @@ async fn compute(links: PackerLinks, solver: Arc<dyn Solver>, mut input: Plannin
         }
         let problem = std::mem::take(&mut planning.problem);
         let asked = desk.wall();
-        let packing = if problem.pods.is_empty() {
-            Packing::default()
+        let mut failed = if problem.pods.is_empty() {
+            Isolated::default()
         } else {
             let options = Options { price_per_node: desk.settings.price_per_node, ..Options::default() };
-            solver.solve(problem.clone(), options).await
+            packing::pack(solver, problem.clone(), options, &held).await
         };
         planning.problem = problem;
-        return Some(Solved { snapshot, planning, packing, solving: (asked, desk.wall()) });
+        let packing = std::mem::take(&mut failed.packing);
+        return Some(Solved { snapshot, planning, packing, failed, held, solving: (asked, desk.wall()) });
     }
 }

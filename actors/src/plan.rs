@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use dovetail_api::names::annotations;
+use dovetail_core::Pod;
 use dovetail_core::Resources;
 use dovetail_core::cluster_state::{JoinedNode, Planning, Snapshot, Target};
+use dovetail_core::launch_backoff::Demand;
 use dovetail_core::lifecycle::claim::{ClaimPlan, node_claim};
-use dovetail_core::pack::PlannedClaim;
+use dovetail_core::pack::{PlannedClaim, Reason};
 use dovetail_core::resources::NODES;
 use kube::ResourceExt;
 
@@ -32,7 +34,7 @@ impl Plans<'_> {
     pub fn order(&self, planned: &PlannedClaim, traceparent: &str, rng: &mut fastrand::Rng) -> Option<LaunchOrder> {
         let pool = self.planning.pools.get(planned.pool)?;
         let name = self.free_name(&pool.name_any(), rng);
-        let class = self.snapshot.classes.get(&pool.spec.template.spec.node_class_ref.name);
+        let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|name| self.snapshot.classes.get(name));
         let class_hash = class.and_then(|class| class.annotations().get(annotations::NODE_CLASS_HASH));
         // The class is said by nodeClassRef and by the label; as a requirement its key is refused.
         let class_label = pool.spec.template.spec.node_class_ref.label();
@@ -51,11 +53,21 @@ impl Plans<'_> {
             traceparent,
             class_hash: class_hash.map(String::as_str),
         });
+        let launched_for = self.snapshot.launched_for(
+            &pool.name_any(),
+            &pool.spec.template.spec.node_class_ref.name,
+            &self.uids(&planned.pods),
+        );
+        if !launched_for.is_empty() {
+            let own = claim.metadata.annotations.get_or_insert_default();
+            own.insert(annotations::LAUNCHED_FOR.to_owned(), launched_for);
+        }
         if planned.min_values_relaxed {
             let own = claim.metadata.annotations.get_or_insert_default();
             own.insert(annotations::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
         }
-        Some(LaunchOrder { claim, pods: planned.pods.len() })
+        let demand = Demand::of(planned, self.planning);
+        Some(LaunchOrder { claim, pods: planned.pods.len(), demand })
     }
 
     /// Uids of pods of the problem.
@@ -83,6 +95,14 @@ impl Plans<'_> {
             }
         }
     }
+}
+
+/// Why a pod is left over: what packing says, and of which nodes it knew nothing.
+pub fn why_not(pod: &Pod, reason: &Reason, planning: &Planning) -> String {
+    let out = planning.refused_places.iter().filter(|place| place.pod == pod.uid);
+    let mut parts = vec![reason.to_string()];
+    parts.extend(out.map(|place| format!("node {}: {}", place.node, place.why)));
+    parts.join("; ")
 }
 
 /// Where pods planned on an existing node are expected: at its claim until it is ready for pods, which may take longer

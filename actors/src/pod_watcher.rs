@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_core::cluster_state::{is_provisionable, is_unmarked};
+use dovetail_core::cluster_state::{Kind, is_provisionable, is_unmarked};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client};
+use kube::Client;
 use kube_runtime::watcher::Event;
 use serde_json::json;
 
@@ -20,8 +20,10 @@ use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::measure::Measure;
 use crate::messages::{
-    AttachPods, Detach, Observe, PodBound, PodGone, PodPending, PodSeen, TraceContext, Waited, WatchFailed,
+    AttachPods, Detach, NotRead, Observe, PodBound, PodGone, PodPending, PodSeen, TraceContext, Waited, WatchFailed,
+    WatchRuns,
 };
+use crate::reading::Api;
 use crate::watch::{After, Heard, watch};
 
 /// What its watch is called.
@@ -76,7 +78,11 @@ impl Actor for PodWatcher {
         let pods = Api::<Pod>::all(self.client.clone());
         let on = move |heard| match heard {
             Heard::Event(event) => desk.post(&this, Seen(event)),
-            Heard::Failed(pause) => desk.post(&this, WatchFailed { kind: PODS, pause }),
+            Heard::NotRead(object, came) => {
+                desk.post(&this, NotRead { kind: Kind::Pod, watch: PODS, object, came });
+            }
+            Heard::Failed(pause, error) => desk.post(&this, WatchFailed { kind: PODS, pause, error }),
+            Heard::Runs => desk.post(&this, WatchRuns { kind: PODS }),
         };
         ctx.spawn(watch(pods, self.desk.clone(), PODS, After::GoOn, on).into_actor(self));
     }
@@ -119,6 +125,29 @@ impl Handler<WatchFailed> for PodWatcher {
     fn handle(&mut self, failed: WatchFailed, _: &mut Self::Context) {
         // Behind what the watch has said before.
         self.desk.post(&self.cluster, failed);
+    }
+}
+
+impl Handler<WatchRuns> for PodWatcher {
+    type Result = ();
+
+    fn handle(&mut self, runs: WatchRuns, _: &mut Self::Context) {
+        self.desk.post(&self.cluster, runs);
+    }
+}
+
+impl Handler<NotRead> for PodWatcher {
+    type Result = ();
+
+    /// A pod that cannot be read waits for nothing here.
+    fn handle(&mut self, unread: NotRead, _: &mut Self::Context) {
+        let uid = unread.object.metadata.uid.clone().unwrap_or_default();
+        self.desk.post(&self.cluster, unread);
+        if let Some(listing) = &mut self.listing {
+            listing.insert(uid.clone());
+        }
+        self.starting.remove(&uid);
+        self.gone(&uid);
     }
 }
 

@@ -9,13 +9,14 @@ use std::time::Duration;
 use actix::prelude::*;
 use k8s_openapi::api::core::v1::{Event, EventSource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Client;
 use kube::api::PostParams;
-use kube::{Api, Client};
 use serde_json::json;
 
 use crate::desk::Desk;
 use crate::measure::Measure;
 use crate::messages::{Observe, Record};
+use crate::reading::Api;
 
 /// Events that may wait.
 const MOST_WAITING: usize = 1000;
@@ -120,7 +121,7 @@ impl Recorder {
 
     fn event(&mut self, record: Record) -> Event {
         let namespace = record.object.namespace.clone().unwrap_or_else(|| "default".into());
-        let name = format!("{}.{:016x}", record.object.name.as_deref().unwrap_or_default(), self.rng.u64(..));
+        let name = event_name(record.object.name.as_deref().unwrap_or_default(), self.rng.u64(..));
         let now = Some(Time(self.desk.wall()));
         Event {
             metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..ObjectMeta::default() },
@@ -160,9 +161,46 @@ impl Recorder {
     }
 }
 
+/// Longest name of an object, bytes: a DNS subdomain (RFC 1123).
+const LONGEST_NAME: usize = 253;
+
+/// An event's name: its object's, as much of it as the API server takes, and a number that tells it apart.
+fn event_name(object: &str, number: u64) -> String {
+    let number = format!(".{number:016x}");
+    let mut end = object.len().min(LONGEST_NAME - number.len());
+    while !object.is_char_boundary(end) {
+        end -= 1;
+    }
+    // What stands before a dot ends in a letter or a digit.
+    let name = object[..end].trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
+    format!("{}{number}", if name.is_empty() { "event" } else { name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::event_name;
+
+    #[test]
+    fn an_events_name_is_a_name_that_the_api_server_takes_however_long_its_objects_is() {
+        let label = |letters: &str| {
+            let inner = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+            !letters.is_empty() && letters.chars().all(inner) && !letters.starts_with('-') && !letters.ends_with('-')
+        };
+        let long = ["a".repeat(253), format!("{}-b", "a".repeat(251)), "a.".repeat(126) + "b", "ä".repeat(200)];
+        let dashes = format!("{}{}z", "a".repeat(230), "-".repeat(22));
+        for object in long.iter().map(String::as_str).chain([dashes.as_str(), "a", "", "web-0.shop"]) {
+            let name = event_name(object, 7);
+            assert!(name.len() <= 253 && name.ends_with(".0000000000000007"), "{name}");
+            assert!(!name.is_ascii() || name.split('.').all(label), "{name}");
+        }
+        assert_eq!(event_name("web-0", 1), "web-0.0000000000000001");
+        assert_ne!(event_name(&long[0], 1), event_name(&long[0], 2));
+    }
+}
+
 /// References to objects, as events carry them.
 pub mod object {
-    use dovetail_api::v1::{EC2NodeClass, NodeClaim};
+    use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
     use dovetail_core::Pod;
     use k8s_openapi::api::core::v1::{Node, ObjectReference};
     use kube::ResourceExt;
@@ -218,6 +256,17 @@ pub mod object {
             kind: Some("EC2NodeClass".into()),
             name: Some(class.name_any()),
             uid: class.uid(),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// A NodePool.
+    pub fn pool(pool: &NodePool) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("karpenter.sh/v1".into()),
+            kind: Some("NodePool".into()),
+            name: Some(pool.name_any()),
+            uid: pool.uid(),
             ..ObjectReference::default()
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::names::{conditions, labels};
 use dovetail_api::v1::{NodeClaim, condition};
-use dovetail_core::cluster_state::{Target, is_older};
+use dovetail_core::cluster_state::{Kind, Target, Unreadable, is_older};
 use dovetail_core::lifecycle::claim::from_quantities;
 use dovetail_core::lifecycle::nodeless::{Nodeless, Verdict};
 use dovetail_core::lifecycle::{self, Decision, Stage, Timeout, Writes};
@@ -28,10 +28,11 @@ use crate::launch_facts::pool_of;
 use crate::launcher::Launcher;
 use crate::measure::Measure;
 use crate::messages::{
-    ClaimChanged, ClaimGone, NodeChanged, NodeGone, NotRegistered, Observe, PackNow, Planned, PodBound, PodGone,
-    Record, TraceContext, Wrote,
+    ClaimChanged, ClaimGone, InstanceKnown, NodeChanged, NodeGone, NotRegistered, Observe, PackNow, Planned, PodBound,
+    PodGone, Record, TakeSnapshot, TraceContext, Wrote,
 };
 use crate::nodes::Nodes;
+use crate::owned::{self, Instances};
 use crate::packer::Packer;
 use crate::recorder::{Recorder, object};
 use crate::register;
@@ -68,6 +69,8 @@ pub struct Registrar {
     /// Names of claims by provider id.
     claim_of: BTreeMap<String, String>,
     busy: BTreeSet<String>,
+    /// Whose the claims' instances are.
+    instances: Instances,
     /// Claims that have registered and have no Node.
     nodeless: Nodeless,
     /// Claims that changed while they were worked on.
@@ -88,6 +91,7 @@ impl Registrar {
             by_provider: BTreeMap::new(),
             claim_of: BTreeMap::new(),
             busy: BTreeSet::new(),
+            instances: Instances::default(),
             nodeless: Nodeless::default(),
             again: BTreeSet::new(),
             plans: BTreeMap::new(),
@@ -116,10 +120,9 @@ impl Handler<ClaimChanged> for Registrar {
 
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
         let name = claim.name_any();
-        if let Some(status) = claim.status.as_ref().filter(|status| !status.provider_id.is_empty()) {
-            self.claim_of.insert(status.provider_id.clone(), name.clone());
-        }
-        self.claims.insert(name.clone(), claim);
+        self.claims.insert(name.clone(), claim.clone());
+        self.instances.note(&claim);
+        self.index(&claim);
         self.look(&name, ctx);
     }
 }
@@ -130,11 +133,14 @@ impl Handler<ClaimGone> for Registrar {
     fn handle(&mut self, gone: ClaimGone, _: &mut Self::Context) {
         if let Some(claim) = self.claims.remove(&gone.name) {
             let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
-            self.claim_of.remove(provider_id);
+            if self.claim_of.get(provider_id) == Some(&gone.name) {
+                self.claim_of.remove(provider_id);
+            }
+            self.instances.forget(&claim);
         }
         self.nodeless.ends(&gone.name);
         self.again.remove(&gone.name);
-        self.plans.remove(&Target::Claim(gone.name));
+        self.finish(&Target::Claim(gone.name));
     }
 }
 
@@ -162,7 +168,23 @@ impl Handler<NodeGone> for Registrar {
     fn handle(&mut self, gone: NodeGone, _: &mut Self::Context) {
         let Some(node) = self.nodes.remove(&gone.name) else { return };
         self.forget_provider(&node, "");
-        self.plans.remove(&Target::Node(gone.name));
+        self.finish(&Target::Node(gone.name));
+    }
+}
+
+impl Handler<InstanceKnown> for Registrar {
+    type Result = ();
+
+    fn handle(&mut self, known: InstanceKnown, ctx: &mut Self::Context) {
+        if !self.instances.learn(&known) {
+            return;
+        }
+        for name in self.instances.naming(&known.id) {
+            if let Some(claim) = self.claims.get(&name).cloned() {
+                self.index(&claim);
+            }
+            self.look(&name, ctx);
+        }
     }
 }
 
@@ -170,17 +192,7 @@ impl Handler<Planned> for Registrar {
     type Result = ();
 
     fn handle(&mut self, planned: Planned, _: &mut Self::Context) {
-        for plan in self.plans.values_mut() {
-            plan.waiting.retain(|uid| !planned.pods.contains(uid));
-        }
-        self.plans.retain(|_, plan| !plan.waiting.is_empty());
-        let plan = self.plans.entry(planned.target).or_insert_with(|| PlanState {
-            waiting: BTreeSet::new(),
-            bound: 0,
-            node: String::new(),
-            trace: planned.trace,
-        });
-        plan.waiting.extend(planned.pods);
+        self.plan(planned);
     }
 }
 
@@ -225,6 +237,18 @@ impl Registrar {
         }
     }
 
+    /// Remembers whose a provider ID is; a claim that only names it takes it from no other.
+    fn index(&mut self, claim: &NodeClaim) {
+        let Some(status) = claim.status.as_ref().filter(|status| !status.provider_id.is_empty()) else { return };
+        let free = !self.claim_of.contains_key(&status.provider_id);
+        match self.instances.verdict(claim) {
+            owned::Verdict::NotOurs(_) => {}
+            owned::Verdict::Ours => drop(self.claim_of.insert(status.provider_id.clone(), claim.name_any())),
+            _ if free => drop(self.claim_of.insert(status.provider_id.clone(), claim.name_any())),
+            _ => {}
+        }
+    }
+
     fn claim_on(&self, node: &str) -> Option<String> {
         self.claim_of.get(&provider_id(self.nodes.get(node)?)).cloned()
     }
@@ -239,12 +263,25 @@ impl Registrar {
         let nodes = self.nodes_of(&claim);
         let refs: Vec<&Node> = nodes.iter().map(AsRef::as_ref).collect();
         let nodeless = self.nodeless_for(&claim, nodes.is_empty());
+        // Nothing is written on a Node whose instance is not known to be the claim's.
+        if !nodes.is_empty() && self.instances.verdict(&claim) != owned::Verdict::Ours {
+            if let Some(timeout) = self.expired(&claim, nodeless) {
+                self.give_up(&claim, timeout, ctx);
+            }
+            return;
+        }
         match lifecycle::next(&claim, &refs, nodeless, self.desk.wall()) {
             Decision::Write(writes) => self.write(name, *writes, ctx),
             Decision::GiveUp(Timeout::NodeGone) => self.look_for_node(&claim, ctx),
-            Decision::GiveUp(timeout) => self.give_up(&claim, timeout, ctx),
+            Decision::GiveUp(timeout) => self.give_up_unless_unread(&claim, timeout, ctx),
             Decision::Wait(_) | Decision::Leaving | Decision::Settled => {}
         }
+    }
+
+    /// The time that a claim has had, if it is not being deleted.
+    fn expired(&self, claim: &NodeClaim, nodeless: Duration) -> Option<Timeout> {
+        let stays = claim.metadata.deletion_timestamp.is_none();
+        stays.then(|| lifecycle::liveness::expired(claim, nodeless, self.desk.wall())).flatten()
     }
 
     /// For how long a claim that has registered, and is not being deleted, has had no Node.
@@ -295,10 +332,31 @@ impl Registrar {
         }));
     }
 
+    /// Gives a claim up, unless its Node is there and cannot be read: pods may be on it.
+    fn give_up_unless_unread(&mut self, claim: &Arc<NodeClaim>, timeout: Timeout, ctx: &mut Context<Self>) {
+        let name = claim.name_any();
+        self.busy.insert(name.clone());
+        let claim = claim.clone();
+        let asked = self.links.cluster.send(TakeSnapshot).into_actor(self);
+        ctx.spawn(asked.map(move |known, registrar, ctx| {
+            registrar.busy.remove(&name);
+            let changed = registrar.again.remove(&name);
+            let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
+            let its = |node: &Unreadable| !provider_id.is_empty() && node.facts.provider_id == provider_id;
+            match known {
+                Ok(Some(known)) if known.unreadable_of(Kind::Node).any(|(_, node)| its(node)) => {}
+                Ok(Some(_)) if !changed => registrar.give_up(&claim, timeout, ctx),
+                _ if changed => registrar.look(&name, ctx),
+                _ => {}
+            }
+        }));
+    }
+
     fn nodes_of(&self, claim: &NodeClaim) -> Vec<Arc<Node>> {
         let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
         let names = self.by_provider.get(provider_id).filter(|_| !provider_id.is_empty());
-        names.into_iter().flatten().filter_map(|name| self.nodes.get(name).cloned()).collect()
+        let nodes = names.into_iter().flatten().filter_map(|name| self.nodes.get(name).cloned()).collect();
+        self.instances.own_nodes(claim, nodes)
     }
 
     fn write(&mut self, name: &str, writes: Writes, ctx: &mut Context<Self>) {
@@ -386,7 +444,10 @@ impl Registrar {
         };
         traces::claim_ended(&self.desk, claim, Some((timeout.reason(), why)));
         self.desk.tell_in(Story::GaveUp { node_claim, reason }, traces::of_packing(claim));
-        if timeout == Timeout::RegistrationTimeout {
+        // A claim that names an instance of somebody else says nothing of its pool's nodes.
+        if timeout == Timeout::RegistrationTimeout
+            && !matches!(self.instances.verdict(claim), owned::Verdict::NotOurs(_))
+        {
             self.desk.post(&self.links.launcher, NotRegistered { claim: claim.clone() });
         }
         let packing = traces::of_packing(claim);

@@ -11,6 +11,8 @@ pub enum Level {
     Debug,
     /// The story itself.
     Info,
+    /// Something is not as it should be, and goes on.
+    Warn,
     /// Somebody has to do something.
     Error,
 }
@@ -88,18 +90,34 @@ stories! {
     Elected "elected" Info { lease: String } => format!("elected by lease {lease}");
     /// It no longer does.
     Deposed "deposed" Info { why: String } => format!("deposed: {why}");
+    /// The Lease says what no leader can have written, or is not renewed and says that it lasts for years.
+    LeaseRefused "lease_refused" Error { lease: String, why: String } => format!("does not go by lease {lease} as it stands: {why}");
     /// Nothing but the Lease's deadline keeps a leader that has been succeeded from acting.
     NoFence "no_fence" Error { why: String } => format!("the API server does not refuse leaders that have been succeeded: {why}; the Lease's deadline alone keeps them from acting");
     /// Whether the API server would refuse such a leader is not known.
     FenceUnknown "fence_unknown" Error { why: String } => format!("whether the API server refuses leaders that have been succeeded cannot be seen: {why}");
     /// Everything has been listed once.
     Synced "synced" Debug { pods: usize, nodes: usize, node_claims: usize } => format!("cluster state synced: {pods} pods, {nodes} nodes, {node_claims} nodeclaims");
+    /// An object of the API server cannot be read; it is treated as there and not understood.
+    Unreadable "unreadable" Error { resource: String, object: String, uid: String, why: String } => format!("{resource} {object} cannot be read, it is left as it is and not used: {why}");
+    /// A watch has failed for a minute or more.
+    WatchFailing "watch_failing" Error { resource: String, seconds: u64, error: String } => format!("watching {resource} has failed for {seconds}s: {error}");
+    /// This replica leads, and does not know the cluster yet.
+    NotSynced "not_synced" Error { kinds: String, error: String } =>
+        format!("leads and does nothing yet, as the cluster is not known: not listed: {kinds}{}", if error.is_empty() { String::new() } else { format!("; {error}") });
     /// Ready for pods.
     Waiting "waiting" Info {} => String::from("waiting for unschedulable pods");
     /// A window has closed.
     Batched "batched" Info { pods: usize, names: Names, seconds: f64 } => format!("batched {pods} pods in {seconds:.1}s");
     /// What pods merely prefer has been refused for too long: they are packed without it from now on.
     Relaxed "relaxed" Info { pods: usize, names: Names } => format!("packs {pods} pod(s) without what they merely prefer, for which EC2 has had nothing for too long: {names}");
+    /// Packing fails where these pods take part: they are left out.
+    PackingFailed "packing_failed" Error { pods: usize, names: Names, error: String, seconds: f64 } =>
+        format!("left {pods} pod(s) out, with which {error}{}: {names}", if *seconds > 0.0 { format!(", tried again in {seconds:.0}s") } else { String::from(", tried again at once without those that are held") });
+    /// Packing by cost fails, and a simpler way does not.
+    PackedByFewestNodes "packed_by_fewest_nodes" Error { pods: usize, error: String } => format!("packed {pods} pod(s) by fewest-nodes, as by cost {error}");
+    /// Not all that a pod merely prefers counts.
+    SoftTermsIgnored "soft_terms_ignored" Info { pod: String, terms: usize, counted: usize } => format!("only the {counted} heaviest of the {terms} soft scheduling terms of pod {pod} count");
     /// A packing has been computed.
     PackingComputed "packing_computed" Info { nodes: usize, pods: usize, node_pool: String, price: f64, instance_types: Names } =>
         format!("computed packing of {nodes} node(s) for {pods} pod(s) with instance type option(s) {instance_types}");
@@ -109,6 +127,8 @@ stories! {
     Unschedulable "unschedulable" Error { pod: String, error: String } => format!("could not schedule pod {pod}: {error}");
     /// A pod whose node leaves fits nowhere else.
     NoPlace "no_place" Error { pod: String, error: String } => format!("no place elsewhere for pod {pod}: {error}");
+    /// kube-scheduler refuses a node for pods that should fit there: they are planned elsewhere for a while.
+    PlaceRefused "place_refused" Error { node: String, pods: usize, names: Names, why: String } => format!("{pods} pod(s) are not planned on node {node} for now ({names}): {why}");
     /// A pool takes no part.
     PoolSkipped "pool_skipped" Error { node_pool: String, why: String } => format!("nodepool {node_pool} is left out: {why}");
     /// A claim has been created.
@@ -126,9 +146,9 @@ stories! {
         format!("could not launch nodeclaim {node_claim}: {error}{}", if *retry { ", will try again" } else { "" });
     /// A launch has to wait: a ceiling is reached, or nodes of its pool do not register.
     LaunchHeld "launch_held" Error { node_pool: String, reason: String, message: String } => format!("launches of nodepool {node_pool} wait: {message}");
-    /// The cloud has no such offering now.
-    OfferingRefused "offering_refused" Info { instance_type: String, zone: String, capacity_type: String, code: String } =>
-        format!("{instance_type} {capacity_type} in {zone} is unavailable for a while: {code}");
+    /// The cloud has no such offerings now: one line a zone, capacity type and code.
+    OfferingRefused "offering_refused" Info { zone: String, capacity_type: String, code: String, types: usize, instance_types: Names } =>
+        format!("{types} instance type(s) are unavailable for a while, {capacity_type} in {zone}: {code} ({instance_types})");
     /// A class's images are for other instance types than these, which are not planned.
     WithoutImage "types_without_image" Info { node_class: String, instance_types: Names } => match instance_types.named.is_empty() {
         true => format!("node class {node_class} has an image for every instance type"),
@@ -152,6 +172,14 @@ stories! {
     Initialized "initialized" Info { node_claim: String, node: String, allocatable: String } => format!("initialized node {node} of nodeclaim {node_claim}");
     /// The last pod of a plan is bound.
     Bound "bound" Info { pods: usize, node: String, node_claim: String } => format!("bound {pods} pod(s) to node {node}");
+    /// The instance that is written on a claim is not the claim's.
+    InstanceNotOwned "instance_not_owned" Warn { node_claim: String, instance: String, reason: String, error: String } =>
+        format!("instance {instance} of nodeclaim {node_claim} is not its own: {error}; it is neither drained nor ended");
+    /// A claim carries a launch token that is another's.
+    TokenNotOwned "token_not_owned" Warn { node_claim: String, token: String } =>
+        format!("the launch token {token} of nodeclaim {node_claim} is not made of its uid, and is not believed");
+    /// A node is not used by the pods that it was launched for.
+    NodeNotUsed "node_not_used" Warn { node_claim: String, node: String, node_pool: String, reason: String, failures: u32, pause_seconds: u64, pods: Names, message: String } => message.clone();
     /// A claim has had its time.
     GaveUp "gave_up" Error { node_claim: String, reason: String } => format!("deleting nodeclaim {node_claim}: {reason}");
     /// A claim has been deleted.

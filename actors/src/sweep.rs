@@ -6,11 +6,13 @@ use std::time::Duration;
 use dovetail_api::names::{TERMINATION_FINALIZER, annotations, instance_id, labels, tags};
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{CloudError, Instance, Made, MadeKind};
+use dovetail_core::cluster_state::{Kind, Unreadable};
 use dovetail_core::collection::{MadeThing, Owner, SeenClaim, SeenInstance, SeenNode, Survey, is_released};
-use dovetail_core::lifecycle;
+use dovetail_core::ownership::{self, Maker, NotOwned};
+use dovetail_core::{lifecycle, ownership::token_on};
 use k8s_openapi::api::core::v1::{Namespace, Node};
+use kube::ResourceExt;
 use kube::api::{DeleteParams, Preconditions};
-use kube::{Api, ResourceExt};
 
 use crate::backoff::Backoff;
 use crate::calls::CallError;
@@ -20,6 +22,7 @@ use crate::end_once::{TOGETHER, end_once};
 use crate::janitor::JanitorLinks;
 use crate::messages::TakeSnapshot;
 use crate::nodes::Nodes;
+use crate::reading::{Api, Page};
 use crate::story::Story;
 
 /// Pause between two removals of what was made for node classes: EC2 counts them together with launches, at five a second.
@@ -76,7 +79,7 @@ impl Sweep {
         let mut survey = Survey {
             at,
             instances: instances.iter().filter(|one| !one.is_terminating()).map(|one| self.instance(one)).collect(),
-            claims: claims.iter().map(claim).collect(),
+            claims: seen_claims(&claims, &instances),
             nodes: nodes.nodes.values().filter_map(|entry| node(entry)).collect(),
             ended: instances.iter().filter(|one| one.is_terminating()).map(|one| self.ended_ago(one)).collect(),
             released,
@@ -100,11 +103,11 @@ impl Sweep {
     }
 
     fn instance(&self, one: &Instance) -> SeenInstance {
-        let own = self.links.cloud.cluster_uid();
-        let owner = match one.tags.get(tags::CLUSTER_UID) {
-            Some(uid) if uid == own && !own.is_empty() => Owner::Ours,
-            Some(_) => Owner::Foreign,
-            None => Owner::Unmarked,
+        let owner = match ownership::maker(&self.desk.cluster(&*self.links.cloud), &one.tags) {
+            Ok(Maker::Dovetail) => Owner::Ours,
+            Err(NotOwned::OtherCluster { .. }) => Owner::Foreign,
+            // What Karpenter launched is ended for its NodeClaim, and never for want of one.
+            Ok(Maker::Karpenter) | Err(_) => Owner::Unmarked,
         };
         SeenInstance {
             id: one.id.clone(),
@@ -218,7 +221,10 @@ impl Sweep {
         let by_claims: Vec<String> = now.claims.values().filter_map(|entry| profile(&entry.claim)).collect();
         used.extend(by_claims.iter().map(String::as_str));
         // A class that claims still use is on its way out at most: what was made for it is needed for nothing new.
-        let classes = now.classes.values().map(|class| (class.name_any(), class.uid().unwrap_or_default())).collect();
+        let read = now.classes.values().map(|class| (class.name_any(), class.uid().unwrap_or_default()));
+        let unread = now.unreadable_of(Kind::NodeClass);
+        let unread = unread.map(|(name, one)| (name.to_owned(), one.metadata.uid.clone().unwrap_or_default()));
+        let classes = read.chain(unread).collect();
         let things = made.iter().map(|one| MadeThing {
             name: one.name.clone(),
             class: one.class.clone(),
@@ -249,18 +255,23 @@ impl Sweep {
 struct Claimed<'a> {
     instances: BTreeSet<&'a str>,
     /// Of claims that nobody has written an instance on.
-    tokens: BTreeSet<&'a str>,
+    tokens: BTreeSet<String>,
+    /// Claims that cannot be read: an instance that was launched for one is its own.
+    unread: BTreeSet<&'a str>,
 }
 
 impl<'a> Claimed<'a> {
-    fn by(claims: &'a [NodeClaim]) -> Self {
-        let mut all = Self { instances: BTreeSet::new(), tokens: BTreeSet::new() };
-        for claim in claims {
+    fn by(claims: &'a Page<NodeClaim>) -> Self {
+        let mut all = Self { instances: BTreeSet::new(), tokens: BTreeSet::new(), unread: BTreeSet::new() };
+        for one in &claims.unreadable {
+            all.instances.extend(instance_id(&one.facts.provider_id));
+            all.tokens.extend(token_of(one).map(str::to_owned));
+            all.unread.extend(one.metadata.name.as_deref());
+        }
+        for claim in &claims.items {
             match instance_of(claim) {
                 Some(id) => all.instances.insert(id),
-                None => {
-                    claim.annotations().get(annotations::LAUNCH_TOKEN).is_some_and(|token| all.tokens.insert(token))
-                }
+                None => token_on(claim).is_some_and(|token| all.tokens.insert(token)),
             };
         }
         all
@@ -268,7 +279,10 @@ impl<'a> Claimed<'a> {
 
     fn has(&self, instance: &Instance) -> bool {
         let token = instance.tags.get(tags::LAUNCH_TOKEN);
-        self.instances.contains(instance.id.as_str()) || token.is_some_and(|token| self.tokens.contains(token.as_str()))
+        let name = instance.tags.get(tags::NODE_CLAIM);
+        self.instances.contains(instance.id.as_str())
+            || token.is_some_and(|token| self.tokens.contains(token))
+            || name.is_some_and(|name| self.unread.contains(name.as_str()))
     }
 }
 
@@ -276,12 +290,36 @@ fn instance_of(claim: &NodeClaim) -> Option<&str> {
     instance_id(&claim.status.as_ref()?.provider_id)
 }
 
+fn token_of(claim: &Unreadable) -> Option<&str> {
+    claim.metadata.annotations.as_ref()?.get(annotations::LAUNCH_TOKEN).map(String::as_str)
+}
+
+/// The claims as they are judged. One that cannot be read has the instance that it names, or else those that were launched for
+/// it, and counts as somebody else's: it is never collected.
+fn seen_claims(claims: &Page<NodeClaim>, instances: &[Instance]) -> Vec<SeenClaim> {
+    let mut all: Vec<SeenClaim> = claims.items.iter().map(claim).collect();
+    for one in &claims.unreadable {
+        let name = one.metadata.name.clone().unwrap_or_default();
+        let seen = |instance: Option<String>| SeenClaim {
+            name: name.clone(),
+            uid: one.metadata.uid.clone().unwrap_or_default(),
+            instance,
+            token: token_of(one).map(str::to_owned),
+            leaving: true,
+        };
+        all.push(seen(instance_id(&one.facts.provider_id).map(str::to_owned)));
+        let its = instances.iter().filter(|instance| instance.tags.get(tags::NODE_CLAIM) == Some(&name));
+        all.extend(its.map(|instance| seen(Some(instance.id.clone()))));
+    }
+    all
+}
+
 fn claim(claim: &NodeClaim) -> SeenClaim {
     SeenClaim {
         name: claim.name_any(),
         uid: claim.uid().unwrap_or_default(),
         instance: instance_of(claim).map(str::to_owned),
-        token: claim.annotations().get(annotations::LAUNCH_TOKEN).cloned(),
+        token: token_on(claim),
         leaving: lifecycle::is_leaving(claim),
     }
 }

@@ -23,6 +23,11 @@ impl Unshown {
         }
     }
 
+    /// A watch has said something of an object that cannot be read: it runs.
+    pub fn runs(&mut self, kind: &'static str) {
+        self.0.remove(kind);
+    }
+
     /// A watch has failed, or is too old, and will list anew.
     pub fn lists_anew(&mut self, kind: &'static str) {
         self.0.insert(kind, None);

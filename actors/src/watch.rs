@@ -3,13 +3,16 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use dovetail_core::cluster_state::Unreadable;
 use futures::StreamExt;
-use kube::{Api, Resource};
+use kube::Resource;
 use kube_runtime::watcher::{Config, Event, watcher};
 use serde::de::DeserializeOwned;
 
 use crate::backoff::Backoff;
 use crate::desk::Desk;
+use crate::messages::Came;
+use crate::reading::{Api, Read};
 use crate::story::Story;
 use crate::woken::when_woken;
 
@@ -44,8 +47,27 @@ pub fn tell_recovered(desk: &Desk, what: &str, failures: u32) {
 pub enum Heard<K> {
     /// What it says.
     Event(Event<K>),
-    /// It has failed, and is asked for again after this pause.
-    Failed(Duration),
+    /// An object that cannot be read, and how it has come: no failure of the watch.
+    NotRead(Box<Unreadable>, Came),
+    /// It has failed with this error, and is asked for again after this pause.
+    Failed(Duration, String),
+    /// It had failed, and is known to run again.
+    Runs,
+}
+
+impl<K> From<Event<Read<K>>> for Heard<K> {
+    fn from(event: Event<Read<K>>) -> Self {
+        match event {
+            Event::Init => Self::Event(Event::Init),
+            Event::InitDone => Self::Event(Event::InitDone),
+            Event::InitApply(Read::Object(object)) => Self::Event(Event::InitApply(object)),
+            Event::Apply(Read::Object(object)) => Self::Event(Event::Apply(object)),
+            Event::Delete(Read::Object(object)) => Self::Event(Event::Delete(object)),
+            Event::InitApply(Read::Unreadable(object)) => Self::NotRead(object, Came::Listed),
+            Event::Apply(Read::Unreadable(object)) => Self::NotRead(object, Came::Changed),
+            Event::Delete(Read::Unreadable(object)) => Self::NotRead(object, Came::Gone),
+        }
+    }
 }
 
 /// What follows a failure.
@@ -68,23 +90,18 @@ impl After {
 /// Hands everything to `on`. Ends never; the actor that spawned it ends it.
 pub async fn watch<K>(api: Api<K>, desk: Desk, kind: &'static str, after: After, on: impl FnMut(Heard<K>))
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     // An actor polls all that it has spawned whenever it is sent anything: a watch is deep, and mostly has nothing to say.
     when_woken(for_ever(api, Config::default(), (desk, kind), after, on)).await;
 }
 
-/// Hands every event of those that `config` chooses to `on`.
-pub async fn watch_some<K>(api: Api<K>, config: Config, desk: Desk, kind: &'static str, mut on: impl FnMut(Event<K>))
+/// Hands what is heard of those that `config` chooses to `on`.
+pub async fn watch_some<K>(api: Api<K>, config: Config, desk: Desk, kind: &'static str, on: impl FnMut(Heard<K>))
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let events = move |heard| {
-        if let Heard::Event(event) = heard {
-            on(event);
-        }
-    };
-    when_woken(for_ever(api, config, (desk, kind), After::GoOn, events)).await;
+    when_woken(for_ever(api, config, (desk, kind), After::GoOn, on)).await;
 }
 
 async fn for_ever<K>(
@@ -94,14 +111,14 @@ async fn for_ever<K>(
     after: After,
     mut on: impl FnMut(Heard<K>),
 ) where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let mut backoff = Backoff::new(Duration::from_millis(200), LONGEST_PAUSE, desk.rng(kind));
     let what = format!("watching {kind}");
     let config = config.timeout(WATCHED_FOR);
     let mut listing = false;
     loop {
-        let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
+        let mut events = std::pin::pin!(watcher(api.clone().into_inner(), config.clone()));
         loop {
             let said = tokio::time::timeout(waits(listing, backoff.failures()), events.next()).await;
             let runs = match &said {
@@ -111,12 +128,15 @@ async fn for_ever<K>(
             };
             if runs {
                 tell_recovered(&desk, &what, backoff.failures());
+                if backoff.failures() > 0 {
+                    on(Heard::Runs);
+                }
                 backoff.reset();
             }
             let (error, anew) = match said {
                 Ok(Some(Ok(event))) => {
                     listing = matches!(event, Event::Init | Event::InitApply(_));
-                    on(Heard::Event(event));
+                    on(event.into());
                     continue;
                 }
                 Ok(Some(Err(error))) => (error.to_string(), after == After::ListAnew),
@@ -126,7 +146,7 @@ async fn for_ever<K>(
             };
             let pause = backoff.pause();
             listing = false;
-            on(Heard::Failed(pause));
+            on(Heard::Failed(pause, error.clone()));
             tell_failed(&desk, &what, backoff.failures(), &error);
             tokio::time::sleep(pause).await;
             if anew {

@@ -5,12 +5,16 @@
 //! | `pod_watcher` | `PodSeen` | `cluster_watcher` |
 //! | `pod_watcher` | `PodPending` | `batcher` |
 //! | `pod_watcher` | `PodBound`, `PodGone` | `batcher`, `registrar` |
-//! | `cluster_watcher` | `ClaimChanged`, `ClaimGone` | `launcher`, `registrar`, `terminator` |
+//! | `cluster_watcher` | `ClaimChanged`, `ClaimGone` | `launcher`, `registrar`, `terminator`, `owner` |
+//! | `launcher` | `InstanceKnown` | `owner` |
+//! | `owner` | `InstanceKnown` | `registrar`, `terminator` |
+//! | `owner` | `ClaimRefused` | `cluster_watcher` |
+//! | `terminator` | `LookUp` | `owner` |
 //! | `cluster_watcher` | `ClaimChanged` | `janitor` |
 //! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
-//! | `cluster_watcher` | `PoolChanged`, `ClassChanged` | `node_class` |
+//! | `cluster_watcher` | `PoolChanged`, `ClassChanged`, `CannotUse` | `node_class` |
 //! | `cluster_watcher` (room, places taken, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
-//! | `cluster_watcher` | `ClusterChanged` | `disruptor` |
+//! | `cluster_watcher` | `ClusterChanged`, `NodeUnused` | `disruptor` |
 //! | `batcher` | `Batch` | `packer` |
 //! | `packer` | `TakeShown`, `Plan` | `cluster_watcher` |
 //! | `packer` | `InstanceTypesFor` | `catalogue` |
@@ -20,11 +24,13 @@
 //! | `launcher`, `registrar` | `PackNow` | `packer` |
 //! | `registrar` | `NotRegistered` | `launcher` |
 //! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Wrote` | `cluster_watcher` |
-//! | `launcher` | `SoldOut` | `cluster_watcher` |
+//! | `launcher` | `SoldOut`, `ClosedPools` | `cluster_watcher` |
 //! | `packer`, `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Record` | `recorder` |
 //! | `launcher`, `terminator`, `node_class`, `janitor` | `TakeSnapshot` | `cluster_watcher` |
 //! | `disruptor`, `launcher` | `TakeShown` | `cluster_watcher` |
-//! | `pod_watcher` | `WatchFailed` | `cluster_watcher` |
+//! | `pod_watcher` | `NotRead`, `WatchFailed`, `WatchRuns` | `cluster_watcher` |
+//! | `cluster_watcher` | `Record` | `recorder` |
+//! | `control_plane` | `TellNotSynced` | `cluster_watcher` |
 //! | `disruptor` | `InstanceTypesFor` | `catalogue` |
 //! | `interruption` | `Interrupted` | `terminator` |
 //! | `interruption` | `Refused` | `catalogue` |
@@ -56,6 +62,7 @@ use crate::mailbox;
 use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget, Observe};
 use crate::metered_cloud::MeteredCloud;
 use crate::node_class::NodeClassActor;
+use crate::owner::{Owner, OwnerLinks};
 use crate::packer::{Packer, PackerLinks};
 use crate::pod_watcher::PodWatcher;
 use crate::recorder::Recorder;
@@ -109,6 +116,8 @@ pub struct Leading {
     pub disruptor: Addr<Disruptor>,
     /// See its module.
     pub janitor: Addr<Janitor>,
+    /// See its module.
+    pub owner: Addr<Owner>,
 }
 
 fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A) -> Addr<A> {
@@ -121,11 +130,12 @@ fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A
 /// Starts what every replica runs.
 pub fn start_warm(desk: &Desk, means: &Means) -> Warm {
     let watched = desk.outage.for_watches(means.kube.clone());
-    let cluster_watcher = begin(|_| ClusterWatcher::new(desk, watched.clone()));
+    let recorder = begin(|_| Recorder::new(desk, means.kube.clone()));
+    let cluster_watcher = begin(|_| ClusterWatcher::new(desk, watched.clone()).with_recorder(recorder.clone()));
     Warm {
         pod_watcher: begin(|_| PodWatcher::new(desk, watched, cluster_watcher.clone())),
         catalogue: begin(|_| Catalogue::new(desk, MeteredCloud::shared(&means.cloud, desk, "catalogue"))),
-        recorder: begin(|_| Recorder::new(desk, means.kube.clone())),
+        recorder,
         cluster_watcher,
     }
 }
@@ -136,6 +146,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
     let cloud = |actor| MeteredCloud::within(tenure, &means.cloud, desk, actor);
     let calls = |actor| Calls::new(means.kube.clone(), desk.of(actor), Some(tenure.clone()));
     let (launcher_ctx, registrar_ctx) = (Context::<Launcher>::new(), Context::<Registrar>::new());
+    let owner_ctx = Context::<Owner>::new();
     let packer = begin(|_| {
         let links = PackerLinks {
             cluster: warm.cluster_watcher.clone(),
@@ -151,6 +162,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         catalogue: warm.catalogue.clone(),
         packer: packer.clone(),
         recorder: warm.recorder.clone(),
+        owner: owner_ctx.address(),
         cloud: cloud("launcher"),
         calls: calls("launcher"),
     };
@@ -166,6 +178,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
             cluster: warm.cluster_watcher.clone(),
             packer: packer.clone(),
             recorder: warm.recorder.clone(),
+            owner: owner_ctx.address(),
             cloud: cloud("terminator"),
             calls: calls("terminator"),
         };
@@ -194,7 +207,14 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         cloud: cloud("janitor"),
         calls: calls("janitor"),
     };
+    let owner = OwnerLinks {
+        cluster: warm.cluster_watcher.clone(),
+        recorder: warm.recorder.clone(),
+        cloud: cloud("owner"),
+        listeners: vec![registrar_ctx.address().recipient(), terminator.clone().recipient()],
+    };
     let leading = Leading {
+        owner: owner_ctx.run(Owner::new(desk, owner)),
         interruption: begin(|_| Interruption::new(desk, interruption)),
         disruptor: begin(|_| Disruptor::new(desk, disruptor)),
         janitor: begin(|_| Janitor::new(desk, janitor)),
@@ -214,7 +234,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
 
 /// The watchers are told of the leader's actors; orders like these go into a mailbox however full it is.
 fn attach(warm: &Warm, leading: &Leading) {
-    let Leading { batcher, packer, launcher, registrar, node_class, terminator, janitor, disruptor, .. } =
+    let Leading { batcher, packer, launcher, registrar, node_class, terminator, janitor, disruptor, owner, .. } =
         leading.clone();
     warm.catalogue.do_send(CatalogueAttach(packer.clone().recipient()));
     warm.cluster_watcher.do_send(Attach {
@@ -223,14 +243,22 @@ fn attach(warm: &Warm, leading: &Leading) {
             registrar.clone().recipient(),
             terminator.clone().recipient(),
             janitor.recipient(),
+            owner.clone().recipient(),
         ],
-        claims_gone: vec![launcher.recipient(), registrar.clone().recipient(), terminator.clone().recipient()],
+        claims_gone: vec![
+            launcher.recipient(),
+            registrar.clone().recipient(),
+            terminator.clone().recipient(),
+            owner.recipient(),
+        ],
         nodes: vec![registrar.clone().recipient(), terminator.clone().recipient()],
         nodes_gone: vec![registrar.clone().recipient(), terminator.recipient()],
         pools: node_class.clone().recipient(),
-        classes: node_class.recipient(),
+        classes: node_class.clone().recipient(),
+        unusable: node_class.recipient(),
         world: packer.recipient(),
-        disruption: disruptor.recipient(),
+        disruption: disruptor.clone().recipient(),
+        unused: disruptor.recipient(),
     });
     warm.pod_watcher.do_send(AttachPods {
         pending: batcher.clone().recipient(),
@@ -272,6 +300,7 @@ impl Leading {
             ("interruption", self.interruption.clone().recipient()),
             ("disruptor", self.disruptor.clone().recipient()),
             ("janitor", self.janitor.clone().recipient()),
+            ("owner", self.owner.clone().recipient()),
         ]
     }
 }

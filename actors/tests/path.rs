@@ -9,9 +9,9 @@ use std::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dovetail_actors::{InlineSolver, Settings, Solver};
+use dovetail_actors::{InlineSolver, Settings, Solution, Solver};
 use dovetail_core::Problem;
-use dovetail_core::pack::{Options, Packing};
+use dovetail_core::pack::Options;
 use dovetail_sandbox::apiserver::{DeleteOptions, LEASES, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use dovetail_sandbox::faults::{ApiServerFaults, Direction, Service};
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ fn four_hundred_pods_get_their_nodes() {
 struct Slow(AtomicUsize);
 
 impl Solver for Slow {
-    fn solve(&self, problem: Arc<Problem>, options: Options) -> futures::future::BoxFuture<'static, Packing> {
+    fn solve(&self, problem: Arc<Problem>, options: Options) -> futures::future::BoxFuture<'static, Solution> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             tokio::time::sleep(Duration::from_secs(4)).await;

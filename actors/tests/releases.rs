@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use dovetail_cloud::Instance;
 use dovetail_core::clock::Clock as _;
+use dovetail_core::lifecycle::token::{attempt_of, launch_token};
+use dovetail_core::ownership::is_token_of;
 use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, Gvr, LEASES, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use serde_json::{Value, json};
 use tokio::task::LocalSet;
@@ -58,7 +60,7 @@ async fn left_behind(world: &World) -> Value {
     let instance = |launched: &Launched| {
         let Launched { instance: one, labels, cpu } = launched;
         json!({"id": one.id, "type": one.instance_type, "zone": one.zone, "capacityType": one.capacity_type,
-            "token": one.tags["token"], "name": one.private_dns_name, "labels": labels, "cpu": cpu,
+            "token": one.tags[LAUNCH_TOKEN], "name": one.private_dns_name, "labels": labels, "cpu": cpu,
             "launchedAt": one.launched_at.map(|time| time.to_string())})
     };
     let instances: Vec<Value> = world.cloud.launched().iter().map(instance).collect();
@@ -79,28 +81,11 @@ async fn restore(world: &World, left: &Value) {
     let text = |of: &Value, key: &str| of[key].as_str().unwrap().to_owned();
     let joined: BTreeSet<&str> =
         left["objects"].as_array().unwrap().iter().filter_map(|one| one["spec"]["providerID"].as_str()).collect();
-    for one in left["instances"].as_array().unwrap() {
-        let instance = Instance {
-            id: text(one, "id"),
-            state: "running".into(),
-            instance_type: text(one, "type"),
-            zone: text(one, "zone"),
-            capacity_type: text(one, "capacityType"),
-            image_id: "ami-1".into(),
-            subnet_id: "subnet-1".into(),
-            private_dns_name: text(one, "name"),
-            launched_at: one["launchedAt"].as_str().map(|time| time.parse().unwrap()),
-            tags: [("token".to_owned(), text(one, "token"))].into(),
-            ..Instance::default()
-        };
-        let joins = !joined.contains(instance.provider_id().as_str());
-        let labels = serde_json::from_value(one["labels"].clone()).unwrap();
-        world.cloud.restore(Launched { instance, labels, cpu: text(one, "cpu") }, joins);
-    }
     // The server gives out UIDs of its own; what refers to an object refers to it by those.
-    let mut uids: BTreeMap<String, String> = BTreeMap::new();
+    let (mut uids, mut tokens): (BTreeMap<String, String>, BTreeMap<String, String>) = Default::default();
     for object in left["objects"].as_array().unwrap() {
-        let known = uids.iter().fold(object.to_string(), |text, (old, new)| text.replace(old, new));
+        let recorded = text(&object["metadata"], "uid");
+        let known = uids.iter().chain(&tokens).fold(object.to_string(), |text, (old, new)| text.replace(old, new));
         let mut object: Value = serde_json::from_str(&known).unwrap();
         let old = text(&object["metadata"], "uid");
         let kind = KEPT.iter().find(|kind| kind_of(kind) == object["kind"]).unwrap();
@@ -113,7 +98,40 @@ async fn restore(world: &World, left: &Value) {
         if !status.is_null() {
             world.api.patch_status(kind, &namespace, &name, &json!({"status": status})).unwrap();
         }
-        uids.insert(old, text(&made["metadata"], "uid"));
+        let new = text(&made["metadata"], "uid");
+        // So do launch tokens, which are made of them: each release's are known again by theirs.
+        if let Some(token) =
+            made["metadata"]["annotations"][LAUNCH_TOKEN].as_str().filter(|_| made["kind"] == "NodeClaim")
+        {
+            assert!(is_token_of(token, &recorded), "{token} is not made of {recorded}");
+            let ours = launch_token([new.as_str()], attempt_of(token).unwrap());
+            let patch = json!({"metadata": {"annotations": {LAUNCH_TOKEN: ours}}});
+            world.api.patch(kind, &namespace, &name, &patch).unwrap();
+            tokens.insert(token.to_owned(), ours);
+        }
+        uids.insert(old, new);
+    }
+    for one in left["instances"].as_array().unwrap() {
+        let instance = Instance {
+            id: text(one, "id"),
+            state: "running".into(),
+            instance_type: text(one, "type"),
+            zone: text(one, "zone"),
+            capacity_type: text(one, "capacityType"),
+            image_id: "ami-1".into(),
+            subnet_id: "subnet-1".into(),
+            private_dns_name: text(one, "name"),
+            launched_at: one["launchedAt"].as_str().map(|time| time.parse().unwrap()),
+            tags: [
+                (LAUNCH_TOKEN.to_owned(), tokens[one["token"].as_str().unwrap()].clone()),
+                ("dovetail.dev/cluster-uid".to_owned(), "uid-of-this-cluster".to_owned()),
+            ]
+            .into(),
+            ..Instance::default()
+        };
+        let joins = !joined.contains(instance.provider_id().as_str());
+        let labels = serde_json::from_value(one["labels"].clone()).unwrap();
+        world.cloud.restore(Launched { instance, labels, cpu: text(one, "cpu") }, joins);
     }
 }
 

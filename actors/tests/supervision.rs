@@ -8,30 +8,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dovetail_actors::{Entry, InlineSolver, Journal, ReplicaParts, Settings, Solver, Story};
-use dovetail_core::Problem;
+use dovetail_actors::{Entry, InlineSolver, Journal, MemoryJournal, ReplicaParts, Settings, Story};
 use dovetail_core::clock::Clock as _;
-use dovetail_core::pack::{Options, Packing};
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::faults::{Direction, Service};
-use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use world::{Spoil, World, run};
 
-/// Panics so many times, and packs from then on.
-struct Panics(AtomicUsize);
+/// Panics so many times when the packer tells that it has batched pods, and with it the packer.
+struct Panics(AtomicUsize, Arc<MemoryJournal>);
 
 impl Panics {
-    fn times(times: usize) -> Arc<Self> {
-        Arc::new(Self(times.into()))
+    fn times(times: usize, world: &World) -> Arc<Self> {
+        Arc::new(Self(times.into(), world.journal.clone()))
     }
 }
 
-impl Solver for Panics {
-    fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Packing> {
-        let panics = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
-        assert!(!panics, "the packing has a bug");
-        InlineSolver.solve(problem, options)
+impl Journal for Panics {
+    fn record(&self, entry: &Entry) {
+        let batched = matches!(entry.story, Story::Batched { .. });
+        let next = |left: usize| if batched { left.checked_sub(1) } else { None };
+        assert!(self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_err(), "the telling has a bug");
+        self.1.record(entry);
     }
 }
 
@@ -61,7 +59,7 @@ fn an_actor_that_panics_is_started_again_in_the_same_term_and_the_pods_get_their
     run(|world| async move {
         on_demand(&world);
         world.pods(4, "500m");
-        let replica = world.replica_of(0, Settings::default(), Panics::times(2));
+        let replica = world.replica_told(0, Settings::default(), Panics::times(2, &world));
         world.until_bound(4, seconds(180)).await;
         assert_eq!((world.journal.count("restarting"), world.journal.count("elected")), (2, 1));
         assert!(world.story().iter().any(|line| line.contains("packer has died; starting again in")));
@@ -75,7 +73,7 @@ fn the_leader_s_actors_are_started_again_only_when_the_api_server_shows_what_the
     run(|world| async move {
         on_demand(&world);
         world.pods(4, "500m");
-        let replica = world.replica_of(0, Settings::default(), Panics::times(1));
+        let replica = world.replica_told(0, Settings::default(), Panics::times(1, &world));
         while world.journal.count("restarting") == 0 {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -124,15 +122,15 @@ fn a_launch_under_way_when_another_actor_panics_is_neither_lost_nor_repeated() {
     run(|world| async move {
         on_demand(&world);
         world.pods(4, "500m");
-        let solver = Panics::times(0);
-        let _replica = world.replica_of(0, Settings::default(), solver.clone());
+        let panics = Panics::times(0, &world);
+        let _replica = world.replica_told(0, Settings::default(), panics.clone());
         // The instance is made, and the answer never comes.
         world.cloud.spoil([Spoil::Hangs]);
         while world.cloud.living().is_empty() {
             tokio::time::sleep(seconds(1)).await;
         }
-        solver.0.store(1, Ordering::Relaxed);
-        // Pods of another batch: their packing panics.
+        panics.0.store(1, Ordering::Relaxed);
+        // Pods of another batch: the packer panics.
         world.pods_of("more", 3, "500m");
         world.until_bound(7, seconds(400)).await;
         assert_eq!(world.journal.count("restarting"), 1, "{}", world.story().join("\n"));
@@ -145,7 +143,7 @@ fn restarts_are_further_apart_each_time_and_a_budget_of_them_ends_the_replica() 
     run(|world| async move {
         on_demand(&world);
         world.pods(4, "500m");
-        let broken = world.replica_of(0, Settings::default(), Panics::times(usize::MAX));
+        let broken = world.replica_told(0, Settings::default(), Panics::times(usize::MAX, &world));
         let begun = world.clock.monotonic();
         let why = tokio::time::timeout(seconds(600), broken.exit().wait()).await.expect("it gives up");
         assert!(why.contains("packer has died, after 5 restarts"), "{why}");
@@ -164,10 +162,10 @@ fn restarts_are_further_apart_each_time_and_a_budget_of_them_ends_the_replica() 
 fn panics_that_are_far_apart_use_up_no_budget() {
     run(|world| async move {
         on_demand(&world);
-        let solver = Panics::times(0);
-        let replica = world.replica_of(0, Settings::default(), solver.clone());
+        let panics = Panics::times(0, &world);
+        let replica = world.replica_told(0, Settings::default(), panics.clone());
         for round in 0..7 {
-            solver.0.store(1, Ordering::Relaxed);
+            panics.0.store(1, Ordering::Relaxed);
             world.pods_of(&format!("round-{round}"), 1, "1500m");
             world.until_bound(round + 1, seconds(180)).await;
             tokio::time::sleep(seconds(700)).await;

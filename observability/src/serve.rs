@@ -1,10 +1,15 @@
-//! Health and metrics over HTTP, on a thread of their own, and the console on another: what it takes to write a large
-//! cluster out must not keep a probe waiting.
+//! Health, metrics and the console over HTTP, each on a thread of its own: what it takes to write a large cluster out must
+//! not keep a probe waiting. [`crate::places`] decides whose connection goes when there are too many.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
-use std::net::TcpListener;
-use std::sync::Arc;
+use std::net::{IpAddr, TcpListener};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::thread;
 use std::time::Duration;
 
@@ -14,17 +19,26 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::Semaphore;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::task::LocalSet;
+use tokio::time::{Instant, sleep};
 
 use crate::door::{Door, PAGE_HEADERS, TurnedAway};
 use crate::health::Health;
 use crate::metrics::Metrics;
+use crate::places::Places;
 
 /// How long a client may take to say what it wants.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
-/// What is served at once, at most; more are closed unheard.
-const AT_ONCE: usize = 64;
+/// A connection on which no byte passes for so long is closed: a client that does not take its answer.
+const STILL_FOR: Duration = Duration::from_secs(30);
+/// A connection is closed after so long in any case: a client that takes its answer a byte at a time. None is asked for more
+/// than one page in that time but by a person, whose browser connects anew.
+const LASTS: Duration = Duration::from_secs(300);
+/// How long a page of metrics is the answer to all who ask.
+const KEPT_FOR: Duration = Duration::from_millis(200);
 /// Pause after a connection could not be taken, so that a machine out of descriptors is not made worse.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
@@ -32,19 +46,24 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 enum Page {
     Health(Health),
-    Metrics(Metrics),
+    Metrics(Metrics, Kept),
     Console(Door, Pages),
 }
+
+/// A page of metrics that was written just now: many who ask at once are answered by one, as writing it may take long.
+type Kept = Arc<Mutex<Option<(Instant, Bytes)>>>;
 
 /// A page's content type and text by its path, where there is one.
 pub type Pages = Arc<dyn Fn(&str) -> Option<(&'static str, Vec<u8>)> + Send + Sync>;
 
-/// Serves `/healthz` and `/readyz` on one listener and `/metrics` on another, until the process ends.
+/// Serves `/healthz` and `/readyz` on one listener and `/metrics` on another, until the process ends. `node` is the address
+/// of the node, from which its kubelet probes, where it is known.
 ///
 /// # Errors
-/// The thread or its runtime cannot be made.
-pub fn start(health: (TcpListener, Health), metrics: (TcpListener, Metrics)) -> io::Result<()> {
-    serve("probes", vec![(health.0, Page::Health(health.1)), (metrics.0, Page::Metrics(metrics.1))])
+/// A thread or its runtime cannot be made.
+pub fn start(health: (TcpListener, Health), metrics: (TcpListener, Metrics), node: Option<IpAddr>) -> io::Result<()> {
+    serve("probes", health.0, Page::Health(health.1), node)?;
+    serve("metrics", metrics.0, Page::Metrics(metrics.1, Kept::default()), node)
 }
 
 /// Serves pages to whom the door lets in, until the process ends.
@@ -52,46 +71,125 @@ pub fn start(health: (TcpListener, Health), metrics: (TcpListener, Metrics)) -> 
 /// # Errors
 /// The thread or its runtime cannot be made.
 pub fn console(listener: TcpListener, door: Door, pages: Pages) -> io::Result<()> {
-    serve("console", vec![(listener, Page::Console(door, pages))])
+    serve("console", listener, Page::Console(door, pages), None)
 }
 
-fn serve(name: &str, pages: Vec<(TcpListener, Page)>) -> io::Result<()> {
+fn serve(name: &str, listener: TcpListener, page: Page, node: Option<IpAddr>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    for (listener, _) in &pages {
-        listener.set_nonblocking(true)?;
-    }
-    let serving = move || {
-        let set = LocalSet::new();
-        for (listener, page) in pages {
-            set.spawn_local(accept(listener, page));
-        }
-        runtime.block_on(set);
-    };
+    listener.set_nonblocking(true)?;
+    let serving = move || runtime.block_on(LocalSet::new().run_until(accept(listener, page, node)));
     thread::Builder::new().name(name.into()).spawn(serving)?;
     Ok(())
 }
 
-async fn accept(listener: TcpListener, page: Page) {
+async fn accept(listener: TcpListener, page: Page, node: Option<IpAddr>) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "a page cannot be served"),
     };
-    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let connected = Connected::new(node);
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(AFTER_FAILURE).await;
+        let Ok((stream, peer)) = listener.accept().await else {
+            sleep(AFTER_FAILURE).await;
             continue;
         };
-        let Ok(place) = places.clone().try_acquire_owned() else { continue };
-        let page = page.clone();
-        tokio::task::spawn_local(async move {
-            let answer = service_fn(move |request| std::future::ready(Ok::<_, Infallible>(page.answer(&request))));
-            let mut server = http1::Builder::new();
-            server.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
-            // A client that goes away is its own affair.
-            let _ = server.serve_connection(TokioIo::new(stream), answer).await;
-            drop(place);
-        });
+        let (number, closed) = connected.admit(peer.ip());
+        let stream = Watched { stream, number, connected: connected.clone() };
+        tokio::task::spawn_local(talk(stream, page.clone(), closed));
+    }
+}
+
+/// Answers on a connection until either side ends it.
+async fn talk(stream: Watched, page: Page, closed: Rc<Notify>) {
+    let (number, connected) = (stream.number, stream.connected.clone());
+    let answer = service_fn(move |request| std::future::ready(Ok::<_, Infallible>(page.answer(&request))));
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
+    tokio::select! {
+        biased;
+        () = closed.notified() => {}
+        () = sleep(LASTS) => {}
+        () = connected.until_still(number) => {}
+        // A client that goes away is its own affair.
+        _ = server.serve_connection(TokioIo::new(stream), answer) => {}
+    }
+    connected.leave(number);
+}
+
+/// Who is connected to a listener, and how each is told to go. Clones share it.
+#[derive(Clone)]
+struct Connected {
+    places: Rc<RefCell<Places>>,
+    closing: Rc<RefCell<BTreeMap<u64, Rc<Notify>>>>,
+    begun: Instant,
+}
+
+impl Connected {
+    fn new(node: Option<IpAddr>) -> Self {
+        Self { places: Rc::new(RefCell::new(Places::new(node))), closing: Rc::default(), begun: Instant::now() }
+    }
+
+    /// Lets a connection in; another may have to go for it.
+    fn admit(&self, peer: IpAddr) -> (u64, Rc<Notify>) {
+        let (number, goes) = self.places.borrow_mut().admit(peer, self.begun.elapsed());
+        let mut closing = self.closing.borrow_mut();
+        if let Some(gone) = goes.and_then(|goes| closing.remove(&goes)) {
+            gone.notify_one();
+        }
+        let closed = Rc::new(Notify::new());
+        closing.insert(number, closed.clone());
+        (number, closed)
+    }
+
+    fn moved(&self, number: u64) {
+        self.places.borrow_mut().moved(number, self.begun.elapsed());
+    }
+
+    async fn until_still(&self, number: u64) {
+        loop {
+            let moved = self.places.borrow().last_moved(number).unwrap_or_default();
+            let still = self.begun.elapsed().saturating_sub(moved);
+            if still >= STILL_FOR {
+                return;
+            }
+            sleep(STILL_FOR - still).await;
+        }
+    }
+
+    fn leave(&self, number: u64) {
+        self.places.borrow_mut().leave(number);
+        self.closing.borrow_mut().remove(&number);
+    }
+}
+
+/// A connection of which it is noted when a byte passes.
+struct Watched {
+    stream: TcpStream,
+    number: u64,
+    connected: Connected,
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
+        self.connected.moved(self.number);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
+        self.connected.moved(self.number);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -103,12 +201,24 @@ impl Page {
         match (self, request.uri().path()) {
             (Self::Health(health), "/healthz") => verdict(health.live()),
             (Self::Health(health), "/readyz") => verdict(health.ready()),
-            (Self::Metrics(metrics), "/metrics") => typed(OPEN_METRICS, metrics.text()),
+            (Self::Metrics(metrics, kept), "/metrics") => typed(OPEN_METRICS, written(metrics, kept)),
             (Self::Console(door, pages), path) => match door.admit(request.uri(), request.headers()) {
                 Ok(()) => pages(path).map_or_else(nothing, |(kind, page)| shown(kind, page)),
                 Err(turned) => turned_away(turned),
             },
             _ => nothing(),
+        }
+    }
+}
+
+fn written(metrics: &Metrics, kept: &Kept) -> Bytes {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*kept {
+        Some((when, page)) if when.elapsed() < KEPT_FOR => page.clone(),
+        _ => {
+            let page = Bytes::from(metrics.text());
+            *kept = Some((Instant::now(), page.clone()));
+            page
         }
     }
 }

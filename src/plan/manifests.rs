@@ -1,20 +1,23 @@
 //! Manifests in place of a workload file: the same cluster state that the control plane keeps, filled by hand.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dovetail_api::manifest::{self, Manifest, Objects};
-use dovetail_api::names::conditions::{READY, TRUE};
+use dovetail_api::manifest::{Manifest, Objects};
+use dovetail_api::names::conditions::{READY, VALIDATION_SUCCEEDED};
 use dovetail_api::v1::{EC2NodeClass, NodePool, set_condition};
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_cloud::resolve::{self, NodeClassView, SubnetView};
 use dovetail_cloud::shipped;
-use dovetail_core::InstanceType;
 use dovetail_core::cluster_state::{ClusterState, PlanningInput};
-use dovetail_core::pack;
+use dovetail_core::{InstanceType, Problem};
+use dovetail_core::{pack, validity};
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::jiff::Timestamp;
 
-use super::{Loaded, node_groups, storage};
+use super::admitted::{self, Admission, Admitted};
+use super::{Loaded, node_groups, storage, unplanned};
 use crate::cli::{PackingPolicy, PlanArgs};
 use crate::input::{Mistake, environment};
 use crate::manifests::read_manifests;
@@ -33,6 +36,8 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     let catalogue = shipped::catalogue(&args.region);
     let env = environment(&args.environment.env, &args.environment.env_file)?;
     let manifests = read_manifests(&args.manifests, &env, &args.cluster_name)?;
+    let (passed_over, unplanned) = (unplanned::line(&manifests), unplanned::warnings(&manifests));
+    let manifests: Vec<Manifest> = manifests.into_iter().filter(|manifest| !manifest.foreign).collect();
     let objects = Objects::from_manifests(&manifests);
     let mut warnings = objects.warnings.clone();
     let mut input = PlanningInput::default();
@@ -43,12 +48,18 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     }
     for pool in &objects.node_pools {
         settle_class(pool, &catalogue, &mut input, &mut warnings);
+        let unread = validity::budgets(pool).into_iter();
+        warnings
+            .extend(unread.map(|why| format!("nodepool {}: {why}: nothing of it is disrupted", name(&pool.metadata))));
         state.apply_pool(ready(pool.clone()));
     }
-    storage::apply(&mut state, &manifests, &mut warnings);
-    apply_workloads(&mut state, &manifests)?;
+    let admission = Admission::of(&manifests);
+    let pods = admission.pods(&manifests, &mut warnings);
+    storage::apply(&mut state, &manifests, &pods, &mut warnings);
+    apply_workloads(&mut state, &manifests, &pods)?;
     let planning = state.snapshot().planning(&input);
     let mut problem = Arc::unwrap_or_clone(planning.problem);
+    block_refused(&mut problem, &pods);
     problem.name = args.manifests.join(", ");
     let groups = args.packing_policy == Some(PackingPolicy::NodeGroups);
     node_groups::apply(&mut problem, &manifests, &catalogue, groups, &mut warnings)?;
@@ -56,7 +67,8 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
         planning.skipped.iter().map(|skipped| format!("nodepool {} is left out: {}", skipped.pool, skipped.why)),
     );
     warnings.extend(pack::warnings(&problem));
-    Ok(Loaded { problem, load: watch.elapsed(), warnings })
+    warnings.extend(unplanned);
+    Ok(Loaded { problem: Arc::new(problem), load: watch.elapsed(), warnings, passed_over })
 }
 
 fn name(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> String {
@@ -93,7 +105,8 @@ fn resolved(catalogue: &Catalogue, view: &NodeClassView) -> Vec<Arc<InstanceType
 
 /// A pool whose class is not among the manifests is planned with the defaults of AL2023, and that is said.
 fn settle_class(pool: &NodePool, catalogue: &Catalogue, input: &mut PlanningInput, warnings: &mut Vec<String>) {
-    let class = &pool.spec.template.spec.node_class_ref.name;
+    // A pool of another kind of class is left out, and the reason told with it.
+    let Some(class) = pool.spec.template.spec.node_class_ref.ec2_name() else { return };
     if input.instance_types.contains_key(class) {
         return;
     }
@@ -102,49 +115,61 @@ fn settle_class(pool: &NodePool, catalogue: &Catalogue, input: &mut PlanningInpu
         name(&pool.metadata)
     ));
     let view = NodeClassView { subnets: subnets(catalogue), ..NodeClassView::default() };
-    input.instance_types.insert(class.clone(), Arc::new(resolved(catalogue, &view)));
+    input.instance_types.insert(class.to_owned(), Arc::new(resolved(catalogue, &view)));
 }
 
 /// Every pod of every workload waits for a node; DaemonSets are overhead.
-fn apply_workloads(state: &mut ClusterState, manifests: &[Manifest]) -> Result<(), Vec<Mistake>> {
-    let mut mistakes = Vec::new();
-    for manifest in manifests {
-        if manifest.kind == "DaemonSet" {
-            // Read and checked as one before.
-            if let Ok(set) = serde_json::from_value(manifest.object.clone()) {
-                state.apply_daemon_set(set);
-            }
-            continue;
+fn apply_workloads(state: &mut ClusterState, manifests: &[Manifest], pods: &[Admitted]) -> Result<(), Vec<Mistake>> {
+    for manifest in manifests.iter().filter(|manifest| manifest.kind == "DaemonSet") {
+        // Read and checked as one before.
+        if let Ok(mut set) = serde_json::from_value::<DaemonSet>(manifest.object.clone()) {
+            set.metadata.namespace.clone_from(&manifest.namespace);
+            state.apply_daemon_set(set);
         }
-        for pod in manifest::workload_pods(manifest) {
-            if let Err(why) = state.apply_pod(&unschedulable(pod)) {
-                mistakes.push(Mistake {
-                    file: manifest.file.clone(),
-                    line: manifest.line,
-                    field: format!("{}/{}", manifest.kind, manifest.name),
-                    what: why.to_string(),
-                    allowed: String::new(),
-                });
-                break;
-            }
+    }
+    let mut mistakes: Vec<Mistake> = Vec::new();
+    for admitted in pods {
+        let manifest = &manifests[admitted.manifest];
+        let Err(why) = state.apply_pod(&unschedulable(admitted.pod.clone())) else { continue };
+        let field = format!("{}/{}", manifest.kind, manifest.name);
+        // One line a workload.
+        if mistakes.last().is_none_or(|last| (&last.file, last.line) != (&manifest.file, manifest.line)) {
+            let (file, line) = (manifest.file.clone(), manifest.line);
+            mistakes.push(Mistake { file, line, field, what: why.to_string(), allowed: String::new() });
         }
     }
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
+/// A pod that the API server would refuse gets no node, and the reason says who refuses it.
+fn block_refused(problem: &mut Problem, pods: &[Admitted]) {
+    let why = |pod: &Admitted| Some((pod.pod.metadata.uid.clone()?, pod.refused.clone()?));
+    let refused: BTreeMap<String, String> = pods.iter().filter_map(why).collect();
+    for pod in &mut problem.pods {
+        if let Some(why) = refused.get(&pod.uid) {
+            pod.blocked = Some(format!("the API server would refuse it: {why}"));
+        }
+    }
+}
+
 /// A pool as it is once its class is resolved and its specification has been looked at.
 fn ready(mut pool: NodePool) -> NodePool {
-    let status = pool.status.get_or_insert_default();
-    set_condition(&mut status.conditions, (READY, TRUE, "", ""), pool.metadata.generation, Timestamp::UNIX_EPOCH);
+    let (valid, generation) = (validity::verdict(&pool), pool.metadata.generation);
+    let conditions = &mut pool.status.get_or_insert_default().conditions;
+    let (says, reason, message) = (valid.0, valid.1, valid.2.as_str());
+    for written in [(VALIDATION_SUCCEEDED, says, reason, message), (READY, says, reason, message)] {
+        set_condition(conditions, written, generation, Timestamp::UNIX_EPOCH);
+    }
     pool
 }
 
-/// A pod as kube-scheduler leaves it when no node takes it.
+/// A pod as kube-scheduler leaves it when no node takes it; one with gates it does not look at.
 fn unschedulable(mut pod: Pod) -> Pod {
+    let reason = if admitted::is_gated(&pod) { "SchedulingGated" } else { "Unschedulable" };
     let condition = PodCondition {
         type_: "PodScheduled".to_owned(),
         status: "False".to_owned(),
-        reason: Some("Unschedulable".to_owned()),
+        reason: Some(reason.to_owned()),
         ..PodCondition::default()
     };
     pod.status.get_or_insert_default().conditions.get_or_insert_default().push(condition);

@@ -1,13 +1,18 @@
 //! `dovetail plan`: pure packing, of a workload file or of manifests.
 
+mod admitted;
 mod answer;
+mod census;
 mod manifests;
 mod node_groups;
 mod storage;
+mod survive;
 mod table;
+mod unplanned;
 mod workload;
 
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_core::Problem;
@@ -20,9 +25,11 @@ use crate::stopwatch::Stopwatch;
 
 /// A problem as read, and how long that took.
 struct Loaded {
-    problem: Problem,
+    problem: Arc<Problem>,
     load: Duration,
     warnings: Vec<String>,
+    /// The line that names the kinds that are passed over.
+    passed_over: Option<String>,
 }
 
 /// Runs the command. [`Failure::Outcome`] when pods stay without a node.
@@ -33,11 +40,11 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
         None => manifests::load(args)?,
     };
     if let Some(policy) = args.packing_policy {
-        set_policy(&mut loaded.problem, policy);
+        set_policy(Arc::make_mut(&mut loaded.problem), policy);
     }
     let solving = Stopwatch::start();
     let options = pack::Options { price_per_node: args.price_per_node, ..pack::Options::default() };
-    let packing = pack::solve(&loaded.problem, &options);
+    let packing = survive::solve(&loaded.problem, &options);
     let times = answer::Times { solve: solving.elapsed(), load: loaded.load, wall: wall.elapsed() };
     report(args, &loaded, &packing, &times)?;
     if packing.unscheduled.is_empty() { Ok(()) } else { Err(Failure::Outcome) }
@@ -55,6 +62,9 @@ fn set_policy(problem: &mut Problem, policy: PackingPolicy) {
 }
 
 fn report(args: &PlanArgs, loaded: &Loaded, packing: &Packing, times: &answer::Times) -> Result<(), Failure> {
+    if let Some(line) = &loaded.passed_over {
+        eprintln!("{line}");
+    }
     for warning in &loaded.warnings {
         eprintln!("warning: {warning}");
     }

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dovetail_api::manifest::{self, Manifest};
+use dovetail_api::manifest::Manifest;
 use dovetail_core::cluster_state::ClusterState;
 use dovetail_core::volumes::EBS;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{LimitRange, Namespace, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde::de::DeserializeOwned;
+
+use super::admitted::Admitted;
 
 /// The class of claims that name none where the manifests have no default one, as EKS clusters have it.
 const ASSUMED_CLASS: &str = "gp2";
@@ -17,8 +20,14 @@ const BOUND: &str = "pv.kubernetes.io/bind-completed";
 
 /// Puts them into the state. A storage class that is not among the manifests is taken as EBS, made where the pod goes, and that
 /// is said.
-pub fn apply(state: &mut ClusterState, manifests: &[Manifest], warnings: &mut Vec<String>) {
+pub fn apply(state: &mut ClusterState, manifests: &[Manifest], pods: &[Admitted], warnings: &mut Vec<String>) {
     apply_namespaces(state, manifests);
+    all::<LimitRange>(manifests, "LimitRange").iter().for_each(|range| {
+        state.apply(range);
+    });
+    all::<RuntimeClass>(manifests, "RuntimeClass").iter().for_each(|class| {
+        state.apply(class);
+    });
     let classes: Vec<StorageClass> = all(manifests, "StorageClass");
     let volumes: Vec<PersistentVolume> = all(manifests, "PersistentVolume");
     classes.iter().for_each(|class| {
@@ -34,7 +43,7 @@ pub fn apply(state: &mut ClusterState, manifests: &[Manifest], warnings: &mut Ve
     let default = classes.iter().find(is_default).and_then(|class| class.metadata.name.clone());
     let known: BTreeSet<_> = classes.iter().filter_map(|class| class.metadata.name.clone()).collect();
     let mut assumed = BTreeSet::new();
-    for mut claim in claims(manifests) {
+    for mut claim in claims(manifests, pods) {
         let meta = &mut claim.metadata;
         let own = (meta.namespace.clone(), meta.name.clone());
         let spec = claim.spec.get_or_insert_default();
@@ -77,28 +86,37 @@ fn apply_namespaces(state: &mut ClusterState, manifests: &[Manifest]) {
     });
 }
 
-/// The claims written, and those that StatefulSets would make.
-fn claims(manifests: &[Manifest]) -> Vec<PersistentVolumeClaim> {
-    let written: Vec<PersistentVolumeClaim> = all(manifests, "PersistentVolumeClaim");
+/// The claims written, those that StatefulSets would make, and those of generic ephemeral volumes, which come with their
+/// pods (Kubernetes, "Ephemeral Volumes").
+fn claims(manifests: &[Manifest], pods: &[Admitted]) -> Vec<PersistentVolumeClaim> {
     let mut found: BTreeMap<(String, String), PersistentVolumeClaim> = BTreeMap::new();
-    for manifest in manifests.iter().filter(|one| one.kind == "StatefulSet") {
+    let mut templates: BTreeMap<usize, Vec<PersistentVolumeClaim>> = BTreeMap::new();
+    for (at, manifest) in manifests.iter().enumerate().filter(|(_, one)| one.kind == "StatefulSet") {
         let set: Option<StatefulSet> = serde_json::from_value(manifest.object.clone()).ok();
-        let templates = set.and_then(|set| set.spec).and_then(|spec| spec.volume_claim_templates).unwrap_or_default();
-        if templates.is_empty() {
-            continue;
+        let own = set.and_then(|set| set.spec).and_then(|spec| spec.volume_claim_templates).unwrap_or_default();
+        templates.insert(at, own);
+    }
+    for admitted in pods {
+        let meta = &admitted.pod.metadata;
+        let (pod, namespace) = (meta.name.clone().unwrap_or_default(), meta.namespace.clone().unwrap_or_default());
+        let mut put = |name: String, mut claim: PersistentVolumeClaim| {
+            (claim.metadata.name, claim.metadata.namespace) = (Some(name.clone()), Some(namespace.clone()));
+            found.insert((namespace.clone(), name), claim);
+        };
+        for template in templates.get(&admitted.manifest).into_iter().flatten() {
+            let stem = template.metadata.name.clone().unwrap_or_default();
+            put(format!("{stem}-{pod}"), template.clone());
         }
-        for pod in manifest::workload_pods(manifest) {
-            for template in &templates {
-                let mut claim = template.clone();
-                let stem = template.metadata.name.clone().unwrap_or_default();
-                let name = format!("{stem}-{}", pod.metadata.name.clone().unwrap_or_default());
-                let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-                (claim.metadata.name, claim.metadata.namespace) = (Some(name.clone()), Some(namespace.clone()));
-                found.insert((namespace, name), claim);
-            }
+        let volumes = admitted.pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        for volume in volumes {
+            let Some(template) = volume.ephemeral.as_ref().and_then(|own| own.volume_claim_template.as_ref()) else {
+                continue;
+            };
+            let spec = Some(template.spec.clone());
+            put(format!("{pod}-{}", volume.name), PersistentVolumeClaim { spec, ..PersistentVolumeClaim::default() });
         }
     }
-    for claim in written {
+    for claim in all::<PersistentVolumeClaim>(manifests, "PersistentVolumeClaim") {
         let meta = &claim.metadata;
         let key = (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
         found.insert(key, claim);

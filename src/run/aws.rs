@@ -52,6 +52,7 @@ pub async fn reach(
         Ec2Settings {
             cluster_name: settings.cluster_name.clone(),
             cluster_uid: facts.uid.clone(),
+            adopt_karpenter_instances: settings.adopt_karpenter_instances,
             cluster_endpoint: given(&settings.cluster_endpoint),
             cluster_ca_bundle: given(&settings.cluster_ca_bundle).or_else(|| given(&authority)),
             cluster_dns: facts.dns.clone(),

@@ -63,14 +63,29 @@ fn silent(state: &Value) -> Vec<String> {
 }
 
 /// Why it is not ready; empty when it is.
-fn not_ready(state: &Value) -> &'static str {
-    if state["cluster_watcher"]["synced"] != true {
-        return "the cluster's objects have not all been listed yet";
+fn not_ready(state: &Value) -> String {
+    let cluster = &state["cluster_watcher"];
+    let failing = cluster["watchesFailing"].as_object().into_iter().flatten();
+    let failing = failing.map(|(kind, one)| format!("{kind} for {}s ({})", one["seconds"], text(&one["error"])));
+    let failing = failing.collect::<Vec<_>>().join(", ");
+    if cluster["synced"] != true {
+        let kinds: Vec<_> = cluster["notListed"].as_array().into_iter().flatten().map(text).collect();
+        let missing = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
+        let failing = if failing.is_empty() { failing } else { format!("; the watch fails of {failing}") };
+        return format!("the cluster's objects have not all been listed yet{missing}{failing}");
+    }
+    if !failing.is_empty() {
+        return format!("the cluster is not seen as it is, the watch fails of {failing}");
     }
     if state["catalogue"]["reads"].as_u64().unwrap_or(0) == 0 {
-        return "instance types and prices have not been read yet";
+        return "instance types and prices have not been read yet".into();
     }
-    ""
+    // Nobody can lead meanwhile.
+    state["leader"]["refuses"].as_str().map(|why| format!("the lease is not gone by: {why}")).unwrap_or_default()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 /// Where all that is told goes beside the log.
@@ -141,6 +156,21 @@ mod tests {
         assert!(not_ready(&state(true, 0)).contains("prices"));
         assert_eq!(not_ready(&state(true, 1)), "");
         assert!(!not_ready(&json!({})).is_empty());
+        let mut refuses = state(true, 1);
+        refuses["leader"] = json!({"refuses": "its leaseTransitions is 2147483647"});
+        assert!(not_ready(&refuses).contains("2147483647"));
+    }
+
+    #[test]
+    fn a_kind_that_was_never_listed_or_whose_watch_fails_for_long_is_named_and_why() {
+        let failing = json!({"nodepools": {"seconds": 75, "error": "403 forbidden"}});
+        let never =
+            json!({"cluster_watcher": {"synced": false, "notListed": ["nodepools"], "watchesFailing": failing}});
+        let said = not_ready(&never);
+        assert!(said.contains("listed yet: nodepools") && said.contains("nodepools for 75s (403 forbidden)"), "{said}");
+        let later = json!({"cluster_watcher": {"synced": true, "notListed": [], "watchesFailing": failing},
+            "catalogue": {"reads": 1}});
+        assert!(not_ready(&later).contains("nodepools for 75s (403 forbidden)"));
     }
 
     #[test]
@@ -160,6 +190,7 @@ mod tests {
             reservations: vec![],
             nodes: Vec::new(),
             faults: FaultSettings::default(),
+            panics_for: vec![],
             endpoint: None,
             clocks: Vec::new(),
             broken: None,

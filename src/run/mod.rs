@@ -124,6 +124,7 @@ async fn parts(
     let facts = preflight::facts(&asker, &kube).await?;
     preflight::crds(&asker, &kube).await?;
     let warn = |text: &str| tracing::warn!(logger = "run", "{text}");
+    preflight::older_kinds(&asker, &kube, warn).await?;
     preflight::alone(&asker, &kube, &settings, clock.wall(), warn).await?;
     let reached = aws::reach(&settings, clock.clone(), &facts, target.authority(), rng_seed).await?;
     let (cloud, endpoint) = reached;

@@ -7,14 +7,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use dovetail_actors::Solver;
+use dovetail_actors::{Solution, Solver};
 use dovetail_core::Problem;
-use dovetail_core::pack::{Options, Packing, solve};
+use dovetail_core::pack::{Options, solve_within};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 
-type Answer = Result<Packing, Box<dyn Any + Send>>;
+type Answer = Result<Solution, Box<dyn Any + Send>>;
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A few threads that compute packings, in the order in which they are asked for.
@@ -47,19 +47,19 @@ fn work(jobs: &Mutex<Receiver<Job>>) {
 }
 
 impl Solver for PoolSolver {
-    /// What panics in there panics here: whoever asked is started again, the thread goes on.
-    fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Packing> {
+    /// What panics in there panics here: whoever asked catches it, the thread goes on.
+    fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Solution> {
         let (sender, answer) = oneshot::channel::<Answer>();
         let job = move || {
             // Whoever asked may be gone.
             if !sender.is_closed() {
-                let _ = sender.send(catch_unwind(AssertUnwindSafe(|| solve(&problem, &options))));
+                let _ = sender.send(catch_unwind(AssertUnwindSafe(|| solve_within(&problem, &options))));
             }
         };
         let sent = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send(Box::new(job));
         async move {
             match answer.await {
-                Ok(Ok(packing)) => packing,
+                Ok(Ok(solution)) => solution,
                 Ok(Err(panic)) => resume_unwind(panic),
                 Err(gone) => resume_unwind(Box::new(format!("no thread computes packings: {gone}, {sent:?}"))),
             }

@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 
 use dovetail_actors::Settings;
+use dovetail_actors::reading::Api;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
+use kube::Client;
 use kube::api::ListParams;
-use kube::{Api, Client};
 
 use super::ask::{Asker, NoAnswer};
 use super::others::{Others, Own, look};
@@ -20,6 +21,19 @@ const NEEDED: [(&str, &str, &str); 3] = [
     ("karpenter.sh/v1", "NodePool", "nodepools.karpenter.sh"),
     ("karpenter.sh/v1", "NodeClaim", "nodeclaims.karpenter.sh"),
     ("karpenter.k8s.aws/v1", "EC2NodeClass", "ec2nodeclasses.karpenter.k8s.aws"),
+];
+/// API versions and kinds that were before v1, and what to do where they are served.
+type Older = (&'static [(&'static str, &'static [&'static str])], &'static str);
+const OLDER: [Older; 2] = [
+    (
+        &[("karpenter.sh/v1beta1", &["NodePool", "NodeClaim"]), ("karpenter.k8s.aws/v1beta1", &["EC2NodeClass"])],
+        "the installed CRDs serve them and nothing converts them: an object that is written so cannot be used; install ours, \
+         which serve v1 alone (dovetail crds | kubectl apply -f -), and apply such manifests as v1",
+    ),
+    (
+        &[("karpenter.sh/v1alpha5", &["Provisioner", "Machine"]), ("karpenter.k8s.aws/v1alpha1", &["AWSNodeTemplate"])],
+        "they are served and not looked at: apply them as NodePool and EC2NodeClass of v1",
+    ),
 ];
 /// Objects a page.
 const PAGE: u32 = 500;
@@ -60,17 +74,7 @@ pub async fn facts(asker: &Asker, client: &Client) -> Result<Facts, Failure> {
 pub async fn crds(asker: &Asker, client: &Client) -> Result<(), Failure> {
     let mut missing = Vec::new();
     for version in NEEDED.iter().map(|(version, ..)| *version).collect::<BTreeSet<_>>() {
-        let what = format!("the kinds of {version}");
-        let known = asker.api(&what, || async {
-            match client.list_api_group_resources(version).await {
-                Err(kube::Error::Api(status)) if status.code == 404 => Ok(BTreeSet::new()),
-                answer => {
-                    let kinds = answer?.resources.into_iter().map(|resource| resource.kind);
-                    Ok::<BTreeSet<String>, kube::Error>(kinds.collect())
-                }
-            }
-        });
-        let known = known.await?;
+        let known = kinds_of(asker, client, version).await?;
         let wanted = NEEDED.iter().filter(|(of, kind, _)| *of == version && !known.contains(*kind));
         missing.extend(wanted.map(|(version, _, name)| format!("{name} ({version})")));
     }
@@ -79,6 +83,38 @@ pub async fn crds(asker: &Asker, client: &Client) -> Result<(), Failure> {
     }
     let what = missing.join(", ");
     Err(Failure::System(format!("CRDs are missing: {what}; install them with: dovetail crds | kubectl apply -f -")))
+}
+
+/// The kinds that are served of an API version; none where it is not served.
+async fn kinds_of(asker: &Asker, client: &Client, version: &str) -> Result<BTreeSet<String>, Failure> {
+    let what = format!("the kinds of {version}");
+    let known = asker.api(&what, || async {
+        match client.list_api_group_resources(version).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(BTreeSet::new()),
+            answer => {
+                let kinds = answer?.resources.into_iter().map(|resource| resource.kind);
+                Ok::<BTreeSet<String>, kube::Error>(kinds.collect())
+            }
+        }
+    });
+    Ok(known.await?)
+}
+
+/// Kinds that were before v1: nothing in the cluster converts what is written in them. That they are served is told by
+/// `warn`, once for those of our own kinds and once for those that became others.
+pub async fn older_kinds(asker: &Asker, client: &Client, warn: impl Fn(&str)) -> Result<(), Failure> {
+    for (older, remedy) in OLDER {
+        let mut served = Vec::new();
+        for (version, kinds) in older {
+            let known = kinds_of(asker, client, version).await?;
+            let of_version = kinds.iter().filter(|kind| known.contains(**kind));
+            served.extend(of_version.map(|kind| format!("{kind} of {version}")));
+        }
+        if !served.is_empty() {
+            warn(&format!("{}: {remedy}", served.join(", ")));
+        }
+    }
+    Ok(())
 }
 
 /// Nobody else provisions. What is no reason to refuse is told by `warn`.
@@ -125,7 +161,7 @@ async fn everything(asker: &Asker, client: &Client) -> Result<(Vec<Deployment>, 
     loop {
         let found = asker.api("the cluster's Deployments", || all.list(&page)).await?;
         deployments.extend(found.items);
-        match found.metadata.continue_.filter(|token| !token.is_empty()) {
+        match found.continues {
             Some(token) => page = page.continue_token(&token),
             None => break,
         }

@@ -54,7 +54,9 @@ pub fn serve(settings: &Settings, in_cluster: bool, health: &Health, metrics: &M
     let address = |socket: &TcpListener| socket.local_addr().map(|address| address.to_string()).unwrap_or_default();
     let (health_address, metrics_address) = (address(&probes), address(&scrapes));
     tracing::info!(logger = "run", health = health_address, metrics = metrics_address, "serving health and metrics");
-    pages::start((probes, health.clone()), (scrapes, metrics.clone()))
+    // The node's address, from which its kubelet probes: the chart gives it.
+    let node = std::env::var("HOST_IP").ok().and_then(|text| text.parse().ok());
+    pages::start((probes, health.clone()), (scrapes, metrics.clone()), node)
         .map_err(|why| Failure::System(format!("health and metrics cannot be served: {why}")))
 }
 

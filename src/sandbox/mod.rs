@@ -148,6 +148,7 @@ fn config(args: &SandboxArgs) -> WorldConfig {
         replicas: args.replicas,
         settings: std::collections::BTreeMap::new(),
         faults: FaultSettings::default(),
+        panics_for: vec![],
         reservations: vec![],
         nodes: Vec::new(),
         endpoint: None,
@@ -161,7 +162,7 @@ fn watcher(screen: Arc<Screen>, control_plane: &ControlPlanePods, clock: Arc<dyn
     let books = control_plane.books();
     Arc::new(move |line: &Line| {
         screen.tell(line);
-        if let Some(book) = books.get(line.replica as usize) {
+        if let Some(book) = line.replica.and_then(|replica| books.get(replica as usize)) {
             book.write(clock.wall(), &screen.logged(line, clock.wall()));
         }
     })

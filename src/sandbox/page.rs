@@ -79,7 +79,7 @@ fn console(world: &World, args: &SandboxArgs, shown: &Shown) -> String {
         world.now().as_secs_f64(),
     );
     let lines = world.timeline.lines().into_iter().map(|line| StoryLine {
-        when: format!("{:.1}s {}", line.seconds, line.replica),
+        when: format!("{:.1}s {}", line.seconds, line.replica.unwrap_or_default()),
         seconds: line.seconds,
         actor: line.actor.to_owned(),
         event: line.event.to_owned(),

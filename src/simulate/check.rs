@@ -8,18 +8,21 @@ use dovetail_actors::Settings;
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_cloud::shipped;
 use dovetail_sandbox::cluster::NodesBeforehand;
-use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SqsFaults, glob_matches};
+use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, SqsFaults, glob_matches};
 use dovetail_sandbox::region::CapacityReservation;
 use k8s_openapi::api::core::v1::Taint;
 use serde_saphyr::Spanned;
 
 use super::scenario::{self, NodeGroup, Scenario, duration, line};
+use super::steps::Timed;
 use crate::input::Mistake;
-use crate::world::{Action, Skew};
+use crate::world::Skew;
 
 /// What a clock may be off at most, and gain or lose at most each second, in microseconds: a tenth.
 const MOST_OFFSET: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
 const MOST_DRIFT: i64 = 100_000;
+/// Nodes beforehand, and instances of others, at most: twice what Kubernetes' largest clusters have.
+pub(super) const MOST_NODES: u32 = 10_000;
 
 /// A scenario that makes sense.
 #[derive(Debug)]
@@ -37,9 +40,11 @@ pub struct Checked {
     /// Manifest files at time 0.
     pub apply: Vec<String>,
     /// What happens when, in order.
-    pub steps: Vec<(Duration, Action)>,
+    pub steps: Vec<Timed>,
     /// What goes wrong from the start.
     pub faults: FaultSettings,
+    /// Globs of the names of pods for which packing panics.
+    pub panics_for: Vec<String>,
     /// Settings by name, feature gates folded in.
     pub settings: BTreeMap<String, String>,
     /// Capacity reservations of the account.
@@ -50,7 +55,8 @@ pub struct Checked {
 
 /// Looks at everything; all mistakes come together.
 pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
-    let mut checker = Checker { path, mistakes: Vec::new() };
+    let mut checker = Checker { path, replicas: 1, mistakes: Vec::new() };
+    checker.replicas = checker.count_replicas(scenario.replicas.as_ref());
     let catalogue = checker.catalogue(&scenario.region, &scenario.instance_types);
     let until = checker.keep(scenario.until(path)).unwrap_or(Duration::MAX);
     let checked = Checked {
@@ -58,10 +64,11 @@ pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
         until,
         settled: scenario.settled.as_ref().and_then(|text| checker.keep(duration(path, "settled", text))),
         clocks: scenario.clocks.iter().enumerate().filter_map(|(n, clock)| checker.clock(n, clock)).collect(),
-        replicas: checker.replicas(scenario.replicas.as_ref()),
+        replicas: checker.replicas,
         apply: scenario.apply.iter().filter_map(|file| checker.file("apply", file)).collect(),
         steps: checker.steps(&scenario.steps, until, catalogue.as_deref()),
-        faults: checker.faults(&scenario.faults),
+        faults: checker.faults(&scenario.faults, catalogue.as_deref()),
+        panics_for: checker.pod_globs(&scenario.faults.packing.panics_for),
         settings: settings(scenario),
         reservations: scenario.capacity_reservations.iter().map(reservation).collect(),
         nodes: scenario.nodes.iter().map(beforehand).collect(),
@@ -115,6 +122,8 @@ fn settings(scenario: &Scenario) -> BTreeMap<String, String> {
 /// Collects mistakes on its way through a scenario.
 pub(super) struct Checker<'a> {
     pub(super) path: &'a str,
+    /// How many replicas there are.
+    pub(super) replicas: u32,
     pub(super) mistakes: Vec<Mistake>,
 }
 
@@ -186,7 +195,7 @@ impl Checker<'_> {
         Some(Arc::new(catalogue.narrowed(|name| offers.iter().any(|glob| glob_matches(&glob.value, name)))))
     }
 
-    fn replicas(&mut self, replicas: Option<&Spanned<u32>>) -> u32 {
+    fn count_replicas(&mut self, replicas: Option<&Spanned<u32>>) -> u32 {
         match replicas {
             Some(number) if !(1..=5).contains(&number.value) => {
                 self.mistake("replicas", number, format!("{} replicas", number.value), "1 to 5");
@@ -200,17 +209,24 @@ impl Checker<'_> {
     /// A manifest file's path as the process sees it; it has to be there now.
     pub(super) fn file(&mut self, field: &str, file: &Spanned<String>) -> Option<String> {
         let path = Scenario::resolve(self.path, &file.value);
-        if path.is_file() {
+        if path.is_file() || path.is_dir() {
             return path.to_str().map(str::to_owned);
         }
         let what = format!("no such file: {}", path.display());
-        self.mistake(field, file, what, "a manifest file, its path relative to the scenario's");
+        self.mistake(field, file, what, "a manifest file or a folder of them, its path relative to the scenario's");
         None
     }
 
     fn nodes(&mut self, nodes: &[NodeGroup], catalogue: &Catalogue) {
+        let mut count = 0_u32;
         for (index, group) in nodes.iter().enumerate() {
             let name = &group.instance_type;
+            let before = count;
+            count = count.saturating_add(group.count);
+            if before <= MOST_NODES && count > MOST_NODES {
+                let (what, most) = (format!("makes {count} nodes"), format!("{MOST_NODES} in all at most"));
+                self.mistake(format!("nodes[{index}].count"), name, what, most);
+            }
             if catalogue.instance_type(&name.value).is_none() {
                 let near = nearest(&name.value, catalogue);
                 let what = format!("unknown instance type {:?}", name.value);
@@ -263,7 +279,7 @@ impl Checker<'_> {
         }
     }
 
-    fn faults(&mut self, faults: &scenario::Faults) -> FaultSettings {
+    fn faults(&mut self, faults: &scenario::Faults, catalogue: Option<&Catalogue>) -> FaultSettings {
         let (api, ec2) = (&faults.api_server, &faults.ec2);
         FaultSettings {
             api_server: ApiServerFaults {
@@ -284,6 +300,8 @@ impl Checker<'_> {
                 duplicate_rate: self.rate("faults.sqs.duplicateRate", faults.sqs.duplicate_rate.as_ref()),
                 error_rate: self.rate("faults.sqs.errorRate", faults.sqs.error_rate.as_ref()),
             },
+            scheduler: SchedulerFaults { refuses: self.places(&faults.scheduler.refuses) },
+            nodes: self.node_faults(&faults.nodes, catalogue),
         }
     }
 
@@ -299,6 +317,21 @@ impl Checker<'_> {
         }
         self.mistake(field, rate, format!("{} is no share", rate.value), "0 to 1");
         0.0
+    }
+
+    fn pod_globs(&mut self, globs: &[Spanned<String>]) -> Vec<String> {
+        for glob in globs.iter().filter(|glob| glob.value.trim().is_empty()) {
+            self.mistake("faults.packing.panicsFor", glob, "is empty", "globs of pods' names, such as broken-*");
+        }
+        globs.iter().map(|glob| glob.value.clone()).collect()
+    }
+
+    fn places(&mut self, globs: &[Spanned<String>]) -> Vec<String> {
+        for glob in globs.iter().filter(|glob| glob.value.split('/').count() != 3) {
+            let what = format!("{:?} is no node/namespace/pod", glob.value);
+            self.mistake("faults.scheduler.refuses", glob, what, "three globs, such as ip-10-0-*/default/web-*");
+        }
+        globs.iter().map(|glob| glob.value.clone()).collect()
     }
 
     fn globs(&mut self, globs: &[Spanned<String>]) -> Vec<String> {

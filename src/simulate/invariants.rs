@@ -10,6 +10,7 @@ mod history;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod unused;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,6 +128,7 @@ fn judge(entries: &[Entry], end: &End) -> Outcome {
     checker.instances_of_claims(entries, end.t);
     checker.capacity(entries);
     checker.disruption(entries);
+    checker.unused_launches(entries);
     Outcome { checked: checker.checked, violations: checker.violations }
 }
 

@@ -4,6 +4,8 @@ mod check;
 mod downtime;
 mod invariants;
 mod limited;
+mod names;
+mod node_faults;
 mod random;
 mod report;
 pub mod scenario;
@@ -36,6 +38,7 @@ use crate::world::{Broken, World, WorldConfig, forget_rules, virtual_clock};
 use check::Checked;
 use report::Report;
 use scenario::Scenario;
+use steps::Timed;
 
 /// How often replicas are asked what they see, where metrics are wanted.
 const WATCH: Duration = Duration::from_secs(10);
@@ -82,6 +85,8 @@ fn play_file(path: &Path, args: &SimulateArgs, quiet: bool) -> Result<Report, Fa
     env.extend(scenario.env.clone());
     let reader = Reader { env, scenario: &scenario };
     let first = reader.read(&checked.apply)?;
+    // Manifests of later steps are read before anything starts, too: bad input is said at once.
+    names::check(path, &scenario, &first, |files| reader.read(files))?;
     let events = args.events.as_deref().map(create).transpose()?;
     let traces = args.traces.as_deref().map(|path| Ok::<_, Failure>((create(path)?, Spans::kept()))).transpose()?;
 
@@ -160,12 +165,6 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn play(&self, events: Option<File>, seen: Seen<'_>) -> Result<Report, Failure> {
-        // Manifests of later steps are read before anything starts: bad input is said at once.
-        for (_, action) in &self.checked.steps {
-            if let crate::world::Action::Apply { files } = action {
-                self.reader.read(files)?;
-            }
-        }
         let mut world = self.world(events)?;
         if let Some(spans) = seen.spans {
             world.timeline.trace_to(spans.clone());
@@ -181,9 +180,10 @@ impl Run<'_> {
         forgotten.map_err(|why| Failure::System(format!("what is broken on purpose: {why}")))?;
         world.start_replicas()?;
         let started = tokio::time::Instant::now();
-        for (at, action) in &self.checked.steps {
+        for Timed { at, action, step } in &self.checked.steps {
             tokio::time::sleep_until(started + *at).await;
-            world.act(action, &|files| self.reader.read(files))?;
+            let done = world.act(action, &|files| self.reader.read(files));
+            done.map_err(|why| self.refused(*step, why))?;
             if matches!(action, crate::world::Action::Apply { .. }) {
                 invariants::note_rules(&world);
             }
@@ -193,6 +193,14 @@ impl Run<'_> {
         world.log.append("end", &Caller::named("simulation"), [("violations", json!(report.violations()))]);
         world.log.flush().map_err(|why| Failure::System(format!("--events: {why}")))?;
         Ok(report)
+    }
+
+    /// What the world has refused, with the place of the step.
+    fn refused(&self, step: usize, why: Failure) -> Failure {
+        let (Failure::System(what), Some(own)) = (&why, self.scenario.steps.get(step)) else { return why };
+        let field = format!("steps[{step}]");
+        let (file, line) = (self.path.to_owned(), scenario::line(&own.at));
+        Failure::System(Mistake { line, field, ..Mistake::of_file(file, what) }.to_string())
     }
 
     fn world(&self, events: Option<File>) -> Result<World, Failure> {
@@ -206,6 +214,7 @@ impl Run<'_> {
             reservations: self.checked.reservations.clone(),
             nodes: self.checked.nodes.clone(),
             faults: self.checked.faults.clone(),
+            panics_for: self.checked.panics_for.clone(),
             endpoint: None,
             clocks: self.checked.clocks.clone(),
             broken: self.broken,

@@ -155,7 +155,8 @@ fn scheduler_says(pod: &Value) -> String {
 
 fn nodes(world: &World, instances: &[Instance]) -> Vec<Node> {
     let mut pods_on: BTreeMap<String, usize> = BTreeMap::new();
-    for pod in world.pods() {
+    let finished = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    for pod in world.pods().into_iter().filter(|pod| !finished(pod)) {
         if let Some(node) = pod["spec"]["nodeName"].as_str() {
             *pods_on.entry(node.to_owned()).or_default() += 1;
         }

@@ -1,6 +1,6 @@
 //! The scenario file: what there is, what happens when, until when (docs/commands.md has the format).
 
-mod faults;
+pub mod faults;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -242,7 +242,7 @@ pub struct Scale {
     /// Deployment, ReplicaSet or StatefulSet.
     pub kind: Spanned<String>,
     /// Its name.
-    pub name: String,
+    pub name: Spanned<String>,
     /// Its namespace.
     #[serde(default = "default_namespace")]
     pub namespace: String,
@@ -257,7 +257,7 @@ pub struct Target {
     /// Such as Deployment, Node or NodePool.
     pub kind: Spanned<String>,
     /// Its name.
-    pub name: String,
+    pub name: Spanned<String>,
     /// Its namespace, where it has one.
     #[serde(default = "default_namespace")]
     pub namespace: String,
@@ -270,7 +270,7 @@ pub struct Interrupt {
     /// A share of the running spot instances, `25%`.
     pub spot: Option<Spanned<String>>,
     /// A node by name.
-    pub node: Option<String>,
+    pub node: Option<Spanned<String>>,
 }
 
 /// Which replica, for how long.

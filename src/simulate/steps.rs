@@ -2,24 +2,31 @@
 
 use std::time::Duration;
 
+use dovetail_api::manifest::MAX_PODS;
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_sandbox::faults::{Direction, Service};
 use serde_saphyr::Spanned;
 
-use super::check::Checker;
+use super::check::{Checker, MOST_NODES};
 use super::scenario::{self, Step, duration};
 use crate::world::{Action, ReplicaRef};
 
 /// Kinds that a restored API server may have lost.
 const LOSABLE: &[&str] = &["NodeClaim", "Node", "NodePool", "EC2NodeClass", "Lease"];
 
+/// Something that happens at a time.
+#[derive(Debug)]
+pub struct Timed {
+    /// When, since time 0.
+    pub at: Duration,
+    /// What.
+    pub action: Action,
+    /// The number of the step in the scenario.
+    pub step: usize,
+}
+
 impl Checker<'_> {
-    pub(super) fn steps(
-        &mut self,
-        steps: &[Step],
-        until: Duration,
-        catalogue: Option<&Catalogue>,
-    ) -> Vec<(Duration, Action)> {
+    pub(super) fn steps(&mut self, steps: &[Step], until: Duration, catalogue: Option<&Catalogue>) -> Vec<Timed> {
         let mut before = Duration::ZERO;
         let mut checked = Vec::new();
         for (index, step) in steps.iter().enumerate() {
@@ -34,14 +41,14 @@ impl Checker<'_> {
                     self.mistake(format!("{field}.at"), &step.at, what, "a time before `until`");
                 }
                 before = before.max(at);
-                checked.extend(self.action(&field, step, catalogue).map(|action| (at, action)));
-                if let Some(restore) = &step.restore {
-                    checked.extend(self.restore(&field, restore, at));
-                }
+                let restored = step.restore.as_ref().map(|restore| self.restore(&field, restore, at));
+                let own = self.action(&field, step, catalogue).map(|action| (at, action));
+                let all = own.into_iter().chain(restored.into_iter().flatten());
+                checked.extend(all.map(|(at, action)| Timed { at, action, step: index }));
             }
         }
         // What is restored has been backed up before; at one time, after what else happens then.
-        checked.sort_by_key(|(at, _)| *at);
+        checked.sort_by_key(|one| one.at);
         checked
     }
 
@@ -65,10 +72,14 @@ impl Checker<'_> {
         let mut found = Vec::new();
         if let Some(scale) = &step.scale {
             self.kind(field, "scale", &scale.kind, &["Deployment", "ReplicaSet", "StatefulSet"]);
+            if u64::from(scale.replicas) > MAX_PODS {
+                let (what, most) = (format!("{} pods", scale.replicas), format!("{MAX_PODS} at most"));
+                self.mistake(format!("{field}.scale.replicas"), &scale.kind, what, most);
+            }
             found.push(Action::Scale {
                 kind: scale.kind.value.clone(),
                 namespace: scale.namespace.clone(),
-                name: scale.name.clone(),
+                name: scale.name.value.clone(),
                 replicas: scale.replicas,
             });
         }
@@ -77,7 +88,7 @@ impl Checker<'_> {
             found.push(Action::Delete {
                 kind: target.kind.value.clone(),
                 namespace: target.namespace.clone(),
-                name: target.name.clone(),
+                name: target.name.value.clone(),
             });
         }
         if let Some(some) = &step.delete_some {
@@ -95,11 +106,13 @@ impl Checker<'_> {
             found.push(Action::Message { body: body.clone() });
         }
         if let Some(outage) = &step.kill {
-            let (replica, duration) = self.outage(field, &outage.replica, outage.duration.as_ref())?;
+            let field = format!("{field}.kill");
+            let (replica, duration) = self.outage(&field, &outage.replica, outage.duration.as_ref())?;
             found.push(Action::Kill { replica, duration });
         }
         if let Some(outage) = &step.pause {
-            let (replica, duration) = self.outage(field, &outage.replica, outage.duration.as_ref())?;
+            let field = format!("{field}.pause");
+            let (replica, duration) = self.outage(&field, &outage.replica, outage.duration.as_ref())?;
             found.push(Action::Pause { replica, duration });
         }
         if let Some(cut) = &step.partition {
@@ -164,7 +177,12 @@ impl Checker<'_> {
             let time = self.keep(duration(self.path, &field, &release.duration))?;
             return Some(Action::LookAfterCollection { duration: time });
         }
-        step.foreign_instances.map(|count| Action::ForeignInstances { count })
+        let count = step.foreign_instances?;
+        if count > MOST_NODES {
+            let (what, most) = (format!("{count} instances"), format!("{MOST_NODES} at most"));
+            self.mistake(format!("{field}.foreignInstances"), &step.at, what, most);
+        }
+        Some(Action::ForeignInstances { count })
     }
 
     /// A time that may be left out; nothing where it makes no sense.
@@ -193,7 +211,7 @@ impl Checker<'_> {
                 };
                 Some(Action::InterruptSpot { share: share_of_all / 100.0 })
             }
-            (None, Some(node)) => Some(Action::InterruptNode { node: node.clone() }),
+            (None, Some(node)) => Some(Action::InterruptNode { node: node.value.clone() }),
             _ => {
                 self.mistake(
                     format!("{field}.interrupt"),
@@ -215,7 +233,13 @@ impl Checker<'_> {
         let which = match replica.value.as_str() {
             "leader" => ReplicaRef::Leader,
             text => match text.parse() {
-                Ok(number) => ReplicaRef::Number(number),
+                Ok(number) if number < self.replicas => ReplicaRef::Number(number),
+                Ok(number) => {
+                    let what = format!("there is no replica {number}: the scenario has {}", self.replicas);
+                    let allowed = format!("0 to {}, or leader", self.replicas - 1);
+                    self.mistake(format!("{field}.replica"), replica, what, allowed);
+                    return None;
+                }
                 Err(_) => {
                     let what = format!("unknown replica {text:?}");
                     self.mistake(format!("{field}.replica"), replica, what, "a number from 0, or leader");
@@ -227,7 +251,7 @@ impl Checker<'_> {
     }
 
     fn partition(&mut self, field: &str, cut: &scenario::Partition) -> Option<Action> {
-        let (replica, duration) = self.outage(field, &cut.replica, cut.duration.as_ref())?;
+        let (replica, duration) = self.outage(&format!("{field}.partition"), &cut.replica, cut.duration.as_ref())?;
         let mut from = Vec::new();
         for name in &cut.from {
             match name.value.as_str() {

@@ -65,7 +65,8 @@ pub fn state(
     let mut lines = Vec::new();
     let mut all = json!({
         "cluster": cluster, "about": about, "traces": traces, "leader": leader,
-        "term": actors["leader"]["term"], "actors": pipeline(&actors), "story": story, "waiting": [],
+        "term": actors["leader"]["term"], "unreadable": actors["cluster_watcher"]["unreadableObjects"],
+        "notListed": actors["cluster_watcher"]["notListed"], "watchesFailing": actors["cluster_watcher"]["watchesFailing"], "actors": pipeline(&actors), "story": story, "waiting": [],
         "waitingTotal": 0, "pods": {"bound": 0, "total": 0}, "price": null, "saved": null, "cost": latest.cost(), "now": null,
     });
     if let Some(view) = &view {
@@ -88,7 +89,7 @@ pub fn state(
 
 /// The actors in the order of the data, with the numbers that each tells.
 fn pipeline(actors: &Value) -> Vec<Value> {
-    const ORDER: [&str; 14] = [
+    const ORDER: [&str; 15] = [
         "pod_watcher",
         "cluster_watcher",
         "catalogue",
@@ -99,6 +100,7 @@ fn pipeline(actors: &Value) -> Vec<Value> {
         "interruption",
         "disruptor",
         "janitor",
+        "owner",
         "terminator",
         "node_class",
         "recorder",

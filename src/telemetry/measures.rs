@@ -46,6 +46,7 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
             observe(Id::Compared, &[policy], dollars);
             observe(Id::Compared, &[other], other_dollars);
         }
+        Measure::PackingFailed { cause, outcome } => count(Id::PackingFailures, &[cause, outcome]),
         Measure::EvictionAnswered { code } => count(Id::EvictionRequests, &[&code.to_string()]),
         Measure::PodDrained { reason } => count(Id::PodsDrained, &[reason]),
         Measure::DisruptionLooked { seconds } => observe(Id::Evaluation, &["", ""], seconds),
@@ -61,6 +62,7 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::LaunchRefused { zone, capacity_type, reason } => {
             count(Id::LaunchFailures, &[zone, "", capacity_type, reason]);
         }
+        Measure::NodeUnused { pool, reason } => count(Id::NodesUnused, &[pool, reason]),
         Measure::MessageReceived { kind, waited } => {
             count(Id::MessagesReceived, &[kind]);
             if let Some(seconds) = waited {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use dovetail_actors::replica::View;
 use dovetail_api::names::labels;
-use dovetail_core::cluster_state::{NodeEntry, PodEntry, Snapshot};
+use dovetail_core::cluster_state::{Kind, NodeEntry, PodEntry, Snapshot};
 use dovetail_core::disruption::{self, Reason};
 use dovetail_core::instance_type::InstanceType;
 use dovetail_core::resources::{CPU, MEMORY, NODES, PODS, Resources};
@@ -87,6 +87,7 @@ impl Latest {
     fn write(&self, page: &mut Page) {
         let (view, _, actors) = self.known();
         queues(page, &actors);
+        not_seen(page, &actors["cluster_watcher"]);
         let Some(view) = view else { return };
         nodes(page, &view);
         cost(page, &view);
@@ -114,11 +115,33 @@ pub const QUEUES: [(&str, &str); 12] = [
 ];
 
 fn queues(page: &mut Page, actors: &Value) {
+    page.gauge(
+        "dovetail_lease_refused",
+        "Whether the Lease says what no leader can have written, or is not renewed for years",
+    );
+    let refused = f64::from(u8::from(actors["leader"]["refuses"].is_string()));
+    page.sample("dovetail_lease_refused", &[], refused);
     page.gauge("dovetail_actor_queue", "What waits in an actor");
     for (actor, queue) in QUEUES {
         if let Some(count) = actors[actor][queue].as_f64() {
             page.sample("dovetail_actor_queue", &[("actor", actor), ("queue", queue)], count);
         }
+    }
+}
+
+/// What of the cluster is not seen as it is.
+fn not_seen(page: &mut Page, cluster: &Value) {
+    page.gauge("dovetail_unreadable_objects", "Objects that are there and cannot be read");
+    for (kind, count) in cluster["unreadable"].as_object().into_iter().flatten() {
+        page.sample("dovetail_unreadable_objects", &[("kind", kind)], count.as_f64().unwrap_or(0.0));
+    }
+    page.gauge("dovetail_watch_failing", "1 for what has not been listed yet, or whose watch has failed for a minute");
+    let failing = |kind: &str| {
+        let listed = cluster["notListed"].as_array().is_none_or(|all| all.iter().all(|one| one != kind));
+        !listed || cluster["watchesFailing"].get(kind).is_some()
+    };
+    for kind in Kind::ALL.map(Kind::resource) {
+        page.sample("dovetail_watch_failing", &[("kind", kind)], if failing(kind) { 1.0 } else { 0.0 });
     }
 }
 
@@ -375,7 +398,9 @@ fn scheduler(page: &mut Page, view: &View, actors: &Value) {
 pub fn seen(state: &Value) -> Seen {
     let number = |value: &Value| value.as_i64().unwrap_or(0);
     Seen {
-        synced: state["cluster_watcher"]["synced"] == true,
+        // While a watch fails, what is known is not what there is.
+        synced: state["cluster_watcher"]["synced"] == true
+            && state["cluster_watcher"]["watchesFailing"].as_object().is_none_or(|all| all.is_empty()),
         nodes: number(&state["cluster_watcher"]["nodes"]),
         leads: state["leader"]["leads"] == true,
         term: number(&state["leader"]["term"]),

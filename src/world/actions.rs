@@ -204,7 +204,7 @@ pub(super) fn resource(kind: &str) -> Gvr {
 /// How long before its end a spot instance is warned.
 const NOTICE: Duration = Duration::from_secs(120);
 
-const CLUSTER_WIDE: &[&str] = &["Node", "NodeClaim", "NodePool", "EC2NodeClass"];
+pub(super) const CLUSTER_WIDE: &[&str] = &["Node", "NodeClaim", "NodePool", "EC2NodeClass"];
 
 impl World {
     /// Does it. What the world itself refuses (an object that is not there) comes back as a line for the operator.
@@ -214,6 +214,7 @@ impl World {
         read: &dyn Fn(&[String]) -> Result<Vec<dovetail_api::manifest::Manifest>, Vec<Mistake>>,
     ) -> Result<(), Failure> {
         self.log.append("step", &Caller::named("operator"), [("what", json!(format!("{action:?}")))]);
+        self.timeline.step(&action.to_string());
         match action {
             Action::Scale { kind, namespace, name, replicas } => {
                 let patch = json!({"spec": {"replicas": replicas}});
@@ -235,7 +236,7 @@ impl World {
                     self.act(&Action::Delete { kind: kind.clone(), namespace, name }, read)
                 })
             }
-            Action::Apply { files } => Ok(objects::apply(&self.api, &read(files)?)?),
+            Action::Apply { files } => Ok(self.apply(&read(files)?)?),
             Action::InterruptSpot { share } => self.interrupt_share(*share),
             Action::InterruptNode { node } => self.interrupt_node(node),
             Action::Message { body } => {
@@ -285,9 +286,10 @@ impl World {
         }
     }
 
-    /// Applies manifests.
+    /// Applies manifests; what of them the API server does not serve is named on standard error.
     pub fn apply(&self, manifests: &[dovetail_api::manifest::Manifest]) -> Result<(), Vec<Mistake>> {
-        objects::apply(&self.api, manifests)
+        objects::apply(&self.api, manifests)?.lines().iter().for_each(|line| eprintln!("{line}"));
+        Ok(())
     }
 
     fn told(

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use dovetail_api::names::annotations::LAUNCHED_FOR;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
@@ -41,6 +42,8 @@ pub enum Broken {
     NoBudgets,
     /// PodDisruptionBudgets never reach the API server.
     NoPodBudgets,
+    /// What a NodeClaim was launched for is taken off it at once: nobody is found not to have used its node.
+    NoUnusedBrake,
 }
 
 /// What operators have said, as far as it is not broken: their word is in the event log, and what the API server has of it is
@@ -91,6 +94,22 @@ pub async fn claim_twice(api: ApiServer, client: kube::Client) {
             if let Ok(twin) = serde_json::from_value(twin) {
                 // Where it is refused, or nobody answers, there is no second one.
                 let _ = claims.create(&kube::api::PostParams::default(), &twin).await;
+            }
+        }
+    }
+}
+
+/// Takes off every NodeClaim what it was launched for.
+pub async fn forget_purposes(api: ApiServer) {
+    let claims = Gvr::new("karpenter.sh", "v1", "nodeclaims");
+    let patch = json!({"metadata": {"annotations": {LAUNCHED_FOR: null}}});
+    loop {
+        tokio::time::sleep(AGAIN).await;
+        for there in api.list(&claims) {
+            let name = there["metadata"]["name"].as_str().unwrap_or_default();
+            if there["metadata"]["annotations"][LAUNCHED_FOR].is_string() {
+                // Where it is refused the next look takes it off.
+                let _ = api.patch(&claims, "", name, &patch);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The control plane's own story: every replica's entries, in order, for the report, the event log and the terminal.
+//! The control plane's own story: every replica's entries and a scenario's steps, in order, for the report, the event log and the terminal.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -17,9 +17,9 @@ use crate::telemetry::{Spans, measures, particulars, state};
 pub struct Line {
     /// Seconds since the start.
     pub seconds: f64,
-    /// Which replica says so.
-    pub replica: u32,
-    /// Which of its actors.
+    /// Which replica says so; none where a step of the scenario is told.
+    pub replica: Option<u32>,
+    /// Which of its actors; `operator` of a step.
     pub actor: &'static str,
     /// How loud it is.
     pub level: Level,
@@ -96,11 +96,30 @@ impl Timeline {
         self.kept().lines.iter().cloned().collect()
     }
 
+    /// A step of the scenario.
+    pub fn step(&self, what: &str) {
+        self.add(Line {
+            seconds: self.seconds(),
+            replica: None,
+            actor: "operator",
+            level: Level::Info,
+            event: "step",
+            text: what.to_owned(),
+            fields: Map::from_iter([("what".to_owned(), what.into())]),
+            trace_id: String::new(),
+        });
+    }
+
+    /// Microseconds, as everywhere in the event log.
+    fn seconds(&self) -> f64 {
+        (self.log.seconds() * 1e6).round() / 1e6
+    }
+
     fn add(&self, line: Line) {
         let mut fields: Vec<(String, Value)> =
             vec![("actor".to_owned(), line.actor.into()), ("event".to_owned(), line.event.into())];
         fields.extend(line.fields.iter().map(|(name, value)| (name.clone(), value.clone())));
-        let who = Caller::replica(line.replica, "");
+        let who = line.replica.map_or_else(|| Caller::named(""), |replica| Caller::replica(replica, ""));
         self.log.append("story", &who, fields);
         if let Some(watcher) = &self.watcher {
             watcher(&line);
@@ -140,9 +159,8 @@ impl Journal for OfReplica {
             metrics.happened(entry.actor, entry.story.event());
         }
         self.timeline.add(Line {
-            // Microseconds, as everywhere in the event log.
-            seconds: (self.timeline.log.seconds() * 1e6).round() / 1e6,
-            replica: self.replica,
+            seconds: self.timeline.seconds(),
+            replica: Some(self.replica),
             actor: entry.actor,
             level: entry.story.level(),
             event: entry.story.event(),

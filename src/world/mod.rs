@@ -4,11 +4,13 @@ mod actions;
 mod broken;
 mod cage;
 mod clock;
+mod failing;
 mod fence;
 mod journal;
 mod mishaps;
 mod objects;
 mod replica;
+mod told;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -59,6 +61,8 @@ pub struct WorldConfig {
     pub nodes: Vec<NodesBeforehand>,
     /// What goes wrong from the start.
     pub faults: FaultSettings,
+    /// Globs of the names of pods for which packing panics.
+    pub panics_for: Vec<String>,
     /// The Kubernetes API's address as seen from outside, where it is served.
     pub endpoint: Option<String>,
     /// How wrong each replica's clock is; right where it does not say.

@@ -5,6 +5,7 @@ use dovetail_sandbox::apiserver::{ApiServer, Gvr};
 use serde_json::{Value, json};
 
 use crate::input::{Failure, Mistake};
+use crate::manifests::passed_over;
 
 /// Kinds that others need to be there first, in this order; the rest follows as written.
 const FIRST: &[&str] =
@@ -27,9 +28,27 @@ fn typed(value: &mut Value, api_version: &str, kind: &str) {
     value["kind"] = json!(kind);
 }
 
+/// What the API server was given and does not have as it was given.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// Manifests of kinds that it does not serve.
+    pub passed_over: Vec<Manifest>,
+    /// Namespaces that objects are in, that no manifest makes, and that were made therefore.
+    pub namespaces: Vec<String>,
+}
+
+impl Applied {
+    /// What is said of it on standard error.
+    pub fn lines(&self) -> Vec<String> {
+        let made = (!self.namespaces.is_empty()).then(|| format!("made namespaces: {}", self.namespaces.join(", ")));
+        passed_over(&self.passed_over).into_iter().chain(made).collect()
+    }
+}
+
 /// Creates or updates what manifests say, alpha and beta kinds as what they mean in v1.
-pub fn apply(api: &ApiServer, manifests: &[Manifest]) -> Result<(), Vec<Mistake>> {
+pub fn apply(api: &ApiServer, manifests: &[Manifest]) -> Result<Applied, Vec<Mistake>> {
     let mut objects: Vec<(usize, &Manifest, Value)> = Vec::new();
+    let mut applied = Applied::default();
     for manifest in manifests {
         for object in stored(manifest) {
             let kind = object["kind"].as_str().unwrap_or_default();
@@ -40,6 +59,14 @@ pub fn apply(api: &ApiServer, manifests: &[Manifest]) -> Result<(), Vec<Mistake>
     objects.sort_by_key(|(rank, ..)| *rank);
     let mut mistakes = Vec::new();
     for (_, manifest, object) in objects {
+        let text = |field: &str| object[field].as_str().unwrap_or_default();
+        // Definitions come first, so that a kind may be served by now.
+        if api.resource_of(text("apiVersion"), text("kind")).is_err() {
+            applied.passed_over.push(manifest.clone());
+            continue;
+        }
+        let made = make_namespace(api, &object, manifests);
+        applied.namespaces.extend(made);
         if let Err(what) = apply_one(api, object) {
             mistakes.push(Mistake {
                 file: manifest.file.clone(),
@@ -50,7 +77,20 @@ pub fn apply(api: &ApiServer, manifests: &[Manifest]) -> Result<(), Vec<Mistake>
             });
         }
     }
-    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    if mistakes.is_empty() { Ok(applied) } else { Err(mistakes) }
+}
+
+/// Makes the namespace that an object is in where there is none, as `kubectl create namespace` would. Answers its name.
+fn make_namespace(api: &ApiServer, object: &Value, manifests: &[Manifest]) -> Option<String> {
+    let namespaces = Gvr::new("", "v1", "namespaces");
+    let name = object["metadata"]["namespace"].as_str().filter(|name| !name.is_empty())?;
+    let own = |one: &Manifest| one.kind == "Namespace" && one.api_version == "v1" && one.name == name;
+    if api.get(&namespaces, "", name).is_some() || manifests.iter().any(own) {
+        return None;
+    }
+    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    // A name that is none is told of the object.
+    api.create(&namespaces, "", object).ok().map(|_| name.to_owned())
 }
 
 /// What is stored of a manifest: of Karpenter's kinds what they mean in v1, of all others what was written.

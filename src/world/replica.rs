@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use dovetail_actors::replica::{self, ReplicaParts};
 use dovetail_actors::settings::Settings;
-use dovetail_actors::solver::InlineSolver;
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
 use dovetail_core::clock::Clock;
 use dovetail_sandbox::apiserver::{ApiServer, Gvr};
@@ -14,9 +13,10 @@ use dovetail_sandbox::log::Caller;
 use dovetail_sandbox::region::Region;
 
 use super::WorldConfig;
-use super::broken::{Broken, BrokenCloud, claim_twice};
+use super::broken::{Broken, BrokenCloud, claim_twice, forget_purposes};
 use super::cage::Cage;
 use super::clock::OwnClock;
+use super::failing::FailingSolver;
 use super::journal::Timeline;
 use crate::input::{Failure, Mistake};
 use crate::telemetry::state::Latest;
@@ -87,8 +87,13 @@ impl Replica {
         let timeline = around.timeline.clone();
         let twice = (around.config.broken == Some(Broken::TwiceClaimed) && self.number == 0)
             .then(|| claim_twice(around.api.clone(), parts.kube.clone()));
+        let forgets = (around.config.broken == Some(Broken::NoUnusedBrake) && self.number == 0)
+            .then(|| forget_purposes(around.api.clone()));
         self.cage.run(async move {
             let handle = replica::start(parts);
+            if let Some(forgets) = forgets {
+                tokio::task::spawn_local(forgets);
+            }
             if let Some(twice) = twice {
                 tokio::task::spawn_local(twice);
             }
@@ -139,7 +144,7 @@ impl Replica {
             clock,
             rng_seed,
             settings,
-            solver: Arc::new(InlineSolver),
+            solver: FailingSolver::with(&around.config.panics_for),
             journal: around.timeline.journal(self.number),
         })
     }
@@ -152,6 +157,7 @@ fn cloud_settings(around: &Surroundings<'_>, settings: &Settings) -> Ec2Settings
     Ec2Settings {
         cluster_name: around.config.cluster_name.clone(),
         cluster_uid: uid.to_owned(),
+        adopt_karpenter_instances: settings.adopt_karpenter_instances,
         cluster_dns: Some("172.20.0.10".to_owned()),
         reserved_capacity: settings.reserved_capacity(),
         ..Ec2Settings::default()

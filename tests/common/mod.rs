@@ -15,14 +15,19 @@ pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A file beside the repository that tests may read, or `None` (and a note) where it is not there.
-pub fn shared(path: &str) -> Option<PathBuf> {
-    let found = root().parent()?.join("shared").join(path);
-    if !found.exists() {
-        eprintln!("skipped: {} is not there", found.display());
-        return None;
-    }
-    Some(found)
+/// A manifest of the posts.
+pub fn post(file: &str) -> PathBuf {
+    let found = root().join("tests/fixtures/posts").join(file);
+    assert!(found.is_file(), "{} is not there", found.display());
+    found
+}
+
+/// A workload file of that name, made by tests/workloads/make.py.
+pub fn workload(name: &str) -> PathBuf {
+    let file = scratch(&format!("{name}.json.gz"));
+    let made = python(&["tests/workloads/make.py", name, arg(&file)]);
+    assert!(made.status.success(), "{name}: {}", stderr(&made));
+    file
 }
 
 /// Runs the binary.

@@ -32,10 +32,10 @@ pub fn pool_with(name: &str, requirement: &str) -> String {
 /// One cluster at a time: two control planes on two cores only keep each other waiting.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Runs one of the scripts of tests/real that start a cluster by themselves.
+/// Runs one of the scripts of tests that start a cluster by themselves.
 pub fn script(name: &str, args: &[&str]) -> Output {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let script = root().join("tests/real").join(name);
+    let script = root().join("tests").join(name);
     Command::new("python3").arg(script).args(args).output().expect("python3 starts: it is needed")
 }
 

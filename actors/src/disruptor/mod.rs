@@ -6,6 +6,7 @@
 //! a time and the next no sooner than [`SETTLE`] after.
 
 mod tell;
+mod unused;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -192,6 +193,7 @@ impl Disruptor {
             self.remove(removal);
         }
         self.queue.retain(|write| matches!(write, Write::Usage { .. }));
+        self.queue.extend(unused::writes(snapshot));
         self.queue.extend(decision.ttl.into_iter().map(Write::Ttl));
         self.queue.extend(decision.untaint.into_iter().map(|(node, uid)| Write::Untaint { node, uid }));
         self.queue.extend(decision.marks.into_iter().filter_map(|mark| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::disruption::{Blocked, Cause, Decision, Doomed, Exhausted, Nonsense, Removal, TtlMark};
+use dovetail_core::validity;
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::Disruptor;
@@ -25,7 +26,7 @@ impl Disruptor {
         }
         decision.ttl.iter().filter(|mark| mark.news).for_each(|mark| self.tell_ttl(mark));
         decision.blocked.iter().for_each(|blocked| self.tell_blocked(blocked));
-        decision.exhausted.iter().for_each(|exhausted| self.tell_exhausted(exhausted));
+        decision.exhausted.iter().for_each(|exhausted| self.tell_exhausted(exhausted, snapshot));
         decision.nonsense.iter().for_each(|pod| self.tell_nonsense(pod));
         decision.observed.iter().for_each(|removal| self.tell_observed(removal, snapshot));
     }
@@ -52,7 +53,7 @@ impl Disruptor {
         }
     }
 
-    fn tell_exhausted(&self, exhausted: &Exhausted) {
+    fn tell_exhausted(&self, exhausted: &Exhausted, snapshot: &Snapshot) {
         let Exhausted { pool, uid, reason, nodes, news } = exhausted;
         let reason = reason.budget_key().unwrap_or_default();
         if *news {
@@ -60,7 +61,9 @@ impl Disruptor {
             self.desk.tell(Story::BudgetBlocked { node_pool, reason, nodes: *nodes });
         }
         let object = reference("karpenter.sh/v1", "NodePool", "", pool, uid);
-        let message = format!("No disruptions are allowed for reason {reason}: a budget says so");
+        let unread = snapshot.pools.get(pool).map(|pool| validity::budgets(pool)).unwrap_or_default();
+        let why = if unread.is_empty() { "a budget says so".to_owned() } else { validity::sentence(&unread) };
+        let message = format!("No disruptions are allowed for reason {reason}: {why}");
         self.desk
             .post(&self.links.recorder, Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_QUIET));
     }
@@ -136,11 +139,11 @@ fn node_object(name: &str, uid: &str) -> ObjectReference {
     reference("v1", "Node", "", name, uid)
 }
 
-fn claim_object(name: &str, uid: &str) -> ObjectReference {
+pub(super) fn claim_object(name: &str, uid: &str) -> ObjectReference {
     reference("karpenter.sh/v1", "NodeClaim", "", name, uid)
 }
 
-fn reference(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> ObjectReference {
+pub(super) fn reference(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> ObjectReference {
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     ObjectReference {
         api_version: some(api_version),

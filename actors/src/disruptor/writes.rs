@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dovetail_api::names::annotations::EMPTINESS_TIMESTAMP;
+use dovetail_api::names::annotations::{EMPTINESS_TIMESTAMP, OBSERVED_ALLOCATABLE, UNUSED_LAUNCHES};
 use dovetail_api::names::taints::DISRUPTED;
-use dovetail_api::v1::{NodeClaim, NodePool};
+use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::disruption::{Mark, PoolUsage, TtlMark};
 use dovetail_core::lifecycle::claim::to_quantities;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::DisruptorLinks;
@@ -19,6 +19,7 @@ use crate::calls::CallError;
 use crate::claims::Claims;
 use crate::messages::Wrote;
 use crate::nodes::Nodes;
+use crate::reading::Api;
 
 /// Something to be written.
 pub(super) enum Write {
@@ -45,6 +46,20 @@ pub(super) enum Write {
         /// What it is to say.
         usage: PoolUsage,
     },
+    /// What launches of a pool have come to.
+    Unused {
+        /// The pool as it stands.
+        pool: Arc<NodePool>,
+        /// Its annotation.
+        text: String,
+    },
+    /// What a class's nodes really have.
+    Observed {
+        /// The class as it stands.
+        class: Arc<EC2NodeClass>,
+        /// Its annotation.
+        text: String,
+    },
 }
 
 impl Write {
@@ -53,7 +68,8 @@ impl Write {
         match self {
             Self::Ttl(TtlMark { node, .. }) | Self::Untaint { node, .. } => format!("node/{node}"),
             Self::Mark { mark, .. } => format!("nodeclaim/{}", mark.claim),
-            Self::Usage { pool, .. } => format!("nodepool/{}", pool.name_any()),
+            Self::Usage { pool, .. } | Self::Unused { pool, .. } => format!("nodepool/{}", pool.name_any()),
+            Self::Observed { class, .. } => format!("ec2nodeclass/{}", class.name_any()),
         }
     }
 }
@@ -78,6 +94,16 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) {
             let api = Api::<NodePool>::all(links.calls.client.clone());
             let written = links.calls.merge_status(&api, &pool.name_any(), of_status(&pool, &usage)).await;
             written.map(|pool| Wrote::Pool(Box::new(pool)))
+        }
+        Write::Unused { pool, text } => {
+            let api = Api::<NodePool>::all(links.calls.client.clone());
+            let patch = json!({"metadata": {"uid": pool.uid(), "annotations": {UNUSED_LAUNCHES: text}}});
+            links.calls.merge(&api, &pool.name_any(), patch).await.map(|pool| Wrote::Pool(Box::new(pool)))
+        }
+        Write::Observed { class, text } => {
+            let api = Api::<EC2NodeClass>::all(links.calls.client.clone());
+            let patch = json!({"metadata": {"uid": class.uid(), "annotations": {OBSERVED_ALLOCATABLE: text}}});
+            links.calls.merge(&api, &class.name_any(), patch).await.map(|class| Wrote::Class(Box::new(class)))
         }
     };
     if let Ok(wrote) = wrote {

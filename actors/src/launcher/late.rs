@@ -51,7 +51,7 @@ impl Launcher {
         let trace = traces::of_packing(claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
         let inside = traces::of_claim(trace, name);
         let (desk, links, since) = (self.desk.clone(), self.links.clone(), self.desk.wall());
-        Launching { desk, links, trace: inside, inside, since, gone }
+        Launching { desk, links, own: None, trace: inside, inside, since, gone }
     }
 
     /// Launches for a claim as soon as somebody is expected on it, and takes it back when nobody is for long.

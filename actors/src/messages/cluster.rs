@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix::{Message, Recipient};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::Resources;
-use dovetail_core::cluster_state::{Snapshot, Target};
+use dovetail_core::cluster_state::{Kind, NotUsed, Snapshot, Target, Unreadable};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube_runtime::watcher::Event;
 
@@ -81,14 +81,64 @@ impl Message for TakeShown {
 }
 
 /// A watch has failed. Fact, to `cluster_watcher`.
-#[derive(Clone, Copy, Debug, Message)]
+#[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct WatchFailed {
     /// What it watches.
     pub kind: &'static str,
     /// It is asked for again after that.
     pub pause: Duration,
+    /// What the API server, or the way there, has said.
+    pub error: String,
 }
+
+/// A watch that had failed is known to run again. Fact, to `cluster_watcher`.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct WatchRuns {
+    /// What it watches.
+    pub kind: &'static str,
+}
+
+/// How an object that cannot be read has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// In a list that is not at its end.
+    Listed,
+    /// It is there or has changed.
+    Changed,
+    /// It is gone.
+    Gone,
+}
+
+/// An object that cannot be read is there, has changed or is gone. Fact, from the watches, to `cluster_watcher`.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct NotRead {
+    /// Its kind.
+    pub kind: Kind,
+    /// What its watch is called.
+    pub watch: &'static str,
+    /// What could be read of it.
+    pub object: Box<Unreadable>,
+    /// How it has come.
+    pub came: Came,
+}
+
+/// A pool or a class cannot be read, and is not used. Fact, to `node_class`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct CannotUse {
+    /// Its kind: [`Kind::NodePool`] or [`Kind::NodeClass`].
+    pub kind: Kind,
+    /// What could be read of it.
+    pub object: Arc<Unreadable>,
+}
+
+/// The replica leads and waits for what its watches have not shown: who can see to it is to be told. Order.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct TellNotSynced;
 
 /// A claim is there or has changed. Fact, to `launcher`, `registrar` and `terminator`.
 #[derive(Clone, Debug, Message)]
@@ -136,6 +186,11 @@ pub struct ClassChanged {
     pub class: Option<Arc<EC2NodeClass>>,
 }
 
+/// A node is not used by the pods that it was launched for. Fact, to `disruptor`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct NodeUnused(pub NotUsed);
+
 /// A pod has come to a node or gone from it, or a Node, a claim, a pool or a PodDisruptionBudget has changed. Fact, to
 /// `disruptor`.
 #[derive(Clone, Copy, Debug, Message)]
@@ -158,10 +213,14 @@ pub struct Attach {
     pub pools: Recipient<PoolChanged>,
     /// Who hears of classes.
     pub classes: Recipient<ClassChanged>,
+    /// Who hears of pools and classes that cannot be read.
+    pub unusable: Recipient<CannotUse>,
     /// Who hears that packing may come out differently now.
     pub world: Recipient<WorldChanged>,
     /// Who hears that disruption may.
     pub disruption: Recipient<ClusterChanged>,
+    /// Who hears of nodes that are not used.
+    pub unused: Recipient<NodeUnused>,
 }
 
 /// Nobody leads here any more. Order, to the watchers.

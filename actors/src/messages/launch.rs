@@ -1,7 +1,10 @@
 //! From `packer` to `launcher`.
 
+use std::collections::BTreeMap;
+
 use actix::Message;
 use dovetail_api::v1::NodeClaim;
+use dovetail_core::launch_backoff::{ClosedPool, Demand};
 
 use super::{Term, TraceContext};
 
@@ -32,4 +35,28 @@ pub struct LaunchOrder {
     pub claim: NodeClaim,
     /// How many pods are planned on it.
     pub pods: usize,
+    /// What it asks for, as far as refusals of others say something about it; not of a claim that is there.
+    pub demand: Option<Demand>,
+}
+
+/// EC2 refuses a launch, which goes on trying. Fact, from a launch under way to its `launcher`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct LaunchFails {
+    /// The claim's name.
+    pub claim: String,
+    /// Reason of its condition.
+    pub reason: &'static str,
+    /// EC2's words.
+    pub words: String,
+    /// Trace of the launch.
+    pub trace: TraceContext,
+}
+
+/// Pools that packing leaves out, as their launches are refused; all of them. Fact, from `launcher` to `cluster_watcher`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct ClosedPools {
+    /// By name.
+    pub closed: BTreeMap<String, ClosedPool>,
 }

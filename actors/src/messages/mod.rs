@@ -6,6 +6,7 @@ mod cluster;
 mod events;
 mod launch;
 mod leadership;
+mod ownership;
 mod packing;
 mod pods;
 mod removal;
@@ -13,12 +14,14 @@ mod trace;
 
 pub use catalogue::{CatalogueAttach, InstanceTypesFor, Refused, TookReserved};
 pub use cluster::{
-    Attach, ClaimChanged, ClaimGone, ClassChanged, ClusterChanged, Detach, Forget, NodeChanged, NodeGone, Plan,
-    PodSeen, PoolChanged, SoldOut, TakeShown, TakeSnapshot, WatchFailed, Wrote,
+    Attach, Came, CannotUse, ClaimChanged, ClaimGone, ClassChanged, ClusterChanged, Detach, Forget, NodeChanged,
+    NodeGone, NodeUnused, NotRead, Plan, PodSeen, PoolChanged, SoldOut, TakeShown, TakeSnapshot, TellNotSynced,
+    WatchFailed, WatchRuns, Wrote,
 };
 pub use events::Record;
-pub use launch::{Launch, LaunchOrder, NotRegistered};
+pub use launch::{ClosedPools, Launch, LaunchFails, LaunchOrder, NotRegistered};
 pub use leadership::{Deposed, Elected, Release, Watched};
+pub use ownership::{ClaimRefused, InstanceKnown, LookUp};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};
 pub use pods::{AttachPods, PodBound, PodGone, PodPending, Waited};
 pub use removal::{ClaimRef, Interrupted, MarkLeaving, Remove};

@@ -1,6 +1,7 @@
-//! Which pods are awaited where: the last one of a plan that is bound is told of, and each in the trace that it belongs to.
+//! Which pods are awaited where: with the last one of a plan that is bound it is told how many each node got, and each pod
+//! is told of in the trace that it belongs to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dovetail_api::v1::NodeClaim;
@@ -8,15 +9,15 @@ use dovetail_core::cluster_state::Target;
 use kube::ResourceExt;
 
 use super::Registrar;
-use crate::messages::{PodBound, TraceContext};
+use crate::messages::{Planned, PodBound, TraceContext};
 use crate::story::Story;
 use crate::traces;
 
 /// A plan whose pods are not all bound.
 pub(super) struct PlanState {
     pub waiting: BTreeSet<String>,
-    pub bound: usize,
-    pub node: String,
+    /// How many pods each node got: kube-scheduler may put some on others than the plan's.
+    pub bound: BTreeMap<String, usize>,
     pub trace: TraceContext,
 }
 
@@ -26,7 +27,9 @@ impl Registrar {
         let node = pod.map(|pod| pod.node.as_str());
         let planned = self.plans.iter().find(|(_, plan)| plan.waiting.contains(uid)).map(|(target, _)| target.clone());
         let Some(planned) = planned else {
-            return pod.into_iter().for_each(|pod| self.tell_bound(pod, None));
+            let Some(pod) = pod else { return };
+            self.count_unplanned(&pod.node);
+            return self.tell_bound(pod, None);
         };
         let target = node.map_or(planned.clone(), |node| self.plan_of(node, &planned));
         if target != planned {
@@ -38,18 +41,51 @@ impl Registrar {
         let Some(plan) = self.plans.get_mut(&target) else { return };
         plan.waiting.remove(uid);
         if let Some(node) = node {
-            plan.bound += 1;
-            node.clone_into(&mut plan.node);
+            *plan.bound.entry(node.to_owned()).or_default() += 1;
         }
         if !plan.waiting.is_empty() {
             return;
         }
-        let Some(plan) = self.plans.remove(&target).filter(|plan| plan.bound > 0) else { return };
-        let node_claim = match &target {
-            Target::Claim(name) => name.clone(),
-            Target::Node(name) => self.claim_on(name).unwrap_or_default(),
+        self.finish(&target);
+    }
+
+    /// Pods are planned for a place; those of them that were planned for another are no longer waited for there.
+    pub(super) fn plan(&mut self, planned: Planned) {
+        for plan in self.plans.values_mut() {
+            plan.waiting.retain(|uid| !planned.pods.contains(uid));
+        }
+        let left = |(target, plan): (&Target, &PlanState)| {
+            (plan.waiting.is_empty() && *target != planned.target).then(|| target.clone())
         };
-        self.desk.tell_in(Story::Bound { pods: plan.bound, node: plan.node, node_claim }, plan.trace);
+        let left: Vec<Target> = self.plans.iter().filter_map(left).collect();
+        left.iter().for_each(|target| self.finish(target));
+        let plan = self.plans.entry(planned.target).or_insert_with(|| PlanState {
+            waiting: BTreeSet::new(),
+            bound: BTreeMap::new(),
+            trace: planned.trace,
+        });
+        plan.waiting.extend(planned.pods);
+    }
+
+    /// A plan is over: how many of its pods each node got is told.
+    pub(super) fn finish(&mut self, target: &Target) {
+        let Some(plan) = self.plans.remove(target) else { return };
+        for (node, pods) in plan.bound {
+            let planned = || if let Target::Claim(name) = target { name.clone() } else { String::new() };
+            let node_claim = self.claim_on(&node).unwrap_or_else(planned);
+            self.desk.tell_in(Story::Bound { pods, node, node_claim }, plan.trace);
+        }
+    }
+
+    /// A pod that no plan has: one whose plan an earlier leader made, or that found room before it was planned. It is told
+    /// of with those that are planned for its node.
+    fn count_unplanned(&mut self, node: &str) {
+        let by_claim = self.claim_on(node).map(Target::Claim);
+        let targets = by_claim.into_iter().chain([Target::Node(node.to_owned())]);
+        let known = targets.into_iter().find(|target| self.plans.contains_key(target));
+        if let Some(plan) = known.and_then(|target| self.plans.get_mut(&target)) {
+            *plan.bound.entry(node.to_owned()).or_default() += 1;
+        }
     }
 
     /// Tells the pod's span: in the trace of the claim that it was expected at, or else of the packing. Where it is not

@@ -76,6 +76,8 @@ pub struct Settings {
     /// `MAX_LAUNCHES_PER_HOUR` and `MAX_COST_PER_HOUR`; none unless given.
     #[serde(skip)]
     pub ceilings: Ceilings,
+    /// `ADOPT_KARPENTER_INSTANCES`: whether what Karpenter has launched for this cluster may be drained and ended.
+    pub adopt_karpenter_instances: bool,
     /// `INTERRUPTION_QUEUE`; empty: none.
     pub interruption_queue: String,
     /// `INTERRUPTION`.
@@ -165,6 +167,7 @@ impl Default for Settings {
             vm_memory_overhead: 0.075,
             reserved_enis: 0,
             ceilings: Ceilings::default(),
+            adopt_karpenter_instances: false,
             interruption_queue: String::new(),
             interruption: Interruptions::Replace,
             isolated_vpc: false,

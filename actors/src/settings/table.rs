@@ -111,6 +111,8 @@ pub const TABLE: &[Known] = &[
     row(Cluster, "STARTUP_TIMEOUT", "DURATION", "30s", "How long the API server, and AWS, are waited for at the start",
         |own, text| Ok(own.startup_timeout = duration(text)?)),
 
+    row(Aws, "ADOPT_KARPENTER_INSTANCES", BOOL, "false", "Instances that Karpenter launched for this cluster count as ours where their tags name the cluster and their NodeClaim; false: they are neither drained nor ended",
+        |own, text| Ok(own.adopt_karpenter_instances = boolean(text)?)),
     row(Aws, "AWS_REGION", "REGION", "", "The region; without it that of the profile or of the instance",
         |own, text| Ok(own.aws_region = filled(text)?)),
     row(Aws, "FEATURE_GATES", "NAME=BOOL,…", "ReservedCapacity=true", "Karpenter's feature gates. ReservedCapacity: capacity reservations are used where node classes select them, and only there; the others are to come, unknown names pass",

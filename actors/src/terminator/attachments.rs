@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dovetail_core::cluster_state::Unreadable;
 use dovetail_core::termination::Attachment;
-use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::api::storage::v1::{VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec};
 use kube::ResourceExt;
 use kube_runtime::watcher::Event;
+
+use crate::desk::Desk;
+use crate::messages::Came;
+use crate::reading::report;
 
 /// Node and name.
 type Key = (String, String);
@@ -58,6 +63,21 @@ impl Attachments {
         let of_node = self.all.range(from..).take_while(|((name, _), _)| name == node);
         self.listed.then(|| of_node.map(|(_, one)| one).collect())
     }
+}
+
+/// What follows from an attachment that cannot be read: it is there, at the Node that it names, with a volume that nobody knows,
+/// which goes by the attachment's own name. Its Node waits for it.
+pub fn not_read(desk: &Desk, object: Unreadable, came: Came) -> Event<VolumeAttachment> {
+    let name = object.metadata.name.clone();
+    let source = VolumeAttachmentSource { persistent_volume_name: name, ..VolumeAttachmentSource::default() };
+    let node_name = object.facts.node_name.clone();
+    let spec = VolumeAttachmentSpec { node_name, source, ..VolumeAttachmentSpec::default() };
+    let attachment = VolumeAttachment { metadata: object.metadata.clone(), spec, status: None };
+    match came {
+        Came::Gone => return Event::Delete(attachment),
+        Came::Listed | Came::Changed => report::log(desk, &object),
+    }
+    Event::Apply(attachment)
 }
 
 fn key(attachment: &VolumeAttachment) -> Key {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use dovetail_api::names::instance_id;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{CloudError, Found, Instance};
+use dovetail_core::ownership::Marks;
 use dovetail_core::termination::Seen;
 use dovetail_core::termination::claim::is_drained_first;
 use dovetail_core::termination::instance::{Handle, handle};
@@ -22,7 +23,7 @@ use crate::backoff::Backoff;
 use crate::calls::CallError;
 use crate::claims::Claims;
 use crate::end_once::{TOGETHER, end_once};
-use crate::messages::Wrote;
+use crate::messages::{InstanceKnown, Wrote};
 use crate::nodes::Nodes;
 
 /// How long the first answer of its kind is good for, each further one twice as long, and the longest of all.
@@ -287,7 +288,11 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
 
 /// Looks for the instances that carry a launch token, and ends them if that may be.
 async fn by_token(links: &TerminatorLinks, ask: &Ask, token: &str) -> Result<Answer, CloudError> {
-    let there = links.cloud.instances_with_token(token).await?;
+    let mut there = links.cloud.instances_with_token(token).await?;
+    if let Some(end) = &ask.end {
+        let cluster = links.calls.desk.cluster(&*links.cloud);
+        there.retain(|one| Marks::new(&cluster, &one.tags, &one.private_dns_name).is_of(&end.claim).is_ok());
+    }
     let mut alive: Vec<_> = there.iter().filter(|one| is_alive(one)).cloned().collect();
     if alive.is_empty() || confirmed(links, [(ask, &*alive)]).await.is_empty() {
         alive.clear();
@@ -328,7 +333,7 @@ fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_n
     Answer { handle, seen: seen.unwrap_or(Seen::Missing), ended }
 }
 
-/// Those whose claim, read just now, is being deleted and still has this instance, and which have no Node, or nobody is on it.
+/// Those whose claim, read just now, is being deleted and still has this instance, by its tags too, and which have no Node, or nobody is on it.
 async fn confirmed<'a>(
     links: &TerminatorLinks,
     asks: impl IntoIterator<Item = (&'a Ask, &'a [Instance])>,
@@ -352,7 +357,20 @@ async fn may_end(links: &TerminatorLinks, of: &Handle, End { claim, node }: &End
     };
     let looks = async { futures::join!(claims.now(claim), undrained) };
     let Ok((there, alone)) = tokio::time::timeout(SURE_WITHIN, looks).await else { return false };
-    alone && there.is_ok_and(|there| is_leaving(&there) && handle(&there).as_ref() == Some(of))
+    let cluster = links.calls.desk.cluster(&*links.cloud);
+    let own = |there: &NodeClaim| {
+        machines.iter().all(|one| {
+            let marks = Marks::new(&cluster, &one.tags, &one.private_dns_name);
+            let is_own = marks.is_of(there).is_ok();
+            if !is_own {
+                // Its tags have changed since somebody looked.
+                let (id, marks) = (one.id.clone(), Some(Arc::new(marks)));
+                links.calls.desk.post(&links.owner, InstanceKnown { id, marks });
+            }
+            is_own
+        })
+    };
+    alone && there.is_ok_and(|there| is_leaving(&there) && handle(&there).as_ref() == Some(of) && own(&there))
 }
 
 /// Whether machines have no Node that is drained first, by the name that their claim has registered or the one that they would join

@@ -16,11 +16,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
 use kube::ResourceExt;
 
+use super::known::{of_claim, of_node};
 use super::{Terminator, TerminatorLinks};
 use crate::calls::CallError;
 use crate::claims::Claims;
 use crate::messages::{ClaimRef, Interrupted, Record, Remove, TakeSnapshot, TraceContext, Wrote};
 use crate::nodes::Nodes;
+use crate::owned::Verdict;
 use crate::recorder::object;
 use crate::settings::Interruptions;
 use crate::span::names;
@@ -117,6 +119,10 @@ impl Terminator {
             self.waiting.forget(&name);
             return;
         };
+        // Anybody may have written that: no Node is tainted for an instance that is not known to be the claim's.
+        if self.instances.verdict(claim) != Verdict::Ours {
+            return;
+        }
         let written = traces::of_end(claim).or_else(|| traces::of_packing(claim));
         let trace = written.unwrap_or_else(|| TraceContext::root(&mut self.desk.rng("interruption")));
         let since = self.desk.wall();
@@ -193,8 +199,7 @@ fn cause_in_words(cause: Cause) -> &'static str {
 /// The pods that have to leave a claim's node, and whether their places are ready.
 fn movers(snapshot: &Snapshot, claim: &str, now: Moment) -> Vec<Mover> {
     let Some(entry) = snapshot.claims.get(claim) else { return Vec::new() };
-    let node =
-        snapshot.nodes.values().find(|node| !node.provider_id.is_empty() && node.provider_id == entry.provider_id());
+    let node = snapshot.nodes.values().find(|node| entry.is_on(node));
     let Some(node) = node else { return Vec::new() };
     let movers = snapshot.movers(&node.name, now.wall).into_iter();
     movers.map(|pod| Mover { ready: snapshot.place_is_ready(&pod.pod.uid, now), grace: pod.grace }).collect()
@@ -247,6 +252,10 @@ async fn taint(links: TerminatorLinks, claim: Arc<NodeClaim>) {
     let nodes = Nodes::new(links.calls.clone());
     loop {
         let Ok(mut node) = nodes.get(&name).await else { return };
+        // The name on the claim may have been written by hand.
+        if of_node(&node) != of_claim(&claim) {
+            return;
+        }
         let all = node.spec.get_or_insert_default().taints.get_or_insert_default();
         if all.iter().any(|one| one.key == taints::DISRUPTED && one.effect == taints::NO_SCHEDULE) {
             return;

@@ -8,10 +8,10 @@ use actix::prelude::*;
 use dovetail_core::cluster_state::PodEntry;
 use dovetail_core::termination::drain;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::Api;
 
 use super::{Key, SETTLE, Terminator};
 use crate::calls::{CallError, Calls};
+use crate::reading::Api;
 
 /// Namespace and name of a PersistentVolumeClaim.
 type ClaimName = (String, String);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use dovetail_core::cluster_state::PodEntry;
 use dovetail_core::termination::drain::drain;
 use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
 use kube::api::ListParams;
 
 use crate::calls::{CallError, Calls};
+use crate::reading::Api;
 
 /// How many pods are on a node that have to leave it: a watch that is late does not know who was bound before the taint was
 /// there, nor who is there again out of a backup. Asked once: what has to be asked again is asked for by somebody who knows why.
@@ -19,6 +19,8 @@ pub async fn left_on(calls: &Calls, node: &str) -> Result<usize, CallError> {
     let api = Api::<Pod>::all(calls.client.clone());
     let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let there = calls.once(api.list(&on_node)).await?;
-    let pods = there.items.iter().filter_map(|pod| PodEntry::from_kube(pod).ok()).map(Arc::new);
+    // What cannot be read is there all the same.
+    let unread = there.unreadable.iter().map(|pod| PodEntry::unreadable(&pod.pod()));
+    let pods = there.items.iter().map(PodEntry::as_it_is).chain(unread).map(Arc::new);
     Ok(drain(pods, None, calls.desk.wall()).waiting.len())
 }

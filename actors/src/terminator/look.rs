@@ -21,6 +21,7 @@ use kube::ResourceExt;
 
 use super::endings::{Ask, End};
 use super::known::of_node;
+use super::owned::{MayDrain, MayEnd};
 use super::steps::{Done, For, Hand};
 use super::{AT_ONCE, Key, SETTLE, Terminator};
 use crate::evict::{self, Outcome};
@@ -115,7 +116,7 @@ impl Terminator {
     }
 
     /// Begins a step.
-    fn begin(&mut self, key: Key, step: impl Future<Output = Done> + 'static, ctx: &mut Context<Self>) {
+    pub(super) fn begin(&mut self, key: Key, step: impl Future<Output = Done> + 'static, ctx: &mut Context<Self>) {
         self.busy.insert(key.clone());
         ctx.spawn(step.into_actor(self).map(move |done, terminator, ctx| {
             terminator.busy.remove(&key);
@@ -129,7 +130,11 @@ impl Terminator {
 
     fn look_at_claim(&mut self, name: &str, ctx: &mut Context<Self>) {
         let Some(claim) = self.known.claims.get(name).cloned() else { return };
-        let nodes = self.known.nodes_of(&claim);
+        let nodes = match self.may_end(&claim) {
+            MayEnd::Yes(nodes) => nodes,
+            MayEnd::NotYet => return,
+            MayEnd::Never(why) => return self.let_go(&claim, &why, ctx),
+        };
         let refs: Vec<&Node> = nodes.iter().map(AsRef::as_ref).collect();
         let handle = handle(&claim);
         let (seen, asked) = self.endings.seen(handle.as_ref());
@@ -154,7 +159,11 @@ impl Terminator {
 
     fn look_at_node(&mut self, name: &str, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         let Some(node) = self.known.nodes.get(name).cloned() else { return };
-        let claims = self.known.claims_of(&node);
+        let claims = match self.may_drain(&node) {
+            MayDrain::For(claims) => claims,
+            MayDrain::NotYet => return,
+            MayDrain::Never => return self.release_stranger(&node, ctx),
+        };
         let refs: Vec<&NodeClaim> = claims.iter().map(AsRef::as_ref).collect();
         let only = claims.first().filter(|_| claims.len() == 1).cloned();
         let by_provider = || dovetail_api::names::instance_id(of_node(&node)).map(|id| Handle::Id(id.to_owned()));
@@ -241,7 +250,7 @@ impl Terminator {
         let begun = self.desk.wall();
         let (calls, target) = (self.links.calls.clone(), pod.clone());
         // What no budget is asked about has to rest on what stands.
-        let (claim, going) = (self.known.claims_of(node).first().cloned(), hand.clone());
+        let (claim, going) = (self.own_claims(node).first().cloned(), hand.clone());
         let attempt = async move {
             let Some(seconds) = grace else { return evict::evict(&calls, &target.pod).await };
             let stands = match &claim {
@@ -318,7 +327,7 @@ impl Terminator {
         if !forced {
             self.desk.measure(&Measure::EvictionAnswered { code });
         }
-        let claim = self.known.claims_of(node).first().cloned();
+        let claim = self.own_claims(node).first().cloned();
         if matches!(outcome, Outcome::Going) {
             let decided = claim.as_ref().and_then(|claim| self.reasons.get(&claim.name_any()));
             let reason = decided.map_or("", |(reason, _)| reason.label());
@@ -350,7 +359,7 @@ impl Terminator {
     fn tell_gone(&mut self, node: &str) {
         let Some(progress) = self.progress.get_mut(node) else { return };
         let (evicted, deleted) = (std::mem::take(&mut progress.evicted), std::mem::take(&mut progress.deleted));
-        let trace = self.known.nodes.get(node).and_then(|there| self.known.claims_of(there).first().cloned());
+        let trace = self.known.nodes.get(node).and_then(|there| self.own_claims(there).first().cloned());
         let trace = trace.and_then(|claim| self.trace_of(&claim));
         let node = node.to_owned();
         if !evicted.is_empty() {

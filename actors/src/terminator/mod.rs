@@ -13,6 +13,7 @@ mod kept;
 mod known;
 mod left;
 mod look;
+mod owned;
 mod steps;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +25,7 @@ use dovetail_cloud::Cloud;
 use dovetail_core::disruption::Reason;
 use dovetail_core::termination::instance::{Handle, handle};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 use serde_json::json;
 
@@ -33,7 +34,10 @@ use crate::calls::Calls;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, Remove, TraceContext};
+use crate::owned::Instances;
+use crate::owner::Owner;
 use crate::packer::Packer;
+use crate::reading::Api;
 use crate::recorder::Recorder;
 use crate::story::Story;
 use crate::watch::{After, Heard, watch};
@@ -62,6 +66,8 @@ pub struct TerminatorLinks {
     pub packer: Addr<Packer>,
     /// For events.
     pub recorder: Addr<Recorder>,
+    /// For whose an instance is that no claim names.
+    pub owner: Addr<Owner>,
     /// For instances.
     pub cloud: Arc<dyn Cloud>,
     /// For claims, Nodes, pods.
@@ -86,6 +92,8 @@ pub struct Terminator {
     kept: Kept,
     evictions: Evictions,
     endings: Endings,
+    /// Whose the claims' instances are.
+    instances: Instances,
     leaving: BTreeSet<Key>,
     /// Of those, what is to be looked at.
     dirty: BTreeSet<Key>,
@@ -114,6 +122,7 @@ impl Terminator {
             kept: Kept::default(),
             evictions: Evictions::default(),
             endings,
+            instances: Instances::default(),
             leaving: BTreeSet::new(),
             dirty: BTreeSet::new(),
             busy: BTreeSet::new(),
@@ -139,9 +148,12 @@ impl Actor for Terminator {
         let (this, desk) = (ctx.address(), self.desk.clone());
         let api = Api::<VolumeAttachment>::all(self.links.calls.client.clone());
         let on = move |heard| {
-            if let Heard::Event(event) = heard {
-                desk.post(&this, Seen(event));
-            }
+            let event = match heard {
+                Heard::Event(event) => event,
+                Heard::NotRead(object, came) => attachments::not_read(&desk, *object, came),
+                Heard::Failed(..) | Heard::Runs => return,
+            };
+            desk.post(&this, Seen(event));
         };
         ctx.spawn(watch(api, self.desk.clone(), "volumeattachments", After::GoOn, on).into_actor(self));
         ctx.run_interval(TICK, |terminator, ctx| {
@@ -167,7 +179,7 @@ impl Handler<Remove> for Terminator {
             let Some(claim) = self.known.claims.get(&wanted.name) else { continue };
             if claim.uid().as_deref() == Some(&wanted.uid) && !is_leaving(&**claim) {
                 self.reasons.insert(wanted.name.clone(), (remove.reason, remove.trace));
-                claims.push((claim.clone(), self.known.nodes_of(claim)));
+                claims.push((claim.clone(), self.own_nodes(claim)));
             }
         }
         let hand = self.hand(Some(remove.trace));
@@ -180,6 +192,7 @@ impl Handler<ClaimChanged> for Terminator {
 
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
         self.known.apply_claim(claim.clone());
+        self.instances.note(&claim);
         self.look_for_notice(&claim, ctx);
         if is_leaving(&*claim) {
             self.leaving.insert(Key::Claim(claim.name_any()));
@@ -199,6 +212,7 @@ impl Handler<ClaimGone> for Terminator {
         self.reasons.remove(&gone.name);
         self.waiting.forget(&gone.name);
         let Some(claim) = self.known.forget_claim(&gone.name) else { return };
+        self.instances.forget(&claim);
         if let Some(handle) = handle(&claim) {
             self.endings.forget(&handle);
         }
@@ -233,6 +247,7 @@ impl Handler<NodeGone> for Terminator {
         let claims = self.known.claims_of(&node);
         if let (true, Some(id)) = (claims.is_empty(), dovetail_api::names::instance_id(known::of_node(&node))) {
             self.endings.forget(&Handle::Id(id.to_owned()));
+            self.instances.forget_instance(id);
         }
         for claim in claims {
             self.touch(Key::Claim(claim.name_any()), ctx);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dovetail_api::names::conditions;
+use dovetail_api::names::tags::{CLUSTER_UID, LAUNCH_TOKEN, NODE_POOL};
 use dovetail_api::v1::{EC2NodeClass, SecurityGroup, Subnet};
 use dovetail_cloud::cloud::CloudFuture;
 use dovetail_cloud::info::InstanceTypeInfo;
@@ -125,6 +126,23 @@ impl FakeCloud {
         state.instances.values().filter(|one| !one.is_terminating()).cloned().collect()
     }
 
+    /// An instance that somebody else has launched, with these tags; it joins nothing by itself.
+    pub fn strange(&self, id: &str, tags: &[(&str, &str)]) -> Instance {
+        let tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let instance = Instance {
+            id: id.into(),
+            state: "running".into(),
+            instance_type: "m5.large".into(),
+            zone: "us-east-1a".into(),
+            private_dns_name: format!("{id}.ec2.internal"),
+            launched_at: Some(self.clock.wall() - jiff::SignedDuration::from_hours(2)),
+            tags,
+            ..Instance::default()
+        };
+        self.state.lock().unwrap().instances.insert(id.into(), instance.clone());
+        instance
+    }
+
     /// All that was asked to be launched.
     pub fn calls(&self) -> Vec<LaunchRequest> {
         self.state.lock().unwrap().calls.clone()
@@ -153,7 +171,7 @@ impl FakeCloud {
 
     fn make(&self, request: &LaunchRequest) -> Result<LaunchedInstance, LaunchError> {
         let mut state = self.state.lock().unwrap();
-        if let Some(there) = state.instances.values().find(|one| one.tags["token"] == request.token) {
+        if let Some(there) = state.instances.values().find(|one| token_of(one) == Some(&request.token)) {
             return Ok(as_launched(there));
         }
         let selection = filters::select(request)?;
@@ -170,7 +188,9 @@ impl FakeCloud {
             subnet_id: "subnet-1".into(),
             private_dns_name: format!("ip-10-0-{}-{}.ec2.internal", number / 250, number % 250),
             launched_at: Some(self.clock.wall()),
-            tags: [("token".to_owned(), request.token.clone())].into(),
+            tags: [(LAUNCH_TOKEN, request.token.as_str()), (CLUSTER_UID, UID), (NODE_POOL, &request.node_pool)]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
             ..Instance::default()
         };
         state.instances.insert(instance.id.clone(), instance.clone());
@@ -185,6 +205,13 @@ impl FakeCloud {
         }
         Ok(as_launched(&instance))
     }
+}
+
+/// The cluster's.
+const UID: &str = "uid-of-this-cluster";
+
+fn token_of(instance: &Instance) -> Option<&String> {
+    instance.tags.get(LAUNCH_TOKEN)
 }
 
 fn as_launched(instance: &Instance) -> LaunchedInstance {
@@ -300,7 +327,7 @@ impl Cloud for FakeCloud {
     }
 
     fn cluster_uid(&self) -> &str {
-        "uid-of-this-cluster"
+        UID
     }
 
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {
@@ -325,7 +352,7 @@ impl Cloud for FakeCloud {
 
     fn instances_with_token<'a>(&'a self, token: &'a str) -> CloudFuture<'a, Vec<Instance>> {
         let state = self.state.lock().unwrap();
-        ready(state.instances.values().filter(|one| one.tags["token"] == token).cloned().collect())
+        ready(state.instances.values().filter(|one| token_of(one).is_some_and(|own| own == token)).cloned().collect())
     }
 
     fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {

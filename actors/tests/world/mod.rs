@@ -3,6 +3,7 @@
 #![allow(dead_code, unused_imports, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod cloud;
+pub mod wire;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dovetail_actors::{InlineSolver, MemoryJournal, ReplicaHandle, ReplicaParts, Settings, Solver};
+use dovetail_actors::{InlineSolver, Journal, MemoryJournal, ReplicaHandle, ReplicaParts, Settings, Solver};
 use dovetail_core::clock::Clock;
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::apiserver::{
@@ -36,6 +37,7 @@ pub struct World {
     pub clock: Arc<VirtualClock>,
     pub journal: Arc<MemoryJournal>,
     silent: Arc<AtomicBool>,
+    spoils: Arc<AtomicBool>,
 }
 
 /// Runs a test in a world of its own.
@@ -70,6 +72,7 @@ impl World {
             clock,
             journal: Arc::default(),
             silent: Arc::default(),
+            spoils: Arc::default(),
         }
     }
 
@@ -85,7 +88,26 @@ impl World {
 
     /// A replica that packs with another solver.
     pub fn replica_of(&self, number: u32, settings: Settings, solver: Arc<dyn Solver>) -> ReplicaHandle {
-        let client = |name: &str| self.api.client(Caller::replica(number, name));
+        self.replica_by(number, settings, solver, self.journal.clone())
+    }
+
+    /// A replica that tells another journal.
+    pub fn replica_told(&self, number: u32, settings: Settings, journal: Arc<dyn Journal>) -> ReplicaHandle {
+        self.replica_by(number, settings, Arc::new(InlineSolver), journal)
+    }
+
+    /// The same with both.
+    pub fn replica_by(
+        &self,
+        number: u32,
+        settings: Settings,
+        solver: Arc<dyn Solver>,
+        journal: Arc<dyn Journal>,
+    ) -> ReplicaHandle {
+        let client = |name: &str| {
+            let client = self.api.client(Caller::replica(number, name));
+            if self.spoils.load(Ordering::Relaxed) { wire::spoiling(client) } else { client }
+        };
         dovetail_actors::start(ReplicaParts {
             identity: format!("replica-{number}"),
             kube: client("controller"),
@@ -95,7 +117,7 @@ impl World {
             rng_seed: u64::from(number),
             settings: Settings { cluster_name: "demo".into(), ..settings },
             solver,
-            journal: self.journal.clone(),
+            journal,
         })
     }
 
@@ -146,6 +168,11 @@ impl World {
         }
     }
 
+    /// Replicas that start from now on cannot read what has the annotation of [`wire::spoilt`].
+    pub fn spoils(&self) {
+        self.spoils.store(true, Ordering::Relaxed);
+    }
+
     /// Instances that are launched from now on never join, or do again.
     pub fn nobody_joins(&self, silent: bool) {
         self.silent.store(silent, Ordering::Relaxed);
@@ -154,6 +181,11 @@ impl World {
     /// How many pods are bound.
     pub fn bound(&self) -> usize {
         self.api.list(&PODS).iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count()
+    }
+
+    /// What the wall clock says.
+    pub fn clock_text(&self) -> String {
+        self.clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
     /// The claims, as the API server has them.

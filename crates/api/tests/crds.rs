@@ -56,6 +56,18 @@ fn each_crd_stores_one_version_and_every_version_has_a_schema() {
 }
 
 #[test]
+fn v1_alone_is_served_and_what_was_stored_before_stays_named() {
+    let all = crds::crds();
+    let kinds: Vec<_> = all.iter().map(|crd| crd.spec.names.kind.as_str()).collect();
+    assert_eq!(kinds, ["NodePool", "NodeClaim", "EC2NodeClass"], "the alpha kinds are not ours to define");
+    for crd in &all {
+        let versions: Vec<_> =
+            crd.spec.versions.iter().map(|one| (one.name.as_str(), one.served, one.storage)).collect();
+        assert_eq!(versions, [("v1", true, true), ("v1beta1", false, false)], "{:?}", crd.metadata.name);
+    }
+}
+
+#[test]
 fn names_columns_and_subresources_are_those_of_the_specification() {
     let all = crds::crds();
     let pool = &all[0];

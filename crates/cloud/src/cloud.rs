@@ -66,7 +66,7 @@ pub trait Cloud: Send + Sync + 'static {
     fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found>;
 
     /// Ends instances that it has just been asked for, in as few calls as the cloud takes, none of them repeated: what the end rests
-    /// on may be over. One that is gone already is no error, another cluster's is left alone. Answers what failed, by id.
+    /// on may be over. One that is gone already is no error, one that no tag shows to be this cluster's is left alone. Answers what failed, by id.
     fn terminate_all<'a>(&'a self, found: &'a [Instance]) -> CloudFuture<'a, BTreeMap<String, CloudError>>;
 
     /// Launch templates and instance profiles that were made for this cluster's node classes, there or gone.
@@ -93,9 +93,9 @@ pub trait Cloud: Send + Sync + 'static {
 /// were unknown.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
-    /// Those that are there, terminated ones too.
+    /// Those that are there, terminated ones and other clusters' too: whose they are is told by their tags.
     pub instances: Vec<Instance>,
-    /// Ids of which EC2 says that there is none, or that are another cluster's.
+    /// Ids of which EC2 says that there is none.
     pub missing: BTreeSet<String>,
     /// Ids that could not be asked for, or, of those that are there, ended; and why.
     pub failed: BTreeMap<String, CloudError>,

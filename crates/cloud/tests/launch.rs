@@ -298,6 +298,7 @@ async fn only_a_living_instance_of_this_cluster_is_terminated() {
         (described("running", "uid-1"), 1),
         (described("shutting-down", "uid-1"), 1),
         (described("running", "uid-of-another"), 1),
+        (described("running", ""), 1),
     ] {
         script.answer("DescribeInstances", vec![answer.clone()]);
         let there = cloud.instance("i-1").await.unwrap();

@@ -1,12 +1,14 @@
-//! Packing and loading, for `cargo bench -p dovetail-core`: the shared files, and generated ones that need no file.
+//! Packing and loading, for `cargo bench -p dovetail-core`: the workloads of tests/workloads, and generated ones.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+#[path = "../tests/common/made.rs"]
+mod made;
 mod support;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use dovetail_core::Problem;
 use dovetail_core::pack::{Options, solve};
-use support::{Kind, generated, shared};
+use support::{Kind, generated};
 
 const FILES: [&str; 14] = [
     "seeds-10-1",
@@ -29,7 +31,7 @@ fn packing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("solve");
     group.sample_size(10);
     for name in FILES {
-        let Some(bytes) = shared(name) else { continue };
+        let bytes = made::workload(name);
         let problem: Problem = serde_json::from_slice(&bytes).unwrap();
         group.bench_function(name, |bench| bench.iter(|| solve(&problem, &Options::default())));
     }
@@ -52,7 +54,7 @@ fn loading(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("load");
     group.sample_size(10);
     for name in ["batch-1-5000", "shapes-40000"] {
-        let Some(bytes) = shared(name) else { continue };
+        let bytes = made::workload(name);
         group.bench_function(name, |bench| {
             bench.iter_batched(|| (), |()| serde_json::from_slice::<Problem>(&bytes).unwrap(), BatchSize::PerIteration);
         });

@@ -93,8 +93,8 @@ impl InstanceType {
         for part in [&self.overhead.kube_reserved, &self.overhead.system_reserved, &self.overhead.eviction_threshold] {
             left.sub(part);
         }
-        let huge: i64 =
-            self.capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, bytes)| bytes).sum();
+        let huge = self.capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, bytes)| bytes);
+        let huge = huge.fold(0, i64::saturating_add);
         if huge > 0 {
             left.set(MEMORY, left.get(MEMORY).saturating_sub(huge));
         }

@@ -2,12 +2,14 @@
 //! class whose nodes do not register: one trial node at a time until one does.
 
 mod past;
+mod unused;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
 pub use past::{Past, Present};
+pub use unused::{Failing as UnusedWorkload, Taken, UnusedLaunches};
 
 use crate::clock::CLOCKS_APART;
 
@@ -101,8 +103,8 @@ struct Failing {
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     ceilings: Ceilings,
-    /// Until when each launch counts.
-    launched: VecDeque<Duration>,
+    /// The claim of each launch, and until when it counts.
+    launched: VecDeque<(String, Duration)>,
     counted: BTreeSet<String>,
     failing: BTreeMap<Origin, Failing>,
 }
@@ -120,18 +122,24 @@ impl Limits {
         self.ceilings.cost.is_some()
     }
 
+    /// Whether there is any ceiling.
+    #[must_use]
+    pub fn has_ceilings(&self) -> bool {
+        self.asks_for_cost() || self.asks_for_launches()
+    }
+
     /// Whether launches have to be counted to ask.
     #[must_use]
     pub fn asks_for_launches(&self) -> bool {
         self.ceilings.launches.is_some()
     }
 
-    /// A claim that was made `age` ago by whomever counts as a launch of that time, once. Its age is known as well as our
+    /// A claim that was launched `age` ago by whomever counts as a launch of that time, once. Its age is known as well as our
     /// clock and the one that it was dated by agree.
     pub fn made(&mut self, claim: &str, now: Duration, age: Duration) {
         let age = age.saturating_sub(CLOCKS_APART);
         if age < HOUR && self.counted.insert(claim.to_owned()) {
-            self.launched.push_back(now + (HOUR - age));
+            self.launched.push_back((claim.to_owned(), now + (HOUR - age)));
         }
     }
 
@@ -140,9 +148,35 @@ impl Limits {
     /// # Errors
     /// Why it has to wait.
     pub fn ask(&mut self, ask: &Ask, now: Duration) -> Result<(), Wait> {
-        self.launched.retain(|until| now < *until);
+        self.within_ceilings(ask, now)?;
+        if let Some(failing) = self.failing.get_mut(&ask.origin) {
+            if failing.trial.is_some() || now < failing.next {
+                return Err(Wait::Unregistered { failures: failing.failures });
+            }
+            failing.trial = Some(ask.claim.clone());
+        }
+        self.count(&ask.claim, now);
+        Ok(())
+    }
+
+    /// Asks for a launch for a claim that is there already, whoever has made it. When it is allowed it counts, once: one that an
+    /// earlier leader has begun to launch for counts as of then.
+    ///
+    /// # Errors
+    /// Why it has to wait.
+    pub fn ask_for_present(&mut self, ask: &Ask, now: Duration) -> Result<(), Wait> {
+        self.within_ceilings(ask, now)?;
+        self.count(&ask.claim, now);
+        Ok(())
+    }
+
+    /// Whether the ceilings leave room for a launch, beside all others.
+    fn within_ceilings(&mut self, ask: &Ask, now: Duration) -> Result<(), Wait> {
+        self.launched.retain(|(_, until)| now < *until);
+        let counts = self.counted.contains(&ask.claim);
+        let others = self.launched.iter().filter(|(claim, _)| !counts || *claim != ask.claim).count();
         if let Some(ceiling) = self.ceilings.launches
-            && self.launched.len() >= usize::try_from(ceiling).unwrap_or(usize::MAX)
+            && others >= usize::try_from(ceiling).unwrap_or(usize::MAX)
         {
             return Err(Wait::Launches { ceiling });
         }
@@ -151,15 +185,13 @@ impl Limits {
         {
             return Err(Wait::Cost { ceiling, cost: ask.cost });
         }
-        if let Some(failing) = self.failing.get_mut(&ask.origin) {
-            if failing.trial.is_some() || now < failing.next {
-                return Err(Wait::Unregistered { failures: failing.failures });
-            }
-            failing.trial = Some(ask.claim.clone());
-        }
-        self.counted.insert(ask.claim.clone());
-        self.launched.push_back(now + HOUR);
         Ok(())
+    }
+
+    fn count(&mut self, claim: &str, now: Duration) {
+        if self.counted.insert(claim.to_owned()) {
+            self.launched.push_back((claim.to_owned(), now + HOUR));
+        }
     }
 
     /// A node has registered: its pool and class are trusted again. Answers whether they were not.
@@ -240,6 +272,27 @@ mod tests {
         limits.made("old", at(4000), HOUR + CLOCKS_APART - at(1));
         assert_eq!(limits.ask(&ask("a"), at(4000)), Err(Wait::Launches { ceiling: 1 }));
         assert!(limits.ask(&ask("a"), at(4001)).is_ok());
+    }
+
+    #[test]
+    fn claims_of_another_hand_wait_at_the_ceiling_and_count_when_they_are_launched() {
+        let mut limits = Limits::new(Ceilings { launches: Some(2), cost: None });
+        assert!(limits.ask_for_present(&ask("by-hand-1"), at(0)).is_ok());
+        assert!(limits.ask_for_present(&ask("by-hand-1"), at(1)).is_ok(), "once");
+        assert!(limits.ask_for_present(&ask("by-hand-2"), at(2)).is_ok());
+        let waits = Err(Wait::Launches { ceiling: 2 });
+        assert_eq!(limits.ask_for_present(&ask("by-hand-3"), at(3)), waits);
+        assert_eq!(limits.ask(&ask("ours"), at(3)), waits);
+        assert!(limits.ask_for_present(&ask("by-hand-3"), at(3600)).is_ok(), "the first counts no longer");
+    }
+
+    #[test]
+    fn what_an_earlier_leader_has_begun_is_not_kept_waiting_by_itself() {
+        let mut limits = Limits::new(Ceilings { launches: Some(2), cost: None });
+        limits.made("a", at(4000), at(100));
+        limits.made("b", at(4000), at(100));
+        assert!(limits.ask_for_present(&ask("a"), at(4001)).is_ok());
+        assert_eq!(limits.ask_for_present(&ask("c"), at(4001)), Err(Wait::Launches { ceiling: 2 }));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | role | input | what follows |
 //! |---|---|---|
 //! | standby | read: given back, ours, or unchanged for its duration | write (update) with the term raised |
+//! | standby | read: with a term that no leader can have had; given back, ours, or not renewed for a while | write (update), vacant |
 //! | standby | read: perhaps out of a backup; given back, ours, or not renewed for a while | write (update), vacant |
 //! | standby | read: other software's, and unchanged for its duration and ours, whoever holds it | write (update), with the term above all |
 //! | standby | read: none | write (create), vacant |
@@ -42,12 +43,19 @@
 //! or that it has not seen written and that was renewed long ago ([`LeaseView::stale`]), or that stood while it did not
 //! look for longer than a look takes, or that names it though it has not renewed it for longer than it lasts, is as good as deleted: it is made vacant (decision 025).
 //!
+//! Whoever may write a Lease can put any number there. A term that no leader can have had is not counted, and the Lease is
+//! made vacant; a duration of years is waited for as long as [`LONGEST_WAIT`] ([`trust`]; decision 032).
+//!
 //! Invariants: LE-1 a leader's deadline lies before the time at which a standby that saw its last write may take over;
 //! LE-2 every acquisition raises the term, by the same identity too; LE-3 every write carries the resourceVersion last read or written.
 
 use std::time::Duration;
 
 use serde::Serialize;
+
+mod trust;
+
+pub use trust::{Distrust, LONGEST_WAIT};
 
 /// `leaseTransitions` is an int32; a new Lease leaves a million terms for what comes after. A resourceVersion above that is no
 /// first term: `etcdutl snapshot restore --bump-revision` adds a thousand million, so that is reached by the third restore.
@@ -238,6 +246,8 @@ pub struct Election {
     led: u64,
     /// When it asked for what last made or kept it leader.
     renewed: Option<Duration>,
+    /// Why it does not go by the Lease as it was read last.
+    distrust: Option<Distrust>,
 }
 
 /// A Lease, since when it has been seen unchanged, and when it was looked at last.
@@ -269,6 +279,7 @@ impl Election {
             highest: 0,
             led: 0,
             renewed: None,
+            distrust: None,
         }
     }
 
@@ -315,9 +326,11 @@ impl Election {
     #[must_use]
     pub fn pause(&self, retry: Duration, now: Duration) -> Duration {
         match (&self.role, &self.seen) {
-            (Role::Standby, Some(Seen { lease, since, .. })) if *since + lease.duration > now => {
-                retry.min(*since + lease.duration - now)
-            }
+            (Role::Standby, Some(Seen { lease, since, .. })) => match (*since + self.respected(lease)).checked_sub(now)
+            {
+                Some(left) if !left.is_zero() => retry.min(left),
+                _ => retry,
+            },
             _ => retry,
         }
     }
@@ -325,8 +338,9 @@ impl Election {
     /// The one transition function: see the table above. A passed deadline comes before everything else.
     pub fn step(&mut self, input: LeaseInput, now: Duration) -> LeaseOutput {
         if let LeaseInput::Read(Some(lease)) | LeaseInput::Wrote { lease, .. } = &input {
-            // The Lease's own count is raised in any case: there is no other way on.
-            self.highest = self.highest.max(lease.term);
+            // Of a term that is not counted it is known at least that somebody may have led.
+            let counted = if self.believes(lease) { lease.term } else { 1 };
+            self.highest = self.highest.max(counted);
             match &input {
                 // An answer that has waited while we slept says nothing of what stands now.
                 LeaseInput::Wrote { asked, .. } if now > *asked + self.settings.duration => {}
@@ -364,28 +378,28 @@ impl Election {
     fn step_standby(&mut self, input: LeaseInput, now: Duration) -> LeaseOutput {
         match input {
             LeaseInput::Read(None) => {
+                self.distrust = None;
                 // Not if the answer is lost: what is read later may be a creation that came after others had led.
                 self.first = self.highest == 0;
                 vacate(None)
             }
             LeaseInput::Read(Some(lease)) => {
+                self.first = false;
                 self.doubt_what_was_not_watched(&lease, now);
                 // A Lease that names us while we do not lead is from an earlier life, or from a write whose answer was
                 // lost: nobody else acts on it, and the raised term shuts out what that life left behind.
                 let named = lease.holder.is_empty() || lease.holder == self.identity;
-                match (lease.origin, self.is_latest(&lease) && !self.was_away(&lease, now)) {
+                self.distrust = self.distrusts(&lease, now);
+                let respected = self.respected(&lease);
+                let stood_by = self.believes(&lease) && self.is_latest(&lease) && !self.was_away(&lease, now);
+                match (lease.origin, stood_by) {
                     (Origin::Led | Origin::Vacant, false) => {
                         // Who leads by it is seen to renew it.
                         let stands = self.stands(&lease, self.settings.renew_deadline / 2, now);
                         if named || stands { vacate(Some(lease.resource_version)) } else { LeaseOutput::Wait }
                     }
                     (Origin::Led, true) if named => self.acquire(lease),
-                    // client-go shortens the duration when it releases: of no use to who has led before.
-                    (Origin::Foreign, _) => {
-                        let duration = lease.duration.max(self.settings.duration);
-                        if self.stands(&lease, duration, now) { self.acquire(lease) } else { LeaseOutput::Wait }
-                    }
-                    _ if self.stands(&lease, lease.duration, now) => self.acquire(lease),
+                    _ if self.stands(&lease, respected, now) => self.acquire(lease),
                     _ => LeaseOutput::Wait,
                 }
             }
@@ -396,6 +410,7 @@ impl Election {
                     return LeaseOutput::Wait;
                 }
                 self.seen = None;
+                self.distrust = None;
                 self.led = lease.term;
                 self.renewed = Some(asked);
                 self.role = Role::Leader { term: lease.term, until };
@@ -410,12 +425,16 @@ impl Election {
         self.first && self.highest == 0 && lease.is_vacant() && lease.holder == self.identity
     }
 
-    fn acquire(&self, lease: LeaseView) -> LeaseOutput {
+    fn acquire(&mut self, lease: LeaseView) -> LeaseOutput {
         let above_all = match lease.resource_version.parse() {
             Ok(version) if lease.origin != Origin::Led && version <= MOST_FIRST_TERM => version,
             _ => 0,
         };
         let term = above_all.max(self.highest + 1);
+        if !is_plausible_term(term) {
+            self.distrust = Some(Distrust::TermsUsedUp { term });
+            return LeaseOutput::Wait;
+        }
         LeaseOutput::Write(LeaseWrite { resource_version: Some(lease.resource_version), term, acquires: true })
     }
 

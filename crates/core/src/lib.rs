@@ -1,5 +1,6 @@
 //! Every decision of Dovetail, pure: requirements, packing, batching, election, disruption.
 
+pub mod admission;
 pub mod clock;
 pub mod cluster_state;
 pub mod collection;
@@ -8,9 +9,11 @@ pub mod faults;
 pub mod instance_type;
 pub mod interruption;
 pub mod labels;
+pub mod launch_backoff;
 pub mod launch_limits;
 pub mod lease;
 pub mod lifecycle;
+pub mod ownership;
 pub mod pack;
 pub mod pod;
 pub mod problem;
@@ -18,6 +21,7 @@ pub mod quantity;
 pub mod requirements;
 pub mod resources;
 pub mod termination;
+pub mod validity;
 pub mod volumes;
 pub mod window;
 

@@ -32,6 +32,9 @@ pub struct Problem {
     pub well_known_labels: Vec<String>,
     /// The NodePools, in any order.
     pub node_pools: Vec<Pool>,
+    /// NodePools that may not be used now: a pod that none of the others takes is told why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     /// The instance types that there are.
     pub instance_types: Vec<Arc<InstanceType>>,
     /// The pods that wait for a node.
@@ -45,6 +48,16 @@ pub struct Problem {
     /// The namespaces, which rules between pods may choose by label; none when they are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<Namespace>,
+}
+
+/// A NodePool that may not be used now.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LeftOut {
+    /// Its name.
+    pub pool: String,
+    /// Why, such as `it is not Ready`.
+    pub why: String,
 }
 
 /// A namespace, as far as rules between pods look at it.

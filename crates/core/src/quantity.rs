@@ -15,14 +15,6 @@ pub enum QuantityError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// Larger than a signed 64-bit count of the resource's unit.
-    #[error(
-        "bad quantity {text:?}: too large (allowed: up to 9223372036854775807 units, thousandths of a unit for cpu)"
-    )]
-    Overflow {
-        /// What was written.
-        text: String,
-    },
     /// Below zero, where only zero and more make sense.
     #[error("bad quantity {text:?}: negative (allowed: zero and more)")]
     Negative {
@@ -31,49 +23,70 @@ pub enum QuantityError {
     },
 }
 
-/// Parses a quantity into `scale`-ths of a unit (1 for whole units, 1000 for thousandths), rounding up as
-/// kube-scheduler does. Negative quantities are an error: nothing here can be below zero.
+/// More digits than these are not looked at, but for whether there is anything in them.
+const MOST_DIGITS: i128 = 1_000_000_000_000_000_000;
+
+/// A number as it is written: `mantissa * 10^ten`, and a little more where digits were left out.
+struct Digits<'a> {
+    mantissa: i128,
+    ten: i64,
+    more: bool,
+    suffix: &'a str,
+}
+
+/// Parses a quantity into `scale`-ths of a unit (1 for whole units, 1000 for thousandths), rounding up as kube-scheduler
+/// does. One beyond 2^63-1 of them counts as 2^63-1, as Kubernetes caps quantities: it is more than there is anywhere.
+/// Negative quantities are an error: nothing here can be below zero.
 ///
 /// # Errors
-/// [`QuantityError`] for text that is no quantity, below zero, or beyond 64 bits.
+/// [`QuantityError`] for text that is no quantity, or below zero.
 pub fn parse(text: &str, scale: i64) -> Result<i64, QuantityError> {
     let malformed = |problem| QuantityError::Malformed { text: text.to_owned(), problem };
-    let overflow = || QuantityError::Overflow { text: text.to_owned() };
     let (negative, rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
         Some(_) => (false, text),
         None => return Err(malformed("empty")),
     };
-    let (mantissa, fraction_digits, suffix) = digits(rest).ok_or_else(overflow)?;
-    if suffix.len() == rest.len() || (fraction_digits == 0 && suffix.len() + 1 == rest.len() && rest.starts_with('.')) {
+    let number = digits(rest);
+    let written = &rest[..rest.len() - number.suffix.len()];
+    if !written.bytes().any(|byte| byte.is_ascii_digit()) {
         return Err(malformed("no digits"));
     }
-    let (ten, two) = suffix_power(suffix).map_err(malformed)?;
-    if negative && mantissa != 0 {
+    let (ten, two) = suffix_power(number.suffix).map_err(malformed)?;
+    let nothing = number.mantissa == 0 && !number.more;
+    if negative && !nothing {
         return Err(QuantityError::Negative { text: text.to_owned() });
     }
-    scaled(mantissa, ten - fraction_digits, two, scale).ok_or_else(overflow)
+    Ok(if nothing { 0 } else { scaled(number.mantissa, number.ten.saturating_add(ten), two, scale, number.more) })
 }
 
-/// The digits before the suffix as one integer, how many of them follow the point, and the suffix.
-fn digits(text: &str) -> Option<(i128, i32, &str)> {
-    let (mut mantissa, mut fraction, mut point) = (0i128, 0i32, false);
+/// The digits before the suffix, as far as they count.
+fn digits(text: &str) -> Digits<'_> {
+    let mut number = Digits { mantissa: 0, ten: 0, more: false, suffix: "" };
+    let mut point = false;
     for (at, byte) in text.bytes().enumerate() {
         match byte {
+            b'0'..=b'9' if number.mantissa >= MOST_DIGITS => {
+                number.more |= byte != b'0';
+                number.ten += i64::from(!point);
+            }
             b'0'..=b'9' => {
-                mantissa = mantissa.checked_mul(10)?.checked_add(i128::from(byte - b'0'))?;
-                fraction += i32::from(point);
+                number.mantissa = number.mantissa * 10 + i128::from(byte - b'0');
+                number.ten -= i64::from(point);
             }
             b'.' if !point => point = true,
-            _ => return Some((mantissa, fraction, &text[at..])),
+            _ => {
+                number.suffix = &text[at..];
+                break;
+            }
         }
     }
-    Some((mantissa, fraction, ""))
+    number
 }
 
 /// A suffix as powers of ten and of two.
-fn suffix_power(suffix: &str) -> Result<(i32, u32), &'static str> {
+fn suffix_power(suffix: &str) -> Result<(i64, u32), &'static str> {
     Ok(match suffix {
         "" => (0, 0),
         "n" => (-9, 0),
@@ -91,30 +104,38 @@ fn suffix_power(suffix: &str) -> Result<(i32, u32), &'static str> {
         "Ti" => (0, 40),
         "Pi" => (0, 50),
         "Ei" => (0, 60),
-        _ => match suffix.strip_prefix(['e', 'E']).map(str::parse::<i32>) {
-            Some(Ok(power)) if (-1000..=1000).contains(&power) => (power, 0),
-            Some(Ok(_)) => return Err("exponent out of range"),
-            _ => return Err("unknown suffix"),
-        },
+        _ => (suffix.strip_prefix(['e', 'E']).and_then(exponent).ok_or("unknown suffix")?, 0),
     })
 }
 
-/// `mantissa * 10^ten * 2^two * scale`, rounded up; `None` when it does not fit.
-fn scaled(mantissa: i128, ten: i32, two: u32, scale: i64) -> Option<i64> {
-    if mantissa == 0 {
-        return Some(0);
+/// An exponent; one beyond what fits is as far as it goes.
+fn exponent(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
     }
-    let value = mantissa.checked_mul(i128::from(scale))?.checked_mul(1i128 << two)?;
-    let value = if ten >= 0 {
-        value.checked_mul(10i128.checked_pow(ten.unsigned_abs())?)?
-    } else {
-        // A divisor beyond 10^38 leaves something above zero and below one: one, rounded up.
-        match 10i128.checked_pow(ten.unsigned_abs()) {
-            Some(divisor) => value / divisor + i128::from(value % divisor != 0),
-            None => 1,
-        }
+    const FAR: i64 = 1_000_000;
+    let power = digits.parse().unwrap_or(FAR).min(FAR);
+    Some(if text.starts_with('-') { -power } else { power })
+}
+
+/// `mantissa * 10^ten * 2^two * scale`, and a little `more`, rounded up; the largest number there is where it does not fit.
+fn scaled(mantissa: i128, ten: i64, two: u32, scale: i64, more: bool) -> i64 {
+    let Some(value) = mantissa.checked_mul(i128::from(scale)).and_then(|value| value.checked_mul(1i128 << two)) else {
+        // So many digits of exbibytes: their first fifteen say enough.
+        let exponent = i32::try_from(ten).unwrap_or(i32::MIN);
+        let value = mantissa as f64 * scale as f64 * (1i128 << two) as f64 * 10f64.powi(exponent);
+        return (value.ceil() as i64).max(1);
     };
-    i64::try_from(value).ok()
+    let power = u32::try_from(ten.unsigned_abs()).ok().and_then(|ten| 10i128.checked_pow(ten));
+    let value = match (power, ten >= 0) {
+        (Some(power), true) => value.saturating_mul(power).saturating_add(more.into()),
+        (None, true) => i128::MAX,
+        (Some(power), false) => value / power + i128::from(more || value % power != 0),
+        // A divisor beyond 10^38 leaves something above zero and not above one: one, rounded up.
+        (None, false) => 1,
+    };
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// Canonical text of `value` thousandths in decimal form: `250m`, `2`, `10k`.
@@ -178,13 +199,37 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_refused_and_says_what_is_allowed() {
-        for text in ["", "m", ".", "1x", "1 Gi", "1gi", "1.2.3", "one", "1e", "1e99999", "0x10", "١"] {
+        for text in ["", "m", ".", "1x", "1 Gi", "1gi", "1.2.3", "one", "1e", "1e+", "1e1x", "0x10", "١"] {
             let message = parse(text, 1).unwrap_err().to_string();
             assert!(message.contains("allowed"), "{text}: {message}");
         }
         assert_eq!(parse("-1", 1), Err(QuantityError::Negative { text: "-1".into() }));
-        assert_eq!(parse("8Ei", 1), Err(QuantityError::Overflow { text: "8Ei".into() }));
-        assert_eq!(parse("9e30", 1), Err(QuantityError::Overflow { text: "9e30".into() }));
+    }
+
+    #[test]
+    fn a_quantity_beyond_what_fits_counts_as_the_largest_there_is() {
+        for text in
+            ["8Ei", "9e30", "1e99999", "1e99999999999999999999", "10000P", &"9".repeat(200), "9223372036854775808"]
+        {
+            assert_eq!(parse(text, 1), Ok(i64::MAX), "{text}");
+        }
+        assert_eq!(parse("10P", 1000), Ok(i64::MAX), "thousandths of a core");
+        assert_eq!(parse("9P", 1000), Ok(9_000_000_000_000_000_000));
+        assert_eq!(parse("9223372036854775807", 1), Ok(i64::MAX));
+        assert!(matches!(parse("-10P", 1000), Err(QuantityError::Negative { .. })));
+    }
+
+    #[test]
+    fn digits_beyond_those_that_count_only_round_up() {
+        let zeros = "0".repeat(60);
+        assert_eq!(parse(&format!("1.{zeros}"), 1), Ok(1));
+        assert_eq!(parse(&format!("1.{zeros}1"), 1), Ok(2));
+        assert_eq!(parse(&format!("{zeros}7"), 1), Ok(7));
+        assert_eq!(parse(&format!("0.{zeros}1"), 1000), Ok(1));
+        assert_eq!(parse("1e-1000000000", 1), Ok(1));
+        assert_eq!(parse(&format!("1{zeros}e-60"), 1), Ok(1));
+        assert_eq!(parse(&format!("1.{zeros}Ei"), 1), Ok(1 << 60));
+        assert_eq!(parse(&format!("0.{}Ki", "1".repeat(40)), 1), Ok(114));
     }
 
     proptest! {

@@ -200,7 +200,7 @@ impl fmt::Display for Resources {
 /// Parses one amount in the unit of its resource.
 ///
 /// # Errors
-/// [`QuantityError`] for text that is no quantity, below zero or too large.
+/// [`QuantityError`] for text that is no quantity, or below zero.
 pub fn parse_amount(name: &str, text: &str) -> Result<i64, QuantityError> {
     quantity::parse(text, if name == CPU { 1000 } else { 1 })
 }

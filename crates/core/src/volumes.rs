@@ -49,6 +49,10 @@ pub struct ClaimFacts {
     pub lost: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Whether it is there and cannot be read.
+    pub unreadable: bool,
+    /// Whether one pod alone may use it (access mode ReadWriteOncePod).
+    pub one_pod: bool,
 }
 
 impl ClaimFacts {
@@ -64,6 +68,8 @@ impl ClaimFacts {
             bound: claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(DONE)),
             lost: phase == Some("Lost"),
             deleting: claim.metadata.deletion_timestamp.is_some(),
+            unreadable: false,
+            one_pod: spec.access_modes.iter().flatten().any(|mode| mode == "ReadWriteOncePod"),
         }
     }
 }
@@ -77,6 +83,8 @@ pub struct VolumeFacts {
     pub driver: Option<String>,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Whether it is there and cannot be read.
+    pub unreadable: bool,
 }
 
 impl VolumeFacts {
@@ -93,6 +101,7 @@ impl VolumeFacts {
             places: terms.iter().map(|term| place_of(term, local)).collect(),
             driver: driver.or_else(|| spec.aws_elastic_block_store.map(|_| EBS.to_owned())),
             deleting: volume.metadata.deletion_timestamp.is_some(),
+            unreadable: false,
         }
     }
 }
@@ -106,6 +115,8 @@ pub struct ClassFacts {
     pub waits: bool,
     /// Where its volumes are made: nodes that meet one of these; anywhere when empty.
     pub places: Vec<Place>,
+    /// Whether it is there and cannot be read.
+    pub unreadable: bool,
 }
 
 impl ClassFacts {
@@ -117,6 +128,7 @@ impl ClassFacts {
             provisioner: provisioner.to_owned(),
             waits: class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"),
             places: class.allowed_topologies.iter().flatten().map(allowed).collect(),
+            unreadable: false,
         }
     }
 }
@@ -219,6 +231,9 @@ impl<C: AsRef<ClaimFacts>, V: AsRef<VolumeFacts>, S: AsRef<ClassFacts>> Known<'_
         let who = || told(namespace, name);
         let key = format!("{namespace}/{name}");
         let claim = self.claims.get(&key).ok_or_else(|| format!("{} is not there", who()))?.as_ref();
+        if claim.unreadable {
+            return Err(format!("{} cannot be read", who()));
+        }
         if claim.deleting {
             return Err(format!("{} is being deleted", who()));
         }
@@ -231,12 +246,18 @@ impl<C: AsRef<ClaimFacts>, V: AsRef<VolumeFacts>, S: AsRef<ClassFacts>> Known<'_
             }
             let volume = self.volumes.get(&claim.volume).map(AsRef::as_ref).filter(|volume| !volume.deleting);
             let volume = volume.ok_or_else(|| format!("volume {} of {} is gone", claim.volume, who()))?;
+            if volume.unreadable {
+                return Err(format!("volume {} of {} cannot be read", claim.volume, who()));
+            }
             let attachment = volume.driver.clone().map(|driver| (driver, claim.volume.clone()));
             return Ok((volume.places.clone(), attachment));
         }
         let named = claim.class.as_deref().ok_or_else(|| format!("{} is unbound and has no StorageClass", who()))?;
         let class = self.classes.get(named).map(AsRef::as_ref);
         let class = class.ok_or_else(|| format!("StorageClass {named} of {} is not there", who()))?;
+        if class.unreadable {
+            return Err(format!("StorageClass {named} of {} cannot be read", who()));
+        }
         if !class.waits {
             return Err(format!("{} is unbound, and its StorageClass {named} does not wait for a pod's node", who()));
         }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dovetail_core::lease::{Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite};
+use dovetail_core::lease::{Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite, Origin};
 use proptest::prelude::*;
 
 /// One tick of the history.
@@ -112,6 +112,24 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Somebody who may write the Lease puts numbers there that no leader writes.
+    fn forge(&mut self, chance: &mut Chance) {
+        let Some(lease) = &mut self.lease else { return };
+        self.version += 1;
+        let terms = [i32::MAX as u64, i32::MAX as u64 - 1, (1 << 31) - (1 << 20), 2_000_000_000];
+        lease.term = chance.rng.choice(terms).unwrap_or_default();
+        if lease.origin == Origin::Vacant {
+            lease.origin = Origin::Led;
+        }
+        lease.duration = Duration::from_secs(chance.rng.choice([1, 15, i32::MAX as u64]).unwrap_or(15));
+        if chance.rng.bool() {
+            lease.holder = chance.rng.choice(["", "c0", "c1"]).unwrap_or_default().into();
+        }
+        lease.resource_version = self.version.to_string();
+    }
+}
+
 impl Request {
     fn cut(&mut self) {
         if self.answer.is_none() {
@@ -195,7 +213,7 @@ fn history(
     slow: u64,
     losses: u64,
     (deletions, restores, backups): (u64, u64, (u64, u64)),
-    pauses: u64,
+    (pauses, forgeries): (u64, u64),
 ) -> Result<(), TestCaseError> {
     let mut chance = Chance { rng: fastrand::Rng::with_seed(seed), slow, losses };
     let mut server = Server { restores: backups, ..Server::default() };
@@ -220,6 +238,9 @@ fn history(
         server.now = tick;
         if wild && restores > 0 && tick > 600 && chance.rng.u64(0..3000) < restores {
             server.restore(&mut chance);
+        }
+        if wild && forgeries > 0 && chance.rng.u64(0..3000) < forgeries {
+            server.forge(&mut chance);
         }
         for one in &mut all {
             // Claims that somebody has led to are known to all by now.
@@ -268,7 +289,7 @@ proptest! {
     fn whatever_goes_wrong_one_leads_at_a_time_and_terms_rise(
         seed in any::<u64>(), count in 1..=5_usize, slow in 0..30_u64, losses in 0..40_u64, pauses in 0..40_u64,
     ) {
-        history(seed, count, slow, losses, (0, 0, OLD), pauses)?;
+        history(seed, count, slow, losses, (0, 0, OLD), (pauses, 0))?;
     }
 
     #[test]
@@ -276,7 +297,7 @@ proptest! {
         seed in any::<u64>(), count in 2..=5_usize, slow in 0..20_u64, losses in 0..20_u64, deletions in 1..10_u64,
         pauses in 0..20_u64,
     ) {
-        history(seed, count, slow, losses, (deletions, 0, OLD), pauses)?;
+        history(seed, count, slow, losses, (deletions, 0, OLD), (pauses, 0))?;
     }
 
     #[test]
@@ -284,7 +305,7 @@ proptest! {
         seed in any::<u64>(), count in 2..=5_usize, slow in 0..10_u64, losses in 0..10_u64, restores in 1..6_u64,
         pauses in 0..40_u64,
     ) {
-        history(seed, count, slow, losses, (0, restores, OLD), pauses)?;
+        history(seed, count, slow, losses, (0, restores, OLD), (pauses, 0))?;
     }
 
     #[test]
@@ -292,6 +313,14 @@ proptest! {
         seed in any::<u64>(), count in 2..=5_usize, slow in 0..10_u64, losses in 0..10_u64, restores in 1..6_u64,
         pauses in 0..40_u64,
     ) {
-        history(seed, count, slow, losses, (0, restores, YOUNG), pauses)?;
+        history(seed, count, slow, losses, (0, restores, YOUNG), (pauses, 0))?;
+    }
+
+    #[test]
+    fn numbers_that_no_leader_writes_make_no_second_leader_and_do_not_keep_one_from_leading(
+        seed in any::<u64>(), count in 1..=5_usize, slow in 0..20_u64, losses in 0..20_u64, forgeries in 1..20_u64,
+        pauses in 0..20_u64,
+    ) {
+        history(seed, count, slow, losses, (0, 0, OLD), (pauses, forgeries))?;
     }
 }

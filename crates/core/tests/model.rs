@@ -44,7 +44,7 @@ enum Broken {
     Versions,
     /// A leader counts its deadline from the answer.
     Deadline,
-    /// What other software has created is read as vacant.
+    /// What other software has created is read as taken by a Dovetail.
     Origins,
 }
 
@@ -57,6 +57,8 @@ struct Mishaps {
     restarts: u32,
     /// What other software does.
     foreign: u32,
+    /// Somebody writes a term into the Lease that no leader can have had.
+    forgeries: u32,
 }
 
 #[derive(Clone, Debug, Hash)]
@@ -85,6 +87,8 @@ struct Bounds {
 }
 
 const FOREIGN: &str = "karpenter";
+/// The end of `leaseTransitions`.
+const FORGED: u64 = i32::MAX as u64;
 
 impl World {
     fn new(bounds: &Bounds) -> Self {
@@ -182,6 +186,9 @@ impl World {
         if self.left.foreign > 0 {
             self.next_of_foreign(then);
         }
+        if self.left.forgeries > 0 {
+            self.next_of_forger(then);
+        }
         for number in 0..self.all.len() {
             self.next_of(number, then);
             if self.left.restarts > 0 {
@@ -218,6 +225,18 @@ impl World {
         then(world);
     }
 
+    /// Somebody who may write the Lease patches its term, or its holder too; what is marked as vacant is then read as led.
+    fn next_of_forger(&self, then: &mut impl FnMut(World)) {
+        let Some(lease) = &self.lease else { return };
+        let origin = if lease.origin == Origin::Foreign { Origin::Foreign } else { Origin::Led };
+        for holder in [lease.holder.as_str(), "", "c1"] {
+            let mut world = self.clone();
+            world.left.forgeries -= 1;
+            world.write(holder, FORGED, origin);
+            then(world);
+        }
+    }
+
     /// A replica ends, and another begins under its name that knows nothing. What it has sent may still arrive.
     fn restart(&self, number: usize, then: &mut impl FnMut(World)) {
         let mut world = self.clone();
@@ -238,7 +257,7 @@ impl World {
     fn read(&self) -> LeaseInput {
         let mut lease = self.lease.clone();
         if let Some(lease) = lease.as_mut().filter(|lease| lease.term == 0 && self.is_broken(Broken::Origins)) {
-            lease.origin = Origin::Vacant;
+            lease.origin = Origin::Led;
         }
         LeaseInput::Read(lease)
     }
@@ -326,7 +345,7 @@ fn finds(bounds: &Bounds) -> &'static str {
     explore(bounds).map_err(|found| found.0).expect_err("something is wrong")
 }
 
-const NONE: Mishaps = Mishaps { deletions: 0, losses: 0, restarts: 0, foreign: 0 };
+const NONE: Mishaps = Mishaps { deletions: 0, losses: 0, restarts: 0, foreign: 0, forgeries: 0 };
 
 #[test]
 fn two_candidates_and_a_lease_deleted_twice_never_make_two_leaders_or_a_term_twice() {
@@ -369,6 +388,17 @@ fn a_lease_that_other_software_holds_is_not_taken_before_that_has_stopped() {
 }
 
 #[test]
+fn a_term_that_no_leader_can_have_had_never_makes_two_leaders_or_a_term_twice() {
+    let mishaps = Mishaps { forgeries: 2, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 7, mishaps, ..Bounds::default() });
+    let mishaps = Mishaps { forgeries: 1, deletions: 1, losses: 1, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 4, mishaps, ..Bounds::default() });
+    // Also where other software takes what is left by it.
+    let mishaps = Mishaps { forgeries: 1, foreign: 2, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 6, mishaps, ..Bounds::default() });
+}
+
+#[test]
 fn an_api_server_that_heeds_no_resource_version_is_found() {
     let bounds = Bounds { candidates: 2, horizon: 6, broken: Some(Broken::Versions), ..Bounds::default() };
     assert!(matches!(finds(&bounds), "LE-1" | "LE-2"));
@@ -381,7 +411,7 @@ fn a_deadline_that_is_counted_from_the_answer_is_found() {
 }
 
 #[test]
-fn other_software_s_lease_that_is_read_as_vacant_is_found() {
+fn other_software_s_lease_that_is_read_as_led_is_found() {
     let mishaps = Mishaps { deletions: 1, foreign: 3, ..NONE };
     let bounds = Bounds { candidates: 2, horizon: 6, mishaps, broken: Some(Broken::Origins), ..Bounds::default() };
     // It has released it, of which who led before its creation has not heard.
@@ -400,6 +430,7 @@ fn further() {
     holds(&bounds(2, 6, Mishaps { deletions: 2, foreign: 4, ..NONE }));
     holds(&bounds(2, 7, Mishaps { deletions: 2, foreign: 3, ..NONE }));
     holds(&bounds(3, 5, Mishaps { deletions: 1, losses: 1, ..NONE }));
+    holds(&bounds(2, 8, Mishaps { forgeries: 2, deletions: 1, ..NONE }));
     holds(&Bounds { empty: true, ..bounds(2, 4, Mishaps { losses: 2, restarts: 1, ..NONE }) });
     holds(&Bounds { empty: true, ..bounds(3, 3, Mishaps { losses: 1, restarts: 1, ..NONE }) });
 }

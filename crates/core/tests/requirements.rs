@@ -8,11 +8,10 @@ use dovetail_core::{NodeSelectorRequirement, Operator, Requirement, Requirements
 use proptest::prelude::*;
 
 /// Every value a label can take in the model: integers around the bounds used, words, and one nobody mentions.
-const UNIVERSE: [&str; 14] =
-    ["-2", "-1", "0", "1", "2", "3", "4", "5", "6", "a", "b", "c", "d", "nobody-mentions-this"];
+const UNIVERSE: [&str; 12] = ["0", "1", "2", "3", "4", "5", "6", "a", "b", "c", "d", "nobody-mentions-this"];
 
 fn written() -> impl Strategy<Value = NodeSelectorRequirement> {
-    let values = prop::collection::btree_set(prop::sample::select(&UNIVERSE[..13]), 1..4);
+    let values = prop::collection::btree_set(prop::sample::select(&UNIVERSE[..11]), 1..4);
     (prop::sample::select(&Operator::ALL[..]), values, -1i64..6).prop_map(|(operator, values, bound)| {
         let values: Vec<String> = match operator {
             Operator::In | Operator::NotIn => values.into_iter().map(str::to_owned).collect(),

@@ -1,25 +1,13 @@
-//! The shared workloads: everything placed, valid, the same with the pods shuffled, at a price within sight of the
-//! linear-programming bound. Files that are not there are skipped with a message.
+//! The workloads of tests/workloads: everything placed, valid, the same with the pods shuffled, at a price within sight of
+//! the linear-programming bound.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
-
-use std::io::Read;
-use std::path::Path;
+#[path = "common/made.rs"]
+mod made;
 
 use dovetail_core::Problem;
-use dovetail_core::pack::{Options, Packing, solve};
-
-fn load(name: &str) -> Option<Problem> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../../shared/workloads/{name}.json.gz"));
-    let Ok(bytes) = std::fs::read(&path) else {
-        eprintln!("skipped: {} is not there", path.display());
-        return None;
-    };
-    let mut plain = Vec::new();
-    flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).unwrap();
-    Some(serde_json::from_slice(&plain).unwrap())
-}
+use dovetail_core::pack::{Options, Packing, most_steps, solve, solve_within};
 
 /// The answer in names, as a user sees it.
 fn told(problem: &Problem, packing: &Packing) -> String {
@@ -43,7 +31,7 @@ fn shuffled(problem: &Problem) -> Problem {
 }
 
 fn packs(name: &str, at_most: f64) {
-    let Some(problem) = load(name) else { return };
+    let problem: Problem = serde_json::from_slice(&made::workload(name)).unwrap();
     let packing = solve(&problem, &Options::default());
     println!("{name}: {} nodes, {:.3} $/h (at most {at_most})", packing.claims.len(), packing.total_price);
     assert_eq!(common::violations(&problem, &packing), [""; 0]);
@@ -113,4 +101,22 @@ fn all_rules_at_once_cost_a_quarter_less_than_the_peers() {
     packs("diverse-500", 164.61 * 0.75);
     packs("diverse-2000", 678.91 * 0.75);
     packs("diverse-5000", 1735.52 * 0.75);
+}
+
+/// The bound is for workloads that are made to meet it.
+#[test]
+fn real_workloads_take_less_than_a_tenth_of_the_steps_that_they_may() {
+    let files =
+        ["seeds-400-1", "batch-1-5000", "services-1-3000", "stateful-1-1500", "shapes-40000", "zonespread-20000"];
+    let more = ["antiaffinity-5000", "preference-4000-respect", "diverse-5000", "diverse-20000"];
+    for name in files.into_iter().chain(more) {
+        let problem: Problem = serde_json::from_slice(&made::workload(name)).unwrap();
+        let all = most_steps(&problem);
+        let enough = |part: u64| {
+            let options = Options { most_steps: Some(all / part), ..Options::default() };
+            solve_within(&problem, &options).is_ok()
+        };
+        assert!(enough(10), "{name} takes more than a tenth of {all} steps");
+        println!("{name}: a hundredth of {all} steps is {}", if enough(100) { "enough" } else { "too little" });
+    }
 }

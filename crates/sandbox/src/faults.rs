@@ -13,6 +13,9 @@ use tokio::time::Instant;
 
 pub use crate::globs::glob_matches;
 use crate::globs::offering_matches;
+pub use crate::node_faults::{
+    JoinsLate, KubeletRefuses, LabelOfNodes, LessAllocatable, NodeFaults, OnTypes, TaintOnJoin, Types,
+};
 
 use jiff::fmt::serde::unsigned_duration::friendly::compact::required as duration;
 
@@ -87,6 +90,14 @@ pub struct SqsFaults {
     pub duplicate_rate: f64,
 }
 
+/// `faults.scheduler` of a scenario.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SchedulerFaults {
+    /// Globs of `node/namespace/pod`: nodes that kube-scheduler refuses for pods, as a plugin of its own would.
+    pub refuses: Vec<String>,
+}
+
 /// `faults` of a scenario: what goes wrong from the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -97,6 +108,10 @@ pub struct FaultSettings {
     pub ec2: Ec2Faults,
     /// The queue's.
     pub sqs: SqsFaults,
+    /// The scheduler's, from the start.
+    pub scheduler: SchedulerFaults,
+    /// Those of nodes.
+    pub nodes: NodeFaults,
 }
 
 /// What happens to a request.
@@ -171,6 +186,8 @@ struct State {
     held: BTreeMap<u32, (Duration, Option<Instant>)>,
     partitions: BTreeMap<u32, BTreeMap<Service, Direction>>,
     zones_down: BTreeSet<String>,
+    /// When faults were put in force, where nodes' end some time.
+    begun: Option<Instant>,
 }
 
 impl Faults {
@@ -190,6 +207,7 @@ impl Faults {
             held: BTreeMap::new(),
             partitions: BTreeMap::new(),
             zones_down: BTreeSet::new(),
+            begun: None,
         };
         Self { state: Arc::new(Mutex::new(state)) }
     }
@@ -201,7 +219,17 @@ impl Faults {
 
     /// Puts other settings in force.
     pub fn set(&self, settings: FaultSettings) {
-        self.lock().settings = settings;
+        let mut state = self.lock();
+        state.begun = settings.nodes.lasts.is_some().then(Instant::now);
+        state.settings = settings;
+    }
+
+    /// What goes wrong with nodes now.
+    pub fn nodes(&self) -> NodeFaults {
+        let state = self.lock();
+        let nodes = &state.settings.nodes;
+        let over = nodes.lasts.zip(state.begun).is_some_and(|(lasts, begun)| begun.elapsed() >= lasts);
+        if over { NodeFaults::default() } else { nodes.clone() }
     }
 
     /// Changes the settings in force.
@@ -315,6 +343,18 @@ impl Faults {
             || globs.iter().any(|glob| offering_matches(glob, instance_type, zone, capacity_type))
     }
 
+    /// Globs of the nodes that kube-scheduler refuses for a pod.
+    pub fn nodes_refused(&self, namespace: &str, pod: &str) -> Vec<String> {
+        let state = self.lock();
+        let parts = |glob: &String| {
+            let mut parts = glob.splitn(3, '/').map(str::to_owned);
+            Some((parts.next()?, parts.next()?, parts.next()?))
+        };
+        let all = state.settings.scheduler.refuses.iter().filter_map(parts);
+        let ours = all.filter(|(_, of, name)| glob_matches(of, namespace) && glob_matches(name, pod));
+        ours.map(|(node, _, _)| node).collect()
+    }
+
     /// Draws how long a change stays unseen by describes.
     pub fn consistency_lag(&self) -> Duration {
         let mut state = self.lock();
@@ -389,6 +429,15 @@ mod tests {
         assert!(faults.sold_out("m5.large", "us-east-1b", "on-demand"));
         faults.set_zone_down("us-east-1b", false);
         assert!(!faults.sold_out("m5.large", "us-east-1b", "on-demand"));
+    }
+
+    #[test]
+    fn the_scheduler_refuses_nodes_for_pods_by_glob() {
+        let faults = Faults::new(1);
+        faults.change(|s| s.scheduler.refuses = vec!["ip-1*/default/web-*".into(), "*/other/*".into()]);
+        assert_eq!(faults.nodes_refused("default", "web-1"), ["ip-1*"]);
+        assert_eq!(faults.nodes_refused("other", "x"), ["*"]);
+        assert!(faults.nodes_refused("default", "db").is_empty());
     }
 
     #[test]

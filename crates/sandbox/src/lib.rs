@@ -7,6 +7,7 @@ mod detached;
 pub mod faults;
 mod globs;
 pub mod log;
+mod node_faults;
 pub mod region;
 
 pub use log::Caller;

@@ -81,12 +81,14 @@ metrics! {
     NodesDrained "karpenter_nodes_drained" Counter, ["nodepool"], "Nodes drained";
     NodeTermination "karpenter_nodes_termination_duration_seconds" Summary, ["nodepool"], "From a Node's deletion until it was gone";
     NodeLifetime "karpenter_nodes_lifetime_duration_seconds" Histogram(LIVES), ["nodepool"], "From a Node's creation until it was gone";
+    NodesUnused "dovetail_nodes_unused" Counter, ["nodepool", "reason"], "Nodes that were not used by the pods that they were launched for, by why";
     PodsStartup "karpenter_pods_startup_duration_seconds" Summary, [], "From a pod's creation until it was ready";
     PodsBound "karpenter_pods_bound_duration_seconds" Histogram(DURATIONS), [], "From a pod's creation until it was bound, of pods that waited for a node";
     EvictionRequests "karpenter_pods_eviction_requests" Counter, ["code"], "Evictions asked for, by the answer's code";
     PodsDrained "karpenter_pods_drained" Counter, ["reason"], "Pods evicted or deleted from nodes that went";
     Scheduling "karpenter_scheduler_scheduling_duration_seconds" Histogram(DURATIONS), ["controller"], "How long a packing took to compute";
     Compared "dovetail_packing_compared_dollars_per_hour" Seconds, ["policy"], "What the nodes of packings that were sampled cost an hour, and what they would have cost by another policy";
+    PackingFailures "dovetail_packing_failures" Counter, ["cause", "outcome"], "Packings that failed, by a panic or by the bound on their work, and whether fewest-nodes did it or pods were left out";
     Decisions "karpenter_voluntary_disruption_decisions" Counter, ["decision", "reason", "consolidation_type"], "Decisions to disrupt nodes";
     Evaluation "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" Histogram(DURATIONS), ["reason", "consolidation_type"], "How long a look for nodes to disrupt took";
     CloudDuration "karpenter_cloudprovider_duration_seconds" Histogram(DURATIONS), ["controller", "method", "provider"], "How long the cloud took to answer";

@@ -330,6 +330,8 @@ pub(crate) fn amounts(list: &Value) -> Amounts {
 /// Adds up.
 pub(super) fn add(sum: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
-        *sum.entry(name.clone()).or_default() += amount;
+        let one = sum.entry(name.clone()).or_default();
+        // One that asks for more than there is stands at the largest number already.
+        *one = one.saturating_add(*amount);
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod rules;
+mod unused;
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,7 @@
 //! `faults` of a scenario: what goes wrong from the start.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
@@ -16,6 +18,24 @@ pub struct Faults {
     /// At SQS.
     #[serde(default)]
     pub sqs: SqsFaults,
+    /// In packing.
+    #[serde(default)]
+    pub packing: PackingFaults,
+    /// At kube-scheduler.
+    #[serde(default)]
+    pub scheduler: SchedulerFaults,
+    /// Of nodes.
+    #[serde(default)]
+    pub nodes: NodeFaults,
+}
+
+/// Faults of kube-scheduler.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct SchedulerFaults {
+    /// Globs `node/namespace/pod`: nodes that it refuses for pods.
+    #[serde(default)]
+    pub refuses: Vec<Spanned<String>>,
 }
 
 /// Faults of the API server.
@@ -57,4 +77,120 @@ pub struct SqsFaults {
     pub duplicate_rate: Option<Spanned<f64>>,
     /// Share of requests that fail, 0 to 1.
     pub error_rate: Option<Spanned<f64>>,
+}
+
+/// Faults of packing.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct PackingFaults {
+    /// Globs of the names of pods for which packing panics.
+    #[serde(default)]
+    pub panics_for: Vec<Spanned<String>>,
+}
+
+/// Faults of nodes as they join.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct NodeFaults {
+    /// They have less for pods than their types promise.
+    pub allocatable: Option<LessAllocatable>,
+    /// They get a taint.
+    pub taint_on_join: Option<TaintOnJoin>,
+    /// They are cordoned.
+    pub cordon_on_join: Option<OnTypes>,
+    /// A label is taken off them when they have registered.
+    pub label_taken_off: Option<LabelTakenOff>,
+    /// They get a label.
+    pub label_put_on: Option<LabelPutOn>,
+    /// They join late.
+    pub joins_late: Option<JoinsLate>,
+    /// Kubelets refuse pods.
+    pub kubelet_refuses: Option<KubeletRefuses>,
+    /// From the beginning for so long.
+    #[serde(rename = "for")]
+    pub lasts: Option<Spanned<String>>,
+}
+
+/// Instance types, by globs; all where there are none.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnTypes {
+    /// The globs.
+    #[serde(default)]
+    pub types: Vec<Spanned<String>>,
+}
+
+/// Less for pods.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LessAllocatable {
+    /// Of which types.
+    #[serde(default)]
+    pub types: Vec<Spanned<String>>,
+    /// Such as `20%`.
+    pub less: Spanned<String>,
+}
+
+/// A taint.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaintOnJoin {
+    /// Of which types.
+    #[serde(default)]
+    pub types: Vec<Spanned<String>>,
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    #[serde(default)]
+    pub value: String,
+    /// NoSchedule (default), PreferNoSchedule or NoExecute.
+    pub effect: Option<Spanned<String>>,
+}
+
+/// A label that is taken off.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabelTakenOff {
+    /// Of which types.
+    #[serde(default)]
+    pub types: Vec<Spanned<String>>,
+    /// Its key.
+    pub key: String,
+}
+
+/// A label that is put on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabelPutOn {
+    /// Of which types.
+    #[serde(default)]
+    pub types: Vec<Spanned<String>>,
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    #[serde(default)]
+    pub value: String,
+}
+
+/// Nodes that join late.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JoinsLate {
+    /// Of which types.
+    #[serde(default)]
+    pub types: Vec<Spanned<String>>,
+    /// By how much.
+    pub by: Spanned<String>,
+}
+
+/// Kubelets that refuse pods.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KubeletRefuses {
+    /// On which types.
+    #[serde(default)]
+    pub types: Vec<Spanned<String>>,
+    /// Labels of the pods; all but DaemonSets' where there are none.
+    #[serde(default)]
+    pub pods: BTreeMap<String, String>,
 }

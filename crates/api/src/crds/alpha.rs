@@ -44,7 +44,7 @@ pub fn provisioner() -> Value {
     let status = object(
         json!({
             "resources": parts::resource_list(),
-            "lastScaleTime": {"type": "string", "format": "date-time"},
+            "lastScaleTime": parts::time(),
             "conditions": parts::conditions(false),
         }),
         &[],

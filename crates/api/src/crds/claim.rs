@@ -35,7 +35,7 @@ pub fn status() -> Value {
             "capacity": parts::resource_list(),
             "allocatable": parts::resource_list(),
             "conditions": parts::conditions(false),
-            "lastPodEventTime": {"type": "string", "format": "date-time"},
+            "lastPodEventTime": parts::time(),
         }),
         &[],
     )

@@ -313,7 +313,7 @@ fn reservation() -> Value {
     object(
         json!({
             "availabilityZone": {"type": "string"},
-            "endTime": {"type": "string", "format": "date-time"},
+            "endTime": parts::time(),
             "id": text("^cr-[0-9a-z]+$"),
             "instanceMatchCriteria": {"type": "string", "enum": ["open", "targeted"]},
             "instanceType": {"type": "string"},

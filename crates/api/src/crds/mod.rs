@@ -1,8 +1,9 @@
 //! The CustomResourceDefinitions: names, columns and subresources come from the types, the schemas from the builders here
 //! (field by field after the specs' tables, with every default, pattern, bound and CEL rule).
 //!
-//! v1 is what is stored. v1beta1 is served besides, so that old manifests are accepted; who serves it has to convert
-//! ([`crate::convert`]). The alpha kinds are CRDs of their own.
+//! v1 is what is stored and the only version that is served. v1beta1 is named, so that an API server takes the definition where
+//! objects of it were stored once, and is not served: nothing in a cluster converts it ([`crate::convert`] does, where
+//! manifests are read). The alpha kinds are no CRDs of ours: their schemas are here for the reading of manifests.
 
 mod alpha;
 mod claim;
@@ -18,16 +19,14 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-use crate::{v1, v1alpha1, v1alpha5, v1beta1 as beta};
+use crate::{v1, v1beta1 as beta};
 
-/// All CRDs, in the order NodePool, NodeClaim, EC2NodeClass, Provisioner, AWSNodeTemplate.
+/// All CRDs, in the order NodePool, NodeClaim, EC2NodeClass.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         versions(v1::NodePool::crd(), pool::schema(), beta::NodePool::crd(), v1beta1::pool()),
         versions(v1::NodeClaim::crd(), claim::schema(), beta::NodeClaim::crd(), v1beta1::claim()),
         versions(v1::EC2NodeClass::crd(), class::schema(), beta::EC2NodeClass::crd(), v1beta1::class()),
-        with_schema(v1alpha5::Provisioner::crd(), alpha::provisioner()),
-        with_schema(v1alpha1::AWSNodeTemplate::crd(), alpha::node_template()),
     ]
 }
 
@@ -73,7 +72,7 @@ fn yaml(crd: &CustomResourceDefinition) -> Result<String, serde_json::Error> {
     serde_saphyr::to_string(&value).map_err(serde_json::Error::custom)
 }
 
-/// Adds the older version to the CRD of the stored one.
+/// Adds the older version, which is not served, to the CRD of the stored one.
 fn versions(
     stored: CustomResourceDefinition,
     schema: Value,
@@ -84,11 +83,7 @@ fn versions(
     let older = with_schema(older, older_schema);
     crd.spec.versions.extend(older.spec.versions.into_iter().map(|version| CustomResourceDefinitionVersion {
         storage: false,
-        deprecated: Some(true),
-        deprecation_warning: Some(format!(
-            "{}/{} {} is converted to {}/v1",
-            crd.spec.group, version.name, crd.spec.names.kind, crd.spec.group
-        )),
+        served: false,
         ..version
     }));
     crd

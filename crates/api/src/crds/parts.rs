@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::names::labels;
+use crate::validation::MOST_REQUIREMENTS;
 
 pub use super::patterns::*;
 
@@ -44,6 +45,11 @@ pub fn atomic(items: Value, max: usize) -> Value {
     json!({"type": "array", "items": items, "maxItems": max, "x-kubernetes-list-type": "atomic"})
 }
 
+/// A time.
+pub fn time() -> Value {
+    json!({"type": "string", "format": "date-time", "pattern": TIME})
+}
+
 /// A map of text to text.
 pub fn text_map() -> Value {
     json!({"type": "object", "additionalProperties": {"type": "string"}})
@@ -63,10 +69,10 @@ pub fn resource_list() -> Value {
 pub fn taints() -> Value {
     let taint = object(
         json!({
-            "key": {"type": "string", "minLength": 1, "pattern": KEY},
-            "value": text(KEY),
+            "key": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": KEY},
+            "value": {"type": "string", "maxLength": 63, "pattern": LABEL_VALUE},
             "effect": {"type": "string", "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"]},
-            "timeAdded": {"type": "string", "format": "date-time"},
+            "timeAdded": time(),
         }),
         &["effect", "key"],
     );
@@ -122,7 +128,7 @@ pub fn template_labels() -> Value {
 /// Requirements of a pool (`pool`) or a claim, with the operators of that version and the labels that only it knows.
 pub fn requirements(operators: &[&str], pool: bool, min_values: bool, older: &[&str]) -> Value {
     let mut properties = json!({
-        "key": {"type": "string", "maxLength": 316, "pattern": KEY, "x-kubernetes-validations": restricted("self", pool, older)},
+        "key": {"type": "string", "maxLength": LONGEST_KEY, "pattern": KEY, "x-kubernetes-validations": restricted("self", pool, older)},
         "operator": {"type": "string", "enum": operators},
         "values": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
     });
@@ -144,13 +150,13 @@ pub fn requirements(operators: &[&str], pool: bool, min_values: bool, older: &[&
         ));
     }
     let item = with(object(properties, &["key", "operator"]), json!({"x-kubernetes-validations": rules}));
-    atomic(item, 100)
+    atomic(item, MOST_REQUIREMENTS)
 }
 
 /// Conditions; `reason` says whether each needs one.
 pub fn conditions(reason: bool) -> Value {
     let mut properties = json!({
-        "lastTransitionTime": {"type": "string", "format": "date-time"},
+        "lastTransitionTime": time(),
         "message": {"type": "string", "maxLength": 32768},
         "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
         "reason": {"type": "string", "maxLength": 1024, "minLength": 1, "pattern": CONDITION_REASON},

@@ -27,15 +27,24 @@ pub(super) struct Marks {
     unknown: BTreeSet<usize>,
     /// Scalars that hold more than such a variable: what stands in for them, and what was written.
     stand_ins: Vec<(String, String)>,
+    /// The line on which there were too many.
+    beyond: Option<usize>,
 }
 
-/// Puts marks in place of variables.
-pub(super) fn mark(text: &str) -> (String, Marks) {
+/// So many scalars with stand-ins are told as they were written.
+const MOST_STAND_INS: usize = 1_000;
+
+/// Puts marks in place of variables, so many at most.
+pub(super) fn mark(text: &str, most: usize) -> (String, Marks) {
     let mut marked = String::with_capacity(text.len());
     let mut marks = Marks::default();
     let mut rest = text;
     let mut line = 1;
     while let Some(at) = rest.find("${") {
+        if marks.uses.len() >= most {
+            marks.beyond = Some(line);
+            break;
+        }
         let (before, after) = rest.split_at(at);
         line += before.matches('\n').count();
         let name_end =
@@ -107,8 +116,15 @@ impl Marks {
             self.unknown.append(&mut lines);
             return written;
         }
-        self.stand_ins.push((filled.clone(), written));
+        if self.stand_ins.len() < MOST_STAND_INS {
+            self.stand_ins.push((filled.clone(), written));
+        }
         filled
+    }
+
+    /// The line on which there were more variables than are filled.
+    pub fn beyond(&self) -> Option<usize> {
+        self.beyond
     }
 
     /// Whether a mistake on that line is only that a variable is not set.
@@ -134,7 +150,7 @@ mod tests {
 
     fn filled(text: &str) -> (String, Vec<String>) {
         let env = [("A".to_string(), "x".to_string())].into();
-        let (marked, mut marks) = mark(text);
+        let (marked, mut marks) = mark(text, 100);
         let filled = marks.fill(&marked, &env);
         (filled, marks.unset().iter().map(|(name, lines)| format!("{name}{lines:?}")).collect())
     }

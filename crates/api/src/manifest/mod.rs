@@ -19,7 +19,7 @@ use crate::convert::{Context, Converted};
 
 pub use error::InputError;
 pub use objects::Objects;
-pub use pods::workload_pods;
+pub use pods::{MAX_PODS, workload_pods};
 pub use read::read;
 
 /// What reading depends on besides the files.
@@ -56,6 +56,8 @@ pub struct Manifest {
     pub line: usize,
     /// The object as written, variables filled, no defaults.
     pub object: Value,
+    /// Whether its kind is another's, which nobody here knows: it is not looked into.
+    pub foreign: bool,
     /// What it means in v1, if it is one of Karpenter's.
     pub v1: Option<Converted>,
 }

@@ -17,7 +17,7 @@ pub struct Objects {
     pub node_claims: Vec<NodeClaim>,
     /// Pods, and what makes pods.
     pub workloads: Vec<Manifest>,
-    /// Everything else, in the order of the files.
+    /// Everything else, in the order of the files; kinds that nobody here knows are left out.
     pub others: Vec<Manifest>,
     /// What the user should know, with file and line.
     pub warnings: Vec<String>,
@@ -31,7 +31,7 @@ impl Objects {
     /// Sorts manifests; the order of the files is kept.
     pub fn from_manifests(manifests: &[Manifest]) -> Self {
         let mut objects = Self::default();
-        for manifest in manifests {
+        for manifest in manifests.iter().filter(|manifest| !manifest.foreign) {
             if let Some(v1) = &manifest.v1 {
                 objects.node_pools.extend(v1.node_pool.clone());
                 objects.node_classes.extend(v1.node_class.clone());

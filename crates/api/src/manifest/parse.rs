@@ -1,6 +1,6 @@
-//! A file's text to trees, one a document. Depth, size and what aliases unfold to are bounded.
+//! A file's text to trees, one a document. Depth, size, and what aliases and variables unfold to are bounded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::Value;
@@ -13,11 +13,19 @@ use super::{
 };
 
 /// Deepest nesting; Kubernetes' objects have about 20 levels.
-const MAX_DEPTH: usize = 100;
+const MAX_DEPTH: usize = 500;
 /// Longest file, bytes.
 const MAX_BYTES: usize = 8 << 20;
+/// How many values a file may hold: some 8,000 Pods or Deployments, each by itself.
+const MAX_VALUES: usize = 300_000;
 /// How many values the aliases of a file may unfold to.
 const MAX_UNFOLDED: usize = 100_000;
+/// How many bytes of text a file's aliases and variables may unfold to, its own text included.
+const MAX_TEXT: usize = 32 << 20;
+/// Longest key: a label's or an annotation's has 317 bytes at most.
+const MAX_KEY: usize = 1024;
+/// How often a file may use variables.
+const MAX_USES: usize = 100_000;
 
 /// A mistake on a line, of no field.
 pub(super) type Complaint = (usize, String, &'static str);
@@ -36,9 +44,21 @@ pub(super) fn parse(text: &str, options: &ReadOptions) -> Documents {
         let complaint = (1, format!("the file has {} bytes", text.len()), "8 MiB at most");
         return Documents { complaints: vec![complaint], ..Documents::default() };
     }
-    let (marked, marks) = fill::mark(text);
-    let mut builder =
-        Builder { options, marks, open: Vec::new(), done: Vec::new(), anchors: BTreeMap::new(), unfolded: 0 };
+    let (marked, marks) = fill::mark(text, MAX_USES);
+    if let Some(line) = marks.beyond() {
+        let complaint = (line, "the file uses too many variables".into(), "100,000 uses at most");
+        return Documents { complaints: vec![complaint], ..Documents::default() };
+    }
+    let mut builder = Builder {
+        options,
+        marks,
+        open: Vec::new(),
+        done: Vec::new(),
+        anchors: BTreeMap::new(),
+        values: 0,
+        unfolded: 0,
+        text: 0,
+    };
     let mut complaints = Vec::new();
     for event in Parser::new_from_str(&marked) {
         let result = match event {
@@ -47,7 +67,7 @@ pub(super) fn parse(text: &str, options: &ReadOptions) -> Documents {
         };
         if let Err(complaint) = result {
             complaints.push(complaint);
-            builder.done.clear();
+            (builder.done, builder.open) = (Vec::new(), Vec::new());
             break;
         }
     }
@@ -81,7 +101,12 @@ struct Builder<'a> {
     open: Vec<Open>,
     done: Vec<Node>,
     anchors: BTreeMap<usize, Node>,
+    /// Values so far, those of aliases aside.
+    values: usize,
+    /// Values of aliases.
     unfolded: usize,
+    /// Bytes of text, those of aliases included.
+    text: usize,
 }
 
 impl Builder<'_> {
@@ -111,16 +136,25 @@ impl Builder<'_> {
     }
 
     fn count(&mut self, node: &Node, line: usize) -> Result<(), Complaint> {
-        self.unfolded = self.unfolded.saturating_add(node.size());
+        let (values, bytes) = node.size();
+        self.unfolded = self.unfolded.saturating_add(values);
         if self.unfolded > MAX_UNFOLDED {
             return Err((line, "the file's anchors and aliases unfold to too much".into(), "100,000 values at most"));
+        }
+        self.count_text(bytes, line)
+    }
+
+    fn count_text(&mut self, bytes: usize, line: usize) -> Result<(), Complaint> {
+        self.text = self.text.saturating_add(bytes);
+        if self.text > MAX_TEXT {
+            return Err((line, "the file's aliases and variables unfold to too much text".into(), "32 MiB at most"));
         }
         Ok(())
     }
 
     fn begin(&mut self, anchor: usize, line: usize, content: Content) -> Result<(), Complaint> {
         if self.open.len() >= MAX_DEPTH {
-            return Err((line, "is nested too deeply".into(), "100 levels at most"));
+            return Err((line, "is nested too deeply".into(), "500 levels at most"));
         }
         self.open.push(Open { anchor, line, content, key: None });
         Ok(())
@@ -128,6 +162,7 @@ impl Builder<'_> {
 
     fn scalar(&mut self, text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Result<Value, Complaint> {
         let filled = self.marks.fill(text, &self.options.env);
+        self.count_text(filled.len(), line)?;
         match tag.map(|tag| (tag.is_yaml_core_schema(), tag.suffix.as_str())) {
             None if style == ScalarStyle::Plain => Ok(scalar::plain(&filled)),
             None | Some((true, "str")) => Ok(Value::String(filled)),
@@ -138,6 +173,12 @@ impl Builder<'_> {
 
     /// Puts a finished value where it belongs.
     fn close(&mut self, node: Node, anchor: usize) -> Result<(), Complaint> {
+        let is_key =
+            self.open.last().is_some_and(|open| matches!(open.content, Content::Mapping(_)) && open.key.is_none());
+        self.values += usize::from(!is_key);
+        if self.values > MAX_VALUES {
+            return Err((node.line, "the file holds too many values".into(), "300,000 at most"));
+        }
         if anchor != 0 {
             self.count(&node, node.line)?;
             self.anchors.insert(anchor, node.clone());
@@ -161,6 +202,9 @@ impl Builder<'_> {
 /// A key as text.
 fn key_text(node: &Node) -> Result<String, Complaint> {
     match &node.content {
+        Content::Scalar(Value::String(text)) if text.len() > MAX_KEY => {
+            Err((node.line, format!("a key has {} bytes", text.len()), "1,024 at most"))
+        }
         Content::Scalar(Value::String(text)) => Ok(text.clone()),
         Content::Scalar(Value::Null) => Ok(String::new()),
         Content::Scalar(value) => Ok(value.to_string()),
@@ -173,6 +217,7 @@ fn merge(node: &mut Node) -> Result<(), Complaint> {
     let Content::Mapping(entries) = &mut node.content else { return Ok(()) };
     let Some(at) = entries.iter().position(|entry| entry.key == "<<") else { return Ok(()) };
     let merged = entries.remove(at);
+    let mut known: BTreeSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
     let sources: Vec<&Node> = match &merged.value.content {
         Content::List(items) => items.iter().collect(),
         _ => vec![&merged.value],
@@ -182,7 +227,7 @@ fn merge(node: &mut Node) -> Result<(), Complaint> {
             return Err((merged.line, "<< does not name a mapping".into(), "an alias of a mapping, or a list of them"));
         }
         for entry in source.entries() {
-            if !entries.iter().any(|own| own.key == entry.key) {
+            if known.insert(entry.key.clone()) {
                 entries.push(entry.clone());
             }
         }

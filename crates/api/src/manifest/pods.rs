@@ -15,23 +15,43 @@ use super::Manifest;
 
 /// Kubernetes' alphabet of generated names: no vowels, nothing that looks like another.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// More pods than this are not unfolded.
-const MAX_PODS: i64 = 1_000_000;
+/// More pods than this are not unfolded in one run: a third more than the 150,000 of Kubernetes' largest clusters.
+pub const MAX_PODS: u64 = 200_000;
+
+/// How many pods [`workload_pods`] makes of an object, and the field that says so.
+pub fn pod_count(kind: &str, object: &Value) -> (u64, &'static str) {
+    let count = |field: &str, default: u64| match &object["spec"][field] {
+        Value::Number(number) => number.as_u64().unwrap_or_default(),
+        _ => default,
+    };
+    match kind {
+        "Pod" => (1, "spec"),
+        "DaemonSet" => (1, "spec.template"),
+        "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet" => {
+            (count("replicas", 1), "spec.replicas")
+        }
+        // A suspended Job has no pods (Kubernetes, "Jobs").
+        "Job" if object["spec"]["suspend"] == true => (0, "spec.suspend"),
+        "Job" => (count("parallelism", 1).min(count("completions", u64::MAX)), "spec.parallelism"),
+        _ => (0, ""),
+    }
+}
 
 /// The pods of a Pod, Deployment, ReplicaSet, ReplicationController, StatefulSet or Job as their controllers would name them;
 /// one pod as the pattern of a DaemonSet (its owner says so); none of anything else. A StatefulSet's claims for volumes
 /// are volumes of its pods.
 pub fn workload_pods(manifest: &Manifest) -> Vec<Pod> {
+    if manifest.foreign {
+        return Vec::new();
+    }
     let namespace = manifest.namespace.clone().unwrap_or_else(|| "default".into());
     if manifest.kind == "Pod" {
         let pod: Option<Pod> = serde_json::from_value(manifest.object.clone()).ok();
         return pod.map(|pod| finish(pod, &manifest.name, &namespace)).into_iter().collect();
     }
     let Some(template) = template(manifest) else { return Vec::new() };
-    let count = |field: &str, default: i64| {
-        manifest.object["spec"].get(field).and_then(Value::as_i64).unwrap_or(default).clamp(0, MAX_PODS)
-    };
-    let suffixed = |prefix: String, count: i64| -> Vec<String> {
+    let count = pod_count(&manifest.kind, &manifest.object).0.min(MAX_PODS);
+    let suffixed = |prefix: String| -> Vec<String> {
         (0..count).map(|index| format!("{prefix}-{}", suffix(&format!("{namespace}/{prefix}/{index}"), 5))).collect()
     };
     let name = &manifest.name;
@@ -39,20 +59,17 @@ pub fn workload_pods(manifest: &Manifest) -> Vec<Pod> {
     let (owner, names) = match manifest.kind.as_str() {
         "Deployment" => {
             let set = format!("{name}-{hash}");
-            (("ReplicaSet", set.clone()), suffixed(set, count("replicas", 1)))
+            (("ReplicaSet", set.clone()), suffixed(set))
         }
-        "ReplicaSet" | "ReplicationController" => {
-            ((manifest.kind.as_str(), name.clone()), suffixed(name.clone(), count("replicas", 1)))
-        }
+        "ReplicaSet" | "ReplicationController" => ((manifest.kind.as_str(), name.clone()), suffixed(name.clone())),
         "StatefulSet" => {
             let first = manifest.object["spec"]["ordinals"].get("start").and_then(Value::as_i64).unwrap_or(0);
-            let names = (0..count("replicas", 1)).map(|index| format!("{name}-{}", first.saturating_add(index)));
+            let index = |index: u64| first.saturating_add(i64::try_from(index).unwrap_or(i64::MAX));
+            let names = (0..count).map(|at| format!("{name}-{}", index(at)));
             (("StatefulSet", name.clone()), names.collect())
         }
-        "DaemonSet" => (("DaemonSet", name.clone()), suffixed(name.clone(), 1)),
-        "Job" => {
-            (("Job", name.clone()), suffixed(name.clone(), count("parallelism", 1).min(count("completions", MAX_PODS))))
-        }
+        "DaemonSet" => (("DaemonSet", name.clone()), suffixed(name.clone())),
+        "Job" => (("Job", name.clone()), suffixed(name.clone())),
         _ => return Vec::new(),
     };
     let mut names: Vec<String> = names;

@@ -1,13 +1,23 @@
 //! From files to manifests.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{
-    InputError, Manifest, ReadOptions, check, objects,
+    InputError, Manifest, ReadOptions,
+    check::{self, Identity},
+    objects,
     parse::{self, Documents},
+    pods::{MAX_PODS, pod_count},
     tree::{Content, Node},
 };
-use crate::{convert, schema::SchemaError};
+use crate::{
+    convert,
+    schema::{Path, SchemaError},
+};
+
+/// So many mistakes of a file are told; one cause may make a mistake of every line.
+pub(super) const MOST_MISTAKES: usize = 100;
 
 /// Reads files of manifests, given as (name, text).
 ///
@@ -19,9 +29,11 @@ pub fn read<N: AsRef<str>, T: AsRef<str>>(
 ) -> Result<Vec<Manifest>, Vec<InputError>> {
     let mut manifests = Vec::new();
     let mut errors: Vec<(usize, InputError)> = Vec::new();
+    let mut pods = 0;
     for (order, (name, text)) in files.iter().enumerate() {
-        let mut file = File { name: name.as_ref(), options, manifests: Vec::new(), errors: Vec::new() };
+        let mut file = File { name: name.as_ref(), options, manifests: Vec::new(), errors: Vec::new(), more: 0, pods };
         file.read(text.as_ref());
+        pods = file.pods;
         errors.extend(file.errors.into_iter().map(|error| (order, error)));
         manifests.extend(file.manifests.into_iter().map(|manifest| (order, manifest)));
     }
@@ -40,10 +52,18 @@ struct File<'a> {
     options: &'a ReadOptions,
     manifests: Vec<Manifest>,
     errors: Vec<InputError>,
+    /// Mistakes that are not told.
+    more: usize,
+    /// Pods of all files so far.
+    pods: u64,
 }
 
 impl File<'_> {
     fn fail(&mut self, line: usize, field: impl Into<String>, what: impl Into<String>, allowed: impl Into<String>) {
+        if self.errors.len() >= MOST_MISTAKES {
+            self.more += 1;
+            return;
+        }
         let (file, field, what, allowed) = (self.name.into(), field.into(), what.into(), allowed.into());
         self.errors.push(InputError { file, line, field, what, allowed });
     }
@@ -75,6 +95,29 @@ impl File<'_> {
         for (line, what, allowed) in complaints {
             self.fail(line, "", what, allowed);
         }
+        if let (more @ 1.., Some(last)) = (self.more, self.errors.last()) {
+            let (line, what) = (last.line, format!("{more} mistake(s) of this file, or more, are not told"));
+            let (file, field, allowed) = (self.name.into(), String::new(), String::new());
+            self.errors.push(InputError { file, line, field, what, allowed });
+        }
+    }
+
+    /// Whether the pods that are asked for are too many for one run; told where that begins.
+    fn too_many_pods(&mut self, node: &Node, kind: &str, object: &serde_json::Value) -> bool {
+        let (count, field) = pod_count(kind, object);
+        let before = self.pods;
+        self.pods = before.saturating_add(count);
+        if before > MAX_PODS || self.pods <= MAX_PODS {
+            return before > MAX_PODS;
+        }
+        let line = node.line_of(&Path::of(&field.split('.').collect::<Vec<_>>()));
+        let what = if before > 0 {
+            format!("makes {count} pods, {} with those before", self.pods)
+        } else {
+            format!("makes {count} pods")
+        };
+        self.fail(line, field, what, format!("{MAX_PODS} pods in one run at most"));
+        true
     }
 
     fn document(&mut self, node: &Node) {
@@ -84,8 +127,7 @@ impl File<'_> {
         if self.twice(node) {
             return;
         }
-        let is_list = node.entry("kind").is_some_and(|kind| kind.value.to_value() == "List");
-        if is_list && node.entry("apiVersion").is_some_and(|version| version.value.to_value() == "v1") {
+        if is_list(node) {
             node.entry("items")
                 .map(|items| items.value.items())
                 .unwrap_or_default()
@@ -93,14 +135,21 @@ impl File<'_> {
                 .for_each(|item| self.document(item));
             return;
         }
-        let object = node.to_value();
+        let mut object = node.to_value();
+        // Who wrote which field is the API server's own book-keeping: what `kubectl get -o yaml` prints of it plays no part.
+        if let Some(metadata) = object.get_mut("metadata").and_then(serde_json::Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
         let identity = match check::identify(&object) {
             Ok(identity) => identity,
             Err(error) => return self.tell(node, &error),
         };
+        if !identity.known {
+            return self.keep(node, identity, object, None);
+        }
         let findings = check::object(node, &object, &identity);
         findings.0.iter().for_each(|error| self.tell(node, error));
-        if !findings.0.is_empty() {
+        if !findings.0.is_empty() || self.too_many_pods(node, &identity.kind, &object) {
             return;
         }
         let v1 = match convert::to_v1(&object, &self.options.context()).transpose() {
@@ -109,6 +158,10 @@ impl File<'_> {
                 return self.fail(node.line_of(&error.path), error.path.to_string(), error.what, error.allowed);
             }
         };
+        self.keep(node, identity, object, v1);
+    }
+
+    fn keep(&mut self, node: &Node, identity: Identity, object: serde_json::Value, v1: Option<convert::Converted>) {
         self.manifests.push(Manifest {
             api_version: identity.api_version,
             kind: identity.kind,
@@ -117,6 +170,7 @@ impl File<'_> {
             file: self.name.into(),
             line: node.line,
             object,
+            foreign: !identity.known,
             v1,
         });
     }
@@ -128,40 +182,61 @@ impl File<'_> {
     /// Keys that stand twice in one mapping. Of an object's own keys one mistake is told, for all have the same cause.
     fn twice(&mut self, root: &Node) -> bool {
         let mut found = false;
-        let mut open = vec![(String::new(), root)];
-        while let Some((path, node)) = open.pop() {
-            let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
-            for entry in node.entries() {
-                let field = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
-                match lines.get(entry.key.as_str()) {
-                    Some(first) if path.is_empty() => {
-                        let what =
-                            format!("stands on line {first} already; is a line --- missing between two objects?");
-                        self.fail(entry.line, field, what, "each key once in an object");
-                        return true;
-                    }
-                    Some(first) => {
-                        let what = format!("stands on line {first} already");
-                        self.fail(entry.line, field, what, "each key once");
-                        found = true;
-                    }
-                    None => {
-                        lines.insert(&entry.key, entry.line);
-                        open.push((field, &entry.value));
-                    }
-                }
+        let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
+        for entry in root.entries() {
+            if let Some(first) = lines.insert(&entry.key, entry.line) {
+                let what = format!("stands on line {first} already; is a line --- missing between two objects?");
+                self.fail(entry.line, entry.key.clone(), what, "each key once in an object");
+                return true;
             }
-            open.extend(node.items().iter().enumerate().map(|(index, item)| (format!("{path}[{index}]"), item)));
+        }
+        for entry in root.entries() {
+            found |= self.twice_below(&entry.value, &mut vec![entry.key.as_str().into()]);
         }
         found
     }
+
+    /// The same below an object's own keys. How deep that goes is bounded by the parser.
+    fn twice_below<'n>(&mut self, node: &'n Node, path: &mut Vec<Cow<'n, str>>) -> bool {
+        let mut found = false;
+        let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
+        for entry in node.entries() {
+            path.push(format!(".{}", entry.key).into());
+            match lines.get(entry.key.as_str()) {
+                Some(first) => {
+                    let what = format!("stands on line {first} already");
+                    self.fail(entry.line, path.concat(), what, "each key once");
+                    found = true;
+                }
+                None => {
+                    lines.insert(&entry.key, entry.line);
+                    found |= self.twice_below(&entry.value, path);
+                }
+            }
+            path.pop();
+        }
+        for (index, item) in node.items().iter().enumerate() {
+            path.push(format!("[{index}]").into());
+            found |= self.twice_below(item, path);
+            path.pop();
+        }
+        found
+    }
+}
+
+/// A List of v1, or what an API server answers to who asks for all objects of a kind.
+fn is_list(node: &Node) -> bool {
+    let text = |key: &str| node.entry(key).map(|entry| entry.value.to_value()).unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    let items = node.entry("items").is_some_and(|items| matches!(items.value.content, Content::List(_)));
+    version == "v1" && kind == "List" || items && kind.as_str().is_some_and(|kind| kind.ends_with("List"))
 }
 
 /// Objects that are there already, what older kinds are converted to included.
 fn duplicates(manifests: &[(usize, Manifest)]) -> Vec<(usize, InputError)> {
     let mut seen: BTreeMap<(String, String, String, String), &Manifest> = BTreeMap::new();
     let mut errors = Vec::new();
-    for (order, manifest) in manifests {
+    for (order, manifest) in manifests.iter().filter(|(_, manifest)| !manifest.foreign) {
         for (group, kind, name) in identities(manifest) {
             let key = (group, kind.clone(), manifest.namespace.clone().unwrap_or_default(), name.clone());
             let Some(first) = seen.get(&key) else {

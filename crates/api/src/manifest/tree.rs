@@ -83,15 +83,19 @@ impl Node {
         line
     }
 
-    /// How many values it holds, itself included.
-    pub fn size(&self) -> usize {
-        let mut count = 0;
+    /// How many values it holds, itself included, and how many bytes its texts and keys have.
+    pub fn size(&self) -> (usize, usize) {
+        let (mut count, mut bytes) = (0, 0);
         let mut open = vec![self];
         while let Some(node) = open.pop() {
             count += 1;
+            if let Content::Scalar(Value::String(text)) = &node.content {
+                bytes += text.len();
+            }
+            bytes += node.entries().iter().map(|entry| entry.key.len()).sum::<usize>();
             open.extend(node.items());
             open.extend(node.entries().iter().map(|entry| &entry.value));
         }
-        count
+        (count, bytes)
     }
 }

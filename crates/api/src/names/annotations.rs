@@ -81,6 +81,13 @@ pub const END_TRACEPARENT: &str = "dovetail.dev/end-traceparent";
 /// NodeClaim: the cloud takes its instance: what was announced and until when the instance lives, the kind's label and RFC
 /// 3339 with a space between, as `spot_interrupted 2026-03-02T10:17:00Z`.
 pub const INTERRUPTION: &str = "dovetail.dev/interruption";
+/// NodeClaim: the workloads of the pods that it was launched for, comma separated, each with how many nodes they had not used
+/// before, as `1234,5678:2`.
+pub const LAUNCHED_FOR: &str = "dovetail.dev/launched-for";
+/// NodePool: workloads whose nodes go unused, and until when none is launched for them, JSON. To take it off releases them.
+pub const UNUSED_LAUNCHES: &str = "dovetail.dev/unused-launches";
+/// EC2NodeClass: what nodes of instance types have for pods where that is less than was foreseen, JSON.
+pub const OBSERVED_ALLOCATABLE: &str = "dovetail.dev/observed-allocatable";
 /// NodePool: `cost` or `fewest-nodes`.
 pub const PACKING_POLICY: &str = "dovetail.dev/packing-policy";
 /// An operator's release of the collection brake.

@@ -6,6 +6,8 @@ pub const READY: &str = "Ready";
 pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 /// NodePool: its class exists and is ready.
 pub const NODE_CLASS_READY: &str = "NodeClassReady";
+/// NodePool: every budget can be read. It is there only where one cannot: nothing of the pool is disrupted then.
+pub const BUDGETS_VALID: &str = "dovetail.dev/BudgetsValid";
 /// NodePool: recent launches register.
 pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
 

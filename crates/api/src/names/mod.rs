@@ -5,6 +5,7 @@ pub mod alias;
 pub mod annotations;
 pub mod conditions;
 pub mod labels;
+pub mod syntax;
 pub mod tags;
 pub mod taints;
 

@@ -115,6 +115,7 @@ impl Reader<'_> {
             };
             let mut node = self.node(target, path, depth + 1)?;
             node.quantity = name == QUANTITY;
+            node.preserve_unknown |= is_free(target);
             return Ok(node);
         }
         let mut node = scalars(object, path)?;
@@ -147,6 +148,12 @@ impl Reader<'_> {
             .map(|schema| self.node(schema, path, depth + 1))
             .collect()
     }
+}
+
+/// Whether a definition of Kubernetes' says "any object": FieldsV1 and RawExtension do, by naming no field.
+fn is_free(definition: &Value) -> bool {
+    let names = ["properties", "additionalProperties", "allOf", "anyOf", "oneOf", "$ref"];
+    definition["type"] == "object" && names.iter().all(|name| definition.get(name).is_none())
 }
 
 /// The keywords that hold no schema.

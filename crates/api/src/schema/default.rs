@@ -11,11 +11,16 @@ impl Schema {
     }
 }
 
+/// Whether a null is a value, not a field that is not there.
+fn may_be_null(node: &Node) -> bool {
+    node.nullable || (node.type_.is_none() && !node.int_or_string)
+}
+
 fn fill(node: &Node, value: &mut Value) {
     match value {
         Value::Object(object) => {
             for (name, property) in &node.properties {
-                if object.get(name).is_some_and(Value::is_null) && !property.nullable && property.type_.is_some() {
+                if object.get(name).is_some_and(Value::is_null) && !may_be_null(property) {
                     object.remove(name);
                 }
                 if let (false, Some(default)) = (object.contains_key(name), &property.default) {
@@ -26,6 +31,8 @@ fn fill(node: &Node, value: &mut Value) {
                 }
             }
             if let Some(additional) = &node.additional {
+                let stays = |name: &str| node.properties.contains_key(name) || may_be_null(additional);
+                object.retain(|name, value| !value.is_null() || stays(name));
                 for (_, inner) in object.iter_mut().filter(|(name, _)| !node.properties.contains_key(*name)) {
                     fill(additional, inner);
                 }

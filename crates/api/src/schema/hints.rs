@@ -16,6 +16,7 @@ pub(super) fn pattern(pattern: &str) -> String {
         patterns::KEY => "a name of letters, digits, '-', '_' and '.', after an optional lower-case domain and '/'",
         patterns::LABEL_VALUE => "nothing, or letters, digits, '-', '_' and '.', first and last a letter or digit",
         patterns::QUANTITY => QUANTITY,
+        patterns::TIME => "a time as RFC 3339 writes it, such as 2026-01-02T15:04:05Z",
         other => return format!("text that matches {other}"),
     };
     words.to_string()
@@ -81,8 +82,8 @@ pub(super) fn fields<'a>(known: impl Iterator<Item = &'a str>, written: &str) ->
     names.sort_unstable();
     let near = names
         .iter()
+        .filter(|name| is_near(name, written))
         .map(|name| (distance(&name.to_ascii_lowercase(), &written.to_ascii_lowercase()), *name))
-        .filter(|(distance, name)| *distance <= 1 + name.len() / 5)
         .min()
         .map(|(_, name)| name.to_string());
     let more = names.len().saturating_sub(30);
@@ -92,6 +93,11 @@ pub(super) fn fields<'a>(known: impl Iterator<Item = &'a str>, written: &str) ->
         list.push_str(&format!(" and {more} more"));
     }
     (near, list)
+}
+
+/// Whether a name is likely a slip of a known one.
+pub(crate) fn is_near(known: &str, written: &str) -> bool {
+    distance(&known.to_ascii_lowercase(), &written.to_ascii_lowercase()) <= 1 + known.len() / 5
 }
 
 /// Edit distance; texts above 64 bytes count as far apart.

@@ -10,10 +10,13 @@ use thiserror::Error;
 #[error("{0:?} is not a duration")]
 pub struct DurationError(pub String);
 
-/// Reads a Go duration (`1h30m`, `1.5s`, `300ms`), not negative. A bare `0` is zero.
+/// The longest duration that Go has, 2^63-1 nanoseconds: 292 years. What is longer counts as that.
+pub const LONGEST: Duration = Duration::from_nanos(i64::MAX as u64);
+
+/// Reads a Go duration (`1h30m`, `1.5s`, `300ms`), not negative. A bare `0` is zero; what is beyond [`LONGEST`] is that long.
 ///
 /// # Errors
-/// The text is not a duration, or it is longer than 2^63 nanoseconds, which is Go's limit.
+/// The text is not a duration.
 pub fn parse_go_duration(text: &str) -> Result<Duration, DurationError> {
     let fail = || DurationError(text.to_string());
     if text == "0" {
@@ -26,16 +29,16 @@ pub fn parse_go_duration(text: &str) -> Result<Duration, DurationError> {
         let (written, tail) = rest.split_at(number);
         let end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(end);
-        nanos = part(written, unit).and_then(|part| nanos.checked_add(part)).ok_or_else(fail)?;
+        nanos = nanos.saturating_add(part(written, unit).ok_or_else(fail)?);
         rest = tail;
     }
-    if text.is_empty() || nanos > i64::MAX as u128 {
+    if text.is_empty() {
         return Err(fail());
     }
-    u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| fail())
+    Ok(u64::try_from(nanos).map_or(LONGEST, Duration::from_nanos).min(LONGEST))
 }
 
-/// Nanoseconds of one number with its unit.
+/// Nanoseconds of one number with its unit; as many as there are where it does not fit.
 fn part(number: &str, unit: &str) -> Option<u128> {
     let scale: u128 = match unit {
         "ns" => 1,
@@ -50,14 +53,18 @@ fn part(number: &str, unit: &str) -> Option<u128> {
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
         return None;
     }
-    let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    if !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    // All are digits: what is not read is too large.
+    let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().unwrap_or(u128::MAX) };
     let fraction = &fraction[..fraction.len().min(18)];
     let below = if fraction.is_empty() {
         0
     } else {
         fraction.parse::<u128>().ok()?.checked_mul(scale)? / 10u128.pow(u32::try_from(fraction.len()).ok()?)
     };
-    whole.checked_mul(scale)?.checked_add(below)
+    Some(whole.saturating_mul(scale).saturating_add(below))
 }
 
 /// A duration, `terminationGracePeriod` for one.
@@ -176,9 +183,20 @@ mod tests {
         ] {
             assert_eq!(parse_go_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["", "s", "1", "1d", "-1s", "1h 2m", "1..5s", ".s", "99999999999999999999h", "Never", "1µ"] {
+        for text in ["", "s", "1", "1d", "-1s", "1h 2m", "1..5s", ".s", "Never", "1µ"] {
             assert!(parse_go_duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_duration_beyond_gos_longest_counts_as_that_and_keeps_its_text() {
+        assert_eq!(parse_go_duration("2562047h47m16s"), Ok(Duration::from_secs(9_223_372_036)));
+        let digits = format!("{}h", "9".repeat(60));
+        for text in ["2562047h47m17s", "2562048h", "9999999999h", "99999999999999999999h", "1ns9999999999h", &digits] {
+            assert_eq!(parse_go_duration(text), Ok(LONGEST), "{text}");
+        }
+        let read: KubeDuration = serde_json::from_str("\"3000000h\"").unwrap();
+        assert_eq!((read.get(), serde_json::to_string(&read).unwrap()), (LONGEST, "\"3000000h\"".to_owned()));
     }
 
     #[test]

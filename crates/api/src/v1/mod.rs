@@ -10,7 +10,7 @@ mod requirement;
 mod status;
 
 pub use condition::{condition, condition_status, is_true, set_condition};
-pub use duration::{DurationError, DurationOrNever, KubeDuration, parse_go_duration};
+pub use duration::{DurationError, DurationOrNever, KubeDuration, LONGEST, parse_go_duration};
 pub use ec2_node_class::{
     AmiSelectorTerm, BlockDevice, BlockDeviceMapping, CapacityReservationSelectorTerm, ConnectionTracking, CpuOptions,
     EC2NodeClass, EC2NodeClassSpec, MetadataOptions, NetworkInterface, PlacementGroupSelector,

@@ -102,6 +102,16 @@ impl NodeClassRef {
         Self { group: crate::names::AWS_GROUP.into(), kind: "EC2NodeClass".into(), name: name.into() }
     }
 
+    /// Whether it is an EC2NodeClass: the group and the kind say so, never the name alone.
+    pub fn is_ec2(&self) -> bool {
+        self.group == crate::names::AWS_GROUP && self.kind == "EC2NodeClass"
+    }
+
+    /// The name of the EC2NodeClass that is meant; `None` where another kind is.
+    pub fn ec2_name(&self) -> Option<&str> {
+        self.is_ec2().then_some(self.name.as_str())
+    }
+
     /// The label that carries the class's name: `<group>/<lowercase kind>`.
     pub fn label(&self) -> String {
         format!("{}/{}", self.group, self.kind.to_ascii_lowercase())

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_ec2::types::{self as sdk, Filter};
 use dovetail_api::names::labels::{ON_DEMAND, RESERVED, SPOT};
 use dovetail_api::names::tags;
+use dovetail_core::ownership::{Cluster, maker};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
@@ -76,6 +77,15 @@ impl Ec2Cloud {
         Ok(instances)
     }
 
+    /// This cluster, as instances' tags are held against it.
+    fn own_cluster(&self) -> Cluster {
+        Cluster {
+            name: self.settings.cluster_name.clone(),
+            uid: self.settings.cluster_uid.clone(),
+            adopts_karpenter_instances: self.settings.adopt_karpenter_instances,
+        }
+    }
+
     /// Of another cluster, whatever its name.
     fn is_foreign(&self, instance: &Instance) -> bool {
         let own = &self.settings.cluster_uid;
@@ -99,7 +109,7 @@ impl Ec2Cloud {
         let mut found = Found::default();
         for some in ids.chunks(MOST_VALUES) {
             let by_id = filter("instance-id", some.iter().map(String::as_str));
-            match self.describe_instances(vec![by_id]).await {
+            match self.describe_all(vec![by_id]).await {
                 Ok(instances) => found.instances.extend(instances),
                 Err(error) => found.failed.extend(some.iter().map(|id| (id.clone(), error.clone()))),
             }
@@ -110,18 +120,19 @@ impl Ec2Cloud {
         let asking = unknown.into_iter().map(|id| async move { (self.find_instance(&id).await, id) });
         for (asked, id) in stream::iter(asking).buffered(SINGLY_AT_ONCE).collect::<Vec<_>>().await {
             match asked {
-                Ok(Some(instance)) if !self.is_foreign(&instance) => found.instances.push(instance),
-                Ok(_) => found.missing.extend([id]),
+                Ok(Some(instance)) => found.instances.push(instance),
+                Ok(None) => found.missing.extend([id]),
                 Err(error) => found.failed.extend([(id, error)]),
             }
         }
         known(found)
     }
 
-    /// Answers what failed, by id.
+    /// Answers what failed, by id. Whoever asks has held the tags against a NodeClaim; what no tag shows to be this cluster's is
+    /// not ended in any case.
     pub(super) async fn terminate_instances(&self, found: &[Instance]) -> BTreeMap<String, CloudError> {
-        let mut failed = BTreeMap::new();
-        let own = found.iter().filter(|one| !one.is_terminating() && !self.is_foreign(one));
+        let (mut failed, cluster) = (BTreeMap::new(), self.own_cluster());
+        let own = found.iter().filter(|one| !one.is_terminating() && maker(&cluster, &one.tags).is_ok());
         let own: Vec<String> = own.map(|one| one.id.clone()).collect();
         for some in own.chunks(MOST_ENDED) {
             let Err(error) = self.terminate_once(some).await else { continue };

@@ -54,6 +54,8 @@ pub struct Ec2Settings {
     pub cluster_name: String,
     /// UID of the namespace kube-system: an instance with another's is never touched.
     pub cluster_uid: String,
+    /// Whether instances that Karpenter launched for a cluster of this name count as ours.
+    pub adopt_karpenter_instances: bool,
     /// URL of the API server; from EKS when it is not given.
     pub cluster_endpoint: Option<String>,
     /// Certificate of its authority, base64; from EKS when it is not given.

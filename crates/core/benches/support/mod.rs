@@ -1,22 +1,7 @@
-//! Workloads for the benches: the shared files where they are, and generated ones of the same kinds from a seed.
-
-use std::io::Read;
-use std::path::Path;
+//! Workloads for the benches, generated from a seed: of the kinds that tests/workloads has.
 
 use dovetail_core::Problem;
 use serde_json::{Value, json};
-
-/// The shared workload of that name as JSON; `None`, with a message, where the folder is not there.
-pub fn shared(name: &str) -> Option<Vec<u8>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../../shared/workloads/{name}.json.gz"));
-    let Ok(bytes) = std::fs::read(&path) else {
-        eprintln!("skipped: {} is not there", path.display());
-        return None;
-    };
-    let mut plain = Vec::new();
-    flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).ok()?;
-    Some(plain)
-}
 
 /// What the generated pods look like.
 #[derive(Debug, Clone, Copy)]

@@ -34,6 +34,12 @@ impl BudgetEntry {
         Self { budget: Arc::new(budget), blocks_fully, selector }
     }
 
+    /// A budget that cannot be read and lets nothing go: whether it says so itself is not known.
+    #[must_use]
+    pub fn unreadable(budget: PodDisruptionBudget) -> Self {
+        Self { blocks_fully: true, ..Self::new(budget) }
+    }
+
     /// Whether a pod is under this budget.
     #[must_use]
     pub fn covers(&self, pod: &Pod) -> bool {

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use dovetail_api::names::annotations::LAUNCHED_FOR;
 use dovetail_api::names::{conditions, labels};
 use dovetail_api::v1::{NodeClaim, condition, is_true};
 use jiff::{SignedDuration, Timestamp};
 
+use super::{NodeEntry, read_launched_for};
 use crate::interruption::Notice;
 use crate::lifecycle::{self, Stage};
 use crate::resources::Resources;
@@ -50,6 +52,8 @@ pub struct ClaimFacts {
     pub disruption_reason: bool,
     /// `status.lastPodEventTime`.
     pub last_pod_event: Option<Timestamp>,
+    /// The workloads that it was launched for, each with how many nodes it had not used before.
+    pub launched_for: Vec<(String, u32)>,
 }
 
 impl ClaimEntry {
@@ -79,6 +83,14 @@ impl ClaimEntry {
         self.claim.status.as_ref().map_or("", |status| status.provider_id.as_str())
     }
 
+    /// Whether a Node is its own: the one that has registered for it, or while none has any with its provider ID. Another that
+    /// merely copies the provider ID is not.
+    #[must_use]
+    pub fn is_on(&self, node: &NodeEntry) -> bool {
+        let same = !node.provider_id.is_empty() && node.provider_id == self.provider_id();
+        same && self.facts.may_be_on(&node.name)
+    }
+
     /// Whether it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
     #[must_use]
     pub fn says_it_leaves(&self) -> bool {
@@ -87,6 +99,12 @@ impl ClaimEntry {
 }
 
 impl ClaimFacts {
+    /// Whether the Node of that name is the one that has registered for it, or none has.
+    #[must_use]
+    pub fn may_be_on(&self, node: &str) -> bool {
+        self.node.is_empty() || self.node == node
+    }
+
     /// Reads a claim.
     #[must_use]
     pub fn of(claim: &NodeClaim) -> Self {
@@ -111,6 +129,12 @@ impl ClaimFacts {
             consolidatable: is_true(conditions, conditions::CONSOLIDATABLE),
             disruption_reason: is_true(conditions, conditions::DISRUPTION_REASON),
             last_pod_event: status.and_then(|status| status.last_pod_event_time.as_ref()).map(|time| time.0),
+            launched_for: meta
+                .annotations
+                .as_ref()
+                .and_then(|own| own.get(LAUNCHED_FOR))
+                .map(|written| read_launched_for(written))
+                .unwrap_or_default(),
         }
     }
 }

@@ -5,12 +5,48 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod as KubePod, Taint, Toleration};
 
+use super::workload::controlled_by;
+use super::{PodEntry, Snapshot};
+use crate::admission::Policies;
 use crate::pod::Pod;
 use crate::requirements::{NodeSelectorRequirement, Requirement, Requirements};
 
-/// The pod that a DaemonSet puts on each of its nodes, with the tolerations that its controller adds. `None` when its
-/// quantities make no sense.
-pub fn pod_of(set: &DaemonSet) -> Option<Pod> {
+/// Says of a pod which of its DaemonSet's templates it is of (DaemonSet controller).
+pub const POD_TEMPLATE_GENERATION: &str = "pod-template-generation";
+/// Says which template the DaemonSet has now (API server).
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+impl Snapshot {
+    /// The pod that each DaemonSet puts on its nodes. What its newest live pod of the same template requests after admission
+    /// (limit ranges, webhooks) counts over what the template says.
+    pub(super) fn daemon_pods(&self) -> Vec<Pod> {
+        let mut newest: BTreeMap<&str, &PodEntry> = BTreeMap::new();
+        for pod in self.pods.values().filter(|pod| pod.daemon && pod.is_active()) {
+            let known = newest.entry(&pod.workload).or_insert(pod);
+            if known.pod.created < pod.pod.created {
+                *known = pod;
+            }
+        }
+        let mut pods = Vec::new();
+        let policies = self.storage.policies();
+        for set in self.daemon_sets.values() {
+            let Some(mut pod) = pod_of(set, &policies) else { continue };
+            let own = controlled_by(&pod.namespace, "DaemonSet", set.metadata.uid.as_deref().unwrap_or_default());
+            let template = set.metadata.annotations.as_ref().and_then(|own| own.get(TEMPLATE_GENERATION));
+            let current =
+                |live: &&&PodEntry| template.is_none() || live.template.is_none() || live.template.as_ref() == template;
+            if let Some(live) = newest.get(own.as_str()).filter(current) {
+                pod.requests.clone_from(&live.pod.requests);
+            }
+            pods.push(pod);
+        }
+        pods
+    }
+}
+
+/// The pod that a DaemonSet puts on each of its nodes, as admission makes it of the template, with the tolerations that
+/// its controller adds. `None` when its quantities make no sense, or when the API server would refuse it.
+pub fn pod_of(set: &DaemonSet, policies: &Policies) -> Option<Pod> {
     let template = &set.spec.as_ref()?.template;
     let mut pod = KubePod {
         metadata: template.metadata.clone().unwrap_or_default(),
@@ -20,7 +56,8 @@ pub fn pod_of(set: &DaemonSet) -> Option<Pod> {
     pod.metadata.name.clone_from(&set.metadata.name);
     pod.metadata.namespace.clone_from(&set.metadata.namespace);
     pod.metadata.uid = set.metadata.uid.as_ref().map(|uid| format!("daemon-{uid}"));
-    let mut pod = Pod::from_kube(&pod).ok()?;
+    let namespace = set.metadata.namespace.as_deref().unwrap_or("default");
+    let mut pod = Pod::from_kube(&admitted(pod, namespace, policies)?).ok()?;
     let always = |key: &str, effect: &str| Toleration {
         key: Some(key.into()),
         operator: Some("Exists".into()),
@@ -31,6 +68,22 @@ pub fn pod_of(set: &DaemonSet) -> Option<Pod> {
         pod.tolerations.push(always(key, effect));
     }
     Some(pod)
+}
+
+/// The pod as it would be stored. A class that is not known (yet) adds nothing, rather than that the DaemonSet counts as none.
+fn admitted(mut pod: KubePod, namespace: &str, policies: &Policies) -> Option<KubePod> {
+    let spec = pod.spec.as_mut()?;
+    // The number that it comes to plays no part on a node, and classes of priority are not watched.
+    (spec.priority_class_name, spec.priority) = (None, None);
+    if spec.runtime_class_name.as_ref().is_some_and(|name| !policies.runtime_classes.contains_key(name)) {
+        spec.runtime_class_name = None;
+        spec.overhead = None;
+    }
+    let mut value = serde_json::to_value(&pod).ok()?;
+    match policies.admit(namespace, &mut value) {
+        Ok(()) => serde_json::from_value(value).ok(),
+        Err(_) => None,
+    }
 }
 
 /// Tolerations that the DaemonSet controller gives each of its pods.

@@ -85,7 +85,7 @@ impl Snapshot {
     /// What each machine is known by, in that order.
     pub(super) fn machines(&self) -> Vec<NodeSource> {
         let mut by_provider: BTreeMap<&str, &Arc<ClaimEntry>> = BTreeMap::new();
-        for entry in self.claims.values() {
+        for entry in self.claims.values().filter(|entry| !self.is_refused(&entry.facts.name)) {
             let provider_id = entry.claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
             if !provider_id.is_empty() {
                 by_provider.insert(provider_id, entry);
@@ -93,7 +93,9 @@ impl Snapshot {
         }
         let mut all = Vec::with_capacity(self.nodes.len() + self.claims.len());
         for node in self.nodes.values() {
-            match by_provider.remove(node.provider_id.as_str()).filter(|_| !node.provider_id.is_empty()) {
+            let own = by_provider.get(node.provider_id.as_str()).is_some_and(|claim| claim.is_on(node));
+            let claim = if own { by_provider.remove(node.provider_id.as_str()) } else { None };
+            match claim {
                 Some(claim) => all.push(NodeSource::Both(node.clone(), claim.clone())),
                 None if counts_alone(node) => all.push(NodeSource::Node(node.clone())),
                 None => {}
@@ -101,7 +103,8 @@ impl Snapshot {
         }
         let without_node = |entry: &Arc<ClaimEntry>| {
             let provider_id = entry.claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
-            provider_id.is_empty() || by_provider.contains_key(provider_id)
+            let lives = provider_id.is_empty() || by_provider.contains_key(provider_id);
+            lives && !self.is_refused(&entry.facts.name)
         };
         let alone = self.claims.values().filter(|entry| without_node(entry));
         all.extend(alone.map(|entry| NodeSource::Claim(entry.clone())));
@@ -135,6 +138,7 @@ impl Snapshot {
         let claim = &entry.claim;
         let name = claim.metadata.name.clone().unwrap_or_default();
         let (capacity, allocatable) = promised(entry);
+        let allocatable = self.really(entry, allocatable);
         JoinedNode {
             pool: entry.facts.pool.clone(),
             labels: claim_labels(entry),

@@ -80,7 +80,8 @@ impl Snapshot {
             return leaving;
         }
         // A machine leaves as a whole: its claim with its Node, its Node with its claim.
-        let of_claims = leaving.claims.iter().filter_map(|name| self.claims.get(name)).map(|entry| entry.provider_id());
+        let whole = leaving.claims.iter().filter(|name| !self.is_refused(name));
+        let of_claims = whole.filter_map(|name| self.claims.get(name)).map(|entry| entry.provider_id());
         let of_nodes = leaving.nodes.iter().filter_map(|name| self.nodes.get(name)).map(|node| &*node.provider_id);
         let machines: BTreeSet<&str> = of_claims.chain(of_nodes).filter(|id| !id.is_empty()).collect();
         let claims = self.claims.iter().filter(|(_, entry)| machines.contains(entry.provider_id()));

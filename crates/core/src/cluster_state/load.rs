@@ -31,7 +31,13 @@ impl Load {
     /// It no longer is.
     pub(super) fn take(&mut self, uid: &str) {
         if let Some(entry) = self.pods.remove(uid) {
-            self.requests.sub(&with_itself(&entry.pod.requests));
+            if self.requests.iter().any(|(_, amount)| amount == i64::MAX) {
+                // The sum stands at the largest number there is: what one adds to it cannot be taken off again.
+                self.requests = Resources::new();
+                self.pods.values().for_each(|other| self.requests.add(&with_itself(&other.pod.requests)));
+            } else {
+                self.requests.sub(&with_itself(&entry.pod.requests));
+            }
             self.visitors -= usize::from(!entry.belongs_to_node());
             self.costly -= usize::from(is_costly(&entry));
         }

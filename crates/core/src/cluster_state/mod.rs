@@ -8,27 +8,36 @@
 
 mod budget;
 mod claim;
+mod closed_pools;
 mod daemon;
 mod default_spread;
 mod graves;
 mod joined;
+mod kept_off;
 mod leaving;
 mod load;
 mod moves;
 mod node;
 mod nominations;
+mod observed;
 mod pod;
 mod problem;
+mod refused;
+mod refused_places;
 mod room;
 mod sold_out;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod unreadable;
+mod unused;
+mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_api::names::annotations::UNUSED_LAUNCHES;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -45,10 +54,21 @@ pub use load::Load;
 pub use moves::Moves;
 pub use node::NodeEntry;
 pub use nominations::{Nomination, Target};
+pub use observed::Observed;
+use observed::ToLearn;
 pub use pod::{DoNotDisrupt, PodEntry, is_provisionable, is_unmarked};
 pub use problem::{Planning, PlanningInput, SkippedPool};
+pub use refused_places::{RefusedPlace, RefusedPlaces};
 pub use sold_out::SoldOut;
 pub use storage::{Kept, OrderedSet, Storage};
+pub use unreadable::{Facts, Unreadable};
+
+use crate::launch_backoff::ClosedPool;
+use unused::Uses;
+pub use unused::{NotUsed, NotUsedReason, read_launched_for};
+pub use workload::workload_of;
+
+use crate::launch_limits::UnusedLaunches;
 
 /// A kind that is listed and watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,6 +99,10 @@ pub enum Kind {
     CsiNode,
     /// StatefulSets.
     StatefulSet,
+    /// LimitRanges.
+    LimitRange,
+    /// RuntimeClasses.
+    RuntimeClass,
     /// Services.
     Service,
     /// ReplicaSets.
@@ -89,7 +113,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Pod,
         Self::Node,
         Self::NodeClaim,
@@ -103,10 +127,37 @@ impl Kind {
         Self::StorageClass,
         Self::CsiNode,
         Self::StatefulSet,
+        Self::LimitRange,
+        Self::RuntimeClass,
         Self::Service,
         Self::ReplicaSet,
         Self::ReplicationController,
     ];
+
+    /// Its resource, as the API server names it.
+    #[must_use]
+    pub fn resource(self) -> &'static str {
+        match self {
+            Self::Pod => "pods",
+            Self::Node => "nodes",
+            Self::NodeClaim => "nodeclaims",
+            Self::NodePool => "nodepools",
+            Self::NodeClass => "ec2nodeclasses",
+            Self::DaemonSet => "daemonsets",
+            Self::PodDisruptionBudget => "poddisruptionbudgets",
+            Self::Namespace => "namespaces",
+            Self::PersistentVolumeClaim => "persistentvolumeclaims",
+            Self::PersistentVolume => "persistentvolumes",
+            Self::StorageClass => "storageclasses",
+            Self::CsiNode => "csinodes",
+            Self::StatefulSet => "statefulsets",
+            Self::LimitRange => "limitranges",
+            Self::RuntimeClass => "runtimeclasses",
+            Self::Service => "services",
+            Self::ReplicaSet => "replicasets",
+            Self::ReplicationController => "replicationcontrollers",
+        }
+    }
 
     /// Those that are looked at for default spread constraints only.
     pub const OF_DEFAULT_SPREAD: [Self; 3] = [Self::Service, Self::ReplicaSet, Self::ReplicationController];
@@ -141,8 +192,20 @@ pub struct Snapshot {
     pub nominations: Arc<BTreeMap<String, Nomination>>,
     /// What EC2 had nothing for, by the uid of the pod that it was for.
     pub sold_out: Arc<BTreeMap<String, SoldOut>>,
+    /// Pools whose launches are refused, by name.
+    pub closed_pools: Arc<BTreeMap<String, ClosedPool>>,
+    /// Nodes that kube-scheduler refuses, and for which pods.
+    pub refused_places: Arc<RefusedPlaces>,
     /// What is about to go.
     pub leaving: Arc<Leaving>,
+    /// Claims, by name, on which an instance is written that is not theirs: they are nobody's room and nobody's node.
+    pub refused: Arc<BTreeSet<String>>,
+    /// What is there and cannot be read, by kind and key.
+    pub unreadable: Arc<BTreeMap<(Kind, String), Arc<Unreadable>>>,
+    /// Workloads whose nodes are not used by the pods that they are launched for.
+    pub unused: Arc<UnusedLaunches>,
+    /// What nodes really have for pods.
+    pub observed: Arc<Observed>,
 }
 
 /// A moment on both clocks.
@@ -171,8 +234,13 @@ pub struct ClusterState {
     /// Pods that are expected elsewhere and being deleted: what comes in their stead has their place.
     outgoing: BTreeSet<String>,
     displacements: u64,
+    /// How often kube-scheduler has been heard of.
+    heard: u64,
     /// Nodes on which pods have come or gone and that are not dated yet; whether it was more than the end of an ending one.
     moved: BTreeMap<String, bool>,
+    /// What has come of nodes that were launched for pods.
+    uses: Uses,
+    to_learn: ToLearn,
 }
 
 /// What became of what was told of an object.
@@ -203,6 +271,11 @@ impl ClusterState {
     #[must_use]
     pub fn synced(&self) -> bool {
         self.listed.len() == Kind::ALL.len()
+    }
+
+    /// Kinds that have not been listed yet.
+    pub fn not_listed(&self) -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(|kind| !self.listed.contains(kind))
     }
 
     /// How often kube-scheduler has put a pod where it left too little room for others that were expected there.
@@ -272,16 +345,23 @@ impl ClusterState {
                     }
                 }
             }
-            Kind::NodePool => retain(&mut self.now.pools, |name, _| seen.contains(name)),
+            Kind::NodePool => {
+                for name in missing(&self.now.pools, &seen) {
+                    self.delete_pool(&name, None);
+                }
+            }
             Kind::NodeClass => retain(&mut self.now.classes, |name, _| seen.contains(name)),
             Kind::DaemonSet => retain(&mut self.now.daemon_sets, |name, _| seen.contains(name)),
             Kind::PodDisruptionBudget => retain(&mut self.now.budgets, |name, _| seen.contains(name)),
             kept => self.stored_list_ends(kept, &seen),
         }
+        self.forget_unreadable_but(kind, &seen);
         self.look_who_leaves();
     }
 
+    /// An object is there, as it is applied now: readable, unless it is said otherwise afterwards.
     fn saw(&mut self, kind: Kind, key: &str) {
+        self.forget_unreadable(kind, key);
         if let Some(seen) = self.listing.get_mut(&kind) {
             seen.insert(key.to_owned());
         }
@@ -290,43 +370,52 @@ impl ClusterState {
     /// A pod is there or has changed. Answers what is kept of it.
     ///
     /// # Errors
-    /// A pod whose quantities make no sense is not kept.
+    /// A pod whose quantities make no sense is not kept: [`ClusterState::apply_unreadable`] is for it.
     pub fn apply_pod(&mut self, pod: &KubePod) -> Result<Arc<PodEntry>, crate::pod::PodError> {
         let entry = Arc::new(PodEntry::from_kube(pod)?);
+        self.saw(Kind::Pod, &entry.pod.uid);
+        Ok(self.put_pod(entry))
+    }
+
+    fn put_pod(&mut self, entry: Arc<PodEntry>) -> Arc<PodEntry> {
         let uid = entry.pod.uid.clone();
-        self.saw(Kind::Pod, &uid);
         let known = self.now.pods.get(&uid).cloned();
         let newly_bound = !entry.node_name.is_empty() && known.as_ref().is_none_or(|known| known.node_name.is_empty());
         let doubted = is_doubted(&mut self.doubted, Kind::Pod, &uid);
         if let Some(known) = &known {
             if !doubted && older(entry.resource_version, known.resource_version) {
-                return Ok(known.clone());
+                return known.clone();
             }
             self.unload(known);
         }
         self.note_move(known.as_deref(), &entry);
+        self.hear_scheduler(known.as_deref(), &entry);
         self.load(&entry);
         // As it was planned: with its node a pod gets that one's topology labels (Kubernetes 1.35).
         let as_planned = known.as_ref().unwrap_or(&entry);
         if newly_bound {
             self.forget_sold_out(&uid);
+            self.takes_place(&as_planned.pod, &entry.node_name);
         }
         if newly_bound && self.bound(&uid, &as_planned.pod, &entry.node_name) {
             self.displacements += 1;
         }
+        self.uses.note_pod(&entry);
         Arc::make_mut(&mut self.now.pods).insert(uid.clone(), entry.clone());
         if entry.deleting && !entry.node_name.is_empty() && self.now.nominations.contains_key(&uid) {
             self.make_way(&uid);
         } else if known.is_none() && entry.node_name.is_empty() {
             self.succeed(&uid, &entry.pod);
         }
-        Ok(entry)
+        entry
     }
 
     /// A pod is gone.
     pub fn delete_pod(&mut self, uid: &str) {
+        self.forget_unreadable(Kind::Pod, uid);
         self.expect_no_more(uid);
         self.forget_sold_out(uid);
+        self.forget_refused_pod(uid);
         if let Some(entry) = Arc::make_mut(&mut self.now.pods).remove(uid) {
             self.unload(&entry);
             self.note_end(&entry);
@@ -366,6 +455,7 @@ impl ClusterState {
         }
         let same_machine = known.is_some_and(|known| known.provider_id == entry.provider_id);
         let concerns = self.now.leaving.concerns_node(&entry, same_machine);
+        self.to_learn.nodes.insert(entry.name.clone());
         Arc::make_mut(&mut self.now.nodes).insert(entry.name.clone(), Arc::new(entry));
         if concerns {
             self.look_who_leaves();
@@ -378,7 +468,9 @@ impl ClusterState {
         self.bury(Kind::Node, uid);
         let same = |known: &Arc<NodeEntry>| uid.is_none_or(|uid| known.uid == uid);
         if self.now.nodes.get(name).is_some_and(same) {
+            self.forget_unreadable(Kind::Node, name);
             Arc::make_mut(&mut self.now.nodes).remove(name);
+            self.uses.forget_node(name);
             self.forget_target(&Target::Node(name.to_owned()));
             self.forget_moves(|node| node == name);
             self.look_who_leaves();
@@ -401,6 +493,8 @@ impl ClusterState {
         let entry = ClaimEntry::new(claim, expected_capacity);
         let same_machine = known.is_some_and(|known| known.provider_id() == entry.provider_id());
         let concerns = self.now.leaving.concerns_claim(&name, &entry, same_machine);
+        self.uses.note_claim(&entry);
+        self.to_learn.nodes.extend(Some(entry.facts.node.clone()).filter(|node| !node.is_empty()));
         Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
         if concerns {
             self.look_who_leaves();
@@ -413,10 +507,16 @@ impl ClusterState {
         self.bury(Kind::NodeClaim, uid);
         let same =
             |known: &Arc<ClaimEntry>| uid.is_none() || known.is_planned() || known.claim.metadata.uid.as_deref() == uid;
+        let other = |object: &Arc<Unreadable>| uid.is_some() && object.metadata.uid.as_deref() != uid;
+        if !self.now.unreadable(Kind::NodeClaim, name).is_some_and(other) {
+            self.forget_unreadable(Kind::NodeClaim, name);
+        }
         if self.now.claims.get(name).is_some_and(same) {
             Arc::make_mut(&mut self.now.claims).remove(name);
             self.forget_target(&Target::Claim(name.to_owned()));
+            self.uses.forget_claim(name);
             self.marked.remove(name);
+            self.refuse(name, false);
             self.look_who_leaves();
         }
     }
@@ -438,6 +538,13 @@ impl ClusterState {
                 || known.metadata.annotations != pool.metadata.annotations
                 || known.metadata.deletion_timestamp != pool.metadata.deletion_timestamp
         });
+        let says =
+            |pool: &NodePool| pool.metadata.annotations.as_ref().is_some_and(|own| own.contains_key(UNUSED_LAUNCHES));
+        // An operator releases what is held back.
+        if known.is_some_and(|known| says(known)) && !says(&pool) {
+            Arc::make_mut(&mut self.now.unused).forget(&name);
+        }
+        self.to_learn.pools.insert(name.clone());
         Arc::make_mut(&mut self.now.pools).insert(name, Arc::new(pool));
         if news { Applied::News } else { Applied::Alike }
     }
@@ -445,7 +552,9 @@ impl ClusterState {
     /// A NodePool is gone.
     pub fn delete_pool(&mut self, name: &str, uid: Option<&str>) {
         self.bury(Kind::NodePool, uid);
+        self.forget_unreadable(Kind::NodePool, name);
         Arc::make_mut(&mut self.now.pools).remove(name);
+        Arc::make_mut(&mut self.now.unused).forget(name);
     }
 
     /// A node class is there or has changed, by the watch or by an answer to our own write.
@@ -460,6 +569,7 @@ impl ClusterState {
             return Applied::Stale;
         }
         let news = known.is_none_or(|known| known.spec != class.spec || known.status != class.status);
+        self.to_learn.classes.insert(name.clone());
         Arc::make_mut(&mut self.now.classes).insert(name, Arc::new(class));
         if news { Applied::News } else { Applied::Alike }
     }
@@ -467,6 +577,7 @@ impl ClusterState {
     /// A node class is gone.
     pub fn delete_class(&mut self, name: &str, uid: Option<&str>) {
         self.bury(Kind::NodeClass, uid);
+        self.forget_unreadable(Kind::NodeClass, name);
         Arc::make_mut(&mut self.now.classes).remove(name);
     }
 
@@ -479,6 +590,7 @@ impl ClusterState {
 
     /// A DaemonSet is gone.
     pub fn delete_daemon_set(&mut self, set: &DaemonSet) {
+        self.forget_unreadable(Kind::DaemonSet, &namespaced(&set.metadata));
         Arc::make_mut(&mut self.now.daemon_sets).remove(&namespaced(&set.metadata));
     }
 
@@ -491,6 +603,7 @@ impl ClusterState {
 
     /// A PodDisruptionBudget is gone.
     pub fn delete_budget(&mut self, budget: &PodDisruptionBudget) {
+        self.forget_unreadable(Kind::PodDisruptionBudget, &namespaced(&budget.metadata));
         Arc::make_mut(&mut self.now.budgets).remove(&namespaced(&budget.metadata));
     }
 }

@@ -31,6 +31,8 @@ pub struct Nomination {
     pub target: Target,
     /// Until when; counted anew from the moment the node becomes ready.
     pub until: Duration,
+    /// What had been heard of kube-scheduler when it began.
+    pub(super) heard: u64,
 }
 
 impl ClusterState {
@@ -38,6 +40,8 @@ impl ClusterState {
     pub fn plan_claim(&mut self, claim: NodeClaim, expected_capacity: Resources) {
         let name = claim.metadata.name.clone().unwrap_or_default();
         let entry = ClaimEntry::new(Arc::new(claim), expected_capacity);
+        self.uses.note_claim(&entry);
+        self.uses.note_planned(&name);
         Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
     }
 
@@ -48,7 +52,7 @@ impl ClusterState {
             if !self.now.pods.contains_key(uid) {
                 continue;
             }
-            self.expect(uid, Nomination { target: target.clone(), until });
+            self.expect(uid, Nomination { target: target.clone(), until, heard: self.heard });
             // It has begun to go while it was planned for.
             if self.now.pods.get(uid).is_some_and(|entry| entry.deleting && !entry.node_name.is_empty()) {
                 self.make_way(uid);
@@ -59,6 +63,9 @@ impl ClusterState {
 
     fn expect(&mut self, uid: &str, nomination: Nomination) {
         self.expect_no_more(uid);
+        if let Target::Claim(claim) = &nomination.target {
+            self.uses.note_expected(claim, uid);
+        }
         self.awaited.entry(nomination.target.clone()).or_default().insert(uid.to_owned());
         Arc::make_mut(&mut self.now.nominations).insert(uid.to_owned(), nomination);
     }
@@ -113,10 +120,12 @@ impl ClusterState {
     pub fn expect_until(&mut self, claim: &str, until: Duration) {
         let target = Target::Claim(claim.to_owned());
         let Some(pods) = self.awaited.get(&target) else { return };
+        let heard = self.heard;
         let nominations = Arc::make_mut(&mut self.now.nominations);
         for uid in pods {
             if let Some(nomination) = nominations.get_mut(uid) {
                 nomination.until = until;
+                nomination.heard = heard;
             }
         }
         self.look_at_room(&target);
@@ -220,6 +229,9 @@ impl ClusterState {
         self.awaited.clear();
         self.outgoing.clear();
         self.now.sold_out = Arc::default();
+        self.now.closed_pools = Arc::default();
+        self.now.refused_places = Arc::default();
+        self.uses.forget_plans();
         let planned: Vec<_> =
             self.now.claims.iter().filter(|(_, entry)| entry.is_planned()).map(|(name, _)| name.clone()).collect();
         for name in planned {
@@ -253,7 +265,7 @@ fn alike(a: &Pod, b: &Pod) -> bool {
 }
 
 /// A pod's labels but for those that it gets with its node (Kubernetes 1.35).
-fn own_labels(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
+pub(super) fn own_labels(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
     pod.labels.iter().filter(|(key, _)| ![labels::ZONE, labels::REGION].contains(&key.as_str()))
 }
 
@@ -270,7 +282,7 @@ impl Snapshot {
         let (stays, ready) = match &nomination.target {
             Target::Claim(name) => {
                 let stage = lifecycle::stage(&self.claims.get(name)?.claim);
-                (!self.leaving.claims.contains(name), stage == Some(Stage::Initialized))
+                (!self.leaving.claims.contains(name) && !self.is_refused(name), stage == Some(Stage::Initialized))
             }
             Target::Node(name) => (self.nodes.contains_key(name) && !self.leaving.nodes.contains(name), true),
         };

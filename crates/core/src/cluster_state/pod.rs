@@ -8,7 +8,9 @@ use dovetail_api::v1::parse_go_duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as KubePod;
 
+use super::daemon::POD_TEMPLATE_GENERATION;
 use super::default_spread::controller;
+use super::workload::{refused_by_kubelet, words_of_scheduler, workload_of};
 use crate::disruption::eviction_cost;
 use crate::pod::Pod;
 use crate::termination::DrainFacts;
@@ -48,8 +50,20 @@ pub struct PodEntry {
     pub volume_claims: Vec<String>,
     /// What draining has to know of it.
     pub drain: DrainFacts,
+    /// What it comes from, see [`workload_of`].
+    pub workload: String,
+    /// Whether a container of it runs, or has.
+    pub started: bool,
+    /// What kubelet said that has not let it run.
+    pub refused: Option<String>,
+    /// kube-scheduler's own words, while it has no node for it.
+    pub words: Option<String>,
+    /// Of a DaemonSet's pod, which template it is of.
+    pub template: Option<String>,
     /// Its resourceVersion.
     pub resource_version: Option<u64>,
+    /// It is there and cannot be read: what it requests is not known.
+    pub unreadable: bool,
 }
 
 /// What a pod's annotation `karpenter.sh/do-not-disrupt` comes to (core spec 5.2).
@@ -104,10 +118,16 @@ impl PodEntry {
     /// # Errors
     /// What is wrong with its requests.
     pub fn from_kube(pod: &KubePod) -> Result<Self, crate::pod::PodError> {
+        Ok(Self::of(pod, Pod::from_kube(pod)?))
+    }
+
+    fn of(pod: &KubePod, scheduled: Pod) -> Self {
         let node_name = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
-        let scheduled = Pod::from_kube(pod)?;
+        let (workload, bound) = (workload_of(pod, &scheduled), !node_name.is_empty());
+        let refused = refused_by_kubelet(pod);
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         let deletion_cost = pod.metadata.annotations.as_ref().and_then(|own| own.get(annotations::POD_DELETION_COST));
-        Ok(Self {
+        Self {
             eviction_cost: eviction_cost(deletion_cost, scheduled.priority),
             do_not_disrupt: DoNotDisrupt::of(pod),
             ready: is_ready(pod),
@@ -124,8 +144,35 @@ impl PodEntry {
             deleting: pod.metadata.deletion_timestamp.is_some(),
             volume_claims: crate::volumes::claims_of(pod),
             drain: DrainFacts::from_kube(pod),
+            workload,
+            started: refused.is_none() && matches!(phase, Some("Running" | "Succeeded" | "Failed")),
+            refused,
+            words: if bound { None } else { words_of_scheduler(pod) },
+            template: pod.metadata.labels.as_ref().and_then(|own| own.get(POD_TEMPLATE_GENERATION)).cloned(),
             resource_version: pod.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
-        })
+            unreadable: false,
+        }
+    }
+
+    /// A pod that cannot be read: its metadata, its node and its phase are taken from `pod`, and nothing else. It holds its
+    /// node and its room, and is never packed.
+    #[must_use]
+    pub fn unreadable(pod: &KubePod) -> Self {
+        let spec = k8s_openapi::api::core::v1::PodSpec {
+            node_name: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+            termination_grace_period_seconds: pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds),
+            ..Default::default()
+        };
+        let known = KubePod { metadata: pod.metadata.clone(), spec: Some(spec), status: pod.status.clone() };
+        let scheduled = Pod::without_requests(&known);
+        let entry = Self::of(&known, scheduled);
+        Self { provisionable: false, unmarked: false, unreadable: true, ..entry }
+    }
+
+    /// As it is there, readable or not.
+    #[must_use]
+    pub fn as_it_is(pod: &KubePod) -> Self {
+        Self::from_kube(pod).unwrap_or_else(|_| Self::unreadable(pod))
     }
 
     /// Whether topology rules count it: scheduled, neither ended nor ending (core spec 3.7).

@@ -4,20 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dovetail_api::names::{annotations, conditions, labels};
-use dovetail_api::v1::{NodePool, condition_status, is_true};
+use dovetail_api::v1::{NodePool, condition, condition_status, is_true};
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 
 use super::load::with_itself;
 use super::room::usage;
 use super::storage::any_attaches;
-use super::{JoinedNode, Moment, PodEntry, Snapshot, daemon};
+use super::{JoinedNode, Kind, Moment, PodEntry, RefusedPlace, Snapshot, daemon};
 use crate::instance_type::InstanceType;
 use crate::labels::CAPACITY_RESERVATION_ID;
 use crate::lifecycle::claim::{from_quantities, read};
 use crate::pod::Pod;
-use crate::problem::{ExistingNode, MinValuesPolicy, Namespace, Policy, Pool, PreferencePolicy, Problem};
-use crate::resources::Resources;
+use crate::problem::{ExistingNode, LeftOut, MinValuesPolicy, Namespace, Policy, Pool, PreferencePolicy, Problem};
+use crate::resources::{PODS, Resources};
+use crate::validity;
 
 /// What a problem is made from, beside the snapshot.
 #[derive(Clone, Debug, Default)]
@@ -49,9 +50,16 @@ pub struct Planning {
     pub existing: Vec<JoinedNode>,
     /// Pools that are left out.
     pub skipped: Vec<SkippedPool>,
+    /// Pods that are kept off pools whose nodes their workloads do not use, by uid, and why.
+    pub held: BTreeMap<String, String>,
     /// Whether a pool is left out whose readiness nobody has found out yet: a little later it may take part.
     pub unsettled: bool,
+    /// Nodes that are out for pods of the problem, as kube-scheduler has refused them.
+    pub refused_places: Vec<RefusedPlace>,
 }
+
+/// How the reason begins why a pool is left out that is not valid.
+const NOT_VALID: &str = "it is not valid: ";
 
 /// A pool that packing may not use now.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -60,6 +68,8 @@ pub struct SkippedPool {
     pub pool: String,
     /// Why.
     pub why: String,
+    /// Whether it is because its launches are refused.
+    pub refused: bool,
 }
 
 impl Snapshot {
@@ -92,7 +102,7 @@ impl Snapshot {
     /// The packing problem of this moment.
     #[must_use]
     pub fn planning(&self, input: &PlanningInput) -> Planning {
-        let daemon_pods: Vec<Pod> = self.daemon_sets.values().filter_map(|set| daemon::pod_of(set)).collect();
+        let daemon_pods = self.daemon_pods();
         let joined = self.joined();
         let mut problem = Problem {
             preference_policy: input.preferences,
@@ -102,8 +112,9 @@ impl Snapshot {
             ..Problem::default()
         };
         let (pools, skipped) = self.pools(input, &joined, &mut problem);
+        problem.left_out = skipped.iter().map(|one| LeftOut { pool: one.pool.clone(), why: one.why.clone() }).collect();
         self.take_reserved(&mut problem.instance_types);
-        let existing: Vec<_> = joined.into_iter().filter(|node| !node.leaving).collect();
+        let existing: Vec<_> = joined.into_iter().filter(|node| !node.leaving && !self.has_no_room(node)).collect();
         let expected = self.expected(input.now);
         problem.existing_nodes = existing.iter().map(|node| self.existing(node, &daemon_pods, &expected)).collect();
         let attached: Vec<_> =
@@ -113,6 +124,7 @@ impl Snapshot {
         if input.preferences == PreferencePolicy::Respect {
             self.relax(&mut problem.pods, input.now);
         }
+        let refused_places = self.refuse_places(&mut problem.pods, &existing, input.now);
         if any_attaches(&problem.pods) {
             let shared: BTreeSet<&str> =
                 problem.pods.iter().flat_map(|pod| pod.shared_volumes.keys()).map(String::as_str).collect();
@@ -122,9 +134,11 @@ impl Snapshot {
                 out.volumes = own.cloned().collect();
             }
         }
+        let held = self.hold_back(&mut problem.pods, input.now);
         problem.daemon_pods = daemon_pods;
+        problem.daemon_pods.extend(self.daemons_beyond(input.now.wall));
         let unsettled = self.pools.values().any(|pool| is_unsettled(pool));
-        Planning { problem: Arc::new(problem), pools, existing, skipped, unsettled }
+        Planning { problem: Arc::new(problem), pools, existing, skipped, held, unsettled, refused_places }
     }
 
     /// Writes the usable pools and their instance types into the problem.
@@ -137,15 +151,21 @@ impl Snapshot {
         let (mut pools, mut skipped) = (Vec::new(), Vec::new());
         let mut ranges: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (name, pool) in self.pools.iter() {
-            let class = pool.spec.template.spec.node_class_ref.name.as_str();
+            // Of another kind it is unusable, whatever its name.
+            let class = pool.spec.template.spec.node_class_ref.ec2_name().unwrap_or_default();
             let types = input.instance_types.get(class).filter(|types| !types.is_empty());
-            let why = match (unusable(pool), types) {
+            let closed = self.is_closed(name, pool, input.now);
+            let refused = closed.is_some();
+            let why = match (unusable(pool).or(closed), types) {
                 (Some(why), _) => why,
-                (None, None) => format!("no instance types for its EC2NodeClass {class}"),
+                (None, None) => match self.unreadable(Kind::NodeClass, class) {
+                    Some(object) => format!("its EC2NodeClass {class} cannot be read: {}", object.why),
+                    None => format!("no instance types for its EC2NodeClass {class}"),
+                },
                 (None, Some(types)) => {
                     let indices = ranges.entry(class).or_insert_with(|| {
                         let first = problem.instance_types.len();
-                        problem.instance_types.extend(types.iter().cloned());
+                        problem.instance_types.extend(self.as_observed(class, types, input.now.wall));
                         (first..problem.instance_types.len()).collect()
                     });
                     problem.node_pools.push(as_pool(
@@ -159,12 +179,23 @@ impl Snapshot {
                     continue;
                 }
             };
-            skipped.push(SkippedPool { pool: name.clone(), why });
+            skipped.push(SkippedPool { pool: name.clone(), why, refused });
         }
+        let unread = self.unreadable_of(Kind::NodePool);
+        skipped.extend(unread.map(|(pool, object)| SkippedPool {
+            pool: pool.to_owned(),
+            why: format!("it cannot be read: {}", object.why),
+            refused: false,
+        }));
         if ranges.len() == 1 {
             problem.node_pools.iter_mut().for_each(|pool| pool.instance_types = None);
         }
         (pools, skipped)
+    }
+
+    /// Whether nothing can be planned on a machine because its Node cannot be read.
+    fn has_no_room(&self, node: &JoinedNode) -> bool {
+        node.node_name().is_some_and(|name| self.unreadable(Kind::Node, name).is_some())
     }
 
     /// Takes what claims that are still to be launched hold off the reservations: the cloud does not know of them yet.
@@ -231,6 +262,10 @@ impl Snapshot {
             used.add(&with_itself(&entry.pod.requests));
             pods.push(Pod::clone(&entry.pod));
         }
+        if load.is_some_and(|load| load.pods.values().any(|entry| entry.unreadable)) {
+            // What it takes is not known: there is less than nothing left, which fits nobody.
+            used.set(PODS, i64::MAX);
+        }
         let daemon_requests = daemons_to_come(node, daemons, load.map(AsRef::as_ref));
         ExistingNode {
             name: node.name.clone(),
@@ -266,16 +301,34 @@ fn daemons_to_come(node: &JoinedNode, daemons: &[Pod], load: Option<&super::Load
     expected.iter().filter(|(_, amount)| *amount > 0).map(|(name, amount)| (name.to_owned(), amount)).collect()
 }
 
-/// Why a pool may not be used now.
+/// Why a pool may not be used now. Its fields are looked at here too: its conditions may be of an earlier generation.
 fn unusable(pool: &NodePool) -> Option<String> {
     if pool.metadata.deletion_timestamp.is_some() {
-        Some("it is being deleted".into())
-    } else if pool.spec.replicas.is_some() {
-        Some("it is static".into())
-    } else if !is_ready(pool) {
-        Some("it is not Ready".into())
-    } else {
-        None
+        return Some("it is being deleted".into());
+    }
+    if pool.spec.replicas.is_some() {
+        return Some("it is static".into());
+    }
+    let mistakes = validity::node_pool(pool);
+    if !mistakes.is_empty() {
+        return Some(format!("{NOT_VALID}{}", validity::sentence(&mistakes)));
+    }
+    let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    match condition(known, conditions::VALIDATION_SUCCEEDED) {
+        Some(valid) if valid.status == conditions::FALSE && valid.observed_generation == pool.metadata.generation => {
+            Some(format!("{NOT_VALID}{}", valid.message))
+        }
+        _ => (!is_ready(pool)).then(|| not_ready(pool)),
+    }
+}
+
+/// Which class a pool waits for, and what that class says.
+fn not_ready(pool: &NodePool) -> String {
+    let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let class = &pool.spec.template.spec.node_class_ref.name;
+    match condition(known, conditions::NODE_CLASS_READY).filter(|one| one.status != conditions::TRUE) {
+        Some(one) => format!("it is not Ready: EC2NodeClass {class}: {}: {}", one.reason, one.message),
+        None => "it is not Ready".to_owned(),
     }
 }
 
@@ -316,6 +369,7 @@ impl Snapshot {
     /// Names of the EC2NodeClasses that pools refer to.
     #[must_use]
     pub fn classes_in_use(&self) -> BTreeSet<String> {
-        self.pools.values().map(|pool| pool.spec.template.spec.node_class_ref.name.clone()).collect()
+        let named = self.pools.values().filter_map(|pool| pool.spec.template.spec.node_class_ref.ec2_name());
+        named.map(str::to_owned).collect()
     }
 }

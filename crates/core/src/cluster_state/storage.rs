@@ -7,13 +7,16 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
-    Namespace as KubeNamespace, PersistentVolume, PersistentVolumeClaim, ReplicationController, Service,
+    LimitRange as KubeLimitRange, Namespace as KubeNamespace, PersistentVolume, PersistentVolumeClaim,
+    ReplicationController, Service,
 };
+use k8s_openapi::api::node::v1::RuntimeClass as KubeRuntimeClass;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
 use super::default_spread::{STATEFUL_SET, of_replica_set, of_replication_controller, of_service, selector_key};
 use super::{ClusterState, JoinedNode, Kind, PodEntry, Snapshot, Table, namespaced};
+use crate::admission::{LimitRange, Policies, RuntimeClass};
 use crate::instance_type::InstanceType;
 use crate::labels;
 use crate::pod::Pod;
@@ -68,6 +71,10 @@ pub struct Storage {
     pub selectors: Table<LabelSelector>,
     /// StatefulSets whose pods start one after the other, by `namespace/name`.
     pub ordered_sets: Table<OrderedSet>,
+    /// LimitRanges by `namespace/name`: by them admission makes DaemonSets' pods of their templates.
+    pub limit_ranges: Table<LimitRange>,
+    /// RuntimeClasses by name, for the same.
+    pub runtime_classes: Table<RuntimeClass>,
 }
 
 /// An object of the API of which the state keeps only facts.
@@ -126,6 +133,31 @@ kept! {
     Service: Service, namespaced, services, of_service;
     ReplicaSet: ReplicaSet, replica_set, selectors, of_replica_set;
     ReplicationController: ReplicationController, replication_controller, selectors, of_replication_controller;
+    KubeLimitRange: LimitRange, namespaced, limit_ranges, limit_range_of;
+    KubeRuntimeClass: RuntimeClass, by_name, runtime_classes, runtime_class_of;
+}
+
+fn limit_range_of(range: &KubeLimitRange) -> LimitRange {
+    LimitRange::from_json(&serde_json::to_value(range).unwrap_or_default())
+}
+
+fn runtime_class_of(class: &KubeRuntimeClass) -> RuntimeClass {
+    RuntimeClass::from_json(&serde_json::to_value(class).unwrap_or_default())
+}
+
+impl Storage {
+    /// What DaemonSets' pods are admitted by.
+    pub(super) fn policies(&self) -> Policies {
+        let mut policies = Policies::default();
+        for (key, range) in self.limit_ranges.iter() {
+            let (namespace, name) = key.split_once('/').unwrap_or_default();
+            let ranges = policies.limit_ranges.entry(namespace.to_owned()).or_default();
+            ranges.insert(name.to_owned(), LimitRange::clone(range));
+        }
+        let classes = self.runtime_classes.iter();
+        policies.runtime_classes = classes.map(|(name, class)| (name.clone(), RuntimeClass::clone(class))).collect();
+        policies
+    }
 }
 
 fn replica_set(meta: &ObjectMeta) -> String {
@@ -159,7 +191,27 @@ impl ClusterState {
 
     /// It is gone.
     pub fn delete<K: Kept>(&mut self, object: &K) -> bool {
+        self.forget_unreadable(K::KIND, &object.key());
         object.keep(Arc::make_mut(&mut self.now.storage), false)
+    }
+
+    /// What only facts are kept of is gone, by its key.
+    pub(super) fn delete_stored(&mut self, kind: Kind, key: &str) {
+        let storage = Arc::make_mut(&mut self.now.storage);
+        match kind {
+            Kind::Namespace => drop(put(&mut storage.namespaces, key.to_owned(), None)),
+            Kind::PersistentVolumeClaim => drop(put(&mut storage.claims, key.to_owned(), None)),
+            Kind::PersistentVolume => drop(put(&mut storage.volumes, key.to_owned(), None)),
+            Kind::StorageClass => drop(put(&mut storage.classes, key.to_owned(), None)),
+            Kind::CsiNode => drop(put(&mut storage.csi_nodes, key.to_owned(), None)),
+            Kind::StatefulSet => {
+                put(&mut storage.ordered_sets, key.to_owned(), None);
+                put(&mut storage.selectors, selector_key(STATEFUL_SET, key), None);
+            }
+            Kind::Service => drop(put(&mut storage.services, key.to_owned(), None)),
+            Kind::ReplicaSet | Kind::ReplicationController => drop(put(&mut storage.selectors, key.to_owned(), None)),
+            _ => {}
+        }
     }
 
     /// A list of a kind of which only facts are kept is complete.
@@ -177,6 +229,8 @@ impl ClusterState {
                 let set = |key: &str| key.strip_prefix(STATEFUL_SET).and_then(|rest| rest.strip_prefix('/')).map(gone);
                 super::retain(&mut storage.selectors, |key, _| set(key) != Some(true));
             }
+            Kind::LimitRange => super::retain(&mut storage.limit_ranges, |key, _| !gone(key)),
+            Kind::RuntimeClass => super::retain(&mut storage.runtime_classes, |key, _| !gone(key)),
             Kind::Service => super::retain(&mut storage.services, |key, _| !gone(key)),
             Kind::ReplicaSet | Kind::ReplicationController => {
                 let of_kind = |key: &str| key.starts_with(&format!("{kind:?}/"));
@@ -206,8 +260,11 @@ impl Snapshot {
     /// that several pods use, or that a node has already, is not among their requests: a node counts it once.
     pub(super) fn with_volumes(&self, entries: &[&Arc<PodEntry>], there: &BTreeSet<Attachment>) -> Vec<Pod> {
         let mut pods: Vec<(Pod, BTreeSet<Attachment>)> = Vec::with_capacity(entries.len());
+        let mut users = self.users_of_one_pod_claims();
         for entry in entries {
-            pods.push(needing(&entry.pod, &entry.volume_claims, self.known_volumes()));
+            let (mut pod, own) = needing(&entry.pod, &entry.volume_claims, self.known_volumes());
+            pod.blocked = pod.blocked.or_else(|| users.as_mut().and_then(|users| self.held_by_another(entry, users)));
+            pods.push((pod, own));
         }
         pods.extend(self.to_come(entries));
         let mut users: BTreeMap<Attachment, usize> = there.iter().map(|one| (one.clone(), 1)).collect();
@@ -224,6 +281,41 @@ impl Snapshot {
             pod
         };
         pods.into_iter().map(counted).collect()
+    }
+
+    /// Who uses the claims that one pod alone may use, by `namespace/name`: pods that have a node, or a place on one.
+    /// `None` where there is no such claim.
+    fn users_of_one_pod_claims(&self) -> Option<BTreeMap<String, Arc<PodEntry>>> {
+        if !self.storage.claims.values().any(|claim| claim.one_pod) {
+            return None;
+        }
+        let placed = |entry: &&Arc<PodEntry>| {
+            !entry.terminal && (!entry.node_name.is_empty() || self.nominations.contains_key(&entry.pod.uid))
+        };
+        let mut users = BTreeMap::new();
+        for entry in self.pods.values().filter(placed) {
+            let own = entry.volume_claims.iter().map(|claim| format!("{}/{claim}", entry.pod.namespace));
+            own.for_each(|claim| drop(users.insert(claim, entry.clone())));
+        }
+        Some(users)
+    }
+
+    /// Why the pod has to wait for another one that uses a claim of ReadWriteOncePod, as kube-scheduler's
+    /// VolumeRestrictions has it. A pod that waits for none has its claims from here on.
+    fn held_by_another(&self, entry: &Arc<PodEntry>, users: &mut BTreeMap<String, Arc<PodEntry>>) -> Option<String> {
+        let key = |claim: &String| format!("{}/{claim}", entry.pod.namespace);
+        let alone = |claim: &String| self.storage.claims.get(claim).is_some_and(|facts| facts.one_pod);
+        let own: Vec<String> = entry.volume_claims.iter().map(key).filter(alone).collect();
+        for claim in &own {
+            if let Some(other) = users.get(claim).filter(|other| other.pod.uid != entry.pod.uid) {
+                let (namespace, name) = (&other.pod.namespace, &other.pod.name);
+                return Some(format!(
+                    "PersistentVolumeClaim {claim} is ReadWriteOncePod, and pod {namespace}/{name} uses it"
+                ));
+            }
+        }
+        own.into_iter().for_each(|claim| drop(users.insert(claim, entry.clone())));
+        None
     }
 
     /// The pods that follow those that wait, of StatefulSets whose pods start one after the other.

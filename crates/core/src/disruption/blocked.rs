@@ -34,8 +34,10 @@ pub fn held(machine: &Machine<'_>, now: Timestamp) -> Option<(String, Option<Tim
     if machine.node.do_not_disrupt {
         return Some((format!("the node has the annotation {}", annotations::DO_NOT_DISRUPT), None));
     }
-    let pods = machine.load.into_iter().flat_map(|load| load.pods.values());
-    let mut holding = pods.filter(|pod| pod.is_active() && pod.do_not_disrupt.holds(now));
+    if let Some(pod) = pods(machine).find(|pod| pod.is_active() && pod.unreadable) {
+        return Some((format!("pod {} cannot be read", name(pod)), None));
+    }
+    let mut holding = pods(machine).filter(|pod| pod.is_active() && pod.do_not_disrupt.holds(now));
     let pod = holding.next()?;
     let why = format!("pod {} has the annotation {}", name(pod), annotations::DO_NOT_DISRUPT);
     let until = match pod.do_not_disrupt {
@@ -43,6 +45,10 @@ pub fn held(machine: &Machine<'_>, now: Timestamp) -> Option<(String, Option<Tim
         _ => None,
     };
     Some((why, until))
+}
+
+fn pods<'a>(machine: &Machine<'a>) -> impl Iterator<Item = &'a PodEntry> {
+    machine.load.into_iter().flat_map(|load| load.pods.values()).map(AsRef::as_ref)
 }
 
 /// Whether a PodDisruptionBudget would refuse the eviction of a pod on it. Judged pod by pod.

@@ -49,8 +49,8 @@ impl<'a> Look<'a> {
     /// The empty machines of a pool.
     pub(super) fn empty(&mut self, pool: &'a str, machines: Candidates<'a>, totals: Totals) {
         let Some(view) = self.pools.get(pool).cloned() else { return };
-        let class = &view.pool.spec.template.spec.node_class_ref.name;
-        if self.offers.get(class).is_none_or(|types| types.is_empty()) {
+        let class = view.pool.spec.template.spec.node_class_ref.ec2_name();
+        if class.and_then(|class| self.offers.get(class)).is_none_or(|types| types.is_empty()) {
             return;
         }
         let candidates = self.free(machines, &view);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cluster_state::{ClaimFacts, Snapshot};
+use crate::cluster_state::{ClaimFacts, Kind, Snapshot};
 
 /// So many of a pool may always expire together.
 const TOGETHER: usize = 10;
@@ -33,8 +33,12 @@ pub fn expired(
 ) -> (Vec<&ClaimFacts>, Option<Timestamp>) {
     let mut pools: BTreeMap<&str, Turnover<'_>> = BTreeMap::new();
     let mut again: Option<Timestamp> = None;
-    for entry in snapshot.claims.values() {
+    for entry in snapshot.claims.values().filter(|entry| !snapshot.is_refused(&entry.facts.name)) {
         let claim = &entry.facts;
+        // What cannot be read is not removed by our own decision.
+        if snapshot.unreadable(Kind::NodeClaim, &claim.name).is_some() {
+            continue;
+        }
         let pool = pools.entry(claim.pool.as_str()).or_default();
         pool.total += 1;
         let leaving = claim.leaving || snapshot.leaving.claims.contains(&claim.name) || asked(claim);

@@ -7,7 +7,7 @@ use std::iter::Peekable;
 use jiff::Timestamp;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use crate::cluster_state::{ClaimFacts, Load, Moment, Moves, NodeEntry, Snapshot, Target};
+use crate::cluster_state::{ClaimFacts, Kind, Load, Moment, Moves, NodeEntry, Snapshot, Target};
 
 /// A node and its claim.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ impl Machine<'_> {
 pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<Machine<'_>> {
     let mut claims: FxHashMap<&str, &ClaimFacts> =
         FxHashMap::with_capacity_and_hasher(snapshot.claims.len(), FxBuildHasher);
-    for entry in snapshot.claims.values() {
+    for entry in snapshot.claims.values().filter(|entry| !snapshot.is_refused(&entry.facts.name)) {
         let provider_id = entry.provider_id();
         if !provider_id.is_empty() {
             claims.insert(provider_id, &entry.facts);
@@ -64,7 +64,13 @@ pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<Machine<'_>> {
     let mut all = Vec::with_capacity(claims.len());
     for node in snapshot.nodes.values() {
         let (load, moved) = (loads.at(&node.name), moves.at(&node.name));
-        let Some(claim) = claims.get(node.provider_id.as_str()) else { continue };
+        let claim = claims.get(node.provider_id.as_str());
+        let Some(claim) = claim.filter(|claim| claim.may_be_on(&node.name)) else { continue };
+        // What cannot be read is not removed by our own decision.
+        let unread = |kind, name| snapshot.unreadable(kind, name).is_some();
+        if unread(Kind::Node, &node.name) || unread(Kind::NodeClaim, &claim.name) {
+            continue;
+        }
         let nominated = !expected.is_empty()
             && (expected.contains(&(true, node.name.as_str())) || expected.contains(&(false, claim.name.as_str())));
         let leaving = node.deleting || claim.leaving || (any_leaves && snapshot.leaving.nodes.contains(&node.name));

@@ -9,7 +9,7 @@ use crate::cluster_state::NodeEntry;
 /// The price of the offering with the node's type, zone and capacity type; 0 when nobody knows it (core spec 5.4).
 pub fn of(node: &NodeEntry, pool: &NodePool, offers: &Offers) -> f64 {
     let label = |key: &str| node.labels.get(key).map(String::as_str).unwrap_or_default();
-    let types = offers.get(&pool.spec.template.spec.node_class_ref.name);
+    let types = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|class| offers.get(class));
     let name = label(labels::INSTANCE_TYPE);
     let own = types.and_then(|types| types.iter().find(|one| one.name == name));
     let (zone, capacity_type) = (label(labels::ZONE), label(labels::CAPACITY_TYPE));

@@ -293,3 +293,123 @@ fn an_acquisition_whose_answer_comes_too_late_does_not_elect() {
     assert_eq!(output, LeaseOutput::Wait);
     assert_eq!(election.leads(), None);
 }
+
+#[test]
+fn a_term_that_no_leader_can_have_had_is_seen_once_and_somebody_leads_again() {
+    for absurd in [i32::MAX as u64, i32::MAX as u64 - 1, MOST_TERM + 1, MOST_TERM, 2_000_000_000, 1_100_000, u64::MAX] {
+        for holder in ["a", "b", "", "nobody"] {
+            let mut election = elected("a", 3, 0);
+            let forged = LeaseInput::Read(Some(lease(holder, absurd, "50")));
+            let deposed = LeaseOutput::Deposed { term: 3, why: Deposition::Taken };
+            assert_eq!(election.step(forged.clone(), at(2)), deposed);
+            let mut second = 2;
+            while election.step(forged.clone(), at(second)) == LeaseOutput::Wait {
+                second += 1;
+            }
+            assert!(second <= 7, "{holder}: made vacant after {second} s");
+            assert_eq!(election.distrust(), Some(&Distrust::Term { term: absurd }));
+            assert_eq!(election.clone().step(forged, at(second)), vacate(Some("50".into())));
+            let vacant = lease("a", 0, "51");
+            election.step(LeaseInput::Wrote { lease: vacant.clone(), asked: at(second) }, at(second));
+            let read = LeaseInput::Read(Some(vacant));
+            watch(&mut election, &read, second..=second + 14);
+            assert_eq!(election.distrust(), None);
+            assert_eq!(election.step(read, at(second + 15)), taken("51", 51), "above every term that was led");
+        }
+    }
+}
+
+#[test]
+fn a_foreign_lease_whose_term_no_leader_can_have_had_is_waited_for_and_counted_anew() {
+    let mut standby = Election::new("b", LeaseSettings::default());
+    let read = LeaseInput::Read(Some(foreign("karpenter", i32::MAX as u64, "60")));
+    watch(&mut standby, &read, 0..=14);
+    assert_eq!(standby.distrust(), Some(&Distrust::Term { term: i32::MAX as u64 }));
+    assert_eq!(standby.step(read, at(15)), taken("60", 60));
+}
+
+#[test]
+fn a_term_far_above_the_resource_version_is_one_of_a_leader_where_claims_have_it() {
+    let mut standby = Election::new("b", LeaseSettings::default());
+    standby.saw_term(5_000_000);
+    let read = LeaseInput::Read(Some(lease("a", 5_000_001, "300")));
+    watch(&mut standby, &read, 0..=14);
+    assert_eq!(standby.distrust(), None);
+    assert_eq!(standby.step(read, at(15)), taken("300", 5_000_002));
+    // Of versions that are no numbers, or too high, nothing is known but the field's end.
+    for version in ["what", "4294967296"] {
+        let mut standby = Election::new("b", LeaseSettings::default());
+        assert_eq!(
+            standby.step(LeaseInput::Read(Some(lease("", 5_000_001, version))), at(0)),
+            taken(version, 5_000_002)
+        );
+    }
+}
+
+#[test]
+fn terms_that_are_used_up_are_told_of_and_not_written() {
+    let mut election = Election::new("a", LeaseSettings::default());
+    election.saw_term(MOST_TERM);
+    let read = LeaseInput::Read(Some(lease("", 3, "9")));
+    assert_eq!(election.step(read, at(0)), LeaseOutput::Wait);
+    assert_eq!(election.distrust(), Some(&Distrust::TermsUsedUp { term: MOST_TERM + 1 }));
+}
+
+#[test]
+fn a_lease_of_68_years_that_nobody_renews_is_taken_after_ten_minutes_and_told_of_before() {
+    for holder in ["karpenter", ""] {
+        let mut standby = Election::new("b", LeaseSettings::default());
+        let years = |version: &str| {
+            let duration = at(i32::MAX as u64);
+            LeaseInput::Read(Some(LeaseView { duration, ..foreign(holder, 1, version) }))
+        };
+        // While it is renewed it is respected, for hours.
+        for renewal in 0..1000 {
+            assert_eq!(standby.step(years(&renewal.to_string()), at(10 * renewal)), LeaseOutput::Wait);
+            assert_eq!(standby.distrust(), None);
+        }
+        let (last, from) = (years("999"), 9990);
+        watch(&mut standby, &last, from..=from + 14);
+        assert_eq!(standby.distrust(), None);
+        watch(&mut standby, &last, from + 15..=from + 599);
+        let told = Distrust::Duration { holder: holder.into(), duration: at(i32::MAX as u64), until: at(from + 600) };
+        assert_eq!(standby.distrust(), Some(&told));
+        assert_eq!(standby.pause(at(2), at(from + 599)), at(1), "it is there when the ten minutes are over");
+        assert_eq!(standby.step(last, at(from + 600)), taken("999", 999));
+    }
+}
+
+#[test]
+fn a_lease_that_is_said_to_last_a_second_is_respected_for_as_long_as_its_leader_may_act() {
+    let mut standby = Election::new("b", LeaseSettings::default());
+    let short = LeaseInput::Read(Some(LeaseView { duration: at(1), ..lease("a", 3, "9") }));
+    watch(&mut standby, &short, 0..=14);
+    assert_eq!(standby.step(short, at(15)), taken("9", 4));
+}
+
+#[test]
+fn a_replica_whose_own_lease_lasts_an_hour_waits_for_an_hour() {
+    let settings = LeaseSettings { duration: at(3600), renew_deadline: at(3000), retry: at(2) };
+    let mut standby = Election::new("b", settings);
+    let hour = LeaseInput::Read(Some(LeaseView { duration: at(3600), ..lease("a", 3, "9") }));
+    for second in (0..3600).step_by(2) {
+        assert_eq!(standby.step(hour.clone(), at(second)), LeaseOutput::Wait);
+    }
+    assert_eq!(standby.step(hour, at(3600)), taken("9", 4));
+}
+
+#[test]
+fn le_1_who_has_created_no_lease_does_not_take_at_once_what_it_makes_vacant() {
+    // It found none, another was faster and leads, and somebody has written a term that is not counted.
+    let mut standby = Election::new("b", LeaseSettings::default());
+    assert_eq!(standby.step(LeaseInput::Read(None), at(0)), LeaseOutput::Write(VACANT));
+    assert_eq!(standby.step(LeaseInput::Failed, at(0)), LeaseOutput::Wait);
+    let forged = LeaseInput::Read(Some(lease("b", i32::MAX as u64, "50")));
+    assert_eq!(standby.step(forged, at(1)), vacate(Some("50".into())));
+    let vacant = lease("b", 0, "51");
+    let wrote = LeaseInput::Wrote { lease: vacant.clone(), asked: at(1) };
+    assert_eq!(standby.step(wrote, at(1)), LeaseOutput::Wait);
+    let read = LeaseInput::Read(Some(vacant));
+    watch(&mut standby, &read, 1..=15);
+    assert_eq!(standby.step(read, at(16)), taken("51", 51));
+}

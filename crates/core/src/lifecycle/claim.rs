@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use dovetail_api::names::annotations as keys;
 use dovetail_api::names::{TERMINATION_FINALIZER, labels};
 use dovetail_api::v1::{self, NodeClaim, NodeClaimResources, NodeClaimSpec, NodePool, ResourceList};
+use dovetail_api::validation::MOST_REQUIREMENTS;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::hash;
 use crate::requirements::{NodeSelectorRequirement, Operator};
 use crate::resources::{Resources, format_amount, parse_amount};
+use crate::validity::follows_from_types;
 
 /// Most instance types that a claim names, the cheapest (core spec 3.10).
 pub const MOST_TYPES: usize = 600;
@@ -69,6 +71,24 @@ fn requirements(plan: &ClaimPlan<'_>) -> Vec<NodeSelectorRequirement> {
     let mut all: Vec<_> = plan.requirements.iter().filter(|one| open(&one.key)).cloned().map(resolved).collect();
     all.push(types);
     all.sort();
+    within_schema(all)
+}
+
+/// Leaves out what the schema has no room for and the instance types named say already: pods may ask for each of the
+/// cloud's labels in several ways, and a claim with more than a hundred requirements would be refused for ever.
+fn within_schema(mut all: Vec<NodeSelectorRequirement>) -> Vec<NodeSelectorRequirement> {
+    if all.len() > MOST_REQUIREMENTS {
+        all.retain(|one| one.min_values.is_some() || !follows_from_types(&one.key));
+    }
+    let mut at = all.len();
+    while all.len() > MOST_REQUIREMENTS && at > 0 {
+        at -= 1;
+        // Values that are excluded of a label that the node does not get yet.
+        let twice = all.iter().filter(|one| one.key == all[at].key).count() > 1;
+        if twice && all[at].operator == Operator::NotIn {
+            all.remove(at);
+        }
+    }
     all
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use dovetail_api::names::conditions::{AWAITING_RECONCILIATION, INITIALIZED, LAUNCHED, REGISTERED, TRUE, UNKNOWN};
+use dovetail_api::names::conditions::{
+    AWAITING_RECONCILIATION, FALSE, INITIALIZED, LAUNCHED, REGISTERED, TRUE, UNKNOWN,
+};
 use dovetail_api::v1::{NodeClaim, ResourceList, condition, set_condition};
 use jiff::Timestamp;
 
@@ -25,6 +27,8 @@ pub struct LaunchedInstance {
     pub allocatable: ResourceList,
 }
 
+/// Why a claim is not launched that waits for a ceiling.
+const HELD: &str = "LaunchHeld";
 /// Longest message of a condition that tells of a failed launch (core spec 1.2).
 const LONGEST_MESSAGE: usize = 300;
 
@@ -51,6 +55,34 @@ pub fn launched(claim: &NodeClaim, instance: &LaunchedInstance, now: Timestamp) 
         }
     }
     set_root(&mut status.conditions, generation, now);
+    claim
+}
+
+/// The claim while a ceiling does not allow its launch: it waits, and its time to launch has not begun.
+#[must_use]
+pub fn launch_held(claim: &NodeClaim, message: &str, now: Timestamp) -> NodeClaim {
+    with_launched(claim, (FALSE, HELD, message), now)
+}
+
+/// The claim once its launch may begin after all.
+#[must_use]
+pub fn launch_allowed(claim: &NodeClaim, now: Timestamp) -> NodeClaim {
+    if is_held(claim) { with_launched(claim, (UNKNOWN, AWAITING_RECONCILIATION, ""), now) } else { claim.clone() }
+}
+
+/// Whether a claim waits for a ceiling.
+#[must_use]
+pub fn is_held(claim: &NodeClaim) -> bool {
+    let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    condition(conditions, LAUNCHED).is_some_and(|launched| launched.status == FALSE && launched.reason == HELD)
+}
+
+fn with_launched(claim: &NodeClaim, (status, reason, message): (&str, &str, &str), now: Timestamp) -> NodeClaim {
+    let mut claim = claim.clone();
+    let generation = claim.metadata.generation;
+    let conditions = &mut claim.status.get_or_insert_default().conditions;
+    set_condition(conditions, (LAUNCHED, status, reason, message), generation, now);
+    set_root(conditions, generation, now);
     claim
 }
 
@@ -91,5 +123,18 @@ mod tests {
         assert_eq!(condition.message.chars().count(), 300);
         let later = dovetail_api::v1::condition(&twice.status.as_ref().unwrap().conditions, LAUNCHED).unwrap().clone();
         assert_eq!(later.last_transition_time.0, at(5));
+    }
+
+    #[test]
+    fn a_claim_that_waits_for_a_ceiling_has_its_time_to_launch_when_it_may() {
+        let held = launch_held(&claim("a"), "2 launches within an hour are allowed", at(1));
+        assert!(is_held(&held));
+        assert_eq!(super::super::liveness::expired(&held, std::time::Duration::ZERO, at(7200)), None);
+        let allowed = launch_allowed(&held, at(7200));
+        assert!(!is_held(&allowed));
+        assert_eq!(super::super::liveness::expired(&allowed, std::time::Duration::ZERO, at(7499)), None);
+        let expired = super::super::liveness::expired(&allowed, std::time::Duration::ZERO, at(7500));
+        assert_eq!(expired, Some(crate::lifecycle::Timeout::LaunchTimeout));
+        assert_eq!(launch_allowed(&claim("a"), at(9)), claim("a"), "one that did not wait is as it was");
     }
 }

@@ -8,6 +8,8 @@ use dovetail_api::v1::{NodeClaim, condition, is_true};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use super::launch::is_held;
+
 /// Longest time to launch.
 pub const LAUNCH: Duration = Duration::from_secs(5 * 60);
 /// Longest time to register.
@@ -54,6 +56,8 @@ pub fn expired(claim: &NodeClaim, nodeless: Duration, now: Timestamp) -> Option<
         (nodeless >= NODE).then_some(Timeout::NodeGone)
     } else if is_true(conditions, LAUNCHED) {
         late(REGISTERED, REGISTRATION).then_some(Timeout::RegistrationTimeout)
+    } else if is_held(claim) {
+        None
     } else {
         late(LAUNCHED, LAUNCH).then_some(Timeout::LaunchTimeout)
     }

@@ -25,6 +25,7 @@ use dovetail_api::names::{TERMINATION_FINALIZER, instance_id};
 use dovetail_api::v1::NodeClaim;
 
 use super::{is_leaving, stage, token};
+use crate::ownership;
 
 /// EC2's describes are consistent after this long.
 pub const CONSISTENT: Duration = Duration::from_secs(60);
@@ -36,7 +37,7 @@ pub const OWN_LOOK: Duration = Duration::from_secs(10);
 pub struct Claimed {
     /// Its uid.
     pub uid: String,
-    /// The token of its latest launch.
+    /// The token of its latest launch; its own, whatever is written on it.
     pub token: Option<String>,
     /// Its instance's id, where one is written on it.
     pub instance: Option<String>,
@@ -52,7 +53,7 @@ impl Claimed {
     pub fn of(claim: &NodeClaim) -> Self {
         Self {
             uid: claim.metadata.uid.clone().unwrap_or_default(),
-            token: claim.metadata.annotations.as_ref().and_then(|all| all.get(LAUNCH_TOKEN).cloned()),
+            token: ownership::token_on(claim),
             instance: claim.status.as_ref().and_then(|status| instance_id(&status.provider_id)).map(str::to_owned),
             launched: stage(claim).is_some(),
             leaving: is_leaving(claim),

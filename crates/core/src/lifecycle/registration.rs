@@ -37,7 +37,10 @@ pub fn register(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Decision 
 #[must_use]
 pub fn let_in_again(claim: &NodeClaim, nodes: &[&Node], passed: Stage) -> Option<Decision> {
     let [node] = nodes else { return None };
-    let guarded = !is_registered(node) || taints_of(node).iter().any(is_guard);
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    // Another Node, with the same provider ID, has registered before this one came.
+    let renamed = claim.status.as_ref().is_some_and(|status| status.node_name != name);
+    let guarded = renamed || !is_registered(node) || taints_of(node).iter().any(is_guard);
     let is_initialized = passed == Stage::Initialized && is_ready(node);
     let unlabelled = is_initialized && !says(node, labels::INITIALIZED);
     if !(guarded || unlabelled) || node.metadata.deletion_timestamp.is_some() {
@@ -55,7 +58,9 @@ pub fn let_in_again(claim: &NodeClaim, nodes: &[&Node], passed: Stage) -> Option
         let (before, now) = (taints_of(node), again.spec.get_or_insert_default().taints.get_or_insert_default());
         now.retain(|taint| before.contains(taint) || !starts(taint));
     }
-    let writes = Writes { passes: None, node: Some(again), claim: claim.clone(), guard_missing: false };
+    let mut claim = claim.clone();
+    claim.status.get_or_insert_default().node_name = name.to_owned();
+    let writes = Writes { passes: None, node: Some(again), claim, guard_missing: false };
     Some(Decision::Write(Box::new(writes)))
 }
 

@@ -1,7 +1,9 @@
 //! A pod's node affinity and its soft rules as a list of alternatives, tried in order: what relaxing would do, decided
 //! once.
 
+use indexmap::IndexMap;
 use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
+use rustc_hash::FxBuildHasher;
 
 use crate::labels;
 use crate::pod::Pod;
@@ -16,10 +18,12 @@ pub(crate) struct Alternative {
     pub forgiving: bool,
     /// Soft rules between pods that are given up.
     pub given_up: GivenUp,
+    /// Whether it has nothing but what the pod requires. Whatever another one allows, one of these allows too.
+    pub hard: bool,
 }
 
 /// How many soft rules of each kind, the heaviest first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct GivenUp {
     /// Preferred pod affinity.
     pub company: usize,
@@ -50,14 +54,12 @@ pub(crate) fn alternatives(
         PreferencePolicy::Respect => preferred_terms(affinity),
         PreferencePolicy::Ignore => vec![],
     };
-    let mut found: Vec<Alternative> = Vec::new();
-    let mut push = |parts: [Option<&Requirements>; 2], forgiving, given_up| {
+    // Each once, and whether it is hard.
+    let mut found: IndexMap<(Requirements, bool, GivenUp), bool, FxBuildHasher> = IndexMap::default();
+    let mut push = |[term, preference]: [Option<&Requirements>; 2], forgiving, given_up| {
         let mut requirements = selector.clone();
-        parts.iter().flatten().for_each(|part| requirements.intersect(part));
-        let one = Alternative { requirements, forgiving, given_up };
-        if !found.contains(&one) {
-            found.push(one);
-        }
+        [term, preference].into_iter().flatten().for_each(|part| requirements.intersect(part));
+        *found.entry((requirements, forgiving, given_up)).or_default() |= preference.is_none() && given_up == soft;
     };
     let terms: Vec<Option<&Requirements>> =
         if required.is_empty() { vec![None] } else { required.iter().map(Some).collect() };
@@ -89,7 +91,21 @@ pub(crate) fn alternatives(
     if forgiveness_helps {
         terms.iter().for_each(|term| push([*term, None], true, soft));
     }
-    Ok(found)
+    let one = |((requirements, forgiving, given_up), hard)| Alternative { requirements, forgiving, given_up, hard };
+    Ok(found.into_iter().map(one).collect())
+}
+
+/// What reading the alternatives of a pod takes, in requirements on one key: the terms are unbounded, and each alternative
+/// repeats the node selector.
+pub(crate) fn work(pod: &Pod) -> usize {
+    let affinity = pod.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    let lengths = required.iter().flat_map(|required| &required.node_selector_terms);
+    let lengths = lengths.map(|term| term.match_expressions.as_ref().map_or(0, Vec::len));
+    let (terms, longest) = lengths.fold((1_usize, 1), |(terms, longest), length| (terms + 1, length.max(longest)));
+    let each = pod.node_selector.len().saturating_add(longest);
+    let ways: usize = pod.volume_topology.iter().map(|way| way.len().saturating_add(1)).sum::<usize>().max(1);
+    terms.saturating_mul(each).saturating_mul(ways)
 }
 
 /// The alternatives, each with every way in which the pod's volumes can be had. They bind its node, and nothing that is

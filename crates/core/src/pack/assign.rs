@@ -3,10 +3,13 @@
 use super::bits::Bits;
 use super::context::Context;
 use super::draft::{Draft, Spot};
-use super::item::Item;
+use super::item::{Item, PodsLeft};
 use super::reserved::{Room, in_order};
 use super::taints;
 use crate::problem::Policy;
+
+/// What a look at a pool for a class by one of its alternatives takes, in steps.
+const ITEM: usize = 4;
 
 /// The first alternative of a class for which a pool has a node, and the first such pool; of one pool only, if given.
 /// Where volumes can be had in several ways, the pool comes first.
@@ -37,6 +40,14 @@ pub(crate) fn first<'c>(
     };
     let ways = context.volume_ways(at as usize);
     let pools = || (0..context.pools.len()).filter(|pool| only.is_none_or(|only| only == *pool));
+    // What has no place without its soft rules has none with them: they are not given up one after the other for that.
+    let fits = |level: &u32| {
+        let one = class.alternatives[*level as usize];
+        pools().any(|pool| item(context, (at, left, spot), one, pool, room).is_some())
+    };
+    if spot == Spot::ANYWHERE && !class.hard.is_empty() && !class.hard.iter().any(fits) {
+        return None;
+    }
     alternatives.chunks(ways).find_map(|ways| {
         pools().find_map(|pool| {
             let item = |one: &(u32, bool)| item(context, (at, left, spot), *one, pool, room);
@@ -53,6 +64,9 @@ pub(crate) fn item<'c>(
     pool: usize,
     room: Room<'_>,
 ) -> Option<(Item<'c>, Bits)> {
+    if !context.work(ITEM) {
+        return None;
+    }
     let class = &context.classes[at as usize];
     let keys = context.topology.of_class[at as usize].keys;
     let tolerations = &class.example(context.problem).tolerations;
@@ -77,6 +91,7 @@ pub(crate) fn item<'c>(
         context.fitting(pool, &class.first, &mut types);
         room.limits[pool].keep(context.problem, &mut types);
         let good = !types.is_empty() && super::options::enough_values(context, pool, &types, cells);
+        let left = PodsLeft::new(left);
         good.then_some((Item { class: at, set, selection, spot, cells, left }, types))
     })
 }
@@ -117,7 +132,7 @@ impl<'c, 'a> Together<'c, 'a> {
         let there: u32 = there.map(|share| share.count).sum();
         let Some(item) = self.item(waiting, draft.pool) else { return };
         let rules = self.context.node_rules(item.class);
-        let mut most = draft.tally.allows(rules, waiting.2 - there);
+        let mut most = draft.tally.allows(rules, waiting.2.saturating_sub(there));
         // Each step is the largest that still fits, halved until nothing does.
         let mut step = most;
         while step > 0 {

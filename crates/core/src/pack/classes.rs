@@ -8,9 +8,10 @@ use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::alternatives::{Alternative, GivenUp, alternatives, where_volumes_can_be};
-use super::daemons::DaemonPorts;
+use super::alternatives::{self, Alternative, GivenUp, alternatives, where_volumes_can_be};
+use super::daemons::DaemonConflict;
 use super::shared::{Attached, Shared, SharedVolumes};
+use super::steps::Steps;
 use super::topology::groups::{Reader, Stated};
 use super::topology::{self, Builder, Topology};
 use crate::pod::Pod;
@@ -25,10 +26,10 @@ pub(crate) type Amounts = SmallVec<[i64; 4]>;
 /// More than can be asked for, and far from overflow.
 pub(crate) const UNBOUNDED: i64 = i64::MAX / 4;
 
-/// The resources that count: cpu, memory, pods and whatever else a pod requests; last the ports of each DaemonSet that
-/// takes one that a pod asks for, which a node has no more where such a daemon runs.
+/// The resources that count: cpu, memory, pods and whatever else a pod requests; last one for each DaemonSet that keeps
+/// some pod off its nodes, which a node has no more where such a daemon runs.
 #[derive(Debug)]
-pub(crate) struct ResourceNames(pub Vec<String>, Vec<DaemonPorts>);
+pub(crate) struct ResourceNames(pub Vec<String>, Vec<DaemonConflict>);
 
 impl ResourceNames {
     /// Collects them.
@@ -51,9 +52,9 @@ impl ResourceNames {
             }
         }
         names.extend(others);
-        let ports = DaemonPorts::asked_for(problem);
-        names.extend(ports.iter().map(|ports| format!("host ports of DaemonSet {}", ports.name)));
-        Self(names, ports)
+        let conflicts = DaemonConflict::all(problem);
+        names.extend(conflicts.iter().map(|conflict| format!("nodes without DaemonSet {}", conflict.name)));
+        Self(names, conflicts)
     }
 
     /// The resources that have names of their own.
@@ -61,9 +62,9 @@ impl ResourceNames {
         &self.0[..self.0.len() - self.1.len()]
     }
 
-    /// The ports of DaemonSets, each with its place among the resources.
-    pub fn ports(&self) -> impl Iterator<Item = (usize, &DaemonPorts)> {
-        self.1.iter().enumerate().map(|(nth, ports)| (self.named().len() + nth, ports))
+    /// The DaemonSets that keep pods off, each with its place among the resources.
+    pub fn conflicts(&self) -> impl Iterator<Item = (usize, &DaemonConflict)> {
+        self.1.iter().enumerate().map(|(nth, conflict)| (self.named().len() + nth, conflict))
     }
 
     pub fn amounts(&self, resources: &Resources) -> Amounts {
@@ -72,21 +73,29 @@ impl ResourceNames {
         amounts
     }
 
-    /// What a pod takes of a node.
-    pub fn of_pod(&self, pod: &Pod) -> Amounts {
+    /// What a pod or a daemon requests; nobody requests less than nothing.
+    fn requested(&self, pod: &Pod) -> Amounts {
         let mut amounts = self.amounts(&pod.requests);
+        amounts.iter_mut().for_each(|amount| *amount = (*amount).max(0));
+        amounts
+    }
+
+    /// What a pod takes of a node.
+    pub fn of_pod(&self, problem: &Problem, pod: &Pod) -> Amounts {
+        let mut amounts = self.requested(pod);
         amounts[2] = 1;
-        if !pod.host_ports.is_empty() {
-            self.ports().for_each(|(at, ports)| amounts[at] = i64::from(ports.clash(pod).is_some()));
+        for (at, conflict) in self.conflicts() {
+            amounts[at] = i64::from(conflict.clash(problem, pod).is_some());
         }
         amounts
     }
 
-    /// What a daemon takes of a node: of its ports all.
+    /// What a daemon takes of a node: of the places of those that it keeps off all.
     pub fn of_daemon(&self, daemon: usize, pod: &Pod) -> Amounts {
-        let mut amounts = self.amounts(&pod.requests);
+        let mut amounts = self.requested(pod);
         amounts[2] = 1;
-        self.ports().filter(|(_, ports)| ports.daemon == daemon).for_each(|(at, _)| amounts[at] = UNBOUNDED);
+        let own = self.conflicts().filter(|(_, conflict)| conflict.daemon == daemon);
+        own.for_each(|(at, _)| amounts[at] = UNBOUNDED);
         amounts
     }
 
@@ -119,6 +128,8 @@ pub(crate) struct Class {
     pub first: Amounts,
     /// Indices of requirement sets, with whether preferring taints are tolerated; tried in order.
     pub alternatives: Vec<(u32, bool)>,
+    /// Which alternatives have nothing soft: where none of these has a place, no other has. Empty where all are such.
+    pub hard: SmallVec<[u32; 2]>,
     /// Why they can never be placed, as a sentence.
     pub refused: Option<String>,
 }
@@ -135,12 +146,13 @@ pub(crate) type RequirementSets = IndexSet<Requirements, FxBuildHasher>;
 
 /// Compiles the pods. Classes come in an order that does not depend on the order of the pods: more cpu first, then
 /// more memory (spec core 3.3), then more of anything else, then by the first pod; pods still to come after all that
-/// wait.
+/// wait. It may end early when the steps are spent: its answer is worth nothing then.
 pub(crate) fn compile(
     problem: &Problem,
     softly_capped: bool,
     (names, volumes): (&ResourceNames, &SharedVolumes),
     sets: &mut RequirementSets,
+    steps: &Steps,
 ) -> (Vec<Class>, Topology) {
     let forgiveness = problem.node_pools.iter().any(|pool| super::taints::any_preferring(&pool.taints))
         || problem.existing_nodes.iter().any(|node| super::taints::any_preferring(&node.taints));
@@ -149,7 +161,7 @@ pub(crate) fn compile(
     let keyed = grouped(problem, topology::labels_matter(problem)).into_iter().map(|mut pods| {
         pods.sort_unstable_by(oldest);
         let example = &problem.pods[pods[0] as usize];
-        (example.to_come, Reverse(names.of_pod(example)), pods)
+        (example.to_come, Reverse(names.of_pod(problem, example)), pods)
     });
     let mut keyed: Vec<(bool, Reverse<Amounts>, Vec<u32>)> = keyed.collect();
     keyed.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)).then_with(|| oldest(&a.2[0], &b.2[0])));
@@ -157,13 +169,16 @@ pub(crate) fn compile(
         let shared = volumes.of_pod(names, &problem.pods[pods[0] as usize]);
         let mut first = requests.clone();
         Attached::default().add_missing(&shared, &mut first);
-        Class { pods, requests, shared, first, alternatives: vec![], refused: None }
+        Class { pods, requests, shared, first, alternatives: vec![], hard: SmallVec::new(), refused: None }
     };
     let mut classes: Vec<Class> = keyed.into_iter().map(class).collect();
     let reader = Reader::new(problem);
     let mut topology = Builder::new(problem, softly_capped);
     for class in &mut classes {
         let example = &problem.pods[class.pods[0] as usize];
+        if !steps.take(names.0.len() + alternatives::work(example)) {
+            break;
+        }
         let (stated, wrong) = match stated(reader, example) {
             Ok(stated) => (stated, None),
             Err(wrong) => (Stated::default(), Some(wrong)),
@@ -178,10 +193,13 @@ pub(crate) fn compile(
         };
         let unkept = topology.add(example, &stated, &found);
         class.refused = class.refused.take().or(wrong).or(unkept).or_else(|| example.blocked.clone());
+        if found.iter().any(|one| !one.hard) {
+            class.hard = found.iter().zip(0..).filter(|(one, _)| one.hard).map(|(_, at)| at).collect();
+        }
         let index = |one: Alternative| (sets.insert_full(one.requirements).0 as u32, one.forgiving);
         class.alternatives = found.into_iter().map(index).collect();
     }
-    (classes, topology.finish())
+    (classes, topology.finish(steps))
 }
 
 /// The rules between pods that a pod states. Topology counts nodes by what it requires, preferences apart.
@@ -241,7 +259,7 @@ fn grouped(problem: &Problem, labels_matter: bool) -> Vec<Vec<u32>> {
     groups
 }
 
-fn equal(a: &Pod, b: &Pod, labels_matter: bool) -> bool {
+pub(super) fn equal(a: &Pod, b: &Pod, labels_matter: bool) -> bool {
     a.requests == b.requests
         && a.priority == b.priority
         && a.node_selector == b.node_selector
@@ -254,16 +272,18 @@ fn equal(a: &Pod, b: &Pod, labels_matter: bool) -> bool {
         && a.blocked == b.blocked
         && a.to_come == b.to_come
         && a.relaxed == b.relaxed
+        && a.refused_nodes == b.refused_nodes
         && (!labels_matter || (a.namespace == b.namespace && a.labels == b.labels))
 }
 
-fn hash(pod: &Pod, labels_matter: bool) -> u64 {
+pub(super) fn hash(pod: &Pod, labels_matter: bool) -> u64 {
     let mut hasher = FxHasher::default();
     pod.requests.hash(&mut hasher);
     pod.priority.hash(&mut hasher);
     pod.node_selector.hash(&mut hasher);
     pod.host_ports.hash(&mut hasher);
-    (&pod.volume_topology, &pod.shared_volumes, &pod.blocked, pod.to_come, pod.relaxed).hash(&mut hasher);
+    (&pod.volume_topology, &pod.shared_volumes, &pod.blocked, pod.to_come, pod.relaxed, &pod.refused_nodes)
+        .hash(&mut hasher);
     if labels_matter {
         pod.namespace.hash(&mut hasher);
         pod.labels.hash(&mut hasher);
@@ -274,10 +294,17 @@ fn hash(pod: &Pod, labels_matter: bool) -> u64 {
     }
     for spread in &pod.topology_spread_constraints {
         (&spread.topology_key, spread.max_skew, &spread.when_unsatisfiable, spread.min_domains).hash(&mut hasher);
-        spread.label_selector.as_ref().and_then(|selector| selector.match_labels.as_ref()).hash(&mut hasher);
+        (&spread.match_label_keys, &spread.node_affinity_policy, &spread.node_taints_policy).hash(&mut hasher);
+        let Some(selector) = &spread.label_selector else { continue };
+        selector.match_labels.hash(&mut hasher);
+        for one in selector.match_expressions.iter().flatten() {
+            (&one.key, &one.operator, &one.values).hash(&mut hasher);
+        }
     }
+    // All of it: pods that differ in anything that is left out are held against each other one by one.
     for toleration in &pod.tolerations {
         (&toleration.key, &toleration.operator, &toleration.value, &toleration.effect).hash(&mut hasher);
+        toleration.toleration_seconds.hash(&mut hasher);
     }
     hasher.finish()
 }

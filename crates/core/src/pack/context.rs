@@ -7,11 +7,13 @@ use std::rc::Rc;
 use super::bits::Bits;
 use super::classes::{self, Amounts, Class, RequirementSets, ResourceNames};
 use super::columns::Columns;
+use super::failure::PackingError;
 use super::joint::{JointId, Joints};
 use super::offers::{Bought, Mask, Offers};
 use super::plan::Options;
 use super::pools::{self, PoolView};
 use super::shared::SharedVolumes;
+use super::steps::Steps;
 use super::topology::Topology;
 use super::topology::node_rules::NodeRules;
 use super::topology::places::Places;
@@ -35,6 +37,8 @@ pub(crate) struct Context<'a> {
     pub sets: RequirementSets,
     /// Keys that a pod may ask for although a pool does not define them.
     pub allowed_undefined: BTreeSet<String>,
+    /// The bound on the work.
+    pub steps: Steps,
     joints: RefCell<Joints>,
     selections: Vec<OnceCell<Option<Selection>>>,
 }
@@ -48,7 +52,12 @@ pub(crate) struct Selection {
 }
 
 impl<'a> Context<'a> {
-    pub fn new(problem: &'a Problem, options: &'a Options) -> Self {
+    /// Compiles a problem.
+    ///
+    /// # Errors
+    /// [`PackingError::Bound`] where that takes more steps than there are.
+    pub fn new(problem: &'a Problem, options: &'a Options) -> Result<Self, PackingError> {
+        let steps = Steps::of(problem, options);
         let names = ResourceNames::of(problem);
         let volumes = SharedVolumes::of(problem);
         let mut pools = pools::read(problem);
@@ -58,16 +67,21 @@ impl<'a> Context<'a> {
         let columns = Columns::new(&problem.instance_types, universe);
         let mut allowed_undefined: BTreeSet<String> = labels::WELL_KNOWN.into_iter().map(str::to_owned).collect();
         allowed_undefined.extend(problem.well_known_labels.iter().cloned());
+        steps.take(pools.len() * problem.instance_types.len() * names.0.len());
+        steps.bound_met()?;
         for pool in &mut pools {
             pool.finish(problem, &names, &columns, &offers);
         }
         let mut sets = RequirementSets::default();
         let (classes, topology) =
-            classes::compile(problem, options.soft_spread_on_new_nodes, (&names, &volumes), &mut sets);
-        let places = Places::find(problem, &pools, (&columns, &offers), &topology, &classes, &mut sets);
+            classes::compile(problem, options.soft_spread_on_new_nodes, (&names, &volumes), &mut sets, &steps);
+        steps.bound_met()?;
+        let places = Places::find(problem, &pools, (&columns, &offers), &topology, (&classes, &mut sets, &steps));
+        steps.take(sets.len() * pools.len());
+        steps.bound_met()?;
         let selections = std::iter::repeat_with(OnceCell::new).take(sets.len() * pools.len()).collect();
         let joints = RefCell::new(Joints::new(problem.instance_types.len()));
-        Self {
+        Ok(Self {
             problem,
             options,
             names,
@@ -80,9 +94,15 @@ impl<'a> Context<'a> {
             places,
             sets,
             allowed_undefined,
+            steps,
             joints,
             selections,
-        }
+        })
+    }
+
+    /// Takes steps for work that is about to be done; once they are spent the answer is no.
+    pub fn work(&self, steps: usize) -> bool {
+        self.steps.take(steps)
     }
 
     /// What requirement set `set` leaves of pool `pool`, resources and limits apart; `None` if nothing.
@@ -93,7 +113,10 @@ impl<'a> Context<'a> {
 
     /// The same for a requirement set that is none of a class's.
     pub fn select(&self, wanted: &Requirements, pool: &PoolView) -> Option<Selection> {
-        if pool.types.is_empty() || pool.requirements.compatible(wanted, &self.allowed_undefined).is_err() {
+        if !self.work(8 + wanted.len())
+            || pool.types.is_empty()
+            || pool.requirements.compatible(wanted, &self.allowed_undefined).is_err()
+        {
             return None;
         }
         let cells = pool.cells & self.offers.select(wanted);

@@ -10,6 +10,7 @@ use super::existing::satisfies;
 use super::offers::Offers;
 use super::pools::PoolView;
 use super::taints;
+use super::topology::groups::{Group, Reader, keeps_distance};
 use crate::pod::{HostPort, Pod};
 use crate::problem::{Pool, PreferencePolicy, Problem};
 use crate::requirements::Requirements;
@@ -59,29 +60,76 @@ pub(crate) fn runs_on(daemon: &Pod, taints: &[Taint], labels: &Requirements) -> 
         && terms(daemon).is_ok_and(|terms| terms.iter().any(|term| satisfies(labels, &term.requirements)))
 }
 
-/// The host ports of a DaemonSet.
+/// A DaemonSet whose pods keep pods that wait off the nodes that it runs on: by a host port, or by anti-affinity over
+/// nodes, whichever of the two states it. Its pod is the first on a new node, so that no such node would do.
 #[derive(Debug)]
-pub(crate) struct DaemonPorts {
+pub(crate) struct DaemonConflict {
     /// Its index among the problem's.
     pub daemon: usize,
     pub name: String,
     ports: Vec<HostPort>,
+    /// The pods that its own anti-affinity keeps off.
+    keeps_off: Vec<Group>,
 }
 
-impl DaemonPorts {
-    /// Those of the DaemonSets that take a port which a pod asks for.
-    pub fn asked_for(problem: &Problem) -> Vec<Self> {
-        let all = problem.daemon_pods.iter().enumerate().filter(|(_, daemon)| !daemon.host_ports.is_empty());
-        let all =
-            all.map(|(at, daemon)| Self { daemon: at, name: daemon.name.clone(), ports: daemon.host_ports.clone() });
-        all.filter(|ports| problem.pods.iter().any(|pod| ports.clash(pod).is_some())).collect()
+/// What keeps a pod off a DaemonSet's nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clash {
+    /// The DaemonSet has this host port.
+    Port(i32),
+    /// One of both may not be with the other.
+    AntiAffinity,
+}
+
+impl DaemonConflict {
+    /// Those of the DaemonSets that keep off any pod that waits.
+    pub fn all(problem: &Problem) -> Vec<Self> {
+        let reader = Reader::new(problem);
+        let over_nodes = |pod: &Pod| reader.kept_by_bound(pod).into_iter().filter(Group::by_node).collect();
+        let conflict = |(daemon, pod): (usize, &Pod)| Self {
+            daemon,
+            name: pod.name.clone(),
+            ports: pod.host_ports.clone(),
+            keeps_off: over_nodes(pod),
+        };
+        let mut all: Vec<Self> = problem.daemon_pods.iter().enumerate().map(conflict).collect();
+        if all.is_empty() {
+            return all;
+        }
+        let wary: Vec<&Pod> = examples(problem);
+        all.retain(|one| {
+            let own = !one.ports.is_empty() || !one.keeps_off.is_empty();
+            (own && problem.pods.iter().any(|pod| one.clash(problem, pod).is_some()))
+                || wary.iter().any(|pod| one.clash(problem, pod).is_some())
+        });
+        all
     }
 
-    /// The port of a pod that the DaemonSet takes.
-    pub fn clash(&self, pod: &Pod) -> Option<i32> {
+    /// What keeps the pod off, if anything does.
+    pub fn clash(&self, problem: &Problem, pod: &Pod) -> Option<Clash> {
         let taken = pod.host_ports.iter().find(|port| self.ports.iter().any(|own| own.conflicts(port)));
-        taken.map(|port| port.port)
+        if let Some(port) = taken {
+            return Some(Clash::Port(port.port));
+        }
+        let wary = |pod: &Pod| Reader::new(problem).kept_by_bound(pod);
+        let daemon = &problem.daemon_pods[self.daemon];
+        let apart = self.keeps_off.iter().any(|group| group.means(pod))
+            || (keeps_distance(pod) && wary(pod).iter().any(|group| group.by_node() && group.means(daemon)));
+        apart.then_some(Clash::AntiAffinity)
     }
+}
+
+/// Pods that keep a distance, one of each run of alike ones: replicas stand together.
+fn examples(problem: &Problem) -> Vec<&Pod> {
+    let mut found: Vec<&Pod> = Vec::new();
+    for pod in problem.pods.iter().filter(|pod| keeps_distance(pod)) {
+        let alike =
+            |last: &&Pod| last.namespace == pod.namespace && last.labels == pod.labels && last.affinity == pod.affinity;
+        if !found.last().is_some_and(alike) {
+            found.push(pod);
+        }
+    }
+    found
 }
 
 fn reached(wanted: &Requirements, view: &PoolView, columns: &Columns<'_>, offers: &Offers) -> Bits {

@@ -12,6 +12,12 @@ use super::options::{Least, enough_of, least_of};
 use super::shared::Attached;
 use super::topology::node_rules::Tally;
 
+/// What putting pods on a planned node takes, in steps.
+const PUT: usize = 4;
+/// So many shares of a node, or resources, are looked at in a step.
+const SHARES_A_STEP: usize = 16;
+const RESOURCES_A_STEP: usize = 8;
+
 /// What rules between pods chose for a pod: one of its class's alternatives, and a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Spot {
@@ -77,20 +83,24 @@ impl Draft {
 
     /// Adds pods if the node can still be something afterwards; says whether it could.
     pub fn add(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
-        self.tally.allows(context.node_rules(item.class), count) == count && self.put(context, item, count)
+        let rules = context.node_rules(item.class);
+        context.work(self.tally.work(rules))
+            && self.tally.allows(rules, count) == count
+            && self.put(context, item, count)
     }
 
-    /// Adds so many pods, or fewer where volumes that they share take what is left; says how many.
+    /// Adds so many pods, or fewer where volumes that they share take what is left; says how many, which is never more.
     pub fn add_most(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> u32 {
         let shared = context.classes[item.class as usize].shared.len() as u32;
         let tries = if shared > 0 { 4 } else { 1 };
-        let mut tries = [count, count.saturating_sub(shared), count / 2, 1].into_iter().take(tries);
+        let mut tries = [count, count.saturating_sub(shared), count / 2, count.min(1)].into_iter().take(tries);
         tries.find(|count| *count > 0 && self.add(context, item, *count)).unwrap_or(0)
     }
 
     /// Adds the first pod of its group, which needs no other there.
     pub fn open(&mut self, context: &Context<'_>, item: &Item<'_>) -> bool {
-        self.tally.opens(context.node_rules(item.class), 1) == 1 && self.put(context, item, 1)
+        let rules = context.node_rules(item.class);
+        context.work(self.tally.work(rules)) && self.tally.opens(rules, 1) == 1 && self.put(context, item, 1)
     }
 
     fn put(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
@@ -98,6 +108,9 @@ impl Draft {
         let (selection, requests) = (item.selection, &class.requests);
         let share = Share { class: item.class, set: item.set, spot: item.spot, count };
         let rules = context.node_rules(item.class);
+        if !context.work(PUT + self.shares.len() / SHARES_A_STEP + requests.len() / RESOURCES_A_STEP) {
+            return false;
+        }
         let Some(joint) = context.meet(self.joint, selection.joint) else { return false };
         let cells = self.cells & item.cells;
         let mut total = self.requests.clone();

@@ -15,6 +15,9 @@ use crate::problem::ExistingNode;
 use crate::requirements::{Requirement, Requirements};
 use crate::resources;
 
+/// What reading a node takes, in steps.
+const A_NODE: usize = 4;
+
 /// A node with what is free on it.
 struct Free<'a> {
     index: usize,
@@ -38,20 +41,24 @@ impl Free<'_> {
     fn room_beside(&self, class: &Class) -> Vec<i64> {
         let mut missing = vec![0; self.room.len()];
         self.volumes.add_missing(&class.shared, &mut missing);
-        self.room.iter().zip(missing).map(|(room, missing)| room - missing).collect()
+        self.room.iter().zip(missing).map(|(room, missing)| room.saturating_sub(missing)).collect()
     }
 
     /// Whether its taints and labels are what an alternative of a class asks for.
     fn suits(&self, context: &Context<'_>, class: &Class, level: usize) -> bool {
         let (set, forgiving) = class.alternatives[level];
-        let tolerations = &class.example(context.problem).tolerations;
+        let example = class.example(context.problem);
+        if example.refused_nodes.contains(&self.node.name) {
+            return false;
+        }
+        let tolerations = &example.tolerations;
         taints::untolerated(&self.node.taints, tolerations, forgiving).is_none()
             && satisfies(&self.labels, &context.sets[set as usize])
     }
 
     fn take(&mut self, class: &Class, rules: &NodeRules, count: u32) {
         for (room, amount) in self.room.iter_mut().zip(&class.requests) {
-            *room -= amount * i64::from(count);
+            *room = room.saturating_sub(amount.saturating_mul(i64::from(count)));
         }
         if !class.shared.is_empty() {
             self.room = self.room_beside(class);
@@ -102,10 +109,13 @@ impl<'a> Existing<'a> {
             return placed;
         }
         let class = &context.classes[at];
+        if !self.worth_relaxing(context, class, stage) {
+            return placed;
+        }
         for level in 0..class.alternatives.len() {
             let rules = context.node_rules_there(at, level);
             for free in self.0.iter_mut().filter(|free| stage.has(free.node)) {
-                if *left == 0 {
+                if *left == 0 || !context.work(free.tally.work(rules)) {
                     return placed;
                 }
                 let count = free.holds(class).min(i64::from(*left)) as u32;
@@ -125,9 +135,15 @@ impl<'a> Existing<'a> {
     /// Places one pod of a class that rules over wider domains speak of: the first node that takes it.
     pub fn take_one(&mut self, context: &Context<'_>, at: usize, domains: &mut Domains<'_, '_>) -> Option<usize> {
         let class = &context.classes[at];
+        if !self.worth_relaxing(context, class, Stage::Any) {
+            return None;
+        }
         for level in 0..class.alternatives.len() {
             let rules = context.node_rules_there(at, level);
             for free in &mut self.0 {
+                if !context.work(free.tally.work(rules)) {
+                    return None;
+                }
                 if free.holds(class) > 0
                     && free.tally.allows(rules, 1) > 0
                     && free.suits(context, class, level)
@@ -141,10 +157,23 @@ impl<'a> Existing<'a> {
         None
     }
 
+    /// Whether any of these nodes may hold a pod of a class by what it requires, rules between pods apart. Where none does, what
+    /// it prefers is not given up one after the other.
+    fn worth_relaxing(&self, context: &Context<'_>, class: &Class, stage: Stage) -> bool {
+        if class.hard.is_empty() {
+            return true;
+        }
+        let mut open = self.0.iter().filter(|free| stage.has(free.node));
+        open.any(|free| {
+            let suits = |level: &u32| free.suits(context, class, *level as usize);
+            context.work(1) && free.holds(class) > 0 && class.hard.iter().any(suits)
+        })
+    }
+
     /// Whether any of the chosen nodes has what one pod of a class asks of it, rules between pods apart.
     pub fn may_hold(&self, context: &Context<'_>, at: usize, chosen: impl Fn(usize) -> bool) -> bool {
         let class = &context.classes[at];
-        let mut open = self.0.iter().filter(|free| chosen(free.index) && free.holds(class) > 0);
+        let mut open = self.0.iter().filter(|free| context.work(1) && chosen(free.index) && free.holds(class) > 0);
         open.any(|free| (0..class.alternatives.len()).any(|level| free.suits(context, class, level)))
     }
 
@@ -191,7 +220,7 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
         (!node.initialized, size_asked_for(node), node.name.as_str())
     });
     let mut nodes = Vec::with_capacity(order.len());
-    for index in order {
+    for index in order.into_iter().take_while(|_| context.work(A_NODE)) {
         let node = &problem.existing_nodes[index];
         let mut labels: BTreeMap<String, String> = node.labels.clone();
         labels.entry(labels::HOSTNAME.to_owned()).or_insert_with(|| node.name.clone());
@@ -207,14 +236,14 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
                 .for_each(|(room, amount)| *room = room.saturating_sub(amount));
         }
         let labels = Requirements::from_labels(&labels);
-        for (at, ports) in context.names.ports() {
-            if daemons::runs_on(&problem.daemon_pods[ports.daemon], &node.taints, &labels) {
+        for (at, conflict) in context.names.conflicts() {
+            if daemons::runs_on(&problem.daemon_pods[conflict.daemon], &node.taints, &labels) {
                 room[at] = room[at].min(0);
             }
         }
         let mut tally = Tally::default();
         let reader = Reader::new(problem);
-        for pod in &node.pods {
+        for pod in node.pods.iter().take_while(|_| context.work(1)) {
             tally.add(&context.topology.of_bound(reader, pod), 1);
         }
         let volumes = context.volumes.attached(node.volumes.iter());

@@ -4,13 +4,14 @@ use super::alternatives::{GivenUp, alternatives};
 use super::bits::Bits;
 use super::classes::Class;
 use super::context::Context;
+use super::daemons::Clash;
 use super::limits::Limits;
 use super::pools::PoolView;
 use super::reason::{PoolReason, Reason, Removed, Rule};
 use super::reserved::Reservations;
 use super::taints;
 use crate::pod::Pod;
-use crate::problem::PreferencePolicy;
+use crate::problem::{LeftOut, PreferencePolicy};
 use crate::requirements::{Incompatible, NodeSelectorRequirement, Requirements, describe};
 use crate::resources::format_amount;
 
@@ -27,12 +28,20 @@ pub(crate) fn reason(
             None => return Reason::Invalid { problem: wrong.clone() },
         }
     }
-    if context.pools.is_empty() {
-        return Reason::NoNodePool;
+    let pools = (0..context.pools.len()).map(|at| why_not(context, class, at, (&limits[at], reservations), topology));
+    let pools: Vec<PoolReason> = pools.chain(context.problem.left_out.iter().map(left_out)).collect();
+    if pools.is_empty() { Reason::NoNodePool } else { Reason::NoPoolFits { pools } }
+}
+
+/// The reason of a pool that may not be used now, whatever the pod asks for.
+fn left_out(one: &LeftOut) -> PoolReason {
+    PoolReason {
+        pool: one.pool.clone(),
+        rule: Rule::Pool,
+        detail: one.why.clone(),
+        instance_types: 0,
+        removed: Vec::new(),
     }
-    let pools =
-        (0..context.pools.len()).map(|at| why_not(context, class, at, (&limits[at], reservations), topology)).collect();
-    Reason::NoPoolFits { pools }
 }
 
 /// The trial of one pool: rules remove instance types until none is left.
@@ -228,7 +237,7 @@ fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) ->
         let asked = class.first[resource];
         let most = types.iter().map(|at| context.room(pool, at)[resource]).max().unwrap_or(0).max(0);
         if asked > most {
-            if let Some(told) = port_taken(context, class, resource) {
+            if let Some(told) = kept_off(context, class, resource) {
                 return told;
             }
             let (asked, most) = (person(name, asked), person(name, most));
@@ -240,11 +249,16 @@ fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) ->
     format!("needs {} at once, none of {} {noun} has all of it free", asked.join(" and "), grouped(count))
 }
 
-/// That a DaemonSet has a port of the pod, if this resource is its ports.
-fn port_taken(context: &Context<'_>, class: &Class, resource: usize) -> Option<String> {
-    let (_, ports) = context.names.ports().find(|(at, _)| *at == resource)?;
-    let port = ports.clash(class.example(context.problem))?;
-    Some(format!("host port {port} is taken by DaemonSet {}", ports.name))
+/// That a DaemonSet keeps the pod off, if this resource stands for its nodes.
+fn kept_off(context: &Context<'_>, class: &Class, resource: usize) -> Option<String> {
+    let (_, conflict) = context.names.conflicts().find(|(at, _)| *at == resource)?;
+    let name = &conflict.name;
+    Some(match conflict.clash(context.problem, class.example(context.problem))? {
+        Clash::Port(port) => format!("host port {port} is taken by DaemonSet {name}"),
+        Clash::AntiAffinity => {
+            format!("anti-affinity keeps it off the pods of DaemonSet {name}, which runs on every such node")
+        }
+    })
 }
 
 /// A node of a group may become the smallest of its types.
@@ -254,7 +268,7 @@ fn too_large_for_a_group(context: &Context<'_>, class: &Class, pool: usize) -> S
         let least =
             context.pools[pool].types.iter().map(|at| context.room(pool, at)[resource]).min().unwrap_or(0).max(0);
         if asked > least {
-            if let Some(told) = port_taken(context, class, resource) {
+            if let Some(told) = kept_off(context, class, resource) {
                 return told;
             }
             return format!(

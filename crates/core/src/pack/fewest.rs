@@ -17,17 +17,17 @@ pub(crate) fn pack(context: &Context<'_>, pool: usize, items: &mut [Item<'_>], l
         // Rejections are for good, as nodes only tighten: a node that refuses leaves the class's queue.
         let mut queue: BinaryHeap<Reverse<(u32, usize)>> =
             drafts.iter().enumerate().map(|(at, draft)| Reverse((draft.pods(), at))).collect();
-        while item.left > 0 {
+        while !item.left.is_none() && context.work(1) {
             match queue.pop() {
                 Some(Reverse((pods, at))) => {
                     if drafts[at].add(context, item, 1) {
-                        item.left -= 1;
+                        item.left.take(1);
                         queue.push(Reverse((pods + 1, at)));
                     }
                 }
                 None => {
                     let Some(draft) = open(context, pool, item, limits) else { break };
-                    item.left -= 1;
+                    item.left.take(1);
                     queue.push(Reverse((1, drafts.len())));
                     drafts.push(draft);
                 }

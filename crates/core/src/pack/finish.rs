@@ -12,6 +12,9 @@ use crate::labels;
 use crate::problem::Policy;
 use crate::requirements::{Requirement, Requirements};
 
+/// What writing a claim takes, in steps, beside its types.
+const CLAIM: usize = 50;
+
 /// Writes claims, and remembers what it wrote for nodes that differ only in which pods they hold.
 pub(crate) struct Finisher<'c, 'a> {
     context: &'c Context<'a>,
@@ -28,6 +31,9 @@ impl<'c, 'a> Finisher<'c, 'a> {
     pub fn claim(&mut self, draft: &Draft, policy: Policy) -> Option<PlannedClaim> {
         let context = self.context;
         let view = &context.pools[draft.pool];
+        if !context.work(CLAIM + draft.types.count()) {
+            return None;
+        }
         let kept = super::options::choose(context, draft.pool, &draft.types, draft.cells, policy);
         let first = *kept.first()?;
         let bought = context.bought(draft.cells);

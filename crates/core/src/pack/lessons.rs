@@ -40,6 +40,9 @@ impl Plan<'_, '_> {
         if self.forgotten.is_empty() {
             return vec![];
         }
+        if !self.context.work(self.drafts.len() + self.forgotten.len()) {
+            return vec![];
+        }
         let shares = self.drafts.iter().flat_map(|draft| &draft.shares);
         let on_nodes: Vec<Placed> = shares.map(|share| (share.class, share.spot.place, share.count)).collect();
         summed(self.domains.upset(&self.without_node(), &self.forgotten, &on_nodes)).into_iter().collect()
@@ -48,6 +51,9 @@ impl Plan<'_, '_> {
     /// The pods on planned nodes that have to be beside others and that may not be bound there, as class and count.
     pub(super) fn unfounded(&self) -> Vec<(u32, u32)> {
         if self.context.topology.of_class.iter().all(|part| part.company.is_empty()) {
+            return vec![];
+        }
+        if !self.context.work(self.drafts.len()) {
             return vec![];
         }
         let nodes: Vec<&[Share]> = self.drafts.iter().map(|draft| draft.shares.as_slice()).collect();

@@ -16,7 +16,7 @@ pub(crate) fn pack(context: &Context<'_>, pool: usize, items: &mut [Item<'_>], l
         for draft in &mut drafts {
             fill(context, draft, item);
         }
-        while item.left > 0 {
+        while !item.left.is_none() {
             let mut types = context.pools[pool].types.clone();
             limits.keep(context.problem, &mut types);
             let mut draft = Draft::new(context, pool, types);
@@ -33,11 +33,11 @@ pub(crate) fn pack(context: &Context<'_>, pool: usize, items: &mut [Item<'_>], l
 
 /// Adds as many of an item as the node takes.
 fn fill(context: &Context<'_>, draft: &mut Draft, item: &mut Item<'_>) {
-    let mut step = draft.tally.allows(context.node_rules(item.class), item.left);
-    while step > 0 && item.left > 0 {
-        step = step.min(item.left);
+    let mut step = draft.tally.allows(context.node_rules(item.class), item.left.count());
+    while step > 0 && !item.left.is_none() {
+        step = step.min(item.left.count());
         if draft.add(context, item, step) {
-            item.left -= step;
+            item.left.take(step);
         } else {
             step /= 2;
         }

@@ -26,6 +26,10 @@ pub(crate) fn enough_values(context: &Context<'_>, pool: usize, types: &Bits, ce
 /// Whether the types offer so many.
 pub(crate) fn enough_of(context: &Context<'_>, pool: usize, types: &Bits, cells: Mask, least: &Least) -> bool {
     least.is_empty() || {
+        // Each type's values are looked up by name.
+        if !context.work(types.count() * least.len()) {
+            return false;
+        }
         let mut values = Values::new(context, pool, cells, least);
         types.iter().for_each(|at| {
             values.add(at);

@@ -27,6 +27,8 @@ pub struct Options {
     pub soft_spread_on_new_nodes: bool,
     /// What to aim at in every pool, whatever the pools say: for a comparison.
     pub policy: Option<Policy>,
+    /// The bound on the work, in steps; by the problem's size where it is not given.
+    pub most_steps: Option<u64>,
 }
 
 impl Default for Options {
@@ -39,6 +41,7 @@ impl Default for Options {
             most_types: 600,
             soft_spread_on_new_nodes: true,
             policy: None,
+            most_steps: None,
         }
     }
 }

@@ -78,9 +78,8 @@ impl PoolView {
             types = Bits::empty(count);
         }
         let labels: BTreeSet<String> = pool.labels.keys().map(|key| labels::stable(key).to_owned()).collect();
-        let of_types = |key: &str| {
-            !matches!(key, labels::ZONE | labels::CAPACITY_TYPE | labels::NODE_POOL) && !labels.contains(key)
-        };
+        // Labels are requirements as well: what an instance type says of their keys has to agree.
+        let of_types = |key: &str| !matches!(key, labels::ZONE | labels::CAPACITY_TYPE | labels::NODE_POOL);
         let wanted: Vec<_> = requirements.iter().filter(|(key, _)| of_types(key)).collect();
         columns::keep_satisfying(&problem.instance_types, &wanted, &mut types);
         let min_values = requirements.iter().filter_map(|(key, one)| Some((key.to_owned(), one.min_values()?)));
@@ -173,6 +172,7 @@ fn allocatable(one: &crate::InstanceType, names: &ResourceNames, out: &mut [i64]
             }
         }
     }
-    let huge: i64 = one.capacity.uncommon().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, b)| b).sum();
+    let huge = one.capacity.uncommon().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, bytes)| bytes);
+    let huge = huge.fold(0, i64::saturating_add);
     out[1] = out[1].saturating_sub(huge);
 }

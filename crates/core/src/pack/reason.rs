@@ -20,6 +20,11 @@ pub enum Reason {
         /// The rule.
         rule: String,
     },
+    /// Packing itself fails where this pod takes part: it is left out, so that the others go on.
+    PackingFailed {
+        /// How it fails.
+        error: String,
+    },
     /// No NodePool can give it a node.
     NoPoolFits {
         /// One entry a pool, in the order in which they are tried.
@@ -108,6 +113,7 @@ impl fmt::Display for Reason {
             Self::NoNodePool => f.write_str("no NodePool exists"),
             Self::Invalid { problem } => f.write_str(problem),
             Self::Unsupported { rule } => write!(f, "{rule} is not supported yet"),
+            Self::PackingFailed { error } => write!(f, "it is left out, as with it {error}"),
             Self::NoPoolFits { pools } => {
                 for (at, pool) in pools.iter().enumerate() {
                     write!(f, "{}{pool}", if at == 0 { "" } else { "; " })?;

@@ -85,7 +85,7 @@ impl Reservations {
                 left.saturating_mul(u32::try_from(each.max().unwrap_or(0)).unwrap_or(0))
             };
             let usable = self.all.iter().filter(|one| one.cells & item.cells & self.open != 0);
-            item.left = item.left.min(usable.map(carried).fold(0, u32::saturating_add));
+            item.left.bound(usable.map(carried).fold(0, u32::saturating_add));
         }
     }
 

@@ -1,39 +1,60 @@
 //! Packing in rounds: what one has shown to mislead others is left out of the next.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::context::Context;
+use super::failure::PackingError;
 use super::lessons::Lessons;
 use super::node_groups;
 use super::plan::{Options, Packing};
+use super::reason::Reason;
+use super::soft;
 use super::solve::Plan;
 use super::topology::any_soft_spread;
 use crate::problem::Problem;
 
-/// Packs. The answer depends on the problem only, and not on the order of its pods.
+/// Packs. The answer depends on the problem only, and not on the order of its pods. Where packing meets its bound every pod is
+/// left over, with that for its reason: for who has nobody to leave out ([`super::Isolation`]).
 #[must_use]
 pub fn solve(problem: &Problem, options: &Options) -> Packing {
+    solve_within(problem, options).unwrap_or_else(|error| {
+        let reason = Arc::new(Reason::PackingFailed { error: error.to_string() });
+        let waiting = (0..problem.pods.len()).filter(|pod| !problem.pods[*pod].to_come);
+        Packing { unscheduled: waiting.map(|pod| (pod, Arc::clone(&reason))).collect(), ..Packing::default() }
+    })
+}
+
+/// Packs within a bound on the work, which is by the problem's size or by the options.
+///
+/// # Errors
+/// [`PackingError::Bound`] when that is met. The same problem meets it always, or never.
+pub fn solve_within(problem: &Problem, options: &Options) -> Result<Packing, PackingError> {
     if let Some(policy) = options.policy {
         let mut other = problem.clone();
         other.node_pools.iter_mut().for_each(|pool| pool.policy = policy);
-        return solve(&other, &Options { policy: None, ..options.clone() });
+        return solve_within(&other, &Options { policy: None, ..options.clone() });
     }
-    let packing = solve_once(problem, options);
+    let problem = &*soft::with_heaviest(problem);
+    let packing = solve_once(problem, options)?;
     if packing.unscheduled.is_empty() || !options.soft_spread_on_new_nodes || !any_soft_spread(problem) {
-        return packing;
+        return Ok(packing);
     }
-    let loose = solve_once(problem, &Options { soft_spread_on_new_nodes: false, ..options.clone() });
-    if loose.unscheduled.len() < packing.unscheduled.len() { loose } else { packing }
+    let loose = solve_once(problem, &Options { soft_spread_on_new_nodes: false, ..options.clone() })?;
+    Ok(if loose.unscheduled.len() < packing.unscheduled.len() { loose } else { packing })
 }
 
-fn solve_once(problem: &Problem, options: &Options) -> Packing {
-    let context = Context::new(problem, options);
+fn solve_once(problem: &Problem, options: &Options) -> Result<Packing, PackingError> {
+    let context = Context::new(problem, options)?;
     let mut plan = settled(&context);
     plan.loosen();
     for draft in node_groups::missing(&context, &plan.claims) {
         plan.admit(draft, 1);
     }
-    super::to_come::taken_out(problem, plan.answer())
+    context.steps.bound_met()?;
+    let answer = plan.answer();
+    context.steps.bound_met()?;
+    Ok(super::to_come::taken_out(problem, answer))
 }
 
 /// A plan in which no pod was put where it gets a lighter pool than elsewhere, or as near as rounds come to it.

@@ -50,7 +50,8 @@ impl Attached {
     /// Puts what a pod needs that is not there yet on top of amounts.
     pub fn add_missing(&self, shared: &Shared, amounts: &mut [i64]) {
         for (_, resource) in shared.iter().filter(|(volume, _)| !self.0.contains(volume)) {
-            amounts[*resource as usize] += 1;
+            let amount = &mut amounts[*resource as usize];
+            *amount = amount.saturating_add(1);
         }
     }
 

@@ -148,8 +148,14 @@ impl<'c, 'a> Plan<'c, 'a> {
         let ways = context.volume_ways(at);
         let own_company = context.is_own_company(at);
         let mut feasible: Vec<Option<Vec<Chance>>> = vec![None; levels];
+        let mut worth_relaxing = context.classes[at].hard.is_empty();
         while waiting > 0 {
             if !self.take_existing(at) {
+                // What has no place without its soft rules has none with them.
+                if !worth_relaxing && !self.has_place_without_soft_rules(at, &mut feasible) {
+                    break;
+                }
+                worth_relaxing = true;
                 let mut found: Option<(usize, Chance)> = None;
                 for (level, feasible) in feasible.iter_mut().enumerate() {
                     // Where volumes can be had in several ways, the pool comes first.
@@ -178,6 +184,15 @@ impl<'c, 'a> Plan<'c, 'a> {
             waiting -= 1;
         }
         waiting < before
+    }
+
+    /// Whether a pod of a class could have a place by what it requires; notes in which places it could have a node.
+    fn has_place_without_soft_rules(&self, at: usize, feasible: &mut [Option<Vec<Chance>>]) -> bool {
+        self.context.classes[at].hard.iter().any(|level| {
+            let level = *level as usize;
+            let feasible = feasible[level].get_or_insert_with(|| self.feasible_places(at, level));
+            self.domains.best(at, level, feasible, |_| false).is_some()
+        })
     }
 
     /// How many pods of a class have neither a node nor a place.
@@ -276,6 +291,9 @@ impl<'c, 'a> Plan<'c, 'a> {
 
     fn gather_in(&self, room: Room<'_>, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
         let context = self.context;
+        if !context.work(chosen.len()) {
+            return None;
+        }
         let company = &context.topology.of_class[at].company;
         let together = Together::new(context, room);
         let waiting = |at: usize| self.waiting(at).into_iter().map(move |(spot, left)| (at, spot, left));

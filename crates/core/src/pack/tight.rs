@@ -262,6 +262,9 @@ impl<'c> Plan<'c, '_> {
         let context = self.context;
         let rules = context.node_rules(item.class);
         let there = &self.drafts[node];
+        if !context.work(there.tally.work(rules)) {
+            return None;
+        }
         let first = there.tally.allows(rules, 1) == 0;
         if there.tally.opens(rules, 1) == 0 || (first && !self.may_be_first(item.class as usize)) {
             return None;

@@ -10,7 +10,7 @@ use crate::problem::{Pool, Problem};
 #[must_use]
 pub fn warnings(problem: &Problem) -> Vec<String> {
     let mut found = Vec::new();
-    if problem.node_pools.is_empty() {
+    if problem.node_pools.is_empty() && problem.left_out.is_empty() {
         found.push("no NodePool exists: no pod can get a new node".to_owned());
     }
     for pool in &problem.node_pools {

@@ -31,28 +31,42 @@ impl Pod {
     /// # Errors
     /// [`PodError`] for a quantity that makes no sense.
     pub fn from_kube(pod: &KubePod) -> Result<Self, PodError> {
+        let requests = pod.spec.as_ref().map(effective_requests).transpose()?.unwrap_or_default();
+        Ok(Self { requests, ..Self::without_requests(pod) })
+    }
+
+    /// The same without what it requests.
+    #[must_use]
+    pub fn without_requests(pod: &KubePod) -> Self {
         let none = PodSpec::default();
         let spec = pod.spec.as_ref().unwrap_or(&none);
         let meta = &pod.metadata;
-        Ok(Self {
+        Self {
             name: meta.name.clone().unwrap_or_default(),
             namespace: meta.namespace.clone().unwrap_or_else(super::default_namespace),
             uid: meta.uid.clone().unwrap_or_default(),
             labels: meta.labels.clone().unwrap_or_default(),
-            requests: effective_requests(spec)?,
+            requests: Resources::new(),
             node_selector: spec.node_selector.clone().unwrap_or_default(),
             affinity: spec.affinity.clone(),
             topology_spread_constraints: spec.topology_spread_constraints.clone().unwrap_or_default(),
             tolerations: spec.tolerations.clone().unwrap_or_default(),
             priority: spec.priority.unwrap_or(0),
-            host_ports: spec.containers.iter().flat_map(host_ports).collect(),
+            // kube-scheduler counts the ports of sidecars too (Kubernetes 1.34, and 1.33 by a later patch).
+            host_ports: spec
+                .containers
+                .iter()
+                .chain(spec.init_containers.iter().flatten().filter(|one| is_sidecar(one)))
+                .flat_map(host_ports)
+                .collect(),
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
             volume_topology: vec![],
             shared_volumes: BTreeMap::new(),
             blocked: None,
             to_come: false,
             relaxed: false,
-        })
+            refused_nodes: Default::default(),
+        }
     }
 }
 
@@ -62,32 +76,84 @@ impl Pod {
 /// # Errors
 /// [`PodError`] for a quantity that makes no sense.
 pub fn effective_requests(spec: &PodSpec) -> Result<Resources, PodError> {
+    let mut all = requests_of_containers(spec)?;
+    if let Some(resources) = &spec.resources {
+        for (name, amount) in requests_or_limits("spec.resources", resources)?.iter() {
+            all.set(name, amount);
+        }
+    }
+    all.add(&amounts("spec.overhead", spec.overhead.as_ref())?);
+    Ok(all)
+}
+
+/// What a pod may take at most, as a ResourceQuota counts it: limits of its containers, those of the pod itself above
+/// them, plus its overhead for what is limited at all.
+///
+/// # Errors
+/// [`PodError`] for a quantity that makes no sense.
+pub fn effective_limits(spec: &PodSpec) -> Result<Resources, PodError> {
+    let mut all = limits_of_containers(spec)?;
+    if let Some(resources) = &spec.resources {
+        for (name, amount) in amounts("spec.resources", resources.limits.as_ref())?.iter() {
+            all.set(name, amount);
+        }
+    }
+    for (name, amount) in amounts("spec.overhead", spec.overhead.as_ref())?.iter() {
+        if let Some(limit) = all.find(name) {
+            all.set(name, limit.saturating_add(amount));
+        }
+    }
+    Ok(all)
+}
+
+/// What a pod's containers request: those that run together, or the largest moment of the start.
+///
+/// # Errors
+/// [`PodError`] for a quantity that makes no sense.
+pub fn requests_of_containers(spec: &PodSpec) -> Result<Resources, PodError> {
+    of_containers(spec, container_requests)
+}
+
+/// The same of what they limit.
+///
+/// # Errors
+/// [`PodError`] for a quantity that makes no sense.
+pub fn limits_of_containers(spec: &PodSpec) -> Result<Resources, PodError> {
+    of_containers(spec, |container| match &container.resources {
+        Some(resources) => amounts(&format!("container {}", container.name), resources.limits.as_ref()),
+        None => Ok(Resources::new()),
+    })
+}
+
+fn of_containers(
+    spec: &PodSpec,
+    amounts: impl Fn(&Container) -> Result<Resources, PodError>,
+) -> Result<Resources, PodError> {
     let mut running = Resources::new();
     for container in &spec.containers {
-        running.add(&container_requests(container)?);
+        running.add(&amounts(container)?);
     }
     // Init containers start one after the other; one that restarts always is a sidecar and stays.
     let (mut sidecars, mut starting) = (Resources::new(), Resources::new());
     for container in spec.init_containers.iter().flatten() {
-        let requests = container_requests(container)?;
-        if container.restart_policy.as_deref() == Some("Always") {
-            sidecars.add(&requests);
+        let own = amounts(container)?;
+        if is_sidecar(container) {
+            sidecars.add(&own);
             starting.max(&sidecars);
         } else {
             let mut moment = sidecars.clone();
-            moment.add(&requests);
+            moment.add(&own);
             starting.max(&moment);
         }
     }
     running.add(&sidecars);
     running.max(&starting);
-    if let Some(resources) = &spec.resources {
-        for (name, amount) in requests_or_limits("spec.resources", resources)?.iter() {
-            running.set(name, amount);
-        }
-    }
-    running.add(&amounts("spec.overhead", spec.overhead.as_ref())?);
     Ok(running)
+}
+
+/// Whether an init container goes on beside the others.
+fn is_sidecar(container: &Container) -> bool {
+    container.restart_policy.as_deref() == Some("Always")
 }
 
 fn container_requests(container: &Container) -> Result<Resources, PodError> {

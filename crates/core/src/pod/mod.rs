@@ -2,9 +2,9 @@
 
 mod from_kube;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-pub use from_kube::PodError;
+pub use from_kube::{PodError, effective_limits, effective_requests, limits_of_containers, requests_of_containers};
 use k8s_openapi::api::core::v1::{Affinity, Taint, Toleration, TopologySpreadConstraint};
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +70,9 @@ pub struct Pod {
     /// Whether it does without what it merely prefers: EC2 has had nothing for that for too long.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub relaxed: bool,
+    /// Names of existing nodes that are out for it, as kube-scheduler has refused them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub refused_nodes: BTreeSet<String>,
 }
 
 impl Pod {

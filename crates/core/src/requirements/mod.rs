@@ -104,6 +104,12 @@ impl Requirements {
         self.0.iter().map(|(key, requirement)| (key.as_str(), requirement))
     }
 
+    /// On how many keys there are any.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether nothing is required.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -2,7 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use dovetail_api::names::syntax::is_label_value;
+
+use crate::labels::NODE_NAME_FIELD;
+
 use super::written::{NodeSelectorRequirement, Operator, RequirementError};
+
+/// Whether a label can have the value; nodes' own names, which `matchFields` speak of, may be longer.
+fn is_possible(key: &str, value: &str) -> bool {
+    key == NODE_NAME_FIELD || is_label_value(value)
+}
 
 /// The values that one key may take (spec core 3.5). Either exactly `values`, or, as a complement, everything but
 /// `values`, within the inclusive bounds. The empty set means that the label must not be there, or, if something else
@@ -50,7 +59,9 @@ impl Requirement {
             Operator::In | Operator::NotIn if values.is_empty() => {
                 return Err(RequirementError::NoValues { key: key.clone(), operator: *operator });
             }
-            Operator::In => Self::one_of(values.iter().cloned()),
+            // Kubernetes lets a pod's affinity ask for values that no label can have: no node has them, and no claim could
+            // carry them as labels.
+            Operator::In => Self::one_of(values.iter().filter(|value| is_possible(key, value)).cloned()),
             Operator::NotIn => Self { complement: true, present: false, ..Self::one_of(values.iter().cloned()) },
             Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
                 return Err(RequirementError::NeedsNoValues { key: key.clone(), operator: *operator });

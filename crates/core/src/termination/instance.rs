@@ -1,10 +1,11 @@
 //! Whether a claim's instance is gone. EC2's describes are consistent only after a while: one that was launched just
 //! now and is not found may well be there.
 
-use dovetail_api::names::annotations::LAUNCH_TOKEN;
 use dovetail_api::names::conditions::LAUNCHED;
 use dovetail_api::v1::{NodeClaim, condition};
 use jiff::{SignedDuration, Timestamp};
+
+use crate::ownership;
 
 /// EC2's describes are consistent after this long.
 pub const CONSISTENT: SignedDuration = SignedDuration::from_secs(60);
@@ -41,8 +42,7 @@ pub fn handle(claim: &NodeClaim) -> Option<Handle> {
     if let Some(id) = dovetail_api::names::instance_id(provider_id) {
         return Some(Handle::Id(id.to_owned()));
     }
-    let token = claim.metadata.annotations.as_ref()?.get(LAUNCH_TOKEN)?;
-    Some(Handle::Token(token.clone()))
+    ownership::token_on(claim).map(Handle::Token)
 }
 
 /// Whether no instance of the claim goes on, for certain; `asked` is when the cloud was asked for what is seen: a cloud that has
@@ -58,13 +58,16 @@ pub fn is_gone(claim: &NodeClaim, seen: Seen, asked: Timestamp) -> bool {
 
 /// From when on an instance of the claim that is not found does not exist.
 fn visible_since(claim: &NodeClaim, handle: &Handle) -> Option<Timestamp> {
+    let deleted = claim.metadata.deletion_timestamp.as_ref().map(|time| time.0);
     let since = match handle {
         Handle::Id(_) => {
             let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-            condition(conditions, LAUNCHED)?.last_transition_time.0
+            let launched = condition(conditions, LAUNCHED).map(|launched| launched.last_transition_time.0);
+            // A provider ID that somebody has written by hand comes without the condition.
+            launched.or(deleted)?
         }
         // No call is begun for a claim that is being deleted.
-        Handle::Token(_) => claim.metadata.deletion_timestamp.as_ref()?.0,
+        Handle::Token(_) => deleted?,
     };
     since.checked_add(CONSISTENT).ok()
 }
@@ -72,10 +75,12 @@ fn visible_since(claim: &NodeClaim, handle: &Handle) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use dovetail_api::names::annotations::LAUNCH_TOKEN;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
     use crate::lifecycle::fixtures::{at, claim, launched_claim};
+    use crate::lifecycle::token::launch_token;
 
     #[test]
     fn a_claim_for_which_nothing_was_called_has_none() {
@@ -96,9 +101,26 @@ mod tests {
     #[test]
     fn a_call_of_unknown_outcome_is_looked_for_by_its_token_for_a_minute() {
         let mut claim = claim("a");
-        claim.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), "dt-1".to_owned())].into());
+        let token = launch_token(["uid-a"], 2);
+        claim.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), token.clone())].into());
         claim.metadata.deletion_timestamp = Some(Time(at(100)));
-        assert_eq!(handle(&claim), Some(Handle::Token("dt-1".into())));
+        assert_eq!(handle(&claim), Some(Handle::Token(token)));
+        assert!(!is_gone(&claim, Seen::Missing, at(159)));
+        assert!(is_gone(&claim, Seen::Missing, at(160)));
+    }
+
+    #[test]
+    fn a_token_that_is_another_claims_is_not_looked_for() {
+        let mut thief = claim("thief");
+        thief.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), launch_token(["uid-a"], 1))].into());
+        assert_eq!(handle(&thief), Some(Handle::Token(launch_token(["uid-thief"], 1))));
+    }
+
+    #[test]
+    fn an_instance_that_is_written_on_a_claim_that_was_never_launched_and_that_nobody_knows_is_gone_in_a_minute() {
+        let mut claim = claim("a");
+        claim.status.get_or_insert_default().provider_id = "aws:///us-east-1a/i-nowhere".into();
+        claim.metadata.deletion_timestamp = Some(Time(at(100)));
         assert!(!is_gone(&claim, Seen::Missing, at(159)));
         assert!(is_gone(&claim, Seen::Missing, at(160)));
     }

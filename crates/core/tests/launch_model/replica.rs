@@ -338,6 +338,7 @@ impl World {
         let mut there = NodeClaim::new(&format!("claim-{claim}"), NodeClaimSpec::default());
         there.metadata.finalizers = Some(vec![TERMINATION_FINALIZER.to_owned()]);
         there.metadata.deletion_timestamp = one.deleting.map(|at| Time(self.wall(at)));
+        there.metadata.uid = Some(format!("u{claim}"));
         let token = one.tokens.last().map(|token| (LAUNCH_TOKEN.to_owned(), token.clone()));
         there.metadata.annotations = Some(token.into_iter().collect());
         if let Some(instance) = one.instance {

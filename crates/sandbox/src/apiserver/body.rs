@@ -8,6 +8,8 @@ use std::cell::RefCell;
 pub const MOST: usize = 3 * 1024 * 1024;
 /// The most that an object may have when it is stored, as in etcd.
 pub const MOST_STORED: usize = 1536 * 1024;
+/// How deep JSON may be nested. kube-apiserver takes ten thousand; what is beyond a few hundred is one of a kind.
+const DEEPEST: usize = 512;
 
 /// A body, and the fields that stand in it twice (looked for only when `twice` says so).
 #[derive(Debug, Default)]
@@ -44,14 +46,39 @@ pub fn read(body: &[u8], content_type: &str, twice: bool) -> Result<Sent> {
         return Ok(Sent { value, duplicates: Vec::new() });
     }
     let no_json = |why: serde_json::Error| ApiError::bad_request(format!("the request body is no JSON: {why}"));
+    if depth(body) > DEEPEST {
+        return Err(ApiError::bad_request(format!("the request body is nested more than {DEEPEST} deep")));
+    }
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    reader.disable_recursion_limit();
     if !twice {
-        return Ok(Sent { value: serde_json::from_slice(body).map_err(no_json)?, duplicates: Vec::new() });
+        let value = Value::deserialize(&mut reader).map_err(no_json)?;
+        reader.end().map_err(no_json)?;
+        return Ok(Sent { value, duplicates: Vec::new() });
     }
     let found = RefCell::default();
-    let mut reader = serde_json::Deserializer::from_slice(body);
     let value = Watchful { path: String::new(), found: &found }.deserialize(&mut reader).map_err(no_json)?;
     reader.end().map_err(no_json)?;
     Ok(Sent { value, duplicates: found.into_inner() })
+}
+
+/// How deep brackets are nested in JSON, at most.
+fn depth(json: &[u8]) -> usize {
+    let (mut depth, mut most, mut text, mut escaped) = (0_usize, 0, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = text,
+            b'"' => text = !text,
+            b'{' | b'[' if !text => {
+                depth += 1;
+                most = most.max(depth);
+            }
+            b'}' | b']' if !text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
 }
 
 /// 413: larger than so many bytes.

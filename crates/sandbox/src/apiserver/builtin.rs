@@ -64,6 +64,7 @@ const ROWS: &[Row] = &[
     ("discovery.k8s.io", "endpointslices", "EndpointSlice", "", NS | GEN),
     ("networking.k8s.io", "networkpolicies", "NetworkPolicy", "netpol", NS | GEN),
     ("networking.k8s.io", "servicecidrs", "ServiceCIDR", "", STATUS),
+    ("node.k8s.io", "runtimeclasses", "RuntimeClass", "", 0),
     ("policy", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", NS | STATUS | GEN | VERSIONED),
     ("rbac.authorization.k8s.io", "clusterrolebindings", "ClusterRoleBinding", "", 0),
     ("rbac.authorization.k8s.io", "clusterroles", "ClusterRole", "", 0),

@@ -127,7 +127,9 @@ pub fn strip(fields: &mut Fields) {
 
 /// Notes who changed what by a create or an update.
 pub fn track(found: &Found, old: Option<&Value>, new: &mut Value, options: &WriteOptions, now: Timestamp) {
-    let mut entries = old.map(entries).unwrap_or_default();
+    // What a client sends of them counts, as in kube-apiserver: any user may write there what they like.
+    let sent = entries(new);
+    let mut entries = if sent.is_empty() { old.map(entries).unwrap_or_default() } else { sent };
     if options.manager.is_none() && entries.is_empty() {
         return;
     }

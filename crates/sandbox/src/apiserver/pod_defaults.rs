@@ -4,10 +4,10 @@ use super::error::{ApiError, Result};
 use super::gvr::Key;
 use super::meta;
 use super::store::State;
+use dovetail_core::admission::quota::{Charge, add, charge_of};
+use dovetail_core::admission::{LimitRange, Policies, PriorityClass, Quota, Refusal, RuntimeClass};
 use serde_json::{Map, Value, json};
-
-/// Seconds that a pod stays on a node that is not ready or unreachable (DefaultTolerationSeconds).
-const TOLERATED_SECONDS: i64 = 300;
+use std::collections::BTreeMap;
 
 /// Defaults of a pod's spec; for templates too.
 pub fn spec(spec: &mut Map<String, Value>) {
@@ -44,122 +44,75 @@ fn container(container: &mut Map<String, Value>) {
     }
 }
 
-/// What admission adds to a new pod: service account, priority, limit ranges, requests from limits, tolerations, status.
+/// What admission adds to a new pod: service account, what `dovetail_core::admission` has, status.
 ///
 /// # Errors
-/// 403 when the priority class does not exist or the priority contradicts it.
+/// 403 for what admission refuses: a class that does not exist, a LimitRange, a ResourceQuota.
 pub fn admit(state: &State, pod: &mut Value) -> Result<()> {
     let space = meta::text(pod, "namespace").to_owned();
     let account = pod["spec"]["serviceAccountName"].as_str().filter(|s| !s.is_empty()).unwrap_or("default").to_owned();
     pod["spec"]["serviceAccountName"] = json!(account);
     pod["spec"]["serviceAccount"] = json!(account);
     or(meta::member(pod, "spec"), "enableServiceLinks", json!(true));
-    priority(state, pod)?;
-    limit_ranges(state, &space, pod);
-    requests_from_limits(pod);
-    tolerations(pod);
+    let forbidden = |pod: &Value, why: &str| ApiError::forbidden("", "pods", meta::text(pod, "name"), why);
+    policies(state, &space).admit(&space, pod).map_err(|why| forbidden(pod, &words(&why)))?;
     let class = quality(&pod["spec"]);
     pod["status"] = json!({"phase": "Pending", "qosClass": class});
+    quotas(state, &space, pod).map_err(|why| forbidden(pod, &why))
+}
+
+/// The API server's words: it does not name the LimitRange.
+fn words(why: &Refusal) -> String {
+    match why {
+        Refusal::LimitRange(why, _) => why.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// What is there of a kind in a namespace; of a kind that has none, in the empty one.
+fn objects<'a>(
+    state: &'a State,
+    (group, resource): (&str, &str),
+    space: &'a str,
+) -> impl Iterator<Item = (String, &'a Value)> {
+    let table = state.registry.rid(group, resource).map(|rid| state.table(rid));
+    let from = Key::new(space, "");
+    let all = table.into_iter().flat_map(move |table| table.objects.range(from.clone()..));
+    all.take_while(move |(key, _)| key.namespace == space).map(|(key, object)| (key.name.clone(), &*object.value))
+}
+
+fn policies(state: &State, space: &str) -> Policies {
+    let priorities = objects(state, ("scheduling.k8s.io", "priorityclasses"), "");
+    let runtimes = objects(state, ("node.k8s.io", "runtimeclasses"), "");
+    let ranges = objects(state, ("", "limitranges"), space);
+    let ranges: BTreeMap<_, _> = ranges.map(|(name, range)| (name, LimitRange::from_json(range))).collect();
+    Policies {
+        priority_classes: priorities.map(|(name, class)| (name, PriorityClass::from_json(class))).collect(),
+        runtime_classes: runtimes.map(|(name, class)| (name, RuntimeClass::from_json(class))).collect(),
+        limit_ranges: BTreeMap::from([(space.to_owned(), ranges)]),
+    }
+}
+
+/// Holds a new pod against the namespace's ResourceQuotas, by the pods that are there.
+fn quotas(state: &State, space: &str, pod: &Value) -> std::result::Result<(), String> {
+    let counting = objects(state, ("", "resourcequotas"), space).map(|(_, quota)| Quota::from_json(quota));
+    let counting: Vec<Quota> = counting.filter(|quota| quota.counts(pod)).collect();
+    if counting.is_empty() {
+        return Ok(());
+    }
+    let charge = charge_of(pod);
+    for quota in counting {
+        quota.admit(&used(state, space, &quota), &charge)?;
+    }
     Ok(())
 }
 
-fn priority(state: &State, pod: &mut Value) -> Result<()> {
-    let Some(rid) = state.registry.rid("scheduling.k8s.io", "priorityclasses") else { return Ok(()) };
-    let name = pod["spec"]["priorityClassName"].as_str().filter(|s| !s.is_empty());
-    let class = match name {
-        Some(name) => {
-            let refuse = || {
-                ApiError::forbidden(
-                    "",
-                    "pods",
-                    meta::text(pod, "name"),
-                    &format!("no PriorityClass with name {name} was found"),
-                )
-            };
-            Some(state.get(rid, &Key::new("", name)).ok_or_else(refuse)?)
-        }
-        None => state.table(rid).objects.values().find(|class| class.value["globalDefault"] == true),
-    };
-    let value = class.map_or(json!(0), |class| class.value["value"].clone());
-    let policy = class.map_or(json!("PreemptLowerPriority"), |class| class.value["preemptionPolicy"].clone());
-    let written = &pod["spec"]["priority"];
-    if !written.is_null() && *written != value {
-        let why = format!(
-            "the integer value of priority ({written}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
-        );
-        return Err(ApiError::forbidden("", "pods", meta::text(pod, "name"), &why));
-    }
-    if let Some(class) = class {
-        pod["spec"]["priorityClassName"] = json!(class.key.name);
-    }
-    pod["spec"]["priority"] = value;
-    or(meta::member(pod, "spec"), "preemptionPolicy", policy);
-    Ok(())
-}
-
-fn containers(pod: &mut Value) -> impl Iterator<Item = &mut Value> {
-    let spec = pod["spec"].as_object_mut().into_iter().flatten();
-    spec.filter(|(field, _)| matches!(field.as_str(), "containers" | "initContainers"))
-        .filter_map(|(_, list)| list.as_array_mut())
-        .flatten()
-}
-
-/// The defaults of the namespace's LimitRanges, for containers.
-fn limit_ranges(state: &State, space: &str, pod: &mut Value) {
-    let Some(rid) = state.registry.rid("", "limitranges") else { return };
-    let limits = state
-        .table(rid)
-        .within(Some(space))
-        .flat_map(|range| range.value["spec"]["limits"].as_array().into_iter().flatten());
-    for limit in limits.filter(|l| l["type"] == "Container") {
-        let limits = or_else(&limit["default"], &limit["max"]);
-        let requests = or_else(&limit["defaultRequest"], or_else(limits, &limit["min"]));
-        for container in containers(pod) {
-            // A limit that the container sets itself is its request too, before the range's default request.
-            let own = container["resources"]["limits"].clone();
-            fill(container, "requests", &own);
-            fill(container, "limits", limits);
-            fill(container, "requests", requests);
-        }
-    }
-}
-
-fn or_else<'a>(first: &'a Value, second: &'a Value) -> &'a Value {
-    if first.is_object() { first } else { second }
-}
-
-fn fill(container: &mut Value, field: &str, from: &Value) {
-    let Some(from) = from.as_object().filter(|m| !m.is_empty()) else { return };
-    if container["resources"].is_null() {
-        container["resources"] = json!({});
-    }
-    let to = meta::member(&mut container["resources"], field);
-    for (name, quantity) in from {
-        or(to, name, quantity.clone());
-    }
-}
-
-fn requests_from_limits(pod: &mut Value) {
-    for container in containers(pod) {
-        let limits = container["resources"]["limits"].clone();
-        fill(container, "requests", &limits);
-    }
-}
-
-fn tolerations(pod: &mut Value) {
-    let spec = meta::member(pod, "spec");
-    or(spec, "tolerations", json!([]));
-    let Some(list) = spec.get_mut("tolerations").and_then(Value::as_array_mut) else { return };
-    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        let covers = |t: &Value| {
-            let effect = t["effect"].as_str().unwrap_or_default();
-            let of = t["key"].as_str().unwrap_or_default();
-            (of == key || of.is_empty()) && matches!(effect, "" | "NoExecute")
-        };
-        if !list.iter().any(covers) {
-            list.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATED_SECONDS}));
-        }
-    }
+/// What the pods of a namespace use of a quota.
+pub fn used(state: &State, space: &str, quota: &Quota) -> Charge {
+    let mut used = Charge::new();
+    let counted = objects(state, ("", "pods"), space).filter(|(_, pod)| quota.counts(pod));
+    counted.for_each(|(_, pod)| add(&mut used, &charge_of(pod)));
+    used
 }
 
 /// The quality-of-service class, by cpu and memory of all containers.

@@ -84,7 +84,7 @@ impl Cluster {
         let changes = kube.subscribe();
         let instances = region.subscribe();
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x636c_7573_7465_7231);
-        let scheduler = Scheduler::new(rng.fork());
+        let scheduler = Scheduler::new(rng.fork(), region.faults().clone());
         let ctx = Context {
             kube,
             cache: Cache::default(),

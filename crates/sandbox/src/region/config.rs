@@ -92,7 +92,7 @@ impl RegionConfig {
     }
 
     /// The domain of the instances' host names.
-    pub(crate) fn host_domain(&self) -> String {
+    pub fn host_domain(&self) -> String {
         if self.region == "us-east-1" { "ec2.internal".to_owned() } else { format!("{}.compute.internal", self.region) }
     }
 }

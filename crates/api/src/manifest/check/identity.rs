@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Findings, names, text, texts};
+use super::{Findings, foreign::is_foreign, names, text, texts};
 use crate::{
     manifest::tree::Node,
     schema::{ErrorKind, Path, SchemaError, Scope, accepted_kinds, scope_of},
@@ -17,6 +17,8 @@ pub struct Identity {
     pub kind: String,
     pub name: String,
     pub namespace: Option<String>,
+    /// Whether its kind is one that is known here.
+    pub known: bool,
 }
 
 /// Reads who the object is; a kind that nobody knows is the only mistake told of it.
@@ -30,11 +32,14 @@ pub fn identify(object: &Value) -> Result<Identity, SchemaError> {
     };
     let api_version = field("apiVersion")?;
     let kind = field("kind")?;
-    let Some(scope) = scope_of(&api_version, &kind) else { return Err(unknown(&api_version, &kind)) };
+    let scope = scope_of(&api_version, &kind);
+    if scope.is_none() && !is_foreign(&api_version, &kind) {
+        return Err(unknown(&api_version, &kind));
+    }
     let metadata = object.get("metadata").unwrap_or(&Value::Null);
     let namespace = Some(text(metadata, "namespace")).filter(|text| !text.is_empty()).unwrap_or("default");
-    let namespace = (scope == Scope::Namespaced).then(|| namespace.to_string());
-    Ok(Identity { name: text(metadata, "name").into(), namespace, api_version, kind })
+    let namespace = (scope != Some(Scope::Cluster)).then(|| namespace.to_string());
+    Ok(Identity { name: text(metadata, "name").into(), namespace, known: scope.is_some(), api_version, kind })
 }
 
 fn unknown(api_version: &str, kind: &str) -> SchemaError {

@@ -2,15 +2,17 @@
 //! what a later step says of a place where an earlier one found something is its echo, and left out.
 
 mod class;
+mod foreign;
 mod identity;
-mod names;
 mod pods;
 mod pool;
 
 use serde_json::Value;
 
-use super::tree::Node;
+use super::{read::MOST_MISTAKES, tree::Node};
+use crate::names::syntax as names;
 use crate::schema::{ErrorKind, Path, SchemaError, UnknownFields, schema_for};
+use crate::validation::Wrong;
 
 pub(super) use identity::{Identity, identify};
 
@@ -21,7 +23,18 @@ pub(super) struct Findings(pub Vec<SchemaError>);
 impl Findings {
     /// Adds a mistake, whatever there is already.
     pub fn push(&mut self, path: Path, what: impl Into<String>, allowed: impl Into<String>) {
+        // More are not told, and each is held against those that are known.
+        if self.0.len() > MOST_MISTAKES {
+            return;
+        }
         self.0.push(SchemaError::new(path, ErrorKind::Invalid, what, allowed));
+    }
+
+    /// Adds what a rule of fields has found, if anything.
+    pub fn add_wrong(&mut self, wrong: Option<Wrong>, path: impl FnOnce() -> Path) {
+        if let Some(Wrong { what, allowed }) = wrong {
+            self.add(path(), what, allowed);
+        }
     }
 
     /// Adds a mistake unless one is known on the way to it or below it.
@@ -37,7 +50,7 @@ pub(super) fn object(node: &Node, object: &Value, identity: &Identity) -> Findin
     let mut findings = Findings::default();
     let misplaced = identity::metadata(node, object, identity, &mut findings);
     let Some(schema) = schema_for(&identity.api_version, &identity.kind) else { return findings };
-    for error in schema.validate(object, UnknownFields::Refuse) {
+    for error in schema.validate(object, UnknownFields::Refuse).into_iter().take(MOST_MISTAKES + 1) {
         let told = matches!(error.path.0.as_slice(), [step] if misplaced.iter().any(|key| Path::root().key(key).0[0] == *step));
         if !told && !findings.0.iter().any(|known| known.path == error.path) {
             findings.0.push(error);

@@ -1,14 +1,14 @@
-//! The runtime validation of pools and claims (core spec 1.1), in every version: labels, taints, requirements.
+//! The runtime validation of pools and claims in every version, at the fields where they write it.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Findings, at, list, names, text, texts};
+use super::{Findings, at, list, text, texts};
 use crate::{
-    names::{alias, labels},
     schema::Path,
     v1::Operator,
+    validation::{self, Part, Written},
 };
 
 /// Checks a NodePool, a NodeClaim or a Provisioner.
@@ -19,22 +19,21 @@ pub fn check(object: &Value, kind: &str, findings: &mut Findings) {
     };
     let below = |at: &[&'static str], name: &'static str| at.iter().copied().chain([name]).collect::<Vec<_>>();
     if kind != "NodeClaim" {
-        for (key, value) in texts(object, &below(metadata, "labels")) {
-            label(key, value, &Path::of(&below(metadata, "labels")).key(key), findings);
+        let (labels, annotations) = (below(metadata, "labels"), below(metadata, "annotations"));
+        for (key, value) in texts(object, &labels) {
+            let wrong = validation::template_label(key, value);
+            findings.add_wrong(wrong, || Path::of(&labels).key(key));
+        }
+        for (key, _) in texts(object, &annotations) {
+            let wrong = validation::template_annotation(key);
+            findings.add_wrong(wrong, || Path::of(&annotations).key(key));
         }
     }
     let mut seen = BTreeSet::new();
     for field in ["taints", "startupTaints"] {
         for (index, taint) in list(object, &below(spec, field)).iter().enumerate() {
-            let (key, effect) = (text(taint, "key"), text(taint, "effect"));
-            let path = Path::of(&below(spec, field)).index(index);
-            if !key.is_empty() && !seen.insert((key, effect)) {
-                findings.add(
-                    path,
-                    format!("a taint {key}:{effect} is there already"),
-                    "each key and effect once over taints and startupTaints",
-                );
-            }
+            let path = || Path::of(&below(spec, field)).index(index);
+            self::taint(taint, &mut seen, path, findings);
         }
     }
     for (index, requirement) in list(object, &below(spec, "requirements")).iter().enumerate() {
@@ -43,71 +42,36 @@ pub fn check(object: &Value, kind: &str, findings: &mut Findings) {
     }
 }
 
-fn label(key: &str, value: &str, path: &Path, findings: &mut Findings) {
-    if !names::is_key(key) {
-        findings.add(path.clone(), format!("{} is no label's key", names::shown(key)), names::KEY);
-    } else if let Some(why) = labels::restriction(alias::normalize(key)) {
-        findings.add(path.clone(), why, WHERE_FREE);
-    } else if !names::is_label_value(value) {
-        findings.add(path.clone(), format!("{} is no label's value", names::shown(value)), names::LABEL_VALUE);
-    }
-}
-
-/// Which labels a pool may name.
-const WHERE_FREE: &str = "well-known labels, or labels of other domains";
-
-fn requirement(requirement: &Value, claim: bool, path: &Path, findings: &mut Findings) {
-    let key = text(requirement, "key");
-    let stable = alias::normalize(key);
-    let exempt =
-        matches!(stable, labels::INSTANCE_PODS | labels::INSTANCE_AMI_ID) || (claim && stable == labels::NODE_POOL);
-    if let Some(why) = labels::restriction(stable).filter(|_| !key.is_empty() && !exempt) {
-        findings.add(path.key("key"), why, WHERE_FREE);
-    }
-    let values: Vec<&str> = list(requirement, &["values"]).iter().filter_map(Value::as_str).collect();
-    let Some(operator) = Operator::parse(text(requirement, "operator")) else { return };
-    for (index, value) in values.iter().enumerate().filter(|(_, value)| !names::is_label_value(value)) {
-        findings.add(
-            path.key("values").index(index),
-            format!("{} is no label's value", names::shown(value)),
-            names::LABEL_VALUE,
-        );
-    }
-    let at_values = path.key("values");
-    match operator {
-        Operator::In if values.is_empty() => findings.add(at_values, "operator In has no value", "one value or more"),
-        Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
-            findings.add(at_values, format!("operator {operator} has values"), "no values");
-        }
-        _ if operator.is_numeric() => {
-            let number = values.first().is_some_and(|value| value.parse::<u32>().is_ok() && !value.starts_with('+'));
-            if values.len() != 1 || !number {
-                findings.add(
-                    at_values,
-                    format!("operator {operator} needs one integer, {values:?} is none"),
-                    "one integer, 0 or more",
-                );
-            }
-        }
-        _ => {}
-    }
-    counts(requirement, stable, operator, &values, path, findings);
-}
-
-fn counts(requirement: &Value, key: &str, operator: Operator, values: &[&str], path: &Path, findings: &mut Findings) {
-    let least = at(requirement, &["minValues"]).and_then(Value::as_u64).unwrap_or(0);
-    if operator != Operator::In || values.is_empty() {
+fn taint<'v>(
+    taint: &'v Value,
+    seen: &mut BTreeSet<(&'v str, &'v str)>,
+    path: impl Fn() -> Path,
+    findings: &mut Findings,
+) {
+    let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
+    // What is not there, or no text, is the schema's to say.
+    if key.is_empty() || effect.is_empty() {
         return;
     }
-    if least > values.len() as u64 {
-        let what = format!("asks for {least} values of {}", values.len());
-        findings.add(path.key("minValues"), what, format!("{} at most", values.len()));
+    if !seen.insert((key, effect)) {
+        findings.add_wrong(Some(validation::repeated_taint(key, effect)), &path);
     }
-    if key == labels::CAPACITY_TYPE {
-        let known = values.iter().filter(|value| labels::CAPACITY_TYPES.contains(value)).count();
-        if known == 0 || (known as u64) < least {
-            let what = format!("{values:?} are no capacity types");
-            findings.add(path.key("values"), what, labels::CAPACITY_TYPES.join(", "));
-        }
+    findings.add_wrong(validation::taint(key, value, effect), &path);
+}
+
+fn requirement(requirement: &Value, of_claim: bool, path: &Path, findings: &mut Findings) {
+    let key = text(requirement, "key");
+    let values: Vec<&str> = list(requirement, &["values"]).iter().filter_map(Value::as_str).collect();
+    let Some(operator) = Operator::parse(text(requirement, "operator")).filter(|_| !key.is_empty()) else { return };
+    let min_values = at(requirement, &["minValues"]).and_then(Value::as_i64);
+    let written = Written { key, operator, values: &values, min_values, of_claim };
+    for (part, wrong) in validation::requirement(&written) {
+        let path = match part {
+            Part::Key => path.key("key"),
+            Part::Values => path.key("values"),
+            Part::Value(index) => path.key("values").index(index),
+            Part::MinValues => path.key("minValues"),
+        };
+        findings.add_wrong(Some(wrong), || path);
     }
 }

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod nominations;
+mod refused;
 mod sold_out;
+mod unused;
 
 use serde_json::{Value, json};
 
@@ -384,6 +386,23 @@ fn a_pool_that_is_not_ready_is_left_out_and_said_so() {
     assert_eq!(planning.skipped[0].pool, "bad");
     let none = state.snapshot().planning(&PlanningInput::default());
     assert!(none.skipped.iter().any(|skipped| skipped.pool == "good" && skipped.why.contains("no instance types")));
+}
+
+#[test]
+fn a_pod_without_a_usable_pool_is_told_of_each_pool_its_class_and_why() {
+    let mut waits = pool("bad", false);
+    let class_ready = json!({"type": "NodeClassReady", "status": "False", "reason": "NodeClassNotFound",
+        "message": "the EC2NodeClass is not there", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    waits.status.as_mut().unwrap().conditions.push(serde_json::from_value(class_ready).unwrap());
+    let mut state = ClusterState::new();
+    state.apply_pool(waits);
+    let mut problem = crate::Problem::clone(&state.snapshot().planning(&input(0)).problem);
+    problem.pods = vec![serde_json::from_value(json!({"name": "a", "uid": "a", "requests": {"cpu": "1"}})).unwrap()];
+    let said = crate::pack::solve(&problem, &crate::pack::Options::default()).unscheduled[0].1.to_string();
+    assert_eq!(
+        said,
+        "pool bad: it is not Ready: EC2NodeClass default: NodeClassNotFound: the EC2NodeClass is not there"
+    );
 }
 
 #[test]

@@ -20,6 +20,9 @@ const MORE_ROOM: f64 = 1.08;
 /// not ask for: it makes other patterns.
 const FEW_PODS: u32 = 100;
 
+/// So many candidates are looked at in a step.
+const CANDIDATES_A_STEP: usize = 8;
+
 /// A type bought in one of some cells that all shapes see alike.
 #[derive(Debug)]
 pub(super) struct Candidate {
@@ -83,6 +86,9 @@ impl Candidates {
                 let same = kept.entry(signature).or_insert_with(|| {
                     Kept::of(shapes, (0..shapes.all.len() as u32).filter(may).collect(), context.nothing())
                 });
+                if !context.work(1 + same.candidates.len() / CANDIDATES_A_STEP) {
+                    break;
+                }
                 let more = if shapes.all.len() > MANY_SHAPES { MORE_ROOM } else { 1.0 };
                 let beaten = same.candidates.iter().any(|other| {
                     let (room_of, shapes) = (context.room(pool, all[*other].at), &all[*other].shapes);

@@ -30,8 +30,8 @@ pub(super) fn deal(
             return;
         }
         // As long as no item runs out, the next node is the same.
-        let again = taken.iter().map(|(at, count)| items[*at].left / count).min().unwrap_or(0).min(left - 1);
-        taken.iter().for_each(|(at, count)| items[*at].left -= count * again);
+        let again = taken.iter().map(|(at, count)| items[*at].left.count() / count).min().unwrap_or(0).min(left - 1);
+        taken.iter().for_each(|(at, count)| items[*at].left.take(count * again));
         left -= 1 + again;
         drafts.push((draft, 1 + again));
     }
@@ -57,12 +57,12 @@ fn take(
         let mut bound = false;
         for (at, most) in order.iter().copied().zip(&mut most) {
             let item = &mut items[at];
-            let wish = wanted.min(item.left);
+            let wish = wanted.min(item.left.count());
             bound |= wish > *most;
             let count = draft.tally.allows(context.node_rules(item.class), wish.min(*most));
             let count = draft.add_most(context, item, count);
             if count > 0 {
-                item.left -= count;
+                item.left.take(count);
                 wanted -= count;
                 *most -= count;
                 match taken.iter_mut().find(|(own, _)| *own == at) {

@@ -23,6 +23,9 @@ const FEW_SHAPES: usize = 48;
 /// With more than this it is tried only once.
 const MANY_SHAPES: usize = 256;
 
+/// A filling looks at so many shapes in a step.
+const SHAPES_A_STEP: usize = 2;
+
 /// How much every other resource counts.
 const OTHER_WEIGHT: f64 = 0.3;
 
@@ -66,9 +69,17 @@ impl<'c, 'a> Filler<'c, 'a> {
         }
     }
 
+    /// What it fills for.
+    pub fn context(&self) -> &'c Context<'a> {
+        self.context
+    }
+
     /// The most valuable filling of so many quarters of a candidate found, with its value. At most `left` pods of each
     /// shape.
     pub fn fill(&mut self, candidate: &Candidate, value: &[f64], left: &[u32], quarters: i64) -> (f64, Pattern) {
+        if !self.context.work(1 + candidate.shapes.len() / SHAPES_A_STEP) {
+            return (0.0, Pattern::new());
+        }
         self.whole.clear();
         let room = self.context.room(self.pool, candidate.at);
         self.whole.extend(room.iter().map(|have| if quarters == 4 { *have } else { have / 4 * quarters }));

@@ -11,6 +11,9 @@ use super::shapes::half_of;
 /// So many times a planned node is looked at: the bound on work.
 const MOST_LOOKS: usize = 2_000_000;
 
+/// So many looks at a hole are a step.
+const LOOKS_A_STEP: usize = 16;
+
 /// Room to spare on the type that is cheapest for what a node holds.
 struct Hole {
     draft: usize,
@@ -23,7 +26,11 @@ struct Hole {
 impl Hole {
     fn of(context: &Context<'_>, draft: &Draft, at: usize) -> Option<Self> {
         let (cheapest, price) = cheapest(context, draft)?;
-        let room = context.room(draft.pool, cheapest).iter().zip(&draft.requests).map(|(have, taken)| have - taken);
+        let room = context
+            .room(draft.pool, cheapest)
+            .iter()
+            .zip(&draft.requests)
+            .map(|(have, taken)| have.saturating_sub(*taken));
         Some(Self { draft: at, cheapest, price, cells: draft.cells, room: room.collect() })
     }
 }
@@ -37,16 +44,16 @@ pub(super) fn cheapest(context: &Context<'_>, draft: &Draft) -> Option<(usize, f
 
 /// Puts pods left over on nodes planned once, as long as that makes none dearer and takes no needed choice away.
 pub(super) fn fill(context: &Context<'_>, items: &mut [Item<'_>], drafts: &mut [(Draft, u32)]) {
-    if items.iter().all(|item| item.left == 0) {
+    if items.iter().all(|item| item.left.is_none()) {
         return;
     }
     let single = drafts.iter().enumerate().filter(|(_, (_, times))| *times == 1);
     let mut holes: Vec<Hole> = single.filter_map(|(at, (draft, _))| Hole::of(context, draft, at)).collect();
     let mut looks = 0;
-    for item in items.iter_mut().filter(|item| item.left > 0) {
+    for item in items.iter_mut().filter(|item| !item.left.is_none()) {
         for hole in &mut holes {
             looks += 1;
-            if item.left == 0 || looks > MOST_LOOKS {
+            if item.left.is_none() || looks > MOST_LOOKS || (looks.is_multiple_of(LOOKS_A_STEP) && !context.work(1)) {
                 break;
             }
             let (draft, _) = &mut drafts[hole.draft];
@@ -69,7 +76,7 @@ fn grown(context: &Context<'_>, hole: &Hole, draft: &Draft, item: &mut Item<'_>)
     let fits = requests.iter().zip(&hole.room).filter(|(asked, _)| **asked > 0).map(|(asked, have)| have / asked);
     let there: u32 = draft.shares.iter().filter(|share| share.class == item.class).map(|share| share.count).sum();
     let most = half_of(context, item.class).saturating_sub(there);
-    let most = fits.fold(i64::from(item.left.min(most)), i64::min) as u32;
+    let most = fits.fold(i64::from(item.left.count().min(most)), i64::min) as u32;
     let count = draft.tally.allows(context.node_rules(item.class), most);
     if count == 0 {
         return None;
@@ -79,7 +86,7 @@ fn grown(context: &Context<'_>, hole: &Hole, draft: &Draft, item: &mut Item<'_>)
         && cheapest(context, &grown).is_some_and(|(_, price)| price <= hole.price)
         && (varied_enough(context, &grown.types, grown.cells) || !varied_enough(context, &draft.types, draft.cells));
     good.then(|| {
-        item.left -= count;
+        item.left.take(count);
         grown
     })
 }

@@ -219,6 +219,9 @@ impl Planner<'_, '_> {
             found.sort_by(|a, b| b.0.total_cmp(&a.0));
             let mut entered = false;
             for (_, pattern, price) in found.into_iter().take(counts.len().clamp(8, MOST_ENTERING)) {
+                if !self.filler.context().work(counts.len() * counts.len() / PAIRS_A_LOOK) {
+                    break;
+                }
                 if master.enter(pattern, price) {
                     entered = true;
                     looks += counts.len() * counts.len() / PAIRS_A_LOOK;

@@ -54,9 +54,9 @@ fn common_caps(context: &Context<'_>, items: &[Item<'_>], which: &[usize]) -> Ve
     let mut pods: BTreeMap<u32, u64> = BTreeMap::new();
     for item in which.iter().map(|at| &items[*at]).filter(|item| context.node_rules(item.class).caps_itself()) {
         let id = context.topology.of_class[item.class as usize].node_rules;
-        *pods.entry(id).or_insert(0) += u64::from(item.left);
+        *pods.entry(id).or_insert(0) += u64::from(item.left.count());
     }
-    let all: u64 = which.iter().map(|at| u64::from(items[*at].left)).sum();
+    let all: u64 = which.iter().map(|at| u64::from(items[*at].left.count())).sum();
     pods.into_iter().filter(|(_, pods)| pods * COMMON >= all).map(|(id, _)| id).collect()
 }
 
@@ -127,8 +127,8 @@ impl<'c> Shapes<'c> {
                 seen[shape].push(id);
                 all[shape].cap = all[shape].cap.saturating_add(Tally::default().allows(rules, u32::MAX));
             }
-            all[shape].count += item.left;
-            all[shape].half = all[shape].half.saturating_add(item.left.min(half_of(context, item.class)));
+            all[shape].count += item.left.count();
+            all[shape].half = all[shape].half.saturating_add(item.left.count().min(half_of(context, item.class)));
             all[shape].items.push(at);
         }
         Self { all }

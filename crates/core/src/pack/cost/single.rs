@@ -9,9 +9,15 @@ use super::variety::Variety;
 /// Up to so many pods the answer is exact; beyond, whole nodes of the best size come first.
 const EXACT: u32 = 4096;
 
+/// So many sizes of a node are tried in a step.
+const SIZES_A_STEP: usize = 64;
+
 /// The patterns to launch and how often.
 pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &Candidates) -> Answer {
     let sizes = sizes(context, pool, shapes, candidates);
+    if !context.work(shapes.all[0].count.min(EXACT) as usize * sizes.len() / SIZES_A_STEP) {
+        return Answer::new();
+    }
     let found = cheapest(&sizes, shapes.all[0].count);
     let nodes: u32 = found.nodes.iter().map(|(_, times)| times).sum();
     let price = found.cost - candidates.aims.node_price * f64::from(nodes);

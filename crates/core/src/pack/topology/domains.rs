@@ -24,6 +24,9 @@ pub(crate) struct Chance {
     pub price: f64,
 }
 
+/// So many rules of a place are looked at in a step.
+const RULES_A_STEP: usize = 4;
+
 /// So many pods of a class in one of its places.
 pub(crate) type Placed = (u32, u32, u32);
 
@@ -88,14 +91,16 @@ impl<'c, 'a> Domains<'c, 'a> {
         let topology = &self.context.topology;
         let (node, domain) = (&self.context.problem.existing_nodes[at], &self.nodes[at]);
         let reader = Reader::new(self.context.problem);
-        for pod in &node.pods {
-            let kept = reader.kept_by_bound(pod);
-            for (at, group) in topology.groups.iter().enumerate().filter(|(_, group)| !group.by_node()) {
-                let Some(domain) = domain[topology.key_of(at as u32)] else { continue };
-                if group.means(pod) && counts_on(group, node) {
-                    self.counts[at][domain as usize].add(Counted::Surely, 1);
-                }
-                if kept.contains(group) {
+        let of = |at: u32| (!topology.groups[at as usize].by_node()).then(|| domain[topology.key_of(at)]).flatten();
+        for pod in node.pods.iter().take_while(|_| self.context.work(1)) {
+            for at in topology.meaning(pod) {
+                let Some(domain) = of(at).filter(|_| counts_on(&topology.groups[at as usize], node)) else { continue };
+                self.counts[at as usize][domain as usize].add(Counted::Surely, 1);
+            }
+            let kept: BTreeSet<usize> =
+                reader.kept_by_bound(pod).iter().filter_map(|group| topology.groups.get_index_of(group)).collect();
+            for at in kept {
+                if let Some(domain) = of(at as u32) {
                     self.stating[at][domain as usize] += 1;
                 }
             }
@@ -149,6 +154,9 @@ impl<'c, 'a> Domains<'c, 'a> {
     /// counted and have been forgotten since.
     pub fn leaned_on(&self, without_node: &[Placed], forgotten: &[Placed]) -> Vec<(u32, u32)> {
         let topology = &self.context.topology;
+        if !self.context.work((self.counts.len() + without_node.len() + forgotten.len()) / RULES_A_STEP) {
+            return vec![];
+        }
         let (real, stating) = self.with_nodes(without_node);
         let mut believed = self.counts.clone();
         forgotten.iter().for_each(|one| self.believe(*one, &mut believed));
@@ -279,7 +287,7 @@ impl<'c, 'a> Domains<'c, 'a> {
 
     /// Puts one pod of a class into an existing node's domains, if it may be there.
     pub fn take(&mut self, class: usize, level: usize, node: usize) -> bool {
-        let good = self.allows(class, level, &self.nodes[node]);
+        let good = self.context.work(1) && self.allows(class, level, &self.nodes[node]);
         if good {
             let (domain, there) = (self.nodes[node].clone(), &self.context.problem.existing_nodes[node]);
             let groups = &self.context.topology.groups;
@@ -301,6 +309,10 @@ impl<'c, 'a> Domains<'c, 'a> {
     ) -> Option<Chance> {
         let context = self.context;
         let (part, groups) = (&context.topology.of_class[class], &context.topology.groups);
+        let rules = part.level(level).states.len() + part.meant.len();
+        if !context.work(1 + feasible.len() * (1 + rules) / RULES_A_STEP) {
+            return None;
+        }
         let places = context.places.of(part.keys);
         // A spread that does not count the pod itself is no more even for where it goes.
         let own = part.level(level).states.iter().filter(|at| part.meant.contains(at)).chain(&part.meant);

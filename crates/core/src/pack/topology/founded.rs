@@ -27,6 +27,9 @@ impl Domains<'_, '_> {
         }
         loop {
             let before = waiting.len();
+            if !self.context.work(before) {
+                break;
+            }
             waiting.retain(|(node, share)| {
                 let founded = self.has_company(share, &counts, &members[*node]);
                 if founded {

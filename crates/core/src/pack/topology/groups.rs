@@ -9,6 +9,7 @@ use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
 use super::selector::Selector;
+use super::{MOST_KEYS, too_many_keys};
 use crate::labels;
 use crate::pack::alternatives::GivenUp;
 use crate::pack::taints::Tolerated;
@@ -159,12 +160,14 @@ impl<'a> Reader<'a> {
         }
         targets.sort_unstable();
         targets.dedup();
-        for term in company.into_iter().flatten() {
-            let key = labels::stable(&term.topology_key).to_owned();
-            let group = Group { kind: Kind::Company, key, targets: targets.clone() };
-            if !found.contains(&group) {
-                found.push(group);
-            }
+        // One rule a key, which has all terms.
+        let keys: IndexSet<&str, FxBuildHasher> =
+            company.into_iter().flatten().map(|term| labels::stable(&term.topology_key)).collect();
+        if keys.len() > MOST_KEYS + 1 {
+            return Err(too_many_keys());
+        }
+        for key in keys {
+            found.push(Group { kind: Kind::Company, key: key.to_owned(), targets: targets.clone() });
         }
         for term in required_distance(pod) {
             found.push(self.of_term(pod, term, Kind::Distance)?);
@@ -246,6 +249,11 @@ fn required_distance(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
     let terms = pod.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
     let terms = terms.and_then(|terms| terms.required_during_scheduling_ignored_during_execution.as_ref());
     terms.into_iter().flatten()
+}
+
+/// Whether a pod may not be with others.
+pub(crate) fn keeps_distance(pod: &Pod) -> bool {
+    required_distance(pod).next().is_some()
 }
 
 /// Whether a spread may be broken.

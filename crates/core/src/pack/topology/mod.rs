@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 use self::groups::{Group, Groups, Kind, Reader, Stated};
 use self::node_rules::NodeRules;
 use super::alternatives::Alternative;
+use super::steps::Steps;
 use crate::pod::Pod;
 use crate::problem::Problem;
 
@@ -32,6 +33,10 @@ const MANY: u32 = 10;
 
 /// More distinct keys of wide rules than this are not told apart.
 const MOST_KEYS: usize = 32;
+
+fn too_many_keys() -> String {
+    format!("more than {MOST_KEYS} topology keys are not supported yet")
+}
 
 /// All rules between pods, and what each class has to do with them.
 #[derive(Debug, Default)]
@@ -45,6 +50,7 @@ pub(crate) struct Topology {
     pub node_rules: IndexSet<NodeRules, FxBuildHasher>,
     /// For each class its node rules and its part in wider rules.
     pub of_class: Vec<Part>,
+    index: Index,
 }
 
 /// What a class has to do with rules between pods.
@@ -91,7 +97,9 @@ impl Part {
 
 /// Whether any rule looks at other pods' labels.
 pub(crate) fn labels_matter(problem: &Problem) -> bool {
-    problem.pods.iter().any(states_any) || problem.existing_nodes.iter().any(|node| node.pods.iter().any(states_any))
+    problem.pods.iter().any(states_any)
+        || problem.existing_nodes.iter().any(|node| node.pods.iter().any(states_any))
+        || problem.daemon_pods.iter().any(groups::keeps_distance)
 }
 
 /// Whether any soft spread may bound what a new node holds.
@@ -118,6 +126,17 @@ struct Draft {
     soft: Vec<Vec<u32>>,
 }
 
+impl Draft {
+    /// How many rules there are, those of each alternative.
+    fn work(&self) -> usize {
+        let soft: usize = self.soft.iter().map(Vec::len).sum();
+        self.hard.len() * self.soft.len().max(1) + soft
+    }
+}
+
+/// So many groups are looked at in a step.
+const GROUPS_A_STEP: usize = 16;
+
 /// Reads the rules of the classes one after the other.
 pub(crate) struct Builder<'a> {
     problem: &'a Problem,
@@ -141,7 +160,7 @@ impl<'a> Builder<'a> {
         for group in &stated.hard {
             match self.intern(group) {
                 Some(at) => draft.hard.push(at),
-                None => wrong = Some(format!("more than {MOST_KEYS} topology keys are not supported yet")),
+                None => wrong = Some(too_many_keys()),
             }
         }
         for alternative in alternatives {
@@ -171,10 +190,10 @@ impl<'a> Builder<'a> {
         Some(topology.groups.insert_full(group.clone()).0 as u32)
     }
 
-    /// What all of them come to.
-    pub fn finish(mut self) -> Topology {
+    /// What all of them come to; it may end early when the steps are spent.
+    pub fn finish(mut self, steps: &Steps) -> Topology {
         let reader = Reader::new(self.problem);
-        for pod in self.problem.existing_nodes.iter().flat_map(|node| &node.pods) {
+        for pod in self.problem.existing_nodes.iter().flat_map(|node| &node.pods).take_while(|_| steps.take(1)) {
             for group in reader.kept_by_bound(pod) {
                 self.intern(&group);
             }
@@ -184,10 +203,15 @@ impl<'a> Builder<'a> {
             topology.of_class = vec![Part::default(); drafts.len()];
             return topology;
         }
-        let index = Index::of(&topology.groups);
+        topology.index = Index::of(&topology.groups);
+        let index = &topology.index;
         let mut known: FxHashMap<(&str, &BTreeMap<String, String>), Vec<u32>> = FxHashMap::default();
         let mut meant_by_class = Vec::with_capacity(drafts.len());
         for (pod, _) in &drafts {
+            steps.take(1 + index.others.len() / GROUPS_A_STEP);
+            if steps.bound_met().is_err() {
+                break;
+            }
             // Ports are the pod's own and not its labels'.
             meant_by_class.push(match pod.host_ports.is_empty() {
                 false => index.meaning(&topology.groups, pod),
@@ -198,6 +222,9 @@ impl<'a> Builder<'a> {
             });
         }
         for ((_, draft), meant) in drafts.into_iter().zip(meant_by_class) {
+            if !steps.take(1 + draft.work() * (1 + meant.len() / GROUPS_A_STEP)) {
+                break;
+            }
             let part = topology.part(&draft, &meant, softly_capped);
             topology.of_class.push(part);
         }
@@ -207,6 +234,7 @@ impl<'a> Builder<'a> {
 }
 
 /// The groups by a label that the pods they mean have: a pod looks at few of many.
+#[derive(Debug, Default)]
 struct Index {
     by_label: FxHashMap<(String, String), Vec<u32>>,
     others: Vec<u32>,
@@ -333,6 +361,11 @@ impl Topology {
         self.node_rules.insert_full(rules).0 as u32
     }
 
+    /// The groups that mean a pod, in order.
+    pub fn meaning(&self, pod: &Pod) -> Vec<u32> {
+        self.index.meaning(&self.groups, pod)
+    }
+
     /// The node rules of a pod that is on a node already: it counts, and keeps its distance.
     pub fn of_bound(&self, reader: Reader<'_>, pod: &Pod) -> NodeRules {
         let mut rules = NodeRules::default();
@@ -344,7 +377,7 @@ impl Topology {
                 rules.caps.push((at as u32, u32::from(group.means(pod))));
             }
         }
-        let member = meaning(&self.groups, pod).into_iter();
+        let member = self.meaning(pod).into_iter();
         rules.member = member.filter(|group| self.groups[*group as usize].by_node()).collect();
         rules
     }
@@ -357,8 +390,4 @@ fn cap(group: &Group, is_member: bool) -> u32 {
         Kind::Spread { skew, .. } => *skew,
         _ => u32::from(is_member),
     }
-}
-
-fn meaning(groups: &Groups, pod: &Pod) -> Vec<u32> {
-    (0..groups.len() as u32).filter(|at| groups[*at as usize].means(pod)).collect()
 }

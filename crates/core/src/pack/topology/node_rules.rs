@@ -25,6 +25,9 @@ impl NodeRules {
     }
 }
 
+/// So many groups are looked at in a step.
+const GROUPS_A_STEP: usize = 32;
+
 /// What is on a node, as far as rules ask. Groups that nothing on the node speaks of are not there.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally(SmallVec<[(u32, u32, u32); 4]>);
@@ -40,6 +43,11 @@ impl Tally {
             self.0.len() - 1
         });
         &mut self.0[at]
+    }
+
+    /// What holding rules against it takes, in steps: each group is looked for among those that are there.
+    pub fn work(&self, rules: &NodeRules) -> usize {
+        1 + (rules.caps.len() + rules.member.len() + rules.needs.len()) * (1 + self.0.len()) / GROUPS_A_STEP
     }
 
     /// How many of a group's pods are here.

@@ -11,6 +11,7 @@ use crate::pack::classes::{Class, RequirementSets};
 use crate::pack::columns::{Column, Columns};
 use crate::pack::offers::{Mask, Offers};
 use crate::pack::pools::PoolView;
+use crate::pack::steps::Steps;
 use crate::problem::{ExistingNode, Problem};
 use crate::requirements::{Requirement, Requirements};
 
@@ -51,8 +52,7 @@ impl Places {
         pools: &[PoolView],
         (columns, offers): (&Columns<'_>, &Offers),
         topology: &Topology,
-        classes: &[Class],
-        sets: &mut RequirementSets,
+        (classes, sets, steps): (&[Class], &mut RequirementSets, &Steps),
     ) -> Self {
         let mut places = Self::default();
         for key in &topology.keys {
@@ -71,6 +71,9 @@ impl Places {
             let all = &places.by_keys[&part.keys];
             for (place, one) in all.iter().enumerate().filter(|(_, one)| !one.pins.is_empty()) {
                 for (set, _) in &class.alternatives {
+                    if !steps.take(8 + sets[*set as usize].len()) {
+                        return places;
+                    }
                     places.narrowed.entry((*set, part.keys, place as u32)).or_insert_with(|| {
                         let mut narrow = sets[*set as usize].clone();
                         for (key, value) in &one.pins {

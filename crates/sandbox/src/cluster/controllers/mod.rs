@@ -28,6 +28,7 @@ pub(crate) fn sync(ctx: &mut Context, kind: Kind, key: &super::cache::Key) {
         Kind::Job => job::sync(ctx, key),
         Kind::PodDisruptionBudget => disruption::sync(ctx, key),
         Kind::PersistentVolumeClaim => volumes::sync(ctx, key),
+        Kind::Pod => volumes::make_ephemeral(ctx, key),
         _ => {}
     }
 }
@@ -77,6 +78,9 @@ fn pod_changed(ctx: &mut Context, change: &Change) {
     let read = |o: &super::cache::Object| PodView::read(&change.key, o);
     let (old, new) = (change.old.as_ref().map(read), change.new.as_ref().map(read));
     attachments::pod_changed(ctx, old.as_ref(), new.as_ref());
+    if change.old.is_none() {
+        volumes::pod_came(ctx, change);
+    }
     let Some(pod) = new.as_ref().or(old.as_ref()) else { return };
     let bearing = |p: &Option<PodView>| p.as_ref().map(|p| (p.active(), p.phase));
     let urgent = bearing(&old) != bearing(&new);

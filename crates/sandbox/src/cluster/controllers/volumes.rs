@@ -38,6 +38,37 @@ pub(crate) fn changed(ctx: &mut Context, change: &Change) {
     }
 }
 
+/// Queues a new pod whose volumes come with it.
+pub(crate) fn pod_came(ctx: &mut Context, change: &Change) {
+    let volumes = change.new.as_ref().and_then(|pod| pod["spec"]["volumes"].as_array());
+    if volumes.is_some_and(|volumes| volumes.iter().any(|volume| volume["ephemeral"].is_object())) {
+        ctx.queue.push(Work::Sync(Kind::Pod, change.key.clone()));
+    }
+}
+
+/// Makes the claims of a pod's generic ephemeral volumes; the pod owns them, so that they go with it.
+pub(crate) fn make_ephemeral(ctx: &mut Context, key: &Key) {
+    let Some(pod) = ctx.cache.get(Kind::Pod, key).cloned() else { return };
+    if deleting(&pod) {
+        return;
+    }
+    for volume in pod["spec"]["volumes"].as_array().into_iter().flatten() {
+        let template = &volume["ephemeral"]["volumeClaimTemplate"];
+        let Some(name) = volume["name"].as_str().filter(|_| template.is_object()) else { continue };
+        let claim = json!({
+            "metadata": {
+                "name": format!("{}-{name}", key.name), "namespace": key.namespace,
+                "labels": template["metadata"]["labels"], "annotations": template["metadata"]["annotations"],
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": key.name, "uid": pod["metadata"]["uid"],
+                    "controller": true, "blockOwnerDeletion": true}],
+            },
+            "spec": template["spec"],
+        });
+        // One of that name that is there already is left alone, whoever made it.
+        let _ = ctx.kube.create(Kind::PersistentVolumeClaim, claim);
+    }
+}
+
 /// Takes a claim one step further: its class, its volume.
 pub(crate) fn sync(ctx: &mut Context, key: &Key) {
     let Some(claim) = ctx.cache.get(Kind::PersistentVolumeClaim, key).cloned() else { return };

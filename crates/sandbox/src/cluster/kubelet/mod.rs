@@ -3,6 +3,7 @@
 
 mod machine;
 mod node;
+mod not_as_planned;
 mod pods;
 pub(crate) mod user_data;
 
@@ -60,7 +61,7 @@ impl Kubelets {
                 let Some(instance) = self.region.instance(&event.id) else { return };
                 let range = ctx.settings.join.clone();
                 let since = ctx.wall().duration_since(instance.launched).unsigned_abs();
-                let wait = ctx.draw(&range).saturating_sub(since);
+                let wait = (ctx.draw(&range) + self.joins_late(&instance)).saturating_sub(since);
                 ctx.queue.push_after(wait, Work::Join(event.id.clone()));
             }
             InstanceState::ShuttingDown | InstanceState::Terminated => self.instance_ended(ctx, &event.id),
@@ -85,9 +86,11 @@ impl Kubelets {
 
     /// Creates the Node, ready after `delay` (at once when it is zero).
     pub(crate) fn register(&mut self, ctx: &mut Context, instance: &Instance, config: &NodeConfig, delay: Duration) {
-        let Some((capacity, allocatable)) = machine::resources(&self.region, instance, config) else { return };
+        let Some((capacity, mut allocatable)) = machine::resources(&self.region, instance, config) else { return };
         let name = instance.hostname.clone();
-        let node = node::object(ctx, &self.region, instance, config, (&capacity, &allocatable));
+        self.has_less(instance, &mut allocatable);
+        let mut node = node::object(ctx, &self.region, instance, config, (&capacity, &allocatable));
+        self.joins_otherwise(instance, &mut node);
         let created = ctx.kube.create(Kind::Node, node);
         if let Err(error) = created {
             // A Node of that name is still there: the address has been used again before its Node was deleted.
@@ -205,7 +208,10 @@ impl Kubelets {
                 self.waiting.remove(&change.key.name);
                 node::remove_csi(ctx, &change.key.name);
             }
-            Kind::Node => self.node_came(ctx, change),
+            Kind::Node => {
+                self.node_came(ctx, change);
+                self.take_label_off(ctx, change);
+            }
             _ => {}
         }
     }

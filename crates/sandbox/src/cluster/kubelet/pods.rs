@@ -60,6 +60,9 @@ impl Kubelets {
         if pod.phase != Phase::Pending {
             return;
         }
+        if self.refuses(ctx, &node, key) {
+            return;
+        }
         if !all_attached(ctx, &pod) {
             self.waiting.entry(node).or_default().insert((key.clone(), uid.to_owned()));
             return;

@@ -30,6 +30,8 @@ pub(crate) struct Class {
     /// Preferred terms; the weight of an anti-affinity is negative.
     pub preferred_pods: Vec<(i64, PodTerm)>,
     pub claims: Vec<String>,
+    /// Globs of the nodes that are refused for nothing that an object says.
+    pub nodes_refused: Vec<String>,
 }
 
 /// A topology spread constraint.
@@ -76,6 +78,8 @@ pub(crate) struct Surroundings<'a> {
     pub pod_name: &'a str,
     /// The selector of the pod's Services and controller, for the default constraints.
     pub default_selector: Option<Selector>,
+    /// Globs of the nodes that are refused by a fault.
+    pub nodes_refused: Vec<String>,
     pub namespace_labels: &'a BTreeMap<String, Labels>,
 }
 
@@ -120,6 +124,7 @@ impl Class {
             anti_affinity: terms(against.required_during_scheduling_ignored_during_execution),
             preferred_pods,
             claims: spec.claims(around.pod_name),
+            nodes_refused: around.nodes_refused.clone(),
         }
     }
 

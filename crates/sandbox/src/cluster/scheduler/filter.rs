@@ -11,11 +11,13 @@ use super::resources::PODS;
 use super::spread::SpreadPlan;
 use super::state::{ClassId, Slot, State};
 use super::volumes::VolumePlan;
+use crate::globs::glob_matches;
 
 /// Why a node does not do. Its text is kube-scheduler's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
     Unschedulable,
+    Plugin,
     Taint(Rc<str>),
     NodeAffinity,
     Ports,
@@ -37,6 +39,7 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Self::Taint(taint) => return write!(f, "node(s) had untolerated taint {taint}"),
             Self::Insufficient(resource) => return write!(f, "Insufficient {resource}"),
+            Self::Plugin => "node(s) were refused by a scheduler plugin",
             Self::Unschedulable => "node(s) were unschedulable",
             Self::NodeAffinity => "node(s) didn't match Pod's node affinity/selector",
             Self::Ports => "node(s) didn't have free ports for the requested pod ports",
@@ -102,8 +105,10 @@ pub(crate) fn judge(class: &Class, node: &Node) -> Static {
         Some(Reason::Unschedulable)
     } else if let Some(taint) = taint {
         Some(Reason::Taint(format!("{{{}: {}}}", taint.key, taint.value.as_deref().unwrap_or("")).into()))
+    } else if !selected {
+        Some(Reason::NodeAffinity)
     } else {
-        (!selected).then_some(Reason::NodeAffinity)
+        class.nodes_refused.iter().any(|glob| glob_matches(glob, &node.name)).then_some(Reason::Plugin)
     };
     let preferred =
         class.preferred_nodes.iter().filter(|(_, t)| t.matches(&node.name, &node.labels)).map(|(w, _)| w).sum();

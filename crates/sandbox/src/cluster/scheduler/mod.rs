@@ -40,6 +40,7 @@ use super::context::Context;
 use super::kind::Kind;
 use super::pod::set_condition;
 use super::work::Work;
+use crate::faults::Faults;
 
 /// The scheduler's name, as pods give it.
 const NAME: &str = "default-scheduler";
@@ -56,6 +57,7 @@ pub(crate) struct Scheduler {
     busy_until: Instant,
     /// Pods that have a node and wait for volumes to be made: uid, node, claims.
     waiting: BTreeMap<Key, Waiting>,
+    faults: Faults,
 }
 
 #[derive(Debug)]
@@ -66,13 +68,14 @@ struct Waiting {
 }
 
 impl Scheduler {
-    pub(crate) fn new(rng: fastrand::Rng) -> Self {
+    pub(crate) fn new(rng: fastrand::Rng, faults: Faults) -> Self {
         Self {
             state: State::default(),
             queue: SchedulingQueue::default(),
             rng,
             busy_until: Instant::now(),
             waiting: BTreeMap::new(),
+            faults,
         }
     }
 
@@ -203,7 +206,8 @@ impl Scheduler {
             None
         };
         let id = serde_json::to_string(&(&key.namespace, &labels, &spec, spec.claims(&key.name))).unwrap_or_default();
-        let id = format!("{id}{default_selector:?}");
+        let nodes_refused = self.faults.nodes_refused(&key.namespace, &key.name);
+        let id = format!("{id}{default_selector:?}{nodes_refused:?}");
         let priority = spec.priority.unwrap_or(0);
         let State { namespace_labels, .. } = &self.state;
         let namespace_labels = namespace_labels.clone();
@@ -213,6 +217,7 @@ impl Scheduler {
                 labels: &labels,
                 pod_name: &key.name,
                 default_selector,
+                nodes_refused,
                 namespace_labels: &namespace_labels,
             };
             Class::compile(&spec, around, names)

@@ -28,6 +28,7 @@ fn class(state: &mut State, app: usize) -> ClassId {
             labels: &labels,
             pod_name: "p",
             default_selector: None,
+            nodes_refused: Vec::new(),
             namespace_labels: &BTreeMap::new(),
         };
         Class::compile(&spec, around, names)

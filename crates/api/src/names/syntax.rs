@@ -1,14 +1,18 @@
-//! Forms of names (RFC 1123, Kubernetes' labels, IAM).
+//! The syntax of names: RFC 1123, Kubernetes' labels, IAM.
 
-/// A DNS subdomain: most objects' names.
+/// A DNS subdomain: most objects' names, and the domains of label keys. Kubernetes bounds the whole, not its parts.
 pub fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_label)
+    text.len() <= 253 && text.split('.').all(is_part)
 }
 
 /// A DNS label.
 pub fn is_label(text: &str) -> bool {
+    text.len() <= 63 && is_part(text)
+}
+
+fn is_part(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=63).contains(&text.len()) && text.chars().all(inner) && !text.starts_with('-') && !text.ends_with('-')
+    !text.is_empty() && text.chars().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 /// A label's or an annotation's key.
@@ -38,8 +42,12 @@ pub const LABEL_VALUE: &str =
 
 /// A text as a message shows it, with a word on spaces at its ends.
 pub fn shown(text: &str) -> String {
+    const MOST: usize = 80;
     let space = if text.trim() == text { "" } else { ", which begins or ends with a space" };
-    format!("{text:?}{space}")
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{:?}… of {} characters{space}", &text[..at], text.chars().count()),
+        None => format!("{text:?}{space}"),
+    }
 }
 
 #[cfg(test)]

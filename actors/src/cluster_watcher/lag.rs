@@ -1,0 +1,93 @@
+//! How late the watches are: from when the API server has answered a write of ours to when the watch shows it. What is judged
+//! by how long something has not happened waits that much longer, as it may have happened and not be shown.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// For how long a measured lag counts.
+const REMEMBERED: Duration = Duration::from_secs(600);
+/// Writes that are waited for at most: the oldest say the most.
+const MOST: usize = 1000;
+/// A write that is not shown for so long says nothing any more: its object may be gone.
+const GIVEN_UP: Duration = Duration::from_secs(300);
+
+/// The lag of a watch. Times are monotonic.
+#[derive(Debug, Default)]
+pub struct Lag {
+    /// Objects by uid: the version that a write of ours came to, and when it was answered.
+    waiting: BTreeMap<String, (u64, Duration)>,
+    /// What was measured, and when.
+    measured: Vec<(Duration, Duration)>,
+}
+
+impl Lag {
+    /// A write of ours was answered.
+    pub fn wrote(&mut self, meta: &ObjectMeta, now: Duration) {
+        self.waiting.retain(|_, (_, since)| now.saturating_sub(*since) < GIVEN_UP);
+        if let Some((uid, version)) = key(meta).filter(|_| self.waiting.len() < MOST) {
+            self.waiting.entry(uid).or_insert((version, now));
+        }
+    }
+
+    /// The watch shows an object.
+    pub fn shows(&mut self, meta: &ObjectMeta, now: Duration) {
+        let Some((uid, version)) = key(meta) else { return };
+        let Some((_, since)) = self.waiting.get(&uid).copied().filter(|(written, _)| *written <= version) else {
+            return;
+        };
+        self.waiting.remove(&uid);
+        let lag = now.saturating_sub(since);
+        // Only what is more than all that is newer can be the most.
+        self.measured.retain(|(known, at)| *known > lag && now.saturating_sub(*at) < REMEMBERED);
+        self.measured.push((lag, now));
+    }
+
+    /// The most that the watch was late of late, or is now.
+    pub fn most(&self, now: Duration) -> Duration {
+        let measured = self.measured.iter().filter(|(_, at)| now.saturating_sub(*at) < REMEMBERED);
+        let waiting = self.waiting.values().map(|(_, since)| now.saturating_sub(*since));
+        let waiting = waiting.filter(|lag| *lag < GIVEN_UP);
+        measured.map(|(lag, _)| *lag).chain(waiting).max().unwrap_or_default()
+    }
+}
+
+fn key(meta: &ObjectMeta) -> Option<(String, u64)> {
+    Some((meta.uid.clone()?, meta.resource_version.as_ref()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(uid: &str, version: &str) -> ObjectMeta {
+        ObjectMeta { uid: Some(uid.into()), resource_version: Some(version.into()), ..ObjectMeta::default() }
+    }
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_watch_is_as_late_as_it_showed_a_write_last_and_as_the_oldest_write_that_it_has_not_shown() {
+        let mut lag = Lag::default();
+        assert_eq!(lag.most(at(0)), at(0));
+        lag.wrote(&meta("a", "7"), at(10));
+        assert_eq!(lag.most(at(13)), at(3));
+        lag.shows(&meta("a", "6"), at(20));
+        assert_eq!(lag.most(at(20)), at(10), "an earlier state shows nothing of the write");
+        lag.shows(&meta("a", "8"), at(40));
+        assert_eq!((lag.most(at(40)), lag.most(at(600))), (at(30), at(30)));
+        lag.wrote(&meta("b", "9"), at(100));
+        lag.shows(&meta("b", "9"), at(101));
+        assert_eq!((lag.most(at(102)), lag.most(at(640)), lag.most(at(702))), (at(30), at(1), at(0)));
+    }
+
+    #[test]
+    fn a_write_that_is_never_shown_counts_for_five_minutes() {
+        let mut lag = Lag::default();
+        lag.wrote(&meta("gone", "7"), at(0));
+        assert_eq!((lag.most(at(299)), lag.most(at(300))), (at(299), at(0)));
+    }
+}

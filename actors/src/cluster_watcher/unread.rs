@@ -1,0 +1,239 @@
+//! What cannot be read, and what is not synced: how each is treated, and who is told of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_core::cluster_state::{Kind, Unreadable};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource as _;
+use serde_json::{Value, json};
+
+use super::ClusterWatcher;
+use crate::messages::{
+    Came, CannotUse, ClaimChanged, NodeChanged, NotRead, Record, TellNotSynced, WatchFailed, WatchRuns,
+};
+use crate::reading::report::{self, QUIET};
+use crate::recorder::object;
+use crate::story::Story;
+
+/// A watch that has failed for so long is told of, and the cluster counts as not synced.
+const LONG: Duration = Duration::from_secs(60);
+/// Pods that are told that nothing is planned for them, in one outage.
+const MOST_PODS: usize = 200;
+/// Objects that cannot be read are named in the state, so many of them.
+const MOST_SHOWN: usize = 50;
+
+/// A watch that fails.
+#[derive(Debug)]
+struct Failing {
+    since: Duration,
+    error: String,
+    told: bool,
+}
+
+/// Watches that fail, by what they watch.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    all: BTreeMap<&'static str, Failing>,
+    /// Pods that have been told, by uid, until all watches run.
+    pods: BTreeSet<String>,
+}
+
+impl Failures {
+    /// Those that have failed for long, with seconds and the error.
+    fn long(&self, now: Duration) -> impl Iterator<Item = (&'static str, u64, &str)> {
+        let seconds = move |one: &Failing| now.saturating_sub(one.since).as_secs();
+        let all = self.all.iter().map(move |(kind, one)| (*kind, seconds(one), one.error.as_str()));
+        all.filter(|(_, seconds, _)| *seconds >= LONG.as_secs())
+    }
+}
+
+impl Handler<NotRead> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, NotRead { kind, watch, object, came }: NotRead, _: &mut Self::Context) {
+        if came != Came::Listed {
+            self.unshown.runs(watch);
+        }
+        match came {
+            Came::Gone => self.unread_gone(kind, &object.metadata),
+            Came::Listed | Came::Changed => self.cannot_read(kind, *object),
+        }
+        if kind == Kind::Pod && self.state.date_moves(self.desk.wall()) {
+            self.cluster_changed();
+        }
+    }
+}
+
+impl Handler<WatchRuns> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, runs: WatchRuns, _: &mut Self::Context) {
+        self.failures.all.remove(runs.kind);
+        if self.failures.all.is_empty() {
+            self.failures.pods.clear();
+        }
+    }
+}
+
+impl Handler<TellNotSynced> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, _: TellNotSynced, _: &mut Self::Context) {
+        if self.synced {
+            return;
+        }
+        let kinds: Vec<_> = self.state.not_listed().map(Kind::resource).collect();
+        let errors = self.failures.all.iter().map(|(kind, one)| format!("{kind}: {}", one.error));
+        let error = errors.collect::<Vec<_>>().join("; ");
+        self.desk.tell(Story::NotSynced { kinds: kinds.join(", "), error });
+        self.tell_pods(kinds.first().copied().unwrap_or_default());
+    }
+}
+
+impl ClusterWatcher {
+    /// A pod that was parsed, and whose quantities make no sense.
+    pub(super) fn cannot_read_pod(&mut self, pod: &Pod, why: String) {
+        let (spec, status) = (pod.spec.as_ref(), pod.status.as_ref());
+        let mut unread = Unreadable {
+            kind: Pod::kind(&()).into_owned(),
+            api_version: Pod::api_version(&()).into_owned(),
+            metadata: pod.metadata.clone(),
+            why,
+            ..Unreadable::default()
+        };
+        unread.facts.node_name = spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        unread.facts.phase = status.and_then(|status| status.phase.clone()).unwrap_or_default();
+        self.cannot_read(Kind::Pod, unread);
+    }
+
+    fn cannot_read(&mut self, kind: Kind, unread: Unreadable) {
+        let name = unread.metadata.name.clone().unwrap_or_default();
+        let displacements = self.state.displacements();
+        if !self.state.apply_unreadable(kind, unread.clone()) {
+            return;
+        }
+        let unread = Arc::new(unread);
+        if self.reports.note(&self.desk, &unread) {
+            self.record(report::event(&unread));
+        }
+        match kind {
+            Kind::NodePool => self.pool_gone(name),
+            Kind::NodeClass => self.class_gone(name),
+            Kind::NodeClaim => self.tell_claim(&name, &unread.metadata),
+            Kind::Node => self.tell_node(&name, &unread.metadata),
+            _ => {}
+        }
+        if matches!(kind, Kind::NodePool | Kind::NodeClass) {
+            let told = CannotUse { kind, object: unread };
+            self.tell(|leader| self.desk.post(&leader.unusable, told.clone()));
+        }
+        self.tell_displaced(displacements);
+        self.tell_departures();
+        if kind != Kind::Pod {
+            self.world_changed();
+        }
+        self.cluster_changed();
+    }
+
+    /// A claim goes on as it was last read, with what its metadata says now: also that it is being deleted.
+    fn tell_claim(&self, name: &str, meta: &ObjectMeta) {
+        let snapshot = self.state.snapshot();
+        let Some(known) = snapshot.claims.get(name).filter(|known| known.claim.metadata.uid == meta.uid) else {
+            return;
+        };
+        self.tell(|leader| {
+            leader.claims.iter().for_each(|to| self.desk.post(to, ClaimChanged(known.claim.clone())));
+        });
+    }
+
+    fn tell_node(&mut self, name: &str, meta: &ObjectMeta) {
+        let Some(known) = self.nodes.get_mut(name).filter(|known| known.metadata.uid == meta.uid) else { return };
+        Arc::make_mut(known).metadata = meta.clone();
+        let node = known.clone();
+        self.tell(|leader| leader.nodes.iter().for_each(|to| self.desk.post(to, NodeChanged(node.clone()))));
+    }
+
+    fn unread_gone(&mut self, kind: Kind, meta: &ObjectMeta) {
+        let name = meta.name.clone().unwrap_or_default();
+        self.state.delete_unreadable(kind, meta);
+        match kind {
+            Kind::Node => self.node_gone(&name, meta.uid.as_deref()),
+            Kind::NodeClaim => self.claim_gone(&name, meta.uid.as_deref()),
+            Kind::NodePool => self.pool_gone(name),
+            Kind::NodeClass => self.class_gone(name),
+            _ => {}
+        }
+        self.world_changed();
+        self.cluster_changed();
+    }
+
+    /// Writes an event where this replica leads.
+    fn record(&self, record: Record) {
+        if let (Some(recorder), true) = (&self.recorder, self.leader.is_some()) {
+            self.desk.post(recorder, record);
+        }
+    }
+
+    /// A new leader's actors hear of everything that cannot be read.
+    pub(super) fn tell_unread(&self) {
+        for ((kind, _), unread) in self.state.snapshot().unreadable.iter() {
+            self.record(report::event(unread));
+            if matches!(kind, Kind::NodePool | Kind::NodeClass) {
+                let told = CannotUse { kind: *kind, object: unread.clone() };
+                self.tell(|leader| self.desk.post(&leader.unusable, told.clone()));
+            }
+        }
+    }
+
+    pub(super) fn watch_failed(&mut self, failed: WatchFailed) {
+        let now = self.desk.now();
+        let one = self.failures.all.entry(failed.kind);
+        let one = one.or_insert_with(|| Failing { since: now, error: String::new(), told: false });
+        one.error = failed.error;
+        let (kind, error) = (failed.kind.to_owned(), one.error.clone());
+        let seconds = now.saturating_sub(one.since);
+        if seconds >= LONG {
+            if !std::mem::replace(&mut one.told, true) {
+                self.desk.tell(Story::WatchFailing { resource: kind, seconds: seconds.as_secs(), error });
+            }
+            if self.leader.is_some() {
+                self.tell_pods(failed.kind);
+            }
+        }
+    }
+
+    /// Pods that wait are told once that nothing is planned for them while the cluster is not known.
+    fn tell_pods(&mut self, watch: &str) {
+        let Some(recorder) = &self.recorder else { return };
+        let snapshot = self.state.snapshot();
+        let waiting = snapshot.pods.values().filter(|pod| pod.provisionable);
+        let untold: Vec<_> = waiting.filter(|pod| !self.failures.pods.contains(&pod.pod.uid)).collect();
+        let room = MOST_PODS.saturating_sub(self.failures.pods.len());
+        for pod in untold.into_iter().take(room) {
+            self.failures.pods.insert(pod.pod.uid.clone());
+            let message = format!("Nothing is planned for this pod at the moment: {watch} cannot be watched");
+            let record = Record::warning(object::pod(&pod.pod), "FailedScheduling", message);
+            self.desk.post(recorder, record.quiet_for(QUIET));
+        }
+    }
+
+    /// What of it an operator is to see.
+    pub(super) fn add_unread(&self, state: &mut Value) {
+        let snapshot = self.state.snapshot();
+        let not_listed: Vec<_> = self.state.not_listed().map(Kind::resource).collect();
+        let failing = self.failures.long(self.desk.now());
+        let failing: BTreeMap<_, _> =
+            failing.map(|(kind, seconds, error)| (kind, json!({"seconds": seconds, "error": error}))).collect();
+        let shown = snapshot.unreadable.values().take(MOST_SHOWN);
+        let shown: Vec<_> =
+            shown.map(|one| json!({"kind": one.kind, "object": one.full_name(), "why": one.why})).collect();
+        state["notListed"] = json!(not_listed);
+        state["watchesFailing"] = json!(failing);
+        state["unreadable"] = json!(snapshot.unreadable_counts());
+        state["unreadableObjects"] = json!(shown);
+    }
+}

@@ -1,0 +1,74 @@
+//! Claims that are there already and that a ceiling does not allow to be launched: they stay, say why, and are asked for again.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::launch_limits::Wait;
+use dovetail_core::lifecycle::launch::{is_held, launch_allowed, launch_held};
+use dovetail_core::lifecycle::protocol::{Claimed, takes_token};
+
+use super::{Launcher, QUIET};
+use crate::claims::Claims;
+use crate::messages::{ClaimChanged, Record, Wrote};
+use crate::recorder::object;
+
+impl Launcher {
+    /// Says on a claim, and by an event, that its launch waits and why.
+    pub(super) fn say_held(&self, claim: &Arc<NodeClaim>, wait: &Wait, ctx: &mut Context<Self>) {
+        let message = format!("The launch of this NodeClaim waits: {wait}");
+        let record = Record::warning(object::claim(claim), "LaunchHeld", &*message).quiet_for(QUIET);
+        self.desk.post(&self.links.recorder, record);
+        // What it would cost changes with every other launch: the condition is written when it begins to wait.
+        if !is_held(claim) {
+            let now = self.desk.wall();
+            self.write_status(claim, move |claim| launch_held(claim, &message, now), ctx);
+        }
+    }
+
+    /// A claim may be launched: from now on it has its time for that.
+    pub(super) fn allow(&self, claim: &NodeClaim, ctx: &mut Context<Self>) {
+        if is_held(claim) {
+            let now = self.desk.wall();
+            self.write_status(claim, move |claim| launch_allowed(claim, now), ctx);
+        }
+    }
+
+    /// A claim that has waited is asked for again, as it is now.
+    pub(super) fn ask_again(&mut self, name: &str, claim: Arc<NodeClaim>, ctx: &mut Context<Self>) {
+        let now = self.shown.remove(name).unwrap_or(claim);
+        self.handle(ClaimChanged(now), ctx);
+    }
+
+    /// A claim that waits is gone.
+    pub(super) fn forget_held(&mut self, name: &str, ctx: &mut Context<Self>) {
+        if self.waiting.get(name).is_some_and(|held| held.claim.is_some())
+            && let Some(held) = self.waiting.remove(name)
+        {
+            ctx.cancel_future(held.alarm);
+            self.busy.remove(name);
+            self.shown.remove(name);
+        }
+    }
+
+    fn write_status(
+        &self,
+        claim: &NodeClaim,
+        change: impl Fn(&NodeClaim) -> NodeClaim + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        let (claims, claim) = (Claims::new(self.links.calls.clone()), claim.clone());
+        let (desk, cluster) = (self.desk.clone(), self.links.cluster.clone());
+        let writing = async move {
+            let change = |claim: &NodeClaim| match takes_token(&Claimed::of(claim)) {
+                true => change(claim),
+                false => claim.clone(),
+            };
+            // Where that fails the next occasion is when it is asked for again.
+            if let Ok(written) = claims.change_status(claim, change).await {
+                desk.post(&cluster, Wrote::Claim(Arc::new(written)));
+            }
+        };
+        ctx.spawn(writing.into_actor(self));
+    }
+}

@@ -1,0 +1,178 @@
+//! Orders whose launches are refused: which may begin, which wait, and what packing is told of it. When is decided by
+//! `dovetail_core::launch_backoff` (docs/decisions/038).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_core::launch_backoff::{Cause, Demand, Outcome, Verdict};
+use kube::ResourceExt;
+
+use super::{Held, Launcher, QUIET, Queued};
+use crate::launch_facts::pool_of;
+use crate::messages::{ClosedPools, LaunchFails, PackNow, SoldOut, TraceContext, Wrote};
+use crate::story::Story;
+
+/// Orders that wait for others are looked at again after this long at the latest.
+const LOOK: Duration = Duration::from_secs(1);
+impl Handler<LaunchFails> for Launcher {
+    type Result = ();
+
+    fn handle(&mut self, fails: LaunchFails, ctx: &mut Self::Context) {
+        let (now, jitter) = (self.desk.now(), self.jitter.f64());
+        let demand = self.refusals.demand(&fails.claim);
+        self.refusals.fails(&fails.claim, Cause::Call(fails.reason), &fails.words, now, jitter);
+        if let Some(demand) = demand {
+            self.give_back(|other| other.pool == demand.pool, false);
+            self.desk.post(&self.links.packer, PackNow::after(self.desk.term, fails.trace));
+        }
+        self.close_pools(ctx);
+    }
+}
+
+impl Launcher {
+    /// The next order: without ceilings one for a claim that is there while it is not known what was launched before, and one that
+    /// was known to be needed of late and whose launch is not likely to be refused.
+    pub(super) fn next(&mut self, ctx: &mut Context<Self>) -> Option<Queued> {
+        let now = self.desk.now();
+        let (mut chosen, mut waits, mut after_others) = (None, Vec::new(), false);
+        for (at, one) in self.queue.iter().enumerate() {
+            let may_begin = match one.is_there() {
+                true => self.begun || !self.limits.has_ceilings(),
+                false => self.begun && !one.is_stale(now),
+            };
+            if !may_begin {
+                continue;
+            }
+            let demand = one.order.demand.as_ref().filter(|_| !one.is_there());
+            match demand.map_or(Verdict::Go, |demand| self.refusals.ask(demand, now)) {
+                Verdict::Go => {
+                    let refusals = demand.map_or(0, |demand| self.refusals.refusals_of_shape(demand));
+                    if chosen.is_none_or(|(least, _)| refusals < least) {
+                        chosen = Some((refusals, at));
+                    }
+                    if refusals == 0 {
+                        break;
+                    }
+                }
+                Verdict::AfterOthers => after_others = true,
+                Verdict::Wait { until, cause } => waits.push((at, until, cause)),
+            }
+        }
+        if after_others && self.waking.is_none() {
+            self.waking = Some(ctx.run_later(LOOK, |launcher, ctx| {
+                launcher.waking = None;
+                launcher.run(ctx);
+            }));
+        }
+        let chosen = chosen.and_then(|(_, at)| self.queue.remove(at).map(|one| (at, one)));
+        for (at, until, cause) in waits.into_iter().rev() {
+            // Those behind the chosen one have moved up.
+            let at = if chosen.as_ref().is_some_and(|(gone, _)| *gone < at) { at - 1 } else { at };
+            if let Some(one) = self.queue.remove(at) {
+                self.hold_back(one, until, cause, ctx);
+            }
+        }
+        let (_, one) = chosen?;
+        if let Some(demand) = one.order.demand.as_ref().filter(|_| !one.is_there()) {
+            self.refusals.begin(&one.order.claim.name_any(), demand, now);
+            self.close_pools(ctx);
+        }
+        Some(one)
+    }
+
+    /// The order waits, its pods with it.
+    fn hold_back(&mut self, one: Queued, until: Duration, cause: Cause, ctx: &mut Context<Self>) {
+        let (name, now) = (one.order.claim.name_any(), self.desk.now());
+        self.held += 1;
+        self.tell_held(&pool_of(&one.order.claim), cause, one.trace);
+        let pause = until.saturating_sub(now);
+        let own = name.clone();
+        let alarm = ctx.run_later(pause, move |launcher, ctx| launcher.let_go(&own, ctx));
+        self.waiting.insert(name, Held { trace: one.trace, trial: None, claim: None, demand: one.order.demand, alarm });
+    }
+
+    fn tell_held(&mut self, node_pool: &str, cause: Cause, trace: TraceContext) {
+        let (key, now) = ((node_pool.to_owned(), cause.name()), self.desk.now());
+        if self.told.get(&key).is_some_and(|when| now.saturating_sub(*when) < QUIET) {
+            return;
+        }
+        self.told.insert(key, now);
+        let (node_pool, reason) = (node_pool.to_owned(), cause.name().to_owned());
+        let message = format!("{cause}; one at a time is tried, after growing pauses");
+        self.desk.tell_in(Story::LaunchHeld { node_pool, reason, message }, trace);
+    }
+
+    /// What a launch came to holds for others.
+    pub(super) fn learn(&mut self, name: &str, outcome: &Outcome, ctx: &mut Context<Self>) {
+        let (now, jitter) = (self.desk.now(), self.jitter.f64());
+        let Some(demand) = self.refusals.ended(name, outcome, now, jitter) else { return };
+        match outcome {
+            Outcome::SoldOut => self.give_back(|other| demand.covers(other), true),
+            Outcome::Refused(..) if self.refusals.closed(now).contains_key(&demand.pool) => {
+                self.give_back(|other| other.pool == demand.pool, false);
+            }
+            Outcome::Refused(..) => {
+                self.give_back(|other| other.pool == demand.pool && other.shape == demand.shape, false);
+            }
+            Outcome::Launched => {
+                let freed = |held: &Held| held.demand.as_ref().is_some_and(|other| other.pool == demand.pool);
+                let freed: Vec<_> =
+                    self.waiting.iter().filter(|(_, held)| freed(held)).map(|(name, _)| name.clone()).collect();
+                self.release(freed, ctx);
+            }
+            Outcome::Other => {}
+        }
+        self.close_pools(ctx);
+    }
+
+    /// A claim has been created: others of its pool may be.
+    pub(super) fn was_created(&mut self, name: &str, ctx: &mut Context<Self>) {
+        if self.refusals.created(name, self.desk.now()) {
+            self.close_pools(ctx);
+            self.run(ctx);
+        }
+    }
+
+    /// Orders that have not begun are void: whoever asks again has them packed anew.
+    fn give_back(&mut self, which: impl Fn(&Demand) -> bool, sold_out: bool) {
+        let is_meant = |one: &Queued| !one.is_there() && one.order.demand.as_ref().is_some_and(&which);
+        let (meant, others): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.queue).into_iter().partition(is_meant);
+        self.queue = others;
+        for name in meant.iter().map(|one| one.order.claim.name_any()) {
+            if sold_out {
+                self.desk.post(&self.links.cluster, SoldOut { claim: name.clone() });
+            }
+            self.busy.remove(&name);
+            self.desk.post(&self.links.cluster, Wrote::NotMade(name));
+        }
+    }
+
+    /// Packing is told which pools it leaves out, and is asked again when that changes.
+    fn close_pools(&mut self, ctx: &mut Context<Self>) {
+        let now = self.desk.now();
+        let closed = self.refusals.closed(now);
+        if closed == self.closed {
+            return;
+        }
+        let opened = self.closed.keys().any(|pool| !closed.contains_key(pool));
+        let next = closed.values().map(|one| one.until).min();
+        self.closed.clone_from(&closed);
+        self.desk.post(&self.links.cluster, ClosedPools { closed });
+        if let Some(alarm) = self.opening.take() {
+            ctx.cancel_future(alarm);
+        }
+        if let Some(next) = next {
+            let alarm = ctx.run_later(next.saturating_sub(now), |launcher, ctx| {
+                launcher.opening = None;
+                launcher.close_pools(ctx);
+            });
+            self.opening = Some(alarm);
+        }
+        if opened {
+            let trace = TraceContext::root(&mut self.rng);
+            self.desk.post(&self.links.packer, PackNow::after(self.desk.term, trace));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The one way in for what comes from the API server. Every object of every list and watch, and of every answer, is read by
+//! itself: one that cannot be read never costs the others (docs/reading.md).
+//!
+//! ```text
+//! text of one object ──managedFields cut off──► its type ──────────────────────────────► Read::Object
+//!                                                  └─ refused ──► mended ──► its type ─► Read::Object
+//!                                                                               └──────► Read::Unreadable: metadata, why
+//! ```
+//!
+//! An object is cut out of its list or watch as raw text, which costs no recursion however deep it is. `managedFields`, which
+//! nobody here looks at and any user may write, is cut off before anything is parsed. What its type refuses is mended where
+//! Kubernetes means one thing by it ([`mend`]); what is refused still is told of as [`Unreadable`].
+
+mod api;
+mod mend;
+mod metadata;
+pub mod report;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use dovetail_core::cluster_state::Unreadable;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+pub use api::{Api, Page};
+
+/// An object of the API server, or what could be read of it.
+#[derive(Clone, Debug)]
+pub enum Read<K> {
+    /// It is read.
+    Object(K),
+    /// It is there, and cannot be read.
+    Unreadable(Box<Unreadable>),
+}
+
+impl<K> Read<K> {
+    /// The object.
+    ///
+    /// # Errors
+    /// What could be read of it.
+    pub fn object(self) -> Result<K, Box<Unreadable>> {
+        match self {
+            Self::Object(object) => Ok(object),
+            Self::Unreadable(unreadable) => Err(unreadable),
+        }
+    }
+}
+
+/// Reads the text of one object.
+pub fn read<K>(text: &str) -> Read<K>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let cut = text::without_managed_fields(text);
+    match serde_json::from_str(&cut) {
+        Ok(object) => Read::Object(object),
+        Err(refused) => mend::read(&cut, &refused)
+            .map_or_else(|why| Read::Unreadable(Box::new(metadata::unreadable::<K>(&cut, why))), Read::Object),
+    }
+}
+
+impl<'de, K> Deserialize<'de> for Read<K>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&RawValue>::deserialize(deserializer).map(|raw| read(raw.get()))
+    }
+}
+
+impl<K: Serialize> Serialize for Read<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Object(object) => object.serialize(serializer),
+            Self::Unreadable(unreadable) => Err(serde::ser::Error::custom(&unreadable.why)),
+        }
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> Resource for Read<K> {
+    type DynamicType = ();
+    type Scope = K::Scope;
+
+    fn kind(dt: &()) -> std::borrow::Cow<'_, str> {
+        K::kind(dt)
+    }
+
+    fn group(dt: &()) -> std::borrow::Cow<'_, str> {
+        K::group(dt)
+    }
+
+    fn version(dt: &()) -> std::borrow::Cow<'_, str> {
+        K::version(dt)
+    }
+
+    fn plural(dt: &()) -> std::borrow::Cow<'_, str> {
+        K::plural(dt)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        match self {
+            Self::Object(object) => object.meta(),
+            Self::Unreadable(unreadable) => &unreadable.metadata,
+        }
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::Object(object) => object.meta_mut(),
+            Self::Unreadable(unreadable) => &mut unreadable.metadata,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Tells of objects that cannot be read: each once, at ERROR, and by an event on the object itself.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dovetail_core::cluster_state::Unreadable;
+use k8s_openapi::api::core::v1::ObjectReference;
+
+use crate::desk::Desk;
+use crate::messages::Record;
+use crate::story::Story;
+
+/// The event's reason.
+pub const REASON: &str = "Unreadable";
+/// An event says the same no sooner again.
+pub const QUIET: Duration = Duration::from_secs(3600);
+/// So many are named in [`WINDOW`]: whoever makes them by the thousand does not fill the log. All are counted.
+const MOST_NAMED: usize = 100;
+const WINDOW: Duration = Duration::from_secs(60);
+/// So many are remembered to have been named.
+const MOST_REMEMBERED: usize = 10_000;
+
+/// What has been told.
+#[derive(Debug, Default)]
+pub struct Reports {
+    /// Why each could not be read, by uid.
+    named: BTreeMap<String, String>,
+    /// When the window began, and how many it has.
+    window: (Duration, usize),
+}
+
+impl Reports {
+    /// Names an object in the log, unless that has been done. Answers whether it is news.
+    pub fn note(&mut self, desk: &Desk, object: &Unreadable) -> bool {
+        let uid = object.metadata.uid.clone().unwrap_or_else(|| object.full_name());
+        if self.named.get(&uid) == Some(&object.why) {
+            return false;
+        }
+        if self.named.len() >= MOST_REMEMBERED {
+            self.named.clear();
+        }
+        self.named.insert(uid, object.why.clone());
+        let now = desk.now();
+        if now.saturating_sub(self.window.0) >= WINDOW {
+            self.window = (now, 0);
+        }
+        self.window.1 += 1;
+        if self.window.1 <= MOST_NAMED {
+            log(desk, object);
+        }
+        self.window.1 <= MOST_NAMED
+    }
+}
+
+/// Names an object in the log.
+pub fn log(desk: &Desk, object: &Unreadable) {
+    desk.tell(Story::Unreadable {
+        resource: object.kind.clone(),
+        object: object.full_name(),
+        uid: object.metadata.uid.clone().unwrap_or_default(),
+        why: object.why.clone(),
+    });
+}
+
+/// The event on an object.
+pub fn event(object: &Unreadable) -> Record {
+    let message = format!("{} cannot be read and is not used: {}", object.kind, object.why);
+    Record::warning(reference(object), REASON, message).quiet_for(QUIET)
+}
+
+fn reference(object: &Unreadable) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(object.api_version.clone()),
+        kind: Some(object.kind.clone()),
+        name: object.metadata.name.clone(),
+        namespace: object.metadata.namespace.clone(),
+        uid: object.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}

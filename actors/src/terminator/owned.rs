@@ -1,0 +1,169 @@
+//! Nothing is drained, deleted or ended for a claim whose instance is not the claim's, and no Node on whose instance nothing of
+//! this cluster is. What `owner` has not said yet is waited for.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use dovetail_api::names::TERMINATION_FINALIZER;
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::lifecycle::initialization::is_ready;
+use dovetail_core::ownership::NotOwned;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+
+use super::known::of_node;
+use super::{Key, Terminator};
+use crate::messages::{InstanceKnown, LookUp, Record};
+use crate::owned::{Verdict, instance_of};
+use crate::recorder::object;
+use crate::story::Story;
+
+/// Whether a claim that is being deleted may take anything with it.
+pub(super) enum MayEnd {
+    /// It may: these Nodes, and its instance.
+    Yes(Vec<Arc<Node>>),
+    /// Nobody has said yet whose the instance is.
+    NotYet,
+    /// Its instance is not its own: the claim goes alone.
+    Never(NotOwned),
+}
+
+/// Whether a Node that is being deleted may be drained.
+pub(super) enum MayDrain {
+    /// It may, for these claims; for none where its claim is gone and its instance is this cluster's.
+    For(Vec<Arc<NodeClaim>>),
+    /// Nobody has said yet whose its instance is.
+    NotYet,
+    /// Its instance is not this cluster's, or another Node is that instance's: it goes as it is.
+    Never,
+}
+
+impl Handler<InstanceKnown> for Terminator {
+    type Result = ();
+
+    fn handle(&mut self, known: InstanceKnown, ctx: &mut Self::Context) {
+        if !self.instances.learn(&known) {
+            return;
+        }
+        for name in self.instances.naming(&known.id) {
+            if let Some(claim) = self.known.claims.get(&name).cloned() {
+                self.look_for_notice(&claim, ctx);
+            }
+        }
+        let concerns = |key: &&Key| match key {
+            Key::Claim(name) => {
+                self.known.claims.get(name).is_some_and(|one| instance_of(one) == Some(known.id.as_str()))
+            }
+            Key::Node(name) => {
+                self.known.nodes.get(name).is_some_and(|one| instance_of_node(one) == Some(known.id.as_str()))
+            }
+        };
+        for key in self.leaving.iter().filter(concerns).cloned().collect::<Vec<_>>() {
+            self.touch(key, ctx);
+        }
+    }
+}
+
+impl Terminator {
+    /// The Nodes of a claim's instance.
+    pub(super) fn own_nodes(&self, claim: &NodeClaim) -> Vec<Arc<Node>> {
+        match self.instances.verdict(claim) {
+            Verdict::NotOurs(_) => Vec::new(),
+            _ => self.instances.own_nodes(claim, self.known.nodes_of(claim)),
+        }
+    }
+
+    /// The claims whose instance a Node is.
+    pub(super) fn own_claims(&self, node: &Node) -> Vec<Arc<NodeClaim>> {
+        let name = node.name_any();
+        let is_own = |claim: &Arc<NodeClaim>| self.own_nodes(claim).iter().any(|own| own.name_any() == name);
+        self.known.claims_of(node).into_iter().filter(is_own).collect()
+    }
+
+    /// Whether a claim that is being deleted may take its Nodes and its instance with it.
+    pub(super) fn may_end(&self, claim: &NodeClaim) -> MayEnd {
+        let nodes = || self.instances.own_nodes(claim, self.known.nodes_of(claim));
+        match self.instances.verdict(claim) {
+            Verdict::NoInstance => MayEnd::Yes(Vec::new()),
+            Verdict::Ours => MayEnd::Yes(nodes()),
+            Verdict::Unknown => {
+                self.ask_whose(claim);
+                MayEnd::NotYet
+            }
+            // Nothing shows that a Node is ours whose kubelet is at work: EC2 is asked again. One that is silent goes with it.
+            Verdict::Missing if nodes().iter().any(|node| is_ready(node)) => MayEnd::NotYet,
+            Verdict::Missing => MayEnd::Yes(nodes()),
+            Verdict::NotOurs(why) => MayEnd::Never(why),
+        }
+    }
+
+    /// Asks whose the instance of a claim is: an answer to an earlier question may have been forgotten with an earlier claim.
+    fn ask_whose(&self, claim: &NodeClaim) {
+        if let Some(id) = instance_of(claim) {
+            self.desk.post(&self.links.owner, LookUp { id: id.to_owned() });
+        }
+    }
+
+    /// Whether a Node that is being deleted may be drained.
+    pub(super) fn may_drain(&self, node: &Node) -> MayDrain {
+        let claims = self.own_claims(node);
+        let ours: Vec<_> =
+            claims.iter().filter(|claim| self.instances.verdict(claim) == Verdict::Ours).cloned().collect();
+        if !ours.is_empty() {
+            return MayDrain::For(ours);
+        }
+        if let Some(claim) = claims.iter().find(|claim| self.instances.verdict(claim) == Verdict::Unknown) {
+            self.ask_whose(claim);
+            return MayDrain::NotYet;
+        }
+        // The instance is a claim's, and its Node is another.
+        if self.known.claims_of(node).iter().any(|claim| self.instances.verdict(claim) == Verdict::Ours) {
+            return MayDrain::Never;
+        }
+        let Some(id) = instance_of_node(node) else { return MayDrain::Never };
+        match self.instances.marks(id) {
+            Some(Some(marks)) if marks.maker.is_ok() => MayDrain::For(Vec::new()),
+            Some(Some(_)) => MayDrain::Never,
+            // It is silent, and EC2 does not know it: it goes as soon as that is certain.
+            Some(None) if !is_ready(node) => MayDrain::For(claims),
+            Some(None) | None => {
+                self.desk.post(&self.links.owner, LookUp { id: id.to_owned() });
+                MayDrain::NotYet
+            }
+        }
+    }
+
+    /// Lets a claim go whose instance is not its own.
+    pub(super) fn let_go(&mut self, claim: &Arc<NodeClaim>, why: &NotOwned, ctx: &mut Context<Self>) {
+        let name = claim.name_any();
+        if !claim.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) {
+            self.leaving.remove(&Key::Claim(name));
+            return;
+        }
+        let instance = instance_of(claim).unwrap_or_default().to_owned();
+        let message = format!("Instance {instance} is not this NodeClaim's and is left alone: {why}");
+        let hand = self.hand(self.trace_of(claim));
+        hand.record(Record::warning(object::claim(claim), "InstanceNotOwned", message));
+        let (reason, error) = (why.reason().to_owned(), why.to_string());
+        hand.tell(Story::InstanceNotOwned { node_claim: name.clone(), instance, reason, error });
+        self.count("not_owned");
+        self.begin(Key::Claim(name), hand.release_claim(claim.clone(), "instance_not_owned".to_owned()), ctx);
+    }
+
+    /// Lets a Node go that is being deleted and is not ours: our finalizer holds nothing there.
+    pub(super) fn release_stranger(&mut self, node: &Arc<Node>, ctx: &mut Context<Self>) {
+        let key = Key::Node(node.name_any());
+        if !node.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) {
+            self.leaving.remove(&key);
+            return;
+        }
+        let hand = self.hand(None);
+        self.begin(key, hand.release_node(node.clone(), String::new()), ctx);
+    }
+}
+
+/// The id of a Node's instance; the whole provider ID where it names none.
+fn instance_of_node(node: &Node) -> Option<&str> {
+    let provider_id = of_node(node);
+    (!provider_id.is_empty()).then(|| dovetail_api::names::instance_id(provider_id).unwrap_or(provider_id))
+}

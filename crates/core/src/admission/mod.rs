@@ -1,0 +1,209 @@
+//! The pod that admission makes: what a Kubernetes API server writes into a new pod before anybody sees it, and what it
+//! refuses. The planner, the control plane's idea of a DaemonSet's pods, and the sandbox's API server all ask here, so
+//! that none of them plans for a pod that no cluster would have.
+//!
+//! The order is the API server's: defaulting (requests from limits, ports of the host's network, requests of the pod as
+//! a whole), LimitRanger, Priority, DefaultTolerationSeconds, RuntimeClass, ExtendedResourceToleration (on in EKS),
+//! and last ResourceQuota, which is asked apart, as it counts pods that are there ([`quota`]).
+//!
+//! Pods are JSON here: the API server keeps fields that this version of the types does not know, and so do we.
+
+mod defaults;
+mod limit_range;
+pub mod quota;
+mod runtime_class;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+
+pub use limit_range::LimitRange;
+pub use quota::Quota;
+pub use runtime_class::RuntimeClass;
+
+/// Why a pod is refused. The texts are those of the API server, after `pods "NAME" is forbidden: `.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// It names a PriorityClass that is not there.
+    #[error("no PriorityClass with name {0} was found")]
+    NoPriorityClass(String),
+    /// It writes a priority that its class does not have.
+    #[error(
+        "the integer value of priority ({written}) must not be provided in pod spec; priority admission controller computed {computed} from the given PriorityClass name"
+    )]
+    Priority {
+        /// What the pod says.
+        written: i64,
+        /// What its class, or the default, comes to.
+        computed: i64,
+    },
+    /// It names a RuntimeClass that is not there.
+    #[error("pod rejected: RuntimeClass {0:?} not found")]
+    NoRuntimeClass(String),
+    /// It contradicts its RuntimeClass.
+    #[error("pod rejected: {0}")]
+    RuntimeClass(String),
+    /// It breaks a LimitRange of its namespace; every rule that it breaks.
+    #[error("{0} (LimitRange {1})")]
+    LimitRange(String, String),
+}
+
+/// A PriorityClass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PriorityClass {
+    /// The number that pods of it get.
+    pub value: i64,
+    /// Whether pods that name no class are of it.
+    pub global_default: bool,
+    /// `PreemptLowerPriority` or `Never`.
+    pub preemption_policy: String,
+}
+
+impl PriorityClass {
+    /// Reads one. What it does not say is as Kubernetes has it.
+    #[must_use]
+    pub fn from_json(class: &Value) -> Self {
+        Self {
+            value: class["value"].as_i64().unwrap_or_default(),
+            global_default: class["globalDefault"] == true,
+            preemption_policy: class["preemptionPolicy"].as_str().unwrap_or("PreemptLowerPriority").to_owned(),
+        }
+    }
+}
+
+/// The classes that are in every cluster (Kubernetes, "Pod Priority and Preemption").
+const SYSTEM: [(&str, i64); 2] = [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+/// What a cluster's admission goes by.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policies {
+    /// PriorityClasses by name.
+    pub priority_classes: BTreeMap<String, PriorityClass>,
+    /// RuntimeClasses by name.
+    pub runtime_classes: BTreeMap<String, RuntimeClass>,
+    /// LimitRanges by namespace, each namespace's by name.
+    pub limit_ranges: BTreeMap<String, BTreeMap<String, LimitRange>>,
+}
+
+impl Policies {
+    /// Writes into a new pod of `namespace` what the API server would.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the API server would refuse it.
+    pub fn admit(&self, namespace: &str, pod: &mut Value) -> Result<(), Refusal> {
+        if !pod["spec"].is_object() {
+            pod["spec"] = json!({});
+        }
+        let Some(spec) = pod["spec"].as_object_mut() else { return Ok(()) };
+        defaults::ports_of_the_host(spec);
+        defaults::requests_from_limits(spec);
+        defaults::requests_of_the_pod(spec);
+        let ranges = self.limit_ranges.get(namespace);
+        for range in ranges.into_iter().flat_map(BTreeMap::values) {
+            range.fill(spec);
+        }
+        self.priority(spec)?;
+        defaults::tolerations(spec);
+        runtime_class::admit(&self.runtime_classes, spec)?;
+        defaults::tolerations_of_devices(spec);
+        for (name, range) in ranges.into_iter().flatten() {
+            range.check(spec).map_err(|why| Refusal::LimitRange(why, name.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// The class that a pod is of: the one that it names, or else the default of the cluster. Of several defaults the
+    /// one of least value counts, as in Kubernetes.
+    fn class_of(&self, name: Option<&str>) -> Result<Option<(String, PriorityClass)>, Refusal> {
+        let Some(name) = name else {
+            let defaults = self.priority_classes.iter().filter(|(_, class)| class.global_default);
+            let least = defaults.min_by_key(|(_, class)| class.value);
+            return Ok(least.map(|(name, class)| (name.clone(), class.clone())));
+        };
+        if let Some(class) = self.priority_classes.get(name) {
+            return Ok(Some((name.to_owned(), class.clone())));
+        }
+        let system = SYSTEM.iter().find(|(system, _)| *system == name);
+        let system = system.map(|(name, value)| {
+            let preemption_policy = "PreemptLowerPriority".to_owned();
+            ((*name).to_owned(), PriorityClass { value: *value, global_default: false, preemption_policy })
+        });
+        system.map(Some).ok_or_else(|| Refusal::NoPriorityClass(name.to_owned()))
+    }
+
+    fn priority(&self, spec: &mut Map<String, Value>) -> Result<(), Refusal> {
+        let class = self.class_of(text(spec, "priorityClassName"))?;
+        let (computed, policy) = match &class {
+            Some((_, class)) => (class.value, class.preemption_policy.as_str()),
+            None => (0, "PreemptLowerPriority"),
+        };
+        if let Some(written) = spec.get("priority").and_then(Value::as_i64).filter(|written| *written != computed) {
+            return Err(Refusal::Priority { written, computed });
+        }
+        spec.insert("priority".into(), json!(computed));
+        or(spec, "preemptionPolicy", json!(policy));
+        if let Some((name, _)) = class {
+            spec.insert("priorityClassName".into(), json!(name));
+        }
+        Ok(())
+    }
+}
+
+/// A text that is there and not empty.
+fn text<'a>(map: &'a Map<String, Value>, field: &str) -> Option<&'a str> {
+    map.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// Sets a field that is absent or null.
+fn or(map: &mut Map<String, Value>, field: &str, value: Value) {
+    let slot = map.entry(field).or_insert(Value::Null);
+    if slot.is_null() {
+        *slot = value;
+    }
+}
+
+/// The containers of a pod that ask for resources: init containers and sidecars among them.
+fn containers(spec: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+    ["containers", "initContainers"].into_iter().filter_map(|list| spec.get(list)?.as_array()).flatten()
+}
+
+/// The same, to be changed.
+fn containers_mut(spec: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
+    let lists = spec.iter_mut().filter(|(field, _)| matches!(field.as_str(), "containers" | "initContainers"));
+    lists.filter_map(|(_, list)| list.as_array_mut()).flatten().filter(|container| container.is_object())
+}
+
+/// Quantities by resource, as text; numbers that were written plainly are text as well. Empty when there are none.
+fn quantities(amounts: &Value) -> BTreeMap<String, String> {
+    let written = amounts.as_object().into_iter().flatten().filter_map(|(name, amount)| {
+        let text = match amount {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            _ => return None,
+        };
+        Some((name.clone(), text))
+    });
+    written.collect()
+}
+
+/// Sets those of a container's (or pod's) requests or limits that it does not name.
+fn fill(owner: &mut Value, field: &str, from: &BTreeMap<String, String>) {
+    if from.is_empty() {
+        return;
+    }
+    for level in [&mut owner["resources"]] {
+        if !level.is_object() {
+            *level = json!({});
+        }
+        if !level[field].is_object() {
+            level[field] = json!({});
+        }
+        let Some(amounts) = level[field].as_object_mut() else { continue };
+        for (name, amount) in from {
+            or(amounts, name, json!(amount));
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Pools whose launches are refused: packing leaves them out for a while (docs/decisions/038).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dovetail_api::v1::NodePool;
+
+use super::{ClusterState, Moment, Snapshot};
+use crate::launch_backoff::ClosedPool;
+
+impl ClusterState {
+    /// These pools are left out by packing, and no others.
+    pub fn close_pools(&mut self, closed: BTreeMap<String, ClosedPool>) {
+        self.now.closed_pools = Arc::new(closed);
+    }
+}
+
+impl Snapshot {
+    /// Why a pool is left out now, as its launches are refused.
+    pub(super) fn is_closed(&self, name: &str, pool: &NodePool, now: Moment) -> Option<String> {
+        let closed = self.closed_pools.get(name)?;
+        let holds = now.monotonic < closed.until && closed.generation == pool.metadata.generation;
+        holds.then(|| closed.why.clone())
+    }
+}

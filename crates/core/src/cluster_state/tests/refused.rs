@@ -1,0 +1,175 @@
+//! Pools whose launches are refused, and nodes that kube-scheduler refuses.
+
+use super::*;
+use crate::launch_backoff::ClosedPool;
+
+const NODE: &str = "n";
+
+/// A pod that waits, in kube-scheduler's words.
+fn waiting(name: &str, words: &str) -> KubePod {
+    let mut pod = kube_pod(name, "", "1");
+    let conditions = pod.status.as_mut().unwrap().conditions.as_mut().unwrap();
+    conditions[0].message = Some(words.to_owned());
+    pod
+}
+
+fn with_pods(names: &[&str]) -> ClusterState {
+    let mut state = ClusterState::new();
+    state.apply_node(&kube_node(NODE, "p", json!({})));
+    for name in names {
+        state.apply_pod(&waiting(name, "Insufficient luck")).unwrap();
+    }
+    state
+}
+
+/// These are nominated to the node, kube-scheduler says something, and twenty seconds later they still wait. The end.
+fn nominate_in_vain(state: &mut ClusterState, uids: &[&str], second: u64) -> u64 {
+    state.nominate(uids.iter().copied(), &Target::Node(NODE.into()), Duration::from_secs(second + 20));
+    state.apply_pod(&waiting("other", &format!("said at {second}"))).unwrap();
+    state.look_at_refused_places(at(second + 20));
+    second + 20
+}
+
+/// The pods for which the node is out.
+fn out(state: &ClusterState, second: u64) -> Vec<String> {
+    let planning = state.snapshot().planning(&input(second));
+    let mut pods: Vec<_> = planning.refused_places.iter().map(|one| one.pod.clone()).collect();
+    let written = planning.problem.pods.iter().filter(|pod| pod.refused_nodes.contains(NODE));
+    let mut written: Vec<_> = written.map(|pod| pod.uid.clone()).collect();
+    pods.sort();
+    written.sort();
+    assert_eq!(pods, written);
+    pods
+}
+
+#[test]
+fn a_node_that_kube_scheduler_refuses_twice_is_out_for_the_pod_for_ten_minutes_doubling() {
+    let mut state = with_pods(&["a"]);
+    let first = nominate_in_vain(&mut state, &["uid-a"], 0);
+    assert!(out(&state, first).is_empty(), "once may be a coincidence");
+    let second = nominate_in_vain(&mut state, &["uid-a"], first);
+    assert_eq!(out(&state, second), ["uid-a", "uid-other"], "and for pods like it");
+    assert_eq!(out(&state, second + 599).len(), 2);
+    assert!(out(&state, second + 600).is_empty());
+    let planning = state.snapshot().planning(&input(second));
+    let why = &planning.refused_places[0].why;
+    assert!(why.contains("node n ") && why.contains("Insufficient luck") && why.contains("10m"), "{why}");
+    let third = nominate_in_vain(&mut state, &["uid-a"], second + 600);
+    let fourth = nominate_in_vain(&mut state, &["uid-a"], third);
+    assert_eq!(out(&state, fourth + 1199).len(), 2);
+    assert!(out(&state, fourth + 1200).is_empty());
+}
+
+#[test]
+fn packing_places_a_pod_on_no_node_that_is_out_for_it() {
+    let mut state = with_pods(&["a"]);
+    let pack = |state: &ClusterState, second| {
+        let problem = state.snapshot().planning(&input(second)).problem;
+        crate::pack::solve(&problem, &crate::pack::Options::default()).on_existing
+    };
+    assert!(!pack(&state, 0).is_empty());
+    let first = nominate_in_vain(&mut state, &["uid-a"], 0);
+    let second = nominate_in_vain(&mut state, &["uid-a"], first);
+    assert!(pack(&state, second).is_empty());
+}
+
+#[test]
+fn many_pods_that_are_refused_at_once_are_one_refusal() {
+    let mut state = with_pods(&["a", "b"]);
+    let first = nominate_in_vain(&mut state, &["uid-a", "uid-b"], 0);
+    assert!(out(&state, first).is_empty());
+}
+
+#[test]
+fn a_kube_scheduler_that_says_nothing_may_not_have_looked() {
+    let mut state = with_pods(&["a"]);
+    for nth in 0..6 {
+        let second = nth * 30;
+        assert!(out(&state, second).is_empty(), "at {second} s");
+        state.nominate(["uid-a"], &Target::Node(NODE.into()), Duration::from_secs(second + 20));
+        state.look_at_refused_places(at(second + 20));
+    }
+    assert_eq!(out(&state, 200), ["uid-a"]);
+}
+
+#[test]
+fn pods_that_kube_scheduler_has_not_marked_or_whose_node_is_not_ready_have_been_refused_nothing() {
+    let mut state = with_pods(&[]);
+    let mut unmarked = kube_pod("a", "", "1");
+    unmarked.status.as_mut().unwrap().conditions = None;
+    state.apply_pod(&unmarked).unwrap();
+    let first = nominate_in_vain(&mut state, &["uid-a"], 0);
+    nominate_in_vain(&mut state, &["uid-a"], first);
+    assert_eq!(state.snapshot().refused_places, Default::default());
+    let mut state = with_pods(&["a"]);
+    let mut node = kube_node(NODE, "p", json!({}));
+    node.status.as_mut().unwrap().conditions = None;
+    node.metadata.resource_version = Some("6".into());
+    state.apply_node(&node);
+    nominate_in_vain(&mut state, &["uid-a"], 0);
+    assert_eq!(state.snapshot().refused_places, Default::default());
+}
+
+/// Refused twice; then something happens.
+fn refused_then(happens: impl FnOnce(&mut ClusterState)) -> Vec<String> {
+    let mut state = with_pods(&["a"]);
+    let first = nominate_in_vain(&mut state, &["uid-a"], 0);
+    let second = nominate_in_vain(&mut state, &["uid-a"], first);
+    assert!(!out(&state, second).is_empty());
+    happens(&mut state);
+    state.look_at_refused_places(at(second + 1));
+    out(&state, second + 1)
+}
+
+#[test]
+fn a_place_is_forgotten_with_its_pod_when_the_node_changes_and_when_a_pod_like_it_is_bound_there() {
+    assert!(refused_then(|state| state.delete_pod("uid-a")).is_empty());
+    assert!(refused_then(|state| drop(state.apply_pod(&kube_pod("c", NODE, "1")))).is_empty());
+    let version = |mut node: Node| {
+        node.metadata.resource_version = Some("6".into());
+        node
+    };
+    let labelled = version(kube_node(NODE, "p", json!({"a": "b"})));
+    assert!(refused_then(|state| assert!(state.apply_node(&labelled))).is_empty());
+    let same = version(kube_node(NODE, "p", json!({})));
+    assert!(!refused_then(|state| assert!(state.apply_node(&same))).is_empty());
+    assert!(refused_then(|state| state.delete_node(NODE, None)).is_empty());
+}
+
+#[test]
+fn no_more_than_a_thousand_places_are_remembered() {
+    let mut state = with_pods(&[]);
+    let uids: Vec<String> = (0..1200).map(|nth| format!("uid-{nth}")).collect();
+    for nth in 0..1200 {
+        state.apply_pod(&kube_pod(&nth.to_string(), "", &format!("{nth}m"))).unwrap();
+    }
+    // Each is of a class of its own; the node has not room for all of them.
+    for uid in &uids {
+        state.nominate([uid.as_str()], &Target::Node(NODE.into()), Duration::from_secs(20));
+        state.look_at_refused_places(at(20));
+    }
+    let snapshot = state.snapshot();
+    assert!(snapshot.refused_places.len() <= 1000 && snapshot.refused_places.len() > 500);
+}
+
+#[test]
+fn a_pool_whose_launches_are_refused_is_left_out_until_its_time_is_over_or_it_has_changed() {
+    let mut state = with_pods(&["a"]);
+    state.apply_pool(pool("default", true));
+    let closed =
+        |generation| ClosedPool { until: Duration::from_secs(60), generation, why: "the API server refuses".into() };
+    let skipped = |state: &ClusterState, second| {
+        let planning = state.snapshot().planning(&input(second));
+        let refused = planning.skipped.iter().filter(|pool| pool.refused);
+        (planning.pools.len(), refused.map(|pool| pool.why.clone()).collect::<Vec<_>>())
+    };
+    assert_eq!(skipped(&state, 0), (1, vec![]));
+    state.close_pools([("default".to_owned(), closed(None))].into());
+    assert_eq!(skipped(&state, 59), (0, vec!["the API server refuses".into()]));
+    assert_eq!(skipped(&state, 60), (1, vec![]));
+    state.close_pools([("default".to_owned(), closed(Some(1)))].into());
+    assert_eq!(skipped(&state, 0), (1, vec![]), "another generation of it was refused");
+    state.close_pools([("default".to_owned(), closed(None))].into());
+    state.forget_plans();
+    assert_eq!(skipped(&state, 0), (1, vec![]), "another term begins anew");
+}

@@ -1,0 +1,241 @@
+//! Which nodes count as not used, and who waits for the next try.
+
+use super::*;
+use crate::cluster_state::NotUsedReason;
+
+const TURN: Duration = Duration::from_secs(20);
+
+/// A pod of a ReplicaSet of that name.
+fn pod_of(name: &str, set: &str, node: &str, status: Value) -> KubePod {
+    let mut pod = serde_json::to_value(kube_pod(name, node, "1")).unwrap();
+    pod["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "uid": set, "controller": true}]);
+    pod["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
+    for (key, value) in status.as_object().unwrap() {
+        pod["status"][key] = value.clone();
+    }
+    serde_json::from_value(pod).unwrap()
+}
+
+fn waits(name: &str, set: &str) -> KubePod {
+    let words = "0/1 nodes are available: 1 node(s) had untolerated taint {odd: yes}.";
+    pod_of(
+        name,
+        set,
+        "",
+        json!({"conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}]}),
+    )
+}
+
+/// A state with pods `a` and `b` of a workload, and one of another, all of them waiting.
+fn state() -> ClusterState {
+    let mut state = ClusterState::new();
+    state.apply_pool(pool("default", true));
+    for pod in [waits("a", "web"), waits("b", "web"), waits("other", "other")] {
+        state.apply_pod(&pod).unwrap();
+    }
+    state
+}
+
+/// Plans a claim for pods and has its node come up at that time, ready for pods.
+fn comes_up(state: &mut ClusterState, name: &str, pods: &[&str], second: u64) {
+    let uids: Vec<String> = pods.iter().map(|pod| format!("uid-{pod}")).collect();
+    let launched_for = state.snapshot().launched_for("default", "default", &uids);
+    let mut claim = kube_claim(name, None, "0");
+    claim.metadata.annotations = Some([("dovetail.dev/launched-for".to_owned(), launched_for)].into());
+    state.plan_claim(claim.clone(), Resources::new());
+    state.nominate(uids.iter().map(String::as_str), &Target::Claim(name.into()), Duration::ZERO);
+    claim.metadata.uid = Some(format!("uid-{name}"));
+    claim.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(2).wall));
+    let mut claim = launched_with(&claim, name);
+    let status = claim.status.as_mut().unwrap();
+    status.node_name = format!("node-{name}");
+    for condition in status.conditions.iter_mut() {
+        condition.status = "True".into();
+        condition.last_transition_time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(second).wall);
+    }
+    assert_eq!(crate::lifecycle::stage(&claim), Some(crate::lifecycle::Stage::Initialized));
+    state.apply_node(&kube_node(
+        &format!("node-{name}"),
+        name,
+        json!({"node.kubernetes.io/instance-type": "m5.large"}),
+    ));
+    state.apply_claim(Arc::new(claim));
+    state.expect_until(name, Duration::from_secs(second) + TURN);
+}
+
+fn judge(state: &mut ClusterState, second: u64) -> Vec<NotUsed> {
+    state.judge_launches(TURN, true, at(second))
+}
+
+fn held(state: &ClusterState, second: u64) -> Vec<String> {
+    let planning = state.snapshot().planning(&input(second));
+    let name = |uid: &String| uid.trim_start_matches("uid-").to_owned();
+    planning.held.keys().map(name).collect()
+}
+
+#[test]
+fn a_node_that_kube_scheduler_keeps_its_pods_off_is_not_used_and_the_next_is_tried_with_one_pod() {
+    let mut state = state();
+    comes_up(&mut state, "c", &["a", "b"], 60);
+    assert!(judge(&mut state, 60).is_empty() && judge(&mut state, 78).is_empty(), "it is kube-scheduler's turn");
+    let found = judge(&mut state, 80);
+    assert_eq!((found.len(), found[0].reason, found[0].pause.as_secs()), (1, NotUsedReason::Scheduler, 60));
+    assert!(found[0].words.contains("untolerated taint"), "{}", found[0].words);
+    assert_eq!(found[0].pods.len(), 2);
+    assert!(judge(&mut state, 90).is_empty(), "it is told once");
+    assert_eq!(held(&state, 139), ["a", "b"], "the other workload is planned for as ever");
+    assert_eq!(held(&state, 140), ["b"], "one is tried");
+    comes_up(&mut state, "d", &["a"], 200);
+    assert_eq!(held(&state, 201), ["b"], "one at a time");
+    judge(&mut state, 201);
+    assert_eq!(judge(&mut state, 221)[0].pause.as_secs(), 120);
+    // Mended: a pod runs on it.
+    state.apply_pod(&pod_of("a", "web", "node-d", json!({"phase": "Running"}))).unwrap();
+    judge(&mut state, 230);
+    assert!(held(&state, 231).is_empty());
+}
+
+#[test]
+fn nodes_whose_pods_have_gone_or_found_room_or_to_which_others_came_are_no_disagreement() {
+    let mut gone = state();
+    comes_up(&mut gone, "c", &["a", "b"], 60);
+    judge(&mut gone, 60);
+    gone.delete_pod("uid-a");
+    gone.delete_pod("uid-b");
+    assert!(judge(&mut gone, 100).is_empty());
+    let mut elsewhere = state();
+    elsewhere.apply_node(&kube_node("n", "p", json!({})));
+    comes_up(&mut elsewhere, "c", &["a"], 60);
+    judge(&mut elsewhere, 60);
+    elsewhere.apply_pod(&pod_of("a", "web", "n", json!({"phase": "Running"}))).unwrap();
+    assert!(judge(&mut elsewhere, 100).is_empty(), "b of the same workload was not planned on it");
+    let mut taken = state();
+    comes_up(&mut taken, "c", &["a"], 60);
+    judge(&mut taken, 60);
+    taken.apply_pod(&pod_of("stranger", "other", "node-c", json!({"phase": "Pending"}))).unwrap();
+    assert!(judge(&mut taken, 100).is_empty());
+    let mut unseen = state();
+    comes_up(&mut unseen, "c", &["a"], 60);
+    unseen.judge_launches(TURN, true, at(60));
+    assert!(unseen.judge_launches(TURN, false, at(100)).is_empty(), "an outage is nobody's refusal");
+}
+
+#[test]
+fn a_node_that_daemon_sets_fill_is_not_used_at_once_and_what_they_take_is_known() {
+    let mut state = state();
+    let mut daemon = serde_json::to_value(pod_of("agent", "agent", "node-c", json!({"phase": "Running"}))).unwrap();
+    daemon["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "agent"}]);
+    daemon["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("1500m");
+    state.apply_pod(&serde_json::from_value(daemon).unwrap()).unwrap();
+    // It loses its place as the node becomes ready, and does not wait for kube-scheduler's time.
+    comes_up(&mut state, "c", &["a"], 60);
+    let found = judge(&mut state, 60);
+    assert_eq!((found.len(), found[0].reason), (1, NotUsedReason::NoRoom));
+    let snapshot = state.snapshot();
+    let beyond = snapshot.daemons_beyond(at(61).wall);
+    assert_eq!((beyond.len(), beyond[0].requests.get("cpu")), (1, 1500));
+    assert_eq!(snapshot.unused_to_write().len(), 1);
+}
+
+#[test]
+fn what_a_node_really_has_counts_for_later_plans_of_its_type_class_hash_and_image() {
+    let mut state = state();
+    let class = |image: &str, more: Value| -> EC2NodeClass {
+        let mut annotations = json!({"karpenter.k8s.aws/ec2nodeclass-hash": "1"});
+        annotations.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+            "metadata": {"name": "default", "annotations": annotations},
+            "spec": {"role": "r", "amiSelectorTerms": [], "subnetSelectorTerms": [], "securityGroupSelectorTerms": []},
+            "status": {"amis": [{"id": image, "name": image, "requirements": []}]}}))
+        .unwrap()
+    };
+    state.apply_class(class("ami", json!({})));
+    comes_up(&mut state, "c", &["a"], 60);
+    let mut claim = NodeClaim::clone(&state.snapshot().claims["c"].claim);
+    claim.metadata.resource_version = Some("9".into());
+    let own = claim.metadata.annotations.get_or_insert_default();
+    own.insert("karpenter.k8s.aws/ec2nodeclass-hash".into(), "1".into());
+    let foreseen = serde_json::from_value(json!({"cpu": "4", "pods": "29"})).unwrap();
+    claim.status.as_mut().unwrap().allocatable = foreseen;
+    state.apply_claim(Arc::new(claim));
+    judge(&mut state, 61);
+    let kind: crate::InstanceType = serde_json::from_value(json!({
+        "name": "m5.large", "capacity": {"cpu": "4"}, "offerings": [], "requirements": [],
+    }))
+    .unwrap();
+    let kinds = vec![Arc::new(kind)];
+    let cpu = |state: &ClusterState, second| {
+        state.snapshot().as_observed("default", &kinds, at(second).wall)[0].allocatable().get("cpu")
+    };
+    assert_eq!((cpu(&state, 62), cpu(&state, 3600)), (2000, 2000));
+    assert_eq!(cpu(&state, 3700), 4000, "it is tried again after an hour");
+    // A successor knows it from the annotation, and that it was of another image.
+    let (_, text) = state.snapshot().observed_to_write().remove(0);
+    let mut after = ClusterState::new();
+    after.apply_class(class("ami", json!({"dovetail.dev/observed-allocatable": text})));
+    judge(&mut after, 70);
+    assert_eq!(cpu(&after, 71), 2000);
+    after.apply_class(class("another", json!({"dovetail.dev/observed-allocatable": text})));
+    assert_eq!(cpu(&after, 72), 4000);
+}
+
+#[test]
+fn kubelet_s_no_is_told_in_its_words() {
+    let mut state = state();
+    comes_up(&mut state, "c", &["a", "b"], 60);
+    judge(&mut state, 60);
+    let no = json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"});
+    state.apply_pod(&pod_of("a", "web", "node-c", no)).unwrap();
+    let found = judge(&mut state, 80);
+    assert_eq!((found.len(), found[0].reason), (1, NotUsedReason::Kubelet));
+    assert_eq!(found[0].words, "OutOfcpu: Node didn't have enough resource: cpu");
+}
+
+#[test]
+fn a_successor_goes_on_from_the_annotations_of_pool_and_claim() {
+    let mut before = state();
+    comes_up(&mut before, "c", &["a"], 60);
+    judge(&mut before, 60);
+    judge(&mut before, 80);
+    let (name, text) = before.snapshot().unused_to_write().remove(0);
+    assert_eq!(name, "default");
+    let mut after = state();
+    let mut known = pool("default", true);
+    known.metadata.annotations = Some([("dovetail.dev/unused-launches".to_owned(), text)].into());
+    after.apply_pool(known);
+    judge(&mut after, 90);
+    assert_eq!(held(&after, 100), ["a", "b"]);
+    assert!(after.snapshot().unused_to_write().is_empty());
+    // An operator takes it off.
+    after.apply_pool(pool("default", true));
+    assert!(held(&after, 100).is_empty());
+}
+
+#[test]
+fn what_a_daemon_set_s_newest_pod_requests_counts_over_its_template() {
+    let mut state = ClusterState::new();
+    let set = json!({"metadata": {"name": "agent", "namespace": "default", "uid": "agent",
+        "annotations": {"deprecated.daemonset.template.generation": "2"}},
+        "spec": {"selector": {}, "template": {"metadata": {}, "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}]}}}});
+    state.apply_daemon_set(serde_json::from_value(set).unwrap());
+    let asked = |state: &ClusterState| state.snapshot().daemon_pods()[0].requests.get("cpu");
+    assert_eq!(asked(&state), 100);
+    let mut pod = |name: &str, cpu: &str, created: &str, generation: &str| {
+        let mut pod = serde_json::to_value(kube_pod(name, "n", cpu)).unwrap();
+        pod["metadata"]["labels"] = json!({"pod-template-generation": generation});
+        pod["metadata"]["creationTimestamp"] = json!(created);
+        pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "agent", "controller": true}]);
+        state.apply_pod(&serde_json::from_value(pod).unwrap()).unwrap();
+        asked(&state)
+    };
+    assert_eq!(pod("older", "300m", "2026-01-01T00:00:00Z", "2"), 300);
+    assert_eq!(pod("newer", "400m", "2026-01-01T00:00:01Z", "2"), 400);
+    assert_eq!(
+        pod("of-before", "900m", "2026-01-01T00:00:02Z", "1"),
+        100,
+        "another template's pod says nothing of this one"
+    );
+}

@@ -1,0 +1,447 @@
+//! Objects that are there and cannot be read. Each is treated in the way that does the least harm (docs/reading.md): what it
+//! holds stays held, nothing new is planned by it, and nothing is taken away because of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod as KubePod, PodSpec, PodStatus};
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+
+use super::budget::BudgetEntry;
+use super::{ClusterState, Kind, NodeEntry, PodEntry, Snapshot, Storage, namespaced};
+use crate::problem::Namespace;
+use crate::volumes::{ClaimFacts, ClassFacts, VolumeFacts};
+
+/// An object that is there and cannot be read as its kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Unreadable {
+    /// Its kind, as the API server names it: `Pod`.
+    pub kind: String,
+    /// Its group and version: `karpenter.sh/v1`.
+    pub api_version: String,
+    /// What could be read of its metadata.
+    pub metadata: ObjectMeta,
+    /// Why it cannot be read.
+    pub why: String,
+    /// What could be read of the rest.
+    pub facts: Facts,
+}
+
+/// What is asked of an object that cannot be read, as far as it could be read by itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// `spec.nodeName`, empty when there is none.
+    pub node_name: String,
+    /// `status.phase`, empty when there is none.
+    pub phase: String,
+    /// `status.providerID` or `spec.providerID`, empty when there is none.
+    pub provider_id: String,
+    /// `spec.nodeClassRef.name`, empty when there is none.
+    pub node_class: String,
+    /// `spec.selector`, none when there is none or it is no label selector.
+    pub selector: Option<LabelSelector>,
+}
+
+impl Unreadable {
+    /// Its name, with its namespace where it has one.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        let name = self.metadata.name.as_deref().unwrap_or_default();
+        self.metadata.namespace.as_deref().map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
+    }
+
+    /// As a pod of which nothing but its metadata, its node and its phase is known.
+    #[must_use]
+    pub fn pod(&self) -> KubePod {
+        let (node, phase) = (self.facts.node_name.clone(), self.facts.phase.clone());
+        KubePod {
+            metadata: self.metadata.clone(),
+            spec: Some(PodSpec { node_name: Some(node).filter(|name| !name.is_empty()), ..PodSpec::default() }),
+            status: Some(PodStatus { phase: Some(phase).filter(|phase| !phase.is_empty()), ..PodStatus::default() }),
+        }
+    }
+
+    fn node(&self) -> Node {
+        let provider_id = Some(self.facts.provider_id.clone()).filter(|id| !id.is_empty());
+        let spec = Some(NodeSpec { provider_id, ..NodeSpec::default() });
+        Node { metadata: self.metadata.clone(), spec, status: None }
+    }
+
+    /// A budget that lets none of the pods go that it could select: all of its namespace where its selector is not known.
+    fn budget(&self) -> BudgetEntry {
+        let selector = Some(self.facts.selector.clone().unwrap_or_default());
+        let spec = PodDisruptionBudgetSpec { selector, ..PodDisruptionBudgetSpec::default() };
+        let budget = PodDisruptionBudget { metadata: self.metadata.clone(), spec: Some(spec), status: None };
+        BudgetEntry::unreadable(budget)
+    }
+}
+
+/// The key that an object of a kind is kept under.
+fn key(kind: Kind, meta: &ObjectMeta) -> String {
+    match kind {
+        Kind::Pod => meta.uid.clone().unwrap_or_default(),
+        Kind::Node
+        | Kind::NodeClaim
+        | Kind::NodePool
+        | Kind::NodeClass
+        | Kind::Namespace
+        | Kind::PersistentVolume
+        | Kind::StorageClass
+        | Kind::RuntimeClass
+        | Kind::CsiNode => meta.name.clone().unwrap_or_default(),
+        Kind::DaemonSet
+        | Kind::PodDisruptionBudget
+        | Kind::PersistentVolumeClaim
+        | Kind::StatefulSet
+        | Kind::LimitRange
+        | Kind::Service => namespaced(meta),
+        Kind::ReplicaSet | Kind::ReplicationController => format!("{kind:?}/{}", namespaced(meta)),
+    }
+}
+
+impl ClusterState {
+    /// An object is there or has changed, and cannot be read. Answers whether it is kept: not when it is known to be gone, or
+    /// when a later state of it has been read.
+    pub fn apply_unreadable(&mut self, kind: Kind, object: Unreadable) -> bool {
+        if self.is_buried(kind, &object.metadata) || self.has_read_later(kind, &object.metadata) {
+            return false;
+        }
+        let key = key(kind, &object.metadata);
+        self.saw(kind, &key);
+        self.treat(kind, &key, &object);
+        Arc::make_mut(&mut self.now.unreadable).insert((kind, key), Arc::new(object));
+        true
+    }
+
+    fn has_read_later(&self, kind: Kind, meta: &ObjectMeta) -> bool {
+        if kind == Kind::Pod {
+            let uid = meta.uid.clone().unwrap_or_default();
+            let doubted = self.doubted.get(&kind).is_some_and(|doubted| doubted.contains(&uid));
+            let version = meta.resource_version.as_ref().and_then(|version| version.parse().ok());
+            let known = self.now.pods.get(&uid).filter(|_| !doubted);
+            return known.is_some_and(|known| super::older(version, known.resource_version));
+        }
+        let known = match kind {
+            Kind::NodeClaim => {
+                meta.name.as_ref().and_then(|name| self.now.claims.get(name)).map(|one| &one.claim.metadata)
+            }
+            Kind::NodePool => meta.name.as_ref().and_then(|name| self.now.pools.get(name)).map(|pool| &pool.metadata),
+            Kind::NodeClass => meta.name.as_ref().and_then(|name| self.now.classes.get(name)).map(|one| &one.metadata),
+            _ => None,
+        };
+        known.is_some_and(|known| super::is_older(meta, known))
+    }
+
+    fn treat(&mut self, kind: Kind, key: &str, object: &Unreadable) {
+        match kind {
+            Kind::Pod => drop(self.put_pod(Arc::new(PodEntry::unreadable(&object.pod())))),
+            Kind::Node => self.treat_node(key, object),
+            Kind::NodeClaim => self.treat_claim(key, &object.metadata),
+            Kind::NodePool => drop(Arc::make_mut(&mut self.now.pools).remove(key)),
+            Kind::NodeClass => drop(Arc::make_mut(&mut self.now.classes).remove(key)),
+            Kind::PodDisruptionBudget => {
+                Arc::make_mut(&mut self.now.budgets).insert(key.to_owned(), Arc::new(object.budget()));
+            }
+            _ => treat_stored(kind, key, &object.metadata, Arc::make_mut(&mut self.now.storage)),
+        }
+    }
+
+    /// A Node keeps what was last read of it; one that was never read has no room, and counts as Ready: it is never removed
+    /// because it is not.
+    fn treat_node(&mut self, name: &str, object: &Unreadable) {
+        let read = NodeEntry::from_kube(&object.node());
+        let entry = match self.now.nodes.get(name).filter(|known| known.uid == read.uid) {
+            Some(known) => NodeEntry {
+                deleting: read.deleting,
+                resource_version: read.resource_version,
+                do_not_disrupt: read.do_not_disrupt,
+                ..NodeEntry::clone(known)
+            },
+            None => NodeEntry { ready: true, ..read },
+        };
+        Arc::make_mut(&mut self.now.nodes).insert(name.to_owned(), Arc::new(entry));
+        self.look_who_leaves();
+    }
+
+    /// A claim keeps the spec, which never changes, and the status that were last read of it. One that was never read is known
+    /// by its name alone.
+    fn treat_claim(&mut self, name: &str, meta: &ObjectMeta) {
+        let Some(known) = self.now.claims.get(name).filter(|known| known.claim.metadata.uid == meta.uid) else {
+            return;
+        };
+        let mut claim = (*known.claim).clone();
+        claim.metadata = meta.clone();
+        let entry = super::ClaimEntry::new(Arc::new(claim), known.expected_capacity.clone());
+        Arc::make_mut(&mut self.now.claims).insert(name.to_owned(), Arc::new(entry));
+        self.look_who_leaves();
+    }
+
+    /// An object that could not be read is gone.
+    pub fn delete_unreadable(&mut self, kind: Kind, meta: &ObjectMeta) {
+        let key = key(kind, meta);
+        match kind {
+            Kind::Pod => self.delete_pod(&key),
+            Kind::Node => self.delete_node(&key, meta.uid.as_deref()),
+            Kind::NodeClaim => self.delete_claim(&key, meta.uid.as_deref()),
+            Kind::NodePool => self.delete_pool(&key, meta.uid.as_deref()),
+            Kind::NodeClass => self.delete_class(&key, meta.uid.as_deref()),
+            Kind::PodDisruptionBudget => drop(Arc::make_mut(&mut self.now.budgets).remove(&key)),
+            Kind::DaemonSet => drop(Arc::make_mut(&mut self.now.daemon_sets).remove(&key)),
+            stored => self.delete_stored(stored, &key),
+        }
+        self.forget_unreadable(kind, &key);
+    }
+
+    /// It can be read, or is gone.
+    pub(super) fn forget_unreadable(&mut self, kind: Kind, key: &str) {
+        if !self.now.unreadable.is_empty() {
+            let entry = (kind, key.to_owned());
+            if self.now.unreadable.contains_key(&entry) {
+                Arc::make_mut(&mut self.now.unreadable).remove(&entry);
+            }
+        }
+    }
+
+    /// A list is complete that has not shown what could not be read before.
+    pub(super) fn forget_unreadable_but(&mut self, kind: Kind, seen: &BTreeSet<String>) {
+        if self.now.unreadable.keys().any(|(own, key)| *own == kind && !seen.contains(key)) {
+            Arc::make_mut(&mut self.now.unreadable).retain(|(own, key), _| *own != kind || seen.contains(key));
+        }
+    }
+}
+
+/// Of what only facts are kept. What pods are bound to by name is there and cannot be read; what only adds to other rules keeps
+/// what was last read of it.
+fn treat_stored(kind: Kind, key: &str, meta: &ObjectMeta, storage: &mut Storage) {
+    let key = key.to_owned();
+    match kind {
+        Kind::Namespace => {
+            let (name, labels) = (key.clone(), meta.labels.clone().unwrap_or_default());
+            Arc::make_mut(&mut storage.namespaces).insert(key, Arc::new(Namespace { name, labels }));
+        }
+        Kind::PersistentVolumeClaim => {
+            let facts = ClaimFacts { unreadable: true, ..ClaimFacts::default() };
+            Arc::make_mut(&mut storage.claims).insert(key, Arc::new(facts));
+        }
+        Kind::PersistentVolume => {
+            let facts = VolumeFacts { unreadable: true, ..VolumeFacts::default() };
+            Arc::make_mut(&mut storage.volumes).insert(key, Arc::new(facts));
+        }
+        Kind::StorageClass => {
+            let facts = ClassFacts { unreadable: true, ..ClassFacts::default() };
+            Arc::make_mut(&mut storage.classes).insert(key, Arc::new(facts));
+        }
+        _ => {}
+    }
+}
+
+impl Snapshot {
+    /// The object of that kind and name, if it is there and cannot be read.
+    #[must_use]
+    pub fn unreadable(&self, kind: Kind, key: &str) -> Option<&Arc<Unreadable>> {
+        if self.unreadable.is_empty() { None } else { self.unreadable.get(&(kind, key.to_owned())) }
+    }
+
+    /// All of that kind, by key: the uid of pods, otherwise the name, with the namespace where there is one.
+    pub fn unreadable_of(&self, kind: Kind) -> impl Iterator<Item = (&str, &Arc<Unreadable>)> {
+        let all = self.unreadable.range((kind, String::new())..);
+        all.take_while(move |((own, _), _)| *own == kind).map(|((_, key), object)| (key.as_str(), object))
+    }
+
+    /// How many of each kind cannot be read, by the kind's name.
+    #[must_use]
+    pub fn unreadable_counts(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        self.unreadable.values().for_each(|object| *counts.entry(object.kind.clone()).or_default() += 1);
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster_state::{Moment, PlanningInput};
+
+    fn unreadable(kind: &str, name: &str) -> Unreadable {
+        let metadata = ObjectMeta {
+            name: Some(name.into()),
+            uid: Some(format!("uid-{name}")),
+            resource_version: Some("7".into()),
+            ..ObjectMeta::default()
+        };
+        Unreadable { kind: kind.into(), metadata, why: "no reason".into(), ..Unreadable::default() }
+    }
+
+    fn node(name: &str) -> Node {
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "uid": format!("uid-{name}"), "resourceVersion": "1", "labels": {}},
+            "spec": {"providerID": format!("aws:///a/i-{name}")},
+            "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "10"}, "capacity": {"cpu": "8"},
+                "conditions": [{"type": "Ready", "status": "True"}]},
+        }))
+        .unwrap()
+    }
+
+    fn pod(name: &str, on: Option<&str>) -> KubePod {
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1"},
+            "spec": {"nodeName": on, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+            "status": {"phase": "Pending", "conditions": [
+                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
+        }))
+        .unwrap()
+    }
+
+    fn on_node(name: &str, node: &str) -> Unreadable {
+        let mut pod = unreadable("Pod", name);
+        pod.metadata.namespace = Some("default".into());
+        pod.facts.node_name = node.into();
+        pod
+    }
+
+    #[test]
+    fn a_pod_that_cannot_be_read_holds_its_node_and_its_room_until_it_goes() {
+        let mut state = ClusterState::new();
+        state.apply_node(&node("n"));
+        assert!(state.apply_unreadable(Kind::Pod, on_node("bad", "n")));
+        let snapshot = state.snapshot();
+        assert_eq!(snapshot.loads["n"].visitors, 1);
+        let planning = snapshot.planning(&PlanningInput::default());
+        let existing = &planning.problem.existing_nodes[0];
+        let mut left = existing.allocatable.clone();
+        left.sub(&existing.used);
+        assert!(!crate::Resources::new().fits_in(&left), "there is no room at all beside it");
+        state.delete_unreadable(Kind::Pod, &on_node("bad", "n").metadata);
+        assert!(state.snapshot().loads.is_empty() && state.snapshot().unreadable.is_empty());
+    }
+
+    #[test]
+    fn a_pod_that_has_ended_or_waits_holds_nothing_and_is_not_packed() {
+        let mut state = ClusterState::new();
+        let mut ended = on_node("ended", "n");
+        ended.facts.phase = "Succeeded".into();
+        state.apply_unreadable(Kind::Pod, ended);
+        state.apply_unreadable(Kind::Pod, on_node("waits", ""));
+        let snapshot = state.snapshot();
+        assert!(snapshot.loads.is_empty() && snapshot.pending(Moment::default()).is_empty());
+        assert_eq!(snapshot.unreadable_counts(), [("Pod".to_owned(), 2)].into());
+    }
+
+    #[test]
+    fn what_can_be_read_again_counts_no_more() {
+        let mut state = ClusterState::new();
+        let mut bad = on_node("p", "n");
+        bad.metadata.uid = Some("p".into());
+        bad.metadata.resource_version = Some("1".into());
+        state.apply_unreadable(Kind::Pod, bad);
+        state.apply_pod(&pod("p", None)).unwrap();
+        let snapshot = state.snapshot();
+        assert!(snapshot.unreadable.is_empty() && snapshot.loads.is_empty());
+        assert_eq!(snapshot.pending(Moment::default()).len(), 1);
+    }
+
+    #[test]
+    fn what_a_list_no_longer_shows_counts_no_more() {
+        let mut state = ClusterState::new();
+        for kind in Kind::ALL {
+            let mut object = unreadable("Any", "x");
+            object.metadata.namespace = Some("default".into());
+            assert!(state.apply_unreadable(kind, object), "{kind:?}");
+        }
+        assert_eq!(state.snapshot().unreadable.len(), Kind::ALL.len());
+        for kind in Kind::ALL {
+            state.list_begins(kind);
+            state.list_ends(kind);
+            assert!(state.snapshot().unreadable_of(kind).next().is_none(), "{kind:?}");
+        }
+        let snapshot = state.snapshot();
+        assert!(snapshot.pods.is_empty() && snapshot.nodes.is_empty() && snapshot.budgets.is_empty());
+        assert!(snapshot.storage.claims.is_empty() && snapshot.storage.namespaces.is_empty());
+    }
+
+    #[test]
+    fn a_node_that_cannot_be_read_has_no_room_whether_it_was_read_before_or_not() {
+        let mut state = ClusterState::new();
+        for name in ["a", "b"] {
+            state.apply_node(&node(name));
+        }
+        state.apply_unreadable(Kind::Node, unreadable("Node", "b"));
+        state.apply_unreadable(Kind::Node, unreadable("Node", "c"));
+        let planning = state.snapshot().planning(&PlanningInput::default());
+        let names: Vec<_> = planning.problem.existing_nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["a"]);
+        assert!(state.snapshot().nodes["c"].ready, "it is never removed because it is not Ready");
+    }
+
+    #[test]
+    fn a_pool_and_a_class_that_cannot_be_read_are_left_out_and_named() {
+        let mut state = ClusterState::new();
+        state.apply_unreadable(Kind::NodePool, unreadable("NodePool", "odd"));
+        state.apply_unreadable(Kind::NodeClass, unreadable("EC2NodeClass", "classy"));
+        let pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "plain"},
+            "spec": {"template": {"spec": {"requirements": [],
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "classy"}}}},
+            "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+        state.apply_pool(serde_json::from_value(pool).unwrap());
+        let skipped = state.snapshot().planning(&PlanningInput::default()).skipped;
+        let told: Vec<_> = skipped.iter().map(|one| format!("{}: {}", one.pool, one.why)).collect();
+        assert_eq!(
+            told,
+            ["plain: its EC2NodeClass classy cannot be read: no reason", "odd: it cannot be read: no reason"]
+        );
+    }
+
+    #[test]
+    fn a_budget_that_cannot_be_read_lets_no_pod_go_that_it_could_select() {
+        let mut state = ClusterState::new();
+        let mut budget = unreadable("PodDisruptionBudget", "pdb");
+        budget.metadata.namespace = Some("default".into());
+        state.apply_unreadable(Kind::PodDisruptionBudget, budget.clone());
+        let entry = state.apply_pod(&pod("p", Some("n"))).unwrap();
+        assert!(state.snapshot().budgets_forbid(&entry.pod), "its selector is not known: it could be any pod");
+        budget.facts.selector = serde_json::from_value(json!({"matchLabels": {"app": "other"}})).ok();
+        state.apply_unreadable(Kind::PodDisruptionBudget, budget);
+        assert!(!state.snapshot().budgets_forbid(&entry.pod));
+    }
+
+    #[test]
+    fn a_claim_keeps_what_was_last_read_of_it_and_one_that_was_never_read_is_known_by_name() {
+        let mut state = ClusterState::new();
+        let claim = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": "a", "uid": "uid-a", "resourceVersion": "3"},
+            "spec": {"requirements": [],
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}},
+            "status": {"providerID": "aws:///a/i-1"}});
+        state.apply_claim(Arc::new(serde_json::from_value(claim).unwrap()));
+        for name in ["a", "b"] {
+            assert!(state.apply_unreadable(Kind::NodeClaim, unreadable("NodeClaim", name)));
+        }
+        let snapshot = state.snapshot();
+        assert_eq!(snapshot.claims["a"].provider_id(), "aws:///a/i-1");
+        assert_eq!(snapshot.claims["a"].claim.metadata.resource_version.as_deref(), Some("7"));
+        assert!(!snapshot.claims.contains_key("b") && snapshot.unreadable(Kind::NodeClaim, "b").is_some());
+        let mut late = unreadable("NodeClaim", "a");
+        late.metadata.resource_version = Some("2".into());
+        assert!(!state.apply_unreadable(Kind::NodeClaim, late), "a later state of it is known");
+    }
+
+    #[test]
+    fn pods_of_a_volume_claim_that_cannot_be_read_wait_and_say_why() {
+        let mut state = ClusterState::new();
+        let mut object = unreadable("PersistentVolumeClaim", "data");
+        object.metadata.namespace = Some("default".into());
+        state.apply_unreadable(Kind::PersistentVolumeClaim, object);
+        let mut waits = pod("p", None);
+        let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
+        waits.spec.as_mut().unwrap().volumes = serde_json::from_value(volumes).unwrap();
+        state.apply_pod(&waits).unwrap();
+        let planning = state.snapshot().planning(&PlanningInput::default());
+        let blocked = planning.problem.pods[0].blocked.clone().unwrap();
+        assert!(blocked.contains("PersistentVolumeClaim default/data cannot be read"), "{blocked}");
+    }
+}

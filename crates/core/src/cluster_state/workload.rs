@@ -1,0 +1,61 @@
+//! What a pod comes from: pods of one workload have one fate where a plan and the cluster disagree about a node.
+
+use k8s_openapi::api::core::v1::Pod as KubePod;
+use serde_json::json;
+
+use crate::lifecycle::hash;
+use crate::pod::Pod;
+
+/// What says which workload a pod is of: its controller. A Job's pods, and those that nothing made, are told apart by what
+/// they ask for: of a CronJob every run is another Job.
+#[must_use]
+pub fn workload_of(pod: &KubePod, scheduled: &Pod) -> String {
+    let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
+    let owner = owners.iter().find(|owner| owner.controller == Some(true)).or(owners.first());
+    match owner.filter(|owner| owner.kind != "Job") {
+        Some(owner) => controlled_by(&scheduled.namespace, &owner.kind, &owner.uid),
+        None => {
+            let scheduler = pod.spec.as_ref().and_then(|spec| spec.scheduler_name.as_deref()).unwrap_or_default();
+            let kind = owner.map_or("", |owner| owner.kind.as_str());
+            hash::of(&json!([
+                scheduled.namespace,
+                kind,
+                scheduler,
+                scheduled.requests,
+                scheduled.node_selector,
+                scheduled.affinity,
+                scheduled.tolerations,
+                scheduled.topology_spread_constraints,
+                scheduled.host_ports,
+            ]))
+        }
+    }
+}
+
+/// The workload of a controller's pods.
+#[must_use]
+pub fn controlled_by(namespace: &str, kind: &str, uid: &str) -> String {
+    hash::of(&json!([namespace, kind, uid]))
+}
+
+/// What kubelet said of a pod that it did not let run: it has failed without a container having been started.
+#[must_use]
+pub fn refused_by_kubelet(pod: &KubePod) -> Option<String> {
+    let status = pod.status.as_ref().filter(|status| status.phase.as_deref() == Some("Failed"))?;
+    let begun = status.container_statuses.iter().flatten().chain(status.init_container_statuses.iter().flatten());
+    let reason = status.reason.as_deref().unwrap_or_default();
+    // What kubelet evicts it had let run.
+    if begun.count() > 0 || matches!(reason, "" | "Evicted" | "NodeLost" | "Terminated" | "NodeShutdown") {
+        return None;
+    }
+    let message = status.message.as_deref().unwrap_or_default();
+    Some(if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") })
+}
+
+/// kube-scheduler's own words about a pod that it has no node for.
+#[must_use]
+pub fn words_of_scheduler(pod: &KubePod) -> Option<String> {
+    let conditions = pod.status.as_ref()?.conditions.as_deref()?;
+    let scheduled = conditions.iter().find(|one| one.type_ == "PodScheduled" && one.status == "False")?;
+    scheduled.message.clone().filter(|message| !message.is_empty())
+}

@@ -1,0 +1,85 @@
+//! How far a Lease is believed: whoever may write it can put any number there, by mistake or not.
+//!
+//! A term that no leader can have had is not counted: one write of `2147483647` would otherwise be the last term for ever.
+//! It is safe to do without it, as nobody leads by it: no Dovetail acquires such a term, and the fence compares for equality.
+//! A holder that honours its own duration stops at its renew deadline, which lies before that duration; client-go renews
+//! every few seconds until then. A Lease that has stood unchanged for [`LONGEST_WAIT`] is not renewed by anybody.
+
+use std::time::Duration;
+
+use super::{Election, LeaseView, MOST_FIRST_TERM, is_plausible_term};
+
+/// How long a Lease that nobody renews is respected at most, however long it says that it lasts. A replica whose own
+/// `LEADER_ELECTION_LEASE_DURATION` is longer respects that.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(10 * 60);
+
+/// A leader's term is not above the resourceVersion at which it was written, or not above the highest that was known plus
+/// one (decision 011). What is further above both than this was written by somebody else.
+const LEAP: u64 = 1 << 20;
+
+/// Why a replica does not go by a Lease as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Distrust {
+    /// No leader can have had its term. The Lease is made vacant, and taken when it has stood for its duration.
+    Term {
+        /// `leaseTransitions`.
+        term: u64,
+    },
+    /// Nobody renews it, and it says that it lasts for longer than is waited for.
+    Duration {
+        /// Who holds it.
+        holder: String,
+        /// `leaseDurationSeconds`.
+        duration: Duration,
+        /// When it is taken, on CLOCK_BOOTTIME, if nobody renews it until then.
+        until: Duration,
+    },
+    /// The next term would be one that no leader can have. Only an operator can help.
+    TermsUsedUp {
+        /// The next term.
+        term: u64,
+    },
+}
+
+impl Election {
+    /// Why this replica does not go by the Lease as it read it last; `None` when it does.
+    #[must_use]
+    pub fn distrust(&self) -> Option<&Distrust> {
+        self.distrust.as_ref()
+    }
+
+    /// The highest term known that a leader can have had.
+    #[must_use]
+    pub fn highest_term(&self) -> u64 {
+        self.highest
+    }
+
+    /// Whether a leader can have written that term.
+    pub(super) fn believes(&self, lease: &LeaseView) -> bool {
+        let known = match lease.version() {
+            Some(version) if version <= MOST_FIRST_TERM => version.max(self.highest).saturating_add(LEAP),
+            _ => u64::MAX,
+        };
+        lease.term <= known && is_plausible_term(lease.term)
+    }
+
+    /// How long a Lease is respected that is seen unchanged: not shorter than our own, as client-go shortens the duration
+    /// when it releases, and not longer than [`LONGEST_WAIT`] or our own.
+    pub(super) fn respected(&self, lease: &LeaseView) -> Duration {
+        let own = self.settings.duration;
+        lease.duration.clamp(own, own.max(LONGEST_WAIT))
+    }
+
+    /// What is wrong with a Lease that was just read.
+    pub(super) fn distrusts(&self, lease: &LeaseView, now: Duration) -> Option<Distrust> {
+        if !self.believes(lease) {
+            return Some(Distrust::Term { term: lease.term });
+        }
+        let respected = self.respected(lease);
+        // Who renews it may say what it likes.
+        let still = self.seen.as_ref().filter(|seen| seen.lease.is_still(lease));
+        let since = still.map(|seen| seen.since).filter(|since| now >= *since + self.settings.duration)?;
+        let (holder, duration) = (lease.holder.clone(), lease.duration);
+        (duration > respected).then(|| Distrust::Duration { holder, duration, until: since + respected })
+    }
+}

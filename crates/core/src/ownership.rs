@@ -1,0 +1,362 @@
+//! Whose an EC2 instance is, by its tags: one rule for everybody who ends, drains, adopts, registers or collects one.
+//!
+//! Tags are evidence, as only who may write to EC2 can write them. What stands in a NodeClaim or a Node is none: a user of the
+//! cluster may have written it. So an instance is a NodeClaim's only if both of these hold:
+//!
+//! ```text
+//! the cluster  dovetail.dev/cluster-uid is this cluster's UID
+//!              or, where a setting allows it and no UID is there, Karpenter's ownership tags are for this cluster's name
+//! the claim    karpenter.sh/nodeclaim is the NodeClaim's name, or, where that tag is absent,
+//!              dovetail.dev/launch-token is a hash of the NodeClaim's own uid
+//! ```
+//!
+//! Invariants: OWN-1 no tags, or some of them only, are never ours; OWN-2 an instance is at most one NodeClaim's; OWN-3 what
+//! is written on a NodeClaim, but for its name and uid, changes no answer.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use dovetail_api::names::annotations::LAUNCH_TOKEN;
+use dovetail_api::names::tags;
+use dovetail_api::v1::NodeClaim;
+
+use crate::lifecycle::token::{attempt_of, launch_token};
+
+/// The cluster that asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// Its name.
+    pub name: String,
+    /// UID of its namespace kube-system; nothing is ours while it is empty.
+    pub uid: String,
+    /// Whether instances count as ours that Karpenter has launched for a cluster of this name (`ADOPT_KARPENTER_INSTANCES`).
+    pub adopts_karpenter_instances: bool,
+}
+
+/// What launched an instance of this cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Maker {
+    /// Dovetail: the cluster's UID is a tag.
+    Dovetail,
+    /// Karpenter: its ownership tags are there, and no UID.
+    Karpenter,
+}
+
+/// Why an instance is not ours, or not this NodeClaim's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NotOwned {
+    /// The UID of this cluster is not known, so nothing can be told.
+    ClusterUnknown,
+    /// The provider ID does not name an EC2 instance.
+    NotAnInstance,
+    /// A tag that would show it is absent, empty, or has another value than it needs.
+    TagMissing {
+        /// The tag's key.
+        tag: String,
+    },
+    /// It is another cluster's.
+    OtherCluster {
+        /// UID of that cluster.
+        uid: String,
+    },
+    /// It is another NodeClaim's.
+    OtherClaim {
+        /// The tag that says so.
+        tag: &'static str,
+        /// What it says.
+        value: String,
+    },
+}
+
+impl NotOwned {
+    /// Its name, for counting and in the log.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::ClusterUnknown => "cluster_unknown",
+            Self::NotAnInstance => "not_an_instance",
+            Self::TagMissing { .. } => "tag_missing",
+            Self::OtherCluster { .. } => "other_cluster",
+            Self::OtherClaim { .. } => "other_nodeclaim",
+        }
+    }
+}
+
+impl fmt::Display for NotOwned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ClusterUnknown => f.write_str("the UID of this cluster is not known"),
+            Self::NotAnInstance => f.write_str("the provider ID does not name an EC2 instance"),
+            Self::TagMissing { tag } => write!(f, "its tag {tag} is missing or not this cluster's"),
+            Self::OtherCluster { uid } => write!(f, "its tag {} is another cluster's, {uid}", tags::CLUSTER_UID),
+            Self::OtherClaim { tag, value } => write!(f, "its tag {tag} is another nodeclaim's, {value}"),
+        }
+    }
+}
+
+/// What launched an instance with these tags for this cluster.
+///
+/// # Errors
+/// Why it is not this cluster's.
+pub fn maker(cluster: &Cluster, own: &BTreeMap<String, String>) -> Result<Maker, NotOwned> {
+    if cluster.uid.is_empty() {
+        return Err(NotOwned::ClusterUnknown);
+    }
+    match filled(own, tags::CLUSTER_UID) {
+        Some(uid) if *uid == cluster.uid => Ok(Maker::Dovetail),
+        Some(uid) => Err(NotOwned::OtherCluster { uid: uid.clone() }),
+        None if cluster.adopts_karpenter_instances && !cluster.name.is_empty() => by_karpenter(&cluster.name, own),
+        None => Err(missing(tags::CLUSTER_UID)),
+    }
+}
+
+/// Whether Karpenter's ownership tags are there, for a cluster of this name.
+fn by_karpenter(cluster: &str, own: &BTreeMap<String, String>) -> Result<Maker, NotOwned> {
+    let owned_by = tags::owned_by(cluster);
+    if own.get(&owned_by).is_none_or(|value| value != tags::OWNED) {
+        return Err(missing(owned_by));
+    }
+    if own.get(tags::CLUSTER_NAME).is_none_or(|name| name != cluster) {
+        return Err(missing(tags::CLUSTER_NAME));
+    }
+    filled(own, tags::NODE_POOL).map(|_| Maker::Karpenter).ok_or_else(|| missing(tags::NODE_POOL))
+}
+
+fn missing(tag: impl Into<String>) -> NotOwned {
+    NotOwned::TagMissing { tag: tag.into() }
+}
+
+fn filled<'a>(own: &'a BTreeMap<String, String>, key: &str) -> Option<&'a String> {
+    own.get(key).filter(|value| !value.is_empty())
+}
+
+/// What of an instance says whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// What launched it for this cluster, or why it is not this cluster's.
+    pub maker: Result<Maker, NotOwned>,
+    /// The token of its launch.
+    token: Option<String>,
+    /// The NodeClaim that it is tagged with.
+    claim: Option<String>,
+    /// Its name in the VPC's DNS, which its Node goes by as a rule; empty where it is not known.
+    pub dns_name: String,
+}
+
+impl Marks {
+    /// Of an instance with these tags.
+    #[must_use]
+    pub fn new(cluster: &Cluster, own: &BTreeMap<String, String>, dns_name: &str) -> Self {
+        Self {
+            maker: maker(cluster, own),
+            token: filled(own, tags::LAUNCH_TOKEN).cloned(),
+            claim: filled(own, tags::NODE_CLAIM).cloned(),
+            dns_name: dns_name.to_owned(),
+        }
+    }
+
+    /// Of an instance that CreateFleet has just answered to a call of ours with this token: it carries the tags of that call.
+    #[must_use]
+    pub fn launched_with(token: &str, dns_name: &str) -> Self {
+        let (token, dns_name) = (Some(token.to_owned()), dns_name.to_owned());
+        Self { maker: Ok(Maker::Dovetail), token, claim: None, dns_name }
+    }
+
+    /// Of what is no EC2 instance.
+    #[must_use]
+    pub fn of_no_instance() -> Self {
+        Self { maker: Err(NotOwned::NotAnInstance), token: None, claim: None, dns_name: String::new() }
+    }
+
+    /// Whether the instance is this NodeClaim's.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn is_of(&self, claim: &NodeClaim) -> Result<Maker, NotOwned> {
+        let maker = self.maker.clone()?;
+        let (name, uid) = (claim.metadata.name.as_deref(), claim.metadata.uid.as_deref().unwrap_or_default());
+        match (&self.claim, &self.token) {
+            (Some(tagged), _) if name == Some(tagged) => Ok(maker),
+            (Some(tagged), _) => Err(NotOwned::OtherClaim { tag: tags::NODE_CLAIM, value: tagged.clone() }),
+            (None, _) if maker == Maker::Karpenter => Err(missing(tags::NODE_CLAIM)),
+            (None, Some(token)) if is_token_of(token, uid) => Ok(maker),
+            (None, Some(token)) => Err(NotOwned::OtherClaim { tag: tags::LAUNCH_TOKEN, value: token.clone() }),
+            (None, None) => Err(missing(tags::LAUNCH_TOKEN)),
+        }
+    }
+}
+
+/// Whether a launch token is one of a NodeClaim with this uid, of whatever attempt.
+#[must_use]
+pub fn is_token_of(token: &str, uid: &str) -> bool {
+    !uid.is_empty() && attempt_of(token).is_some_and(|attempt| launch_token([uid], attempt) == token)
+}
+
+/// The token by which a NodeClaim's launch may have been called for; none when nothing was called. An annotation that is not
+/// the claim's own is not believed: it may hide a call, so the token of the first attempt is what is looked for.
+#[must_use]
+pub fn token_on(claim: &NodeClaim) -> Option<String> {
+    let written = claim.metadata.annotations.as_ref()?.get(LAUNCH_TOKEN)?;
+    let uid = claim.metadata.uid.as_deref().filter(|uid| !uid.is_empty())?;
+    Some(if is_token_of(written, uid) { written.clone() } else { launch_token([uid], 1) })
+}
+
+/// Whether a NodeClaim carries a launch token that is not its own.
+#[must_use]
+pub fn has_foreign_token(claim: &NodeClaim) -> bool {
+    let written = claim.metadata.annotations.as_ref().and_then(|own| own.get(LAUNCH_TOKEN));
+    written.is_some_and(|token| !is_token_of(token, claim.metadata.uid.as_deref().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::lifecycle::fixtures::claim;
+
+    fn cluster(adopts: bool) -> Cluster {
+        Cluster { name: "demo".into(), uid: "us".into(), adopts_karpenter_instances: adopts }
+    }
+
+    fn tagged(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn own_tags(uid: &str) -> BTreeMap<String, String> {
+        tagged(&[(tags::CLUSTER_UID, "us"), (tags::LAUNCH_TOKEN, &launch_token([uid], 3))])
+    }
+
+    fn karpenters(name: &str) -> BTreeMap<String, String> {
+        tagged(&[
+            ("kubernetes.io/cluster/demo", "owned"),
+            (tags::CLUSTER_NAME, "demo"),
+            (tags::NODE_POOL, "default"),
+            (tags::NODE_CLAIM, name),
+        ])
+    }
+
+    fn judged(adopts: bool, own: &BTreeMap<String, String>, of: &NodeClaim) -> Result<Maker, NotOwned> {
+        Marks::new(&cluster(adopts), own, "").is_of(of)
+    }
+
+    #[test]
+    fn an_instance_is_the_claims_whose_uid_its_token_is_made_of_whatever_the_attempt() {
+        assert_eq!(judged(false, &own_tags("uid-a"), &claim("a")), Ok(Maker::Dovetail));
+        let other = judged(false, &own_tags("uid-a"), &claim("b")).unwrap_err();
+        assert!(matches!(other, NotOwned::OtherClaim { tag: tags::LAUNCH_TOKEN, .. }), "{other}");
+    }
+
+    #[test]
+    fn a_token_that_is_copied_onto_another_claim_changes_nothing() {
+        let mut thief = claim("thief");
+        thief.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), launch_token(["uid-a"], 3))].into());
+        assert!(judged(false, &own_tags("uid-a"), &thief).is_err());
+        assert!(has_foreign_token(&thief));
+        assert_eq!(token_on(&thief), Some(launch_token(["uid-thief"], 1)));
+        assert_eq!(token_on(&claim("a")), None);
+    }
+
+    #[test]
+    fn no_tags_and_each_part_of_them_are_never_ours() {
+        for adopts in [false, true] {
+            assert!(judged(adopts, &BTreeMap::new(), &claim("a")).is_err());
+            for whole in [own_tags("uid-a"), karpenters("a")] {
+                for key in whole.keys() {
+                    let mut part = whole.clone();
+                    part.remove(key);
+                    assert!(judged(adopts, &part, &claim("a")).is_err(), "{adopts} without {key}");
+                    part.insert(key.clone(), String::new());
+                    assert!(judged(adopts, &part, &claim("a")).is_err(), "{adopts} with an empty {key}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn another_clusters_uid_is_another_cluster_whatever_its_name_and_its_other_tags() {
+        let mut own = karpenters("a");
+        own.extend(own_tags("uid-a"));
+        own.insert(tags::CLUSTER_UID.into(), "them".into());
+        let refused = judged(true, &own, &claim("a"));
+        assert_eq!(refused, Err(NotOwned::OtherCluster { uid: "them".into() }));
+    }
+
+    #[test]
+    fn what_karpenter_launched_is_ours_only_where_the_setting_says_so_and_only_its_claims() {
+        assert_eq!(judged(true, &karpenters("a"), &claim("a")), Ok(Maker::Karpenter));
+        assert_eq!(judged(false, &karpenters("a"), &claim("a")), Err(missing(tags::CLUSTER_UID)));
+        assert!(judged(true, &karpenters("a"), &claim("b")).is_err());
+        let mut elsewhere = karpenters("a");
+        elsewhere.insert(tags::CLUSTER_NAME.into(), "other".into());
+        assert_eq!(judged(true, &elsewhere, &claim("a")), Err(missing(tags::CLUSTER_NAME)));
+    }
+
+    #[test]
+    fn while_the_clusters_uid_is_not_known_nothing_is_ours() {
+        let nobody = Cluster { uid: String::new(), ..cluster(true) };
+        assert_eq!(Marks::new(&nobody, &own_tags("uid-a"), "").is_of(&claim("a")), Err(NotOwned::ClusterUnknown));
+    }
+
+    #[test]
+    fn an_operator_hands_an_instance_over_by_the_nodeclaims_tag() {
+        let mut own = own_tags("uid-of-before");
+        own.insert(tags::NODE_CLAIM.into(), "a".into());
+        assert_eq!(judged(false, &own, &claim("a")), Ok(Maker::Dovetail));
+    }
+
+    fn some_tags() -> impl Strategy<Value = BTreeMap<String, String>> {
+        let keys = [
+            tags::CLUSTER_UID,
+            tags::LAUNCH_TOKEN,
+            tags::NODE_CLAIM,
+            tags::NODE_POOL,
+            tags::CLUSTER_NAME,
+            "kubernetes.io/cluster/demo",
+            "Name",
+        ];
+        let tokens = ["uid-a", "uid-b"].map(|uid| launch_token([uid], 1));
+        let values = ["us", "them", "demo", "owned", "a", "b", "", "default"].map(str::to_owned);
+        let values: Vec<String> = values.into_iter().chain(tokens).collect();
+        prop::collection::btree_map(
+            prop::sample::select(keys.to_vec()).prop_map(str::to_owned),
+            prop::sample::select(values),
+            0..7,
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn an_instance_is_at_most_one_claims(own in some_tags(), adopts: bool) {
+            let owners = ["a", "b", "c"].into_iter().filter(|name| judged(adopts, &own, &claim(name)).is_ok());
+            prop_assert!(owners.count() <= 1, "{own:?}");
+        }
+
+        #[test]
+        fn what_is_ours_says_which_cluster_and_which_claim(own in some_tags(), adopts: bool) {
+            if let Ok(maker) = judged(adopts, &own, &claim("a")) {
+                let uid = own.get(tags::CLUSTER_UID).filter(|uid| !uid.is_empty());
+                match maker {
+                    Maker::Dovetail => prop_assert_eq!(uid.map(String::as_str), Some("us")),
+                    Maker::Karpenter => {
+                        prop_assert!(adopts && uid.is_none());
+                        prop_assert_eq!(own.get("kubernetes.io/cluster/demo").map(String::as_str), Some("owned"));
+                    }
+                }
+                let token = launch_token(["uid-a"], 1);
+                let says = [own.get(tags::NODE_CLAIM), own.get(tags::LAUNCH_TOKEN)];
+                prop_assert!(says.into_iter().flatten().any(|said| *said == "a" || *said == token));
+            }
+        }
+
+        #[test]
+        fn what_is_written_on_a_claim_changes_nothing(own in some_tags(), id in "[a-z0-9-]{1,12}", token in ".{0,40}") {
+            let mut written = claim("a");
+            written.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), token)].into());
+            written.metadata.labels = Some([("karpenter.sh/nodepool".to_owned(), "default".to_owned())].into());
+            written.status.get_or_insert_default().provider_id = format!("aws:///us-east-1a/i-{id}");
+            prop_assert_eq!(judged(false, &own, &written), judged(false, &own, &claim("a")));
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Why a packing has no answer.
+
+use std::any::Any;
+
+use thiserror::Error;
+
+/// Why a packing has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PackingError {
+    /// It takes more work than a problem of its size may.
+    #[error("packing takes more than {steps} steps")]
+    Bound {
+        /// The bound, by the problem's size.
+        steps: u64,
+    },
+    /// The solver panicked, and whoever asked it caught that.
+    #[error("packing panics: {message}")]
+    Panic {
+        /// What the panic says.
+        message: String,
+    },
+}
+
+/// A panic's message is quoted up to so many characters.
+const MOST_OF_A_MESSAGE: usize = 200;
+
+impl PackingError {
+    /// The error of a panic that was caught, by its payload.
+    #[must_use]
+    pub fn of_panic(payload: &(dyn Any + Send)) -> Self {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        Self::Panic { message: text.chars().take(MOST_OF_A_MESSAGE).collect() }
+    }
+
+    /// The cause in a word, as metrics name it.
+    #[must_use]
+    pub fn cause(&self) -> &'static str {
+        match self {
+            Self::Bound { .. } => "bound",
+            Self::Panic { .. } => "panic",
+        }
+    }
+}

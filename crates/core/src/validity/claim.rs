@@ -1,0 +1,76 @@
+//! A claim of a pool, held against what the API server holds it against.
+
+use dovetail_api::names::labels as names;
+use dovetail_api::schema::{ErrorKind, Path, SchemaError, UnknownFields, schema_for};
+use dovetail_api::v1::{NodeClaim, NodePool};
+use dovetail_api::validation;
+
+use crate::labels;
+use crate::lifecycle::claim::{ClaimPlan, node_claim, read};
+use crate::requirements::{Requirement, Requirements};
+use crate::resources::Resources;
+
+/// What follows the pool's name in a claim's.
+const SUFFIX: &str = "-xxxxx";
+/// Stands for what a packing chooses.
+const CHOSEN: &str = "chosen";
+
+/// A claim such as a packing makes of the pool, with as many requirements as it has at least.
+#[must_use]
+pub fn claim_of(pool: &NodePool) -> NodeClaim {
+    let template = &pool.spec.template;
+    let written: Vec<_> = template.spec.requirements.iter().map(read).collect();
+    let mut all = Requirements::from_written(&written).unwrap_or_default();
+    all.intersect(&Requirements::from_labels(&template.metadata.labels));
+    let name = pool.metadata.name.clone().unwrap_or_default();
+    all.add(labels::NODE_POOL, Requirement::one_of([name.as_str()]));
+    for key in [labels::ZONE, labels::CAPACITY_TYPE] {
+        if all.get(key).is_none() {
+            all.add(key, Requirement::one_of([CHOSEN]));
+        }
+    }
+    node_claim(ClaimPlan {
+        name: &format!("{name}{SUFFIX}"),
+        pool,
+        requirements: &all.to_written(),
+        instance_types: vec![CHOSEN.to_owned()],
+        requests: &Resources::new(),
+        term: 0,
+        traceparent: "",
+        class_hash: Some(CHOSEN),
+    })
+}
+
+/// Why the API server would refuse to create a claim: its CRD's schema, and Kubernetes' rules for metadata.
+#[must_use]
+pub fn claim(claim: &NodeClaim) -> Vec<SchemaError> {
+    let mut found = Vec::new();
+    let mut wrong = |wrong: Option<validation::Wrong>, path: Path| {
+        found.extend(wrong.map(|one| SchemaError::new(path, ErrorKind::Invalid, one.what, one.allowed)));
+    };
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    let legal = dovetail_api::names::syntax::is_subdomain(name);
+    let no_name = || validation::Wrong::new(format!("{name:?} is no object's name"), "253 characters at most");
+    wrong((!legal).then(no_name), Path::of(&["metadata", "name"]));
+    for (key, value) in claim.metadata.labels.iter().flatten() {
+        let path = Path::of(&["metadata", "labels"]).key(key);
+        wrong(validation::label_key(key).or_else(|| validation::label_value(value)), path);
+    }
+    for key in claim.metadata.annotations.iter().flatten().map(|(key, _)| key) {
+        wrong(validation::annotation_key(key), Path::of(&["metadata", "annotations"]).key(key));
+    }
+    let (Some(schema), Ok(object)) = (schema_for("karpenter.sh/v1", "NodeClaim"), serde_json::to_value(claim)) else {
+        return found;
+    };
+    let errors = schema.validate(&object, UnknownFields::Ignore);
+    // Rules are for objects of the right form.
+    let rules = if errors.is_empty() { schema.check_rules(&object, None) } else { Vec::new() };
+    found.extend(errors.into_iter().chain(rules));
+    found
+}
+
+/// Whether a requirement is one that the names of instance types say already.
+#[must_use]
+pub(crate) fn follows_from_types(key: &str) -> bool {
+    names::AWS_WELL_KNOWN.contains(&key) && !names::OF_RESERVATIONS.contains(&key)
+}

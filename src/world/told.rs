@@ -1,0 +1,70 @@
+//! A scenario's steps in words, as the timeline has them.
+
+use std::fmt;
+use std::time::Duration;
+
+use dovetail_sandbox::faults::Direction;
+
+use super::actions::{Action, CLUSTER_WIDE, ReplicaRef};
+
+impl fmt::Display for ReplicaRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "replica {number}"),
+            Self::Leader => write!(f, "the leader"),
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scale { kind, namespace, name, replicas } => {
+                write!(f, "scale {kind} {namespace}/{name} to {replicas}")
+            }
+            Self::Delete { kind, namespace, name } if CLUSTER_WIDE.contains(&kind.as_str()) || namespace.is_empty() => {
+                write!(f, "delete {kind} {name}")
+            }
+            Self::Delete { kind, namespace, name } => write!(f, "delete {kind} {namespace}/{name}"),
+            Self::DeleteSome { kind, count } => write!(f, "delete {} {kind} objects", most(*count)),
+            Self::Apply { files } => write!(f, "apply {}", files.join(", ")),
+            Self::InterruptSpot { share } => write!(f, "interrupt {}% of the spot instances", share * 100.0),
+            Self::InterruptNode { node } => write!(f, "interrupt node {node}"),
+            Self::Message { .. } => write!(f, "send a message to the interruption queue"),
+            Self::Kill { replica, duration } => write!(f, "kill {replica}{}", span(*duration)),
+            Self::Pause { replica, duration } => write!(f, "pause {replica}{}", span(*duration)),
+            Self::Partition { replica, from, direction, duration } => {
+                let way = match direction {
+                    Direction::Both => "",
+                    Direction::In => ", inbound",
+                    Direction::Out => ", outbound",
+                };
+                let from: Vec<String> = from.iter().map(|service| format!("{service:?}")).collect();
+                write!(f, "cut {replica} off from {}{way}{}", from.join(", "), span(*duration))
+            }
+            Self::Lose { kind, count } => write!(f, "lose {} {kind} objects", most(*count)),
+            Self::EmptyLists { duration } => write!(f, "let EC2 list no instances{}", span(*duration)),
+            Self::ForeignInstances { count } => write!(f, "launch {count} instances of another cluster"),
+            Self::AllowCollection { duration } => write!(f, "allow the collection{}", span(Some(*duration))),
+            Self::LookAfterCollection { duration } => write!(f, "look after the collection{}", span(Some(*duration))),
+            Self::Restart { duration } => write!(f, "restart the API server{}", span(Some(*duration))),
+            Self::SlowWatches { by, duration } => write!(f, "slow watches by {by:?}{}", span(*duration)),
+            Self::HoldWrites { replica, by, duration } => {
+                write!(f, "hold what {replica} writes by {by:?}{}", span(*duration))
+            }
+            Self::Snapshot => write!(f, "back up the API server"),
+            Self::Restore { of, duration } => {
+                write!(f, "restore the API server as it was at {of:?}{}", span(Some(*duration)))
+            }
+            Self::ZoneDown { zone, duration } => write!(f, "take zone {zone} down{}", span(*duration)),
+        }
+    }
+}
+
+fn most(count: Option<usize>) -> String {
+    count.map_or_else(|| "all".to_owned(), |count| format!("{count}"))
+}
+
+fn span(duration: Option<Duration>) -> String {
+    duration.map_or_else(String::new, |time| format!(" for {time:?}"))
+}

@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+"""A hostile hour on the real control plane: three users who may each do one thing, beside ordinary pods that come and go.
+
+    hostile.py [--minutes MINUTES]      7 minutes of load unless said: three tenths of it quiet, the rest hostile; 2 is short
+
+Fifty ordinary pods a minute come in batches of ten, live for 25 s and need nodes of their own. First that is measured in
+peace, then while
+
+  mallory-pods     may create pods in one namespace, and nothing else
+  mallory-claims   may write NodeClaims and their status
+  mallory-nodes    may write Nodes and their status
+  mallory-ports    has no rights at all, and holds connections to the health and metrics ports
+
+do what `hostile_acts.py` lists. What the API server itself refuses is counted and said. Instances of others run beside, in the
+same account. It has to hold that
+
+  - ordinary pods are bound at most twice as late as in peace, at the median and for nine of ten, and every one is bound;
+  - no instance of others is ended;
+  - launches stay within the bound: those of peace for as long, half as many again, one for each claim made by hand, and
+    SPARE for what the hostile pods may rightly have;
+  - no process and no actor is started again, nothing panics, and /healthz and /readyz answer;
+  - a pod with the longest name there is gets its event;
+  - afterwards, when what they made is deleted, nothing of it is left.
+
+Prints tables in Markdown; ends with 1 when anything was otherwise.
+"""
+
+import argparse
+import collections
+import json
+import os
+import statistics
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import xml.etree.ElementTree as xml
+
+import build
+from cluster import Cluster
+from hostile_acts import CLAIMS, LONG, NAMESPACE, NODES, Claims, Nodes, Pods as HostilePods, Ports, prepare
+from joiner import every_instance
+from kube import Kube, Refused
+from load import REPLICAS, Pods, comes, provisioned, until
+from parts import REGION
+
+#: A batch of so many pods, every so many seconds, each of which lives for so long: its nodes are empty and gone before the next.
+BATCH, EVERY, LIVES = 10, 12.0, 25.0
+CPU, MEMORY = "1", "1Gi"
+#: The share of the time that is quiet, and how long one waits for what has to come at an end.
+QUIET, PATIENCE = 0.3, 90
+#: Launches that the hostile pods may have: nodes for what can run, and for what seems to and does not, as the brake on unused
+#: nodes lets one through a minute.
+SPARE = 12
+RATIO = 2.0
+
+
+class Bound(Pods):
+    """Ordinary pods, and when each was seen to have a node."""
+
+    def __init__(self, kube):
+        self.when = {}
+        super().__init__(kube)
+
+    def hear(self, event):
+        super().hear(event)
+        for name in self.bound - self.when.keys():
+            self.when[name] = time.monotonic()
+
+
+class Shop(threading.Thread):
+    """The ordinary pods: created, and deleted again."""
+
+    def __init__(self, cluster, phase, seconds):
+        super().__init__(daemon=True)
+        self.kube = Kube(cluster.parts.server, cluster.parts.pki, "admin")
+        self.phase, self.ends, self.made, self.failed = phase, time.monotonic() + seconds, {}, []
+        self.start()
+
+    def run(self):
+        try:
+            self.trade()
+        except (OSError, Refused) as why:
+            self.failed.append(str(why))
+
+    def trade(self):
+        live, number, next_batch = collections.deque(), 0, time.monotonic()
+        while live or time.monotonic() < self.ends:
+            now = time.monotonic()
+            if now >= next_batch and now < self.ends:
+                for _ in range(BATCH):
+                    name = f"shop-{self.phase}-{number}"
+                    number += 1
+                    self.kube.create("/api/v1/namespaces/default/pods", ordinary(name))
+                    self.made[name] = time.monotonic()
+                    live.append((now + LIVES, name))
+                next_batch += EVERY
+            while live and live[0][0] <= now:
+                self.delete(live.popleft()[1])
+            time.sleep(0.1)
+
+    def delete(self, name):
+        try:
+            self.kube.call("DELETE", f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0")
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+
+
+def ordinary(name):
+    """A pod that takes a node's CPU and asks for nothing special."""
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": CPU, "memory": MEMORY}}}
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "shop"}},
+        "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
+    }
+
+
+class Probes(threading.Thread):
+    """What a kubelet does: asks the replicas again and again how they are."""
+
+    def __init__(self, addresses):
+        super().__init__(daemon=True)
+        self.addresses, self.ended, self.asked, self.failed = addresses, False, 0, []
+        self.start()
+
+    def run(self):
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        while not self.ended:
+            for replica, address in self.addresses.items():
+                for path in ("healthz", "readyz"):
+                    self.asked += 1
+                    try:
+                        with opener.open(f"http://{address}/{path}", timeout=5) as answer:
+                            answer.read()
+                    except urllib.error.HTTPError as error:
+                        self.failed.append(f"{replica} /{path}: {error.code} {error.read(200).decode(errors='replace').strip()}")
+                    except OSError as error:
+                        self.failed.append(f"{replica} /{path}: {error}")
+            time.sleep(1)
+
+
+def said(cluster, replica):
+    """The lines of a replica's log that are JSON."""
+    for line in (cluster.state / "log" / f"{replica}.log").read_text(errors="replace").splitlines():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            continue
+
+
+def addresses(cluster, port):
+    """Where the replicas serve health or metrics."""
+    return {replica: next(line[port] for line in said(cluster, replica) if line.get(port)) for replica in REPLICAS}
+
+
+def ec2(aws, action, **parameters):
+    """A call to moto; what it answers, as XML."""
+    query = {"Action": action, "Version": "2016-11-15"} | {name.replace("__", "."): value for name, value in parameters.items()}
+    scope = f"Credential=others/20200101/{REGION}/ec2/aws4_request"
+    headers = {"authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0"}
+    with urllib.request.urlopen(urllib.request.Request(aws, urllib.parse.urlencode(query).encode(), headers), timeout=30) as answer:
+        return xml.parse(answer).getroot()
+
+
+def others(cluster, image):
+    """Instances that are not Dovetail's: without a tag, of another cluster's Karpenter, and of this cluster's node group."""
+    tags = (
+        {},
+        {"kubernetes.io/cluster/other": "owned", "karpenter.sh/nodepool": "default", "karpenter.sh/nodeclaim": "default-x"},
+        {"kubernetes.io/cluster/demo": "owned", "eks:cluster-name": "demo", "eks:nodegroup-name": "system"},
+    )
+    made = []
+    for own in tags:
+        parameters = {"ImageId": image, "MinCount": 1, "MaxCount": 1, "InstanceType": "m5.large"}
+        if own:
+            parameters["TagSpecification__1__ResourceType"] = "instance"
+        for number, (key, value) in enumerate(own.items(), 1):
+            parameters |= {f"TagSpecification__1__Tag__{number}__Key": key, f"TagSpecification__1__Tag__{number}__Value": value}
+        answer = ec2(cluster.parts.aws, "RunInstances", **parameters)
+        made += [item.text for item in answer.iter() if item.tag.rpartition("}")[2] == "instanceId"]
+    return made
+
+
+def launched(cluster, foreign):
+    """All instances that were ever launched for the cluster."""
+    return {one["id"] for one in every_instance(cluster.parts.aws, REGION)} - set(foreign)
+
+
+class Phase:
+    """A time of ordinary pods, and what came of them."""
+
+    def __init__(self, cluster, pods, foreign, name, seconds):
+        self.name, self.seconds = name, seconds
+        before = launched(cluster, foreign)
+        shop = Shop(cluster, name, seconds)
+        shop.join(seconds + LIVES + PATIENCE)
+        comes(lambda: shop.made.keys() <= pods.when.keys(), PATIENCE / 3)
+        self.failed, self.made = shop.failed, len(shop.made)
+        self.late = sorted(pods.when[name] - at for name, at in shop.made.items() if name in pods.when)
+        self.launches = len(launched(cluster, foreign) - before)
+        if shop.is_alive():
+            self.failed.append("the ordinary pods' own client hangs")
+
+    def share(self, share):
+        """So large a share is bound within so many seconds."""
+        return self.late[min(len(self.late) - 1, int(share * len(self.late)))] if self.late else float("inf")
+
+    def median(self):
+        return statistics.median(self.late) if self.late else float("inf")
+
+
+def restarts(cluster, pids):
+    """What was started again, or panicked."""
+    wrong = []
+    for replica in REPLICAS:
+        process = cluster.running[replica]
+        if process.poll() is not None or process.pid != pids[replica]:
+            wrong.append(f"{replica} has ended with {process.poll()}: {cluster.tail(replica)}")
+        for line in said(cluster, replica):
+            if line.get("event") in ("restarting", "exiting") or line.get("logger") == "panic":
+                wrong.append(f"{replica}: {line.get('event') or 'panic'}: {str(line.get('message'))[:300]}")
+    return wrong
+
+
+def has_event(kube):
+    """Whether the pod with the longest name was told why it waits."""
+    events = kube.list(f"/api/v1/namespaces/{NAMESPACE}/events?fieldSelector=involvedObject.name%3D{LONG}")
+    return any(one.get("reportingComponent") == "karpenter" for one in events)
+
+
+def cleaned(cluster, kube, foreign):
+    """Takes away what the users have made; what is left of it that should not be."""
+    for path, ours in ((CLAIMS, "hostile"), (NODES, "hostile")):
+        for one in kube.list(path):
+            if one["metadata"].get("labels", {}).get(ours) == "yes":
+                delete(kube, f"{path}/{one['metadata']['name']}")
+    delete(kube, f"/api/v1/namespaces/{NAMESPACE}/pods?gracePeriodSeconds=0")
+    last = []
+    def settled():
+        last[:] = leftovers(cluster, kube, foreign)
+        return not last
+    comes(settled, 2 * PATIENCE)
+    return last
+
+
+def delete(kube, path):
+    try:
+        kube.call("DELETE", path)
+    except Refused as refused:
+        if refused.status != 404:
+            raise
+
+
+def leftovers(cluster, kube, foreign):
+    """Claims and instances that are not one to one, and objects of the users' that do not go."""
+    claims, nodes = kube.list(CLAIMS), kube.list(NODES)
+    machine = lambda one: one.get("status", {}).get("providerID", "").rsplit("/", 1)[-1]
+    running = {one["id"] for one in every_instance(cluster.parts.aws, REGION) if one["state"] == "running"} - set(foreign)
+    of = {machine(one): one["metadata"]["name"] for one in claims}
+    stay = [one["metadata"]["name"] for one in claims + nodes if one["metadata"].get("labels", {}).get("hostile") == "yes"]
+    return ([f"{name} is still there" for name in stay] + [f"instance {one} runs without a NodeClaim" for one in running - of.keys()]
+            + [f"NodeClaim {name} has no running instance" for one, name in of.items() if one not in running])
+
+
+def judged(quiet, hostile, users, state):
+    """What did not hold, and the bound on launches."""
+    by_hand = users[1].by_hand
+    bound = round(quiet.launches * hostile.seconds / quiet.seconds * 1.5) + by_hand + SPARE
+    wrong = [f"{phase.name}: {why}" for phase in (quiet, hostile) for why in phase.failed]
+    for phase in (quiet, hostile):
+        if len(phase.late) < phase.made:
+            wrong.append(f"{phase.name}: {phase.made - len(phase.late)} of {phase.made} ordinary pods were never bound")
+    for what, before, now in (("median", quiet.median(), hostile.median()), ("nine of ten", quiet.share(0.9), hostile.share(0.9))):
+        if now > RATIO * before:
+            wrong.append(f"time to bound, {what}: {now:.1f} s, {now / before:.1f} times the quiet {before:.1f} s (at most {RATIO})")
+    if hostile.launches > bound:
+        wrong.append(f"{hostile.launches} instances were launched, at most {bound} were to be")
+    if not state["event"]:
+        wrong.append("the pod with a name of 253 letters has no event that says why it waits")
+    wrong += [f"instance {one} of others was ended" for one in state["ended"]]
+    wrong += state["restarts"][:10]
+    if state["left"]:
+        wrong.append(f"left over, {len(state['left'])} in all: {'; '.join(state['left'][:5])}")
+    wrong += [f"{user.name} could not go on: {user.broken}" for user in users if user.broken]
+    if state["probes"].failed:
+        few = "; ".join(state["probes"].failed[:3])
+        wrong.append(f"{len(state['probes'].failed)} of {state['probes'].asked} probes failed: {few}")
+    return wrong, bound
+
+
+def table(quiet, hostile, users, bound, state):
+    print(f"\n| ordinary pods | quiet, {quiet.seconds:.0f} s | hostile, {hostile.seconds:.0f} s | at most |\n|---|---|---|---|")
+    print(f"| created, and bound | {quiet.made}, {len(quiet.late)} | {hostile.made}, {len(hostile.late)} | |")
+    rows = (("median", Phase.median), ("nine of ten", lambda phase: phase.share(0.9)), ("the last", lambda phase: phase.share(1)))
+    for what, of in rows:
+        most = "" if what == "the last" else f"{RATIO * of(quiet):.1f} s"
+        print(f"| time to bound, {what} | {of(quiet):.1f} s | {of(hostile):.1f} s | {most} |")
+    print(f"| instances launched | {quiet.launches} | {hostile.launches} | {bound} |")
+    probes = state["probes"]
+    print(f"| probes that failed | | {len(probes.failed)} of {probes.asked} | 0 |")
+    print(f"| instances of others that were ended | | {len(state['ended'])} of {state['others']} | 0 |")
+    print(f"| starts of a process or an actor, panics | | {len(state['restarts'])} | 0 |")
+    print("\n| who | what | taken | refused | the API server's first refusal |\n|---|---|---|---|---|")
+    for user in users:
+        for what, (taken, refused, why) in user.acts.items():
+            print(f"| {user.name} | {what} | {taken} | {refused} | {' '.join(why.split())[:160].replace('|', '/')} |")
+    sys.stdout.flush()
+
+
+def play(minutes):
+    cluster, seconds = Cluster(build.TARGET / "run" / "hostile", boot=1), 60 * minutes
+    try:
+        kube = provisioned(cluster)
+        image = kube.call("GET", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/default")["status"]["amis"][0]["id"]
+        foreign = others(cluster, image)
+        prepare(cluster, kube)
+        pids = {replica: cluster.running[replica].pid for replica in REPLICAS}
+        pods = Bound(kube)
+        quiet = Phase(cluster, pods, foreign, "quiet", seconds * QUIET)
+        print(f"quiet: {len(quiet.late)} pods bound, {quiet.median():.1f} s at the median, {quiet.launches} launches", flush=True)
+        probes = Probes(addresses(cluster, "health"))
+        ports = [*addresses(cluster, "health").values(), *addresses(cluster, "metrics").values()]
+        users = [HostilePods(cluster), Claims(cluster, foreign), Nodes(cluster, foreign), Ports(ports)]
+        hostile = Phase(cluster, pods, foreign, "hostile", seconds * (1 - QUIET))
+        for user in users:
+            user.ended = True
+        for user in users:
+            user.join(30)
+        probes.ended = True
+        alive = {one["id"] for one in every_instance(cluster.parts.aws, REGION) if one["state"] == "running"}
+        state = {"probes": probes, "others": len(foreign), "restarts": restarts(cluster, pids), "event": has_event(kube)}
+        # Also by what is still to be ended when the claims that named them go.
+        state["left"] = cleaned(cluster, kube, foreign)
+        late = {one["id"] for one in every_instance(cluster.parts.aws, REGION) if one["state"] == "running"}
+        state["ended"] = [one for one in foreign if one not in alive & late]
+        pods.ended = True
+    finally:
+        cluster.end()
+    wrong, bound = judged(quiet, hostile, users, state)
+    table(quiet, hostile, users, bound, state)
+    print(f"\nload average {os.getloadavg()[0]:.0f}; the logs are in {cluster.state / 'log'}")
+    print("".join(f"WRONG: {line}\n" for line in wrong) or "it held", flush=True)
+    return wrong
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=7.0, help="of load, the start and the end aside")
+    sys.exit(1 if play(parser.parse_args().minutes) else 0)
