@@ -29,11 +29,14 @@ pub fn claim_of(pool: &NodePool) -> NodeClaim {
             all.add(key, Requirement::one_of([CHOSEN]));
         }
     }
+    // A packing leaves a claim as many instance types as `minValues` asks for, or makes none.
+    let of_types = written.iter().filter(|one| labels::stable(&one.key) == labels::INSTANCE_TYPE);
+    let types = of_types.filter_map(|one| one.min_values).max().unwrap_or(1);
     node_claim(ClaimPlan {
         name: &format!("{name}{SUFFIX}"),
         pool,
         requirements: &all.to_written(),
-        instance_types: vec![CHOSEN.to_owned()],
+        instance_types: (0..types.max(1)).map(|nth| format!("{CHOSEN}-{nth}")).collect(),
         requests: &Resources::new(),
         term: 0,
         traceparent: "",

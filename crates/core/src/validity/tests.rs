@@ -284,3 +284,14 @@ fn a_claim_with_more_requirements_than_the_schema_admits_goes_without_those_that
     let has = |key: &str| made.spec.requirements.iter().any(|one| one.key == key);
     assert!(has("node.kubernetes.io/instance-type") && has("karpenter.sh/capacity-type") && has("team-44"));
 }
+
+#[test]
+fn a_pool_that_asks_for_several_instance_types_is_valid_however_it_names_them() {
+    for requirement in [
+        json!({"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 10}),
+        json!({"key": "beta.kubernetes.io/instance-type", "operator": "NotIn", "values": ["t3.nano"], "minValues": 50}),
+        json!({"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["c5", "m5"], "minValues": 2}),
+    ] {
+        assert_eq!(wrong(&[("/spec/template/spec/requirements", json!([requirement]))]), [""; 0], "{requirement}");
+    }
+}
