@@ -247,7 +247,7 @@ fn both_api_servers_refuse_a_term_that_is_over_and_what_slipped_in_is_launched_f
 
 /// A script of tests/real comes to its end well and says so.
 fn proves(script: &str, rounds: &str, says: &str) {
-    let output = real::script(script, &[rounds]);
+    let output = real::script(&format!("real/{script}"), &[rounds]);
     let said = common::stdout(&output);
     assert!(output.status.success() && said.contains(says), "{said}{}", common::stderr(&output));
     println!("{said}");
