@@ -14,7 +14,7 @@ const FOUND: [(&str, &str, &str); 10] = [
     ("no-brakes", "18", "INV-13"),
     ("forgotten-adoption", "22", "INV-12"),
     ("twice-claimed", "1", "INV-14"),
-    ("no-pod-budgets", "29", "INV-15"),
+    ("no-pod-budgets", "73", "INV-15"),
     ("no-limits", "5", "INV-16"),
     ("no-budgets", "28", "INV-17"),
 ];
