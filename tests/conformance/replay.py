@@ -147,7 +147,12 @@ def what_a_run_reads_is_answered_alike(it):
 
 def tell_discovery(it, kind, path):
     """What is served, and by which verbs."""
-    found = it.side.ask("GET", path).json
+    answer = it.side.ask("GET", path)
+    if answer.status == 404:
+        # A version that is not served, such as those of before v1, which a replica looks for at its start.
+        it.tell(kind, {"status": answer.status})
+        return
+    found = answer.json
     if path == "/version":
         it.tell(kind, {"members": sorted(name for name in ("major", "minor", "gitVersion", "platform") if found.get(name))})
         return
