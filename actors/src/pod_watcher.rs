@@ -158,7 +158,8 @@ impl Handler<AttachPods> for PodWatcher {
         let now = self.desk.wall();
         for (uid, pod) in &self.waiting {
             let waited = Some(Duration::try_from(now.duration_since(pod.since)).unwrap_or_default());
-            self.desk.post(&leader.pending, PodPending { uid: uid.clone(), trace: pod.trace, waited });
+            let (uid, namespace) = (uid.clone(), pod.namespace.clone());
+            self.desk.post(&leader.pending, PodPending { uid, namespace, trace: pod.trace, waited });
         }
         self.leader = Some(leader);
     }
@@ -276,10 +277,10 @@ impl PodWatcher {
     }
 
     fn waits(&mut self, uid: String, waited: Arc<Waited>) {
-        let trace = waited.trace;
+        let (namespace, trace) = (waited.namespace.clone(), waited.trace);
         self.waiting.insert(uid.clone(), waited);
         if let Some(leader) = &self.leader {
-            self.desk.post(&leader.pending, PodPending { uid, trace, waited: None });
+            self.desk.post(&leader.pending, PodPending { uid, namespace, trace, waited: None });
         }
     }
 

@@ -80,10 +80,10 @@ pub enum After {
 }
 
 impl After {
-    /// Whether what is said proves that the watch runs. A list does not: a server may answer it and refuse the watch. Where each
-    /// failure costs a list, only time does.
-    fn runs<K>(self, said: &Event<K>) -> bool {
-        self == Self::GoOn && matches!(said, Event::Apply(_) | Event::Delete(_))
+    /// Whether what is said, so long after the list or the last failure, proves that the watch runs. A list does not: a server may
+    /// answer it and refuse the watch. Where each failure costs a list, only time does, however much is said meanwhile.
+    fn runs<K>(self, said: &Event<K>, quiet: Duration) -> bool {
+        matches!(said, Event::Apply(_) | Event::Delete(_)) && (self == Self::GoOn || quiet >= RAN)
     }
 }
 
@@ -117,12 +117,16 @@ async fn for_ever<K>(
     let what = format!("watching {kind}");
     let config = config.timeout(WATCHED_FOR);
     let mut listing = false;
+    // Since when nothing has failed.
+    let mut since = desk.now();
     loop {
         let mut events = std::pin::pin!(watcher(api.clone().into_inner(), config.clone()));
         loop {
-            let said = tokio::time::timeout(waits(listing, backoff.failures()), events.next()).await;
+            let quiet = desk.now().saturating_sub(since);
+            let said = tokio::time::timeout(waits(listing, backoff.failures(), quiet), events.next()).await;
+            let quiet = desk.now().saturating_sub(since);
             let runs = match &said {
-                Ok(Some(Ok(event))) => after.runs(event),
+                Ok(Some(Ok(event))) => after.runs(event, quiet),
                 Ok(_) => false,
                 Err(_) => !listing,
             };
@@ -136,6 +140,9 @@ async fn for_ever<K>(
             let (error, anew) = match said {
                 Ok(Some(Ok(event))) => {
                     listing = matches!(event, Event::Init | Event::InitApply(_));
+                    if listing || matches!(event, Event::InitDone) {
+                        since = desk.now();
+                    }
                     on(event.into());
                     continue;
                 }
@@ -149,6 +156,7 @@ async fn for_ever<K>(
             on(Heard::Failed(pause, error.clone()));
             tell_failed(&desk, &what, backoff.failures(), &error);
             tokio::time::sleep(pause).await;
+            since = desk.now();
             if anew {
                 break;
             }
@@ -156,12 +164,12 @@ async fn for_ever<K>(
     }
 }
 
-/// How long the next event is waited for.
-fn waits(listing: bool, failures: u32) -> Duration {
+/// How long the next event is waited for, where nothing has failed for so long.
+fn waits(listing: bool, failures: u32, quiet: Duration) -> Duration {
     match (listing, failures) {
         (true, _) => LISTED_WITHIN,
         (false, 0) => Duration::MAX,
-        (false, _) => RAN,
+        (false, _) => RAN.saturating_sub(quiet),
     }
 }
 
@@ -173,15 +181,25 @@ mod tests {
     fn a_list_proves_no_watch_and_what_has_changed_does_where_a_failure_costs_no_list() {
         let listed = [Event::Init, Event::InitApply(()), Event::InitDone];
         for after in [After::GoOn, After::ListAnew] {
-            assert!(listed.iter().all(|event| !after.runs(event)));
+            assert!(listed.iter().all(|event| !after.runs(event, RAN)));
         }
         let changed = [Event::Apply(()), Event::Delete(())];
-        assert!(changed.iter().all(|event| After::GoOn.runs(event) && !After::ListAnew.runs(event)));
+        let early = Duration::from_secs(1);
+        assert!(changed.iter().all(|event| After::GoOn.runs(event, early) && !After::ListAnew.runs(event, early)));
+    }
+
+    #[test]
+    fn a_watch_that_says_much_is_known_to_run_after_the_same_time_as_one_that_says_nothing() {
+        assert!(After::ListAnew.runs(&Event::Apply(()), RAN));
+        let second = Duration::from_secs(1);
+        assert_eq!(waits(false, 1, RAN.saturating_sub(second)), second);
+        assert_eq!(waits(false, 1, RAN + second), Duration::ZERO);
     }
 
     #[test]
     fn what_has_failed_is_known_to_run_by_time_and_a_list_is_never_waited_for_longer() {
-        assert_eq!([waits(false, 0), waits(false, 1), waits(false, 9)], [Duration::MAX, RAN, RAN]);
-        assert_eq!([waits(true, 0), waits(true, 9)], [LISTED_WITHIN; 2]);
+        let none = Duration::ZERO;
+        assert_eq!([waits(false, 0, RAN), waits(false, 1, none), waits(false, 9, none)], [Duration::MAX, RAN, RAN]);
+        assert_eq!([waits(true, 0, RAN), waits(true, 9, none)], [LISTED_WITHIN; 2]);
     }
 }

@@ -325,6 +325,8 @@ def play(minutes):
         ports = [*addresses(cluster, "health").values(), *addresses(cluster, "metrics").values()]
         users = [HostilePods(cluster), Claims(cluster, foreign), Nodes(cluster, foreign), Ports(ports)]
         hostile = Phase(cluster, pods, foreign, "hostile", seconds * (1 - QUIET))
+        print(f"hostile: {len(hostile.late)} of {hostile.made} pods bound, {hostile.median():.1f} s at the median,"
+              f" {hostile.launches} launches", flush=True)
         for user in users:
             user.ended = True
         for user in users:

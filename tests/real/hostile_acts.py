@@ -57,7 +57,8 @@ def prepare(cluster, kube):
 
 
 def shared_volume(kube):
-    """A volume that many pods may use at once, as an EFS share is one."""
+    """A volume that many pods may use at once, as an EFS share is one: nobody attaches it."""
+    kube.create("/apis/storage.k8s.io/v1/csidrivers", {"metadata": {"name": "efs.csi.aws.com"}, "spec": {"attachRequired": False}})
     kube.create("/apis/storage.k8s.io/v1/storageclasses", {
         "metadata": {"name": "efs"}, "provisioner": "efs.csi.aws.com", "volumeBindingMode": "Immediate",
     })

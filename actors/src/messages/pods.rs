@@ -14,6 +14,8 @@ use super::TraceContext;
 pub struct PodPending {
     /// Its uid.
     pub uid: String,
+    /// Its namespace: each has a window of its own.
+    pub namespace: String,
     /// Trace that starts with it.
     pub trace: TraceContext,
     /// How long it had waited when this leader's actors began; nothing where it has begun since.

@@ -24,6 +24,7 @@ pub mod termination;
 pub mod validity;
 pub mod volumes;
 pub mod window;
+pub mod windows;
 
 pub use instance_type::{InstanceType, Offering, Overhead};
 pub use pod::Pod;

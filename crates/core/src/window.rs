@@ -158,6 +158,35 @@ impl Window {
         }
     }
 
+    /// When it closes if no pod comes; nothing while it is shut.
+    #[must_use]
+    pub fn closes(&self) -> Option<Duration> {
+        self.deadline().map(|(deadline, _)| deadline)
+    }
+
+    /// When the last pod has joined; nothing while it is shut.
+    #[must_use]
+    pub fn last(&self) -> Option<Duration> {
+        match &self.state {
+            State::Shut => None,
+            State::Open { last, .. } => Some(*last),
+        }
+    }
+
+    /// Closes it before its time; nothing where it is shut.
+    pub fn close_now(&mut self, now: Duration) -> Option<ClosedWindow> {
+        match std::mem::replace(&mut self.state, State::Shut) {
+            State::Open { opened, pods, .. } => Some(ClosedWindow { pods, opened, closed: now }),
+            State::Shut => None,
+        }
+    }
+
+    /// Whether it is shut and remembers nothing that matters.
+    #[must_use]
+    pub fn is_spent(&self, now: Duration) -> bool {
+        self.is_empty() && self.ended.is_none_or(|ended| now.saturating_sub(ended) >= TOO_SOON)
+    }
+
     fn open(&mut self, uid: &str, came: Duration, now: Duration) {
         self.state = State::Open {
             opened: came,

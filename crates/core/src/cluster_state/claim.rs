@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dovetail_api::names::annotations::LAUNCHED_FOR;
+use dovetail_api::names::annotations::{LAUNCHED_FOR, TERM};
 use dovetail_api::names::{conditions, labels};
 use dovetail_api::v1::{NodeClaim, condition, is_true};
 use jiff::{SignedDuration, Timestamp};
@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{NodeEntry, read_launched_for};
 use crate::interruption::Notice;
 use crate::lifecycle::{self, Stage};
+use crate::ownership::has_foreign_token;
 use crate::resources::Resources;
 
 /// A claim, planned or known to the API server.
@@ -75,6 +76,17 @@ impl ClaimEntry {
     pub fn is_open(&self) -> bool {
         let answered = self.claim.status.as_ref().is_some_and(|status| !status.allocatable.is_empty());
         !answered && self.expected_capacity.is_empty()
+    }
+
+    /// Whether pods may be planned on it: its instance is launched, or it was planned with, here or by an earlier leader. One that
+    /// somebody else has made is a place from its launch on, as nobody knows before whether an instance comes of it.
+    #[must_use]
+    pub fn is_promised(&self) -> bool {
+        let by_leader = || {
+            let annotations = self.claim.metadata.annotations.as_ref();
+            annotations.is_some_and(|own| own.contains_key(TERM)) && !has_foreign_token(&self.claim)
+        };
+        self.facts.stage.is_some() || self.is_planned() || !self.expected_capacity.is_empty() || by_leader()
     }
 
     /// Its machine, empty until the cloud has made one.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::load::with_itself;
 use super::room::usage;
 use super::storage::any_attaches;
-use super::{JoinedNode, Kind, Moment, PodEntry, RefusedPlace, Snapshot, daemon};
+use super::{JoinedNode, Kind, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, daemon};
 use crate::instance_type::InstanceType;
 use crate::labels::CAPACITY_RESERVATION_ID;
 use crate::lifecycle::claim::{from_quantities, read};
@@ -193,9 +193,10 @@ impl Snapshot {
         (pools, skipped)
     }
 
-    /// Whether nothing can be planned on a machine because its Node cannot be read.
+    /// Whether nothing can be planned on a machine: its Node cannot be read, or nobody knows whether it will be there.
     fn has_no_room(&self, node: &JoinedNode) -> bool {
-        node.node_name().is_some_and(|name| self.unreadable(Kind::Node, name).is_some())
+        let unreadable = node.node_name().is_some_and(|name| self.unreadable(Kind::Node, name).is_some());
+        unreadable || matches!(&node.source, NodeSource::Claim(entry) if !entry.is_promised())
     }
 
     /// Takes what claims that are still to be launched hold off the reservations: the cloud does not know of them yet.

@@ -8,6 +8,8 @@ mod unused;
 
 use serde_json::{Value, json};
 
+use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
+
 use super::*;
 use crate::lifecycle::launch::{LaunchedInstance, launched};
 use crate::resources::Resources;
@@ -267,12 +269,21 @@ fn pod_at(node: &str, version: &str) -> KubePod {
 #[test]
 fn a_new_leader_counts_claims_on_their_way_as_room() {
     let mut state = ClusterState::new();
-    state.apply_claim(Arc::new(kube_claim("unlaunched", Some("1"), "1")));
+    let by_term = |name: &str, uid: &str| {
+        let mut claim = kube_claim(name, Some(uid), "1");
+        claim.metadata.annotations.get_or_insert_default().insert(TERM.to_owned(), "1".to_owned());
+        claim
+    };
+    let mut copied = by_term("copied", "3");
+    copied.metadata.annotations.get_or_insert_default().insert(LAUNCH_TOKEN.to_owned(), "another's".to_owned());
+    state.apply_claim(Arc::new(by_term("unlaunched", "1")));
     state.apply_claim(Arc::new(launched_with(&kube_claim("launched", Some("2"), "1"), "p")));
+    state.apply_claim(Arc::new(copied));
+    state.apply_claim(Arc::new(kube_claim("made-by-hand", Some("4"), "1")));
     let problem = state.snapshot().planning(&input(0)).problem;
     let rooms: Vec<_> =
         problem.existing_nodes.iter().map(|node| (node.name.as_str(), node.allocatable.get("cpu"))).collect();
-    assert_eq!(rooms, [("launched", 2000), ("unlaunched", 1000)]);
+    assert_eq!(rooms, [("launched", 2000), ("unlaunched", 1000)], "nobody knows what comes of the others");
     assert_eq!(problem.existing_nodes[0].labels["topology.kubernetes.io/zone"], "a");
 }
 
