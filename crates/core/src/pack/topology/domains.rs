@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::counted::{Counted, Counting, Held};
 use super::groups::{Group, Kind, Reader};
 use super::places::{Domain, Place, labels_of};
+use super::reach;
 use crate::labels::stable;
 use crate::pack::context::Context;
 use crate::pack::existing::satisfies;
@@ -57,34 +58,28 @@ impl<'c, 'a> Domains<'c, 'a> {
             false => context.problem.existing_nodes.iter().map(|node| context.places.of_node(topology, node)).collect(),
         };
         let mut domains = Self { context, counts, counting: Counting::new(context), stating, eligible: vec![], nodes };
-        domains.eligible = (0..topology.groups.len()).map(|at| domains.eligible_of(at)).collect();
+        let stating = reach::stating(context);
+        domains.eligible = stating.iter().enumerate().map(|(at, classes)| domains.eligible_of(at, classes)).collect();
         for at in 0..domains.nodes.len() {
             domains.count_bound(at);
         }
         domains
     }
 
-    /// The domains that count for a spread: those that its pods' own node requirements allow, or all if it says so, and
-    /// in which a pool can make a node or a node that counts is.
-    fn eligible_of(&self, group: usize) -> Vec<u32> {
+    /// The domains that count for a spread: those in which a node is that counts, and those in which a pool can make one that
+    /// its pods could be on.
+    fn eligible_of(&self, group: usize, classes: &[u32]) -> Vec<u32> {
         let context = self.context;
         let of = &context.topology.groups[group];
-        let (Kind::Spread { nodes, tolerated, labels, .. }, false) = (&of.kind, of.by_node()) else { return vec![] };
+        if of.by_node() || !matches!(of.kind, Kind::Spread { .. }) {
+            return vec![];
+        }
         let key = context.topology.key_of(group as u32);
-        let allowed = |value: &str| {
-            nodes.is_empty() || nodes.iter().any(|one| one.get(&of.key).is_none_or(|wanted| wanted.has(value)))
-        };
-        let open = |pool: &usize| {
-            let taints = &context.problem.node_pools[context.pools[*pool].index].taints;
-            labels.iter().all(|label| context.places.may_have(&context.topology, label, *pool))
-                && tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, taints))
-        };
         let nodes = context.problem.existing_nodes.iter().zip(&self.nodes);
-        let there: BTreeSet<u32> =
-            nodes.filter(|(node, _)| counts_on(of, node)).filter_map(|(_, domain)| domain[key]).collect();
-        let reached = |at: usize| context.places.pools[key][at].iter().any(open) || there.contains(&(at as u32));
-        let values = context.places.values[key].iter().enumerate();
-        values.filter(|(at, value)| allowed(value) && reached(*at)).map(|(at, _)| at as u32).collect()
+        let there = nodes.filter(|(node, _)| counts_on(of, node)).filter_map(|(_, domain)| domain[key]);
+        let mut all = reach::reached(context, group as u32, classes);
+        all.extend(there);
+        all.into_iter().collect()
     }
 
     fn count_bound(&mut self, at: usize) {

@@ -12,6 +12,7 @@ mod founded;
 pub(crate) mod groups;
 pub(crate) mod node_rules;
 pub(crate) mod places;
+mod reach;
 pub(crate) mod selector;
 
 use std::collections::BTreeMap;
