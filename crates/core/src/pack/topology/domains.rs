@@ -62,6 +62,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         domains.eligible = stating.iter().enumerate().map(|(at, classes)| domains.eligible_of(at, classes)).collect();
         for at in 0..domains.nodes.len() {
             domains.count_bound(at);
+            domains.count_to_come(at);
         }
         domains
     }
@@ -80,6 +81,20 @@ impl<'c, 'a> Domains<'c, 'a> {
         let mut all = reach::reached(context, group as u32, classes);
         all.extend(there);
         all.into_iter().collect()
+    }
+
+    /// Counts pods of DaemonSets that a node on its way will have, as far as any pod has to be with them.
+    fn count_to_come(&mut self, at: usize) {
+        let (context, node) = (self.context, &self.context.problem.existing_nodes[at]);
+        for (_, company) in context.names.companies().filter(|_| !node.initialized) {
+            let rule = context.topology.groups.get_index_of(&company.group).filter(|_| !company.group.by_node());
+            let Some(rule) = rule.filter(|_| company.comes_to(context.problem, &node.taints, &labels_of(node))) else {
+                continue;
+            };
+            if let Some(domain) = self.nodes[at][context.topology.key_of(rule as u32)] {
+                self.counts[rule][domain as usize].add(Counted::Surely, 1);
+            }
+        }
     }
 
     fn count_bound(&mut self, at: usize) {
@@ -102,8 +117,8 @@ impl<'c, 'a> Domains<'c, 'a> {
         }
     }
 
-    /// Whether a pod of a class may be in these domains by an alternative's rules.
-    fn allows(&self, class: usize, level: usize, domain: &Domain) -> bool {
+    /// Whether a pod of a class may be in these domains, on a new node or one that is there, by an alternative's rules.
+    fn allows(&self, class: usize, level: usize, domain: &Domain, new: bool) -> bool {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
         let stated = part.level(level).states.iter().all(|at| {
@@ -116,6 +131,7 @@ impl<'c, 'a> Domains<'c, 'a> {
                     let most = self.least(*at, counts, domain).saturating_add(*skew);
                     held + u32::from(part.meant.contains(at)) <= most
                 }
+                Kind::Company if new && part.is_with_daemon(*at) => true,
                 Kind::Company => held > 0 || (part.meant.contains(at) && counts.iter().all(|held| held.most == 0)),
                 Kind::Distance => held == 0,
                 Kind::Port(_) => true,
@@ -282,7 +298,7 @@ impl<'c, 'a> Domains<'c, 'a> {
 
     /// Puts one pod of a class into an existing node's domains, if it may be there.
     pub fn take(&mut self, class: usize, level: usize, node: usize) -> bool {
-        let good = self.context.work(1) && self.allows(class, level, &self.nodes[node]);
+        let good = self.context.work(1) && self.allows(class, level, &self.nodes[node], false);
         if good {
             let (domain, there) = (self.nodes[node].clone(), &self.context.problem.existing_nodes[node]);
             let groups = &self.context.topology.groups;
@@ -320,7 +336,7 @@ impl<'c, 'a> Domains<'c, 'a> {
             };
             own.iter().map(held).sum()
         };
-        let open = feasible.iter().filter(|one| self.allows(class, level, &places[one.place as usize].domain));
+        let open = feasible.iter().filter(|one| self.allows(class, level, &places[one.place as usize].domain, true));
         let open = open.map(|one| ((Reverse(one.weight), crowd(one.place), !chosen(one.place)), one));
         let best = open.min_by(|(a, one), (b, other)| {
             a.cmp(b).then(one.price.total_cmp(&other.price)).then(one.place.cmp(&other.place))
