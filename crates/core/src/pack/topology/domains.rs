@@ -344,6 +344,19 @@ impl<'c, 'a> Domains<'c, 'a> {
         best.map(|(_, one)| *one)
     }
 
+    /// Whether any pod that has a node or a place requires what a group says.
+    pub fn is_stated(&self, group: u32) -> bool {
+        self.stating[group as usize].iter().any(|count| *count > 0)
+    }
+
+    /// How many pods of a group are, at most, in the domain of a place that a class could have.
+    pub fn held_in(&self, group: u32, class: usize, place: u32) -> u32 {
+        let topology = &self.context.topology;
+        let place = self.context.places.of(topology.of_class[class].keys).get(place as usize);
+        let domain = place.and_then(|place| place.domain[topology.key_of(group)]);
+        domain.map_or(0, |domain| self.counts[group as usize][domain as usize].most)
+    }
+
     /// Counts one pod of a class in one of its places.
     pub fn put(&mut self, class: usize, place: u32) {
         let context = self.context;

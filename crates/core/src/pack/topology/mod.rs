@@ -353,6 +353,11 @@ impl Topology {
         self.of_class[class].level(usize::MAX).states.iter().any(spread)
     }
 
+    /// Whether a rule parts pods rather than gathers them.
+    pub fn parts(&self, group: u32) -> bool {
+        matches!(self.groups[group as usize].kind, Kind::Spread { .. } | Kind::Distance)
+    }
+
     fn is_company(&self, group: u32) -> bool {
         self.groups[group as usize].kind == Kind::Company
     }
