@@ -97,8 +97,14 @@ impl VolumeFacts {
         let required = spec.node_affinity.and_then(|affinity| affinity.required);
         let terms = required.map(|required| required.node_selector_terms).unwrap_or_default();
         let driver = spec.csi.map(|csi| csi.driver);
+        let mut places: Vec<Place> = terms.iter().map(|term| place_of(term, local)).collect();
+        let labelled = labelled(volume);
+        if !labelled.is_empty() {
+            places.resize_with(places.len().max(1), Place::new);
+            places.iter_mut().for_each(|place| place.extend(labelled.iter().cloned()));
+        }
         Self {
-            places: terms.iter().map(|term| place_of(term, local)).collect(),
+            places,
             driver: driver.or_else(|| spec.aws_elastic_block_store.map(|_| EBS.to_owned())),
             deleting: volume.metadata.deletion_timestamp.is_some(),
             unreadable: false,
@@ -136,6 +142,23 @@ impl ClassFacts {
 fn allowed(term: &TopologySelectorTerm) -> Place {
     let expressions = term.match_label_expressions.iter().flatten();
     expressions.map(|one| NodeSelectorRequirement::one_of(one.key.clone(), one.values.clone())).collect()
+}
+
+/// What a volume's own labels say of its nodes, beside its node affinity: zone and region under each of their names, several
+/// values parted by `__` (kube-scheduler's `VolumeZone`). An empty value says nothing.
+fn labelled(volume: &PersistentVolume) -> Place {
+    let mut place = Place::new();
+    for (key, value) in volume.metadata.labels.iter().flatten() {
+        let key = labels::stable(key);
+        let values: Vec<&str> = value.split("__").map(str::trim).collect();
+        if matches!(key, labels::ZONE | labels::REGION) && values.iter().all(|one| !one.is_empty()) {
+            let one = NodeSelectorRequirement::one_of(key, values);
+            if !place.contains(&one) {
+                place.push(one);
+            }
+        }
+    }
+    place
 }
 
 fn place_of(term: &NodeSelectorTerm, local: bool) -> Place {
@@ -351,6 +374,13 @@ mod tests {
         }
     }
 
+    /// Where a volume can be used that has labels.
+    fn labelled(labels: &Value, spec: &Value) -> Vec<String> {
+        let volume = json!({"metadata": {"labels": labels}, "spec": spec});
+        let facts = VolumeFacts::of(&serde_json::from_value(volume).unwrap());
+        facts.places.iter().map(|place| Requirements::from_written(place).unwrap().to_string()).collect()
+    }
+
     fn affinity(key: &str, zones: &[&[&str]]) -> Value {
         let term = |values: &&[&str]| json!({"matchExpressions": [{"key": key, "operator": "In", "values": values}]});
         json!({"required": {"nodeSelectorTerms": zones.iter().map(term).collect::<Vec<_>>()}})
@@ -374,6 +404,20 @@ mod tests {
         assert_eq!(store.places(&["a", "b"]), [format!("{ZONE} In [z1]")]);
         let named = |volume: &str| (EBS.to_owned(), volume.to_owned());
         assert_eq!(needs.attachments, BTreeSet::from([named("pv-a"), named("pv-b")]));
+    }
+
+    #[test]
+    fn the_zone_labels_of_a_volume_bind_beside_its_node_affinity() {
+        for key in [ZONE, EBS_ZONE, "failure-domain.beta.kubernetes.io/zone"] {
+            assert_eq!(labelled(&json!({key: "z1"}), &json!({})), [format!("{ZONE} In [z1]")], "{key}");
+        }
+        assert_eq!(labelled(&json!({ZONE: "z1__z2"}), &json!({})), [format!("{ZONE} In [z1, z2]")]);
+        let region = json!({"failure-domain.beta.kubernetes.io/region": "r", "app": "db"});
+        assert_eq!(labelled(&region, &json!({})), ["topology.kubernetes.io/region In [r]"]);
+        let either = json!({"nodeAffinity": affinity(EBS_ZONE, &[&["z1", "z2"], &["z2", "z3"]])});
+        let both = format!("{ZONE} In [z2]");
+        assert_eq!(labelled(&json!({ZONE: "z2"}), &either), [both.clone(), both]);
+        assert!(labelled(&json!({ZONE: ""}), &json!({})).is_empty(), "an empty value says nothing");
     }
 
     #[test]

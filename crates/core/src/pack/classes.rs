@@ -9,10 +9,13 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 use super::alternatives::{self, Alternative, GivenUp, alternatives, where_volumes_can_be};
-use super::daemons::DaemonConflict;
+use super::columns::Columns;
+use super::daemons::{DaemonCompany, DaemonConflict};
+use super::offers::Offers;
+use super::pools::PoolView;
 use super::shared::{Attached, Shared, SharedVolumes};
 use super::steps::Steps;
-use super::topology::groups::{Reader, Stated};
+use super::topology::groups::{Group, Reader, Stated};
 use super::topology::{self, Builder, Topology};
 use crate::pod::Pod;
 use crate::problem::{PreferencePolicy, Problem};
@@ -27,13 +30,14 @@ pub(crate) type Amounts = SmallVec<[i64; 4]>;
 pub(crate) const UNBOUNDED: i64 = i64::MAX / 4;
 
 /// The resources that count: cpu, memory, pods and whatever else a pod requests; last one for each DaemonSet that keeps
-/// some pod off its nodes, which a node has no more where such a daemon runs.
+/// some pod off its nodes, which a node has no more where such a daemon runs, and one for each rule by which pods have to be
+/// with a DaemonSet's, which a node has only where such a daemon runs.
 #[derive(Debug)]
-pub(crate) struct ResourceNames(pub Vec<String>, Vec<DaemonConflict>);
+pub(crate) struct ResourceNames(pub Vec<String>, Vec<DaemonConflict>, Vec<DaemonCompany>);
 
 impl ResourceNames {
     /// Collects them.
-    pub fn of(problem: &Problem) -> Self {
+    pub fn of(problem: &Problem, pools: &[PoolView], columns: &Columns<'_>, offers: &Offers) -> Self {
         let mut names = vec![CPU.to_owned(), MEMORY.to_owned(), PODS.to_owned()];
         let mut others = std::collections::BTreeSet::new();
         for pod in problem.pods.iter().chain(&problem.daemon_pods) {
@@ -54,17 +58,24 @@ impl ResourceNames {
         names.extend(others);
         let conflicts = DaemonConflict::all(problem);
         names.extend(conflicts.iter().map(|conflict| format!("nodes without DaemonSet {}", conflict.name)));
-        Self(names, conflicts)
+        let companies = DaemonCompany::all(problem, pools, columns, offers);
+        names.extend(companies.iter().map(|company| format!("nodes with DaemonSet {}", company.name)));
+        Self(names, conflicts, companies)
     }
 
     /// The resources that have names of their own.
     pub fn named(&self) -> &[String] {
-        &self.0[..self.0.len() - self.1.len()]
+        &self.0[..self.0.len() - self.1.len() - self.2.len()]
     }
 
     /// The DaemonSets that keep pods off, each with its place among the resources.
     pub fn conflicts(&self) -> impl Iterator<Item = (usize, &DaemonConflict)> {
         self.1.iter().enumerate().map(|(nth, conflict)| (self.named().len() + nth, conflict))
+    }
+
+    /// The rules by which pods have to be with a DaemonSet's, each with its place among the resources.
+    pub fn companies(&self) -> impl Iterator<Item = (usize, &DaemonCompany)> {
+        self.2.iter().enumerate().map(|(nth, company)| (self.named().len() + self.1.len() + nth, company))
     }
 
     pub fn amounts(&self, resources: &Resources) -> Amounts {
@@ -80,21 +91,25 @@ impl ResourceNames {
         amounts
     }
 
-    /// What a pod takes of a node.
-    pub fn of_pod(&self, problem: &Problem, pod: &Pod) -> Amounts {
+    /// What a pod, by index, takes of a node.
+    pub fn of_pod(&self, problem: &Problem, at: u32) -> Amounts {
+        let pod = &problem.pods[at as usize];
         let mut amounts = self.requested(pod);
         amounts[2] = 1;
         for (at, conflict) in self.conflicts() {
             amounts[at] = i64::from(conflict.clash(problem, pod).is_some());
         }
+        for (slot, company) in self.companies() {
+            amounts[slot] = i64::from(company.is_for(at));
+        }
         amounts
     }
 
-    /// What a daemon takes of a node: of the places of those that it keeps off all.
-    pub fn of_daemon(&self, daemon: usize, pod: &Pod) -> Amounts {
+    /// What a daemon takes of a node that may have labels: of the places of those that it keeps off all.
+    pub fn of_daemon(&self, daemon: usize, pod: &Pod, may_have: impl Fn(&str) -> bool) -> Amounts {
         let mut amounts = self.requested(pod);
         amounts[2] = 1;
-        let own = self.conflicts().filter(|(_, conflict)| conflict.daemon == daemon);
+        let own = self.conflicts().filter(|(_, one)| one.daemon == daemon && may_have(&one.key));
         own.for_each(|(at, _)| amounts[at] = UNBOUNDED);
         amounts
     }
@@ -161,7 +176,7 @@ pub(crate) fn compile(
     let keyed = grouped(problem, topology::labels_matter(problem)).into_iter().map(|mut pods| {
         pods.sort_unstable_by(oldest);
         let example = &problem.pods[pods[0] as usize];
-        (example.to_come, Reverse(names.of_pod(problem, example)), pods)
+        (example.to_come, Reverse(names.of_pod(problem, pods[0])), pods)
     });
     let mut keyed: Vec<(bool, Reverse<Amounts>, Vec<u32>)> = keyed.collect();
     keyed.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)).then_with(|| oldest(&a.2[0], &b.2[0])));
@@ -191,7 +206,9 @@ pub(crate) fn compile(
                 vec![]
             }
         };
-        let unkept = topology.add(example, &stated, &found);
+        let with_daemons = names.companies().filter(|(_, company)| company.is_for(class.pods[0]));
+        let with_daemons: Vec<&Group> = with_daemons.map(|(_, company)| &company.group).collect();
+        let unkept = topology.add(example, &stated, &found, &with_daemons);
         class.refused = class.refused.take().or(wrong).or(unkept).or_else(|| example.blocked.clone());
         if found.iter().any(|one| !one.hard) {
             class.hard = found.iter().zip(0..).filter(|(one, _)| one.hard).map(|(_, at)| at).collect();

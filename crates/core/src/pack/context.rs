@@ -58,13 +58,14 @@ impl<'a> Context<'a> {
     /// [`PackingError::Bound`] where that takes more steps than there are.
     pub fn new(problem: &'a Problem, options: &'a Options) -> Result<Self, PackingError> {
         let steps = Steps::of(problem, options);
-        let names = ResourceNames::of(problem);
         let volumes = SharedVolumes::of(problem);
         let mut pools = pools::read(problem);
         let mut universe = Bits::empty(problem.instance_types.len());
         pools.iter().for_each(|pool| universe.or(&pool.types));
         let offers = Offers::read(problem, &universe);
         let columns = Columns::new(&problem.instance_types, universe);
+        pools.iter_mut().for_each(|pool| pool.cells = offers.select(&pool.requirements));
+        let names = ResourceNames::of(problem, &pools, &columns, &offers);
         let mut allowed_undefined: BTreeSet<String> = labels::WELL_KNOWN.into_iter().map(str::to_owned).collect();
         allowed_undefined.extend(problem.well_known_labels.iter().cloned());
         steps.take(pools.len() * problem.instance_types.len() * names.0.len());

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::classes::Class;
 use super::context::Context;
-use super::daemons;
 use super::shared::Attached;
 use super::taints;
 use super::topology::domains::Domains;
@@ -237,7 +236,7 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
         }
         let labels = Requirements::from_labels(&labels);
         for (at, conflict) in context.names.conflicts() {
-            if daemons::runs_on(&problem.daemon_pods[conflict.daemon], &node.taints, &labels) {
+            if conflict.binds_on(problem, &node.taints, &labels) {
                 room[at] = room[at].min(0);
             }
         }
@@ -245,6 +244,12 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
         let reader = Reader::new(problem);
         for pod in node.pods.iter().take_while(|_| context.work(1)) {
             tally.add(&context.topology.of_bound(reader, pod), 1);
+        }
+        for (_, company) in context.names.companies().filter(|_| !node.initialized) {
+            let rule = context.topology.groups.get_index_of(&company.group).filter(|_| company.group.by_node());
+            if let Some(at) = rule.filter(|_| company.comes_to(problem, &node.taints, &labels)) {
+                tally.add(&NodeRules { member: [at as u32].into_iter().collect(), ..NodeRules::default() }, 1);
+            }
         }
         let volumes = context.volumes.attached(node.volumes.iter());
         nodes.push(Free { index, node, labels, room, tally, volumes });

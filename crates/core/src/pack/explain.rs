@@ -249,8 +249,14 @@ fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) ->
     format!("needs {} at once, none of {} {noun} has all of it free", asked.join(" and "), grouped(count))
 }
 
-/// That a DaemonSet keeps the pod off, if this resource stands for its nodes.
+/// That a DaemonSet keeps the pod off, or is not there to be joined, if this resource stands for its nodes.
 fn kept_off(context: &Context<'_>, class: &Class, resource: usize) -> Option<String> {
+    if let Some((_, company)) = context.names.companies().find(|(at, _)| *at == resource) {
+        let name = &company.name;
+        return Some(format!(
+            "required pod affinity to the pods of DaemonSet {name}, which does not run on such a node"
+        ));
+    }
     let (_, conflict) = context.names.conflicts().find(|(at, _)| *at == resource)?;
     let name = &conflict.name;
     Some(match conflict.clash(context.problem, class.example(context.problem))? {

@@ -18,6 +18,7 @@ mod explain;
 mod failure;
 mod fewest;
 mod finish;
+mod fold;
 mod isolation;
 mod item;
 mod joint;

@@ -99,7 +99,6 @@ impl PoolView {
 
     /// The second half of reading, when offerings and resources are known.
     pub fn finish(&mut self, problem: &Problem, names: &ResourceNames, columns: &Columns<'_>, offers: &Offers) {
-        self.cells = offers.select(&self.requirements);
         let pool = &problem.node_pools[self.index];
         let overhead = daemons::overhead(problem, pool, self, names, columns, offers);
         self.fit = Fit::new(problem, &self.types, names, overhead);

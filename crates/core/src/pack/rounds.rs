@@ -48,6 +48,7 @@ fn solve_once(problem: &Problem, options: &Options) -> Result<Packing, PackingEr
     let context = Context::new(problem, options)?;
     let mut plan = settled(&context);
     plan.loosen();
+    plan.fold();
     for draft in node_groups::missing(&context, &plan.claims) {
         plan.admit(draft, 1);
     }

@@ -120,7 +120,7 @@ impl<'c> Plan<'c, '_> {
         self.finisher.claim(&narrow, policy)
     }
 
-    fn policy(&self, pool: usize) -> Policy {
+    pub(super) fn policy(&self, pool: usize) -> Policy {
         self.context.problem.node_pools[self.context.pools[pool].index].policy
     }
 
@@ -147,7 +147,7 @@ impl<'c> Plan<'c, '_> {
     }
 
     /// Puts a claim in another's place, with that one's pods before its own.
-    fn replace(&mut self, node: usize, mut claim: PlannedClaim) {
+    pub(super) fn replace(&mut self, node: usize, mut claim: PlannedClaim) {
         let limits = &mut self.limits[self.drafts[node].pool];
         limits.give_back(self.context.problem, types_of(&self.claims[node]));
         limits.take(self.context.problem, types_of(&claim));
@@ -296,7 +296,7 @@ impl<'c> Plan<'c, '_> {
     }
 }
 
-fn types_of(claim: &PlannedClaim) -> impl Iterator<Item = usize> + Clone {
+pub(super) fn types_of(claim: &PlannedClaim) -> impl Iterator<Item = usize> + Clone {
     claim.options.iter().map(|option| option.instance_type)
 }
 

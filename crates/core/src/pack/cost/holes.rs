@@ -36,7 +36,7 @@ impl Hole {
 }
 
 /// The cheapest type that a node may be, and its price.
-pub(super) fn cheapest(context: &Context<'_>, draft: &Draft) -> Option<(usize, f64)> {
+pub(crate) fn cheapest(context: &Context<'_>, draft: &Draft) -> Option<(usize, f64)> {
     let bought = context.bought(draft.cells);
     let first = bought.order.iter().find(|at| draft.types.has(**at as usize))?;
     Some((*first as usize, bought.price[*first as usize]))

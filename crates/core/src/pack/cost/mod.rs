@@ -24,6 +24,7 @@ use super::item::Item;
 use super::limits::Limits;
 use super::offers::Mask;
 use candidates::Candidates;
+pub(crate) use holes::cheapest;
 use shapes::Shapes;
 
 /// So many pods of each shape on one node; shapes in order.

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::counted::{Counted, Counting, Held};
 use super::groups::{Group, Kind, Reader};
 use super::places::{Domain, Place, labels_of};
+use super::reach;
 use crate::labels::stable;
 use crate::pack::context::Context;
 use crate::pack::existing::satisfies;
@@ -57,34 +58,43 @@ impl<'c, 'a> Domains<'c, 'a> {
             false => context.problem.existing_nodes.iter().map(|node| context.places.of_node(topology, node)).collect(),
         };
         let mut domains = Self { context, counts, counting: Counting::new(context), stating, eligible: vec![], nodes };
-        domains.eligible = (0..topology.groups.len()).map(|at| domains.eligible_of(at)).collect();
+        let stating = reach::stating(context);
+        domains.eligible = stating.iter().enumerate().map(|(at, classes)| domains.eligible_of(at, classes)).collect();
         for at in 0..domains.nodes.len() {
             domains.count_bound(at);
+            domains.count_to_come(at);
         }
         domains
     }
 
-    /// The domains that count for a spread: those that its pods' own node requirements allow, or all if it says so, and
-    /// in which a pool can make a node or a node that counts is.
-    fn eligible_of(&self, group: usize) -> Vec<u32> {
+    /// The domains that count for a spread: those in which a node is that counts, and those in which a pool can make one that
+    /// its pods could be on.
+    fn eligible_of(&self, group: usize, classes: &[u32]) -> Vec<u32> {
         let context = self.context;
         let of = &context.topology.groups[group];
-        let (Kind::Spread { nodes, tolerated, labels, .. }, false) = (&of.kind, of.by_node()) else { return vec![] };
+        if of.by_node() || !matches!(of.kind, Kind::Spread { .. }) {
+            return vec![];
+        }
         let key = context.topology.key_of(group as u32);
-        let allowed = |value: &str| {
-            nodes.is_empty() || nodes.iter().any(|one| one.get(&of.key).is_none_or(|wanted| wanted.has(value)))
-        };
-        let open = |pool: &usize| {
-            let taints = &context.problem.node_pools[context.pools[*pool].index].taints;
-            labels.iter().all(|label| context.places.may_have(&context.topology, label, *pool))
-                && tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, taints))
-        };
         let nodes = context.problem.existing_nodes.iter().zip(&self.nodes);
-        let there: BTreeSet<u32> =
-            nodes.filter(|(node, _)| counts_on(of, node)).filter_map(|(_, domain)| domain[key]).collect();
-        let reached = |at: usize| context.places.pools[key][at].iter().any(open) || there.contains(&(at as u32));
-        let values = context.places.values[key].iter().enumerate();
-        values.filter(|(at, value)| allowed(value) && reached(*at)).map(|(at, _)| at as u32).collect()
+        let there = nodes.filter(|(node, _)| counts_on(of, node)).filter_map(|(_, domain)| domain[key]);
+        let mut all = reach::reached(context, group as u32, classes);
+        all.extend(there);
+        all.into_iter().collect()
+    }
+
+    /// Counts pods of DaemonSets that a node on its way will have, as far as any pod has to be with them.
+    fn count_to_come(&mut self, at: usize) {
+        let (context, node) = (self.context, &self.context.problem.existing_nodes[at]);
+        for (_, company) in context.names.companies().filter(|_| !node.initialized) {
+            let rule = context.topology.groups.get_index_of(&company.group).filter(|_| !company.group.by_node());
+            let Some(rule) = rule.filter(|_| company.comes_to(context.problem, &node.taints, &labels_of(node))) else {
+                continue;
+            };
+            if let Some(domain) = self.nodes[at][context.topology.key_of(rule as u32)] {
+                self.counts[rule][domain as usize].add(Counted::Surely, 1);
+            }
+        }
     }
 
     fn count_bound(&mut self, at: usize) {
@@ -107,8 +117,8 @@ impl<'c, 'a> Domains<'c, 'a> {
         }
     }
 
-    /// Whether a pod of a class may be in these domains by an alternative's rules.
-    fn allows(&self, class: usize, level: usize, domain: &Domain) -> bool {
+    /// Whether a pod of a class may be in these domains, on a new node or one that is there, by an alternative's rules.
+    fn allows(&self, class: usize, level: usize, domain: &Domain, new: bool) -> bool {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
         let stated = part.level(level).states.iter().all(|at| {
@@ -121,6 +131,7 @@ impl<'c, 'a> Domains<'c, 'a> {
                     let most = self.least(*at, counts, domain).saturating_add(*skew);
                     held + u32::from(part.meant.contains(at)) <= most
                 }
+                Kind::Company if new && part.is_with_daemon(*at) => true,
                 Kind::Company => held > 0 || (part.meant.contains(at) && counts.iter().all(|held| held.most == 0)),
                 Kind::Distance => held == 0,
                 Kind::Port(_) => true,
@@ -287,7 +298,7 @@ impl<'c, 'a> Domains<'c, 'a> {
 
     /// Puts one pod of a class into an existing node's domains, if it may be there.
     pub fn take(&mut self, class: usize, level: usize, node: usize) -> bool {
-        let good = self.context.work(1) && self.allows(class, level, &self.nodes[node]);
+        let good = self.context.work(1) && self.allows(class, level, &self.nodes[node], false);
         if good {
             let (domain, there) = (self.nodes[node].clone(), &self.context.problem.existing_nodes[node]);
             let groups = &self.context.topology.groups;
@@ -325,12 +336,25 @@ impl<'c, 'a> Domains<'c, 'a> {
             };
             own.iter().map(held).sum()
         };
-        let open = feasible.iter().filter(|one| self.allows(class, level, &places[one.place as usize].domain));
+        let open = feasible.iter().filter(|one| self.allows(class, level, &places[one.place as usize].domain, true));
         let open = open.map(|one| ((Reverse(one.weight), crowd(one.place), !chosen(one.place)), one));
         let best = open.min_by(|(a, one), (b, other)| {
             a.cmp(b).then(one.price.total_cmp(&other.price)).then(one.place.cmp(&other.place))
         });
         best.map(|(_, one)| *one)
+    }
+
+    /// Whether any pod that has a node or a place requires what a group says.
+    pub fn is_stated(&self, group: u32) -> bool {
+        self.stating[group as usize].iter().any(|count| *count > 0)
+    }
+
+    /// How many pods of a group are, at most, in the domain of a place that a class could have.
+    pub fn held_in(&self, group: u32, class: usize, place: u32) -> u32 {
+        let topology = &self.context.topology;
+        let place = self.context.places.of(topology.of_class[class].keys).get(place as usize);
+        let domain = place.and_then(|place| place.domain[topology.key_of(group)]);
+        domain.map_or(0, |domain| self.counts[group as usize][domain as usize].most)
     }
 
     /// Counts one pod of a class in one of its places.

@@ -81,7 +81,9 @@ impl Domains<'_, '_> {
         part.company.iter().all(|group| own.contains(group) || on_node.contains(group))
             && wide.all(|at| {
                 let domain = place.and_then(|place| place.domain[topology.key_of(*at)]);
-                part.meant.contains(at) || domain.is_some_and(|domain| counts[*at as usize][domain as usize].most > 0)
+                part.meant.contains(at)
+                    || part.is_with_daemon(*at)
+                    || domain.is_some_and(|domain| counts[*at as usize][domain as usize].most > 0)
             })
     }
 }

@@ -234,6 +234,15 @@ impl<'a> Reader<'a> {
         Ok(Some(all.into_iter().filter(named).cloned().collect()))
     }
 
+    /// The company that a pod requires: rules that it cannot be read by are left out.
+    pub fn company(self, pod: &Pod) -> Vec<Group> {
+        let mut found = Vec::new();
+        match self.hard_terms(pod, &mut found) {
+            Ok(()) => found.into_iter().filter(|group| group.kind == Kind::Company).collect(),
+            Err(_) => vec![],
+        }
+    }
+
     /// The distance that a pod already on a node keeps: it binds others too.
     pub fn kept_by_bound(self, pod: &Pod) -> Vec<Group> {
         required_distance(pod).filter_map(|term| self.of_term(pod, term, Kind::Distance).ok()).collect()

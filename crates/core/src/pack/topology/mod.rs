@@ -12,6 +12,7 @@ mod founded;
 pub(crate) mod groups;
 pub(crate) mod node_rules;
 pub(crate) mod places;
+mod reach;
 pub(crate) mod selector;
 
 use std::collections::BTreeMap;
@@ -60,8 +61,10 @@ pub(crate) struct Part {
     pub node_rules: u32,
     /// Index of the node rules that new nodes are held to: the hard ones, and soft spread that lets a node hold many.
     pub new_node_rules: u32,
-    /// Groups of which its node must hold a pod.
+    /// Groups of which its node must hold a pod, but for those that a DaemonSet's pod is of.
     pub company: SmallVec<[u32; 1]>,
+    /// Groups of company that its pods find on any new node that they can be on: a DaemonSet's pods.
+    with_daemons: SmallVec<[u32; 1]>,
     /// For each of its alternatives, or for all where these do not differ in rules.
     levels: Vec<Level>,
     /// Rules over wider domains that mean it.
@@ -87,6 +90,11 @@ impl Part {
     /// Whether its domain has to be decided before planning.
     pub fn is_wide(&self) -> bool {
         self.keys != 0
+    }
+
+    /// Whether a new node that its pods can be on has a DaemonSet's pod that a rule asks for.
+    pub fn is_with_daemon(&self, group: u32) -> bool {
+        self.with_daemons.contains(&group)
     }
 
     /// The rules of an alternative.
@@ -124,6 +132,8 @@ struct Draft {
     hard: Vec<u32>,
     /// Soft ones kept, by alternative; one entry where all keep the same.
     soft: Vec<Vec<u32>>,
+    /// Hard ones that DaemonSets' pods meet on every new node that it may be on.
+    with_daemons: SmallVec<[u32; 1]>,
 }
 
 impl Draft {
@@ -154,12 +164,22 @@ impl<'a> Builder<'a> {
     }
 
     /// Takes the next class, by its example; answers why it cannot be placed, if so.
-    pub fn add(&mut self, pod: &'a Pod, stated: &Stated, alternatives: &[Alternative]) -> Option<String> {
+    /// `with_daemons` are those of its rules that DaemonSets' pods meet on every new node that it may be on.
+    pub fn add(
+        &mut self,
+        pod: &'a Pod,
+        stated: &Stated,
+        alternatives: &[Alternative],
+        with_daemons: &[&Group],
+    ) -> Option<String> {
         let mut draft = Draft::default();
         let mut wrong = None;
         for group in &stated.hard {
             match self.intern(group) {
-                Some(at) => draft.hard.push(at),
+                Some(at) => {
+                    draft.hard.push(at);
+                    draft.with_daemons.extend(with_daemons.contains(&group).then_some(at));
+                }
                 None => wrong = Some(too_many_keys()),
             }
         }
@@ -275,18 +295,21 @@ impl Topology {
 
     fn part(&mut self, draft: &Draft, meant: &[u32], softly_capped: bool) -> Part {
         let by_node = |group: &u32| self.key_of[*group as usize].is_none();
+        let lonely = |group: &u32| !draft.with_daemons.contains(group);
+        let company = draft.hard.iter().copied().filter(by_node).filter(lonely);
         let mut part = Part {
-            company: draft.hard.iter().copied().filter(by_node).filter(|group| self.is_company(*group)).collect(),
+            company: company.filter(|group| self.is_company(*group)).collect(),
+            with_daemons: draft.with_daemons.clone(),
             meant: meant.iter().copied().filter(|group| !by_node(group)).collect(),
             ..Part::default()
         };
         part.keys = self.bits(&part.meant);
         part.node_rules = self.rules(draft.hard.iter(), meant);
-        part.new_node_rules = part.node_rules;
+        part.new_node_rules = self.rules(draft.hard.iter().filter(|group| lonely(group)), meant);
         let caps = draft.soft.first().filter(|_| softly_capped).into_iter().flatten();
         let caps: Vec<u32> = caps.copied().filter(|group| self.bounds_a_node(*group)).collect();
         if !caps.is_empty() {
-            part.new_node_rules = self.rules(draft.hard.iter().chain(&caps), meant);
+            part.new_node_rules = self.rules(draft.hard.iter().filter(|group| lonely(group)).chain(&caps), meant);
         }
         for soft in &draft.soft {
             let all = || draft.hard.iter().chain(soft);
@@ -320,13 +343,19 @@ impl Topology {
 
     /// Whether a class's pods have to be in a domain with others.
     pub fn follows(&self, class: usize) -> bool {
-        self.of_class[class].level(usize::MAX).states.iter().any(|group| self.is_company(*group))
+        let part = &self.of_class[class];
+        part.level(usize::MAX).states.iter().any(|group| self.is_company(*group) && !part.is_with_daemon(*group))
     }
 
     /// Whether a class's pods have to be spread over domains wider than a node.
     pub fn is_spread(&self, class: usize) -> bool {
         let spread = |at: &u32| matches!(self.groups[*at as usize].kind, Kind::Spread { .. });
         self.of_class[class].level(usize::MAX).states.iter().any(spread)
+    }
+
+    /// Whether a rule parts pods rather than gathers them.
+    pub fn parts(&self, group: u32) -> bool {
+        matches!(self.groups[group as usize].kind, Kind::Spread { .. } | Kind::Distance)
     }
 
     fn is_company(&self, group: u32) -> bool {

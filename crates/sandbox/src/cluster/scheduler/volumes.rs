@@ -70,9 +70,7 @@ impl VolumePlan {
                 return Err(format!("persistentvolume \"{volume}\" not found"));
             };
             let places = node_terms(volume);
-            if !places.is_empty() {
-                self.bound.push(places);
-            }
+            self.bound.extend([places, zones(volume)].into_iter().filter(|terms| !terms.is_empty()));
             return Ok(());
         }
         let class_name = claim["spec"]["storageClassName"].as_str().unwrap_or_default();
@@ -124,6 +122,31 @@ fn only_one_pod(claim: &Value) -> bool {
 fn node_terms(volume: &Object) -> Vec<Term> {
     let terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"].as_array();
     terms.into_iter().flatten().filter_map(|t| NodeSelectorTerm::deserialize(t).ok()).map(|t| Term::new(&t)).collect()
+}
+
+/// Where the labels of a volume put it, beside its node affinity (kube-scheduler's `VolumeZone`): several values are parted
+/// by `__`, and the keys of old mean those that followed them.
+fn zones(volume: &Object) -> Vec<Term> {
+    let stable = |key: &str| match key {
+        "topology.kubernetes.io/zone" | "failure-domain.beta.kubernetes.io/zone" => Some("topology.kubernetes.io/zone"),
+        "topology.kubernetes.io/region" | "failure-domain.beta.kubernetes.io/region" => {
+            Some("topology.kubernetes.io/region")
+        }
+        _ => None,
+    };
+    let requirement = |(key, value): (&String, &Value)| {
+        let values: Vec<String> = value.as_str()?.split("__").map(|one| one.trim().to_owned()).collect();
+        let said = values.iter().all(|one| !one.is_empty());
+        said.then_some(NodeSelectorRequirement {
+            key: stable(key)?.to_owned(),
+            operator: "In".to_owned(),
+            values: Some(values),
+        })
+    };
+    let all: Vec<NodeSelectorRequirement> =
+        volume["metadata"]["labels"].as_object().into_iter().flatten().filter_map(requirement).collect();
+    let term = NodeSelectorTerm { match_expressions: Some(all), match_fields: None };
+    if term.match_expressions.as_ref().is_some_and(Vec::is_empty) { vec![] } else { vec![Term::new(&term)] }
 }
 
 /// `allowedTopologies` of a storage class.
