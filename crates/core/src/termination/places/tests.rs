@@ -102,7 +102,10 @@ fn a_pod_goes_when_its_place_is_ready_and_others_wait_for_theirs() {
     let (drain, waited) = world.look(1);
     assert_eq!((drain.evict.len(), drain.waiting.len()), (1, 2), "the drain waits for both");
     assert_eq!(drain.evict[0].pod.name, "a");
-    assert_eq!((&*waited.awaiting[0].pod.pod.name, &waited.awaiting[0].place), ("b", &Place::Coming(Target::Claim("late".into()))));
+    assert_eq!(
+        (&*waited.awaiting[0].pod.pod.name, &waited.awaiting[0].place),
+        ("b", &Place::Coming(Target::Claim("late".into())))
+    );
 }
 
 #[test]
@@ -152,7 +155,8 @@ fn a_pod_that_nobody_misses_or_that_comes_nowhere_again_is_not_waited_for() {
     let mut world = World::new(None);
     world.pod("not-ready", |pod| pod["status"]["conditions"][0]["status"] = json!("False"));
     world.pod("daemon", |pod| {
-        pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d"}]);
+        pod["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d"}]);
     });
     assert_eq!(world.evicted(1), ["not-ready"]);
     world.state.delete_pod("not-ready");
@@ -173,16 +177,23 @@ fn what_holds_a_drain_up_is_said_by_pod_and_rule() {
     world.on_its_way("waits");
     let why = world.why(10);
     let lines: Vec<_> = why.iter().map(|(_, line)| line.as_str()).collect();
-    assert_eq!(lines, [
-        "pod default/alone has the annotation karpenter.sh/do-not-disrupt, and nothing ends that",
-        "pod default/kept is kept by pdb default/all",
-        "pod default/waits waits for its place on nodeclaim late, until 2026-01-01T00:10:10Z at the latest",
-        "pod default/z is ending, and is to be gone by 2026-01-01T00:00:20Z",
-    ]);
+    assert_eq!(
+        lines,
+        [
+            "pod default/alone has the annotation karpenter.sh/do-not-disrupt, and nothing ends that",
+            "pod default/kept is kept by pdb default/all",
+            "pod default/waits waits for its place on nodeclaim late, until 2026-01-01T00:10:10Z at the latest",
+            "pod default/z is ending, and is to be gone by 2026-01-01T00:00:20Z",
+        ]
+    );
     assert_eq!(why.iter().filter(|(rule, _)| rule.holds()).count(), 2);
     let mut world = World::new(Some(700));
     world.pod("alone", left_alone);
-    assert!(world.why(10)[0].1.ends_with("and is deleted at 2026-01-01T00:11:10Z at the latest"), "{:?}", world.why(10));
+    assert!(
+        world.why(10)[0].1.ends_with("and is deleted at 2026-01-01T00:11:10Z at the latest"),
+        "{:?}",
+        world.why(10)
+    );
 }
 
 proptest! {
