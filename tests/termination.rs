@@ -75,6 +75,13 @@ impl Run {
         self.report["nodes"].as_array().unwrap()
     }
 
+    /// Every pod that had to go was missed for no longer than its successor took to start on a node that was there: one to three
+    /// seconds, and one for the controller and kube-scheduler.
+    fn places_came_first(&self, pods: u64) {
+        let missed = self.report["downtime"]["podSeconds"].as_f64().unwrap();
+        assert!(missed > 0.0 && missed <= 4.0 * pods as f64, "{pods} pods were missed for {missed} s together");
+    }
+
     /// Every pod is bound, on nodes of that pool alone.
     fn all_bound(&self, count: u64, pool: &str) {
         assert_eq!((&self.report["pods"]["bound"], &self.report["pods"]["total"]), (&count.into(), &count.into()));
@@ -98,11 +105,12 @@ fn names() -> (String, String) {
 }
 
 /// What must be true of a run in which one node was deleted, in whichever way.
-fn one_node_went(run: &Run, node: &str, claim: &str) {
+fn one_node_went(run: &Run, node: &str, claim: &str, asked: &str) {
     run.all_bound(12, "a");
     assert!(run.nodes().iter().all(|left| left["name"] != node), "the node is still there");
     assert_eq!(run.number("terminated"), 1);
-    let order = ["cordoned", "draining", "evicted", "drained", "terminated", "node_deleted"];
+    let order =
+        ["deletion_asked", "cordoned", "draining", "awaiting_places", "evicted", "drained", "terminated", "node_deleted"];
     let times: Vec<f64> = order
         .iter()
         .map(|event| {
@@ -112,13 +120,19 @@ fn one_node_went(run: &Run, node: &str, claim: &str) {
         })
         .collect();
     assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{order:?} at {times:?}");
+    for event in ["deletion_asked", "cordoned", "draining"] {
+        let reason = run.told(event)[0]["reason"].as_str().unwrap().to_owned();
+        assert!(reason == format!("the deletion of {asked} was asked for"), "{event}: {reason}");
+    }
+    assert!(!run.recorded("TerminatingOnDeletion").is_empty() && !run.recorded("AwaitingReplacement").is_empty());
     let deleted = run.told("nodeclaim_deleted");
     assert!(deleted.len() == 1 && deleted[0]["node_claim"] == claim, "{deleted:?}");
     // Nothing of the instance is left when the finalizers go.
     let ended = run.seen("instance", &[("change", "terminated")]);
-    assert!(ended.len() == 1 && at(ended[0]) <= times[5], "{ended:?}");
+    assert!(ended.len() == 1 && at(ended[0]) <= times[7], "{ended:?}");
     let evicted = run.seen("pod", &[("change", "evicted")]);
     assert!(!evicted.is_empty() && run.report["downtime"]["evicted"] == evicted.len());
+    run.places_came_first(evicted.len() as u64);
     assert_eq!(run.recorded("Evicted").len(), evicted.len());
     for sent in run.seen("api", &[("subresource", "eviction")]) {
         let uid = &sent["sent"]["deleteOptions"]["preconditions"]["uid"];
@@ -132,14 +146,14 @@ fn one_node_went(run: &Run, node: &str, claim: &str) {
 fn a_deleted_node_takes_its_claim_and_instance_along_and_its_pods_come_back() {
     let (node, claim) = names();
     let run = Run::of("web", &[format!("{{at: 4m, delete: {{kind: Node, name: {node}}}}}")], 0);
-    one_node_went(&run, &node, &claim);
+    one_node_went(&run, &node, &claim, &format!("node {node}"));
 }
 
 #[test]
 fn a_deleted_nodeclaim_takes_its_node_and_instance_along() {
     let (node, claim) = names();
     let run = Run::of("web", &[format!("{{at: 4m, delete: {{kind: NodeClaim, name: {claim}}}}}")], 0);
-    one_node_went(&run, &node, &claim);
+    one_node_went(&run, &node, &claim, &format!("nodeclaim {claim}"));
 }
 
 #[test]
@@ -151,6 +165,54 @@ fn a_deleted_nodepool_takes_all_that_it_owns_and_the_pods_move_to_another() {
     assert_eq!(run.number("terminated"), of_a as u64);
     assert_eq!(run.told("node_deleted").len(), of_a);
     assert_eq!(run.told("nodeclaim_deleted").len(), of_a);
+    run.places_came_first(12);
+    assert!(run.told("draining").iter().all(|line| line["reason"] == "its nodepool a is deleted"));
+}
+
+#[test]
+fn pods_that_fit_nowhere_else_are_waited_for_half_a_minute() {
+    let run = Run::of("web", &["{at: 4m, delete: {kind: NodePool, name: a}}".to_owned()], 1);
+    let evicted = run.seen("pod", &[("change", "evicted")]);
+    assert_eq!(evicted.len(), 12);
+    assert!(evicted.iter().all(|pod| (270.0..273.0).contains(&at(pod))), "{evicted:?}");
+    assert!(!run.told("places_given_up").is_empty() && !run.recorded("ReplacementGivenUp").is_empty());
+}
+
+/// Pods that had to go, though they were protected.
+fn protected_went(run: &Run, forced: u64) {
+    run.all_bound(run.report["pods"]["total"].as_u64().unwrap(), "going");
+    assert!(run.seen("pod", &[("change", "lost")]).is_empty());
+    assert!(run.seen("pod", &[("change", "evicted")]).is_empty(), "budgets and annotations are kept");
+    let deleted: u64 = run.told("pods_deleted").iter().map(|line| line["pods"].as_u64().unwrap()).sum();
+    assert_eq!(deleted, forced);
+    run.places_came_first(forced);
+    let held: Vec<String> = run.told("drain_held").iter().map(|line| line["why"].to_string()).collect();
+    assert_eq!(held.len(), 6, "each once: {held:?}");
+    let says = |rule: &str| held.iter().filter(|why| why.contains(rule)).count();
+    assert_eq!((says("karpenter.sh/do-not-disrupt"), says("pdb default/kept")), (3, 3), "{held:?}");
+}
+
+#[test]
+fn the_places_of_protected_pods_are_there_before_their_nodes_time_is_up() {
+    let run = Run::of("protected-expiry", &[], 0);
+    protected_went(&run, 6);
+    assert_eq!(run.number("launched"), 12, "no place is given up as empty and made again");
+    assert!(run.told("cordoned").iter().all(|line| line["reason"] == "expired"));
+}
+
+#[test]
+fn a_place_that_kube_scheduler_gives_to_others_is_made_anew() {
+    let run = Run::of("protected-crowded", &[], 0);
+    protected_went(&run, 6);
+    assert_eq!(run.number("launched"), 16);
+}
+
+#[test]
+fn protected_pods_on_spot_capacity_that_is_taken_back_end_in_time_and_their_successors_have_a_place() {
+    let run = Run::of("protected-spot", &[], 0);
+    protected_went(&run, 6);
+    let deleting = run.seen("pod", &[("change", "deleting")]);
+    assert!(deleting.iter().all(|pod| (389.0..393.0).contains(&at(pod))), "their own 30 s before: {deleting:?}");
 }
 
 #[test]
@@ -256,6 +318,10 @@ fn pods_that_ask_to_be_left_alone_are_waited_for() {
     assert!(run.seen("instance", &[("change", "shutting-down")]).iter().all(|event| at(event) > 480.0));
     assert_eq!(run.number("launched"), run.number("terminated"), "everything is gone");
     assert!(run.nodes().is_empty());
+    let held = run.told("drain_held");
+    let nodes: std::collections::BTreeSet<&str> = held.iter().map(|line| line["node"].as_str().unwrap()).collect();
+    assert_eq!((held.len(), nodes.len() as u64), (nodes.len(), run.number("terminated")), "once for each node");
+    assert!(held.iter().all(|line| line["why"].to_string().contains("do-not-disrupt, and nothing ends that")));
 }
 
 #[test]
@@ -274,7 +340,7 @@ fn a_grace_period_ends_what_budgets_and_pods_ask_for() {
     }
     assert_eq!(run.recorded("Disrupted").len(), 12);
     assert!(!run.recorded("TerminationGracePeriodExpiring").is_empty());
-    assert!(run.report["downtime"]["podSeconds"].as_f64().unwrap() > 0.0);
+    run.places_came_first(12);
     assert_eq!(run.told("node_deleted").len() as u64, run.number("terminated"));
 }
 

@@ -190,9 +190,21 @@ stories! {
     /// A claim's node may take until then.
     Deadline "termination_deadline" Info { node_claim: String, at: String } => format!("nodeclaim {node_claim} has until {at} to be drained");
     /// Nothing new is put on a Node.
-    Cordoned "cordoned" Info { node: String, node_claim: String } => format!("cordoned node {node}");
+    Cordoned "cordoned" Info { node: String, node_claim: String, reason: String } => format!("cordoned node {node}: {reason}");
     /// Its pods are to go.
-    Draining "draining" Info { node: String, node_claim: String, pods: usize } => format!("draining node {node} of {pods} pod(s)");
+    Draining "draining" Info { node: String, node_claim: String, pods: usize, reason: String } => format!("draining node {node} of {pods} pod(s): {reason}");
+    /// Somebody else deletes a node, its claim or its pool.
+    DeletionAsked "deletion_asked" Info { node: String, node_claim: String, reason: String } =>
+        format!("node {node}{} goes: {reason}", if node_claim.is_empty() { String::new() } else { format!(" with nodeclaim {node_claim}") });
+    /// Pods stay until the places for their successors are ready.
+    AwaitingPlaces "awaiting_places" Info { node: String, node_claim: String, pods: usize, names: Names, until: String } =>
+        format!("node {node} waits for the places of {pods} pod(s), until {until} at the latest: {names}");
+    /// They go without.
+    PlacesGivenUp "places_given_up" Info { node: String, pods: usize, names: Names } =>
+        format!("waits no longer for the places of {pods} pod(s) of node {node}, which are evicted: {names}");
+    /// Pods are protected, and hold the drain.
+    DrainHeld "drain_held" Info { node: String, node_claim: String, pods: usize, why: Names } =>
+        format!("node {node} is not drained, {pods} pod(s) stay: {why}");
     /// Pods have been evicted.
     Evicted "evicted" Info { node: String, pods: usize, names: Names } => format!("evicted {pods} pod(s) from node {node}: {names}");
     /// A pod may not be evicted now.

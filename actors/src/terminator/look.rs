@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
@@ -13,7 +12,7 @@ use dovetail_core::lifecycle::initialization::is_ready;
 use dovetail_core::termination::claim::{self, ClaimStep};
 use dovetail_core::termination::instance::{Handle, handle};
 use dovetail_core::termination::node::{self, Leaving, NodeStep};
-use dovetail_core::termination::{Drain, volumes};
+use dovetail_core::termination::volumes;
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -35,22 +34,7 @@ use crate::traces;
 /// Claims deleted at the same time.
 const DELETIONS: usize = 16;
 /// How many names a story gives.
-const NAMED: usize = 5;
-/// Pods that are waited for so long are told of in an event.
-const LONG: Duration = Duration::from_secs(30);
-
-/// How far a Node is, for the story.
-#[derive(Default)]
-pub struct Progress {
-    /// When its draining was first seen here.
-    draining_since: Option<Duration>,
-    /// It has been told that volumes are waited for.
-    awaiting_volumes: bool,
-    /// Evicted and not told yet.
-    evicted: Vec<String>,
-    /// Deleted and not told yet.
-    deleted: Vec<String>,
-}
+pub(super) const NAMED: usize = 5;
 
 /// Deletes claims, given with their Nodes, by our own decision.
 pub async fn remove(hand: Hand, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, reason: Reason) {
@@ -61,7 +45,7 @@ pub async fn remove(hand: Hand, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, r
     let deletions = claims.into_iter().map(|(claim, nodes)| {
         let hand = hand.clone();
         async move {
-            if let Ok(true) = hand.delete_claim(&claim, why).await {
+            if let Ok(true) = hand.delete_claim(&claim, why, Some(reason.label())).await {
                 measure::claim_disrupted(&hand.desk, &claim, reason.label());
                 tell_removing(&hand, &claim, &nodes, reason);
             }
@@ -99,6 +83,7 @@ impl Terminator {
 
     fn look_at_all(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         self.evictions.retain(|uid| snapshot.pods.contains_key(uid));
+        self.patience.retain(|uid| snapshot.pods.contains_key(uid));
         for key in std::mem::take(&mut self.dirty) {
             // What is being worked on is looked at again when that is done.
             if self.busy.contains(&key) || !self.leaving.contains(&key) {
@@ -180,6 +165,7 @@ impl Terminator {
         let hand = self.hand(only.as_ref().and_then(|claim| self.trace_of(claim)));
         let node_claim = only.as_ref().map(|claim| claim.name_any()).unwrap_or_default();
         let key = Key::Node(name.to_owned());
+        self.note_begin(&hand, &node, only.as_deref(), &step, snapshot);
         if !is_ready(&node) && !matches!(step, NodeStep::NotOurs | NodeStep::Release) {
             // As soon as its instance is known to be gone, nothing more is waited for.
             self.want(handle.clone(), None);
@@ -189,12 +175,15 @@ impl Terminator {
             (NodeStep::Settle, _) => {}
             (NodeStep::DeleteClaim, Some(claim)) => self.begin(key, hand.delete_claim_of(node, claim), ctx),
             (NodeStep::Ask, _) => {}
-            (NodeStep::Cordon(_), _) => self.begin(key, hand.cordon(node, node_claim), ctx),
+            (NodeStep::Cordon(_), _) => {
+                let reason = self.reason_of_node(name);
+                self.begin(key, hand.cordon(node, node_claim, reason), ctx);
+            }
             (NodeStep::Say(said), Some(claim)) if node::is_drained(&said) => {
                 self.begin(key, hand.say_drained(claim, said, node), ctx);
             }
             (NodeStep::Say(said), Some(claim)) => self.begin(key, hand.say(claim, said, name.to_owned()), ctx),
-            (NodeStep::Drain(drain), _) => self.drain(&hand, &node, &node_claim, drain, ctx),
+            (NodeStep::Drain(drain), claim) => self.drain(&hand, &node, claim.as_deref(), drain, snapshot, ctx),
             (NodeStep::AwaitVolumes(volumes), _) => self.await_volumes(&hand, &node, volumes),
             (NodeStep::Terminate, Some(claim)) => self.want(handle, Some(End::drained(&claim, name))),
             (NodeStep::Release, None) if is_ready(&node) => self.begin(key, hand.release_drained(node), ctx),
@@ -210,31 +199,8 @@ impl Terminator {
         }
     }
 
-    fn drain(&mut self, hand: &Hand, node: &Arc<Node>, node_claim: &str, drain: Drain, ctx: &mut Context<Self>) {
-        let (name, now) = (node.name_any(), self.desk.now());
-        let progress = self.progress.entry(name.clone()).or_default();
-        match progress.draining_since {
-            None => {
-                progress.draining_since = Some(now);
-                let (node, node_claim, pods) = (name.clone(), node_claim.to_owned(), drain.waiting.len());
-                hand.tell(Story::Draining { node, node_claim, pods });
-            }
-            Some(since) if now.saturating_sub(since) >= LONG => {
-                let message = format!("Failed to drain node, {} pods are waiting to be evicted", drain.waiting.len());
-                hand.record(Record::warning(object::node(node), "FailedDraining", message));
-            }
-            Some(_) => {}
-        }
-        for pod in drain.evict {
-            self.send_away(hand, node, pod, None, ctx);
-        }
-        for (pod, grace) in drain.delete {
-            self.send_away(hand, node, pod, Some(grace), ctx);
-        }
-    }
-
     /// Evicts a pod, or deletes it with these seconds to end, unless that is under way.
-    fn send_away(
+    pub(super) fn send_away(
         &mut self,
         hand: &Hand,
         node: &Arc<Node>,
@@ -376,10 +342,5 @@ impl Terminator {
     pub(super) fn trace_of(&self, claim: &NodeClaim) -> Option<TraceContext> {
         let decided = self.reasons.get(&claim.name_any()).map(|(_, trace)| *trace);
         decided.or_else(|| traces::of_end(claim)).or_else(|| traces::of_packing(claim))
-    }
-
-    fn reason_of(&self, claim: &NodeClaim) -> String {
-        let decided = self.reasons.get(&claim.name_any()).map(|(reason, _)| reason.label());
-        decided.unwrap_or("its deletion was asked for").to_owned()
     }
 }

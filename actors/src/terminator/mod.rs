@@ -14,7 +14,9 @@ mod known;
 mod left;
 mod look;
 mod owned;
+mod places;
 mod steps;
+mod why;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_cloud::Cloud;
 use dovetail_core::disruption::Reason;
+use dovetail_core::termination::Patience;
 use dovetail_core::termination::instance::{Handle, handle};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
@@ -47,7 +50,7 @@ use evictions::Evictions;
 use interrupted::Waiting;
 use kept::Kept;
 use known::{Known, is_leaving};
-use look::Progress;
+use places::Progress;
 use steps::Hand;
 
 /// Everything that goes is looked at this often.
@@ -91,6 +94,8 @@ pub struct Terminator {
     attachments: Attachments,
     kept: Kept,
     evictions: Evictions,
+    /// Since when pods are waited for whose places are not ready.
+    patience: Patience,
     endings: Endings,
     /// Whose the claims' instances are.
     instances: Instances,
@@ -121,6 +126,7 @@ impl Terminator {
             attachments: Attachments::default(),
             kept: Kept::default(),
             evictions: Evictions::default(),
+            patience: Patience::default(),
             endings,
             instances: Instances::default(),
             leaving: BTreeSet::new(),

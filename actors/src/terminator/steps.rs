@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dovetail_api::names::TERMINATION_FINALIZER;
-use dovetail_api::names::annotations::{END_TRACEPARENT, TERMINATION_TIMESTAMP};
+use dovetail_api::names::annotations::{END_REASON, END_TRACEPARENT, TERMINATION_TIMESTAMP};
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::termination::instance::handle;
 use dovetail_core::termination::{Said, node, with};
@@ -13,6 +13,7 @@ use kube::ResourceExt;
 
 use super::TerminatorLinks;
 use super::left::left_on;
+use super::why::end_reason;
 use crate::calls::CallError;
 use crate::claims::Claims;
 use crate::desk::Desk;
@@ -108,26 +109,31 @@ impl Hand {
         }
     }
 
-    /// Deletes the claim of a Node that is being deleted yet.
+    /// Deletes the claim of a Node that is being deleted yet: both go as that was asked for.
     ///
     /// # Errors
     /// As [`Hand::still_goes`], of the Node.
     pub async fn delete_claim_of(self, node: Arc<Node>, claim: Arc<NodeClaim>) -> Done {
         match self.nodes().same(&node).await {
-            Ok(there) if goes(&there) => self.delete_claim(&claim, For::Decision).await.map(drop),
+            Ok(there) if goes(&there) => self.delete_claim(&claim, For::Decision, None).await.map(drop),
             Ok(there) => self.stays(Wrote::Node(Arc::new(there))),
             Err(error) => self.or_gone(error, Wrote::NodeGone(node.name_any(), node.uid())),
         }
     }
 
-    /// Deletes a claim; answers whether it was there to be deleted.
-    pub async fn delete_claim(&self, claim: &NodeClaim, why: For) -> Result<bool, CallError> {
+    /// Deletes a claim, on which is written for what reason; answers whether it was there to be deleted.
+    pub async fn delete_claim(
+        &self,
+        claim: &NodeClaim,
+        why: For,
+        reason: Option<&'static str>,
+    ) -> Result<bool, CallError> {
         let removed = match why {
-            For::Fact => match self.claims().change_metadata(claim.clone(), self.trace_left(claim)).await {
+            For::Fact => match self.claims().change_metadata(claim.clone(), self.left_on(claim, reason)).await {
                 Ok(claim) => self.claims().remove(claim).await,
                 Err(error) => Err(error),
             },
-            For::Decision => match self.claims().change_as_seen(claim, self.trace_left(claim)).await {
+            For::Decision => match self.claims().change_as_seen(claim, self.left_on(claim, reason)).await {
                 Ok(claim) => self.claims().remove_as_seen(&claim).await,
                 Err(error) => Err(error),
             },
@@ -145,13 +151,17 @@ impl Hand {
         }
     }
 
-    /// Writes on a claim what leads to its end, so that a successor goes on in the same trace.
-    fn trace_left(&self, claim: &NodeClaim) -> impl Fn(&mut NodeClaim) + use<> {
+    /// Writes on a claim what leads to its end, so that a successor goes on in the same trace and says the same.
+    fn left_on(&self, claim: &NodeClaim, reason: Option<&'static str>) -> impl Fn(&mut NodeClaim) + use<> {
         let known = traces::of_end(claim).or_else(|| traces::of_packing(claim));
+        let now = self.desk.wall();
         let trace = self.trace.filter(|trace| known.is_none_or(|known| known.trace() != trace.trace()));
         move |claim: &mut NodeClaim| {
             if let Some(trace) = &trace {
                 claim.annotations_mut().entry(END_TRACEPARENT.into()).or_insert_with(|| trace.to_string());
+            }
+            if let Some(reason) = reason {
+                claim.annotations_mut().insert(END_REASON.into(), end_reason(reason, now));
             }
         }
     }
@@ -204,7 +214,7 @@ impl Hand {
     }
 
     /// Taints a Node, and takes it out of the load balancers.
-    pub async fn cordon(self, there: Arc<Node>, node_claim: String) -> Done {
+    pub async fn cordon(self, there: Arc<Node>, node_claim: String, reason: String) -> Done {
         let written =
             match self.nodes().change(Node::clone(&there), |node| goes(node).then(|| node::cordoned(node))?).await {
                 Ok(written) => written,
@@ -213,7 +223,7 @@ impl Hand {
         if !goes(&written) {
             return self.stays(Wrote::Node(Arc::new(written)));
         }
-        self.tell(Story::Cordoned { node: written.name_any(), node_claim });
+        self.tell(Story::Cordoned { node: written.name_any(), node_claim, reason });
         self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(written)));
         Ok(())
     }

@@ -78,6 +78,9 @@ pub const LAUNCH_TOKEN: &str = "dovetail.dev/launch-token";
 pub const TRACEPARENT: &str = "dovetail.dev/traceparent";
 /// NodeClaim: W3C trace context of what led to its end.
 pub const END_TRACEPARENT: &str = "dovetail.dev/end-traceparent";
+/// NodeClaim: why it was deleted by our own decision, as metrics and logs say it, and when that was, RFC 3339 with a space
+/// between, as `expired 2026-03-02T10:17:00Z`.
+pub const END_REASON: &str = "dovetail.dev/end-reason";
 /// NodeClaim: the cloud takes its instance: what was announced and until when the instance lives, the kind's label and RFC
 /// 3339 with a space between, as `spot_interrupted 2026-03-02T10:17:00Z`.
 pub const INTERRUPTION: &str = "dovetail.dev/interruption";

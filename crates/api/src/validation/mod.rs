@@ -67,6 +67,7 @@ pub fn template_annotation(key: &str) -> Option<Wrong> {
         annotations::LAUNCH_TOKEN,
         annotations::INTERRUPTION,
         annotations::END_TRACEPARENT,
+        annotations::END_REASON,
         annotations::TERMINATION_TIMESTAMP,
     ];
     if let wrong @ Some(_) = annotation_key(key) {

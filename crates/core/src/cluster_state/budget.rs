@@ -47,6 +47,14 @@ impl BudgetEntry {
             && self.selector.matches(&pod.labels)
     }
 
+    /// Whether it asks for all the pods that there are, as one of one replica that has to be there.
+    #[must_use]
+    pub fn asks_for_all(&self) -> bool {
+        let status = self.budget.status.as_ref();
+        self.allowed() == 0
+            && status.is_some_and(|status| status.expected_pods > 0 && status.desired_healthy >= status.expected_pods)
+    }
+
     /// How many of its pods may go now.
     #[must_use]
     pub fn allowed(&self) -> i32 {
@@ -65,5 +73,12 @@ impl Snapshot {
     pub fn budgets_forbid(&self, pod: &Pod) -> bool {
         let mut covering = self.budgets_of(pod);
         covering.next().is_some_and(|first| first.blocks_fully || covering.next().is_some())
+    }
+
+    /// Whether the eviction of a pod that is Ready is refused for as long as its budget and workload stay as they are: as
+    /// [`Snapshot::budgets_forbid`], or as the budget asks for all the pods that there are.
+    #[must_use]
+    pub fn budgets_hold(&self, pod: &Pod) -> bool {
+        self.budgets_forbid(pod) || self.budgets_of(pod).any(|budget| budget.asks_for_all())
     }
 }

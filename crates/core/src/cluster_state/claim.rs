@@ -8,10 +8,12 @@ use dovetail_api::v1::{NodeClaim, condition, is_true};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{NodeEntry, read_launched_for};
+use crate::clock::at_the_latest;
 use crate::interruption::Notice;
 use crate::lifecycle::{self, Stage};
 use crate::ownership::has_foreign_token;
 use crate::resources::Resources;
+use crate::termination::deadline;
 
 /// A claim, planned or known to the API server.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,11 +43,14 @@ pub struct ClaimFacts {
     pub initialized: Option<Timestamp>,
     /// Whether it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
     pub leaving: bool,
+    /// By when its instance ends whatever is on it, where that is known of a claim that leaves: its own grace is over, or EC2
+    /// takes it back.
+    pub ends: Option<Timestamp>,
     /// Whether the cloud has begun to end its instance.
     pub terminating: bool,
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// When its time is over.
+    /// When its time is over: not before its full age, though the API dates its creation in whole seconds.
     pub expires: Option<Timestamp>,
     /// Whether Consolidatable is True.
     pub consolidatable: bool,
@@ -135,9 +140,10 @@ impl ClaimFacts {
             initialized: initialized.filter(|_| stage == Some(Stage::Initialized)),
             stage,
             leaving: lifecycle::is_leaving(claim) || Notice::on(claim).is_some(),
+            ends: deadline::of_machine(claim),
             terminating: is_true(conditions, conditions::INSTANCE_TERMINATING),
             created,
-            expires: created.zip(age).and_then(|(created, age)| created.checked_add(age).ok()),
+            expires: created.zip(age).and_then(|(created, age)| at_the_latest(created).checked_add(age).ok()),
             consolidatable: is_true(conditions, conditions::CONSOLIDATABLE),
             disruption_reason: is_true(conditions, conditions::DISRUPTION_REASON),
             last_pod_event: status.and_then(|status| status.last_pod_event_time.as_ref()).map(|time| time.0),

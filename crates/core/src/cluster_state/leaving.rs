@@ -1,13 +1,17 @@
 //! Nodes that are about to go, and the pods on them that need a place elsewhere (core spec 0.4, "marked for deletion",
 //! and 3.1, "also scheduled each round").
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{ClaimEntry, ClusterState, Moment, NodeEntry, PodEntry, Snapshot, Target};
 use crate::lifecycle::{self, Stage};
+
+/// So long before a protected pod has to go a place is made for its successor: what a node takes to come, also where the first
+/// launches are refused. One that has days yet keeps no node waiting.
+const AHEAD: SignedDuration = SignedDuration::from_mins(10);
 
 /// What is about to go: claim or Node is being deleted, or the cloud takes the instance away, or we have decided so.
 /// Nothing is planned on it.
@@ -17,6 +21,8 @@ pub struct Leaving {
     pub claims: BTreeSet<String>,
     /// Nodes, by name.
     pub nodes: BTreeSet<String>,
+    /// By when nodes end whatever is on them, by name, those of which that is known.
+    pub ends: BTreeMap<String, Timestamp>,
 }
 
 impl Leaving {
@@ -75,6 +81,7 @@ impl Snapshot {
         let mut leaving = Leaving {
             claims: self.claims.iter().filter(|(name, one)| goes(name, one)).map(|(name, _)| name.clone()).collect(),
             nodes: self.nodes.values().filter(|node| node.deleting).map(|node| node.name.clone()).collect(),
+            ends: BTreeMap::new(),
         };
         if leaving.is_empty() {
             return leaving;
@@ -90,17 +97,32 @@ impl Snapshot {
             (claims.map(|(name, _)| name.clone()).collect(), nodes.map(|node| node.name.clone()).collect());
         leaving.claims.extend(claims);
         leaving.nodes.extend(nodes);
+        for entry in leaving.claims.iter().filter_map(|name| self.claims.get(name)) {
+            let Some(ends) = entry.facts.ends.filter(|_| !self.is_refused(&entry.facts.name)) else { continue };
+            let own = leaving.nodes.iter().filter(|name| self.nodes.get(*name).is_some_and(|node| entry.is_on(node)));
+            leaving.ends.extend(own.map(|name| (name.clone(), ends)));
+        }
         leaving
     }
 
     /// Whether a bound pod needs a place elsewhere: its node is leaving, and it can and will be moved (core spec 3.1,
-    /// "currently reschedulable").
+    /// "currently reschedulable"), now or so soon that the place has to be made.
     #[must_use]
     pub fn must_move(&self, entry: &PodEntry, now: Timestamp) -> bool {
         self.leaving.nodes.contains(&entry.node_name)
             && entry.reschedulable()
-            && !entry.do_not_disrupt.holds(now)
-            && !self.budgets_forbid(&entry.pod)
+            && (self.has_to_go_soon(entry, now) || !(entry.do_not_disrupt.holds(now) || self.is_held(entry)))
+    }
+
+    /// Whether a pod, however it is protected, is deleted soon so that it has its own time before its node ends.
+    fn has_to_go_soon(&self, entry: &PodEntry, now: Timestamp) -> bool {
+        let goes = self.leaving.ends.get(&entry.node_name).map(|ends| forced_from(*ends, entry));
+        goes.is_some_and(|goes| goes.checked_sub(AHEAD).unwrap_or(Timestamp::MIN) <= now)
+    }
+
+    /// Whether budgets keep a pod for as long as nobody changes them or its workload.
+    fn is_held(&self, entry: &PodEntry) -> bool {
+        if entry.ready { self.budgets_hold(&entry.pod) } else { self.budgets_forbid(&entry.pod) }
     }
 
     /// Whether a pod is on a node already.
@@ -127,4 +149,10 @@ impl Snapshot {
             Some(Target::Node(name)) => self.nodes.get(name).is_some_and(|node| node.ready),
         }
     }
+}
+
+/// When a pod is deleted whatever protects it, on a node that ends then.
+pub(crate) fn forced_from(ends: Timestamp, entry: &PodEntry) -> Timestamp {
+    let grace = SignedDuration::try_from(entry.grace).unwrap_or(SignedDuration::MAX);
+    ends.checked_sub(grace).unwrap_or(Timestamp::MIN)
 }

@@ -50,6 +50,7 @@ pub use claim::{ClaimEntry, ClaimFacts};
 use graves::Graves;
 pub use joined::{JoinedNode, NodeSource};
 pub use leaving::Leaving;
+pub(crate) use leaving::forced_from;
 pub use load::Load;
 pub use moves::Moves;
 pub use node::NodeEntry;
@@ -492,7 +493,8 @@ impl ClusterState {
         let expected_capacity = known.map(|known| known.expected_capacity.clone()).unwrap_or_default();
         let entry = ClaimEntry::new(claim, expected_capacity);
         let same_machine = known.is_some_and(|known| known.provider_id() == entry.provider_id());
-        let concerns = self.now.leaving.concerns_claim(&name, &entry, same_machine);
+        let same_end = known.is_some_and(|known| known.facts.ends == entry.facts.ends);
+        let concerns = self.now.leaving.concerns_claim(&name, &entry, same_machine && same_end);
         self.uses.note_claim(&entry);
         self.to_learn.nodes.extend(Some(entry.facts.node.clone()).filter(|node| !node.is_empty()));
         Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));

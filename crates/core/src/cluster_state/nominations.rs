@@ -188,39 +188,23 @@ impl ClusterState {
         }
     }
 
-    /// Takes from pods that wait for kube-scheduler their place on a node that has too little room for all of them:
-    /// the smallest whose going is enough, or else the largest and so on. A pod that has yet to leave its node keeps
-    /// its own, as it is its successor that comes. Answers whether some have lost theirs.
+    /// Takes their place from pods that are expected on a node which has too little room for all of them: first from those
+    /// that wait for kube-scheduler, then from those that have yet to leave their node, whose successors would find no room.
+    /// One that is leaving its node keeps its own, as its successor is about to have it. Answers whether some have lost theirs.
     fn displace(&mut self, node: &str) -> bool {
         let Some(entry) = self.now.nodes.get(node) else { return false };
         let here = self.awaited.iter().filter(|(target, _)| self.is_on(target, node) && self.is_ready(target));
-        let waits = |uid: &String| {
-            let entry = self.now.pods.get(uid).filter(|entry| entry.node_name.is_empty())?;
-            Some((uid.clone(), with_itself(&entry.pod.requests)))
-        };
-        let mut waiting: Vec<_> = here.flat_map(|(_, pods)| pods).filter_map(waits).collect();
+        let expected = here.flat_map(|(_, pods)| pods).filter_map(|uid| self.now.pods.get(uid));
+        let (waiting, moving): (Vec<_>, Vec<_>) = expected
+            .filter(|entry| entry.node_name.is_empty() || !entry.deleting)
+            .cloned()
+            .partition(|entry| entry.node_name.is_empty());
         let mut used = self.now.loads.get(node).map(|load| load.requests.clone()).unwrap_or_default();
-        waiting.iter().for_each(|(_, requests)| used.add(requests));
         let room = entry.allocatable.clone();
-        let share = |requests: &Resources| {
-            let shares = requests.iter().map(|(name, amount)| amount as f64 / room.get(name).max(1) as f64);
-            shares.fold(0.0, f64::max)
-        };
-        waiting.sort_by(|(a, one), (b, other)| share(one).total_cmp(&share(other)).then_with(|| a.cmp(b)));
-        let mut displaced = false;
-        while !used.fits_in(&room) && !waiting.is_empty() {
-            let enough = |requests: &Resources| {
-                let mut without = used.clone();
-                without.sub(requests);
-                without.fits_in(&room)
-            };
-            let chosen = waiting.iter().position(|(_, requests)| enough(requests)).unwrap_or(waiting.len() - 1);
-            let (uid, requests) = waiting.remove(chosen);
-            used.sub(&requests);
-            self.expect_no_more(&uid);
-            displaced = true;
-        }
-        displaced
+        let mut displaced = crowded_out(&mut used, &room, &waiting);
+        displaced.extend(crowded_out(&mut used, &room, &moving));
+        displaced.iter().for_each(|uid| drop(self.expect_no_more(uid)));
+        !displaced.is_empty()
     }
 
     /// The leader's plans are void (its term is over): only what the API server knows remains.
@@ -250,6 +234,31 @@ impl ClusterState {
             self.outgoing.remove(uid);
         }
     }
+}
+
+/// Adds what pods request to what is used of a room, and answers those, by uid, that find no place in it: the smallest whose
+/// going is enough, or else the largest and so on.
+fn crowded_out(used: &mut Resources, room: &Resources, pods: &[Arc<PodEntry>]) -> Vec<String> {
+    let mut there: Vec<_> = pods.iter().map(|pod| (&pod.pod.uid, with_itself(&pod.pod.requests))).collect();
+    there.iter().for_each(|(_, requests)| used.add(requests));
+    let share = |requests: &Resources| {
+        let shares = requests.iter().map(|(name, amount)| amount as f64 / room.get(name).max(1) as f64);
+        shares.fold(0.0, f64::max)
+    };
+    there.sort_by(|(a, one), (b, other)| share(one).total_cmp(&share(other)).then_with(|| a.cmp(b)));
+    let mut out = Vec::new();
+    while !used.fits_in(room) && !there.is_empty() {
+        let enough = |requests: &Resources| {
+            let mut without = used.clone();
+            without.sub(requests);
+            without.fits_in(room)
+        };
+        let chosen = there.iter().position(|(_, requests)| enough(requests)).unwrap_or(there.len() - 1);
+        let (uid, requests) = there.remove(chosen);
+        used.sub(&requests);
+        out.push(uid.clone());
+    }
+    out
 }
 
 /// Whether one of two pods can be where the other was planned.

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Pod as KubePod;
 use super::daemon::POD_TEMPLATE_GENERATION;
 use super::default_spread::controller;
 use super::workload::{refused_by_kubelet, words_of_scheduler, workload_of};
+use crate::clock::at_the_latest;
 use crate::disruption::eviction_cost;
 use crate::pod::Pod;
 use crate::termination::DrainFacts;
@@ -91,7 +92,8 @@ impl DoNotDisrupt {
             Some(text) => match parse_go_duration(text) {
                 Ok(asked) if !asked.is_zero() => {
                     let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
-                    started.and_then(|started| started.0.checked_add(asked).ok()).map_or(Self::Always, Self::Until)
+                    let started = started.map(|started| at_the_latest(started.0));
+                    started.and_then(|started| started.checked_add(asked).ok()).map_or(Self::Always, Self::Until)
                 }
                 _ => Self::Invalid(text.to_owned()),
             },
@@ -357,7 +359,7 @@ mod tests {
         let start = "2026-01-01T00:00:00Z";
         assert!(asks("true", None).holds(Timestamp::MAX));
         let hour = asks("1h", Some(start));
-        assert!(hour.holds(at("2026-01-01T00:59:59Z")) && !hour.holds(at("2026-01-01T01:00:00Z")));
+        assert!(hour.holds(at("2026-01-01T01:00:00.9Z")) && !hour.holds(at("2026-01-01T01:00:01Z")));
         assert!(asks("1s", None).holds(Timestamp::MAX), "nobody knows since when");
     }
 

@@ -7,6 +7,7 @@ use std::iter::Peekable;
 use jiff::Timestamp;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
+use crate::clock::at_the_latest;
 use crate::cluster_state::{ClaimFacts, Kind, Load, Moment, Moves, NodeEntry, Snapshot, Target};
 
 /// A node and its claim.
@@ -42,9 +43,13 @@ impl Machine<'_> {
         self.load.is_none_or(|load| load.costly == 0)
     }
 
-    /// The last pod event that anybody knows of.
+    /// The last pod event that anybody knows of, at the latest: where only the claim says it, it is cut to whole seconds.
     pub fn last_pod_event(&self) -> Option<Timestamp> {
-        self.moves.and_then(|moves| moves.event).max(self.claim.last_pod_event)
+        let seen = self.moves.and_then(|moves| moves.event);
+        match self.claim.last_pod_event {
+            Some(written) if seen.is_none_or(|seen| seen < written) => Some(at_the_latest(written)),
+            _ => seen,
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::machines::Machine;
 use super::pools::PoolView;
+use crate::clock::at_the_latest;
 
 /// `lastPodEventTime` is written at most this often (core spec 4).
 const PAUSE: SignedDuration = SignedDuration::from_secs(10);
@@ -53,8 +54,9 @@ impl Mark {
 /// When a machine becomes consolidatable; never for pools that do not consolidate.
 pub fn consolidatable_from(machine: &Machine<'_>, view: &PoolView<'_>) -> Option<Timestamp> {
     let initialized = machine.claim.initialized?;
-    let since = machine.last_pod_event().unwrap_or(initialized);
-    since.checked_add(view.after?).ok()
+    let after = view.after?;
+    let counted = if after.is_zero() { initialized } else { at_the_latest(initialized) };
+    machine.last_pod_event().unwrap_or(counted).checked_add(after).ok()
 }
 
 /// What is to be written on a machine's claim, and when to look again.

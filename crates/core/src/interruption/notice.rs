@@ -66,6 +66,13 @@ impl Notice {
         Some(Self { kind: Kind::named(kind)?, deadline: deadline.parse().ok()? })
     }
 
+    /// When the instance ends whatever is on it, where that is announced. After a scheduled change it may go on, and one that is
+    /// ending already is not reckoned with.
+    #[must_use]
+    pub fn ends(&self) -> Option<Timestamp> {
+        matches!(self.kind, Kind::SpotInterruption | Kind::CapacityReservationInterrupted).then_some(self.deadline)
+    }
+
     /// Which of two notices of one instance counts: the end comes when the first of them says so, and an instance that
     /// has begun to end is not waited for.
     #[must_use]

@@ -4,10 +4,21 @@ use dovetail_api::names::annotations::TERMINATION_TIMESTAMP;
 use dovetail_api::v1::NodeClaim;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::interruption::Notice;
+
 /// The deadline that the claim carries.
 #[must_use]
 pub fn of(claim: &NodeClaim) -> Option<Timestamp> {
     claim.metadata.annotations.as_ref()?.get(TERMINATION_TIMESTAMP)?.parse().ok()
+}
+
+/// By when a claim's instance ends whatever is on it: as written, or as it will be written on one that is being deleted; or
+/// when EC2 takes the instance back, where that is sooner. A scheduled change ends nothing by force.
+#[must_use]
+pub fn of_machine(claim: &NodeClaim) -> Option<Timestamp> {
+    let own = claim.metadata.deletion_timestamp.as_ref().and_then(|_| of(claim).or_else(|| to_write(claim)));
+    let taken = Notice::on(claim).and_then(|notice| notice.ends());
+    own.into_iter().chain(taken).min()
 }
 
 /// The deadline to be written on a claim that is being deleted and has none yet.
@@ -41,6 +52,27 @@ mod tests {
         assert_eq!(to_write(&claim), Some(at(700)));
         claim.metadata.annotations = Some([(TERMINATION_TIMESTAMP.to_owned(), at(50).to_string())].into());
         assert_eq!((to_write(&claim), of(&claim)), (None, Some(at(50))), "somebody has set another");
+    }
+
+    #[test]
+    fn an_instance_ends_when_its_claim_says_so_or_ec2_does_whichever_is_sooner() {
+        let mut claim = claim("a");
+        claim.spec.termination_grace_period = Some(KubeDuration::from_secs(600));
+        assert_eq!(of_machine(&claim), None, "it stays");
+        let mut said = |text: &str| {
+            let own = claim.metadata.annotations.get_or_insert_default();
+            own.insert("dovetail.dev/interruption".to_owned(), text.to_owned());
+            of_machine(&claim)
+        };
+        assert_eq!(said(&format!("spot_interrupted {}", at(220))), Some(at(220)));
+        assert_eq!(said(&format!("scheduled_change {}", at(220))), None, "that may be a mere restart");
+        claim.metadata.deletion_timestamp = Some(Time(at(100)));
+        assert_eq!(of_machine(&claim), Some(at(700)), "before it is written");
+        claim.metadata.annotations = Some([(TERMINATION_TIMESTAMP.to_owned(), at(650).to_string())].into());
+        assert_eq!(of_machine(&claim), Some(at(650)));
+        let own = claim.metadata.annotations.get_or_insert_default();
+        own.insert("dovetail.dev/interruption".to_owned(), format!("spot_interrupted {}", at(220)));
+        assert_eq!(of_machine(&claim), Some(at(220)));
     }
 
     #[test]

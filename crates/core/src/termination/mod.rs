@@ -2,7 +2,7 @@
 //! deletion", and 5.9).
 //!
 //! ```text
-//! Node   deleting ─► claim deleted too ─► cordon ─► drain (5 s at least) ─► volumes ─► instance ─► finalizer off
+//! Node   deleting ─► claim deleted too ─► cordon ─► places ─► drain (5 s at least) ─► volumes ─► instance ─► finalizer off
 //! claim  deleting ─► deadline written ─► its Nodes deleted, until they are gone ─► instance ─► finalizer off
 //! ```
 //!
@@ -12,15 +12,19 @@
 pub mod claim;
 pub mod deadline;
 pub mod drain;
+pub mod held;
 pub mod instance;
 pub mod node;
+pub mod places;
 pub mod pod;
 #[cfg(test)]
 mod random;
 pub mod volumes;
 
 pub use drain::Drain;
+pub use held::{Held, Rule, held};
 pub use instance::Seen;
+pub use places::{Awaiting, Patience, Place, Waited};
 pub use pod::DrainFacts;
 pub use volumes::Attachment;
 

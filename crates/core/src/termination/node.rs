@@ -91,7 +91,7 @@ pub fn next(node: &Node, known: &Leaving<'_>, now: Timestamp) -> NodeStep {
         return NodeStep::Cordon(Box::new(cordoned));
     }
     let deadline = claim.and_then(deadline::of);
-    let drain = drain(known.pods.iter().cloned(), deadline, now);
+    let drain = drain(known.pods.iter().cloned(), claim.and_then(deadline::of_machine), now);
     let begun = claim.map_or(Some(since.0), began);
     let Some(begun) = begun else { return NodeStep::Say(DRAINING.to_vec()) };
     if !drain.waiting.is_empty() {

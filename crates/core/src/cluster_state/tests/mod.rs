@@ -573,7 +573,7 @@ fn only_pods_that_can_and_will_be_moved_need_a_place() {
     }
     state.mark_leaving(["m"], true);
     assert_eq!(pending(&state, 0), ["comes-again-later", "moves"]);
-    assert_eq!(pending(&state, 160), ["asks-for-a-while", "comes-again-later", "moves"]);
+    assert_eq!(pending(&state, 161), ["asks-for-a-while", "comes-again-later", "moves"]);
 }
 
 #[test]

@@ -119,9 +119,101 @@ fn a_pod_that_has_yet_to_leave_its_node_keeps_the_place_that_its_successor_finds
     state.apply_node(&kube_node("n", "p", json!({})));
     state.apply_pod(&kube_pod("moves", "old", "2")).unwrap();
     state.nominate(["uid-moves"], &Target::Node("n".into()), Duration::from_secs(20));
+    let mut going = kube_pod("moves", "old", "2");
+    going.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(5).wall));
+    state.apply_pod(&going).unwrap();
     state.apply_pod(&kube_pod("successor", "n", "2")).unwrap();
     assert_eq!(state.displacements(), 0);
     assert!(state.snapshot().nominations.contains_key("uid-moves"));
+}
+
+/// A node `old` that leaves with pods on it, and a node `n` of two CPUs.
+fn leaving(pods: &[(&str, &str)]) -> ClusterState {
+    let mut state = ClusterState::new();
+    let mut old = kube_node("old", "o", json!({}));
+    old.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(5).wall));
+    state.apply_node(&old);
+    state.apply_node(&kube_node("n", "p", json!({})));
+    for (name, cpu) in pods {
+        state.apply_pod(&kube_pod(name, "old", cpu)).unwrap();
+    }
+    state
+}
+
+#[test]
+fn a_place_that_others_have_taken_before_its_pod_has_left_is_not_believed_in_but_made_anew() {
+    let mut state = leaving(&[("moves", "1"), ("small", "500m")]);
+    state.nominate(["uid-moves", "uid-small"], &Target::Node("n".into()), Duration::from_secs(20));
+    assert!(pending(&state, 9999).is_empty(), "it is kept for as long as it takes");
+    assert!(state.snapshot().place_is_ready("uid-moves", at(9999)));
+    state.apply_pod(&kube_pod("stranger", "n", "500m")).unwrap();
+    assert_eq!(state.displacements(), 0, "there is room for all");
+    state.apply_pod(&kube_pod("another", "n", "500m")).unwrap();
+    let snapshot = state.snapshot();
+    let ready = |uid| snapshot.place_is_ready(uid, at(6));
+    assert_eq!((state.displacements(), ready("uid-moves"), ready("uid-small")), (1, true, false));
+    assert_eq!(pending(&state, 6), ["small"], "the smallest that is enough is packed anew");
+}
+
+#[test]
+fn a_pod_that_waits_loses_its_place_before_one_that_still_runs() {
+    let mut state = leaving(&[("moves", "1")]);
+    state.apply_pod(&kube_pod("waits", "", "1")).unwrap();
+    state.nominate(["uid-moves", "uid-waits"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.apply_pod(&kube_pod("stranger", "n", "1500m")).unwrap();
+    assert_eq!(pending(&state, 6), ["moves", "waits"], "neither fits any more");
+    let mut state = leaving(&[("moves", "1500m")]);
+    state.apply_pod(&kube_pod("waits", "", "100m")).unwrap();
+    state.nominate(["uid-moves", "uid-waits"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.apply_pod(&kube_pod("stranger", "n", "450m")).unwrap();
+    assert_eq!(pending(&state, 6), ["moves"], "the one that waits is bound before the other has gone");
+}
+
+#[test]
+fn a_protected_pod_gets_its_place_when_it_has_to_go_soon_and_not_days_before() {
+    let on_claim = |end: &str, version: &str| {
+        let mut claim = launched_with(&kube_claim("c", Some("1"), version), "o");
+        claim.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(5).wall));
+        claim.metadata.annotations =
+            Some([("karpenter.sh/nodeclaim-termination-timestamp".to_owned(), end.to_owned())].into());
+        Arc::new(claim)
+    };
+    let mut protected = kube_pod("moves", "old", "1");
+    protected.metadata.annotations = Some([("karpenter.sh/do-not-disrupt".to_owned(), "true".to_owned())].into());
+    let mut state = leaving(&[]);
+    state.apply_pod(&protected).unwrap();
+    assert!(pending(&state, 99_999).is_empty(), "nothing ends its protection");
+    state.apply_claim(on_claim("1970-01-01T02:00:00Z", "2"));
+    // Two hours less its 30 s, and ten minutes before that.
+    let first = 7200 - 30 - 600;
+    assert!(pending(&state, first - 1).is_empty());
+    assert_eq!(pending(&state, first), ["moves"]);
+    state.apply_claim(on_claim("1970-01-01T00:10:00Z", "3"));
+    assert_eq!(pending(&state, 0), ["moves"], "its end was brought forward");
+    state.nominate(["uid-moves"], &Target::Node("n".into()), Duration::from_secs(20));
+    assert!(state.snapshot().place_is_ready("uid-moves", at(500)), "and is kept until it goes");
+}
+
+#[test]
+fn a_pod_whose_budget_asks_for_all_of_them_is_planned_for_only_where_its_node_has_an_end() {
+    let budget = |healthy: i32| {
+        serde_json::from_value(json!({
+            "metadata": {"name": "all", "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+            "status": {"expectedPods": 1, "desiredHealthy": healthy, "currentHealthy": 1, "disruptionsAllowed": 0},
+        }))
+        .unwrap()
+    };
+    let mut state = leaving(&[]);
+    let mut pod = kube_pod("moves", "old", "1");
+    pod.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    let ready = serde_json::from_value(json!({"type": "Ready", "status": "True"})).unwrap();
+    pod.status.as_mut().unwrap().conditions.as_mut().unwrap().push(ready);
+    state.apply_pod(&pod).unwrap();
+    state.apply_budget(budget(1));
+    assert!(pending(&state, 6).is_empty());
+    state.apply_budget(budget(0));
+    assert_eq!(pending(&state, 6), ["moves"], "it may be allowed to go at any time");
 }
 
 #[test]

@@ -13,11 +13,11 @@ fn a_claim_goes_when_its_time_is_over_whatever_is_on_it_and_whatever_budgets_say
     expiring(&mut world, "b", "Never");
     world.pod("one", "a", |pod| pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("true"));
     world.pod("two", "b", |_| ());
-    assert_eq!(gone(&world.look(3599.9)), Vec::<&str>::new());
-    let decision = world.look(3600.0);
+    assert_eq!(gone(&world.look(3600.9)), Vec::<&str>::new(), "it may have been created at 0.99 s");
+    let decision = world.look(3601.0);
     assert_eq!((gone(&decision), decision.removals[0].cause), (vec!["a"], Cause::Expired));
     assert_eq!(decision.removals[0].claims[0].pods, 1);
-    assert_eq!(gone(&world.look(3601.0)), Vec::<&str>::new());
+    assert_eq!(gone(&world.look(3602.0)), Vec::<&str>::new());
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_claim_expires_also_before_it_has_a_node() {
         claim["spec"]["expireAfter"] = json!("5m");
         claim["status"] = json!({});
     });
-    assert_eq!(world.look(300.0).removals[0].claims[0].claim, "claim-a");
+    assert_eq!(world.look(301.0).removals[0].claims[0].claim, "claim-a");
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn of_many_that_expire_together_a_tenth_goes_at_a_time_the_oldest_first() {
         claim["spec"]["expireAfter"] = json!("1h");
         claim["metadata"]["creationTimestamp"] = json!(at(-10.0));
     });
-    let decision = world.look(3600.0);
+    let decision = world.look(3601.0);
     assert_eq!(gone(&decision).len(), 20);
     assert_eq!(gone(&decision)[0], "n150");
     assert_eq!(gone(&world.look(3610.0)), Vec::<&str>::new());
@@ -50,7 +50,7 @@ fn of_many_that_expire_together_a_tenth_goes_at_a_time_the_oldest_first() {
             claim["metadata"]["deletionTimestamp"] = json!(at(3601.0));
         });
     }
-    assert_eq!(gone(&world.look(3600.0 + 1800.0)).len(), 180, "nothing waits longer than half an hour");
+    assert_eq!(gone(&world.look(3601.0 + 1800.0)).len(), 180, "nothing waits longer than half an hour");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn an_observed_pool_says_which_claims_would_expire() {
     world.annotate("dovetail.dev/disruption", "observe");
     let told: Vec<usize> = (0..4)
         .map(|step| {
-            let decision = world.look(3600.0 + f64::from(step));
+            let decision = world.look(3601.0 + f64::from(step));
             assert_eq!(decision.removals, []);
             decision.observed.iter().map(|removal| removal.claims.len()).sum()
         })

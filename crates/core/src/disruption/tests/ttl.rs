@@ -137,9 +137,9 @@ fn what_is_held_stays_and_says_by_what() {
         ("b", format!("pod default/d has the annotation {annotation}")),
     ];
     assert_eq!(why, expected.each_ref().map(|(node, why)| (*node, why.as_str(), true)));
-    assert_eq!(decision.again, Some(at(60.0)));
+    assert_eq!(decision.again, Some(at(61.0)), "its start is dated in whole seconds");
     assert!(!world.look_only(50.0).blocked[0].news, "said once");
-    assert_eq!(gone(&world.look_only(60.0)), ["b"]);
+    assert_eq!(gone(&world.look_only(61.0)), ["b"]);
 }
 
 #[test]

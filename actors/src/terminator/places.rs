@@ -1,0 +1,172 @@
+//! Draining: pods whose places are ready are evicted, the others waited for as `dovetail_core::termination::places` says; who
+//! holds the drain up is said, with the rule.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::cluster_state::Snapshot;
+use dovetail_core::disruption::Reason;
+use dovetail_core::interruption::Notice;
+use dovetail_core::lifecycle::initialization::is_ready;
+use dovetail_core::termination::{Drain, Held, Waited, deadline, held};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+
+use super::Terminator;
+use super::look::NAMED;
+use super::steps::Hand;
+use crate::messages::Record;
+use crate::recorder::object;
+use crate::settings::Interruptions;
+use crate::story::{Names, Story};
+
+/// Pods that are waited for so long are told of in an event.
+const LONG: Duration = Duration::from_secs(30);
+/// What holds a drain is said again when it has changed, this often at most.
+const SAID: Duration = Duration::from_secs(60);
+
+/// How far a Node is, for the story.
+#[derive(Default)]
+pub struct Progress {
+    /// Why it goes, as it was known at the first look.
+    pub reason: String,
+    /// When its draining was first seen here.
+    draining_since: Option<Duration>,
+    /// It has been told that places are waited for.
+    awaiting_places: bool,
+    /// What was last said to hold it, and when.
+    held: Option<(Duration, BTreeSet<String>)>,
+    /// It has been told that volumes are waited for.
+    pub awaiting_volumes: bool,
+    /// Evicted and not told yet.
+    pub evicted: Vec<String>,
+    /// Deleted and not told yet.
+    pub deleted: Vec<String>,
+}
+
+/// A Node that is drained, and its claim.
+struct Drained<'a> {
+    hand: &'a Hand,
+    node: &'a Arc<Node>,
+    claim: Option<&'a NodeClaim>,
+}
+
+impl Progress {
+    /// At the first look.
+    pub fn begun(reason: String) -> Self {
+        Self { reason, ..Self::default() }
+    }
+}
+
+impl Drained<'_> {
+    fn record(&self, event: impl Fn(k8s_openapi::api::core::v1::ObjectReference) -> Record) {
+        let claim = self.claim.map(object::claim);
+        [Some(object::node(self.node)), claim].into_iter().flatten().for_each(|one| self.hand.record(event(one)));
+    }
+
+    fn claim_name(&self) -> String {
+        self.claim.map(ResourceExt::name_any).unwrap_or_default()
+    }
+}
+
+impl Terminator {
+    pub(super) fn drain(
+        &mut self,
+        hand: &Hand,
+        node: &Arc<Node>,
+        claim: Option<&NodeClaim>,
+        mut drain: Drain,
+        snapshot: &Snapshot,
+        ctx: &mut Context<Self>,
+    ) {
+        let (ends, now) = (claim.and_then(deadline::of_machine), self.desk.moment());
+        let mut waited = Waited::default();
+        if !snapshot.leaving.nodes.contains(&node.name_any()) {
+            // The state does not count its pods among those that need a place before it knows that it goes.
+            drain.evict.clear();
+        } else if is_ready(node) && !self.goes_at_once(claim) {
+            waited = self.patience.wait(&mut drain, snapshot, ends, now);
+        }
+        let held = held(&drain, &waited.awaiting, snapshot, ends, now.wall);
+        let drained = Drained { hand, node, claim };
+        self.tell_draining(&drained, drain.waiting.len(), &held);
+        self.tell_waited(&drained, &waited);
+        self.tell_held(&drained, &held);
+        for pod in drain.evict {
+            self.send_away(hand, node, pod, None, ctx);
+        }
+        for (pod, grace) in drain.delete {
+            self.send_away(hand, node, pod, Some(grace), ctx);
+        }
+    }
+
+    /// Whether nothing is waited for: its instance is ending already, or interrupted nodes are drained Karpenter's way.
+    fn goes_at_once(&self, claim: Option<&NodeClaim>) -> bool {
+        let Some(claim) = claim else { return false };
+        let decided = self.reasons.get(&claim.name_any()).map(|(reason, _)| *reason);
+        let evicts = self.desk.settings.interruption == Interruptions::Evict;
+        (evicts && decided == Some(Reason::Interrupted))
+            || Notice::on(claim).is_some_and(|notice| notice.kind.is_over())
+    }
+
+    fn tell_draining(&mut self, drained: &Drained<'_>, pods: usize, held: &[Held]) {
+        let (node, now) = (drained.node.name_any(), self.desk.now());
+        let reason = self.reason_of_node(&node);
+        let progress = self.progress.entry(node.clone()).or_default();
+        match progress.draining_since {
+            None => {
+                progress.draining_since = Some(now);
+                drained.hand.tell(Story::Draining { node, node_claim: drained.claim_name(), pods, reason });
+            }
+            Some(since) if now.saturating_sub(since) >= LONG => {
+                let (first, others): (Vec<_>, Vec<_>) = held.iter().partition(|one| one.rule.holds());
+                let why = Names::first(NAMED, first.into_iter().chain(others).map(ToString::to_string));
+                let message = format!("Failed to drain node, {pods} pods are waiting to be evicted: {why}");
+                drained.hand.record(Record::warning(object::node(drained.node), "FailedDraining", message));
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn tell_waited(&mut self, drained: &Drained<'_>, waited: &Waited) {
+        let node = drained.node.name_any();
+        let full = |pod: &dovetail_core::Pod| format!("{}/{}", pod.namespace, pod.name);
+        if !waited.given_up.is_empty() {
+            let names = Names::first(NAMED, waited.given_up.iter().map(|pod| full(&pod.pod)));
+            let message = format!("Places are waited for no longer, these pods are evicted without: {names}");
+            drained.record(|one| Record::warning(one, "ReplacementGivenUp", &*message));
+            let pods = waited.given_up.len();
+            drained.hand.tell(Story::PlacesGivenUp { node: node.clone(), pods, names });
+        }
+        let Some(until) = waited.awaiting.iter().map(|one| one.until).max() else { return };
+        let progress = self.progress.entry(node.clone()).or_default();
+        if std::mem::replace(&mut progress.awaiting_places, true) {
+            return;
+        }
+        let names = Names::first(NAMED, waited.awaiting.iter().map(|one| full(&one.pod.pod)));
+        let (pods, until) = (waited.awaiting.len(), until.to_string());
+        let message = format!("The places of {pods} pod(s) are waited for until {until} at the latest: {names}");
+        drained.record(|one| Record::normal(one, "AwaitingReplacement", &*message));
+        let node_claim = drained.claim_name();
+        drained.hand.tell(Story::AwaitingPlaces { node, node_claim, pods, names, until });
+    }
+
+    fn tell_held(&mut self, drained: &Drained<'_>, held: &[Held]) {
+        let lines: BTreeSet<String> = held.iter().filter(|one| one.rule.holds()).map(ToString::to_string).collect();
+        if lines.is_empty() {
+            return;
+        }
+        let (node, now) = (drained.node.name_any(), self.desk.now());
+        let progress = self.progress.entry(node.clone()).or_default();
+        let said = |(when, said): &(Duration, BTreeSet<String>)| *said == lines || now.saturating_sub(*when) < SAID;
+        if progress.held.as_ref().is_some_and(said) {
+            return;
+        }
+        let (pods, why) = (lines.len(), Names::first(NAMED, lines.iter().cloned()));
+        progress.held = Some((now, lines));
+        drained.hand.tell(Story::DrainHeld { node, node_claim: drained.claim_name(), pods, why });
+    }
+}

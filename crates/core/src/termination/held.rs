@@ -1,0 +1,122 @@
+//! What holds a drain up: which pod, and which rule.
+
+use std::fmt;
+
+use dovetail_api::names::annotations::DO_NOT_DISRUPT;
+use jiff::Timestamp;
+
+use super::drain::{Drain, Group};
+use super::places::{Awaiting, Place};
+use crate::cluster_state::{BudgetEntry, DoNotDisrupt, PodEntry, Snapshot, Target, forced_from};
+
+/// A pod that a node still waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Namespace and name, with a slash between.
+    pub pod: String,
+    /// Why it is there.
+    pub rule: Rule,
+    /// When it is deleted whatever the rule says, where its node has an end.
+    pub forced: Option<Timestamp>,
+}
+
+/// Why a pod is on its node yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// It asks to be left alone; until then, where it says so.
+    DoNotDisrupt(Option<Timestamp>),
+    /// These PodDisruptionBudgets, by namespace and name, do not let it go now.
+    Budgets(Vec<String>),
+    /// The place for its successor is not ready; it goes then all the same.
+    Place(Place, Timestamp),
+    /// It is ending, and is to be gone by then.
+    Ending(Option<Timestamp>),
+    /// It goes after all others that are no part of the system.
+    Later,
+    /// Nothing but that its eviction has not been answered.
+    Asked,
+}
+
+impl Rule {
+    /// Whether it holds by itself: what ends, or waits for others only, does not.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        matches!(self, Self::DoNotDisrupt(_) | Self::Budgets(_))
+    }
+}
+
+/// Why each pod that a drain waits for is there yet, in the drain's order.
+#[must_use]
+pub fn held(
+    drain: &Drain,
+    awaiting: &[Awaiting],
+    snapshot: &Snapshot,
+    ends: Option<Timestamp>,
+    now: Timestamp,
+) -> Vec<Held> {
+    let first = drain.waiting.iter().map(|pod| Group::of(pod)).min();
+    let of = |pod: &PodEntry| {
+        let place = awaiting.iter().find(|one| one.pod.pod.uid == pod.pod.uid);
+        let budgets = || budgets(snapshot, pod);
+        match place {
+            _ if pod.deleting => Rule::Ending(pod.drain.deletion),
+            Some(one) => Rule::Place(one.place.clone(), one.until),
+            None if pod.do_not_disrupt.holds(now) => Rule::DoNotDisrupt(match pod.do_not_disrupt {
+                DoNotDisrupt::Until(end) => Some(end),
+                _ => None,
+            }),
+            None if Some(Group::of(pod)) != first => Rule::Later,
+            None => Some(budgets()).filter(|all| !all.is_empty()).map_or(Rule::Asked, Rule::Budgets),
+        }
+    };
+    let one = |pod: &PodEntry| Held {
+        pod: format!("{}/{}", pod.pod.namespace, pod.pod.name),
+        rule: of(pod),
+        forced: ends.map(|ends| forced_from(ends, pod)),
+    };
+    drain.waiting.iter().map(|pod| one(pod)).collect()
+}
+
+/// The budgets that refuse a pod's eviction now.
+fn budgets(snapshot: &Snapshot, pod: &PodEntry) -> Vec<String> {
+    let covering: Vec<_> = snapshot.budgets_of(&pod.pod).collect();
+    let name = |entry: &BudgetEntry| {
+        let meta = &entry.budget.metadata;
+        format!("{}/{}", meta.namespace.as_deref().unwrap_or("default"), meta.name.as_deref().unwrap_or_default())
+    };
+    let refuses = covering.len() > 1 || covering.iter().any(|one| one.blocks_fully || one.allowed() <= 0);
+    if refuses { covering.into_iter().map(|one| name(one)).collect() } else { Vec::new() }
+}
+
+/// As people read it. The same rule reads the same at every look.
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pod {} ", self.pod)?;
+        match &self.rule {
+            Rule::DoNotDisrupt(None) => write!(f, "has the annotation {DO_NOT_DISRUPT}")?,
+            Rule::DoNotDisrupt(Some(end)) => write!(f, "has the annotation {DO_NOT_DISRUPT} until {end}")?,
+            Rule::Budgets(names) if names.len() > 1 => {
+                write!(f, "is under more than one pdb, which the API server refuses: {}", names.join(", "))?;
+            }
+            Rule::Budgets(names) => write!(f, "is kept by pdb {}", names.join(", "))?,
+            Rule::Place(place, until) => {
+                match place {
+                    Place::Coming(Target::Claim(claim)) => write!(f, "waits for its place on nodeclaim {claim}")?,
+                    Place::Coming(Target::Node(node)) => write!(f, "waits for its place on node {node}")?,
+                    Place::Later => f.write_str("waits for a place, launches for it are refused")?,
+                    Place::Ready | Place::None => f.write_str("waits for a place, there is none yet")?,
+                }
+                return write!(f, ", until {until} at the latest");
+            }
+            Rule::Ending(Some(by)) => return write!(f, "is ending, and is to be gone by {by}"),
+            Rule::Ending(None) => return f.write_str("is ending"),
+            Rule::Later => return f.write_str("goes after the others"),
+            Rule::Asked => return f.write_str("is being evicted"),
+        }
+        match (self.forced, &self.rule) {
+            (Some(at), _) => write!(f, ", and is deleted at {at} at the latest"),
+            (None, Rule::DoNotDisrupt(None)) => f.write_str(", and nothing ends that"),
+            (None, _) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Places come first: a pod is not sent off a node that still serves before the place for its successor is ready, as far as
+//! there is time for that. Where the place comes from is packing's; here is only what is worth waiting for, and how long.
+//!
+//! ```text
+//! has to leave ── place is ready ─────────────────────────────► evicted
+//!      ├── a place on its way, or one to be had later ── 10 m ─► evicted
+//!      ├── no place anywhere ── 30 s ─────────────────────────► evicted
+//!      └── its node ends ── its own time and 10 s before ─────► evicted
+//! ```
+//!
+//! Each pod is waited for alone: one whose place is ready goes, and takes the place before others do. Since when a pod is
+//! waited for is a term's own knowledge: a successor begins anew, and waits for places that it makes itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Drain;
+use crate::cluster_state::{Moment, PodEntry, Snapshot, Target};
+
+/// So long a pod is waited for whose place is on its way, or may be had later. A node that does not come, and its successors,
+/// hold nobody's end up for longer.
+pub const LONGEST: SignedDuration = SignedDuration::from_mins(10);
+/// So long one is waited for that packing has no place for.
+pub const WITHOUT_A_PLACE: SignedDuration = SignedDuration::from_secs(30);
+/// What the eviction itself needs beside the pod's own time.
+const MARGIN: SignedDuration = SignedDuration::from_secs(10);
+
+/// How far the place for a pod's successor is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is there.
+    Ready,
+    /// The node is on its way.
+    Coming(Target),
+    /// There is none now, as EC2 has nothing or refuses launches; there may be one later.
+    Later,
+    /// There is none, or nobody has looked yet.
+    None,
+}
+
+impl Place {
+    /// The place of a pod that has to leave its node.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot, pod: &PodEntry, now: Moment) -> Self {
+        let uid = &pod.pod.uid;
+        match snapshot.expected_on(uid, now) {
+            Some(_) if snapshot.place_is_ready(uid, now) => Self::Ready,
+            Some(target) => Self::Coming(target.clone()),
+            None if snapshot.sold_out.contains_key(uid) || !snapshot.closed_pools.is_empty() => Self::Later,
+            None => Self::None,
+        }
+    }
+}
+
+/// A pod that is not sent away yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Awaiting {
+    /// The pod.
+    pub pod: Arc<PodEntry>,
+    /// How far its place is.
+    pub place: Place,
+    /// When it is sent away, as things stand, though its place is not ready.
+    pub until: Timestamp,
+}
+
+/// What a look at a drain comes to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Waited {
+    /// Pods that stay for now. They are in the drain's `waiting`, and not in its `evict`.
+    pub awaiting: Vec<Awaiting>,
+    /// Pods that are sent away from now on though their places are not ready, and were not before.
+    pub given_up: Vec<Arc<PodEntry>>,
+}
+
+/// Since when a pod is waited for.
+#[derive(Clone, Copy, Debug)]
+struct Since {
+    first: Timestamp,
+    /// When there was last hope of a place.
+    hoped: Timestamp,
+    given_up: bool,
+}
+
+/// How long which pods have been waited for, by uid.
+#[derive(Clone, Debug, Default)]
+pub struct Patience {
+    pods: BTreeMap<String, Since>,
+}
+
+impl Patience {
+    /// Takes out of a drain's evictions the pods whose places are worth waiting for. Only one that serves is: nobody misses one
+    /// that is not Ready.
+    pub fn wait(&mut self, drain: &mut Drain, snapshot: &Snapshot, ends: Option<Timestamp>, now: Moment) -> Waited {
+        let mut waited = Waited::default();
+        for pod in std::mem::take(&mut drain.evict) {
+            let moves = pod.ready && snapshot.must_move(&pod, now.wall);
+            let place = if moves { Place::of(snapshot, &pod, now) } else { Place::Ready };
+            let until = if place == Place::Ready { now.wall } else { self.until(&pod, &place, ends, now.wall) };
+            if until > now.wall {
+                waited.awaiting.push(Awaiting { pod, place, until });
+                continue;
+            }
+            if place != Place::Ready && self.give_up(&pod) {
+                waited.given_up.push(pod.clone());
+            }
+            drain.evict.push(pod);
+        }
+        waited
+    }
+
+    /// Until when a pod is waited for.
+    fn until(&mut self, pod: &PodEntry, place: &Place, ends: Option<Timestamp>, now: Timestamp) -> Timestamp {
+        let fresh = Since { first: now, hoped: now, given_up: false };
+        let since = self.pods.entry(pod.pod.uid.clone()).or_insert(fresh);
+        let patience = match place {
+            Place::None => WITHOUT_A_PLACE,
+            Place::Ready | Place::Coming(_) | Place::Later => {
+                since.hoped = now;
+                LONGEST
+            }
+        };
+        let after = |from: Timestamp, time| from.checked_add(time).unwrap_or(Timestamp::MAX);
+        let longest = after(since.first, LONGEST).min(after(since.hoped, patience));
+        let grace = SignedDuration::try_from(pod.grace).unwrap_or(SignedDuration::MAX);
+        let latest = ends.map(|ends| ends.checked_sub(grace.saturating_add(MARGIN)).unwrap_or(Timestamp::MIN));
+        latest.map_or(longest, |latest| latest.min(longest))
+    }
+
+    /// Answers whether that is new.
+    fn give_up(&mut self, pod: &PodEntry) -> bool {
+        self.pods.get_mut(&pod.pod.uid).is_some_and(|since| !std::mem::replace(&mut since.given_up, true))
+    }
+
+    /// Forgets pods that are no longer there.
+    pub fn retain(&mut self, there: impl Fn(&str) -> bool) {
+        self.pods.retain(|uid, _| there(uid));
+    }
+}
+
+#[cfg(test)]
+mod tests;
