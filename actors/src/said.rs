@@ -30,7 +30,9 @@ pub fn write(
         [(ANNOTATIONS_KNOWN, FALSE, INVALID_ANNOTATION, misspelt), (NOT_IMPLEMENTED, TRUE, NOT_YET, sentence(missing))];
     for (type_, status, reason, message) in said {
         match message {
-            Some(message) => drop(set_condition(conditions, (type_, status, reason, &message), generation, now)),
+            Some(message) => {
+                set_condition(conditions, (type_, status, reason, &message), generation, now);
+            }
             None => conditions.retain(|one| one.type_ != type_),
         }
     }

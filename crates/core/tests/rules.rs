@@ -100,7 +100,7 @@ fn what_packing_does_not_know_yet_is_a_reason_of_its_own() {
     let blocked = with(pod("a", "1"), json!({"blocked": "dynamic resource allocation is not supported yet"}));
     let packing = packed(&problem(json!([pool("p")]), json!([blocked])));
     let rule = "dynamic resource allocation".to_owned();
-    assert_eq!(packing.unscheduled[0].1, dovetail_core::pack::Reason::Unsupported { rule });
+    assert_eq!(*packing.unscheduled[0].1, dovetail_core::pack::Reason::Unsupported { rule });
     assert_eq!(reason(&packing), "dynamic resource allocation is not supported yet");
 }
 

@@ -31,9 +31,10 @@ impl Ec2Cloud {
                 if term.id.as_deref().is_some_and(|wanted| wanted != id) {
                     continue;
                 }
-                match not_plain(&one) {
-                    Some(what) => drop(passed_over.insert(format!("{id} ({what})"))),
-                    None => drop(found.insert(id.to_owned(), reservation_of(&one))),
+                if let Some(what) = not_plain(&one) {
+                    passed_over.insert(format!("{id} ({what})"));
+                } else {
+                    found.insert(id.to_owned(), reservation_of(&one));
                 }
             }
         }
