@@ -103,6 +103,118 @@ fn spellings_of_older_charts_are_accepted_and_noted() {
 }
 
 #[test]
+fn settings_of_karpenters_of_every_age_arrive_and_what_does_not_is_noted() {
+    let values = [
+        "settings.interruptionQueueName=q",
+        "settings.aws.vmMemoryOverheadPercent=0.1",
+        "settings.aws.isolatedVPC=true",
+        "clusterName=demo",
+        "webhook.enabled=true",
+        "logEncoding=json",
+        "settings.featureGates.drift=true",
+        "settings.featureGates.nodeRepair=true",
+        "settings.ignoreDRARequests=false",
+    ];
+    let objects = rendered(&values);
+    let given = variables(&objects);
+    for (name, value) in [
+        ("CLUSTER_NAME", "demo"),
+        ("INTERRUPTION_QUEUE", "q"),
+        ("VM_MEMORY_OVERHEAD_PERCENT", "0.1"),
+        ("ISOLATED_VPC", "true"),
+    ] {
+        assert_eq!(given[name], value, "{name}");
+    }
+    let note = of_kind(&objects, "Deployment")[0]["metadata"]["annotations"]["dovetail.dev/note"].as_str().unwrap();
+    for told in [
+        "settings.interruptionQueueName is taken for settings.interruptionQueue",
+        "settings.aws.vmMemoryOverheadPercent is how Karpenter 0.19 to 0.32 spelled",
+        "clusterName is how Karpenter 0.6 to 0.18 spelled settings.clusterName",
+        "webhook, of an older chart",
+        "logEncoding, of an older chart",
+        "settings.featureGates.drift: there is no such gate",
+        "not implemented: settings.featureGates.nodeRepair",
+        "not implemented: settings.ignoreDRARequests=false",
+    ] {
+        assert!(note.contains(told), "{told} is not in {note}");
+    }
+}
+
+#[test]
+fn a_value_of_no_chart_is_refused_by_its_name() {
+    for (value, name) in [
+        ("settings.clusterNam=x", "clusterNam"),
+        ("settings.batchMaxDuraton=20s", "batchMaxDuraton"),
+        ("replica=3", "replica"),
+        ("controller.resource.limits.memory=1Gi", "resource"),
+        ("fence.enable=false", "enable"),
+        ("podDisruptionBudget.maxUnavailabel=2", "maxUnavailabel"),
+    ] {
+        let more = ["--kube-version", "1.33.0", "--set", "settings.clusterName=demo", "--set", value];
+        let output = helm(&["template", "dv"], &more);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && told.contains(&format!("'{name}' not allowed")), "{value}: {told}");
+    }
+}
+
+/// The values of values.yaml that are no maps, or empty ones, by their paths.
+fn leaves(value: &Value, path: &str, found: &mut Vec<(String, Value)>) {
+    match value.as_object().filter(|map| !map.is_empty()) {
+        Some(map) => map.iter().for_each(|(name, below)| leaves(below, &format!("{path}.{name}"), found)),
+        None => {
+            found.push((path.trim_start_matches('.').replace("kubernetes.io/os", "kubernetes\\.io/os"), value.clone()))
+        }
+    }
+}
+
+/// Something else than the value, of its kind.
+fn another(path: &str, value: &Value) -> Value {
+    match value {
+        Value::Bool(on) => json!(!on),
+        Value::Number(number) => json!(number.as_f64().unwrap_or_default() + 1.0),
+        Value::Array(_) if path.ends_with("OutputPaths") => json!(["/log"]),
+        Value::Array(_) => json!([{"name": "another", "value": "other"}]),
+        Value::Object(_) => json!({"another": "other"}),
+        Value::Null => json!(7),
+        Value::String(_) => json!("another"),
+    }
+}
+
+#[test]
+fn every_value_changes_what_is_made() {
+    let values = std::fs::read_to_string(root().join("deploy/helm/dovetail/values.yaml")).unwrap();
+    let mut found = Vec::new();
+    leaves(&serde_saphyr::from_str(&values).unwrap(), "", &mut found);
+    assert!(found.len() > 90, "{} values", found.len());
+    let made = |more: &[&str]| {
+        let base = [
+            "--kube-version",
+            "1.33.0",
+            "--api-versions",
+            "monitoring.coreos.com/v1",
+            "--set-json",
+            "settings.clusterName=\"demo\"",
+        ];
+        let output = helm(&["template", "dv"], &[&base[..], more].concat());
+        assert!(output.status.success(), "{more:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for (path, value) in found {
+        // What is there only beside another value.
+        let base: &[&str] = match path.as_str() {
+            "controller.sidecarVolumeMounts" => &["--set-json", "controller.sidecarContainer=[{\"name\":\"beside\"}]"],
+            path if path.starts_with("serviceMonitor.") && path != "serviceMonitor.enabled" => {
+                &["--set-json", "serviceMonitor.enabled=true"]
+            }
+            _ => &[],
+        };
+        let set = format!("{path}={}", another(&path, &value));
+        let changed = made(&[base, &["--set-json", &set]].concat());
+        assert_ne!(changed, made(base), "{set} changes nothing");
+    }
+}
+
+#[test]
 fn two_replicas_stand_apart_and_run_as_nobody() {
     let objects = rendered(&["settings.clusterName=demo"]);
     let deployment = of_kind(&objects, "Deployment")[0];

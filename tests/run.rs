@@ -167,6 +167,34 @@ fn a_cluster_autoscaler_is_warned_of_and_so_is_not_being_able_to_look() {
 }
 
 #[test]
+fn settings_without_effect_are_warned_of_once_at_the_start() {
+    let server = api_server(|_| None);
+    let run =
+        Run::new("in-vain", &["--enable-zonal-shift"]).on(server).env("FEATURE_GATES", "NodeRepair=true,Drfit=true");
+    let ended = run.env("IGNORE_DRA_REQUESTS", "true").env("MEMORY_LIMIT", "-1").ended();
+    let told: Vec<&str> = ended.stdout.lines().filter(|line| line.contains("without effect: ")).collect();
+    assert_eq!(told.len(), 3, "{told:#?}");
+    for (line, what) in told.iter().zip([
+        "ENABLE_ZONAL_SHIFT=true",
+        "FEATURE_GATES Drfit",
+        "FEATURE_GATES NodeRepair=true: not implemented",
+    ]) {
+        assert!(line.contains(what) && line.contains("WARN"), "{line}");
+    }
+}
+
+#[test]
+fn an_api_server_that_is_older_than_is_asked_for_is_refused() {
+    let server = api_server(|_| None);
+    let ended = Run::new("too-old", &[]).on(server).env("KUBERNETES_MIN_VERSION", "1.99.0-0").ended();
+    refused(
+        &ended,
+        1,
+        &["the API server is Kubernetes 1.", "KUBERNETES_MIN_VERSION (--kubernetes-min-version) is 1.99"],
+    );
+}
+
+#[test]
 fn older_kinds_that_are_served_are_warned_of_once_with_what_to_do() {
     let kinds = |all: &[&str]| {
         let one =

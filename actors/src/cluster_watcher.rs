@@ -355,7 +355,11 @@ impl ClusterWatcher {
         }
     }
 
+    /// Takes a claim in, and tells of it. One of another kind of class is another provider's: nobody here hears of it.
     fn apply_claim(&mut self, mut claim: Arc<NodeClaim>) {
+        if !claim.spec.node_class_ref.is_ec2() {
+            return;
+        }
         if claim.metadata.managed_fields.is_some() {
             Arc::make_mut(&mut claim).metadata.managed_fields = None;
         }

@@ -238,11 +238,11 @@ impl<'a> Work<'a> {
     async fn call(&mut self, (attempt, call): (u32, u32)) -> Result<Called, Failure> {
         let (launching, claim) = (self.launching, &self.claim);
         let Some(request) = self.request.clone() else { return Ok(Called::Never) };
-        let request_token = request.token.clone();
+        let (request_token, class) = (request.token.clone(), request.node_class.clone());
         let span = launching.desk.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
         let error = match tokio::time::timeout(PATIENCE, launching.links.cloud.launch(request)).await {
             Ok(Ok(instance)) => {
-                fleet::called(&launching.desk, span, &instance.refusals, Ok(&instance));
+                fleet::called(&launching.desk, (span, &class), &instance.refusals, Ok(&instance));
                 launching.refused(instance.refusals.clone());
                 // Before the claim is written, which until then holds its place in the reservation.
                 if let Some(id) = instance.reservation_id.clone() {
@@ -260,7 +260,7 @@ impl<'a> Work<'a> {
                 return Ok(Called::Unknown);
             }
         };
-        fleet::called(&launching.desk, span, &error.refusals, Err(&error));
+        fleet::called(&launching.desk, (span, &class), &error.refusals, Err(&error));
         let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
         launching.refused(error.refusals.clone());
         Ok(match error.kind {
@@ -377,7 +377,9 @@ impl Launching {
         };
         self.wrote(&claim);
         span.with_all(|| traces::attributes(&claim)).with(names::PODS, pods).end();
-        self.desk.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned" });
+        let min_values_relaxed =
+            claim.annotations().get(annotations::MIN_VALUES_RELAXED).is_some_and(|says| says == "true");
+        self.desk.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned", min_values_relaxed });
         let story = Story::ClaimCreated {
             node_claim: claim.name_any(),
             node_pool: pool_of(&claim),

@@ -62,6 +62,7 @@ mod plan;
 mod pools;
 mod register;
 mod reserved;
+mod said;
 mod sweep;
 mod tenure;
 mod traces;

@@ -14,7 +14,7 @@ use crate::desk::Desk;
 #[allow(missing_docs)] // fields are the labels of the metrics, by their names
 pub enum Measure<'a> {
     /// A NodeClaim has been created.
-    ClaimCreated { pool: &'a str, reason: &'static str },
+    ClaimCreated { pool: &'a str, reason: &'static str, min_values_relaxed: bool },
     /// A NodeClaim is gone.
     ClaimTerminated { pool: &'a str, capacity_type: &'a str, zone: &'a str },
     /// A NodeClaim has been told to go by our own decision; `grace` is its terminationGracePeriod in seconds, if it has one.
@@ -50,7 +50,7 @@ pub enum Measure<'a> {
     /// A call to the cloud has been answered, with an error or without.
     CloudAnswered { controller: &'static str, method: &'static str, seconds: f64, error: Option<&'static str> },
     /// The cloud has refused an offering.
-    LaunchRefused { zone: &'a str, capacity_type: &'a str, reason: &'a str },
+    LaunchRefused { zone: &'a str, zone_id: &'a str, capacity_type: &'a str, reason: &'a str },
     /// A node is not used by the pods that it was launched for.
     NodeUnused { pool: &'a str, reason: &'static str },
     /// The queue has given a message.

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::names::conditions::{FALSE, READY, TRUE, UNKNOWN};
+use dovetail_api::names::conditions::{ANNOTATIONS_KNOWN, FALSE, READY, TRUE, UNKNOWN};
 use dovetail_api::names::{NODE_CLASS_FINALIZER, annotations};
+use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true, set_condition};
+use dovetail_api::validation::own;
 use dovetail_cloud::Cloud;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_core::cluster_state::{Kind, is_older};
@@ -27,10 +29,11 @@ use crate::messages::{CannotUse, ClassChanged, Observe, PoolChanged, Record, Wro
 use crate::pools;
 use crate::reading::Api;
 use crate::recorder::{Recorder, object};
+use crate::said;
 use crate::story::{Names, Story};
 
-/// A class is resolved again this often (aws spec 6).
-const REFRESH: Duration = Duration::from_secs(60);
+/// Classes are looked at this often, whether it is time to resolve them again (aws spec 6, `AMI_REFRESH_INTERVAL`).
+const LOOK: Duration = Duration::from_secs(15);
 
 /// How often a class is resolved in a row when calls fail.
 const DOUBTS: u32 = 6;
@@ -81,7 +84,7 @@ impl Actor for NodeClassActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(REFRESH / 4, |actor, ctx| {
+        ctx.run_interval(LOOK, |actor, ctx| {
             let names: Vec<_> = actor.classes.keys().cloned().collect();
             names.iter().for_each(|name| actor.look_at_class(name, ctx));
         });
@@ -194,7 +197,7 @@ impl NodeClassActor {
         let key = format!("class/{name}");
         let now = self.desk.now();
         let fresh = self.resolved.get(name).is_some_and(|(generation, when)| {
-            *generation == class.metadata.generation && now.saturating_sub(*when) < REFRESH
+            *generation == class.metadata.generation && now.saturating_sub(*when) < self.desk.settings.class_refresh()
         });
         if class.metadata.deletion_timestamp.is_some() {
             return self.end_class(class, ctx);
@@ -266,7 +269,9 @@ impl NodeClassActor {
     fn tell_class(&mut self, class: &EC2NodeClass) {
         let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let (ready, node_class) = (is_true(conditions, READY), class.name_any());
-        let wrong = conditions.iter().filter(|one| one.type_ != READY && one.status != TRUE);
+        let wrong = conditions
+            .iter()
+            .filter(|one| one.status != TRUE && ![READY, ANNOTATIONS_KNOWN].contains(&one.type_.as_str()));
         let each: Vec<_> = wrong.map(|one| format!("{} ({})", one.reason, one.message)).collect();
         let why = each.join(", ");
         let news = (ready, why.clone());
@@ -365,8 +370,11 @@ fn judged(class: &EC2NodeClass, found: &NodeClassResolution, now: jiff::Timestam
         class.finalizers_mut().push(NODE_CLASS_FINALIZER.into());
     }
     let generation = class.metadata.generation;
+    let misspelt = own::of_class(class.annotations());
+    let missing = unimplemented::of_class(&class);
     let status = class.status.get_or_insert_default();
     found.write_to(status);
+    said::write(&mut status.conditions, (misspelt, &missing), generation, now);
     for finding in &found.conditions {
         let says = match finding.status {
             Some(true) => TRUE,

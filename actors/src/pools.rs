@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use dovetail_api::names::conditions::{
-    BUDGETS_VALID, FALSE, NODE_CLASS_READY, READY, TRUE, UNKNOWN, VALIDATION_SUCCEEDED,
+    ANNOTATIONS_KNOWN, BUDGETS_VALID, FALSE, NODE_CLASS_READY, READY, TRUE, UNKNOWN, VALIDATION_SUCCEEDED,
 };
 use dovetail_api::names::{AWS_GROUP, annotations};
+use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition, set_condition};
+use dovetail_api::validation::own;
 use dovetail_core::cluster_state::{Kind, Unreadable};
 use dovetail_core::lifecycle::{hash, readiness};
 use dovetail_core::validity;
@@ -17,6 +19,7 @@ use serde_json::json;
 
 use crate::calls::{CallError, Calls};
 use crate::reading::Api;
+use crate::said::{self, INVALID_ANNOTATION};
 
 /// The pool with its conditions and hash as they are to be, given its class.
 pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, now: Timestamp) -> NodePool {
@@ -27,7 +30,10 @@ pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, now: Timestamp) -> 
     own.insert(annotations::NODE_POOL_HASH_VERSION.into(), hash::VERSION.into());
     let ((says, reason, message), class_ready) = (validity::verdict(&pool), class_readiness(&pool, class));
     let (valid, unread) = ((says, reason.to_owned(), message), validity::budgets(&pool));
+    let misspelt = own::of_pool(pool.annotations());
+    let missing = unimplemented::of_pool(&pool);
     let status = pool.status.get_or_insert_default();
+    status.node_class_observed_generation = class.and_then(|class| class.metadata.generation);
     let judgements = [(VALIDATION_SUCCEEDED, valid), (NODE_CLASS_READY, class_ready)];
     for (type_, (says, reason, message)) in &judgements {
         set_condition(&mut status.conditions, (type_, says, reason, message), generation, now);
@@ -40,6 +46,7 @@ pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, now: Timestamp) -> 
             set_condition(&mut status.conditions, says, generation, now);
         }
     }
+    said::write(&mut status.conditions, (misspelt, &missing), generation, now);
     readiness::set_root_of(&mut status.conditions, &readiness::OF_POOL, generation, now);
     pool
 }
@@ -56,7 +63,11 @@ fn nothing_goes(unread: &[String]) -> String {
 /// What is wrong with a pool's spec, as events for people: reason and message.
 pub fn complaints(pool: &NodePool) -> Vec<(&'static str, String)> {
     let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let said = [(VALIDATION_SUCCEEDED, validity::REASON), (BUDGETS_VALID, INVALID_BUDGET)];
+    let said = [
+        (VALIDATION_SUCCEEDED, validity::REASON),
+        (BUDGETS_VALID, INVALID_BUDGET),
+        (ANNOTATIONS_KNOWN, INVALID_ANNOTATION),
+    ];
     let said = said.into_iter().filter_map(|(type_, reason)| {
         let wrong = condition(known, type_).filter(|one| one.status == FALSE)?;
         Some((reason, wrong.message.clone()))

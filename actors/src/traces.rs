@@ -7,7 +7,7 @@ use dovetail_api::names::labels;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Pod;
 use dovetail_core::cluster_state::{NodeSource, Planning, Snapshot};
-use dovetail_core::disruption::Removal;
+use dovetail_core::disruption::{Reason, Removal};
 use dovetail_core::pack::Packing;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -133,7 +133,8 @@ pub fn unplaced(desk: &Desk, packing: TraceContext, pod: &Pod, error: &str) {
 /// Tells a decision to remove nodes, in which all lies that follows from it.
 pub fn disruption(desk: &Desk, trace: TraceContext, removal: &Removal) {
     let reason = removal.cause.reason().label();
-    desk.measure(&Measure::DisruptionDecided { decision: "delete", reason, consolidation_type: "" });
+    let consolidation_type = if removal.cause.reason() == Reason::Empty { "empty" } else { "" };
+    desk.measure(&Measure::DisruptionDecided { decision: "delete", reason, consolidation_type });
     let pods: usize = removal.claims.iter().map(|doomed| doomed.pods).sum();
     let span = desk.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, pods);
     let span = span.with(names::CLAIMS, removal.claims.len());

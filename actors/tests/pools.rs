@@ -6,7 +6,7 @@ mod world;
 
 use std::time::Duration;
 
-use dovetail_sandbox::apiserver::{DeleteOptions, EVENTS, NODE_POOLS, PODS};
+use dovetail_sandbox::apiserver::{DeleteOptions, EVENTS, NODE_CLAIMS, NODE_POOLS, PODS};
 use serde_json::{Value, json};
 use world::{World, run};
 
@@ -197,6 +197,53 @@ fn a_budget_that_cannot_be_read_is_named_on_the_pool_and_its_nodes_are_made_and_
         world.api.patch(&NODE_POOLS, "", "default", &mended).unwrap();
         world.until(Duration::from_secs(120), || world.claims().is_empty()).await;
         assert_eq!(condition(&world, "default", "dovetail.dev/BudgetsValid"), None);
+    });
+}
+
+#[test]
+fn a_wish_that_is_misspelt_or_not_implemented_is_named_on_the_pool_which_is_used_all_the_same() {
+    run(|world| async move {
+        world.pool("default", m5());
+        let asked = json!({"metadata": {"annotations": {"dovetail.dev/packing-policy": "cheapest"}}, "spec": {"disruption": {
+            "consolidateAfter": "1m", "consolidationPolicy": "WhenEmptyOrUnderutilized"}}});
+        world.api.patch(&NODE_POOLS, "", "default", &asked).unwrap();
+        let _replica = world.replica(0);
+        world.pods(1, "1");
+        world.until_bound(1, Duration::from_secs(120)).await;
+        let (status, message) = condition(&world, "default", "dovetail.dev/NotImplemented").unwrap();
+        assert!(status == "True" && message.contains("consolidationPolicy WhenEmptyOrUnderutilized"), "{message}");
+        let (status, message) = condition(&world, "default", "dovetail.dev/AnnotationsKnown").unwrap();
+        assert!(status == "False" && message.contains("\"cheapest\" is not known"), "{message}");
+        assert_eq!(condition(&world, "default", "Ready").unwrap().0, "True");
+        assert_eq!(events(&world, "InvalidAnnotation", "default").len(), 1);
+        let mended = json!({"metadata": {"annotations": {"dovetail.dev/packing-policy": "cost"}}, "spec": {"disruption": {
+            "consolidationPolicy": "WhenEmpty"}}});
+        world.api.patch(&NODE_POOLS, "", "default", &mended).unwrap();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        for type_ in ["dovetail.dev/NotImplemented", "dovetail.dev/AnnotationsKnown"] {
+            assert_eq!(condition(&world, "default", type_), None, "{type_}");
+        }
+    });
+}
+
+#[test]
+fn a_claim_of_another_kind_of_class_is_left_to_its_provider_also_when_it_is_deleted() {
+    run(|world| async move {
+        world.pool("default", m5());
+        let _replica = world.replica(0);
+        let claim = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": "theirs", "finalizers": ["karpenter.sh/termination"], "labels": {"karpenter.sh/nodepool": "theirs"}},
+            "spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.azure.com", "kind": "AKSNodeClass", "name": "default"}},
+        });
+        world.api.create(&NODE_CLAIMS, "", claim).unwrap();
+        world.pods(1, "1");
+        world.until_bound(1, Duration::from_secs(120)).await;
+        let theirs = || world.api.get(&NODE_CLAIMS, "", "theirs").unwrap();
+        assert!(theirs()["status"]["conditions"].as_array().is_none_or(Vec::is_empty), "{}", theirs()["status"]);
+        world.api.delete(&NODE_CLAIMS, "", "theirs", &DeleteOptions::default()).unwrap();
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(theirs()["metadata"]["finalizers"], json!(["karpenter.sh/termination"]));
     });
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use dovetail_api::manifest::{Manifest, Objects};
 use dovetail_api::names::conditions::{READY, VALIDATION_SUCCEEDED};
+use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NodePool, set_condition};
+use dovetail_api::validation::{Wrong, own};
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_cloud::resolve::{self, NodeClassView, SubnetView};
 use dovetail_cloud::shipped;
@@ -14,6 +16,7 @@ use dovetail_core::{InstanceType, Problem};
 use dovetail_core::{pack, validity};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
 use super::admitted::{self, Admission, Admitted};
@@ -45,9 +48,13 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     for class in &objects.node_classes {
         let types = instance_types(&catalogue, class, &manifests)?;
         input.instance_types.insert(name(&class.metadata), Arc::new(types));
+        warnings.extend(misspelt("ec2nodeclass", &class.metadata, own::of_class));
+        let missing = unimplemented::sentence(&unimplemented::of_class(class));
+        warnings.extend(missing.map(|missing| format!("ec2nodeclass {}: {missing}", name(&class.metadata))));
     }
     for pool in &objects.node_pools {
         settle_class(pool, &catalogue, &mut input, &mut warnings);
+        warnings.extend(misspelt("nodepool", &pool.metadata, own::of_pool));
         let unread = validity::budgets(pool).into_iter();
         warnings
             .extend(unread.map(|why| format!("nodepool {}: {why}: nothing of it is disrupted", name(&pool.metadata))));
@@ -71,8 +78,21 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     Ok(Loaded { problem: Arc::new(problem), load: watch.elapsed(), warnings, passed_over })
 }
 
-fn name(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> String {
+fn name(metadata: &ObjectMeta) -> String {
     metadata.name.clone().unwrap_or_default()
+}
+
+/// Our own annotations that are misspelt, as warnings.
+fn misspelt(
+    kind: &str,
+    metadata: &ObjectMeta,
+    judge: fn(&BTreeMap<String, String>) -> Vec<(String, Wrong)>,
+) -> Vec<String> {
+    let found = metadata.annotations.as_ref().map(judge).unwrap_or_default();
+    let told = found.into_iter().map(|(key, Wrong { what, allowed })| {
+        format!("{kind} {}: annotation {key}: {what} (allowed: {allowed}); it has no effect", name(metadata))
+    });
+    told.collect()
 }
 
 /// Subnets in the region's first zones, since there is no VPC to look at.

@@ -35,7 +35,11 @@ pub fn render(problem: &Problem, packing: &Packing, price_per_node: f64) -> Stri
         if packing.claims.len() == 1 { "" } else { "s" },
     );
     if problem.node_pools.iter().any(|pool| pool.policy == Policy::Cost) && !packing.claims.is_empty() {
-        let _ = writeln!(text, "a node more was taken where it saved more than ${price_per_node} an hour");
+        let _ = writeln!(
+            text,
+            "a node more is taken where it saves more than ${price_per_node} an hour (--price-per-node); 5% more are paid at most \
+             so that no node holds more than half of ten pods or more of a kind"
+        );
     }
     pending(&mut text, problem, packing);
     text

@@ -45,8 +45,12 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
     let ended = LocalSet::new().block_on(&runtime, async {
         let target = connect::find(&given.settings, &args.place("KUBECONFIG")).await?;
+        let without_effect = given.without_effect.clone();
         let settings = given.placed(target.namespace());
         process::log(&settings, target.in_cluster)?;
+        for what in without_effect {
+            tracing::warn!(logger = "run", "without effect: {what}");
+        }
         live(settings, target).await
     });
     // A look-up of a name may hang for a while: nobody waits for it.
@@ -60,6 +64,7 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
     let identity = process::identity(rng_seed);
     let spans = Spans::of_environment(telemetry::resource_of(&settings, &identity))?;
     let latest = Latest::default();
+    latest.without_objects(settings.without_object_metrics);
     let metrics = telemetry::metrics(&latest, spans.clone());
     let health = Health::new(Arc::new(|| SystemClock.monotonic()), heart::PATIENCE);
     process::serve(&settings, target.in_cluster, &health, &metrics)?;
@@ -122,6 +127,7 @@ async fn parts(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let asker = Asker::new(format!("the API server {}", target.server()), settings.startup_timeout);
     let facts = preflight::facts(&asker, &kube).await?;
+    preflight::new_enough(&facts.version, settings.kubernetes_min)?;
     preflight::crds(&asker, &kube).await?;
     let warn = |text: &str| tracing::warn!(logger = "run", "{text}");
     preflight::older_kinds(&asker, &kube, warn).await?;

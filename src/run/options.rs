@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use dovetail_actors::Settings;
-use dovetail_actors::settings::{Known, TABLE};
+use dovetail_actors::settings::{Known, TABLE, without_effect};
 use dovetail_core::Policy;
 
 use crate::input::Mistake;
@@ -66,6 +66,8 @@ impl FromArgMatches for RunArgs {
 pub struct Given {
     /// The settings.
     pub settings: Settings,
+    /// What is given and changes nothing, each with why.
+    pub without_effect: Vec<String>,
     system_namespace: bool,
     lease_namespace: bool,
 }
@@ -125,6 +127,7 @@ impl RunArgs {
         }
         Ok(Given {
             settings,
+            without_effect: without_effect(&given),
             system_namespace: given.contains_key("SYSTEM_NAMESPACE"),
             lease_namespace: given.contains_key("LEADER_ELECTION_NAMESPACE"),
         })

@@ -70,6 +70,19 @@ pub async fn facts(asker: &Asker, client: &Client) -> Result<Facts, Failure> {
     })
 }
 
+/// The API server is as new as the setting `KUBERNETES_MIN_VERSION` asks for.
+pub fn new_enough(version: &str, least: (u32, u32)) -> Result<(), Failure> {
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
+    let (Some(Some(major)), Some(Some(minor))) = (numbers.next(), numbers.next()) else { return Ok(()) };
+    if (major, minor) >= least {
+        return Ok(());
+    }
+    let (wanted, and) = least;
+    Err(Failure::System(format!(
+        "the API server is Kubernetes {version}, and KUBERNETES_MIN_VERSION (--kubernetes-min-version) is {wanted}.{and}"
+    )))
+}
+
 /// Our kinds are served.
 pub async fn crds(asker: &Asker, client: &Client) -> Result<(), Failure> {
     let mut missing = Vec::new();

@@ -12,7 +12,9 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
     let count = |id, values: &[&str]| metrics.count(id, values, 1);
     let observe = |id, values: &[&str], seconds: f64| metrics.observe(id, values, seconds, None);
     match *measure {
-        Measure::ClaimCreated { pool, reason } => count(Id::ClaimsCreated, &[reason, pool, "false"]),
+        Measure::ClaimCreated { pool, reason, min_values_relaxed } => {
+            count(Id::ClaimsCreated, &[reason, pool, if min_values_relaxed { "true" } else { "false" }]);
+        }
         Measure::ClaimTerminated { pool, capacity_type, zone } => {
             count(Id::ClaimsTerminated, &[pool, capacity_type, zone]);
         }
@@ -22,7 +24,7 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
                 Some(0) => "forceful",
                 Some(_) => "eventual",
             };
-            count(Id::ClaimsDisrupted, &[reason, pool, capacity_type, "", mode]);
+            count(Id::ClaimsDisrupted, &[reason, pool, capacity_type, mode]);
         }
         Measure::NodeCreated { pool, zone } => count(Id::NodesCreated, &[pool, zone]),
         Measure::NodeTerminated { pool, zone, seconds, lifetime } => {
@@ -49,7 +51,7 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::PackingFailed { cause, outcome } => count(Id::PackingFailures, &[cause, outcome]),
         Measure::EvictionAnswered { code } => count(Id::EvictionRequests, &[&code.to_string()]),
         Measure::PodDrained { reason } => count(Id::PodsDrained, &[reason]),
-        Measure::DisruptionLooked { seconds } => observe(Id::Evaluation, &["", ""], seconds),
+        Measure::DisruptionLooked { seconds } => observe(Id::Evaluation, &[], seconds),
         Measure::DisruptionDecided { decision, reason, consolidation_type } => {
             count(Id::Decisions, &[decision, reason, consolidation_type]);
         }
@@ -59,8 +61,8 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
                 count(Id::CloudErrors, &[controller, method, PROVIDER, error]);
             }
         }
-        Measure::LaunchRefused { zone, capacity_type, reason } => {
-            count(Id::LaunchFailures, &[zone, "", capacity_type, reason]);
+        Measure::LaunchRefused { zone, zone_id, capacity_type, reason } => {
+            count(Id::LaunchFailures, &[zone, zone_id, capacity_type, reason]);
         }
         Measure::NodeUnused { pool, reason } => count(Id::NodesUnused, &[pool, reason]),
         Measure::MessageReceived { kind, waited } => {

@@ -27,6 +27,8 @@ struct Known {
     cost: VecDeque<(f64, f64)>,
     /// Somebody has asked for it all since the last look.
     watched: bool,
+    /// What has a series for each node and pod is not shown.
+    without_objects: bool,
 }
 
 /// How many points of the cost are kept: an hour at one every five seconds.
@@ -44,6 +46,11 @@ impl Latest {
             known.cost.pop_front();
         }
         known.view = Some(view);
+    }
+
+    /// Whether metrics leave out what has a series for each node and each pod (`DISABLE_CLUSTER_STATE_OBSERVABILITY`).
+    pub fn without_objects(&self, without: bool) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).without_objects = without;
     }
 
     /// Somebody looks on.
@@ -89,11 +96,14 @@ impl Latest {
         queues(page, &actors);
         not_seen(page, &actors["cluster_watcher"]);
         let Some(view) = view else { return };
-        nodes(page, &view);
+        let without_objects = self.0.lock().unwrap_or_else(PoisonError::into_inner).without_objects;
+        if !without_objects {
+            nodes(page, &view);
+            pods(page, &view.snapshot);
+        }
         cost(page, &view);
         pools(page, &view);
         eligible(page, &view.snapshot);
-        pods(page, &view.snapshot);
         scheduler(page, &view, &actors);
     }
 }
@@ -359,7 +369,7 @@ fn pods(page: &mut Page, snapshot: &Snapshot) {
         let own = [
             ("name", pod.pod.name.as_str()),
             ("namespace", pod.pod.namespace.as_str()),
-            ("owner", ""),
+            ("owner", pod.controller.as_deref().unwrap_or_default()),
             ("node", pod.node_name.as_str()),
             ("scheduled", if pod.node_name.is_empty() { "false" } else { "true" }),
             ("nodepool", of(labels::NODE_POOL)),

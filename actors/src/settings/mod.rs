@@ -1,5 +1,6 @@
 //! Settings by the names that Karpenter gives them (core spec 6, aws spec 9), and the few of our own.
 
+mod effects;
 mod parse;
 mod scheduler_config;
 mod table;
@@ -16,6 +17,7 @@ use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 use thiserror::Error;
 
+pub use effects::without_effect;
 pub use table::{Known, TABLE, Topic};
 
 /// How the control plane is to behave.
@@ -92,6 +94,14 @@ pub struct Settings {
     pub log_format: LogFormat,
     /// `LOG_OUTPUT_PATHS`.
     pub log_outputs: Vec<String>,
+    /// `AMI_REFRESH_INTERVAL`.
+    pub ami_refresh: Duration,
+    /// `SUBNET_REFRESH_INTERVAL`.
+    pub subnet_refresh: Duration,
+    /// `KUBERNETES_MIN_VERSION`: major and minor.
+    pub kubernetes_min: (u32, u32),
+    /// `DISABLE_CLUSTER_STATE_OBSERVABILITY`.
+    pub without_object_metrics: bool,
     /// `KUBECONFIG`; empty: where the cluster is follows from where we run.
     pub kubeconfig: String,
     /// `KUBE_CONTEXT`; empty: the kubeconfig's current one.
@@ -175,6 +185,10 @@ impl Default for Settings {
             log_level: "info".into(),
             log_format: LogFormat::Auto,
             log_outputs: vec!["stdout".into()],
+            ami_refresh: Duration::from_secs(60),
+            subnet_refresh: Duration::from_secs(60),
+            kubernetes_min: (1, 19),
+            without_object_metrics: false,
             kubeconfig: String::new(),
             kube_context: String::new(),
             kube_qps: 200.0,
@@ -294,6 +308,11 @@ impl Settings {
         self.gates.contains(RESERVED_CAPACITY)
     }
 
+    /// How long what a node class selects counts before it is asked for anew.
+    pub fn class_refresh(&self) -> Duration {
+        self.ami_refresh.min(self.subnet_refresh)
+    }
+
     /// Cores that `CPU_REQUESTS` comes to, rounded up; at least one.
     pub fn cores(&self) -> usize {
         let millicores = if self.cpu_requests > 0 { self.cpu_requests } else { 1000 };
@@ -344,6 +363,28 @@ mod tests {
             (settings.policy, settings.cluster_endpoint.as_str()),
             (Policy::FewestNodes, "https://x.eks.amazonaws.com")
         );
+    }
+
+    #[test]
+    fn a_queue_is_named_by_its_name_its_url_or_its_arn() {
+        let queue = |text| read(&[("INTERRUPTION_QUEUE", text)]).unwrap().interruption_queue;
+        for text in [
+            "demo_q-1",
+            "\"demo_q-1\"",
+            "https://sqs.us-east-1.amazonaws.com/111122223333/demo_q-1",
+            "arn:aws-us-gov:sqs:us-gov-west-1:111122223333:demo_q-1",
+        ] {
+            assert_eq!(queue(text), "demo_q-1", "{text}");
+        }
+        assert_eq!(queue(""), "");
+    }
+
+    #[test]
+    fn a_class_is_asked_for_anew_after_the_shorter_of_both_intervals() {
+        let settings = read(&[("AMI_REFRESH_INTERVAL", "10m"), ("SUBNET_REFRESH_INTERVAL", "5m")]).unwrap();
+        assert_eq!(settings.class_refresh(), Duration::from_secs(300));
+        assert_eq!(Settings::default().class_refresh(), Duration::from_secs(60));
+        assert_eq!(read(&[("KUBERNETES_MIN_VERSION", "v1.31.2-eks")]).unwrap().kubernetes_min, (1, 31));
     }
 
     #[test]
@@ -412,6 +453,10 @@ mod tests {
             ("LOG_OUTPUT_PATHS", "stdout,log.txt"),
             ("SCHEDULER_CONFIG", "podTopologySpread: []"),
             ("LOG_LEVEL", "verbose"),
+            ("INTERRUPTION_QUEUE", "arn:aws:sns:us-east-1:111122223333:topic"),
+            ("INTERRUPTION_QUEUE", "a queue"),
+            ("AMI_REFRESH_INTERVAL", "30s"),
+            ("KUBERNETES_MIN_VERSION", "newest"),
         ];
         for (name, value) in wrong {
             let errors = read(&[(name, value)]).unwrap_err();

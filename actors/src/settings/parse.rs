@@ -38,6 +38,43 @@ pub fn whole_seconds(text: &str) -> Result<Duration, Refusal> {
     }
 }
 
+/// A Go duration of a minute or more.
+pub fn minute_at_least(text: &str) -> Result<Duration, Refusal> {
+    const ALLOWED: &str = "a Go duration of 1m or more";
+    match parse_go_duration(text) {
+        Ok(duration) if duration >= Duration::from_secs(60) => Ok(duration),
+        Ok(_) => refuse("it is shorter than a minute", ALLOWED),
+        Err(error) => refuse(&error.to_string(), ALLOWED),
+    }
+}
+
+/// A version of Kubernetes, as Karpenter's chart writes it: `1.19.0-0`. Answers its major and minor number.
+pub fn kubernetes_version(text: &str) -> Result<(u32, u32), Refusal> {
+    let mut numbers = text.trim_start_matches('v').split(['.', '-']).map(|part| part.parse().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) => Ok((major, minor)),
+        _ => refuse("it is no version", "such as 1.29 or 1.29.0-0"),
+    }
+}
+
+/// The name of an SQS queue, given as that, as the queue's URL or as its ARN; nothing for nothing.
+pub fn queue(text: &str) -> Result<String, Refusal> {
+    const ALLOWED: &str = "a queue's name (80 letters, digits, - and _ at most), its URL or its ARN";
+    let bare = text.trim_matches('"');
+    let name = if bare.starts_with("https://") || bare.starts_with("http://") {
+        let path = bare.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map(|(_, path)| path);
+        path.and_then(|path| path.trim_end_matches('/').rsplit('/').next()).unwrap_or_default()
+    } else if bare.starts_with("arn:") {
+        let parts: Vec<&str> = bare.split(':').collect();
+        if parts.len() == 6 && parts[2] == "sqs" { parts[5] } else { "" }
+    } else {
+        bare
+    };
+    let plain = name.strip_suffix(".fifo").unwrap_or(name);
+    let fits = name.len() <= 80 && plain.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if fits && !(name.is_empty() && !bare.is_empty()) { Ok(name.into()) } else { refuse("it names no queue", ALLOWED) }
+}
+
 /// A port, or `none`.
 pub fn port_or_none(text: &str) -> Result<Option<u16>, Refusal> {
     const ALLOWED: &str = "a port from 0 to 65535, or none";

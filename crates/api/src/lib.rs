@@ -6,6 +6,7 @@ pub mod manifest;
 pub mod names;
 pub mod quantity;
 pub mod schema;
+pub mod unimplemented;
 pub mod v1;
 pub mod v1alpha1;
 pub mod v1alpha5;

@@ -115,6 +115,58 @@ async fn what_the_selectors_miss_is_said_by_condition() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_class_that_no_instance_can_be_launched_by_is_not_valid_and_says_which_field() {
+    let (_region, cloud) = sandbox();
+    let finding = async |alias: &str, change: fn(&mut EC2NodeClass)| {
+        let mut class = class(alias);
+        change(&mut class);
+        let resolution = cloud.resolve_node_class(&class).await.unwrap();
+        let one = resolution.conditions.into_iter().find(|f| f.condition == "ValidationSucceeded").unwrap();
+        (one.status, one.reason, one.message)
+    };
+    let fine = finding("al2023@latest", |class| class.spec.user_data = Some("#!/bin/sh\n".into())).await;
+    assert_eq!(fine.0, Some(true), "{fine:?}");
+    for (alias, change, reason, field) in [
+        (
+            "bottlerocket@latest",
+            (|class| class.spec.user_data = Some("#!/bin/sh\n".into())) as fn(&mut EC2NodeClass),
+            "InvalidUserData",
+            "spec.userData",
+        ),
+        (
+            "al2023@latest",
+            |class| class.spec.user_data = Some("MIME-Version: 1.0\n\nx".into()),
+            "InvalidUserData",
+            "spec.userData",
+        ),
+        (
+            "al2023@latest",
+            |class| class.spec.user_data = Some("#".repeat(17_000)),
+            "UserDataSizeLimitExceeded",
+            "16384",
+        ),
+        (
+            "al2023@latest",
+            |class| {
+                class.spec.kubelet = serde_json::from_value(json!({"evictionSoft": {"memory.available": "5%"}})).ok()
+            },
+            "InvalidKubeletConfiguration",
+            "spec.kubelet.evictionSoft.memory.available",
+        ),
+        (
+            "bottlerocket@latest",
+            |class| class.spec.kubelet = serde_json::from_value(json!({"podPidsLimit": 4096})).ok(),
+            "UnsupportedKubeletConfiguration",
+            "spec.kubelet.podPidsLimit",
+        ),
+    ] {
+        let (status, told, message) = finding(alias, change).await;
+        assert_eq!((status, told.as_str()), (Some(false), reason), "{message}");
+        assert!(message.contains(field), "{message}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_instance_is_launched_once_a_token_found_by_it_and_ended() {
     let (_region, cloud) = sandbox();
     let class = resolved(&cloud, class("al2023@latest")).await;

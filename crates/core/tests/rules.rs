@@ -96,6 +96,15 @@ fn no_pool_is_said_so() {
 }
 
 #[test]
+fn what_packing_does_not_know_yet_is_a_reason_of_its_own() {
+    let blocked = with(pod("a", "1"), json!({"blocked": "dynamic resource allocation is not supported yet"}));
+    let packing = packed(&problem(json!([pool("p")]), json!([blocked])));
+    let rule = "dynamic resource allocation".to_owned();
+    assert_eq!(*packing.unscheduled[0].1, dovetail_core::pack::Reason::Unsupported { rule });
+    assert_eq!(reason(&packing), "dynamic resource allocation is not supported yet");
+}
+
+#[test]
 fn a_claim_says_all_that_its_node_has_to_be() {
     let pools = json!([with(pool("p"), json!({"labels": {"team": "x"}, "requirements": requires(CT, &["spot"])}))]);
     let pods = json!([with(pod("a", "1"), json!({"nodeSelector": {"kubernetes.io/arch": "amd64", ZONE: "zone-b"}}))]);

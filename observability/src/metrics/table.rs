@@ -73,7 +73,7 @@ use Kind::{Counter, Histogram, Seconds, Summary};
 metrics! {
     ClaimsCreated "karpenter_nodeclaims_created" Counter, ["reason", "nodepool", "min_values_relaxed"], "NodeClaims created, by why and in which pool";
     ClaimsTerminated "karpenter_nodeclaims_terminated" Counter, ["nodepool", "capacity_type", "zone"], "NodeClaims that are gone";
-    ClaimsDisrupted "karpenter_nodeclaims_disrupted" Counter, ["reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"], "NodeClaims told to go by our own decision";
+    ClaimsDisrupted "karpenter_nodeclaims_disrupted" Counter, ["reason", "nodepool", "capacity_type", "termination_mode"], "NodeClaims told to go by our own decision";
     InstanceTermination "karpenter_nodeclaims_instance_termination_duration_seconds" Histogram(DOUBLES_TO_1024), ["nodepool"], "From an instance's end being asked for until it was gone";
     ClaimTermination "karpenter_nodeclaims_termination_duration_seconds" Histogram(DOUBLES_TO_2048), ["nodepool"], "From a NodeClaim's deletion until it was gone";
     NodesCreated "karpenter_nodes_created" Counter, ["nodepool", "zone"], "Nodes that have registered";
@@ -90,7 +90,7 @@ metrics! {
     Compared "dovetail_packing_compared_dollars_per_hour" Seconds, ["policy"], "What the nodes of packings that were sampled cost an hour, and what they would have cost by another policy";
     PackingFailures "dovetail_packing_failures" Counter, ["cause", "outcome"], "Packings that failed, by a panic or by the bound on their work, and whether fewest-nodes did it or pods were left out";
     Decisions "karpenter_voluntary_disruption_decisions" Counter, ["decision", "reason", "consolidation_type"], "Decisions to disrupt nodes";
-    Evaluation "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" Histogram(DURATIONS), ["reason", "consolidation_type"], "How long a look for nodes to disrupt took";
+    Evaluation "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" Histogram(DURATIONS), [], "How long a look for nodes to disrupt took";
     CloudDuration "karpenter_cloudprovider_duration_seconds" Histogram(DURATIONS), ["controller", "method", "provider"], "How long the cloud took to answer";
     CloudErrors "karpenter_cloudprovider_errors" Counter, ["controller", "method", "provider", "error"], "Calls to the cloud that failed";
     LaunchFailures "karpenter_cloudprovider_instance_launch_failures" Counter, ["zone", "zone_id", "capacity_type", "reason"], "Offerings that the cloud refused";

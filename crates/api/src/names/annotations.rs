@@ -6,44 +6,20 @@ pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 pub const NODE_POOL_HASH: &str = "karpenter.sh/nodepool-hash";
 /// Version of that hash.
 pub const NODE_POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
-/// Current value of [`NODE_POOL_HASH_VERSION`].
-pub const NODE_POOL_HASH_VERSION_VALUE: &str = "v3";
 /// RFC 3339: when a terminating claim's grace ends.
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 /// `true` when minValues were relaxed for the claim.
 pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
-/// DRA drivers that the claim's pods ask for, comma separated.
-pub const REQUESTED_DRA_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
-/// `true` when a NodeOverlay changed the price.
-pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
-/// `true` when a NodeOverlay changed the capacity.
-pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
-/// Once held provider data; unused.
-pub const COMPATIBILITY_PROVIDER: &str = "compatibility.karpenter.sh/provider";
-/// Virtual pod of a capacity buffer.
-pub const BUFFER_FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
-/// Name of that buffer.
-pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
-/// Namespace of that buffer.
-pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
-/// Written by the storage migration of Karpenter 1.0.
-pub const STORED_VERSION_MIGRATED: &str = "karpenter.sh/stored-version-migrated";
 
 /// Read from pods: the lower, the sooner it goes.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-/// Read from claims for volumes.
-pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
 /// Hash of the EC2NodeClass, on the class and on claims.
 pub const NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
 /// Version of that hash.
 pub const NODE_CLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
-/// `true` once the instance carries its late tags.
-pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
 /// Instance profile that the claim was launched with.
 pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
-/// `true` once the cluster-name tag is on the instance.
-pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 /// AMI version that a converted class is pinned to.
 pub const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
 /// What a v1beta1 class with amiFamily Ubuntu said.

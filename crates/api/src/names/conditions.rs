@@ -8,8 +8,10 @@ pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 pub const NODE_CLASS_READY: &str = "NodeClassReady";
 /// NodePool: every budget can be read. It is there only where one cannot: nothing of the pool is disrupted then.
 pub const BUDGETS_VALID: &str = "dovetail.dev/BudgetsValid";
-/// NodePool: recent launches register.
-pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
+/// NodePool and EC2NodeClass: our own annotations are spelt as they should be. It is there only where one is not.
+pub const ANNOTATIONS_KNOWN: &str = "dovetail.dev/AnnotationsKnown";
+/// NodePool and EC2NodeClass: the object asks for what nothing is done about yet; the message names it. It is there only then.
+pub const NOT_IMPLEMENTED: &str = "dovetail.dev/NotImplemented";
 
 /// NodeClaim: the cloud has made the instance.
 pub const LAUNCHED: &str = "Launched";
@@ -19,8 +21,6 @@ pub const REGISTERED: &str = "Registered";
 pub const INITIALIZED: &str = "Initialized";
 /// NodeClaim: consolidateAfter has passed.
 pub const CONSOLIDATABLE: &str = "Consolidatable";
-/// NodeClaim: it no longer is what its pool says.
-pub const DRIFTED: &str = "Drifted";
 /// NodeClaim: a command holds it.
 pub const DISRUPTION_REASON: &str = "DisruptionReason";
 /// NodeClaim: pods are gone.
@@ -29,8 +29,6 @@ pub const DRAINED: &str = "Drained";
 pub const VOLUMES_DETACHED: &str = "VolumesDetached";
 /// NodeClaim: the cloud has accepted its end.
 pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
-/// NodeClaim: the node has the shape promised.
-pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 
 /// EC2NodeClass.
 pub const AMIS_READY: &str = "AMIsReady";
@@ -40,8 +38,6 @@ pub const SUBNETS_READY: &str = "SubnetsReady";
 pub const SECURITY_GROUPS_READY: &str = "SecurityGroupsReady";
 /// EC2NodeClass.
 pub const INSTANCE_PROFILE_READY: &str = "InstanceProfileReady";
-/// EC2NodeClass.
-pub const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
 /// EC2NodeClass.
 pub const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
 

@@ -6,8 +6,6 @@ use k8s_openapi::api::core::v1::Taint;
 pub const DISRUPTED: &str = "karpenter.sh/disrupted";
 /// Key of the taint on a node that has not registered, effect NoExecute.
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
-/// Key of v1beta1's disruption taint, value `disrupting`.
-pub const V1BETA1_DISRUPTION: &str = "karpenter.sh/disruption";
 /// Set by the node controller.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// Set by the node controller.

@@ -169,7 +169,7 @@ pub struct NodePoolStatus {
     /// How many nodes there are.
     #[serde(default)]
     pub nodes: i64,
-    /// Generation of the class that registration health speaks of.
+    /// Generation of the class that the conditions speak of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_class_observed_generation: Option<i64>,
     /// Conditions.

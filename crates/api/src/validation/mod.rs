@@ -2,6 +2,8 @@
 //! what Karpenter lets a user write. It is one for manifests as they are read ([`crate::manifest`]) and for live objects
 //! (`dovetail_core::validity`), in every version.
 
+pub mod kubelet;
+pub mod own;
 mod requirement;
 
 pub use requirement::{Part, Written, requirement};

@@ -46,7 +46,11 @@ impl Ec2Cloud {
         Ok(made)
     }
 
+    /// None where the VPC is isolated: there is no way to IAM (`ISOLATED_VPC`).
     async fn made_profiles(&self) -> Result<Vec<Made>, CloudError> {
+        if self.settings.isolated_vpc {
+            return Ok(Vec::new());
+        }
         let prefix = format!("/karpenter/{}/{}/", self.region, self.settings.cluster_name);
         let mut items = self.clients.iam.list_instance_profiles().path_prefix(&prefix).into_paginator().items().send();
         let mut made = Vec::new();

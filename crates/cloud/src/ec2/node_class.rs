@@ -3,11 +3,11 @@
 use dovetail_api::names::conditions;
 use dovetail_api::v1::EC2NodeClass;
 
-use super::Ec2Cloud;
+use super::reservations::Selected;
+use super::{Ec2Cloud, validation};
 use crate::error::CloudError;
 use crate::family::AmiFamily;
 use crate::node_class::{Finding, NodeClassResolution};
-use crate::resolve::{NodeClassView, subnet_views_of};
 
 impl Ec2Cloud {
     /// Asks for everything side by side; what cannot be asked is unknown, and does not hide the rest.
@@ -40,11 +40,11 @@ impl Ec2Cloud {
             subnets: subnets.unwrap_or_default(),
             security_groups: groups.unwrap_or_default(),
             amis: images.unwrap_or_default(),
-            reservations: reservations.unwrap_or_default(),
+            reservations: reservations.map(|selected| selected.used).unwrap_or_default(),
             instance_profile: profile.unwrap_or_default(),
         };
-        let validation = validation(class, &resolved);
-        resolved.conditions.push(validation);
+        let cluster = self.memory.cluster.get(self.now(), &());
+        resolved.conditions.push(validation::of(class, &resolved, cluster.as_ref()));
         Ok(resolved)
     }
 
@@ -71,10 +71,14 @@ fn finding<T>(condition: &'static str, missing: &str, why: &str, found: &Result<
     }
 }
 
-/// Well also where none is found: what is not reserved is bought.
-fn reservations_finding<T>(reservations: &Result<Vec<T>, CloudError>) -> Finding {
+/// Well also where none is found: what is not reserved is bought. What is selected and not used is named.
+fn reservations_finding(reservations: &Result<Selected, CloudError>) -> Finding {
     let condition = conditions::CAPACITY_RESERVATIONS_READY;
     match reservations {
+        Ok(Selected { passed_over, .. }) if !passed_over.is_empty() => {
+            let message = format!("not implemented: {}", passed_over.join(", "));
+            Finding { message, ..Finding::ready(condition) }
+        }
         Ok(_) => Finding::ready(condition),
         Err(error) => Finding::unknown(condition, error.code(), error.to_string()),
     }
@@ -85,21 +89,6 @@ fn profile_finding(profile: &Result<String, CloudError>) -> Finding {
     match profile {
         Ok(_) => Finding::ready(condition),
         Err(error) => Finding::unknown(condition, error.code(), error.to_string()),
-    }
-}
-
-/// What can be said of the class without a launch: fields that instance types depend on can be read.
-fn validation(class: &EC2NodeClass, resolved: &NodeClassResolution) -> Finding {
-    let condition = conditions::VALIDATION_SUCCEEDED;
-    if let Err(error) = NodeClassView::of(&class.spec, subnet_views_of(&resolved.subnets)) {
-        return Finding::not_ready(condition, "InvalidKubeletConfiguration", error.to_string());
-    }
-    match resolved.conditions.iter().find(|f| f.status != Some(true)) {
-        Some(other) if other.status == Some(false) => {
-            Finding::not_ready(condition, "DependenciesNotReady", format!("{} is not ready", other.condition))
-        }
-        Some(other) => Finding::unknown(condition, "DependenciesNotReady", format!("{} is not known", other.condition)),
-        None => Finding::ready(condition),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Capacity reservations of a node class, and what is left of them (karpenter-aws 1.2, 3.4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_ec2::types::{self as sdk, Filter};
 use dovetail_api::v1::{CapacityReservation, EC2NodeClassSpec};
@@ -15,15 +15,11 @@ use crate::error::CloudError;
 const CALL: &str = "DescribeCapacityReservations";
 
 impl Ec2Cloud {
-    /// The active reservations that the class selects, by id. None without the gate, and without a call where it selects
-    /// none.
-    pub(super) async fn reservations_of(
-        &self,
-        spec: &EC2NodeClassSpec,
-    ) -> Result<Vec<CapacityReservation>, CloudError> {
-        let mut found: BTreeMap<String, CapacityReservation> = BTreeMap::new();
+    /// The active reservations that the class selects. None without the gate, and without a call where it selects none.
+    pub(super) async fn reservations_of(&self, spec: &EC2NodeClassSpec) -> Result<Selected, CloudError> {
+        let (mut found, mut passed_over) = (BTreeMap::new(), BTreeSet::new());
         if !self.settings.reserved_capacity {
-            return Ok(vec![]);
+            return Ok(Selected::default());
         }
         for term in &spec.capacity_reservation_selector_terms {
             let mut filters = tag_filters(&term.tags);
@@ -32,12 +28,17 @@ impl Ec2Cloud {
             filters.extend(criteria.map(|criteria| filter("instance-match-criteria", [criteria])));
             for one in self.describe_reservations(filters).await? {
                 let id = one.capacity_reservation_id().unwrap_or_default();
-                if term.id.as_deref().is_none_or(|wanted| wanted == id) && is_plain(&one) {
+                if term.id.as_deref().is_some_and(|wanted| wanted != id) {
+                    continue;
+                }
+                if let Some(what) = not_plain(&one) {
+                    passed_over.insert(format!("{id} ({what})"));
+                } else {
                     found.insert(id.to_owned(), reservation_of(&one));
                 }
             }
         }
-        Ok(found.into_values().collect())
+        Ok(Selected { used: found.into_values().collect(), passed_over: passed_over.into_iter().collect() })
     }
 
     /// What is left of reservations, by id.
@@ -71,9 +72,21 @@ impl Ec2Cloud {
     }
 }
 
-/// Neither a capacity block nor lent out: those are bought in other ways.
-fn is_plain(one: &sdk::CapacityReservation) -> bool {
-    one.reservation_type().is_none_or(|kind| *kind == sdk::CapacityReservationType::Default)
+/// What a class selects.
+#[derive(Debug, Default)]
+pub(super) struct Selected {
+    /// Those that instances are launched into, by id.
+    pub used: Vec<CapacityReservation>,
+    /// Those that are not, each with its id and what it is.
+    pub passed_over: Vec<String>,
+}
+
+/// What a reservation is that is bought in another way, or taken back.
+fn not_plain(one: &sdk::CapacityReservation) -> Option<&'static str> {
+    if one.reservation_type().is_some_and(|kind| *kind != sdk::CapacityReservationType::Default) {
+        return Some("a capacity block");
+    }
+    (one.interruptible() == Some(true)).then_some("an interruptible reservation")
 }
 
 fn reservation_of(one: &sdk::CapacityReservation) -> CapacityReservation {

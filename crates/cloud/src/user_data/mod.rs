@@ -3,6 +3,7 @@
 mod al2;
 mod al2023;
 mod bottlerocket;
+mod judge;
 mod kubelet_args;
 mod mime;
 mod windows;
@@ -16,6 +17,7 @@ use dovetail_api::v1::{EC2NodeClassSpec, KubeletConfiguration};
 use k8s_openapi::api::core::v1::Taint;
 
 use crate::family::AmiFamily;
+pub use judge::judge;
 
 /// EC2 takes no more user data than this, before it is encoded.
 pub const LIMIT: usize = 16_384;

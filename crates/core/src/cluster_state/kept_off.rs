@@ -58,7 +58,9 @@ impl Snapshot {
             let Some(entry) = self.pods.get(&base(pod)) else { continue };
             for (pool, failing) in self.unused.of_workload(&entry.workload) {
                 let known = self.pools.get(pool);
-                if known.is_none_or(|pool| pool.spec.template.spec.node_class_ref.name != failing.class) {
+                if known.is_none_or(|pool| {
+                    pool.spec.template.spec.node_class_ref.ec2_name() != Some(failing.class.as_str())
+                }) {
                     continue;
                 }
                 let free = now.wall >= failing.until && !pod.to_come && !self.is_tried(pool, failing, now.wall);

@@ -30,8 +30,9 @@ pub struct NodeEntry {
     pub ready: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Whether it is to be left alone.
-    pub do_not_disrupt: bool,
+    /// The annotation by which it is to be left alone: `karpenter.sh/do-not-disrupt`, or where that is absent
+    /// `karpenter.sh/do-not-consolidate`, as it was called before.
+    pub do_not_disrupt: Option<&'static str>,
     /// Since when it is empty, as a leader has written it down for a pool with a TTL.
     pub emptied: Option<Timestamp>,
     /// Its resourceVersion.
@@ -55,7 +56,10 @@ impl NodeEntry {
         let annotation = |key: &str| own.and_then(|all| all.get(key)).map(String::as_str);
         Self {
             name,
-            do_not_disrupt: annotation(annotations::DO_NOT_DISRUPT) == Some("true"),
+            do_not_disrupt: [annotations::DO_NOT_DISRUPT, annotations::DO_NOT_CONSOLIDATE]
+                .into_iter()
+                .find(|key| annotation(key).is_some())
+                .filter(|key| annotation(key) == Some("true")),
             emptied: annotation(annotations::EMPTINESS_TIMESTAMP).and_then(|text| text.parse().ok()),
             uid: node.metadata.uid.clone().unwrap_or_default(),
             provider_id: spec.provider_id.unwrap_or_default(),

@@ -37,6 +37,8 @@ pub struct PodEntry {
     pub controller: Option<String>,
     /// Until when it asks not to be disturbed.
     pub do_not_disrupt: DoNotDisrupt,
+    /// The annotation that says so, as it is called there.
+    pub asks_by: &'static str,
     /// How long it may take to end.
     pub grace: Duration,
     /// What its eviction costs (core spec 5.4).
@@ -67,7 +69,8 @@ pub struct PodEntry {
     pub unreadable: bool,
 }
 
-/// What a pod's annotation `karpenter.sh/do-not-disrupt` comes to (core spec 5.2).
+/// What a pod's annotation `karpenter.sh/do-not-disrupt` comes to (core spec 5.2), or where it is absent
+/// `karpenter.sh/do-not-evict`, as it was called before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DoNotDisrupt {
     /// It may be moved.
@@ -85,7 +88,7 @@ impl DoNotDisrupt {
     /// Reads it off a pod.
     #[must_use]
     pub fn of(pod: &KubePod) -> Self {
-        let written = pod.metadata.annotations.as_ref().and_then(|all| all.get(annotations::DO_NOT_DISRUPT));
+        let written = pod.metadata.annotations.as_ref().and_then(|all| all.get(Self::key(pod)));
         match written.map(String::as_str) {
             None | Some("false") => Self::No,
             Some("true") => Self::Always,
@@ -98,6 +101,13 @@ impl DoNotDisrupt {
                 _ => Self::Invalid(text.to_owned()),
             },
         }
+    }
+
+    /// Under which key a pod has it: the older one only where the other is absent.
+    fn key(pod: &KubePod) -> &'static str {
+        let has = |key: &str| pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(key));
+        let old = has(annotations::DO_NOT_EVICT) && !has(annotations::DO_NOT_DISRUPT);
+        if old { annotations::DO_NOT_EVICT } else { annotations::DO_NOT_DISRUPT }
     }
 
     /// Whether it holds now.
@@ -132,6 +142,7 @@ impl PodEntry {
         Self {
             eviction_cost: eviction_cost(deletion_cost, scheduled.priority),
             do_not_disrupt: DoNotDisrupt::of(pod),
+            asks_by: DoNotDisrupt::key(pod),
             ready: is_ready(pod),
             mirror: owned_by(pod, "v1", "Node"),
             controller: controller(&scheduled.namespace, pod.metadata.owner_references.as_deref().unwrap_or_default()),

@@ -1,6 +1,6 @@
 //! What keeps a node that could go (core spec 5.2): its own annotation, and that of its pods or what protects them.
 
-use dovetail_api::names::{annotations, taints};
+use dovetail_api::names::taints;
 use jiff::Timestamp;
 
 use super::machines::Machine;
@@ -31,15 +31,15 @@ pub fn why(machine: &Machine<'_>, snapshot: &Snapshot, now: Timestamp) -> Option
 
 /// Whether the node or a pod on it asks to be left alone. DaemonSets' pods and mirror pods are asked as well.
 pub fn held(machine: &Machine<'_>, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
-    if machine.node.do_not_disrupt {
-        return Some((format!("the node has the annotation {}", annotations::DO_NOT_DISRUPT), None));
+    if let Some(annotation) = machine.node.do_not_disrupt {
+        return Some((format!("the node has the annotation {annotation}"), None));
     }
     if let Some(pod) = pods(machine).find(|pod| pod.is_active() && pod.unreadable) {
         return Some((format!("pod {} cannot be read", name(pod)), None));
     }
     let mut holding = pods(machine).filter(|pod| pod.is_active() && pod.do_not_disrupt.holds(now));
     let pod = holding.next()?;
-    let why = format!("pod {} has the annotation {}", name(pod), annotations::DO_NOT_DISRUPT);
+    let why = format!("pod {} has the annotation {}", name(pod), pod.asks_by);
     let until = match pod.do_not_disrupt {
         DoNotDisrupt::Until(end) => Some(end),
         _ => None,

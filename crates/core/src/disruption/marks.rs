@@ -59,11 +59,17 @@ pub fn consolidatable_from(machine: &Machine<'_>, view: &PoolView<'_>) -> Option
     machine.last_pod_event().unwrap_or(counted).checked_add(after).ok()
 }
 
+/// Whether anything would come of a claim's being Consolidatable: of nodes, only empty ones go yet. Consolidation of others
+/// changes this.
+fn consolidates(machine: &Machine<'_>) -> bool {
+    machine.empty()
+}
+
 /// What is to be written on a machine's claim, and when to look again.
 pub fn mark(machine: &Machine<'_>, view: &PoolView<'_>, now: Timestamp) -> (Option<Mark>, Option<Timestamp>) {
     let claim = machine.claim;
     let from = consolidatable_from(machine, view);
-    let consolidatable = from.is_some_and(|from| from <= now);
+    let consolidatable = consolidates(machine) && from.is_some_and(|from| from <= now);
     let mut again = from.filter(|from| *from > now);
     let mut last_pod_event = None;
     if let Some(event) = machine.moves.and_then(|moves| moves.event).map(whole_seconds)

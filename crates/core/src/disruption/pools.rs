@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dovetail_api::names::annotations;
 use dovetail_api::v1::NodePool;
+use dovetail_api::validation::{self, Wrong};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::cluster_state::Snapshot;
@@ -54,15 +55,13 @@ impl<'a> PoolView<'a> {
     /// What of its annotations and budgets makes no sense.
     pub fn mistakes(&self, now: Timestamp) -> Vec<String> {
         let mut all = super::allowed(self.pool, super::Reason::Empty, 0, now).mistakes;
-        if let Observing::Unclear(text) = &self.observing {
-            all.push(format!("annotation {}: {text:?} is not known (allowed: observe)", annotations::DISRUPTION));
-        }
         let own = self.pool.metadata.annotations.as_ref();
-        let written = own.and_then(|own| own.get(annotations::TTL_SECONDS_AFTER_EMPTY));
-        if let Some(text) = written.filter(|_| self.ttl.is_none()) {
-            let key = annotations::TTL_SECONDS_AFTER_EMPTY;
-            all.push(format!("annotation {key}: {text:?} is no number of seconds"));
-        }
+        let wrong = own.map(validation::own::of_pool).unwrap_or_default();
+        all.extend(
+            wrong
+                .into_iter()
+                .map(|(key, Wrong { what, allowed })| format!("annotation {key}: {what} (allowed: {allowed})")),
+        );
         all
     }
 }

@@ -10,7 +10,7 @@ use super::pools::PoolView;
 use super::reason::{PoolReason, Reason, Removed, Rule};
 use super::reserved::Reservations;
 use super::taints;
-use crate::pod::Pod;
+use crate::pod::{NOT_SUPPORTED, Pod};
 use crate::problem::{LeftOut, PreferencePolicy};
 use crate::requirements::{Incompatible, NodeSelectorRequirement, Requirements, describe};
 use crate::resources::format_amount;
@@ -23,7 +23,7 @@ pub(crate) fn reason(
     topology: Option<&str>,
 ) -> Reason {
     if let Some(wrong) = &class.refused {
-        match wrong.strip_suffix(" is not supported yet") {
+        match wrong.strip_suffix(NOT_SUPPORTED) {
             Some(rule) => return Reason::Unsupported { rule: rule.to_owned() },
             None => return Reason::Invalid { problem: wrong.clone() },
         }
@@ -146,8 +146,13 @@ fn why_not(
     if let Some(told) = topology.filter(|_| view.min_values.is_empty()) {
         return trial.end(Rule::Topology, told.to_owned());
     }
-    let demands: Vec<String> = view.min_values.iter().map(|(key, least)| format!("{least} of {key}")).collect();
     let count = trial.types.count();
+    if view.min_values.is_empty() {
+        // Each rule by itself leaves something: only all of the pods and rules together leave nothing.
+        let detail = format!("the {count} instance types left go together with no node of this packing");
+        return trial.end(Rule::Together, detail);
+    }
+    let demands: Vec<String> = view.min_values.iter().map(|(key, least)| format!("{least} of {key}")).collect();
     let detail = format!("the {count} instance types left do not offer minValues {}", demands.join(", "));
     trial.end(Rule::MinValues, detail)
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::pod::NOT_SUPPORTED;
+
 /// Why a pod is left over.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -84,6 +86,8 @@ pub enum Rule {
     MinValues,
     /// Topology spread, pod affinity or pod anti-affinity.
     Topology,
+    /// No rule by itself: what each of them leaves does not go together.
+    Together,
 }
 
 impl Rule {
@@ -102,6 +106,7 @@ impl Rule {
             Self::Limits => "limits",
             Self::MinValues => "minValues",
             Self::Topology => "topology",
+            Self::Together => "all rules together",
         }
     }
 }
@@ -112,7 +117,7 @@ impl fmt::Display for Reason {
         match self {
             Self::NoNodePool => f.write_str("no NodePool exists"),
             Self::Invalid { problem } => f.write_str(problem),
-            Self::Unsupported { rule } => write!(f, "{rule} is not supported yet"),
+            Self::Unsupported { rule } => write!(f, "{rule}{NOT_SUPPORTED}"),
             Self::PackingFailed { error } => write!(f, "it is left out, as with it {error}"),
             Self::NoPoolFits { pools } => {
                 for (at, pool) in pools.iter().enumerate() {

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, Pod as KubePod, PodSpec, ResourceReq
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use thiserror::Error;
 
-use super::{HostPort, Pod};
+use super::{HostPort, NOT_SUPPORTED, Pod};
 use crate::quantity::QuantityError;
 use crate::resources::{Resources, parse_amount};
 
@@ -62,12 +62,18 @@ impl Pod {
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
             volume_topology: vec![],
             shared_volumes: BTreeMap::new(),
-            blocked: None,
+            blocked: unsupported(spec),
             to_come: false,
             relaxed: false,
             refused_nodes: Default::default(),
         }
     }
+}
+
+/// What a pod asks for that packing does not know: it is never placed in breach of it.
+fn unsupported(spec: &PodSpec) -> Option<String> {
+    let claims = spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty());
+    claims.then(|| format!("dynamic resource allocation (spec.resourceClaims){NOT_SUPPORTED}"))
 }
 
 /// What a pod takes from its node: the sum of its containers and sidecars, or the largest moment of its start if that
@@ -214,6 +220,18 @@ mod tests {
             "overhead": {"cpu": "10m"},
         }));
         assert_eq!(told, "cpu: 2510m, memory: 1Gi");
+    }
+
+    #[test]
+    fn a_pod_with_resource_claims_is_never_placed_as_if_it_had_none() {
+        let pod = |spec: serde_json::Value| {
+            let pod = serde_json::json!({"metadata": {"name": "a"}, "spec": spec});
+            Pod::from_kube(&serde_json::from_value(pod).unwrap()).unwrap()
+        };
+        let containers = serde_json::json!([{"name": "app"}]);
+        let asks = pod(serde_json::json!({"containers": containers, "resourceClaims": [{"name": "gpu"}]}));
+        assert_eq!(asks.blocked.unwrap(), "dynamic resource allocation (spec.resourceClaims) is not supported yet");
+        assert_eq!(pod(serde_json::json!({"containers": containers})).blocked, None);
     }
 
     #[test]

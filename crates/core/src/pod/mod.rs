@@ -13,6 +13,9 @@ use crate::pack::taints::covers;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
 
+/// How a reason ends that names a rule which packing does not know yet.
+pub(crate) const NOT_SUPPORTED: &str = " is not supported yet";
+
 /// What scheduling needs to know of a pod. Fields are named as in a Pod's metadata and spec.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

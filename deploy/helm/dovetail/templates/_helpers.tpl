@@ -57,11 +57,12 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* A setting under its name of today, or of Karpenter 0.19 (settings.aws.X), or of 0.5 (controller.X); quotes that
+{{/* A setting under its name of today, or of Karpenter 0.19 (settings.aws.X), 0.6 (X) or 0.5 (controller.X); quotes that
      `aws --output json` leaves around a value are taken off. */}}
 {{- define "dovetail.setting" -}}
 {{- $aws := default dict (get .root.Values.settings "aws") }}
-{{- $old := default (get .root.Values.controller .name) (get $aws (default .name .aws)) }}
+{{- $oldest := default (get .root.Values.controller .name) (get .root.Values .name) }}
+{{- $old := default $oldest (get $aws (default .name .aws)) }}
 {{- default $old (get .root.Values.settings .name) | toString | trimAll "\"" | replace "<nil>" "" }}
 {{- end }}
 
@@ -113,21 +114,120 @@ annotations:
 {{- join "," $gates }}
 {{- end }}
 
-{{/* What is said of values in the spelling of older charts; empty where there are none. */}}
+{{/* The queue under its name of today, or as older charts and people spell it. */}}
+{{- define "dovetail.queue" -}}
+{{- $aws := include "dovetail.setting" (dict "root" . "name" "interruptionQueue" "aws" "interruptionQueueName") }}
+{{- default (get .Values.settings "interruptionQueueName") $aws | toString | replace "<nil>" "" }}
+{{- end }}
+
+{{/* Values of settings that become a variable as they are, by name. */}}
+{{- define "dovetail.variables" -}}
+adoptKarpenterInstances: ADOPT_KARPENTER_INSTANCES
+amiRefreshInterval: AMI_REFRESH_INTERVAL
+awsRegion: AWS_REGION
+batchByPace: BATCH_BY_PACE
+batchIdleDuration: BATCH_IDLE_DURATION
+batchMaxDuration: BATCH_MAX_DURATION
+batchMaxPods: BATCH_MAX_PODS
+clusterCABundle: CLUSTER_CA_BUNDLE
+disableClusterStateObservability: DISABLE_CLUSTER_STATE_OBSERVABILITY
+disableControllerWarmup: DISABLE_CONTROLLER_WARMUP
+disableDryRun: DISABLE_DRY_RUN
+eksControlPlane: EKS_CONTROL_PLANE
+enableProfiling: ENABLE_PROFILING
+enableZonalShift: ENABLE_ZONAL_SHIFT
+ignoreDRARequests: IGNORE_DRA_REQUESTS
+interruption: INTERRUPTION
+isolatedVPC: ISOLATED_VPC
+kubeClientBurst: KUBE_CLIENT_BURST
+kubeClientQPS: KUBE_CLIENT_QPS
+logFormat: LOG_FORMAT
+maxCostPerHour: MAX_COST_PER_HOUR
+maxLaunchesPerHour: MAX_LAUNCHES_PER_HOUR
+minValuesPolicy: MIN_VALUES_POLICY
+packingComparisonInterval: PACKING_COMPARISON_INTERVAL
+packingPolicy: PACKING_POLICY
+preferencePolicy: PREFERENCE_POLICY
+pricePerNode: PRICE_PER_NODE
+reservedENIs: RESERVED_ENIS
+schedulerConfig: SCHEDULER_CONFIG
+startupTimeout: STARTUP_TIMEOUT
+subnetRefreshInterval: SUBNET_REFRESH_INTERVAL
+unscheduledPodDelay: UNSCHEDULED_POD_DELAY
+vmMemoryOverheadPercent: VM_MEMORY_OVERHEAD_PERCENT
+{{- end }}
+
+{{/* What is said of values in the spelling of older charts, and of values that change nothing; empty where there are none. */}}
+{{- define "dovetail.noted" -}}
+{{- join " " (compact (list (include "dovetail.oldSpellings" .) (include "dovetail.unheeded" .))) }}
+{{- end }}
+
 {{- define "dovetail.oldSpellings" -}}
 {{- $notes := list }}
 {{- range $name := list "clusterName" "clusterEndpoint" }}
 {{- if and (get $.Values.controller $name) (not (get $.Values.settings $name)) }}
 {{- $notes = append $notes (printf "controller.%s is how Karpenter 0.5 spelled settings.%s; please write the latter." $name $name) }}
 {{- end }}
+{{- if and (get $.Values $name) (not (get $.Values.settings $name)) }}
+{{- $notes = append $notes (printf "%s is how Karpenter 0.6 to 0.18 spelled settings.%s; please write the latter." $name $name) }}
 {{- end }}
+{{- end }}
+{{- if get .Values.settings "interruptionQueueName" }}
+{{- $notes = append $notes "settings.interruptionQueueName is taken for settings.interruptionQueue; please write the latter." }}
+{{- end }}
+{{- $variables := include "dovetail.variables" . | fromYaml }}
 {{- range $name, $value := default dict (get .Values.settings "aws") }}
 {{- $now := get (dict "clusterName" "clusterName" "clusterEndpoint" "clusterEndpoint" "interruptionQueueName" "interruptionQueue") $name }}
+{{- if hasKey $variables $name }}
+{{- $now = $name }}
+{{- end }}
 {{- if $now }}
 {{- $notes = append $notes (printf "settings.aws.%s is how Karpenter 0.19 to 0.32 spelled settings.%s; please write the latter." $name $now) }}
 {{- else }}
 {{- $notes = append $notes (printf "settings.aws.%s is not heeded: see docs/settings.md for what takes its place." $name) }}
 {{- end }}
+{{- end }}
+{{- join " " $notes }}
+{{- end }}
+
+{{/* Values that change nothing: those of older charts, and what is not implemented. */}}
+{{- define "dovetail.unheeded" -}}
+{{- $notes := list }}
+{{- range $name := list "webhook" "logEncoding" "logConfig" "aws" }}
+{{- if hasKey $.Values $name }}
+{{- $notes = append $notes (printf "%s, of an older chart of Karpenter, is not heeded." $name) }}
+{{- end }}
+{{- end }}
+{{- range $name := list "logLevel" "logEncoding" "outputPaths" "errorOutputPaths" "batchMaxDuration" "batchIdleDuration" }}
+{{- if hasKey $.Values.controller $name }}
+{{- $notes = append $notes (printf "controller.%s, of an older chart of Karpenter, is not heeded: see values.yaml for what takes its place." $name) }}
+{{- end }}
+{{- end }}
+{{- range $name := list "assumeRoleARN" "assumeRoleDuration" }}
+{{- if hasKey $.Values.settings $name }}
+{{- $notes = append $notes (printf "settings.%s, of an older chart of Karpenter, is not heeded: the service account has the role." $name) }}
+{{- end }}
+{{- end }}
+{{- range $name, $on := .Values.settings.featureGates }}
+{{- if not (has $name (list "nodeRepair" "nodeOverlay" "reservedCapacity" "spotToSpotConsolidation" "staticCapacity" "capacityBuffer")) }}
+{{- $notes = append $notes (printf "settings.featureGates.%s: there is no such gate." $name) }}
+{{- else if and (eq ($on | toString) "true") (ne $name "reservedCapacity") }}
+{{- $notes = append $notes (printf "not implemented: settings.featureGates.%s." $name) }}
+{{- end }}
+{{- end }}
+{{- range $name, $on := .Values.settings.awsFeatureGates }}
+{{- if eq ($on | toString) "true" }}
+{{- $notes = append $notes (printf "not implemented: settings.awsFeatureGates.%s." $name) }}
+{{- end }}
+{{- end }}
+{{- range $name, $default := dict "disableDryRun" "false" "disableControllerWarmup" "true" "enableZonalShift" "false" "enableProfiling" "false" "ignoreDRARequests" "true" }}
+{{- $value := get $.Values.settings $name | toString }}
+{{- if not (has $value (list "" "<nil>" $default)) }}
+{{- $notes = append $notes (printf "not implemented: settings.%s=%s." $name $value) }}
+{{- end }}
+{{- end }}
+{{- if ne (join "," .Values.logErrorOutputPaths) "stderr" }}
+{{- $notes = append $notes "logErrorOutputPaths is not heeded: errors are in the log." }}
 {{- end }}
 {{- join " " $notes }}
 {{- end }}

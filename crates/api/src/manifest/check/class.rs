@@ -4,12 +4,29 @@ use serde_json::Value;
 
 use super::{Findings, at, names, text};
 use crate::schema::Path;
+use crate::validation::kubelet::{Unfit, kubelet};
 
+/// As `amiFamily` spells them.
+const FAMILIES: [&str; 7] = ["AL2", "AL2023", "Bottlerocket", "Custom", "Windows2019", "Windows2022", "Windows2025"];
 const IAM: &str = "letters, digits and + = , . @ _ -";
 
 /// Checks an EC2NodeClass or an AWSNodeTemplate.
 pub fn check(object: &Value, findings: &mut Findings) {
     names_in(object, &["spec"], findings);
+    kubelet_in(object, findings);
+}
+
+/// The kubelet block, which the schema leaves open.
+fn kubelet_in(object: &Value, findings: &mut Findings) {
+    let Some(block) = at(object, &["spec", "kubelet"]).and_then(Value::as_object) else { return };
+    let terms = at(object, &["spec", "amiSelectorTerms"]).and_then(Value::as_array);
+    let alias = terms.into_iter().flatten().find_map(|term| term.get("alias")?.as_str()?.split('@').next());
+    let written = at(object, &["spec", "amiFamily"]).and_then(Value::as_str).or(alias).unwrap_or("AL2023");
+    let family = FAMILIES.iter().find(|known| known.eq_ignore_ascii_case(written)).copied().unwrap_or(written);
+    for Unfit { path, wrong, .. } in kubelet(block, family) {
+        let steps = ["spec", "kubelet"].into_iter().chain(path.iter().map(String::as_str));
+        findings.add(Path::of(&steps.collect::<Vec<_>>()), wrong.what, wrong.allowed);
+    }
 }
 
 /// Checks a Provisioner's inline provider.

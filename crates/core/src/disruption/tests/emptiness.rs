@@ -174,6 +174,17 @@ fn an_observed_pool_says_each_tenth_once_and_removes_nothing() {
 }
 
 #[test]
+fn a_misspelt_annotation_of_our_own_is_said() {
+    let mut world = world(json!({}), 1);
+    world.annotate("dovetail.dev/packing-policy", "cheapest");
+    let told = world.look(0.0).mistakes[0].1.clone();
+    assert!(told.contains("packing-policy") && told.contains("cheapest") && told.contains("fewest-nodes"), "{told}");
+    world.annotate("dovetail.dev/paking-policy", "cost");
+    let told = world.look(1.0).mistakes[0].1.clone();
+    assert!(told.contains("dovetail.dev/paking-policy") && told.contains("no such annotation"), "{told}");
+}
+
+#[test]
 fn an_unknown_word_in_the_annotation_stops_everything_and_is_said() {
     let mut world = world(json!({}), 1);
     world.annotate("dovetail.dev/disruption", "obsrve");

@@ -17,6 +17,16 @@ fn a_claim_is_consolidatable_once_it_has_been_quiet_and_not_any_more_when_a_pod_
 }
 
 #[test]
+fn a_claim_with_pods_on_its_node_is_not_consolidatable_as_nothing_consolidates() {
+    let mut world = World::new(json!({"consolidateAfter": "30s"})).machines(&["a", "b"]);
+    world.at(0.0).pod("one", "a", |_| ());
+    world.look(0.0);
+    world.look(100.0);
+    assert!(!conditions(&world.claim("a")).contains(&"Consolidatable".to_owned()));
+    assert!(conditions(&world.claim("b")).contains(&"Consolidatable".to_owned()));
+}
+
+#[test]
 fn pod_events_are_written_every_ten_seconds_at_most_and_the_last_one_is() {
     let mut world = World::new(json!({"consolidateAfter": "Never"})).machines(&["a"]);
     let mut writes = 0;

@@ -143,6 +143,26 @@ fn what_is_held_stays_and_says_by_what() {
 }
 
 #[test]
+fn annotations_as_they_were_called_before_hold_as_well_and_are_named() {
+    let mut world = World::with_ttl().machines(&["b"]);
+    world.machine("a", |_, node| node["metadata"]["annotations"]["karpenter.sh/do-not-consolidate"] = json!("true"));
+    world.daemon("d", "b", |pod| pod["metadata"]["annotations"]["karpenter.sh/do-not-evict"] = json!("true"));
+    world.machine("c", |_, node| {
+        node["metadata"]["annotations"]["karpenter.sh/do-not-consolidate"] = json!("true");
+        node["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("false");
+    });
+    world.look_only(10.0);
+    let decision = world.look_only(40.0);
+    assert_eq!(gone(&decision), ["c"], "the name of today goes first");
+    let why: Vec<_> = decision.blocked.iter().map(|one| one.why.as_str()).collect();
+    let told = [
+        "the node has the annotation karpenter.sh/do-not-consolidate",
+        "pod default/d has the annotation karpenter.sh/do-not-evict",
+    ];
+    assert_eq!(why, told);
+}
+
+#[test]
 fn an_observed_pool_only_says_what_would_have_been_done_and_once() {
     let mut world = World::with_ttl().machines(&["a"]);
     world.annotate("dovetail.dev/disruption", "observe");

@@ -1,0 +1,61 @@
+//! What is said on a NodePool or an EC2NodeClass of its own wishes: annotations of ours that are misspelt, and fields that
+//! nothing is done about yet. Each is a condition that is there only while it has something to say.
+
+use dovetail_api::names::conditions::{ANNOTATIONS_KNOWN, FALSE, NOT_IMPLEMENTED, TRUE};
+use dovetail_api::unimplemented::sentence;
+use dovetail_api::v1::set_condition;
+use dovetail_api::validation::Wrong;
+use dovetail_core::validity;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// The reason of the condition and of the event that an annotation is misspelt.
+pub const INVALID_ANNOTATION: &str = "InvalidAnnotation";
+/// The reason of the condition that something is asked for which nothing is done about.
+const NOT_YET: &str = "NotImplemented";
+
+/// Writes both conditions, or takes them away.
+pub fn write(
+    conditions: &mut Vec<Condition>,
+    (misspelt, missing): (Vec<(String, Wrong)>, &[String]),
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    let each = misspelt
+        .into_iter()
+        .map(|(key, Wrong { what, allowed })| format!("metadata.annotations[{key}]: {what} (allowed: {allowed})"));
+    let misspelt: Vec<String> = each.collect();
+    let misspelt = (!misspelt.is_empty()).then(|| format!("{}; it has no effect", validity::sentence(&misspelt)));
+    let said =
+        [(ANNOTATIONS_KNOWN, FALSE, INVALID_ANNOTATION, misspelt), (NOT_IMPLEMENTED, TRUE, NOT_YET, sentence(missing))];
+    for (type_, status, reason, message) in said {
+        match message {
+            Some(message) => {
+                set_condition(conditions, (type_, status, reason, &message), generation, now);
+            }
+            None => conditions.retain(|one| one.type_ != type_),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dovetail_api::v1::condition;
+
+    use super::*;
+
+    #[test]
+    fn each_is_there_while_it_has_something_to_say() {
+        let mut all = Vec::new();
+        let now = Timestamp::UNIX_EPOCH;
+        let misspelt = || vec![("dovetail.dev/x".to_owned(), Wrong::new("there is no such annotation", "y"))];
+        write(&mut all, (misspelt(), &["spec.replicas".to_owned()]), Some(1), now);
+        let told =
+            |all: &[Condition], type_: &str| condition(all, type_).map(|one| (one.status.clone(), one.message.clone()));
+        let (status, message) = told(&all, ANNOTATIONS_KNOWN).unwrap_or_default();
+        assert!(status == FALSE && message.contains("dovetail.dev/x") && message.contains("no effect"), "{message}");
+        assert_eq!(told(&all, NOT_IMPLEMENTED), Some((TRUE.into(), "not implemented: spec.replicas".into())));
+        write(&mut all, (vec![], &[]), Some(2), now);
+        assert!(all.is_empty());
+    }
+}

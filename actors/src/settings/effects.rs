@@ -1,0 +1,87 @@
+//! Settings that are given and change nothing: each is said once at the start. Who brings an effect takes it out of here, and
+//! out of the topic [`Topic::NoEffect`](super::Topic).
+
+use std::collections::BTreeMap;
+
+use super::parse::gates;
+use super::table::{TABLE, Topic};
+
+/// Gates of `FEATURE_GATES` that are known and do nothing yet.
+const GATES_TO_COME: [&str; 5] =
+    ["CapacityBuffer", "NodeOverlay", "NodeRepair", "SpotToSpotConsolidation", "StaticCapacity"];
+/// Gates of `AWS_FEATURE_GATES` that are known and do nothing yet.
+const AWS_GATES_TO_COME: [&str; 1] = ["NodeClassCEL"];
+
+/// Of settings as they are given, by name, what has no effect, each with why.
+#[must_use]
+pub fn without_effect(given: &BTreeMap<String, String>) -> Vec<String> {
+    let mut all = Vec::new();
+    for (name, value) in given {
+        match name.as_str() {
+            "FEATURE_GATES" => all.extend(gates_of(name, value, &GATES_TO_COME, &[super::RESERVED_CAPACITY])),
+            "AWS_FEATURE_GATES" => all.extend(gates_of(name, value, &AWS_GATES_TO_COME, &[])),
+            _ => all.extend(of_table(name, value)),
+        }
+    }
+    all
+}
+
+/// A setting of the table's last topic that is given as something else than its default.
+fn of_table(name: &str, value: &str) -> Option<String> {
+    let known = TABLE.iter().find(|known| known.name == name && known.topic == Topic::NoEffect)?;
+    (value != known.default).then(|| format!("{name}={value}: {}", known.what))
+}
+
+fn gates_of(name: &str, value: &str, to_come: &[&str], there: &[&str]) -> Vec<String> {
+    let all = gates(value).unwrap_or_default();
+    let told = all.into_iter().filter_map(|(gate, on)| {
+        if to_come.contains(&gate.as_str()) {
+            return on.then(|| format!("{name} {gate}=true: not implemented"));
+        }
+        (!there.contains(&gate.as_str())).then(|| format!("{name} {gate}: there is no such gate"))
+    });
+    told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(name: &str, value: &str) -> Vec<String> {
+        without_effect(&BTreeMap::from([(name.to_owned(), value.to_owned())]))
+    }
+
+    #[test]
+    fn what_changes_nothing_is_told_and_a_default_is_not() {
+        for (name, value) in [
+            ("FEATURE_GATES", "NodeRepair=true"),
+            ("FEATURE_GATES", "SpotToSpotConsolidatoin=true"),
+            ("AWS_FEATURE_GATES", "NodeClassCEL=true"),
+            ("IGNORE_DRA_REQUESTS", "false"),
+            ("ENABLE_ZONAL_SHIFT", "true"),
+            ("MEMORY_LIMIT", "1073741824"),
+        ] {
+            assert_eq!(told(name, value).len(), 1, "{name}={value}");
+        }
+        for (name, value) in [
+            ("FEATURE_GATES", "ReservedCapacity=false,NodeRepair=false"),
+            ("IGNORE_DRA_REQUESTS", "true"),
+            ("LOG_ERROR_OUTPUT_PATHS", "stderr"),
+            ("BATCH_MAX_DURATION", "20s"),
+        ] {
+            assert_eq!(told(name, value), [""; 0], "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn every_setting_without_effect_is_told_when_it_is_given_as_something_else() {
+        for known in TABLE.iter().filter(|known| known.topic == Topic::NoEffect && known.name != "AWS_FEATURE_GATES") {
+            let other = match known.default {
+                "true" => "false",
+                "false" => "true",
+                _ => "something",
+            };
+            assert_eq!(told(known.name, other).len(), 1, "{}", known.name);
+        }
+    }
+}
