@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::plan::consolidate::NodeBudget;
 pub use crate::run::RunArgs;
 
 /// Nodes for pending pods on EC2, at the lowest price, and their removal.
@@ -63,6 +64,18 @@ pub struct PlanArgs {
     /// What a node more is worth avoiding, in dollars an hour: weighed by the policy cost, not part of the price
     #[arg(long, value_name = "DOLLARS", default_value = "0.02", value_parser = dollars, env = "PRICE_PER_NODE")]
     pub price_per_node: f64,
+    /// Consolidate the workload file's nodes, each command done at once, until nothing more is worth it; pods that wait are left out
+    #[arg(long, requires = "workload")]
+    pub consolidate: bool,
+    /// How many nodes of a pool one command of --consolidate may take: a number, or a percentage of them, rounded up
+    #[arg(long, value_name = "NODES", default_value = "100%", value_parser = NodeBudget::parse, requires = "consolidate")]
+    pub budget: NodeBudget,
+    /// Let --consolidate replace spot nodes by cheaper spot nodes, as the feature gate SpotToSpotConsolidation does
+    #[arg(long, requires = "consolidate")]
+    pub spot_to_spot: bool,
+    /// Write the cluster that --consolidate ends with as a plan of all its pods, JSON
+    #[arg(long, value_name = "FILE", requires = "consolidate")]
+    pub plan_out: Option<String>,
     /// The answer as JSON
     #[arg(long)]
     pub json: bool,

@@ -328,3 +328,89 @@ fn the_same_input_gives_the_same_answer_with_the_pods_shuffled_too() {
     let tables = [&plain, &shuffled].map(|path| dovetail(&["plan", "--workload", path]).stdout);
     assert!(tables[0] == tables[1], "the tables differ");
 }
+
+/// A workload file of so many half-empty nodes, each with two pods, on a catalogue of four sizes.
+fn half_empty(nodes: usize) -> Value {
+    let types: Vec<Value> = [2, 4, 8, 16]
+        .map(|cpus| {
+            serde_json::json!({"name": format!("m.{cpus}"),
+                "capacity": {"cpu": cpus.to_string(), "memory": format!("{}Gi", 4 * cpus), "pods": "50"},
+                "offerings": [{"zone": "a", "capacityType": "on-demand", "price": 0.05 * f64::from(cpus), "available": true}]})
+        })
+        .into();
+    let node = |at: usize| {
+        let pods = [0, 1].map(|which| {
+            serde_json::json!({"name": format!("p-{at}-{which}"), "uid": format!("p-{at}-{which}"), "requests": {"cpu": "1500m", "memory": "2Gi"}})
+        });
+        serde_json::json!({"name": format!("n-{at:03}"), "initialized": true, "pods": pods,
+            "labels": {"node.kubernetes.io/instance-type": "m.8", "topology.kubernetes.io/zone": "a",
+                "karpenter.sh/capacity-type": "on-demand", "karpenter.sh/nodepool": "default"},
+            "allocatable": {"cpu": "8", "memory": "32Gi", "pods": "50"}, "used": {"cpu": "3", "memory": "4Gi", "pods": "2"}})
+    };
+    let nodes: Vec<Value> = (0..nodes).map(node).collect();
+    serde_json::json!({"name": "half-empty", "nodePools": [{"name": "default"}], "instanceTypes": types, "pods": [], "existingNodes": nodes})
+}
+
+#[test]
+fn consolidation_of_a_workload_file_ends_near_packing_afresh_with_every_pod_on_a_node() {
+    let problem = half_empty(30);
+    let file = write("consolidate/half.json", &problem.to_string());
+    let out = scratch("consolidate/plan.json");
+    let args = ["plan", "--workload", &file, "--consolidate", "--json", "--plan-out", arg(&out)];
+    let answer = json(&dovetail(&args), 0);
+    assert_eq!((&answer["workload"], &answer["nodesBefore"]), (&"half-empty".into(), &30.into()));
+    let count = |key: &str| answer[key].as_u64().unwrap_or_else(|| panic!("{key}: {answer}"));
+    assert_eq!(count("nodesAfter"), 30 + count("nodesLaunched") - count("nodesRemoved"));
+    assert!(count("podsMoved") <= 60 && count("commands") > 0 && count("rounds") > 1, "{answer}");
+    assert!(answer["solveMs"].as_f64().unwrap() > 0.0);
+
+    let plan: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    assert_eq!(
+        (plan["scheduledPods"].as_u64(), plan["numNodeClaims"].as_u64()),
+        (Some(60), answer["nodesAfter"].as_u64())
+    );
+    let mut named: Vec<&str> = Vec::new();
+    for claim in claims(&plan) {
+        assert_eq!(claim["instanceTypeOptions"].as_array().unwrap().len(), 1);
+        named.extend(claim["podNames"].as_array().unwrap().iter().filter_map(Value::as_str));
+    }
+    named.sort_unstable();
+    named.dedup();
+    assert_eq!(named.len(), 60);
+    let price = answer["priceAfter"].as_f64().unwrap();
+    assert!((plan["totalCheapestHourlyPrice"].as_f64().unwrap() - price).abs() < 1e-9);
+
+    let mut fresh = problem.clone();
+    let nodes = fresh["existingNodes"].take();
+    fresh["existingNodes"] = serde_json::json!([]);
+    let pods = nodes.as_array().unwrap().iter().flat_map(|node| node["pods"].as_array().unwrap());
+    fresh["pods"] = pods.cloned().collect();
+    let fresh = write("consolidate/fresh.json", &fresh.to_string());
+    let packed = json(&dovetail(&["plan", "--workload", &fresh, "--json"]), 0);
+    assert!(price <= 1.10 * packed["totalCheapestHourlyPrice"].as_f64().unwrap(), "{price} against {packed}");
+    assert!(
+        stdout(&dovetail(&["plan", "--workload", &file, "--consolidate"]))
+            .starts_with("30 nodes, $12.0000 an hour, become ")
+    );
+}
+
+#[test]
+fn a_budget_bounds_each_command_of_consolidation_and_nonsense_is_bad_input() {
+    let file = write("consolidate/budget.json", &half_empty(10).to_string());
+    let none = json(&dovetail(&["plan", "--workload", &file, "--consolidate", "--budget", "0", "--json"]), 0);
+    assert_eq!((&none["commands"], &none["nodesAfter"]), (&0.into(), &10.into()));
+    let one = json(&dovetail(&["plan", "--workload", &file, "--consolidate", "--budget", "10%", "--json"]), 0);
+    assert!(one["commands"].as_u64() >= one["nodesRemoved"].as_u64(), "{one}");
+    let mut empty = half_empty(1);
+    empty["existingNodes"] = serde_json::json!([]);
+    let empty = write("consolidate/empty.json", &empty.to_string());
+    for (args, what) in [
+        (vec!["--workload", &file, "--consolidate", "--budget", "101%"], "a percentage up to 100%"),
+        (vec!["--workload", &empty, "--consolidate"], "has no node to consolidate"),
+        (vec!["--workload", &file, "--budget", "10%"], "--consolidate"),
+    ] {
+        let output = dovetail(&[vec!["plan"], args].concat());
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{}", stderr(&output));
+        assert!(stderr(&output).contains(what), "{}", stderr(&output));
+    }
+}

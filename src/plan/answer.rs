@@ -163,7 +163,8 @@ pub fn type_name(problem: &Problem, index: Option<usize>) -> &str {
     index.and_then(|index| problem.instance_types.get(index)).map_or("", |one| &one.name)
 }
 
-fn milliseconds(time: Duration) -> f64 {
+/// Milliseconds, to the microsecond.
+pub fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 

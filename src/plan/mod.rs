@@ -3,6 +3,7 @@
 mod admitted;
 mod answer;
 mod census;
+pub mod consolidate;
 mod manifests;
 mod node_groups;
 mod storage;
@@ -42,6 +43,9 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
     if let Some(policy) = args.packing_policy {
         set_policy(Arc::make_mut(&mut loaded.problem), policy);
     }
+    if args.consolidate {
+        return consolidate::run(args, loaded);
+    }
     let solving = Stopwatch::start();
     let options = pack::Options { price_per_node: args.price_per_node, ..pack::Options::default() };
     let packing = survive::solve(&loaded.problem, &options);
@@ -77,6 +81,11 @@ fn report(args: &PlanArgs, loaded: &Loaded, packing: &Packing, times: &answer::T
     } else {
         table::render(&loaded.problem, packing, args.price_per_node)
     };
+    print(&text)
+}
+
+/// Writes the answer to standard output.
+fn print(text: &str) -> Result<(), Failure> {
     // A reader that has seen enough (`| head`) is no failure of ours.
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::System(why.to_string())),

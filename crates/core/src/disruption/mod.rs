@@ -19,6 +19,7 @@ mod look;
 mod machines;
 mod marks;
 mod memory;
+pub mod methods;
 mod pools;
 mod price;
 mod schedule;

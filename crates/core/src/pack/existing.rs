@@ -1,5 +1,6 @@
 //! Nodes that are there are filled first: initialized ones, then by name (spec core 3.4); what is not launched yet, the least first.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::classes::Class;
@@ -18,18 +19,56 @@ use crate::resources;
 const A_NODE: usize = 4;
 
 /// A node with what is free on it.
-struct Free<'a> {
-    index: usize,
-    node: &'a ExistingNode,
+#[derive(Debug)]
+pub(super) struct Free<'a> {
+    pub(super) index: usize,
+    pub(super) node: Cow<'a, ExistingNode>,
     labels: Requirements,
-    room: Vec<i64>,
-    tally: Tally,
-    volumes: Attached,
+    pub(super) room: Vec<i64>,
+    pub(super) tally: Tally,
+    pub(super) volumes: Attached,
 }
 
-impl Free<'_> {
+impl<'a> Free<'a> {
+    /// Reads a node.
+    pub(super) fn read(context: &Context<'_>, index: usize, node: Cow<'a, ExistingNode>) -> Self {
+        let problem = context.problem;
+        let mut labels: BTreeMap<String, String> = node.labels.clone();
+        labels.entry(labels::HOSTNAME.to_owned()).or_insert_with(|| node.name.clone());
+        labels.insert(labels::NODE_NAME_FIELD.to_owned(), node.name.clone());
+        let mut room = context.names.room(&node.allocatable).to_vec();
+        if is_fargate(&node) {
+            // Each of these is made for its one pod; nothing else is ever bound there.
+            room.fill(-1);
+        }
+        for taken in [&node.used, &node.daemon_requests] {
+            room.iter_mut()
+                .zip(context.names.amounts(taken))
+                .for_each(|(room, amount)| *room = room.saturating_sub(amount));
+        }
+        let labels = Requirements::from_labels(&labels);
+        for (at, conflict) in context.names.conflicts() {
+            if conflict.binds_on(problem, &node.taints, &labels) {
+                room[at] = room[at].min(0);
+            }
+        }
+        let mut tally = Tally::default();
+        let reader = Reader::new(problem);
+        for pod in node.pods.iter().take_while(|_| context.work(1)) {
+            tally.add(&context.topology.of_bound(reader, pod), 1);
+        }
+        for (_, company) in context.names.companies().filter(|_| !node.initialized) {
+            let rule = context.topology.groups.get_index_of(&company.group).filter(|_| company.group.by_node());
+            if let Some(at) = rule.filter(|_| company.comes_to(problem, &node.taints, &labels)) {
+                tally.add(&NodeRules { member: [at as u32].into_iter().collect(), ..NodeRules::default() }, 1);
+            }
+        }
+        let volumes = context.volumes.attached(node.volumes.iter());
+        Self { index, node, labels, room, tally, volumes }
+    }
+
     /// How many more pods of a class fit.
-    fn holds(&self, class: &Class) -> i64 {
+    pub(super) fn holds(&self, class: &Class) -> i64 {
         if class.shared.is_empty() {
             return holds(&self.room, &class.requests);
         }
@@ -44,7 +83,7 @@ impl Free<'_> {
     }
 
     /// Whether its taints and labels are what an alternative of a class asks for.
-    fn suits(&self, context: &Context<'_>, class: &Class, level: usize) -> bool {
+    pub(super) fn suits(&self, context: &Context<'_>, class: &Class, level: usize) -> bool {
         let (set, forgiving) = class.alternatives[level];
         let example = class.example(context.problem);
         if example.refused_nodes.contains(&self.node.name) {
@@ -55,7 +94,7 @@ impl Free<'_> {
             && satisfies(&self.labels, &context.sets[set as usize])
     }
 
-    fn take(&mut self, class: &Class, rules: &NodeRules, count: u32) {
+    pub(super) fn take(&mut self, class: &Class, rules: &NodeRules, count: u32) {
         for (room, amount) in self.room.iter_mut().zip(&class.requests) {
             *room = room.saturating_sub(amount.saturating_mul(i64::from(count)));
         }
@@ -113,7 +152,7 @@ impl<'a> Existing<'a> {
         }
         for level in 0..class.alternatives.len() {
             let rules = context.node_rules_there(at, level);
-            for free in self.0.iter_mut().filter(|free| stage.has(free.node)) {
+            for free in self.0.iter_mut().filter(|free| stage.has(&free.node)) {
                 if *left == 0 || !context.work(free.tally.work(rules)) {
                     return placed;
                 }
@@ -162,7 +201,7 @@ impl<'a> Existing<'a> {
         if class.hard.is_empty() {
             return true;
         }
-        let mut open = self.0.iter().filter(|free| stage.has(free.node));
+        let mut open = self.0.iter().filter(|free| stage.has(&free.node));
         open.any(|free| {
             let suits = |level: &u32| free.suits(context, class, *level as usize);
             context.work(1) && free.holds(class) > 0 && class.hard.iter().any(suits)
@@ -220,39 +259,7 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
     });
     let mut nodes = Vec::with_capacity(order.len());
     for index in order.into_iter().take_while(|_| context.work(A_NODE)) {
-        let node = &problem.existing_nodes[index];
-        let mut labels: BTreeMap<String, String> = node.labels.clone();
-        labels.entry(labels::HOSTNAME.to_owned()).or_insert_with(|| node.name.clone());
-        labels.insert(labels::NODE_NAME_FIELD.to_owned(), node.name.clone());
-        let mut room = context.names.room(&node.allocatable).to_vec();
-        if is_fargate(node) {
-            // Each of these is made for its one pod; nothing else is ever bound there.
-            room.fill(-1);
-        }
-        for taken in [&node.used, &node.daemon_requests] {
-            room.iter_mut()
-                .zip(context.names.amounts(taken))
-                .for_each(|(room, amount)| *room = room.saturating_sub(amount));
-        }
-        let labels = Requirements::from_labels(&labels);
-        for (at, conflict) in context.names.conflicts() {
-            if conflict.binds_on(problem, &node.taints, &labels) {
-                room[at] = room[at].min(0);
-            }
-        }
-        let mut tally = Tally::default();
-        let reader = Reader::new(problem);
-        for pod in node.pods.iter().take_while(|_| context.work(1)) {
-            tally.add(&context.topology.of_bound(reader, pod), 1);
-        }
-        for (_, company) in context.names.companies().filter(|_| !node.initialized) {
-            let rule = context.topology.groups.get_index_of(&company.group).filter(|_| company.group.by_node());
-            if let Some(at) = rule.filter(|_| company.comes_to(problem, &node.taints, &labels)) {
-                tally.add(&NodeRules { member: [at as u32].into_iter().collect(), ..NodeRules::default() }, 1);
-            }
-        }
-        let volumes = context.volumes.attached(node.volumes.iter());
-        nodes.push(Free { index, node, labels, room, tally, volumes });
+        nodes.push(Free::read(context, index, Cow::Borrowed(&problem.existing_nodes[index])));
     }
     nodes
 }

@@ -11,7 +11,7 @@ mod fill;
 mod holes;
 mod lp;
 mod mix;
-mod rates;
+pub(super) mod rates;
 mod search;
 mod shapes;
 mod single;

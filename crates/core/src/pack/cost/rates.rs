@@ -64,7 +64,7 @@ pub(super) fn values(
 }
 
 /// What all of each resource is worth where nodes have such parts of it at such costs.
-fn rates(nodes: &[(Vec<f64>, f64)], resources: usize) -> Vec<f64> {
+pub(in crate::pack) fn rates(nodes: &[(Vec<f64>, f64)], resources: usize) -> Vec<f64> {
     let units = |part: f64| (part * PARTS).clamp(0.0, f64::from(u32::MAX)) as u32;
     let alone = |resource: usize| {
         let held = nodes.iter().map(|(parts, cost)| (units(parts[resource]), *cost)).filter(|(held, _)| *held > 0);

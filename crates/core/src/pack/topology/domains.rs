@@ -35,11 +35,11 @@ pub(crate) type Placed = (u32, u32, u32);
 pub(crate) struct Domains<'c, 'a> {
     pub(super) context: &'c Context<'a>,
     /// For each group how many of its pods each domain has.
-    counts: Vec<Vec<Held>>,
+    pub(super) counts: Vec<Vec<Held>>,
     /// Which pods on new nodes count.
     counting: Counting<'c, 'a>,
     /// For each group how many pods in each domain state it.
-    stating: Vec<Vec<u32>>,
+    pub(super) stating: Vec<Vec<u32>>,
     /// For each spread the domains over which the least is taken.
     eligible: Vec<Vec<u32>>,
     /// The domains of the existing nodes.
@@ -118,7 +118,7 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Whether a pod of a class may be in these domains, on a new node or one that is there, by an alternative's rules.
-    fn allows(&self, class: usize, level: usize, domain: &Domain, new: bool) -> bool {
+    pub(super) fn allows(&self, class: usize, level: usize, domain: &Domain, new: bool) -> bool {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
         let stated = part.level(level).states.iter().all(|at| {
@@ -386,7 +386,7 @@ impl<'c, 'a> Domains<'c, 'a> {
 }
 
 /// Whether a pod on this node counts for a rule.
-fn counts_on(group: &Group, node: &ExistingNode) -> bool {
+pub(super) fn counts_on(group: &Group, node: &ExistingNode) -> bool {
     let Kind::Spread { nodes, tolerated, labels, .. } = &group.kind else { return true };
     let wanted = || {
         let own = labels_of(node);

@@ -10,6 +10,7 @@ mod counted;
 pub(crate) mod domains;
 mod founded;
 pub(crate) mod groups;
+mod moves;
 pub(crate) mod node_rules;
 pub(crate) mod places;
 mod reach;

@@ -1,0 +1,70 @@
+//! Consolidates the nodes of workload files and prints what came of it:
+//! `cargo run --release -p dovetail-core --example consolidate -- FILE…`. `PER_MOVE` sets what a move is worth avoiding.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a tool for developers: a file that cannot be read ends it
+
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+use std::io::Read;
+use std::time::Instant;
+
+use dovetail_core::Problem;
+use dovetail_core::disruption::methods::{Cluster, Settings, decide, settle};
+use dovetail_core::pack::{Options, solve};
+use jiff::Timestamp;
+
+fn main() {
+    for path in std::env::args().skip(1) {
+        let mut bytes = std::fs::read(&path).unwrap();
+        if path.ends_with(".gz") {
+            let mut plain = Vec::new();
+            flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).unwrap();
+            bytes = plain;
+        }
+        let problem: Problem = serde_json::from_slice(&bytes).unwrap();
+        let nodes = problem.existing_nodes.len();
+        let cluster = Cluster::of_workload(problem);
+        let fresh = Problem { existing_nodes: vec![], ..cluster.problem().clone() };
+        let start = Instant::now();
+        let packing = solve(&fresh, &Options::default());
+        let fresh_ms = start.elapsed().as_secs_f64() * 1e3;
+        let mut settings = Settings { price_moves: Settings::price_moves_of(nodes), ..Settings::default() };
+        if let Some(price) = std::env::var("PER_MOVE").ok().and_then(|text| text.parse().ok()) {
+            settings.least_per_move = price;
+        }
+        let now = Timestamp::UNIX_EPOCH;
+        let start = Instant::now();
+        let first = decide(&cluster, &settings, now).unwrap();
+        let decide_ms = start.elapsed().as_secs_f64() * 1e3;
+        let start = Instant::now();
+        let settled = settle(cluster, &settings, now, &|nodes| nodes).unwrap();
+        let ms = start.elapsed().as_secs_f64() * 1e3;
+        println!(
+            "{path}: {nodes} nodes {:.2} $/h -> {} nodes {:.2} $/h, fresh {:.2} ({:.3}) in {fresh_ms:.1} ms; {} moves, {} commands, {} launched, {} rounds, decide {decide_ms:.1} ms, settle {ms:.1} ms",
+            settled.price.0,
+            settled.cluster.nodes().len(),
+            settled.price.1,
+            packing.total_price,
+            settled.price.1 / packing.total_price,
+            settled.moved,
+            settled.commands.len(),
+            settled.launched,
+            settled.rounds
+        );
+        if std::env::var("STEPS").is_ok() {
+            let (mut price, mut moves) = (settled.price.0, 0);
+            for command in &settled.commands {
+                price -= command.saving();
+                moves += command.moves.len();
+                println!(
+                    "    {} {} nodes -> {:?}: {price:.2} $/h after {moves} moves",
+                    command.method,
+                    command.candidates.len(),
+                    command.replacement.as_ref().map(|claim| claim.price)
+                );
+            }
+            println!("    first: {:?}", first.unconsolidatable.first());
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What a command may still take while it is being put together.
+
+use super::pass::{Left, Pass};
+use crate::disruption::Reason;
+
+/// What is left of pools' budgets, of PodDisruptionBudgets and of the size of one command.
+#[derive(Clone, Debug)]
+pub(super) struct Allowance {
+    left: Vec<Option<usize>>,
+    evictions: Vec<u32>,
+    nodes: usize,
+}
+
+impl Allowance {
+    /// All that a pass has left for a reason, for a command of so many nodes at most.
+    pub fn of(pass: &Pass<'_, '_, '_>, reason: Reason, most: usize) -> Self {
+        let of = |left: &Left| if reason == Reason::Empty { left.empty } else { left.underutilized };
+        Self { left: pass.left.iter().map(of).collect(), evictions: pass.evictions.clone(), nodes: most }
+    }
+
+    /// Whether a command of one more node is too large, whichever that is.
+    pub fn is_spent(&self) -> bool {
+        self.nodes == 0
+    }
+
+    /// Takes a node with its pods off; says what stands in the way, if that is more than there is.
+    pub fn take(&mut self, pass: &Pass<'_, '_, '_>, node: u32) -> Result<(), String> {
+        let pool = pass.nodes[node as usize].pool.ok_or("no NodePool manages it")?;
+        if self.left[pool] == Some(0) {
+            return Err("its NodePool's budgets allow no more disruptions now".into());
+        }
+        if self.is_spent() {
+            return Err("the command is full".into());
+        }
+        let mut evictions = self.evictions.clone();
+        for pod in &pass.fleet.nodes[node as usize].pods {
+            let Some(pdb) = pass.cluster.pod(*pod).pdb else { continue };
+            if evictions[pdb] == 0 {
+                return Err(format!("pdb {} allows too few evictions at once", pass.cluster.pdbs[pdb].name));
+            }
+            evictions[pdb] -= 1;
+        }
+        self.evictions = evictions;
+        self.nodes -= 1;
+        self.left[pool] = self.left[pool].map(|left| left - 1);
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! What consolidation decides by: the cluster as packing sees it, with what disruption knows of each node and pod.
+
+use std::collections::BTreeMap;
+
+use dovetail_api::v1::ConsolidationPolicy;
+use jiff::Timestamp;
+
+use crate::labels;
+use crate::problem::{Policy, Problem};
+
+/// The cluster at one moment. Who builds it has counted pods that wait, and are expected on a node, among what is used there.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// Pools, types and nodes. Its pods are those that may move, in the order of the nodes; they are on their nodes as well.
+    pub(super) problem: Problem,
+    /// Of each existing node, in the problem's order.
+    pub(super) nodes: Vec<NodeState>,
+    /// Of each pool, in the problem's order.
+    pub(super) pools: Vec<PoolState>,
+    /// PodDisruptionBudgets, which pods name by their index here.
+    pub(super) pdbs: Vec<PodBudget>,
+    /// On which node each pod of the problem is, and which of that node's pods it is.
+    pub(super) home: Vec<(u32, u32)>,
+}
+
+/// What disruption knows of a node beside what packing does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeState {
+    /// Its pool, by its index in the problem; none where nobody manages it.
+    pub pool: Option<usize>,
+    /// What keeps it, in words: an annotation, a pod's, a PodDisruptionBudget, that it is leaving.
+    pub held: Option<String>,
+    /// Whether `consolidateAfter` has passed since its last pod event.
+    pub consolidatable: bool,
+    /// When it was initialized; unknown counts as long ago.
+    pub initialized: Option<Timestamp>,
+    /// When it expires.
+    pub expires: Option<Timestamp>,
+    /// Of each of its pods, in the problem's order.
+    pub pods: Vec<PodState>,
+}
+
+/// What disruption knows of a pod beside what packing does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodState {
+    /// Whether it needs another node when its own goes: no DaemonSet's, and no mirror pod.
+    pub moves: bool,
+    /// What its eviction costs ([`super::super::eviction_cost`]).
+    pub cost: f64,
+    /// When it was moved last to save money.
+    pub moved: Option<Timestamp>,
+    /// The PodDisruptionBudget that covers it.
+    pub pdb: Option<usize>,
+}
+
+impl Default for PodState {
+    fn default() -> Self {
+        Self { moves: true, cost: 1.0, moved: None, pdb: None }
+    }
+}
+
+/// What disruption knows of a pool beside what packing does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PoolState {
+    /// Which of its nodes consolidation looks at.
+    pub policy: ConsolidationPolicy,
+    /// Whether it consolidates at all: it is not static, and `consolidateAfter` is not `Never`.
+    pub consolidates: bool,
+    /// How many more empty nodes its budgets allow to go now; any number if `None`.
+    pub empty: Option<usize>,
+    /// The same for underutilized nodes.
+    pub underutilized: Option<usize>,
+}
+
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodBudget {
+    /// Namespace and name.
+    pub name: String,
+    /// How many of its pods may be evicted now.
+    pub allowed: u32,
+}
+
+impl Cluster {
+    /// A cluster of these nodes and pools; states that are missing are the default ones.
+    #[must_use]
+    pub fn new(
+        mut problem: Problem,
+        mut nodes: Vec<NodeState>,
+        mut pools: Vec<PoolState>,
+        pdbs: Vec<PodBudget>,
+    ) -> Self {
+        nodes.resize(problem.existing_nodes.len(), NodeState::default());
+        pools.resize(problem.node_pools.len(), PoolState::default());
+        let mut home = Vec::new();
+        problem.pods.clear();
+        for (at, (node, state)) in problem.existing_nodes.iter().zip(&mut nodes).enumerate() {
+            state.pods.resize(node.pods.len(), PodState::default());
+            for (which, pod) in node.pods.iter().enumerate().filter(|(which, _)| state.pods[*which].moves) {
+                home.push((at as u32, which as u32));
+                problem.pods.push(pod.clone());
+            }
+        }
+        Self { problem, nodes, pools, pdbs, home }
+    }
+
+    /// The nodes of a workload file, all of which may be consolidated as far as nothing in it forbids. Node and pool belong
+    /// together by the label `karpenter.sh/nodepool`.
+    #[must_use]
+    pub fn of_workload(problem: Problem) -> Self {
+        let by_name: BTreeMap<&str, usize> =
+            problem.node_pools.iter().enumerate().map(|(at, pool)| (pool.name.as_str(), at)).collect();
+        let pool =
+            |own: &BTreeMap<String, String>| own.get(labels::NODE_POOL).and_then(|name| by_name.get(name.as_str()));
+        let state = |node: &crate::ExistingNode| NodeState {
+            pool: pool(&node.labels).copied(),
+            held: (!node.initialized).then(|| "it is not initialized".to_owned()),
+            consolidatable: true,
+            ..NodeState::default()
+        };
+        let nodes = problem.existing_nodes.iter().map(state).collect();
+        let pools = vec![
+            PoolState {
+                policy: ConsolidationPolicy::WhenEmptyOrUnderutilized,
+                consolidates: true,
+                ..PoolState::default()
+            };
+            problem.node_pools.len()
+        ];
+        Self::new(problem, nodes, pools, vec![])
+    }
+
+    /// What packing sees of it. Its pods are those that may move.
+    #[must_use]
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// What disruption knows of its nodes.
+    #[must_use]
+    pub fn nodes(&self) -> &[NodeState] {
+        &self.nodes
+    }
+
+    /// What disruption knows of its pools.
+    #[must_use]
+    pub fn pools(&self) -> &[PoolState] {
+        &self.pools
+    }
+
+    /// On which node a pod of the problem is.
+    #[must_use]
+    pub fn home(&self, pod: usize) -> usize {
+        self.home[pod].0 as usize
+    }
+
+    pub(super) fn pod(&self, pod: u32) -> &PodState {
+        let (node, which) = self.home[pod as usize];
+        &self.nodes[node as usize].pods[which as usize]
+    }
+
+    /// The policy by which a pool's nodes are packed.
+    pub(super) fn packing(&self, pool: usize) -> Policy {
+        self.problem.node_pools[pool].policy
+    }
+}

@@ -1,0 +1,56 @@
+//! What consolidation answers.
+
+use super::super::Reason;
+use crate::pack::PlannedClaim;
+
+/// Nodes that go, and where their pods go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Command {
+    /// Why they go.
+    pub reason: Reason,
+    /// By which method.
+    pub method: &'static str,
+    /// The nodes, by their index in the cluster.
+    pub candidates: Vec<usize>,
+    /// The node to launch before they go. Its pods are indices of the cluster's pods.
+    pub replacement: Option<PlannedClaim>,
+    /// The pods that move, each with the node that takes it; none where that is the replacement.
+    pub moves: Vec<(usize, Option<usize>)>,
+    /// Dollars an hour of the candidates.
+    pub price_before: f64,
+    /// Dollars an hour of the replacement at its cheapest.
+    pub price_after: f64,
+}
+
+impl Command {
+    /// Dollars an hour that it saves.
+    #[must_use]
+    pub fn saving(&self) -> f64 {
+        self.price_before - self.price_after
+    }
+
+    /// As logs and metrics say it.
+    #[must_use]
+    pub fn decision(&self) -> &'static str {
+        if self.replacement.is_some() { "replace" } else { "delete" }
+    }
+}
+
+/// A node that stays, and the one thing that stands in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unconsolidatable {
+    /// Its index in the cluster.
+    pub node: usize,
+    /// What stands in the way, as a sentence without its end.
+    pub why: String,
+}
+
+/// What is to be done now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decision {
+    /// The command, if any is worth it.
+    pub command: Option<Command>,
+    /// The nodes that stay, and why, in the order of the nodes. With a command only those that no method may take: of others
+    /// it is known when nothing else is found.
+    pub unconsolidatable: Vec<Unconsolidatable>,
+}

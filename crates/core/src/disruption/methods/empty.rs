@@ -1,0 +1,32 @@
+//! Empty nodes go, all that the budgets allow (core spec 5.5).
+
+use super::budget::Allowance;
+use super::command::Command;
+use super::pass::Pass;
+use super::{Method, Reason};
+
+/// The method.
+pub(super) struct Empty;
+
+impl Method for Empty {
+    fn name(&self) -> &'static str {
+        "empty"
+    }
+
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+        let mut allowance = Allowance::of(pass, Reason::Empty, usize::MAX);
+        let mut taken = Vec::new();
+        for node in pass.order.clone() {
+            let (view, member) = (&pass.nodes[node as usize], &pass.fleet.nodes[node as usize]);
+            // A pod of negative cost keeps no node, but has to have a place all the same: other methods look for it.
+            if !view.empty || view.kept.is_some() || member.gone || !member.pods.is_empty() {
+                continue;
+            }
+            match allowance.take(pass, node) {
+                Ok(()) => taken.push(node),
+                Err(why) => pass.bar(node, why),
+            }
+        }
+        (!taken.is_empty()).then(|| pass.command((Reason::Empty, self.name()), taken, None))
+    }
+}

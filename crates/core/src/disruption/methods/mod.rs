@@ -1,0 +1,92 @@
+//! Consolidation: which nodes are worth taking away, and what takes their pods (core spec 5.4 to 5.7).
+//!
+//! ```text
+//! Cluster ──► Pass (packing's own engine, compiled once) ──► methods in order ──► at most one Command
+//!             order, worth, what keeps each node              │  a trial moves pods in place and is undone
+//!                                                             └► what stands in the way of each node
+//! ```
+//!
+//! Everything here is pure: [`decide`] answers for one moment. [`settle`] does each command at once until none is left, which
+//! is what `dovetail plan --consolidate` shows.
+//!
+//! 1. A command never makes the cluster dearer; in `cost` it saves a part of what it replaces.
+//! 2. Every pod that moves has a place by packing's rules, as if its node were gone.
+//! 3. No command takes more nodes of a pool than its budgets allow, or more pods of a PodDisruptionBudget than that.
+//! 4. A node with an arrival of the same pass does not go in it: no pod moves twice.
+
+mod balanced;
+mod budget;
+mod cluster;
+mod command;
+mod delete;
+mod empty;
+mod karpenter;
+mod outcome;
+mod pass;
+mod replace;
+mod settings;
+mod settle;
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+
+pub use cluster::{Cluster, NodeState, PodBudget, PodState, PoolState};
+pub use command::{Command, Decision, Unconsolidatable};
+use pass::Pass;
+pub use settings::Settings;
+pub use settle::{Settled, settle};
+
+use super::Reason;
+use crate::pack::PackingError;
+use crate::pack::context::Context;
+use crate::pack::fleet::Fleet;
+
+/// A way to find nodes that may go.
+trait Method {
+    /// As logs and metrics say it.
+    fn name(&self) -> &'static str;
+
+    /// The next command, if this method has any. The pass is left as it was, but for what stood in the way.
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command>;
+}
+
+/// All methods, in the order in which they are tried.
+const METHODS: [&dyn Method; 6] = [
+    &empty::Empty,
+    &delete::Delete { to_efficient: true },
+    &replace::Replace,
+    &delete::Delete { to_efficient: false },
+    &karpenter::Multi,
+    &karpenter::Single,
+];
+
+fn next(pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+    METHODS.iter().find_map(|method| method.propose(pass))
+}
+
+/// What consolidation would do now: one command at most, and what stands in the way of the other nodes.
+///
+/// # Errors
+/// [`PackingError::Bound`] where reading the cluster takes more work than its size allows.
+pub fn decide(cluster: &Cluster, settings: &Settings, now: Timestamp) -> Result<Decision, PackingError> {
+    let options = options(settings);
+    let context = Context::new(&cluster.problem, &options)?;
+    let mut pass = Pass::new(cluster, settings, fleet(cluster, &context), now);
+    let command = next(&mut pass);
+    let unconsolidatable = pass.unconsolidatable(command.as_ref());
+    Ok(Decision { command, unconsolidatable })
+}
+
+fn options(settings: &Settings) -> crate::pack::Options {
+    crate::pack::Options {
+        price_per_node: settings.price_per_node,
+        // Each method bounds its own trials; what is counted here would only stop them halfway.
+        most_steps: Some(u64::MAX),
+        ..crate::pack::Options::default()
+    }
+}
+
+fn fleet<'c, 'a>(cluster: &Cluster, context: &'c Context<'a>) -> Fleet<'c, 'a> {
+    Fleet::new(context, cluster.home.iter().map(|(node, _)| *node).collect())
+}

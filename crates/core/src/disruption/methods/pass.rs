@@ -1,0 +1,357 @@
+//! One pass over the cluster: what all methods look at, compiled once, and what their commands have changed since.
+
+use std::collections::BTreeMap;
+
+use dovetail_api::v1::ConsolidationPolicy;
+use jiff::Timestamp;
+
+use super::cluster::Cluster;
+use super::command::{Command, Unconsolidatable};
+use super::settings::Settings;
+use crate::disruption::Reason;
+use crate::labels;
+use crate::pack::fleet::Fleet;
+use crate::problem::{Policy, Problem};
+
+/// A node as consolidation weighs it.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    /// Dollars an hour; 0 where nobody knows.
+    pub price: f64,
+    /// What its disruption costs (core spec 5.4).
+    pub cost: f64,
+    /// Its pool, by its index in the problem.
+    pub pool: Option<usize>,
+    /// Its instance type, by its index in the problem.
+    pub instance_type: Option<usize>,
+    /// What keeps it whatever is found for its pods.
+    pub kept: Option<String>,
+    /// Whether no pod that may move is worth keeping it for.
+    pub empty: bool,
+    /// Whether pods of other nodes may come to it.
+    pub receives: bool,
+    /// What is worth its price: to be filled, and not to be replaced.
+    pub efficient: bool,
+}
+
+/// How many more nodes of a pool may go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    pub empty: Option<usize>,
+    pub underutilized: Option<usize>,
+}
+
+/// The pass.
+pub(super) struct Pass<'p, 'c, 'a> {
+    pub cluster: &'p Cluster,
+    pub settings: &'p Settings,
+    pub fleet: Fleet<'c, 'a>,
+    pub nodes: Vec<View>,
+    /// Nodes, those first that save the most for what they disturb.
+    pub order: Vec<u32>,
+    /// What a unit of each resource is worth in a pool, by the pool's index in the problem.
+    pub worth: Vec<Vec<f64>>,
+    /// What a pool's mean pod is worth by that.
+    mean_pod: Vec<f64>,
+    pub left: Vec<Left>,
+    /// How many more evictions each PodDisruptionBudget allows.
+    pub evictions: Vec<u32>,
+    pub price_moves: usize,
+    /// What stood in the way of each node, as far as a method has looked: budgets, and whatever else.
+    barred: BTreeMap<u32, String>,
+    notes: BTreeMap<u32, String>,
+}
+
+impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
+    pub fn new(cluster: &'p Cluster, settings: &'p Settings, fleet: Fleet<'c, 'a>, now: Timestamp) -> Self {
+        let left = cluster.pools.iter();
+        let left = left.map(|pool| Left { empty: pool.empty, underutilized: pool.underutilized }).collect();
+        let mut pass = Self {
+            cluster,
+            settings,
+            fleet,
+            nodes: vec![],
+            order: vec![],
+            worth: vec![],
+            mean_pod: vec![],
+            left,
+            evictions: cluster.pdbs.iter().map(|pdb| pdb.allowed).collect(),
+            price_moves: settings.price_moves,
+            barred: BTreeMap::new(),
+            notes: BTreeMap::new(),
+        };
+        pass.nodes = (0..cluster.nodes.len()).map(|node| pass.view(node, now)).collect();
+        pass.worth = (0..cluster.problem.node_pools.len()).map(|pool| pass.worth_in(pool)).collect();
+        pass.mean_pod = (0..pass.worth.len()).map(|pool| pass.mean_pod_of(pool)).collect();
+        for node in 0..pass.nodes.len() {
+            pass.nodes[node].efficient = pass.is_efficient(node);
+        }
+        pass.order = pass.ordered();
+        pass
+    }
+
+    fn view(&self, node: usize, now: Timestamp) -> View {
+        let (problem, state) = (&self.cluster.problem, &self.cluster.nodes[node]);
+        let (instance_type, price) = priced(problem, node);
+        let evictions = state.pods.iter().filter(|pod| pod.moves).map(|pod| pod.cost.max(0.0)).sum::<f64>();
+        let pool = state.pool;
+        let cost_policy = pool.is_some_and(|pool| self.cluster.packing(pool) != Policy::FewestNodes);
+        let remaining = if cost_policy { remaining(state.initialized, state.expires, now) } else { 1.0 };
+        let empty = evictions <= 0.0;
+        View {
+            price,
+            cost: 1.0 + evictions * remaining,
+            pool,
+            instance_type,
+            kept: self.kept(node, empty, now),
+            empty,
+            receives: problem.existing_nodes[node].initialized && state.consolidatable,
+            efficient: false,
+        }
+    }
+
+    /// What keeps a node from being a candidate: the first thing that does.
+    fn kept(&self, node: usize, empty: bool, now: Timestamp) -> Option<String> {
+        let state = &self.cluster.nodes[node];
+        if let Some(why) = &state.held {
+            return Some(why.clone());
+        }
+        let Some(pool) = state.pool else { return Some("no NodePool manages it".into()) };
+        let of = &self.cluster.pools[pool];
+        if !of.consolidates {
+            return Some("its NodePool does not consolidate: consolidateAfter is Never, or it is static".into());
+        }
+        if !state.consolidatable {
+            return Some("consolidateAfter has not passed since its last pod came or went".into());
+        }
+        if empty {
+            return None;
+        }
+        if of.policy == ConsolidationPolicy::WhenEmpty {
+            return Some("its NodePool's consolidationPolicy is WhenEmpty, and it has pods".into());
+        }
+        let since = |time: Option<Timestamp>| time.map(|time| now.duration_since(time));
+        if since(state.initialized).is_some_and(|age| age < self.settings.least_age) {
+            return Some(format!("it is younger than {:#}", self.settings.least_age));
+        }
+        let mut moving = state.pods.iter().enumerate().filter(|(_, pod)| pod.moves);
+        let name = |which: usize| {
+            let pod = &self.cluster.problem.existing_nodes[node].pods[which];
+            format!("{}/{}", pod.namespace, pod.name)
+        };
+        moving.find_map(|(which, pod)| {
+            if since(pod.moved).is_some_and(|rest| rest < self.settings.rest) {
+                return Some(format!("pod {} was moved less than {:#} ago", name(which), self.settings.rest));
+            }
+            let pdb = pod.pdb.map(|pdb| &self.cluster.pdbs[pdb]).filter(|pdb| pdb.allowed == 0)?;
+            Some(format!("pdb {} prevents the eviction of pod {}", pdb.name, name(which)))
+        })
+    }
+
+    fn worth_in(&self, pool: usize) -> Vec<f64> {
+        let width = self.fleet.context.names.0.len();
+        let mut asked = vec![0.0; width];
+        let own = self.nodes.iter().zip(&self.fleet.nodes).filter(|(view, _)| view.pool == Some(pool));
+        own.for_each(|(_, node)| asked.iter_mut().zip(node.asked()).for_each(|(sum, amount)| *sum += amount as f64));
+        match self.fleet.pool_at(pool) {
+            Some(at) => self.fleet.worth(at, &asked, self.settings.price_per_node),
+            None => vec![0.0; width],
+        }
+    }
+
+    /// What amounts are worth in a pool.
+    pub fn value(&self, pool: usize, amounts: impl Iterator<Item = i64>) -> f64 {
+        amounts.zip(&self.worth[pool]).map(|(amount, worth)| amount as f64 * worth).sum()
+    }
+
+    /// Whether a node is worth its price when it is full, or its pods are not worth moving for what they would save.
+    fn is_efficient(&self, node: usize) -> bool {
+        let view = &self.nodes[node];
+        let Some(pool) = view.pool else { return true };
+        let member = &self.fleet.nodes[node];
+        let excess = view.price - self.value(pool, member.whole.iter().copied());
+        excess <= self.least(pool, view.price, member.pods.len())
+    }
+
+    fn mean_pod_of(&self, pool: usize) -> f64 {
+        let own = self.nodes.iter().zip(&self.fleet.nodes).filter(|(view, _)| view.pool == Some(pool));
+        let add = |(worth, pods): (f64, usize), node: &crate::pack::fleet::Member<'_>| {
+            (worth + self.value(pool, node.asked()), pods + node.pods.len())
+        };
+        let (worth, pods) = own.fold((0.0, 0), |sum, (_, node)| add(sum, node));
+        if pods == 0 { 0.0 } else { worth / pods as f64 }
+    }
+
+    /// What has to be saved at least by replacing so much of a pool, for the moves of so many pods.
+    pub fn least(&self, pool: usize, price: f64, pods: usize) -> f64 {
+        let moves = self.settings.least_per_move * self.mean_pod[pool] * pods as f64;
+        (price * self.settings.least_saving).max(moves)
+    }
+
+    fn ordered(&self) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.nodes.len() as u32).collect();
+        let worth = |node: u32| self.nodes[node as usize].price / self.nodes[node as usize].cost;
+        let name = |node: u32| self.fleet.nodes[node as usize].node().name.as_str();
+        order.sort_by(|a, b| worth(*b).total_cmp(&worth(*a)).then_with(|| name(*a).cmp(name(*b))));
+        order
+    }
+
+    /// Nodes that may go and have pods, of pools that are packed by a policy, in order; those to which pods have come stay.
+    pub fn candidates(&self, policy: impl Fn(Policy) -> bool) -> Vec<u32> {
+        let all = self.order.iter().copied();
+        all.filter(|node| {
+            let (view, member) = (&self.nodes[*node as usize], &self.fleet.nodes[*node as usize]);
+            let of_policy = view.pool.is_some_and(|pool| policy(self.cluster.packing(pool)));
+            of_policy && view.kept.is_none() && !view.empty && !member.gone && member.arrivals == 0
+        })
+        .collect()
+    }
+
+    /// Notes what stands in the way of a node.
+    pub fn note(&mut self, node: u32, why: impl Into<String>) {
+        self.notes.insert(node, why.into());
+    }
+
+    /// Notes that what is allowed at once keeps a node, whatever else would.
+    pub fn bar(&mut self, node: u32, why: String) {
+        self.barred.insert(node, why);
+    }
+
+    /// A pod's namespace and name.
+    pub fn pod_name(&self, pod: u32) -> String {
+        let pod = &self.cluster.problem.pods[pod as usize];
+        format!("{}/{}", pod.namespace, pod.name)
+    }
+
+    /// Where the pods of nodes that have been cleared are now, and what that is as a command.
+    pub fn command(
+        &self,
+        (reason, method): (Reason, &'static str),
+        candidates: Vec<u32>,
+        replacement: Option<crate::pack::PlannedClaim>,
+    ) -> Command {
+        let mut moves = Vec::new();
+        for pod in candidates.iter().flat_map(|node| &self.fleet.nodes[*node as usize].pods) {
+            let home = self.fleet.home[*pod as usize] as usize;
+            let to = (!self.fleet.nodes[home].gone).then_some(home);
+            moves.push((*pod as usize, to));
+        }
+        let price = |node: &u32| self.nodes[*node as usize].price;
+        Command {
+            reason,
+            method,
+            price_before: candidates.iter().map(price).sum(),
+            price_after: replacement.as_ref().map_or(0.0, |claim| claim.price),
+            candidates: candidates.into_iter().map(|node| node as usize).collect(),
+            replacement,
+            moves,
+        }
+    }
+
+    /// Does a command, as if all of it took no time; answers the new node's index.
+    pub fn apply(&mut self, command: &Command, name: String) -> Option<usize> {
+        for node in &command.candidates {
+            self.fleet.clear(*node as u32);
+            self.forget_usage(*node);
+        }
+        for (pod, to) in &command.moves {
+            if let Some(to) = to {
+                self.fleet.move_to(*pod as u32, *to as u32);
+            }
+        }
+        let added = command.replacement.as_ref().and_then(|claim| {
+            let at = self.fleet.launched(claim, name)?;
+            self.nodes.push(View {
+                price: claim.price,
+                cost: 1.0 + claim.pods.len() as f64,
+                pool: Some(claim.pool),
+                instance_type: claim.cheapest_type(),
+                kept: Some("it has just been launched".into()),
+                empty: false,
+                receives: true,
+                efficient: true,
+            });
+            Some(at as usize)
+        });
+        self.fleet.commit();
+        self.spend(command);
+        added
+    }
+
+    /// A pool's limits get back what a node that goes has of them.
+    fn forget_usage(&mut self, node: usize) {
+        let view = &self.nodes[node];
+        let pool = view.pool.and_then(|pool| self.fleet.pool_at(pool));
+        if let (Some(pool), Some(one)) = (pool, view.instance_type) {
+            self.fleet.give_back(pool, one);
+        }
+    }
+
+    /// What a command uses up of what is bounded.
+    fn spend(&mut self, command: &Command) {
+        for node in &command.candidates {
+            if let Some(pool) = self.nodes[*node].pool {
+                let left = &mut self.left[pool];
+                let left = if command.reason == Reason::Empty { &mut left.empty } else { &mut left.underutilized };
+                *left = left.map(|left| left.saturating_sub(1));
+            }
+        }
+        for (pod, _) in &command.moves {
+            if let Some(pdb) = self.cluster.pod(*pod as u32).pdb {
+                self.evictions[pdb] = self.evictions[pdb].saturating_sub(1);
+            }
+        }
+        if self.is_price_move(command) {
+            self.price_moves = self.price_moves.saturating_sub(command.candidates.len());
+        }
+    }
+
+    /// Whether a replacement pays only because prices differ: it is no smaller than what it replaces.
+    pub fn is_price_move(&self, command: &Command) -> bool {
+        let problem = &self.cluster.problem;
+        let Some(one) = command.replacement.as_ref().and_then(crate::pack::PlannedClaim::cheapest_type) else {
+            return false;
+        };
+        let known = |node: &usize| self.nodes[*node].instance_type.map(|one| &problem.instance_types[one].capacity);
+        [crate::resources::CPU, crate::resources::MEMORY].iter().all(|name| {
+            let before: i64 = command.candidates.iter().filter_map(known).map(|have| have.get(name)).sum();
+            problem.instance_types[one].capacity.get(name) >= before
+        })
+    }
+
+    /// What stood in the way of the nodes that are left, each with one thing.
+    pub fn unconsolidatable(&self, command: Option<&Command>) -> Vec<Unconsolidatable> {
+        let mut all = Vec::new();
+        for (node, view) in self.nodes.iter().enumerate() {
+            let goes = command.is_some_and(|command| command.candidates.contains(&node));
+            if goes || self.fleet.nodes[node].gone {
+                continue;
+            }
+            // What a method found is the end of it only where no other found anything.
+            let notes = self.notes.get(&(node as u32)).filter(|_| command.is_none());
+            let noted = || self.barred.get(&(node as u32)).or(notes);
+            let why = view.kept.clone().or_else(|| noted().cloned());
+            all.extend(why.map(|why| Unconsolidatable { node, why }));
+        }
+        all
+    }
+}
+
+/// What part of its life a node has before it: 1 when it is new or never expires, 0 when it is over.
+fn remaining(from: Option<Timestamp>, until: Option<Timestamp>, now: Timestamp) -> f64 {
+    let (Some(from), Some(until)) = (from, until) else { return 1.0 };
+    let (whole, left) = (until.duration_since(from).as_secs_f64(), until.duration_since(now).as_secs_f64());
+    if whole > 0.0 { (left / whole).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// A node's instance type and what it costs: the price of the offering with its type, zone and capacity type.
+pub(super) fn priced(problem: &Problem, node: usize) -> (Option<usize>, f64) {
+    let label = |key: &str| problem.existing_nodes[node].labels.get(key).map(String::as_str).unwrap_or_default();
+    let name = label(labels::INSTANCE_TYPE);
+    let Some(at) = problem.instance_types.iter().position(|one| one.name == name) else { return (None, 0.0) };
+    let (zone, capacity_type) = (label(labels::ZONE), label(labels::CAPACITY_TYPE));
+    let offered = &mut problem.instance_types[at].offerings.iter();
+    let own = offered.find(|one| one.zone == zone && one.capacity_type == capacity_type);
+    let price = own.map_or(0.0, |one| one.price);
+    (Some(at), if price.is_finite() { price.max(0.0) } else { 0.0 })
+}

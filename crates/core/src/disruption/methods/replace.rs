@@ -1,0 +1,260 @@
+//! Nodes go whose pods one cheaper new node takes, beside what others have room for: one or many by one, in pools that are
+//! packed by price.
+//!
+//! What is bought is chosen as packing chooses it: by what a node carries for what it costs, at the prices that the best mix
+//! of nodes puts on each resource. For each instance type worth buying the nodes that save the most for what they disturb are
+//! taken as long as their pods fit; the type that is filled best becomes the command.
+
+use std::cmp::Reverse;
+
+use super::budget::Allowance;
+use super::command::Command;
+use super::delete::receivers;
+use super::pass::Pass;
+use super::{Method, Reason, balanced};
+use crate::pack::fleet::launch::{Bound, Launch};
+use crate::problem::Policy;
+
+/// The method.
+pub(super) struct Replace;
+
+/// So many instance types of each number of cpus are tried.
+const TYPES_OF_A_SIZE: usize = 3;
+/// So many of the types that are filled best are tried with all rules.
+const TRIES: usize = 6;
+/// Replacements of all candidates are looked for where these are no more.
+const MOST_TOGETHER: usize = 20;
+/// A node that is filled to this is full.
+const FULL: f64 = 0.985;
+
+/// An instance type that may be bought.
+struct Offer {
+    at: usize,
+    cost: f64,
+    price: f64,
+    room: Vec<i64>,
+    worth: f64,
+}
+
+/// What a type would replace, as far as amounts tell.
+struct Sketch {
+    offer: usize,
+    score: f64,
+}
+
+impl Method for Replace {
+    fn name(&self) -> &'static str {
+        "replace"
+    }
+
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+        let pools = pass.fleet.context.pools.iter().map(|pool| pool.index);
+        let pools: Vec<usize> = pools.filter(|pool| pass.cluster.packing(*pool) == Policy::Cost).collect();
+        pools.into_iter().find_map(|pool| self.in_pool(pass, pool))
+    }
+}
+
+impl Replace {
+    fn in_pool(&self, pass: &mut Pass<'_, '_, '_>, pool: usize) -> Option<Command> {
+        let mut candidates = pass.candidates(|policy| policy == Policy::Cost);
+        candidates.retain(|node| pass.nodes[*node as usize].pool == Some(pool));
+        candidates.retain(|node| is_worth_replacing(pass, pool, *node));
+        if candidates.is_empty() {
+            return None;
+        }
+        let offers = offers(pass, pool);
+        for sketch in sketches(pass, pool, &offers, &candidates).into_iter().take(TRIES) {
+            if let Some(command) = self.attempt(pass, pool, &offers[sketch.offer], &candidates) {
+                return Some(command);
+            }
+        }
+        for node in candidates {
+            pass.note(node, "nothing that is cheaper by enough takes its pods");
+        }
+        None
+    }
+
+    /// Fills a node of the type by all rules; answers the command if it pays.
+    fn attempt(&self, pass: &mut Pass<'_, '_, '_>, pool: usize, offer: &Offer, candidates: &[u32]) -> Option<Command> {
+        let mut launch = pass.fleet.launch(pass.fleet.pool_at(pool)?, Some(offer.at))?;
+        let start = pass.fleet.mark();
+        let taken = fill(pass, &mut launch, (pool, offer), candidates);
+        let command = self.finish(pass, pool, &mut launch, taken);
+        pass.fleet.abandon(&mut launch);
+        pass.fleet.rollback(start);
+        command.filter(|command| balanced::approves(pass, command))
+    }
+
+    fn finish(
+        &self,
+        pass: &mut Pass<'_, '_, '_>,
+        pool: usize,
+        launch: &mut Launch,
+        taken: Vec<u32>,
+    ) -> Option<Command> {
+        if taken.is_empty() {
+            return None;
+        }
+        let named = (Reason::Underutilized, self.name());
+        if launch.pods.is_empty() {
+            return Some(pass.command(named, taken, None));
+        }
+        let price: f64 = taken.iter().map(|node| pass.nodes[*node as usize].price).sum();
+        let pods: usize = taken.iter().map(|node| pass.fleet.nodes[*node as usize].pods.len()).sum();
+        let bound = bound(pass, launch, &taken, price - pass.least(pool, price, pods))?;
+        let claim = any_type(pass, pool, launch, bound).or_else(|| pass.fleet.claim(launch, bound))?;
+        let command = pass.command(named, taken, Some(claim));
+        (!pass.is_price_move(&command) || pass.price_moves >= command.candidates.len()).then_some(command)
+    }
+}
+
+/// A replacement of every node that could go, where that saves more than so much: what is deleted first would leave a node
+/// that is too large for what remains, and has just taken pods in.
+pub(super) fn of_all(pass: &mut Pass<'_, '_, '_>, saving: f64) -> Option<Command> {
+    let candidates = pass.candidates(|policy| policy == Policy::Cost).len();
+    if candidates > MOST_TOGETHER {
+        return None;
+    }
+    let command = Replace.propose(pass)?;
+    (command.candidates.len() == candidates && command.saving() > saving).then_some(command)
+}
+
+/// Whether a node costs by enough more than what its pods are worth elsewhere.
+fn is_worth_replacing(pass: &Pass<'_, '_, '_>, pool: usize, node: u32) -> bool {
+    let (view, member) = (&pass.nodes[node as usize], &pass.fleet.nodes[node as usize]);
+    view.price - pass.value(pool, member.asked()) > pass.least(pool, view.price, member.pods.len())
+}
+
+/// The types worth buying: of each number of cpus those that carry the most for what they cost.
+fn offers(pass: &Pass<'_, '_, '_>, pool: usize) -> Vec<Offer> {
+    let Some(at) = pass.fleet.pool_at(pool) else { return vec![] };
+    let context = pass.fleet.context;
+    let mut all: Vec<Offer> = Vec::new();
+    for (one, price) in pass.fleet.prices(at) {
+        let room = context.room(at, one).to_vec();
+        let worth = pass.value(pool, room.iter().copied());
+        all.push(Offer { at: one, cost: price + pass.settings.price_per_node, price, room, worth });
+    }
+    let name = |offer: &Offer| &context.problem.instance_types[offer.at].name;
+    let cpus = |offer: &Offer| context.problem.instance_types[offer.at].capacity.get(crate::resources::CPU);
+    all.sort_by(|a, b| {
+        let by_size = cpus(a).cmp(&cpus(b));
+        by_size.then((b.worth / b.cost).total_cmp(&(a.worth / a.cost))).then_with(|| name(a).cmp(name(b)))
+    });
+    let (mut kept, mut size, mut count): (Vec<Offer>, i64, usize) = (vec![], -1, 0);
+    for offer in all {
+        (size, count) = if cpus(&offer) == size { (size, count + 1) } else { (cpus(&offer), 1) };
+        if count <= TYPES_OF_A_SIZE {
+            kept.push(offer);
+        }
+    }
+    kept
+}
+
+/// For each type how well the candidates fill it, by amounts alone; the best first.
+fn sketches(pass: &Pass<'_, '_, '_>, pool: usize, offers: &[Offer], candidates: &[u32]) -> Vec<Sketch> {
+    let asked: Vec<(f64, Vec<i64>)> = candidates
+        .iter()
+        .map(|node| (pass.nodes[*node as usize].price, pass.fleet.nodes[*node as usize].asked().collect()))
+        .collect();
+    let mut all: Vec<Sketch> = Vec::with_capacity(offers.len());
+    for (at, offer) in offers.iter().enumerate() {
+        let (mut left, mut price, mut count) = (offer.room.clone(), 0.0, 0);
+        for (own, asked) in &asked {
+            if asked.iter().zip(&left).all(|(asked, left)| asked <= left) {
+                left.iter_mut().zip(asked).for_each(|(left, asked)| *left -= asked);
+                price += own;
+                count += 1;
+                if count >= pass.settings.most_candidates
+                    || pass.value(pool, left.iter().copied()) < (1.0 - FULL) * offer.worth
+                {
+                    break;
+                }
+            }
+        }
+        let used = offer.room.iter().zip(&left).map(|(room, left)| room - left);
+        let score = pass.value(pool, used) / offer.cost;
+        if count > 0 && offer.price < price {
+            all.push(Sketch { offer: at, score });
+        }
+    }
+    all.sort_by(|a, b| b.score.total_cmp(&a.score).then(Reverse(a.offer).cmp(&Reverse(b.offer))));
+    all
+}
+
+/// Takes candidates as long as their pods have places on the new node, or on others that are worth their price.
+fn fill(
+    pass: &mut Pass<'_, '_, '_>,
+    launch: &mut Launch,
+    (pool, offer): (usize, &Offer),
+    candidates: &[u32],
+) -> Vec<u32> {
+    let receivers = receivers(pass, true);
+    let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let mut left = offer.room.clone();
+    let mut taken = Vec::new();
+    for node in candidates {
+        if allowance.is_spent() || pass.value(pool, left.iter().copied()) < (1.0 - FULL) * offer.worth {
+            break;
+        }
+        let fits = pass.fleet.nodes[*node as usize].asked().zip(&left).all(|(asked, left)| asked <= *left);
+        let mut after = allowance.clone();
+        if !fits {
+            continue;
+        }
+        if let Err(why) = after.take(pass, *node) {
+            pass.bar(*node, why);
+            continue;
+        }
+        if take(pass, launch, *node, &receivers) {
+            taken.push(*node);
+            allowance = after;
+            left = pass.fleet.left(launch, offer.at);
+        }
+    }
+    taken
+}
+
+/// Takes one candidate away, its pods to others or onto the new node; says whether all have a place, and changes nothing
+/// where not.
+fn take(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, node: u32, receivers: &[u32]) -> bool {
+    let mark = pass.fleet.mark();
+    let (draft, counts) = crate::pack::fleet::Fleet::saved(launch);
+    pass.fleet.clear(node);
+    for pod in pass.fleet.nodes[node as usize].pods.clone() {
+        if !pass.fleet.put(pod, receivers) && !pass.fleet.load(launch, pod) {
+            pass.fleet.unload(launch, draft, counts);
+            pass.fleet.rollback(mark);
+            return false;
+        }
+    }
+    true
+}
+
+/// What a replacement of these nodes is held to; `None` where there may be none.
+pub(super) fn bound(pass: &Pass<'_, '_, '_>, launch: &Launch, taken: &[u32], price: f64) -> Option<Bound> {
+    let spot = |node: &u32| {
+        let node = pass.fleet.nodes[*node as usize].node();
+        node.labels.get(crate::labels::CAPACITY_TYPE).is_some_and(|kind| kind == crate::labels::SPOT)
+    };
+    let from_spot = taken.iter().all(spot) && pass.fleet.may_be_spot(launch);
+    if from_spot && !pass.settings.spot_to_spot {
+        return None;
+    }
+    let types = (from_spot && taken.len() == 1).then_some(pass.settings.spot_types);
+    Some(Bound { price, spot: true, types })
+}
+
+/// The claim for the same pods on a node that may be any type: what is not quite full may be had cheaper.
+fn any_type(
+    pass: &mut Pass<'_, '_, '_>,
+    pool: usize,
+    launch: &Launch,
+    bound: Bound,
+) -> Option<crate::pack::PlannedClaim> {
+    let mut other = pass.fleet.launch(pass.fleet.pool_at(pool)?, None)?;
+    let all = launch.pods.iter().all(|pod| pass.fleet.load(&mut other, *pod));
+    let claim = if all { pass.fleet.claim(&other, bound) } else { None };
+    pass.fleet.abandon(&mut other);
+    claim
+}

@@ -1,0 +1,56 @@
+//! By which rules consolidation saves, and how far it goes: parameters, with their defaults.
+
+use jiff::SignedDuration;
+
+/// The rules. Prices are dollars an hour.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// What part of the price that it replaces a move saves at least. In `fewest-nodes` any saving is enough, as Karpenter
+    /// has it.
+    pub least_saving: f64,
+    /// What the move of one pod is worth avoiding, in parts of what the pool's mean pod costs on the best mix of nodes: a node
+    /// is replaced only where that saves as much for each of its pods. The 15 % alone would move every pod of a node for the
+    /// last cent.
+    pub least_per_move: f64,
+    /// What a node more is worth avoiding, as packing has it.
+    pub price_per_node: f64,
+    /// No node goes before it is so old, but an empty one.
+    pub least_age: SignedDuration,
+    /// No pod moves again for a saving before so long.
+    pub rest: SignedDuration,
+    /// How many nodes may still be replaced because prices differ alone: by one that is no smaller.
+    pub price_moves: usize,
+    /// Whether spot nodes are replaced by cheaper spot nodes (gate `SpotToSpotConsolidation`).
+    pub spot_to_spot: bool,
+    /// How many cheaper instance types a single spot node's replacement has to have.
+    pub spot_types: usize,
+    /// How many nodes one command replaces at most.
+    pub most_candidates: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            least_saving: 0.15,
+            least_per_move: 0.45,
+            price_per_node: 0.02,
+            least_age: SignedDuration::from_mins(10),
+            rest: SignedDuration::from_hours(1),
+            price_moves: 0,
+            spot_to_spot: false,
+            spot_types: 15,
+            most_candidates: 100,
+        }
+    }
+}
+
+/// What part of a cluster's nodes may be replaced within an hour because prices differ alone.
+const PRICE_MOVES: usize = 100;
+
+impl Settings {
+    /// How many nodes of so many may be replaced within an hour because prices differ alone: one in a hundred, rounded up.
+    #[must_use]
+    pub fn price_moves_of(nodes: usize) -> usize {
+        nodes.div_ceil(PRICE_MOVES)
+    }
+}

@@ -1,0 +1,158 @@
+//! Consolidation to its end: each command is done at once, until none is left.
+
+use jiff::Timestamp;
+
+use super::cluster::{Cluster, NodeState, PodState, PoolState};
+use super::command::Command;
+use super::pass::Pass;
+use super::settings::Settings;
+use super::{fleet, next, options};
+use crate::Problem;
+use crate::pack::PackingError;
+use crate::pack::context::Context;
+
+/// More passes than this are not made.
+const MOST_ROUNDS: usize = 50;
+
+/// What it came to.
+#[derive(Clone, Debug, Default)]
+pub struct Settled {
+    /// The cluster at the end, with the pods that moved where they are now. Nodes that were launched are ordinary ones.
+    pub cluster: Cluster,
+    /// Passes, the last of which found nothing.
+    pub rounds: usize,
+    /// What was done, in order. Indices are of the cluster as it was in that pass.
+    pub commands: Vec<Command>,
+    /// How many nodes went.
+    pub removed: usize,
+    /// How many were launched.
+    pub launched: usize,
+    /// How often a pod moved.
+    pub moved: usize,
+    /// Dollars an hour before and after.
+    pub price: (f64, f64),
+}
+
+/// Consolidates until nothing more is proposed. `allowed` says how many of so many nodes of a pool may go at once.
+///
+/// # Errors
+/// [`PackingError::Bound`] where reading the cluster takes more work than its size allows.
+pub fn settle(
+    cluster: Cluster,
+    settings: &Settings,
+    now: Timestamp,
+    allowed: &dyn Fn(usize) -> usize,
+) -> Result<Settled, PackingError> {
+    let mut settled = Settled { cluster, ..Settled::default() };
+    let mut settings = settings.clone();
+    for round in 0..MOST_ROUNDS {
+        let done = one_round(&mut settled, &mut settings, now, allowed)?;
+        settled.rounds = round + 1;
+        if done == 0 {
+            break;
+        }
+    }
+    Ok(settled)
+}
+
+/// One pass with all its commands; answers how many there were.
+fn one_round(
+    settled: &mut Settled,
+    settings: &mut Settings,
+    now: Timestamp,
+    allowed: &dyn Fn(usize) -> usize,
+) -> Result<usize, PackingError> {
+    let cluster = std::mem::take(&mut settled.cluster);
+    let options = options(settings);
+    let context = Context::new(&cluster.problem, &options)?;
+    let mut pass = Pass::new(&cluster, settings, fleet(&cluster, &context), now);
+    if settled.rounds == 0 {
+        settled.price.0 = price(&pass);
+    }
+    let mut commands = Vec::new();
+    loop {
+        refill(&mut pass, allowed);
+        let Some(command) = next(&mut pass) else { break };
+        settled.launched += usize::from(command.replacement.is_some());
+        settled.removed += command.candidates.len();
+        settled.moved += command.moves.len();
+        pass.apply(&command, format!("new-{:05}", settled.launched));
+        commands.push(command);
+    }
+    settled.price.1 = price(&pass);
+    let price_moves = pass.price_moves;
+    let after = (!commands.is_empty()).then(|| rebuilt(&pass, now));
+    drop(pass);
+    drop(context);
+    let done = commands.len();
+    settled.commands.extend(commands);
+    settled.cluster = after.unwrap_or(cluster);
+    settings.price_moves = price_moves;
+    Ok(done)
+}
+
+fn price(pass: &Pass<'_, '_, '_>) -> f64 {
+    let there = pass.nodes.iter().zip(&pass.fleet.nodes).filter(|(_, node)| !node.gone);
+    there.map(|(view, _)| view.price).fold(0.0, |sum, price| sum + price)
+}
+
+/// Every command is over before the next begins, so each has the budgets anew.
+fn refill(pass: &mut Pass<'_, '_, '_>, allowed: &dyn Fn(usize) -> usize) {
+    for pool in 0..pass.left.len() {
+        let own = pass.nodes.iter().zip(&pass.fleet.nodes).filter(|(view, node)| view.pool == Some(pool) && !node.gone);
+        let allowed = Some(allowed(own.count()));
+        (pass.left[pool].empty, pass.left[pool].underutilized) = (allowed, allowed);
+    }
+}
+
+/// The cluster as the pass has left it.
+fn rebuilt(pass: &Pass<'_, '_, '_>, now: Timestamp) -> Cluster {
+    let old = pass.cluster;
+    let (mut nodes, mut states) = (Vec::new(), Vec::new());
+    for (at, member) in pass.fleet.nodes.iter().enumerate().filter(|(_, member)| !member.gone) {
+        let mut node = member.node().clone();
+        let known = old.nodes.get(at);
+        let mut state = known.cloned().unwrap_or_else(|| NodeState {
+            pool: pass.nodes[at].pool,
+            consolidatable: true,
+            initialized: Some(now),
+            ..NodeState::default()
+        });
+        let mut here: Vec<u32> = member.pods.clone();
+        here.sort_unstable();
+        for pod in here.into_iter().filter(|pod| old.home[*pod as usize].0 as usize != at) {
+            let own = &old.problem.pods[pod as usize];
+            node.used.add(&own.requests);
+            node.used.set(crate::resources::PODS, node.used.get(crate::resources::PODS) + 1);
+            for (name, resource) in own.shared_volumes.iter().filter(|(name, _)| !node.volumes.contains(*name)) {
+                node.used.set(resource.clone(), node.used.get(resource) + 1);
+                _ = name;
+            }
+            node.volumes.extend(own.shared_volumes.keys().cloned());
+            node.pods.push(own.clone());
+            state.pods.push(PodState { moved: Some(now), ..old.pod(pod).clone() });
+        }
+        nodes.push(node);
+        states.push(state);
+    }
+    let pools: Vec<PoolState> = old.pools.clone();
+    let problem = Problem { existing_nodes: nodes, pods: vec![], ..shell(&old.problem) };
+    Cluster::new(problem, states, pools, old.pdbs.clone())
+}
+
+/// A problem without its pods and nodes.
+pub(super) fn shell(problem: &Problem) -> Problem {
+    Problem {
+        name: problem.name.clone(),
+        description: problem.description.clone(),
+        preference_policy: problem.preference_policy,
+        min_values_policy: problem.min_values_policy,
+        well_known_labels: problem.well_known_labels.clone(),
+        node_pools: problem.node_pools.clone(),
+        left_out: problem.left_out.clone(),
+        instance_types: problem.instance_types.clone(),
+        daemon_pods: problem.daemon_pods.clone(),
+        namespaces: problem.namespaces.clone(),
+        ..Problem::default()
+    }
+}

@@ -1,0 +1,306 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use dovetail_api::v1::ConsolidationPolicy;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::Problem;
+use crate::problem::Policy;
+
+const NOW: &str = "2026-03-10T12:00:00Z";
+
+fn now() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+/// Instance types of 2, 4, 8 and 16 cpus at 5 cents an hour for each, 2 cents as spot; `kinds` of each size.
+fn types(kinds: usize) -> Vec<Value> {
+    let sizes = [2, 4, 8, 16];
+    let kinds = (0..kinds).flat_map(|kind| sizes.map(move |cpus| (kind, cpus)));
+    kinds
+        .map(|(kind, cpus)| {
+            let name = format!("k{kind}.{cpus}");
+            let price = f64::from(cpus) * (0.05 + 0.0001 * kind as f64);
+            json!({"name": name, "capacity": {"cpu": cpus.to_string(), "memory": format!("{}Gi", 4 * cpus), "pods": "50"},
+                "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [name]}],
+                "offerings": [
+                    {"zone": "a", "capacityType": "on-demand", "price": price, "available": true},
+                    {"zone": "a", "capacityType": "spot", "price": price * 0.4, "available": true}]})
+        })
+        .collect()
+}
+
+/// A node of so many cpus, with pods that ask for so many thousandths each.
+fn node(name: &str, cpus: i64, capacity_type: &str, pods: &[i64]) -> Value {
+    let all: Vec<Value> = pods
+        .iter()
+        .enumerate()
+        .map(|(at, milli)| json!({"name": format!("{name}-{at}"), "uid": format!("{name}-{at}"), "requests": {"cpu": format!("{milli}m")}}))
+        .collect();
+    json!({"name": name, "initialized": true, "pods": all,
+        "labels": {"node.kubernetes.io/instance-type": format!("k0.{cpus}"), "topology.kubernetes.io/zone": "a",
+            "karpenter.sh/capacity-type": capacity_type, "karpenter.sh/nodepool": "default"},
+        "allocatable": {"cpu": cpus.to_string(), "memory": format!("{}Gi", 4 * cpus), "pods": "50"},
+        "used": {"cpu": format!("{}m", pods.iter().sum::<i64>()), "pods": pods.len().to_string()}})
+}
+
+fn problem(capacity_types: &[&str], kinds: usize, nodes: &[Value]) -> Problem {
+    serde_json::from_value(json!({
+        "nodePools": [{"name": "default", "requirements":
+            [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": capacity_types}]}],
+        "instanceTypes": types(kinds), "pods": [], "existingNodes": nodes,
+    }))
+    .unwrap()
+}
+
+fn on_demand(nodes: &[Value]) -> Cluster {
+    Cluster::of_workload(problem(&["on-demand"], 1, nodes))
+}
+
+fn decided(cluster: &Cluster) -> Decision {
+    decide(cluster, &Settings::default(), now()).unwrap()
+}
+
+fn command(cluster: &Cluster) -> Option<Command> {
+    decided(cluster).command
+}
+
+/// What stands in the way of a node.
+fn why(cluster: &Cluster, node: usize) -> String {
+    let decision = decided(cluster);
+    let found = decision.unconsolidatable.into_iter().find(|one| one.node == node);
+    found.map(|one| one.why).unwrap_or_default()
+}
+
+#[test]
+fn empty_nodes_go_as_many_as_the_budget_allows_whatever_the_policy() {
+    let mut cluster = on_demand(&[node("a", 2, "on-demand", &[]), node("b", 4, "on-demand", &[])]);
+    cluster.pools[0].policy = ConsolidationPolicy::WhenEmpty;
+    let all = command(&cluster).unwrap();
+    assert_eq!((all.reason, all.decision(), all.candidates.len()), (Reason::Empty, "delete", 2));
+    cluster.pools[0].empty = Some(1);
+    assert_eq!(command(&cluster).unwrap().candidates.len(), 1);
+    assert!(why(&cluster, 0).contains("budgets allow no more"), "{}", why(&cluster, 0));
+}
+
+#[test]
+fn a_node_whose_pods_fit_elsewhere_is_deleted_and_its_pods_have_a_place() {
+    let cluster = on_demand(&[node("a", 4, "on-demand", &[3000]), node("b", 2, "on-demand", &[500])]);
+    let command = command(&cluster).unwrap();
+    assert_eq!((command.decision(), command.candidates.as_slice()), ("delete", &[1][..]));
+    assert_eq!(command.moves, [(1, Some(0))]);
+    assert!((command.saving() - 0.1).abs() < 1e-9);
+}
+
+#[test]
+fn a_node_much_too_large_is_replaced_by_a_cheaper_one_that_holds_its_pods() {
+    let cluster = on_demand(&[node("a", 16, "on-demand", &[1500])]);
+    let command = command(&cluster).unwrap();
+    let claim = command.replacement.clone().unwrap();
+    assert_eq!((command.decision(), claim.pods.as_slice()), ("replace", &[0][..]));
+    assert_eq!(cluster.problem.instance_types[claim.cheapest_type().unwrap()].name, "k0.2");
+    assert!(claim.options.iter().all(|option| option.price < 0.8 * 0.85));
+}
+
+#[test]
+fn many_nodes_are_replaced_by_one_where_deleting_would_leave_one_too_large() {
+    let nodes: Vec<Value> = (0..4).map(|at| node(&format!("n{at}"), 16, "on-demand", &[1000])).collect();
+    let command = command(&on_demand(&nodes)).unwrap();
+    assert_eq!((command.decision(), command.candidates.len(), command.moves.len()), ("replace", 4, 4));
+    assert!(command.price_after < 0.21, "{}", command.price_after);
+}
+
+#[test]
+fn a_saving_of_less_than_fifteen_percent_moves_nobody() {
+    // 16 cpus, 15 of them used: nothing smaller holds them, and another kind is cheaper by too little.
+    let mut problem = problem(&["on-demand"], 1, &[node("a", 16, "on-demand", &[15_000])]);
+    let mut cheaper = (*problem.instance_types[3]).clone();
+    cheaper.name = "cheaper.16".into();
+    cheaper.requirements.clear();
+    cheaper.offerings[0].price = 0.8 * 0.86;
+    problem.instance_types.push(std::sync::Arc::new(cheaper));
+    let settings = Settings { price_moves: 9, least_per_move: 0.0, ..Settings::default() };
+    let cluster = Cluster::of_workload(problem.clone());
+    assert_eq!(decide(&cluster, &settings, now()).unwrap().command, None);
+    let mut cheap = (*problem.instance_types[4]).clone();
+    cheap.offerings[0].price = 0.8 * 0.84;
+    problem.instance_types[4] = std::sync::Arc::new(cheap);
+    let cluster = Cluster::of_workload(problem);
+    let command = decide(&cluster, &settings, now()).unwrap().command.unwrap();
+    assert!(command.saving() >= 0.15 * command.price_before);
+    let none_left = Settings { price_moves: 0, ..settings };
+    assert_eq!(decide(&cluster, &none_left, now()).unwrap().command, None, "prices alone move too many nodes");
+}
+
+#[test]
+fn what_keeps_a_node_is_named() {
+    let nodes = [node("a", 16, "on-demand", &[500]), node("b", 16, "on-demand", &[500])];
+    let keep = |change: &dyn Fn(&mut Cluster)| {
+        let mut cluster = on_demand(&nodes);
+        change(&mut cluster);
+        assert_eq!(command(&cluster), None);
+        why(&cluster, 0)
+    };
+    let each = |cluster: &mut Cluster, change: &dyn Fn(&mut NodeState)| cluster.nodes.iter_mut().for_each(change);
+    let held = keep(&|cluster| each(cluster, &|node| node.held = Some("pod x/y has the annotation z".into())));
+    assert_eq!(held, "pod x/y has the annotation z");
+    let young = keep(&|cluster| each(cluster, &|node| node.initialized = Some(now() - SignedDuration::from_mins(9))));
+    assert_eq!(young, "it is younger than 10m");
+    let waits = keep(&|cluster| each(cluster, &|node| node.consolidatable = false));
+    assert!(waits.contains("consolidateAfter has not passed"), "{waits}");
+    let empty = keep(&|cluster| cluster.pools[0].policy = ConsolidationPolicy::WhenEmpty);
+    assert!(empty.contains("WhenEmpty"), "{empty}");
+    let moved = keep(&|cluster| {
+        each(cluster, &|node| node.pods[0].moved = Some(now() - SignedDuration::from_mins(59)));
+    });
+    assert!(moved.starts_with("pod default/a-0 was moved less than 1h"), "{moved}");
+    let pdb = keep(&|cluster| {
+        cluster.pdbs = vec![PodBudget { name: "default/web".into(), allowed: 0 }];
+        each(cluster, &|node| node.pods[0].pdb = Some(0));
+    });
+    assert_eq!(pdb, "pdb default/web prevents the eviction of pod default/a-0");
+    let budget = keep(&|cluster| cluster.pools[0].underutilized = Some(0));
+    assert!(budget.contains("budgets allow no more"), "{budget}");
+    let off = keep(&|cluster| cluster.pools[0].consolidates = false);
+    assert!(off.contains("does not consolidate"), "{off}");
+    let unmanaged = keep(&|cluster| each(cluster, &|node| node.pool = None));
+    assert_eq!(unmanaged, "no NodePool manages it");
+}
+
+#[test]
+fn a_young_node_goes_when_it_is_empty() {
+    let mut cluster = on_demand(&[node("a", 2, "on-demand", &[])]);
+    cluster.nodes[0].initialized = Some(now());
+    assert_eq!(command(&cluster).unwrap().reason, Reason::Empty);
+}
+
+#[test]
+fn a_pod_that_does_not_move_neither_keeps_a_node_nor_goes_with_it() {
+    let mut cluster = on_demand(&[node("a", 2, "on-demand", &[100])]);
+    let mut nodes = cluster.nodes.clone();
+    nodes[0].pods[0].moves = false;
+    cluster = Cluster::new(cluster.problem.clone(), nodes, cluster.pools.clone(), vec![]);
+    let command = command(&cluster).unwrap();
+    assert_eq!((command.reason, command.moves.len()), (Reason::Empty, 0));
+}
+
+#[test]
+fn no_command_evicts_more_pods_than_a_budget_of_theirs_allows() {
+    let nodes: Vec<Value> = (0..5).map(|at| node(&format!("n{at}"), 8, "on-demand", &[1000])).collect();
+    let mut cluster = on_demand(&nodes);
+    cluster.pdbs = vec![PodBudget { name: "default/web".into(), allowed: 2 }];
+    cluster.nodes.iter_mut().for_each(|node| node.pods[0].pdb = Some(0));
+    let command = command(&cluster).unwrap();
+    assert_eq!((command.candidates.len(), command.moves.len()), (2, 2));
+}
+
+#[test]
+fn pods_come_to_no_node_within_its_consolidate_after() {
+    let mut cluster = on_demand(&[node("a", 2, "on-demand", &[1000]), node("b", 2, "on-demand", &[500])]);
+    cluster.nodes[0].consolidatable = false;
+    assert_eq!(command(&cluster), None);
+    assert_eq!(why(&cluster, 1), "pod default/b-0 fits on no other node");
+}
+
+#[test]
+fn spot_nodes_are_deleted_without_the_gate_and_replaced_only_with_it_and_with_enough_types() {
+    let cluster = |kinds, nodes: &[Value]| Cluster::of_workload(problem(&["spot"], kinds, nodes));
+    let two = [node("a", 16, "spot", &[1000]), node("b", 16, "spot", &[1000])];
+    let deleted = command(&cluster(5, &two)).unwrap();
+    assert_eq!((deleted.decision(), deleted.candidates.len()), ("delete", 1));
+    let one = [node("a", 16, "spot", &[1000])];
+    assert_eq!(command(&cluster(5, &one)), None);
+    let gate = Settings { spot_to_spot: true, ..Settings::default() };
+    let with_gate = |kinds| decide(&cluster(kinds, &one), &gate, now()).unwrap().command;
+    assert_eq!(with_gate(4), None, "twelve cheaper types are too few");
+    let claim = with_gate(5).unwrap().replacement.unwrap();
+    assert_eq!(claim.options.len(), 15);
+    assert_eq!(claim.cheapest_capacity_type, "spot");
+}
+
+#[test]
+fn a_node_on_demand_is_replaced_by_spot_alone_where_both_are_allowed() {
+    let cluster = Cluster::of_workload(problem(&["spot", "on-demand"], 1, &[node("a", 4, "on-demand", &[1500])]));
+    let claim = command(&cluster).unwrap().replacement.unwrap();
+    let said = claim.requirements.iter().find(|said| said.key == "karpenter.sh/capacity-type").unwrap();
+    assert_eq!(said.values, ["spot"]);
+}
+
+#[test]
+fn balanced_refuses_what_disturbs_more_than_it_saves() {
+    // The small node is an eighth of the price and half of the pods.
+    let nodes = [node("a", 16, "on-demand", &[1000]), node("b", 2, "on-demand", &[100; 10])];
+    let mut cluster = on_demand(&nodes);
+    cluster.pools[0].policy = ConsolidationPolicy::Balanced;
+    cluster.nodes[0].held = Some("the test".into());
+    assert_eq!(command(&cluster), None);
+    cluster.pools[0].policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
+    assert_eq!(command(&cluster).unwrap().candidates, [1]);
+}
+
+#[test]
+fn the_node_that_is_cheapest_to_disturb_for_its_price_goes_first() {
+    let mut cluster = on_demand(&[
+        node("a", 4, "on-demand", &[500, 500]),
+        node("b", 4, "on-demand", &[1000]),
+        node("c", 4, "on-demand", &[2500]),
+    ]);
+    cluster.pools[0].underutilized = Some(1);
+    cluster.nodes[2].held = Some("the test".into());
+    assert_eq!(command(&cluster).unwrap().candidates, [1]);
+    cluster.nodes[1].pods[0].cost = 5.0;
+    assert_eq!(command(&cluster).unwrap().candidates, [0]);
+    // Its life is nearly over: what disturbs its pods is due anyway.
+    let life = SignedDuration::from_hours(720);
+    cluster.nodes[1].initialized = Some(now() - life + SignedDuration::from_mins(1));
+    cluster.nodes[1].expires = Some(now() + SignedDuration::from_mins(1));
+    assert_eq!(command(&cluster).unwrap().candidates, [1]);
+}
+
+fn fewest(nodes: &[Value]) -> Cluster {
+    let mut problem = problem(&["on-demand"], 1, nodes);
+    problem.node_pools[0].policy = Policy::FewestNodes;
+    Cluster::of_workload(problem)
+}
+
+#[test]
+fn in_fewest_nodes_the_largest_prefix_that_works_is_replaced_by_one_cheaper_node() {
+    let nodes: Vec<Value> = (0..3).map(|at| node(&format!("n{at}"), 8, "on-demand", &[3000])).collect();
+    let command = command(&fewest(&nodes)).unwrap();
+    assert_eq!((command.method, command.decision(), command.candidates.len()), ("multi", "replace", 3));
+    assert!((command.price_after - 0.8).abs() < 1e-9);
+    let alone = fewest(&[node("a", 16, "on-demand", &[3000])]);
+    let command = self::command(&alone).unwrap();
+    assert_eq!((command.method, command.decision()), ("single", "replace"));
+    assert!(command.price_after < command.price_before);
+}
+
+#[test]
+fn in_fewest_nodes_any_saving_is_enough_and_none_is_not() {
+    let cluster = fewest(&[node("a", 2, "on-demand", &[1500])]);
+    assert_eq!(command(&cluster), None);
+    assert_eq!(why(&cluster, 0), "it cannot be replaced by a cheaper node");
+}
+
+#[test]
+fn a_settled_cluster_is_at_rest() {
+    let nodes: Vec<Value> = (0..12).map(|at| node(&format!("n{at:02}"), 16, "on-demand", &[1000, 2000])).collect();
+    let end = settle(on_demand(&nodes), &Settings::default(), now(), &|nodes| nodes).unwrap();
+    assert!(end.price.1 < end.price.0 / 2.0, "{:?}", end.price);
+    let again = settle(end.cluster, &Settings::default(), now(), &|nodes| nodes).unwrap();
+    assert_eq!((again.commands.len(), again.rounds), (0, 1));
+}
+
+#[test]
+fn each_command_of_a_settling_keeps_to_the_budget_of_its_moment() {
+    let nodes: Vec<Value> = (0..40).map(|at| node(&format!("n{at:02}"), 8, "on-demand", &[500])).collect();
+    let end = settle(on_demand(&nodes), &Settings::default(), now(), &|nodes| nodes.div_ceil(10)).unwrap();
+    let mut left = 40;
+    for command in &end.commands {
+        assert!(command.candidates.len() <= usize::div_ceil(left, 10), "{} of {left}", command.candidates.len());
+        left = left - command.candidates.len() + usize::from(command.replacement.is_some());
+    }
+    assert_eq!(left, end.cluster.nodes().len());
+    assert!(left < 5, "{left}");
+}

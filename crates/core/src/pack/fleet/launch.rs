@@ -1,0 +1,238 @@
+//! The one new node that takes pods off others.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+use rustc_hash::FxHashMap;
+
+use super::node::node_of_claim;
+use super::{Fleet, Free, member};
+use crate::pack::assign;
+use crate::pack::bits::Bits;
+use crate::pack::context::Context;
+use crate::pack::draft::{Draft, Spot};
+use crate::pack::finish::Finisher;
+use crate::pack::item::Item;
+use crate::pack::limits::Limits;
+use crate::pack::offers::Mask;
+use crate::pack::plan::PlannedClaim;
+use crate::pack::policies::policy_of;
+use crate::pack::reserved::Room;
+
+/// What classes ask of pools, each looked at once; limits apart, which a planned node's types are held to.
+pub(super) struct Items<'c> {
+    known: RefCell<FxHashMap<(u32, Spot, usize), Option<Item<'c>>>>,
+    unlimited: Vec<Limits>,
+}
+
+impl Items<'_> {
+    pub fn new(context: &Context<'_>) -> Self {
+        Self { known: RefCell::default(), unlimited: vec![Limits::none(); context.pools.len()] }
+    }
+}
+
+/// A node that is planned for trial.
+pub(crate) struct Launch {
+    draft: Draft,
+    /// Pods that rules over wider domains speak of, by class and place.
+    placed: Vec<(u32, u32)>,
+    /// The pods on it.
+    pub pods: Vec<u32>,
+}
+
+/// What the launch options of a replacement are held to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    /// Dollars an hour that none may reach, however dearly it is bought.
+    pub price: f64,
+    /// Whether it may be spot.
+    pub spot: bool,
+    /// How many options there have to be at least, and are at most; any number if `None`.
+    pub types: Option<usize>,
+}
+
+impl<'c, 'a> Fleet<'c, 'a> {
+    /// The pool, by its place here, of an index in the problem.
+    pub fn pool_at(&self, index: usize) -> Option<usize> {
+        self.context.pools.iter().position(|pool| pool.index == index)
+    }
+
+    /// Begins a new node of a pool; of one type only, if given. `None` where the pool's limits leave no type.
+    pub fn launch(&self, pool: usize, only: Option<usize>) -> Option<Launch> {
+        let context = self.context;
+        let mut types = context.pools[pool].types.clone();
+        if let Some(only) = only {
+            types = Bits::empty(context.problem.instance_types.len());
+            types.insert(only);
+        }
+        self.limits[pool].keep(context.problem, &mut types);
+        let draft = Draft::new(context, pool, types.clone()).narrowed(types, context.pools[pool].cells & self.open());
+        (!draft.types.is_empty()).then_some(Launch { draft, placed: vec![], pods: vec![] })
+    }
+
+    /// Puts a pod on the new node; says whether it has room and the rules allow it.
+    pub fn load(&mut self, launch: &mut Launch, pod: u32) -> bool {
+        let class = self.class_of(pod);
+        let done = match self.context.topology.of_class[class].is_wide() {
+            false => {
+                let item = self.item(class, Spot::ANYWHERE, launch.draft.pool);
+                item.is_some_and(|item| launch.draft.add(self.context, &item, 1))
+            }
+            true => self.load_wide(launch, class),
+        };
+        if done {
+            launch.pods.push(pod);
+        }
+        done
+    }
+
+    fn load_wide(&mut self, launch: &mut Launch, class: usize) -> bool {
+        let context = self.context;
+        let places = context.places.of(context.topology.of_class[class].keys);
+        for level in 0..context.classes[class].alternatives.len() {
+            for (at, place) in places.iter().enumerate() {
+                if place.mask & launch.draft.cells == 0 || !self.domains.may_join(class, level, &place.domain) {
+                    continue;
+                }
+                let spot = Spot { level: level as u32, place: at as u32 };
+                let Some(item) = self.item(class, spot, launch.draft.pool) else { continue };
+                if launch.draft.add(context, &item, 1) {
+                    self.domains.put(class, at as u32);
+                    launch.placed.push((class as u32, at as u32));
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Takes the last pods off the new node again, down to so many, and to the draft as it was then.
+    pub fn unload(&mut self, launch: &mut Launch, draft: Draft, (pods, placed): (usize, usize)) {
+        while launch.placed.len() > placed {
+            if let Some((class, place)) = launch.placed.pop() {
+                self.domains.forget(class as usize, place);
+            }
+        }
+        launch.pods.truncate(pods);
+        launch.draft = draft;
+    }
+
+    /// As [`Fleet::unload`] needs it.
+    pub fn saved(launch: &Launch) -> (Draft, (usize, usize)) {
+        (launch.draft.clone(), (launch.pods.len(), launch.placed.len()))
+    }
+
+    /// Forgets the new node.
+    pub fn abandon(&mut self, launch: &mut Launch) {
+        let draft = launch.draft.clone();
+        self.unload(launch, draft, (0, 0));
+    }
+
+    fn item(&self, class: usize, spot: Spot, pool: usize) -> Option<Item<'c>> {
+        let key = (class as u32, spot, pool);
+        if let Some(known) = self.items.known.borrow().get(&key) {
+            return known.clone();
+        }
+        let context: &'c Context<'a> = self.context;
+        let room = Room { limits: &self.items.unlimited, open: self.open() };
+        let found = match context.topology.of_class[class].is_wide() {
+            false => assign::assign(context, class as u32, 1, room, spot, Some(pool)).map(|(_, item)| item),
+            true => {
+                let alternative = context.classes[class].alternatives[spot.level as usize];
+                assign::item(context, (class as u32, 1, spot), alternative, pool, room).map(|(item, _)| item)
+            }
+        };
+        self.items.known.borrow_mut().insert(key, found.clone());
+        found
+    }
+
+    /// The claim for the new node, all of whose options keep to the bound; `None` where none is left.
+    pub fn claim(&self, launch: &Launch, bound: Bound) -> Option<PlannedClaim> {
+        let (context, draft) = (self.context, &launch.draft);
+        let spot = context.spot_cells();
+        let mut cells = if bound.spot { draft.cells } else { draft.cells & !spot };
+        let mut types = draft.types.clone();
+        types.and(&context.bought(cells).types);
+        for at in types.clone().iter() {
+            if self.worst_price(at, cells) >= bound.price {
+                types.remove(at);
+            }
+        }
+        // A spot launch that fails must not become a dearer one on demand.
+        let any_spot = types.iter().any(|at| context.offers.available(at) & cells & spot != 0);
+        if any_spot {
+            cells &= spot;
+            types.and(&context.bought(cells).types);
+        }
+        if let Some(least) = bound.types.filter(|_| any_spot) {
+            types = self.cheapest(draft, &types, cells, least)?;
+        }
+        if !draft.may_be(context, &types) {
+            return None;
+        }
+        let mut claim = Finisher::new(context).claim(&draft.narrowed(types, cells), policy_of(context, draft.pool))?;
+        claim.pods = launch.pods.iter().map(|pod| *pod as usize).collect();
+        Some(claim)
+    }
+
+    /// The so many cheapest of the types, more where `minValues` ask for it; `None` where there are fewer.
+    fn cheapest(&self, draft: &Draft, types: &Bits, cells: Mask, least: usize) -> Option<Bits> {
+        let bought = self.context.bought(cells);
+        let mut kept = Bits::empty(self.context.problem.instance_types.len());
+        let mut count = 0;
+        for at in bought.order.iter().map(|at| *at as usize).filter(|at| types.has(*at)) {
+            if count >= least && draft.may_be(self.context, &kept) {
+                break;
+            }
+            kept.insert(at);
+            count += 1;
+        }
+        (count >= least).then_some(kept)
+    }
+
+    /// Whether the new node may be spot.
+    pub fn may_be_spot(&self, launch: &Launch) -> bool {
+        launch.draft.cells & self.context.spot_cells() != 0
+    }
+
+    /// What is left of a type for more pods on the new node.
+    pub fn left(&self, launch: &Launch, at: usize) -> Vec<i64> {
+        let room = self.context.room(launch.draft.pool, at).iter().zip(&launch.draft.requests);
+        room.map(|(have, taken)| have.saturating_sub(*taken)).collect()
+    }
+
+    /// What a type costs at worst: the dearest way of the kind of capacity that is launched first.
+    fn worst_price(&self, at: usize, cells: Mask) -> f64 {
+        let offers = &self.context.offers;
+        let open = offers.available(at) & cells;
+        let spot = open & self.context.spot_cells();
+        let open = if spot == 0 { open } else { spot };
+        let each = (0..offers.cells.len()).filter(|cell| open >> cell & 1 == 1);
+        each.map(|cell| offers.cheapest(at, 1 << cell).0).fold(0.0, f64::max)
+    }
+
+    /// The pool's cheapest price of every type for new nodes, infinite where it has none.
+    pub fn prices(&self, pool: usize) -> Vec<(usize, f64)> {
+        let view = &self.context.pools[pool];
+        let bought = self.context.bought(view.cells & self.open());
+        let all = view.types.iter().map(|at| (at, bought.price[at]));
+        all.filter(|(_, price)| price.is_finite()).collect()
+    }
+
+    /// Adds the node that a claim becomes at its cheapest, and moves the claim's pods there; answers its index.
+    pub fn launched(&mut self, claim: &PlannedClaim, name: String) -> Option<u32> {
+        let mut node = node_of_claim(self.context.problem, claim, name)?;
+        let pool = self.pool_at(claim.pool)?;
+        let daemons = self.context.pools[pool].fit.daemons.get(claim.cheapest_type()?);
+        node.daemon_requests = daemons.map(|taken| self.context.names.resources(taken)).unwrap_or_default();
+        self.limits[pool].take(self.context.problem, claim.options.iter().take(1).map(|one| one.instance_type));
+        let at = self.nodes.len() as u32;
+        let free = Free::read(self.context, at as usize, Cow::Owned(node));
+        self.heads.push(super::head(&free.room));
+        self.nodes.push(member(&self.domains, free));
+        for pod in &claim.pods {
+            self.move_to(*pod as u32, at);
+        }
+        Some(at)
+    }
+}

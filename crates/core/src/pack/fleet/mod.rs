@@ -1,0 +1,270 @@
+//! A cluster compiled once, in which pods are moved for trial: what consolidation asks of the packing engine.
+//!
+//! Every pod that may move is a pod of the problem and stays on its node all the same. [`Fleet::clear`] takes a node away,
+//! [`Fleet::put`] gives one of its pods another, [`Fleet::rollback`] undoes all since a mark. So a trial costs what it
+//! touches, and not what the cluster has. [`launch`] plans the one new node that a replacement may have.
+
+pub(crate) mod launch;
+pub(crate) mod node;
+
+use std::borrow::Cow;
+
+use super::classes::Amounts;
+use super::context::Context;
+use super::cost::rates::rates;
+use super::existing::Free;
+use super::limits::Limits;
+use super::offers::Mask;
+use super::shared::Attached;
+use super::topology::domains::Domains;
+use super::topology::node_rules::Tally;
+use super::topology::places::Domain;
+use crate::problem::ExistingNode;
+
+/// A node, and what of it moves.
+pub(crate) struct Member<'a> {
+    free: Free<'a>,
+    domain: Domain,
+    /// Whether it has been taken away.
+    pub gone: bool,
+    /// The pods on it that may move, by their index in the problem.
+    pub pods: Vec<u32>,
+    /// How many of these have come to it since the cluster was compiled.
+    pub arrivals: u32,
+    /// What it has for pods when none that may move is on it.
+    pub whole: Amounts,
+}
+
+impl Member<'_> {
+    /// What these pods request together.
+    pub fn asked(&self) -> impl Iterator<Item = i64> + '_ {
+        self.whole.iter().zip(&self.free.room).map(|(whole, room)| whole.saturating_sub(*room))
+    }
+
+    /// The node itself.
+    pub fn node(&self) -> &ExistingNode {
+        &self.free.node
+    }
+}
+
+/// What a trial has changed.
+enum Change {
+    Cleared(u32),
+    Took { node: u32, room: Vec<i64>, tally: Tally, volumes: Attached, pod: u32, home: u32 },
+}
+
+/// How far the log of changes reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark(usize);
+
+/// The compiled cluster.
+pub(crate) struct Fleet<'c, 'a> {
+    pub context: &'c Context<'a>,
+    /// By the problem's order, then those launched since.
+    pub nodes: Vec<Member<'a>>,
+    /// What is free of cpu, memory and places for pods, for a first look.
+    heads: Vec<[i64; 3]>,
+    domains: Domains<'c, 'a>,
+    limits: Vec<Limits>,
+    class_of: Vec<u32>,
+    /// On which node each pod is.
+    pub home: Vec<u32>,
+    log: Vec<Change>,
+    items: launch::Items<'c>,
+}
+
+impl<'c, 'a> Fleet<'c, 'a> {
+    /// Reads a cluster: `home` says on which existing node each pod of the problem is.
+    pub fn new(context: &'c Context<'a>, home: Vec<u32>) -> Self {
+        let domains = Domains::new(context);
+        let mut class_of = vec![0; home.len()];
+        for (at, class) in context.classes.iter().enumerate() {
+            class.pods.iter().for_each(|pod| class_of[*pod as usize] = at as u32);
+        }
+        let nodes = context.problem.existing_nodes.iter().enumerate();
+        let nodes = nodes.map(|(at, node)| Free::read(context, at, Cow::Borrowed(node)));
+        let nodes: Vec<Member<'a>> = nodes.map(|free| member(&domains, free)).collect();
+        let mut fleet = Self {
+            context,
+            heads: nodes.iter().map(|node| head(&node.free.room)).collect(),
+            nodes,
+            domains,
+            limits: context.pools.iter().map(|pool| pool.limits.clone()).collect(),
+            class_of,
+            home,
+            log: vec![],
+            items: launch::Items::new(context),
+        };
+        fleet.settle_in();
+        fleet
+    }
+
+    /// Notes which pods are where; they are counted there already.
+    fn settle_in(&mut self) {
+        for (pod, node) in self.home.iter().enumerate() {
+            let class = &self.context.classes[self.class_of[pod] as usize];
+            let member = &mut self.nodes[*node as usize];
+            member.pods.push(pod as u32);
+            member.whole.iter_mut().zip(&class.requests).for_each(|(whole, asked)| *whole += asked);
+        }
+        // The largest first, as packing has them.
+        for member in &mut self.nodes {
+            member.pods.sort_by_key(|pod| (self.class_of[*pod as usize], *pod));
+        }
+    }
+
+    /// The class of a pod.
+    pub fn class_of(&self, pod: u32) -> usize {
+        self.class_of[pod as usize] as usize
+    }
+
+    /// Where undoing begins.
+    pub fn mark(&self) -> Mark {
+        Mark(self.log.len())
+    }
+
+    /// What has been changed is so for good.
+    pub fn commit(&mut self) {
+        self.log.clear();
+    }
+
+    /// Takes a node away; its pods have none until they are put elsewhere.
+    pub fn clear(&mut self, node: u32) {
+        self.nodes[node as usize].gone = true;
+        for at in 0..self.nodes[node as usize].pods.len() {
+            let pod = self.nodes[node as usize].pods[at];
+            self.leave(pod, node);
+        }
+        self.log.push(Change::Cleared(node));
+    }
+
+    fn leave(&mut self, pod: u32, node: u32) {
+        let class = self.class_of(pod);
+        if self.context.topology.of_class[class].is_wide() {
+            let member = &self.nodes[node as usize];
+            self.domains.leave(class, &member.free.node, &member.domain);
+        }
+    }
+
+    fn join(&mut self, pod: u32, node: u32) {
+        let class = self.class_of(pod);
+        if self.context.topology.of_class[class].is_wide() {
+            let member = &self.nodes[node as usize];
+            self.domains.join(class, &member.free.node, &member.domain);
+        }
+    }
+
+    /// Undoes everything since a mark, the last first.
+    pub fn rollback(&mut self, mark: Mark) {
+        while self.log.len() > mark.0 {
+            match self.log.pop() {
+                Some(Change::Cleared(node)) => {
+                    for at in 0..self.nodes[node as usize].pods.len() {
+                        let pod = self.nodes[node as usize].pods[at];
+                        self.join(pod, node);
+                    }
+                    self.nodes[node as usize].gone = false;
+                }
+                Some(Change::Took { node, room, tally, volumes, pod, home }) => {
+                    self.leave(pod, node);
+                    self.heads[node as usize] = head(&room);
+                    let member = &mut self.nodes[node as usize];
+                    (member.free.room, member.free.tally, member.free.volumes) = (room, tally, volumes);
+                    member.pods.pop();
+                    member.arrivals -= 1;
+                    self.home[pod as usize] = home;
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Whether a node takes a pod of a class; by which of its alternatives.
+    fn takes(&self, class: usize, node: u32) -> bool {
+        let context = self.context;
+        let (of, member) = (&context.classes[class], &self.nodes[node as usize]);
+        let wide = context.topology.of_class[class].is_wide();
+        member.free.holds(of) > 0
+            && (0..of.alternatives.len()).any(|level| {
+                member.free.tally.allows(context.node_rules_there(class, level), 1) > 0
+                    && member.free.suits(context, of, level)
+                    && (!wide || self.domains.may_join(class, level, &member.domain))
+            })
+    }
+
+    /// Puts a pod on a node, rules apart: who asks has looked.
+    pub fn move_to(&mut self, pod: u32, node: u32) {
+        let (context, class) = (self.context, self.class_of(pod));
+        let member = &mut self.nodes[node as usize];
+        let free = &mut member.free;
+        self.log.push(Change::Took {
+            node,
+            room: free.room.clone(),
+            tally: free.tally.clone(),
+            volumes: free.volumes.clone(),
+            pod,
+            home: self.home[pod as usize],
+        });
+        free.take(&context.classes[class], context.hard_node_rules(class), 1);
+        self.heads[node as usize] = head(&free.room);
+        member.pods.push(pod);
+        member.arrivals += 1;
+        self.home[pod as usize] = node;
+        self.join(pod, node);
+    }
+
+    /// Gives a pod the first of the nodes that takes it; says whether it got one.
+    pub fn put(&mut self, pod: u32, nodes: &[u32]) -> bool {
+        let class = self.class_of(pod);
+        let asked = head(&self.context.classes[class].requests);
+        let found = nodes.iter().copied().find(|node| {
+            let have = &self.heads[*node as usize];
+            have[0] >= asked[0]
+                && have[1] >= asked[1]
+                && have[2] >= asked[2]
+                && !self.nodes[*node as usize].gone
+                && self.takes(class, *node)
+        });
+        if let Some(node) = found {
+            self.move_to(pod, node);
+        }
+        found.is_some()
+    }
+
+    /// The ways of buying new nodes: reserved capacity is left to pods that wait.
+    fn open(&self) -> Mask {
+        self.context.offers.all() & !self.context.offers.reserved
+    }
+
+    /// What a unit of each resource is worth on a pool's nodes at the best mix of those that it could have for these pods,
+    /// where a node costs so much beside its price.
+    pub fn worth(&self, pool: usize, asked: &[f64], node_price: f64) -> Vec<f64> {
+        let (context, view) = (self.context, &self.context.pools[pool]);
+        let bought = context.bought(view.cells & self.open());
+        let part = |have: i64, all: f64| if all > 0.0 { have as f64 / all } else { 1.0 };
+        let types = view.types.iter().filter(|at| bought.price[*at].is_finite());
+        let nodes: Vec<(Vec<f64>, f64)> = types
+            .map(|at| {
+                let parts = context.room(pool, at).iter().zip(asked);
+                (parts.map(|(have, all)| part(*have, *all)).collect(), bought.price[at] + node_price)
+            })
+            .collect();
+        let rates = rates(&nodes, asked.len());
+        rates.iter().zip(asked).map(|(rate, all)| if *all > 0.0 { rate / all } else { 0.0 }).collect()
+    }
+
+    /// Gives a pool's limits back what a node of a type has taken of them.
+    pub fn give_back(&mut self, pool: usize, instance_type: usize) {
+        self.limits[pool].give_back(self.context.problem, std::iter::once(instance_type));
+    }
+}
+
+fn member<'a>(domains: &Domains<'_, '_>, free: Free<'a>) -> Member<'a> {
+    let domain = domains.of_node(&free.node);
+    let whole = Amounts::from_slice(&free.room);
+    Member { free, domain, gone: false, pods: vec![], arrivals: 0, whole }
+}
+
+fn head(amounts: &[i64]) -> [i64; 3] {
+    [amounts[0], amounts[1], amounts[2]]
+}

@@ -1,0 +1,51 @@
+//! Pods that are on nodes already, moved from one to another: they leave the domains of the one and join those of the other.
+
+use super::counted::Counted;
+use super::domains::{Domains, counts_on};
+use super::places::Domain;
+use crate::problem::ExistingNode;
+
+impl Domains<'_, '_> {
+    /// The domains of a node.
+    pub fn of_node(&self, node: &ExistingNode) -> Domain {
+        self.context.places.of_node(&self.context.topology, node)
+    }
+
+    /// Whether a pod of a class may be in these domains by an alternative's rules.
+    pub fn may_join(&self, class: usize, level: usize, domain: &Domain) -> bool {
+        self.context.work(1) && self.allows(class, level, domain, false)
+    }
+
+    /// Counts a pod of a class on a node. Only hard rules bind others, and the last alternative has given up all soft ones.
+    pub fn join(&mut self, class: usize, node: &ExistingNode, domain: &Domain) {
+        let topology = &self.context.topology;
+        let part = &topology.of_class[class];
+        for at in part.meant.iter().filter(|at| counts_on(&topology.groups[**at as usize], node)) {
+            if let Some(domain) = domain[topology.key_of(*at)] {
+                self.counts[*at as usize][domain as usize].add(Counted::Surely, 1);
+            }
+        }
+        for at in &part.level(usize::MAX).states {
+            if let Some(domain) = domain[topology.key_of(*at)] {
+                self.stating[*at as usize][domain as usize] += 1;
+            }
+        }
+    }
+
+    /// Takes a pod of a class on a node out of the counts.
+    pub fn leave(&mut self, class: usize, node: &ExistingNode, domain: &Domain) {
+        let topology = &self.context.topology;
+        let part = &topology.of_class[class];
+        for at in part.meant.iter().filter(|at| counts_on(&topology.groups[**at as usize], node)) {
+            if let Some(domain) = domain[topology.key_of(*at)] {
+                self.counts[*at as usize][domain as usize].take(Counted::Surely, 1);
+            }
+        }
+        for at in &part.level(usize::MAX).states {
+            if let Some(domain) = domain[topology.key_of(*at)] {
+                let stating = &mut self.stating[*at as usize][domain as usize];
+                *stating = stating.saturating_sub(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `plan --consolidate`: what consolidation makes of the nodes of a workload file, each command done at once.
+
+use std::time::Duration;
+
+use dovetail_core::disruption::methods::{Cluster, Settings, Settled, settle};
+use dovetail_core::pack::Packing;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::answer::{Answer, Times, file_name, milliseconds};
+use super::{Loaded, print};
+use crate::cli::PlanArgs;
+use crate::input::{Failure, Mistake, describe};
+use crate::stopwatch::Stopwatch;
+
+/// How many nodes of a pool one command may take: a count, or a percentage that is rounded up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeBudget {
+    /// So many.
+    Nodes(usize),
+    /// So many in a hundred.
+    Percent(usize),
+}
+
+impl NodeBudget {
+    /// As a NodePool's `budgets[].nodes` is written.
+    ///
+    /// # Errors
+    /// What is allowed, where it is neither a count nor a percentage up to 100.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let digits = |text: &str| text.parse::<usize>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let found = match text.strip_suffix('%') {
+            Some(percent) => digits(percent).filter(|percent| *percent <= 100).map(Self::Percent),
+            None => digits(text).map(Self::Nodes),
+        };
+        found.ok_or_else(|| "allowed: a number of nodes, or a percentage up to 100%".to_owned())
+    }
+
+    /// How many of so many.
+    fn of(self, nodes: usize) -> usize {
+        match self {
+            Self::Nodes(count) => count,
+            Self::Percent(percent) => nodes.saturating_mul(percent).div_ceil(100),
+        }
+    }
+}
+
+/// The answer of `--json`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Consolidated<'a> {
+    workload: &'a str,
+    nodes_before: usize,
+    nodes_after: usize,
+    price_before: f64,
+    price_after: f64,
+    rounds: usize,
+    commands: usize,
+    nodes_removed: usize,
+    nodes_launched: usize,
+    pods_moved: usize,
+    solve_ms: f64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`Failure::Input`] where there is no node to consolidate.
+pub fn run(args: &PlanArgs, loaded: Loaded) -> Result<(), Failure> {
+    let file = args.workload.as_deref().unwrap_or_default();
+    let Loaded { problem, load, warnings, .. } = loaded;
+    if problem.existing_nodes.is_empty() {
+        let mistake = Mistake { field: "existingNodes".into(), ..Mistake::of_file(file, "has no node to consolidate") };
+        return Err(mistake.allowing("nodes with their pods (docs/consolidation.md)").into());
+    }
+    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    if !problem.pods.is_empty() {
+        eprintln!("warning: {} pods that wait are left out: consolidation looks at those on nodes", problem.pods.len());
+    }
+    let name = problem.name.clone();
+    let nodes_before = problem.existing_nodes.len();
+    let solving = Stopwatch::start();
+    let settings = Settings {
+        price_per_node: args.price_per_node,
+        price_moves: Settings::price_moves_of(nodes_before),
+        spot_to_spot: args.spot_to_spot,
+        ..Settings::default()
+    };
+    let cluster = Cluster::of_workload(std::sync::Arc::unwrap_or_clone(problem));
+    // No time passes: every command is done at once.
+    let settled = settle(cluster, &settings, Timestamp::UNIX_EPOCH, &|nodes| args.budget.of(nodes))
+        .map_err(|why| Failure::System(why.to_string()))?;
+    let solve = solving.elapsed();
+    if let Some(path) = &args.plan_out {
+        write_plan(path, &settled.cluster, &Times { solve, load, wall: load + solve })?;
+    }
+    print(&told(&name, nodes_before, &settled, solve, args.json)?)
+}
+
+fn told(name: &str, nodes_before: usize, settled: &Settled, solve: Duration, as_json: bool) -> Result<String, Failure> {
+    let answer = Consolidated {
+        workload: name,
+        nodes_before,
+        nodes_after: settled.cluster.nodes().len(),
+        price_before: settled.price.0,
+        price_after: settled.price.1,
+        rounds: settled.rounds,
+        commands: settled.commands.len(),
+        nodes_removed: settled.removed,
+        nodes_launched: settled.launched,
+        pods_moved: settled.moved,
+        solve_ms: milliseconds(solve),
+    };
+    if as_json {
+        let text = serde_json::to_string_pretty(&answer).map_err(|why| Failure::System(why.to_string()))?;
+        return Ok(text + "\n");
+    }
+    Ok(format!(
+        "{} nodes, ${:.4} an hour, become {} nodes, ${:.4} an hour\n{} commands take {} nodes away, launch {} and move {} pods\n",
+        answer.nodes_before,
+        answer.price_before,
+        answer.nodes_after,
+        answer.price_after,
+        answer.commands,
+        answer.nodes_removed,
+        answer.nodes_launched,
+        answer.pods_moved
+    ))
+}
+
+/// Writes the settled cluster as a plan of all its pods.
+fn write_plan(path: &str, cluster: &Cluster, times: &Times) -> Result<(), Failure> {
+    let (problem, packing): (_, Packing) = cluster.as_plan();
+    let answer = Answer::of(&problem, &packing, times, file_name);
+    let mut text = serde_json::to_string_pretty(&answer).map_err(|why| Failure::System(why.to_string()))?;
+    text.push('\n');
+    std::fs::write(path, text).map_err(|why| Failure::System(format!("{path}: {}", describe(&why))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_a_count_or_a_percentage_rounded_up() {
+        assert_eq!(NodeBudget::parse("10%").map(|budget| budget.of(11)), Ok(2));
+        assert_eq!(NodeBudget::parse("3").map(|budget| budget.of(100)), Ok(3));
+        for bad in ["", "%", "101%", "-1", "+1", "1.5", "many"] {
+            assert!(NodeBudget::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}
