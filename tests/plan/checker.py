@@ -111,7 +111,7 @@ class Check:
         self.reserved = reserved.left(self.catalogue, known)
         placed = [Placed(c.index, c.name, c.shape, c.counts) for c in known]
         placed += self.existing.there.values()
-        topology = Topology(self.report, self.catalogue, self.workload, self.classes + self.existing.standing, placed, self.order)
+        topology = Topology(self.report, self.catalogue, self.workload, self.classes + self.existing.standing, placed, self.order, self.holds)
         topology.check()
         order.check(self, topology, known)
         reasons.check(self.report, plan=self.plan, pools=self.catalogue.pools, class_of=self.class_of)
@@ -278,6 +278,10 @@ class Check:
         """Whether types reach a pool's minValues: no pin of zone or capacity type changes what their own labels say."""
         return all(len(frozenset().union(*(k.labels[key].vals for k in kinds if key in k.labels and not k.labels[key].comp))) >= least
                    for key, least in pool.min_values)
+
+    def holds(self, cls, pool, kind):
+        """Whether a new node of a type holds a pod of a class beside the DaemonSets of the pool."""
+        return not self.too_small(pool, kind, cls.requests) and not self.daemon_clash(cls, self.catalogue.view(pool, {}), kind)
 
     def daemon_clash(self, cls, view, kind):
         """Whether a DaemonSet of the nodes of a type takes a host port that a pod asks for."""

@@ -31,9 +31,11 @@ class Placed:
 
 
 class Topology:
-    """Checks the rules between pods for one plan; `order` accepts spread that some order of binding satisfies."""
+    """Checks the rules between pods for one plan; `order` accepts spread that some order of binding satisfies. `holds`: whether
+    nodes of a type hold a pod of a class in a pool, beside the DaemonSets there."""
 
-    def __init__(self, report, catalogue, workload, classes, placed, order=False):
+    def __init__(self, report, catalogue, workload, classes, placed, order=False, holds=lambda cls, pool, kind: True):
+        self.holds = holds
         self.report, self.catalogue, self.classes, self.placed, self.order = report, catalogue, classes, placed, order
         self.namespaces = {c.namespace: {"kubernetes.io/metadata.name": c.namespace} for c in classes}
         for raw in workload.get("namespaces") or ():
@@ -169,14 +171,14 @@ class Topology:
 
     def _reachable(self, cls, key):
         """The domains in which some pool could make a node for a pod of this class."""
-        memo = (cls.filter.key, json.dumps(cls.tolerations), key)
+        memo = (cls.filter.key, json.dumps(cls.tolerations), tuple(sorted(cls.requests.items())), str(cls.ports), key)
         if memo not in self._universe:
             out = set()
             for pool in self.catalogue.pools.values():
                 if cls.tolerates(pool.taints):
                     continue
                 view = self.catalogue.view(pool, {})
-                for kind in self.catalogue.types.values():
+                for kind in (k for k in self.catalogue.types.values() if self.holds(cls, pool, k)):
                     for offering in view.nodes(kind):
                         state = view.state(key, offering.labels)
                         if state is None or state.comp or state.vals <= out or not cls.filter.holds(view, offering, possibly):

@@ -12,6 +12,7 @@ use dovetail_core::pack::{Options, Packing, solve};
 use serde_json::{Value, json};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
+const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 
 fn problem(pods: Vec<Value>) -> Problem {
     let offering =
@@ -84,7 +85,16 @@ fn used(problem: &Problem, packing: &Packing, order: &[usize]) -> usize {
 
 #[test]
 fn every_node_planned_for_the_first_workload_of_the_readme_stays_used() {
-    let problem: Problem = serde_json::from_slice(&made::workload("seeds-400-1")).unwrap();
+    let mut problem: serde_json::Value = serde_json::from_slice(&made::workload("seeds-400-1")).unwrap();
+    let capacity_types = json!({"key": CAPACITY_TYPE, "operator": "In", "values": ["spot", "on-demand"]});
+    let requirements = problem["nodePools"][0]["requirements"].as_array_mut().unwrap();
+    requirements.retain(|one| one["key"] != CAPACITY_TYPE);
+    requirements.push(capacity_types);
+    for pod in problem["pods"].as_array_mut().unwrap() {
+        pod["topologySpreadConstraints"] = json!([{"topologyKey": CAPACITY_TYPE, "maxSkew": 1,
+            "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "inflate"}}}]);
+    }
+    let problem: Problem = serde_json::from_value(problem).unwrap();
     let packing = packed(&problem);
     let nodes = packing.claims.len();
     let sizes: Vec<usize> = packing.claims.iter().map(|claim| claim.pods.len()).collect();

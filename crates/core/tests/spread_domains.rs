@@ -197,3 +197,19 @@ fn a_pool_that_some_pods_of_the_spread_can_have_counts_for_all_of_them() {
     let packing = packed(json!([{"name": "p"}]), plain(), all, json!([]));
     assert_eq!(held(&packing, ZONE), BTreeMap::from([("zone-a".to_owned(), 2), ("zone-b".to_owned(), 1)]));
 }
+
+#[test]
+fn a_domain_in_which_a_node_is_planned_for_others_counts_by_the_policies_of_the_spread() {
+    // Pods without the toleration can be in two zones; those with it are planned in the third.
+    let taint = json!([{"key": "other", "effect": "NoSchedule"}]);
+    let pools = json!([{"name": "own", "requirements": [requirement(ZONE, &["zone-a", "zone-b"])]},
+        {"name": "third", "taints": taint, "requirements": [requirement(ZONE, &["zone-c"])]}]);
+    let left = |policy: Value| {
+        let mut all = pods(6, ZONE, &policy, &json!({}));
+        all.push(json!({"name": "q", "uid": "v", "labels": {"app": "other"}, "requests": {"cpu": "1"},
+            "nodeSelector": {ZONE: "zone-c"}, "tolerations": [{"operator": "Exists"}]}));
+        packed(pools.clone(), plain(), all, json!([])).unscheduled.len()
+    };
+    assert_eq!(left(json!({})), 4, "that node counts: its taint is ignored");
+    assert_eq!(left(honored()), 0);
+}

@@ -122,8 +122,9 @@ impl DaemonConflict {
         for (daemon, pod) in problem.daemon_pods.iter().enumerate() {
             let own = reader.kept_by_bound(pod);
             let meant = theirs.iter().filter(|group| group.means(pod));
-            let keys: BTreeSet<&str> = own.iter().chain(meant).map(|group| group.key.as_str()).collect();
-            for key in keys.into_iter().chain((!pod.host_ports.is_empty()).then_some(labels::HOSTNAME)) {
+            let ports = (!pod.host_ports.is_empty()).then_some(labels::HOSTNAME);
+            let keys: BTreeSet<&str> = own.iter().chain(meant).map(|group| group.key.as_str()).chain(ports).collect();
+            for key in keys {
                 all.push(Self {
                     daemon,
                     name: pod.name.clone(),
@@ -133,7 +134,6 @@ impl DaemonConflict {
                 });
             }
         }
-        all.dedup_by(|a, b| (a.daemon, &a.key) == (b.daemon, &b.key));
         all.retain(|one| {
             let own = !one.ports.is_empty() || !one.keeps_off.is_empty();
             (own && problem.pods.iter().any(|pod| one.clash(problem, pod).is_some()))

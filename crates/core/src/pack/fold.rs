@@ -193,7 +193,8 @@ impl<'c> Plan<'c, '_> {
                 spots.push(Spot::ANYWHERE);
             }
             for spot in spots {
-                let Some((item, _)) = item(context, (share.class, most, spot), (set, forgiving), draft.pool, room) else {
+                let Some((item, _)) = item(context, (share.class, most, spot), (set, forgiving), draft.pool, room)
+                else {
                     continue;
                 };
                 let mut count = draft.tally.allows(context.node_rules(item.class), most);

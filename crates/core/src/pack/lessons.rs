@@ -1,7 +1,7 @@
 //! What a plan teaches the next: which pods are not to be counted on, where a pool gives less than was believed, and
 //! whether the urgent were passed over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::classes::Class;
@@ -20,6 +20,9 @@ pub(super) struct Lessons {
     pub strictly: bool,
     /// What pool, by its weight, a class got in a place that a heavier one was believed to give it.
     pub lighter: BTreeMap<(u32, u32), i32>,
+    /// Domains that a spread counts though its pods could not have them, by group and place among the values: nodes planned
+    /// for others are there.
+    pub counted: BTreeSet<(u32, u32)>,
 }
 
 impl Plan<'_, '_> {
@@ -86,6 +89,21 @@ impl Plan<'_, '_> {
             let heavier = |own: bool| chances.iter().any(|one| (one.place == spot.place) == own && one.weight > weight);
             if heavier(true) && heavier(false) {
                 found.push(((class, spot.place), weight));
+            }
+        }
+        found
+    }
+
+    /// The domains that spreads have to count although their pods can never have them, since nodes are planned there for others:
+    /// kube-scheduler counts those nodes, as far as the spread's policies say, and would not bind what is planned beside.
+    pub(super) fn counted_for_others(&self) -> BTreeSet<(u32, u32)> {
+        let mut found = BTreeSet::new();
+        for group in self.domains.with_domains_left_out() {
+            for draft in self.drafts.iter().take_while(|_| self.context.work(1)) {
+                let domain = self.domains.domain_of(group, draft).filter(|at| !self.domains.counts(group, *at));
+                if let Some(domain) = domain.filter(|_| self.domains.counts_node(group, draft)) {
+                    found.insert((group, domain));
+                }
             }
         }
         found

@@ -46,7 +46,7 @@ pub fn solve_within(problem: &Problem, options: &Options) -> Result<Packing, Pac
 
 fn solve_once(problem: &Problem, options: &Options) -> Result<Packing, PackingError> {
     let context = Context::new(problem, options)?;
-    let mut plan = settled(&context);
+    let mut plan = counted(&context);
     plan.loosen();
     plan.fold();
     for draft in node_groups::missing(&context, &plan.claims) {
@@ -58,9 +58,25 @@ fn solve_once(problem: &Problem, options: &Options) -> Result<Packing, PackingEr
     Ok(super::to_come::taken_out(problem, answer))
 }
 
+/// A plan in which spreads count the domains of nodes planned for others, or as near as rounds come to it.
+fn counted<'c, 'a>(context: &'c Context<'a>) -> Plan<'c, 'a> {
+    let mut known = BTreeSet::new();
+    let mut plan = settled(context, &known);
+    for _ in 0..ROUNDS {
+        let found = plan.counted_for_others();
+        if found.is_empty() {
+            break;
+        }
+        known.extend(found);
+        plan = settled(context, &known);
+    }
+    plan
+}
+
 /// A plan in which no pod was put where it gets a lighter pool than elsewhere, or as near as rounds come to it.
-fn settled<'c, 'a>(context: &'c Context<'a>) -> Plan<'c, 'a> {
-    let mut lessons = Lessons { held_back: vec![0; context.classes.len()], ..Lessons::default() };
+fn settled<'c, 'a>(context: &'c Context<'a>, counted: &BTreeSet<(u32, u32)>) -> Plan<'c, 'a> {
+    let held_back = vec![0; context.classes.len()];
+    let mut lessons = Lessons { held_back, counted: counted.clone(), ..Lessons::default() };
     let mut plan = founded(context, lessons.clone());
     for _ in 0..ROUNDS {
         let lighter = plan.lighter_than_believed();

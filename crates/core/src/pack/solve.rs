@@ -55,7 +55,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             limits: context.pools.iter().map(|pool| pool.limits.clone()).collect(),
             reservations: Reservations::new(&context.offers),
             existing: Existing::of(context),
-            domains: Domains::new(context),
+            domains: Domains::new(context, &lessons.counted),
             pinned: BTreeMap::new(),
             forgotten: vec![],
             finisher: Finisher::new(context),

@@ -47,7 +47,8 @@ pub(crate) struct Domains<'c, 'a> {
 }
 
 impl<'c, 'a> Domains<'c, 'a> {
-    pub fn new(context: &'c Context<'a>) -> Self {
+    /// Where pods are before any is placed. Beside what its pods could have a spread counts the domains given, by group.
+    pub fn new(context: &'c Context<'a>, counted: &BTreeSet<(u32, u32)>) -> Self {
         let topology = &context.topology;
         let wide = |at: usize| !topology.groups[at].by_node();
         let size = |at: usize| if wide(at) { context.places.values[topology.key_of(at as u32)].len() } else { 0 };
@@ -59,7 +60,12 @@ impl<'c, 'a> Domains<'c, 'a> {
         };
         let mut domains = Self { context, counts, counting: Counting::new(context), stating, eligible: vec![], nodes };
         let stating = reach::stating(context);
-        domains.eligible = stating.iter().enumerate().map(|(at, classes)| domains.eligible_of(at, classes)).collect();
+        let eligible = |(at, classes): (usize, &Vec<u32>)| {
+            let mut all = domains.eligible_of(at, classes);
+            all.extend(counted.range((at as u32, 0)..=(at as u32, u32::MAX)).map(|(_, domain)| *domain));
+            all.into_iter().collect()
+        };
+        domains.eligible = stating.iter().enumerate().map(eligible).collect();
         for at in 0..domains.nodes.len() {
             domains.count_bound(at);
             domains.count_to_come(at);
@@ -69,18 +75,36 @@ impl<'c, 'a> Domains<'c, 'a> {
 
     /// The domains that count for a spread: those in which a node is that counts, and those in which a pool can make one that
     /// its pods could be on.
-    fn eligible_of(&self, group: usize, classes: &[u32]) -> Vec<u32> {
+    fn eligible_of(&self, group: usize, classes: &[u32]) -> BTreeSet<u32> {
         let context = self.context;
         let of = &context.topology.groups[group];
         if of.by_node() || !matches!(of.kind, Kind::Spread { .. }) {
-            return vec![];
+            return BTreeSet::new();
         }
         let key = context.topology.key_of(group as u32);
         let nodes = context.problem.existing_nodes.iter().zip(&self.nodes);
         let there = nodes.filter(|(node, _)| counts_on(of, node)).filter_map(|(_, domain)| domain[key]);
         let mut all = reach::reached(context, group as u32, classes);
         all.extend(there);
-        all.into_iter().collect()
+        all
+    }
+
+    /// The spreads over wider domains that a pod with a node or a place requires, and that leave out some domain.
+    pub fn with_domains_left_out(&self) -> Vec<u32> {
+        let topology = &self.context.topology;
+        let left_out = |at: &u32| {
+            let group = &topology.groups[*at as usize];
+            matches!(group.kind, Kind::Spread { .. })
+                && !group.by_node()
+                && self.eligible[*at as usize].len() < self.context.places.values[topology.key_of(*at)].len()
+                && self.is_stated(*at)
+        };
+        (0..topology.groups.len() as u32).filter(left_out).collect()
+    }
+
+    /// Whether a spread counts a domain.
+    pub fn counts(&self, group: u32, domain: u32) -> bool {
+        self.eligible[group as usize].contains(&domain)
     }
 
     /// Counts pods of DaemonSets that a node on its way will have, as far as any pod has to be with them.

@@ -4,11 +4,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use super::domains::Domains;
 use super::groups::Kind;
 use crate::labels;
 use crate::pack::alternatives::{GivenUp, alternatives};
 use crate::pack::context::{Context, Selection};
-use crate::pack::taints::untolerated;
+use crate::pack::draft::Draft;
+use crate::pack::taints::{Tolerated, untolerated};
 use crate::problem::PreferencePolicy;
 use crate::requirements::{Requirement, Requirements};
 
@@ -120,5 +122,57 @@ fn add(
             let own = asked[0].filter(|own| !own.is_empty() && !own.is_complement());
             own.into_iter().flat_map(Requirement::values).filter(allowed).for_each(note);
         }
+    }
+}
+
+impl Domains<'_, '_> {
+    /// The domain of a planned node by a group's key, if it can only be in one.
+    pub fn domain_of(&self, group: u32, draft: &Draft) -> Option<u32> {
+        let context = self.context;
+        let key = context.topology.key_of(group);
+        let (values, name) = (&context.places.values[key], context.topology.keys[key].as_str());
+        let at = |value: &str| values.binary_search_by(|own| own.as_str().cmp(value)).ok().map(|at| at as u32);
+        if matches!(name, labels::ZONE | labels::CAPACITY_TYPE) {
+            let offers = &context.offers;
+            let bought = draft.types.iter().fold(0, |cells, at| cells | offers.available(at)) & draft.cells;
+            let cells = offers.cells.iter().enumerate().filter(|(at, _)| bought >> at & 1 == 1);
+            let found: BTreeSet<&str> = cells
+                .map(|(_, cell)| if name == labels::ZONE { cell.zone.as_str() } else { cell.capacity_type.as_str() })
+                .collect();
+            return found.first().filter(|_| found.len() == 1).and_then(|value| at(value));
+        }
+        let view = &context.pools[draft.pool];
+        if let Some(value) = view.requirements.get(name).and_then(Requirement::single) {
+            return at(value);
+        }
+        let places = draft.shares.iter().filter_map(|share| {
+            let keys = context.topology.of_class[share.class as usize].keys;
+            context.places.of(keys).get(share.spot.place as usize)?.domain[key]
+        });
+        let of_sets = draft.shares.iter().filter_map(|share| context.sets[share.set as usize].get(name));
+        let asked = of_sets.filter_map(Requirement::single).filter_map(at).chain(places).next();
+        asked.or_else(|| {
+            let column = context.columns.get(name)?;
+            let said: BTreeSet<Option<&str>> =
+                draft.types.iter().map(|at| column.statement(at).and_then(Requirement::single)).collect();
+            said.first().copied().flatten().filter(|_| said.len() == 1).and_then(at)
+        })
+    }
+
+    /// Whether a planned node takes part in a spread, by the policies of that.
+    pub fn counts_node(&self, group: u32, draft: &Draft) -> bool {
+        let (context, topology) = (self.context, &self.context.topology);
+        let Kind::Spread { nodes, tolerated, labels, .. } = &topology.groups[group as usize].kind else { return false };
+        let view = &context.pools[draft.pool];
+        let taints = &context.problem.node_pools[view.index].taints;
+        let suits = |one: &Requirements| {
+            let Some(met) = context.select(one, view) else { return false };
+            let mut others = draft.types.clone();
+            others.without(&met.types);
+            others.is_empty() && draft.cells & view.cells & !met.cells == 0
+        };
+        tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, taints))
+            && labels.iter().all(|label| context.places.may_have(topology, label, draft.pool))
+            && (nodes.is_empty() || nodes.iter().any(suits))
     }
 }
