@@ -231,7 +231,8 @@ fn a_node_goes_when_its_time_is_over_and_its_pods_get_another() {
     let at_once = removed.iter().filter(|(claim, t)| *t - created[claim.as_str()] < 302.0).count();
     assert!(at_once >= 10, "only {at_once} went in time");
     assert!(run.told("disrupting").iter().all(|line| line["reason"] == "expired"));
-    let (missed, evicted) = (run.report["downtime"]["podSeconds"].as_f64().unwrap(), run.report["downtime"]["evicted"].as_f64().unwrap());
+    let (missed, evicted) =
+        (run.report["downtime"]["podSeconds"].as_f64().unwrap(), run.report["downtime"]["evicted"].as_f64().unwrap());
     assert!(evicted >= 12.0 && missed <= 4.0 * evicted, "{evicted} pods were missed for {missed} s together");
     assert!(!run.told("awaiting_places").is_empty() && run.told("places_given_up").is_empty());
 }

@@ -109,8 +109,16 @@ fn one_node_went(run: &Run, node: &str, claim: &str, asked: &str) {
     run.all_bound(12, "a");
     assert!(run.nodes().iter().all(|left| left["name"] != node), "the node is still there");
     assert_eq!(run.number("terminated"), 1);
-    let order =
-        ["deletion_asked", "cordoned", "draining", "awaiting_places", "evicted", "drained", "terminated", "node_deleted"];
+    let order = [
+        "deletion_asked",
+        "cordoned",
+        "draining",
+        "awaiting_places",
+        "evicted",
+        "drained",
+        "terminated",
+        "node_deleted",
+    ];
     let times: Vec<f64> = order
         .iter()
         .map(|event| {

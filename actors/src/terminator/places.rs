@@ -11,7 +11,7 @@ use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::disruption::Reason;
 use dovetail_core::interruption::Notice;
 use dovetail_core::lifecycle::initialization::is_ready;
-use dovetail_core::termination::{Drain, Held, Waited, deadline, held};
+use dovetail_core::termination::{Drain, Held, Place, Waited, deadline, held};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
@@ -141,7 +141,9 @@ impl Terminator {
             let pods = waited.given_up.len();
             drained.hand.tell(Story::PlacesGivenUp { node: node.clone(), pods, names });
         }
-        let Some(until) = waited.awaiting.iter().map(|one| one.until).max() else { return };
+        // Until packing has answered, which takes a moment, nobody knows until when.
+        let known = waited.awaiting.iter().any(|one| one.place != Place::None);
+        let Some(until) = waited.awaiting.iter().map(|one| one.until).max().filter(|_| known) else { return };
         let progress = self.progress.entry(node.clone()).or_default();
         if std::mem::replace(&mut progress.awaiting_places, true) {
             return;
