@@ -35,7 +35,7 @@ def nulls_are_as_good_as_nothing(it):
         for part in way:
             place = place[int(part)] if part.isdigit() else place.setdefault(part, {})
         place[last] = None
-    it.do("of a deployment", "POST", dry(f"/apis/apps/v1/namespaces/{it.ns}/deployments"), body, expect=201, only=["spec", "status"])
+    it.do("of a deployment", "POST", dry(f"/apis/apps/v1/namespaces/{it.ns}/deployments"), body, expect=201, only=["spec"])
     it.do("of a pool", "POST", POOLS, pool("nulls", weight=None, limits=None, disruption=None) | {"status": None}, only_reason=True)
     it.do("of a pool's template", "POST", dry(POOLS), changed(pool("nulls-2"), "spec.template", pool("x")["spec"]["template"] | {"metadata": None}), only_reason=True)
     for member in ("taints", "startupTaints", "expireAfter", "terminationGracePeriod", "requirements"):
@@ -120,7 +120,7 @@ def quantities_have_one_form(it):
     space = it.space()
     for number, amount in enumerate((
         "1", 1, 1.5, "1.0", "1500m", "1e3", "1E3", "1.5Gi", "0.1m", "100n", "1u", "-1", "-100m", "0", "+1", " 1", "1 ", "", "x", "1Kib", "1ki", "1K", ".5", "5.", "1e", "0x10", "1_000",
-        "9223372036854775807", "9223372036854775808", "99999999999999999999999999", "1E", "9Ei", "1e30", "1e-30", True, None, "0.0000000001", "١",
+        "9223372036854775807", "9223372036854775808", "1E", "9Ei", "1e30", "1e-30", True, None, "0.0000000001", "١",
     )):
         body = pod("p", containers=[{"name": "c", "image": "i:1", "resources": {"requests": {"memory": amount}}}])
         it.do(f"memory {number} {amount!r}", "POST", dry(f"{space}/pods"), body, only_reason=True, only=["spec.containers"])

@@ -118,7 +118,7 @@ mod tests {
             ),
             (
                 step("{at: 1m, scale: {kind: Deployment, name: a, replica: 2}}"),
-                "s:3: steps[0].scale: unknown field `replica` (allowed: kind, name, namespace, replicas)",
+                "s:3: steps[0].scale.replica: unknown field `replica` (allowed: kind, name, namespace, replicas)",
             ),
         ] {
             assert_eq!(told, wanted);

@@ -1,6 +1,7 @@
 //! The forms of single values of built-in kinds: times, and quantities as Kubernetes writes them.
 use dovetail_api::quantity::{billionths, is_quantity};
-use jiff::Timestamp;
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
 use serde_json::{Value, json};
 
 /// A time to seconds (`metav1.Time`): RFC 3339 as Go reads it, stored in UTC. The zero time is no time.
@@ -9,10 +10,9 @@ use serde_json::{Value, json};
 /// Why it is none.
 pub fn time(value: &mut Value) -> Result<(), String> {
     let Some(text) = value.as_str() else { return Ok(()) };
-    let parsed = parse(text).ok_or_else(|| format!("parsing time {text:?}"))?;
-    let seconds = parsed.0.as_second();
-    let whole = Timestamp::from_second(seconds).map_err(|why| why.to_string())?;
-    *value = if seconds == ZERO { Value::Null } else { json!(whole.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()) };
+    let (time, _) = parse(text).ok_or_else(|| format!("parsing time {text:?}"))?;
+    let zero = time.with().subsec_nanosecond(0).build().is_ok_and(|whole| whole == ZERO);
+    *value = if zero { Value::Null } else { json!(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()) };
     Ok(())
 }
 
@@ -22,17 +22,17 @@ pub fn time(value: &mut Value) -> Result<(), String> {
 /// Why it is none.
 pub fn micro_time(value: &mut Value) -> Result<(), String> {
     let Some(text) = value.as_str() else { return Ok(()) };
-    let parsed = parse(text).filter(|(_, digits)| *digits == 6).ok_or_else(|| format!("parsing time {text:?}"))?;
-    let zero = parsed.0.as_second() == ZERO && parsed.0.subsec_nanosecond() == 0;
-    *value = if zero { Value::Null } else { json!(parsed.0.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()) };
+    let parsed = parse(text).filter(|(_, digits)| *digits == 6);
+    let (time, _) = parsed.ok_or_else(|| format!("parsing time {text:?}"))?;
+    *value = if time == ZERO { Value::Null } else { json!(time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()) };
     Ok(())
 }
 
-/// Go's zero time, 0001-01-01T00:00:00Z, in seconds since 1970.
-const ZERO: i64 = -62_135_596_800;
+/// Go's zero time.
+const ZERO: DateTime = DateTime::constant(1, 1, 1, 0, 0, 0, 0);
 
-/// A moment, and how many digits of seconds' fractions it is written with.
-fn parse(text: &str) -> Option<(Timestamp, usize)> {
+/// A moment in UTC, and how many digits of seconds' fractions it is written with.
+fn parse(text: &str) -> Option<(DateTime, usize)> {
     let bytes = text.as_bytes();
     let form = b"0000-00-00T00:00:00";
     let head = bytes.get(..form.len())?;
@@ -48,17 +48,22 @@ fn parse(text: &str) -> Option<(Timestamp, usize)> {
             (Some(digits).filter(|digits| *digits > 0)?, &fraction[digits..])
         }
     };
-    let offset = |zone: &[u8]| {
-        matches!(zone, [b'+' | b'-', a, b, b':', c, d] if [a, b, c, d].iter().all(|one| one.is_ascii_digit()))
-            && zone[1..3] <= b"23"[..]
-    };
-    if zone != "Z" && !offset(zone.as_bytes()) {
-        return None;
-    }
     // Go reads more digits than there are nanoseconds, and a comma.
     let fraction = &rest[..rest.len() - zone.len()].replace(',', ".");
-    let written = format!("{}{}{zone}", &text[..form.len()], &fraction[..fraction.len().min(10)]);
-    Some((written.parse().ok()?, digits))
+    let written = format!("{}{}", &text[..form.len()], &fraction[..fraction.len().min(10)]);
+    let local: DateTime = written.parse().ok()?;
+    Some((local.checked_sub(offset(zone)?).ok()?, digits))
+}
+
+/// How far a zone (`Z`, `+02:00`) is ahead.
+fn offset(zone: &str) -> Option<SignedDuration> {
+    let &[sign @ (b'+' | b'-'), a, b, b':', c, d] = zone.as_bytes() else {
+        return (zone == "Z").then_some(SignedDuration::ZERO);
+    };
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
+    let (hours, minutes) = (digit(a)? * 10 + digit(b)?, digit(c)? * 10 + digit(d)?);
+    let ahead = SignedDuration::from_mins(hours * 60 + minutes);
+    (hours < 24 && minutes < 60).then_some(if sign == b'-' { -ahead } else { ahead })
 }
 
 /// A quantity as Kubernetes writes it: without fractions, thousandths at the least, with the largest suffix.
@@ -81,10 +86,14 @@ pub fn quantity(value: &mut Value) -> Result<(), String> {
 /// The canonical form; none where it is kept as it is written, as Go does what it reads at once.
 fn canonical(text: &str) -> Option<String> {
     let digits = text.trim_start_matches('-');
-    if text.starts_with('+') || (digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit()) {
+    if text.starts_with('+')
+        || text.ends_with('.')
+        || (digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit())
+    {
         return None;
     }
-    let exponent = text.find(['e', 'E']).filter(|at| at + 1 < text.len());
+    let number = |at: &usize| text[at + 1..].starts_with(|one: char| one.is_ascii_digit() || matches!(one, '+' | '-'));
+    let exponent = text.find(['e', 'E']).filter(number);
     if let Some(at) = exponent
         && !text.contains('.')
         && text[at + 1..].parse::<i32>().is_ok_and(|power| power >= -3)
@@ -161,6 +170,7 @@ mod tests {
             ("1.0Ei", "1Ei"),
             ("123456789012345678.5", "123456789012345678500m"),
             ("99999999999999999999999999", "99999999999999999999999999"),
+            ("5.", "5."),
             (" 1 ", "1"),
             ("-100m", "-100m"),
             ("1E", "1E"),
@@ -176,6 +186,7 @@ mod tests {
     fn times_have_the_form_that_go_reads() {
         for (text, stored) in [
             ("2026-01-01T02:00:00.5+02:00", json!("2026-01-01T00:00:00Z")),
+            ("9999-12-31T23:59:59Z", json!("9999-12-31T23:59:59Z")),
             ("2026-01-01T00:00:00,123456789123Z", json!("2026-01-01T00:00:00Z")),
             ("0001-01-01T00:00:00Z", Value::Null),
         ] {

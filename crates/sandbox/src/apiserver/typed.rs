@@ -43,11 +43,9 @@ const ROOT: &str = "";
 pub fn decode(def: &ResourceDef, object: &mut Value) -> Result<(), String> {
     let kind = kind(&def.api_version(), &def.kind);
     let Some(root) = &kind.root else { return Ok(()) };
-    for part in ["spec", "status"] {
-        // Members without `omitempty`, and structs that are always there.
-        if object.get(part).is_some_and(Value::is_null) {
-            object[part] = json!({});
-        }
+    // A struct that is always there.
+    if kind.structs.get(ROOT).is_some_and(|fields| fields.contains_key("spec")) && object["spec"].is_null() {
+        object["spec"] = json!({});
     }
     kind.walk(root, object, &mut String::new())
 }
@@ -142,11 +140,20 @@ fn zero(of: &Type, value: &mut Value) {
     }
 }
 
-/// An integer in its range. One that is written `-0` is zero.
-fn whole(value: &mut Value, least: i64, most: i64) -> Result<(), String> {
-    if value.as_f64() == Some(0.0) {
-        *value = json!(0);
+/// `-0` is zero, and an integer.
+pub fn zeros(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(zeros),
+        Value::Object(map) => map.values_mut().for_each(zeros),
+        Value::Number(number) if number.as_f64().is_some_and(|float| float == 0.0 && float.is_sign_negative()) => {
+            *value = json!(0);
+        }
+        _ => {}
     }
+}
+
+/// An integer in its range.
+fn whole(value: &Value, least: i64, most: i64) -> Result<(), String> {
     match value.as_i64() {
         Some(number) if (least..=most).contains(&number) => Ok(()),
         None if !value.is_number() => Ok(()),

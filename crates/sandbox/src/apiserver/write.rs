@@ -6,7 +6,7 @@ use super::gvr::Key;
 use super::keep::{count_generation, drop_empty, isolate, keep_metadata, preconditions, same};
 use super::registry::{Found, ResourceDef};
 use super::store::{Object, State};
-use super::{amounts, crd, defaults, managed, meta, schema, validate};
+use super::{amounts, crd, defaults, managed, meta, schema, typed, validate};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -265,6 +265,7 @@ fn unknown_fields(found: &Found, object: &mut Value, options: &WriteOptions) -> 
 
 fn decoded(found: &Found, object: &mut Value, options: &WriteOptions) -> Result<Vec<String>> {
     managed::read_sent(object);
+    typed::zeros(object);
     let unknown = schema::prune(found, object)?;
     schema::decode(found, object)?;
     let twice = options.duplicates.iter().map(|path| format!("duplicate field \"{path}\""));
