@@ -47,3 +47,48 @@ spec:
 ";
     attacked("unreadable-durations", pool).came_out_well();
 }
+
+#[test]
+fn what_replicas_cannot_read_for_a_while_stops_nobody_and_is_read_again() {
+    let spoil = |at: &str, what: &str| format!("  - {{at: {at}, spoil: {{{what}}}}}\n");
+    let steps = [
+        spoil("5m", "kind: Lease, how: managedFields"),
+        spoil("5m", "kind: Pod, names: 'web-*', count: 2, for: 3m"),
+        spoil("5m", "kind: Node, count: 1, how: depth, for: 3m"),
+        spoil("5m", "kind: NodeClaim, count: 1, for: 3m"),
+        spoil("6m", "kind: NodePool, for: 1m"),
+        "  - {at: 6m, kill: {replica: leader, for: 1m}}\n".to_owned(),
+        "  - {at: 6m, scale: {kind: Deployment, name: web, replicas: 8}}\n".to_owned(),
+    ];
+    let scenario = format!("replicas: 2\nsteps:\n{}until: 20m\n", steps.concat());
+    let played = play_over("unreadable-for-a-while", &manifests(PODS), &scenario);
+    let named: std::collections::BTreeSet<&str> =
+        played.story("unreadable").iter().map(|line| line["resource"].as_str().unwrap()).collect();
+    assert_eq!(named, ["Node", "NodeClaim", "NodePool", "Pod"].into());
+    assert!(played.story("elected").len() >= 2, "the Lease is read");
+    assert_eq!(played.report["pods"]["bound"], 8);
+    played.came_out_well();
+}
+
+#[test]
+fn a_pod_that_replicas_never_can_read_waits_and_all_others_have_their_nodes() {
+    let steps = "steps:\n  - {at: 1s, spoil: {kind: Pod, names: 'web-*', count: 1}}\n";
+    let played = play_over("unreadable-for-ever", &manifests(PODS), &format!("{steps}until: 15m\n"));
+    assert_eq!(played.report["pods"]["bound"], PODS - 1);
+    assert_eq!(played.report["pods"]["pending"].as_object().unwrap().len(), 1);
+    assert!(played.report["invariants"]["violations"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn what_cannot_be_spoilt_is_bad_input() {
+    write("spoil-bad/workload.yaml", &manifests(1));
+    for (what, field) in
+        [("kind: Secret", "spoil.kind"), ("kind: Pod, how: badly", "spoil.how"), ("kind: Pod, for: x", "spoil.for")]
+    {
+        let text =
+            format!("region: ca-west-1\napply: [workload.yaml]\nsteps: [{{at: 1s, spoil: {{{what}}}}}]\nuntil: 1m\n");
+        let output = common::dovetail(&["simulate", &write("spoil-bad/scenario.yaml", &text)]);
+        assert_eq!(output.status.code(), Some(2), "{what}");
+        assert!(common::stderr(&output).contains(field), "{}", common::stderr(&output));
+    }
+}

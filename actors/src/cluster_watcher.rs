@@ -36,6 +36,10 @@ use lag::Lag;
 
 /// Watches that are later than this say too little of what kube-scheduler has not done.
 const LATE: Duration = Duration::from_secs(5);
+/// Watches that are less late than that let nobody wait longer.
+const NOTABLE: Duration = Duration::from_secs(1);
+/// Nobody waits longer than that for late watches.
+const LONGEST_LATE: Duration = Duration::from_secs(60);
 
 /// See the module.
 pub struct ClusterWatcher {
@@ -262,8 +266,12 @@ impl ClusterWatcher {
     }
 
     /// Until when kube-scheduler may bind a pod to a node that is ready (core spec 0.4, "nominated").
+    ///
+    /// Where the watches are late, as much longer: a pod that is not shown to be bound is judged before it is planned anew.
     fn patience(&self) -> Duration {
-        self.desk.now() + self.turn()
+        let now = self.desk.now();
+        let late = Some(self.lag.most(now)).filter(|late| *late >= NOTABLE).unwrap_or_default();
+        now + self.turn() + late.min(LONGEST_LATE)
     }
 
     /// How long kube-scheduler has, see `patience`.
@@ -372,6 +380,7 @@ impl ClusterWatcher {
         }
         if before != Some(Stage::Initialized) && stage_of(&self.state) == Some(Stage::Initialized) {
             let displacements = self.state.displacements();
+            self.state.note_ready(&name, self.desk.now());
             self.state.expect_until(&name, self.patience());
             self.tell_displaced(displacements);
         }

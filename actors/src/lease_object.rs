@@ -12,6 +12,8 @@ use kube::core::Request;
 use kube::{Client, Error, Resource};
 use serde_json::{Value, json};
 
+use crate::reading::without_managed_fields;
+
 /// The one Lease of an election.
 #[derive(Clone)]
 pub struct LeaseObject {
@@ -33,8 +35,8 @@ impl LeaseObject {
     /// The API server's refusal, or none answers.
     pub async fn get(&self) -> kube::Result<Option<Value>> {
         let request = self.requests.get(&self.name, &GetParams::default()).map_err(Error::BuildRequest)?;
-        match self.client.request(request).await {
-            Ok(lease) => Ok(Some(lease)),
+        match self.client.request_text(request).await {
+            Ok(answer) => read(&answer).map(Some),
             Err(Error::Api(status)) if status.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
@@ -49,7 +51,7 @@ impl LeaseObject {
             None => self.requests.create(&PostParams::default(), bytes(body)?),
             Some(_) => self.requests.patch(&self.name, &PatchParams::default(), &Patch::Merge(body)),
         };
-        self.client.request(request.map_err(Error::BuildRequest)?).await
+        read(&self.client.request_text(request.map_err(Error::BuildRequest)?).await?)
     }
 
     /// Takes the holder's name off the Lease as it was read.
@@ -57,13 +59,15 @@ impl LeaseObject {
     /// # Errors
     /// It has changed meanwhile, the API server refuses, or none answers.
     pub async fn release(&self, mut lease: Value) -> kube::Result<()> {
-        if let Some(metadata) = lease["metadata"].as_object_mut() {
-            metadata.remove("managedFields");
-        }
         lease["spec"]["holderIdentity"] = json!("");
         let request = self.requests.replace(&self.name, &PostParams::default(), bytes(&lease)?);
-        self.client.request::<Value>(request.map_err(Error::BuildRequest)?).await.map(drop)
+        self.client.request_text(request.map_err(Error::BuildRequest)?).await.map(drop)
     }
+}
+
+/// A Lease from the text of an answer. `managedFields`, which may be nested deeper than parsers go, are cut off before.
+fn read(answer: &str) -> kube::Result<Value> {
+    serde_json::from_str(&without_managed_fields(answer)).map_err(Error::SerdeError)
 }
 
 fn bytes(body: &Value) -> kube::Result<Vec<u8>> {
@@ -127,6 +131,17 @@ fn is_stale(renewed: &str, longest: Duration, now: Timestamp) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_lease_whose_managed_fields_no_parser_can_read_is_read() {
+        for depth in [1, 130, 100_000] {
+            let deep = format!("{}{{}}{}", "{\"f:a\":".repeat(depth), "}".repeat(depth));
+            let text = format!(
+                "{{\"metadata\":{{\"resourceVersion\":\"7\",\"managedFields\":[{{\"time\":\"9999-12-31T23:59:59Z\",\"fieldsV1\":{deep}}}]}},\"spec\":{{\"holderIdentity\":\"a\"}}}}"
+            );
+            assert_eq!(holder(&super::read(&text).unwrap()), "a", "nested {depth} deep");
+        }
+    }
 
     fn read(spec: &Value) -> LeaseView {
         let lease = json!({"metadata": {"resourceVersion": "7", "annotations": {annotations::LEASE: "led"},

@@ -32,7 +32,7 @@ struct Pods {
     total: usize,
     bound: usize,
     pending: BTreeMap<String, String>,
-    /// Of those that are pending, those that cannot run.
+    /// Of those that are pending, those that cannot run: by limits, or by the scenario's own faults.
     #[serde(skip)]
     limited: BTreeSet<String>,
 }
@@ -115,7 +115,7 @@ fn timeline_entry(line: &Line) -> Map<String, Value> {
 
 fn pods(world: &World) -> Pods {
     let told = reasons(world);
-    let (mut total, mut bound, mut pending) = (0, 0, BTreeMap::new());
+    let (mut total, mut bound, mut pending, mut kept) = (0, 0, BTreeMap::new(), BTreeSet::new());
     for pod in world.pods() {
         let finished = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
         if finished || !pod["metadata"]["deletionTimestamp"].is_null() {
@@ -128,10 +128,13 @@ fn pods(world: &World) -> Pods {
         }
         let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
         let name = format!("{}/{}", text("namespace"), text("name"));
+        if world.is_kept_from_nodes(&pod) {
+            kept.insert(name.clone());
+        }
         let reason = told.get(&name).cloned().unwrap_or_else(|| scheduler_says(&pod));
         pending.insert(name, reason);
     }
-    let limited = if pending.is_empty() { BTreeSet::new() } else { limited::limited(world) };
+    let limited = if pending.is_empty() { BTreeSet::new() } else { &limited::limited(world) | &kept };
     Pods { total, bound, pending, limited }
 }
 

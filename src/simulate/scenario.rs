@@ -154,6 +154,8 @@ pub struct Step {
     pub zone_down: Option<ZoneDown>,
     /// The API server loses objects without a trace, as one that was restored from an older state.
     pub lose: Option<Loss>,
+    /// Objects become odd: replicas cannot read them.
+    pub spoil: Option<Spoil>,
     /// The API server restarts.
     pub restart: Option<Release>,
     /// Changes reach watches late.
@@ -180,6 +182,23 @@ pub struct Loss {
     pub kind: Spanned<String>,
     /// How many at most, the first by name; all without it.
     pub count: Option<usize>,
+}
+
+/// Objects that become odd.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spoil {
+    /// Such as Pod.
+    pub kind: Spanned<String>,
+    /// A glob of their names; all without it.
+    pub names: Option<String>,
+    /// How many at most, the first by name; all without it.
+    pub count: Option<usize>,
+    /// What is odd about them: type (default), depth or managedFields.
+    pub how: Option<Spanned<String>>,
+    /// Without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
 }
 
 /// For how long.

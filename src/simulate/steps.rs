@@ -9,7 +9,7 @@ use serde_saphyr::Spanned;
 
 use super::check::{Checker, MOST_NODES};
 use super::scenario::{self, Step, duration};
-use crate::world::{Action, ReplicaRef};
+use crate::world::{Action, Odd, ReplicaRef, SPOILABLE};
 
 /// Kinds that a restored API server may have lost.
 const LOSABLE: &[&str] = &["NodeClaim", "Node", "NodePool", "EC2NodeClass", "Lease"];
@@ -144,7 +144,7 @@ impl Checker<'_> {
         if found.len() != 1 || step.restore.is_some() {
             let count = found.len() + usize::from(step.restore.is_some());
             let what = format!("{count} things to do in one step");
-            let allowed = "exactly one of scale, delete, deleteSome, apply, interrupt, message, kill, pause, partition, zoneDown, lose, \
+            let allowed = "exactly one of scale, delete, deleteSome, apply, interrupt, message, kill, pause, partition, zoneDown, lose, spoil, \
                            restart, slowWatches, holdWrites, restore, emptyLists, foreignInstances, allowCollection, lookAfterCollection";
             self.mistake(field, &step.at, what, allowed);
             return None;
@@ -157,6 +157,9 @@ impl Checker<'_> {
         if let Some(lost) = &step.lose {
             self.kind(field, "lose", &lost.kind, LOSABLE);
             return Some(Action::Lose { kind: lost.kind.value.clone(), count: lost.count });
+        }
+        if let Some(spoil) = &step.spoil {
+            return self.spoil(&format!("{field}.spoil"), field, spoil);
         }
         if let Some(restart) = &step.restart {
             let time = self.keep(duration(self.path, &format!("{field}.restart.for"), &restart.duration))?;
@@ -191,6 +194,26 @@ impl Checker<'_> {
             self.mistake(format!("{field}.foreignInstances"), &step.at, what, most);
         }
         Some(Action::ForeignInstances { count })
+    }
+
+    fn spoil(&mut self, own: &str, field: &str, spoil: &scenario::Spoil) -> Option<Action> {
+        self.kind(field, "spoil", &spoil.kind, SPOILABLE);
+        let found = |how: &Spanned<String>| Odd::WORDS.iter().find(|(word, _)| *word == how.value);
+        let odd = match &spoil.how {
+            None => Odd::WORDS[0].1,
+            Some(how) => match found(how) {
+                Some((_, odd)) => *odd,
+                None => {
+                    let allowed: Vec<&str> = Odd::WORDS.iter().map(|(word, _)| *word).collect();
+                    let what = format!("{:?} is no way to be odd", how.value);
+                    self.mistake(format!("{own}.how"), how, what, allowed.join(", "));
+                    return None;
+                }
+            },
+        };
+        let duration = self.time(&format!("{own}.for"), spoil.duration.as_ref())?;
+        let names = spoil.names.clone().unwrap_or_else(|| "*".to_owned());
+        Some(Action::Spoil { kind: spoil.kind.value.clone(), names, count: spoil.count, odd, duration })
     }
 
     /// A time that may be left out; nothing where it makes no sense.

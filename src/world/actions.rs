@@ -10,7 +10,7 @@ use dovetail_sandbox::region::{CapacityType, InstanceState};
 use serde_json::json;
 
 use super::replica::Replica;
-use super::{Broken, World, objects};
+use super::{Broken, Odd, World, objects};
 use crate::input::{Failure, Mistake};
 
 /// Something that happens to the world.
@@ -94,6 +94,19 @@ pub enum Action {
         kind: String,
         /// How many at most; all without it.
         count: Option<usize>,
+    },
+    /// Objects of a kind become odd: replicas cannot read them.
+    Spoil {
+        /// One of [`super::SPOILABLE`].
+        kind: String,
+        /// A glob of their names.
+        names: String,
+        /// How many at most, the first by name; all without it.
+        count: Option<usize>,
+        /// What is odd about them.
+        odd: Odd,
+        /// For how long, or for ever.
+        duration: Option<Duration>,
     },
     /// EC2 lists no instances.
     EmptyLists {
@@ -251,6 +264,10 @@ impl World {
             }
             Action::Lose { kind, count } => {
                 self.lose(kind, *count);
+                Ok(())
+            }
+            Action::Spoil { kind, names, count, odd, duration } => {
+                self.spoil(kind, names, *count, *odd, *duration);
                 Ok(())
             }
             Action::EmptyLists { duration } => {

@@ -78,6 +78,7 @@ impl World {
             }
             self.log.append("api", &Caller::named("restore"), fields);
         }
+        self.mend_what_is_put_back();
         Ok(())
     }
 

@@ -10,10 +10,11 @@ mod journal;
 mod mishaps;
 mod objects;
 mod replica;
+mod spoil;
 mod told;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub use clock::Skew;
 pub use journal::{Line, Timeline, Watcher};
 pub use mishaps::OTHER_CLUSTER;
 use replica::Replica;
+pub use spoil::{Odd, SPOILABLE};
 
 use crate::input::Failure;
 use crate::manifests::KUBERNETES_MINOR;
@@ -88,6 +90,8 @@ pub struct World {
     latest: Option<(Latest, Duration)>,
     /// What the API server had stored, by time.
     snapshots: RefCell<Vec<(Duration, Snapshot)>>,
+    /// Uids of objects that replicas cannot read now.
+    spoilt: Rc<RefCell<BTreeSet<String>>>,
 }
 
 impl World {
@@ -142,6 +146,7 @@ impl World {
             replicas,
             latest: None,
             snapshots: RefCell::default(),
+            spoilt: Rc::default(),
         };
         if world.config.broken == Some(Broken::NoBrakes) {
             world.allow_collection(Duration::from_secs(23 * 3600))?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dovetail_sandbox::faults::Direction;
 
+use super::Odd;
 use super::actions::{Action, CLUSTER_WIDE, ReplicaRef};
 
 impl fmt::Display for ReplicaRef {
@@ -43,6 +44,13 @@ impl fmt::Display for Action {
                 write!(f, "cut {replica} off from {}{way}{}", from.join(", "), span(*duration))
             }
             Self::Lose { kind, count } => write!(f, "lose {} {kind} objects", most(*count)),
+            Self::Spoil { kind, names, count, odd, duration } => {
+                let how = match odd {
+                    Odd::Unreadable(_) => "make unreadable",
+                    Odd::ManagedFields => "write odd managedFields on",
+                };
+                write!(f, "{how} {} {kind} objects called {names}{}", most(*count), span(*duration))
+            }
             Self::EmptyLists { duration } => write!(f, "let EC2 list no instances{}", span(*duration)),
             Self::ForeignInstances { count } => write!(f, "launch {count} instances of another cluster"),
             Self::AllowCollection { duration } => write!(f, "allow the collection{}", span(Some(*duration))),

@@ -34,6 +34,9 @@ class Windows:
         elif name in ("Kill", "Pause"):
             # For ever: another one takes over.
             self.obstructed.append((t, t + (0 if math.isinf(lasts) else lasts) + AFTER))
+        elif name == "Spoil" and "NodeClaim" not in what:
+            # What replicas cannot read keeps nobody from collecting, but for the claims themselves.
+            pass
         elif name not in ("ZoneDown", "LookAfterCollection") and "duration" in what and "from: [Sqs]" not in what:
             self.obstructed.append((t, t + lasts + AFTER))
 

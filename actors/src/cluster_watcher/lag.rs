@@ -20,24 +20,28 @@ pub struct Lag {
     waiting: BTreeMap<String, (u64, Duration)>,
     /// What was measured, and when.
     measured: Vec<(Duration, Duration)>,
+    /// The newest version that the watch has shown of any object. It shows them in the order of their versions.
+    newest: u64,
 }
 
 impl Lag {
     /// A write of ours was answered.
     pub fn wrote(&mut self, meta: &ObjectMeta, now: Duration) {
         self.waiting.retain(|_, (_, since)| now.saturating_sub(*since) < GIVEN_UP);
-        if let Some((uid, version)) = key(meta).filter(|_| self.waiting.len() < MOST) {
+        // The watch may show a write before its answer is here.
+        let news = key(meta).filter(|(_, version)| *version > self.newest);
+        if let Some((uid, version)) = news.filter(|_| self.waiting.len() < MOST) {
             self.waiting.entry(uid).or_insert((version, now));
         }
     }
 
     /// The watch shows an object.
     pub fn shows(&mut self, meta: &ObjectMeta, now: Duration) {
-        let Some((uid, version)) = key(meta) else { return };
-        let Some((_, since)) = self.waiting.get(&uid).copied().filter(|(written, _)| *written <= version) else {
-            return;
-        };
-        self.waiting.remove(&uid);
+        let Some((_, version)) = key(meta) else { return };
+        self.newest = self.newest.max(version);
+        let shown = self.waiting.values().filter(|(written, _)| *written <= version).map(|(_, since)| *since).min();
+        let Some(since) = shown else { return };
+        self.waiting.retain(|_, (written, _)| *written > version);
         let lag = now.saturating_sub(since);
         // Only what is more than all that is newer can be the most.
         self.measured.retain(|(known, at)| *known > lag && now.saturating_sub(*at) < REMEMBERED);
@@ -82,6 +86,22 @@ mod tests {
         lag.wrote(&meta("b", "9"), at(100));
         lag.shows(&meta("b", "9"), at(101));
         assert_eq!((lag.most(at(102)), lag.most(at(640)), lag.most(at(702))), (at(30), at(1), at(0)));
+    }
+
+    #[test]
+    fn a_write_that_the_watch_shows_before_its_answer_is_here_is_not_late() {
+        let mut lag = Lag::default();
+        lag.shows(&meta("a", "7"), at(10));
+        lag.wrote(&meta("a", "7"), at(11));
+        assert_eq!(lag.most(at(200)), at(0));
+    }
+
+    #[test]
+    fn what_is_shown_says_that_all_that_was_written_before_is() {
+        let mut lag = Lag::default();
+        lag.wrote(&meta("gone", "7"), at(10));
+        lag.shows(&meta("b", "9"), at(12));
+        assert_eq!(lag.most(at(200)), at(2), "its object is gone, and no event names it any more");
     }
 
     #[test]

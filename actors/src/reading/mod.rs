@@ -27,6 +27,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 pub use api::{Api, Page};
+pub use text::without_managed_fields;
 
 /// An object of the API server, or what could be read of it.
 #[derive(Clone, Debug)]

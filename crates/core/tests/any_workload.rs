@@ -237,6 +237,105 @@ fn key() -> impl Strategy<Value = Value> {
     prop::sample::select(vec![ZONE, HOST, CAPACITY_TYPE, "rack"]).prop_map(|key| json!(key))
 }
 
+/// A requirement of any kind, also such as nothing can meet.
+fn requirement() -> impl Strategy<Value = Value> {
+    let key = prop::sample::select(vec![
+        ZONE,
+        HOST,
+        CAPACITY_TYPE,
+        "rack",
+        "team",
+        "node.kubernetes.io/instance-type",
+        "size",
+    ]);
+    let operator = prop::sample::select(vec!["In", "In", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]);
+    let values = some(&["a", "b", "r0", "t0", "spot", "on-demand", "4"], 1..4);
+    let number = prop::sample::select(vec!["0", "4", "-1", "9223372036854775807", "x"]);
+    (key, operator, values, number).prop_map(|(key, operator, values, number)| {
+        let values = match operator {
+            "Exists" | "DoesNotExist" => json!([]),
+            "Gt" | "Lt" => json!([number]),
+            _ => json!(values),
+        };
+        json!({"key": key, "operator": operator, "values": values})
+    })
+}
+
+fn requirements(most: usize) -> impl Strategy<Value = Vec<Value>> {
+    let none = Just(Vec::new());
+    prop_oneof![3 => none, 1 => prop::collection::vec(requirement(), 0..most + 1)]
+}
+
+fn own_labels() -> impl Strategy<Value = Value> {
+    (prop::option::weighted(0.3, 0..3u32), prop::option::weighted(0.3, 0..3u32)).prop_map(|(rack, team)| {
+        let rack = rack.map(|rack| ("rack".to_owned(), json!(format!("r{rack}"))));
+        let team = team.map(|team| ("team".to_owned(), json!(format!("t{team}"))));
+        Value::Object(rack.into_iter().chain(team).collect())
+    })
+}
+
+fn effect() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["NoSchedule", "PreferNoSchedule", "NoExecute"])
+}
+
+fn any_taints() -> impl Strategy<Value = Value> {
+    let taint = (prop::sample::select(vec!["dedicated", "odd"]), prop::option::of(Just("yes")), effect());
+    let taints = prop::collection::vec(taint, 0..3);
+    prop_oneof![3 => Just(Vec::new()), 1 => taints].prop_map(|all| {
+        all.into_iter().map(|(key, value, effect)| json!({"key": key, "value": value, "effect": effect})).collect()
+    })
+}
+
+fn any_tolerations() -> impl Strategy<Value = Value> {
+    let key = prop::option::of(prop::sample::select(vec!["dedicated", "odd"]));
+    let operator = prop::option::of(prop::sample::select(vec!["Exists", "Equal"]));
+    let seconds = prop::sample::select(vec![None, Some(0), Some(-1), Some(i64::MAX)]);
+    let one = (key, operator, prop::option::of(Just("yes")), prop::option::of(effect()), seconds).prop_map(
+        |(key, operator, value, effect, seconds)| {
+            json!({"key": key, "operator": operator, "value": value, "effect": effect, "tolerationSeconds": seconds})
+        },
+    );
+    prop::collection::vec(one, 0..3).prop_map(Value::Array)
+}
+
+fn any_ports() -> impl Strategy<Value = Value> {
+    let port = prop::sample::select(vec![80, 443, 0, -1, i32::MAX]);
+    let (protocol, ip) =
+        (prop::sample::select(vec!["TCP", "UDP", "SCTP"]), prop::sample::select(vec!["", "0.0.0.0", "::", "10.0.0.1"]));
+    let one =
+        (port, protocol, ip).prop_map(|(port, protocol, ip)| json!({"port": port, "protocol": protocol, "ip": ip}));
+    prop::collection::vec(one, 0..3).prop_map(Value::Array)
+}
+
+/// What else a pod has, in some: where it would rather not be, when it came, what it tolerates.
+fn more_of_pod() -> impl Strategy<Value = Value> {
+    let created = prop::sample::select(vec![
+        None,
+        Some("2026-01-01T00:00:00Z"),
+        Some("-009999-01-02T01:59:59Z"),
+        Some("9999-12-30T22:00:00Z"),
+    ]);
+    let refused = some(&["n0", "n1", "n2", "no-such-node"], 0..3);
+    let often = (any_ports(), any_tolerations(), own_labels());
+    let more = (often, created, refused).prop_map(|((ports, tolerations, selector), created, refused)| {
+        json!({"hostPorts": ports, "tolerations": tolerations, "nodeSelector": selector, "created": created, "refusedNodes": refused})
+    });
+    prop_oneof![3 => Just(json!({})), 1 => more]
+}
+
+/// Requirements of the pod's volumes that nothing may meet, in few.
+fn any_volume_topology() -> impl Strategy<Value = Value> {
+    let ways = prop::collection::vec(prop::collection::vec(requirement(), 0..3), 0..3);
+    prop_oneof![9 => Just(json!({})), 1 => ways.prop_map(|ways| json!({"volumeTopology": ways}))]
+}
+
+fn overhead() -> impl Strategy<Value = Value> {
+    let none = Just(json!({}));
+    let some = (amounts(), amounts(), amounts())
+        .prop_map(|(kube, system, threshold)| json!({"kubeReserved": kube, "systemReserved": system, "evictionThreshold": threshold}));
+    prop_oneof![5 => none, 1 => some]
+}
+
 fn term() -> impl Strategy<Value = Value> {
     (key(), selector(), any::<(bool, bool)>()).prop_map(|(key, selector, (keyed, everywhere))| {
         let keys = if keyed { json!(["pod-template-hash"]) } else { json!(null) };
@@ -298,14 +397,23 @@ fn any_pod() -> impl Strategy<Value = Value> {
     );
     let spreads = prop::collection::vec(any_spread(), 0..3).prop_map(|all| json!({"topologySpreadConstraints": all}));
     let affinity = prop_oneof![1 => Just(json!({})), 1 => any_affinity()];
-    (plain, shared_volumes(4), volume_zones(), spreads, affinity)
-        .prop_map(|(plain, shared, zones, spreads, affinity)| merged(vec![plain, shared, zones, spreads, affinity]))
+    (plain, shared_volumes(4), volume_zones(), spreads, affinity, more_of_pod(), any_volume_topology()).prop_map(
+        |(plain, shared, zones, spreads, affinity, more, topology)| {
+            merged(vec![plain, shared, zones, spreads, affinity, more, topology])
+        },
+    )
 }
 
 fn any_machine() -> impl Strategy<Value = Value> {
     let reserved = prop::option::weighted(0.3, (0..3usize, prop::option::of(0u32..3), 0..2usize));
-    (machine(), reserved, prop::bool::weighted(0.2), amounts(), amounts()).prop_map(
-        |(mut one, reserved, odd, capacity, attachments)| {
+    let own = (overhead(), requirements(2), requirements(2), prop::sample::select(vec![1.0, 0.0, 1e300, 5e-324]));
+    (machine(), reserved, prop::bool::weighted(0.2), amounts(), amounts(), own).prop_map(
+        |(mut one, reserved, odd, capacity, attachments, (overhead, requirements, offered, price))| {
+            (one["overhead"], one["requirements"]) = (overhead, json!(requirements));
+            one["offerings"][0]["requirements"] = json!(offered);
+            if odd {
+                one["offerings"][1]["price"] = json!(price);
+            }
             let some = one["capacity"]["cpu"].as_str().unwrap().len();
             one["offerings"].as_array_mut().unwrap().iter_mut().step_by(1 + some).for_each(|offer| offer["available"] = json!(false));
             if let Some((zone, left, id)) = reserved {
@@ -325,7 +433,18 @@ fn any_machine() -> impl Strategy<Value = Value> {
 fn any_pool() -> impl Strategy<Value = Value> {
     let least = prop::option::weighted(0.2, 1..9u32);
     let odd = prop::option::weighted(0.2, (amounts(), amounts()));
-    (pool(), least, odd, 0..4u32).prop_map(|(mut pool, least, odd, nodes)| {
+    let types = prop::option::weighted(0.1, prop::collection::vec(0..7usize, 0..4));
+    let own = (own_labels(), any_taints(), any_taints(), requirements(3), types, prop::option::of(Just("class")));
+    (pool(), least, odd, 0..4u32, own).prop_map(|(mut pool, least, odd, nodes, own)| {
+        let (labels, taints, startup, requirements, types, class) = own;
+        (pool["labels"], pool["startupTaints"], pool["nodeClass"]) = (labels, startup, json!(class));
+        (pool["instanceTypes"], pool["weight"]) = (json!(types), json!(if nodes == 3 { i32::MIN } else { 1 }));
+        if taints != json!([]) {
+            pool["taints"] = taints;
+        }
+        if !requirements.is_empty() {
+            pool["requirements"] = json!(requirements);
+        }
         if let Some(least) = least {
             pool["requirements"] = json!([{"key": "node.kubernetes.io/instance-type", "operator": "Exists", "values": [], "minValues": least}]);
         }
@@ -340,8 +459,9 @@ fn any_pool() -> impl Strategy<Value = Value> {
 fn any_node() -> impl Strategy<Value = Value> {
     let bound = prop::collection::vec(any_pod(), 0..3);
     let odd = prop::option::weighted(0.2, (amounts(), amounts(), amounts()));
-    (node(), bound, odd).prop_map(|(mut node, bound, odd)| {
-        node["pods"] = json!(named("bound", bound));
+    (node(), bound, odd, any_taints(), own_labels()).prop_map(|(mut node, bound, odd, taints, labels)| {
+        (node["pods"], node["taints"]) = (json!(named("bound", bound)), taints);
+        node["labels"] = merged(vec![labels, node["labels"].clone()]);
         if let Some((allocatable, used, daemons)) = odd {
             (node["allocatable"], node["used"], node["daemonRequests"]) = (allocatable, used, daemons);
         }
@@ -354,14 +474,23 @@ fn anything() -> impl Strategy<Value = Problem> {
     let daemons = prop::collection::vec(any_pod(), 0..2);
     (
         (prop::collection::vec(any_machine(), 1..7), prop::collection::vec(any_pool(), 0..3), copies),
-        (prop::collection::vec(any_node(), 0..4), daemons, any::<(bool, bool, bool)>()),
+        (prop::collection::vec(any_node(), 0..4), daemons, any::<(bool, bool, bool)>(), own_labels()),
     )
-        .prop_map(|((types, pools, pods), (nodes, daemons, (respect, strict, known)))| {
+        .prop_map(|((types, pools, pods), (nodes, daemons, (respect, strict, known), labels))| {
+            let count = types.len();
+            let mut pools: Vec<Value> = pools;
+            for pool in &mut pools {
+                // Numbers of types that there are.
+                if let Some(all) = pool["instanceTypes"].as_array_mut() {
+                    all.retain(|number| number.as_u64().is_some_and(|number| number < count as u64));
+                }
+            }
             let pods = pods.into_iter().flat_map(|(pod, count)| std::iter::repeat_n(pod, count)).collect();
-            let namespaces = if known { json!([{"name": "default"}, {"name": "away"}]) } else { json!([]) };
+            let namespaces = if known { json!([{"name": "default"}, {"name": "away", "labels": labels}]) } else { json!([]) };
             serde_json::from_value(json!({"nodePools": named("pool", pools), "instanceTypes": named("t", types),
                 "pods": named("p", pods), "existingNodes": named("n", nodes), "daemonPods": named("d", daemons),
-                "namespaces": namespaces, "preferencePolicy": if respect { "Respect" } else { "Ignore" },
+                "namespaces": namespaces, "wellKnownLabels": if strict { json!(["rack"]) } else { json!(["rack", "team", ""]) },
+                "leftOut": if known { json!([{"pool": "other", "why": "it is not Ready"}]) } else { json!([]) }, "preferencePolicy": if respect { "Respect" } else { "Ignore" },
                 "minValuesPolicy": if strict { "Strict" } else { "BestEffort" }}))
             .unwrap()
         })

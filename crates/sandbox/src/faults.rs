@@ -182,6 +182,8 @@ struct State {
     down: Option<Instant>,
     /// How late watches are told.
     watches_late: Duration,
+    /// Whether marked objects come to replicas as nothing can read them.
+    spoils: bool,
     /// Replicas whose writes are held on their way: how long, and until when those that are sent.
     held: BTreeMap<u32, (Duration, Option<Instant>)>,
     partitions: BTreeMap<u32, BTreeMap<Service, Direction>>,
@@ -204,6 +206,7 @@ impl Faults {
             ways: generator(),
             down: None,
             watches_late: Duration::ZERO,
+            spoils: false,
             held: BTreeMap::new(),
             partitions: BTreeMap::new(),
             zones_down: BTreeSet::new(),
@@ -308,6 +311,16 @@ impl Faults {
     /// How late watches are told of changes.
     pub fn watches_late(&self) -> Duration {
         self.lock().watches_late
+    }
+
+    /// From now on marked objects come to replicas as nothing can read them ([`crate::spoilt`]).
+    pub fn spoil(&self) {
+        self.lock().spoils = true;
+    }
+
+    /// Whether they do.
+    pub fn spoils(&self) -> bool {
+        self.lock().spoils
     }
 
     /// Draws how the time that a request to the API server takes falls on its way: most of it there, inside or back.

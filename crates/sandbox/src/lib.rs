@@ -9,5 +9,6 @@ mod globs;
 pub mod log;
 mod node_faults;
 pub mod region;
+pub mod spoilt;
 
 pub use log::Caller;

@@ -140,7 +140,8 @@ impl Judged {
             Self::ByApiServer => at - WORKED_OUT,
         };
         let goes = pod.deleting && pod.removed.is_none_or(|removed| removed <= known);
-        pod.created <= known && !goes
+        // Of one that has ended the workload has another by now.
+        pod.created <= known && !goes && !pod.ended
     }
 
     fn is_ready(self, pod: &Pod, at: f64) -> bool {

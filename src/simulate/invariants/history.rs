@@ -76,6 +76,8 @@ pub(super) struct Pod {
     /// When it was made.
     pub created: f64,
     pub deleting: bool,
+    /// Whether it has succeeded or failed.
+    pub ended: bool,
     /// Since when it is being deleted, unless by an eviction.
     pub removed: Option<f64>,
 }
@@ -240,7 +242,8 @@ impl State {
             "bound" => entry.text("node").clone_into(&mut pod.node),
             "ready" => (pod.ready, pod.shown_ready) = (true, f64::INFINITY),
             "lost" => pod.ready = false,
-            "not-ready" | "succeeded" | "failed" => {
+            change @ ("not-ready" | "succeeded" | "failed") => {
+                pod.ended |= change != "not-ready";
                 (pod.ready, pod.shown_ready) = (false, pod.shown_ready.min(self.now))
             }
             "deleting" if !pod.deleting => (pod.deleting, pod.removed) = (true, Some(self.now)),

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use fastrand::Rng;
 
+use super::faulty::Faulty;
 use super::odds::Odds;
 use super::workload::{self, Workload};
 
@@ -44,7 +45,9 @@ pub fn scenario(seed: u64) -> Files {
     scale(&mut steps, &workloads, busy, &mut rng);
     mishaps(&mut steps, replicas, busy, &mut rng);
     let odds = Odds::draw(seed, replicas, busy);
+    let faulty = Faulty::draw(seed, &workloads, busy);
     steps.extend(odds.steps);
+    steps.extend(faulty.steps);
     steps.extend(super::held::writes(seed, &workloads, busy));
     steps.extend(super::terms::removals(seed, busy));
     steps.sort();
@@ -65,11 +68,12 @@ settings: {{INTERRUPTION_QUEUE: demo}}
         scenario.push_str("nodes: [{instanceType: m5.xlarge, zone: ca-west-1a}]\n");
     }
     faults(&mut scenario, &odds.api_server, &odds.ec2, &mut rng);
+    scenario.push_str(&faulty.faults);
     scenario.push_str("steps:\n");
     for (at, step) in &steps {
         let _ = writeln!(scenario, "  - {{at: {at}ms, {step}}}");
     }
-    let _ = writeln!(scenario, "until: {}s\nsettled: {SETTLED}", busy + CALM + odds.longer);
+    let _ = writeln!(scenario, "until: {}s\nsettled: {SETTLED}", busy + CALM + odds.longer + faulty.longer);
     Files { scenario, workload }
 }
 

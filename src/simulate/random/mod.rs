@@ -2,6 +2,7 @@
 //! when, what goes wrong. Each is written as files first and then played like any other, so that a seed that fails can
 //! be played again, read and cut down.
 
+mod faulty;
 mod generate;
 mod held;
 mod odds;
@@ -243,6 +244,18 @@ mod tests {
         for bad in ["", "a", "5..1", "1-3", "0..99999999"] {
             assert!(seeds(Some(bad)).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn each_fault_is_in_some_seeds_and_most_have_none() {
+        let all: Vec<String> = (1..=1000).map(|seed| generate::scenario(seed).scenario).collect();
+        let marks = ["spoil: {", "  packing: {panicsFor: [app-", "  scheduler: {refuses: [", "  nodes: {"];
+        for mark in marks {
+            let count = all.iter().filter(|text| text.contains(mark)).count();
+            assert!((40..=140).contains(&count), "{mark} is in {count} of 1000");
+        }
+        let any = all.iter().filter(|text| marks.iter().any(|mark| text.contains(mark))).count();
+        assert!((200..=400).contains(&any), "{any} of 1000");
     }
 
     #[test]

@@ -159,6 +159,13 @@ pub fn read_launched_for(written: &str) -> Vec<(String, u32)> {
 }
 
 impl ClusterState {
+    /// The node of a claim that was planned here has become ready for pods: kube-scheduler's turn begins.
+    pub fn note_ready(&mut self, claim: &str, now: Duration) {
+        if let Some(Open { pods: Some(_), ready, .. }) = self.uses.open.get_mut(claim) {
+            ready.get_or_insert(now);
+        }
+    }
+
     /// What has come of nodes that were launched for pods: a workload that uses one is trusted again, and nodes that are not
     /// used are answered, each once. `patience` is how long kube-scheduler has to bind pods to a node that is ready; while
     /// the API server was not `seen` for as long, nobody is judged by it. To be called before what is planned next is decided.

@@ -5,6 +5,7 @@ use super::{ApiError, ApiServer};
 use crate::detached::detached;
 use crate::faults::{Direction, Outcome, Service as Whom};
 use crate::log::Caller;
+use crate::spoilt;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
@@ -229,7 +230,7 @@ impl KubeService {
                 for warning in warnings {
                     response = response.header(http::header::WARNING, format!("299 - {warning:?}"));
                 }
-                response.body(whole(bytes))
+                response.body(whole(if self.spoils() { spoilt::on_the_wire(bytes) } else { bytes }))
             }
             Reply::Typed(kind, bytes) => {
                 Response::builder().header(http::header::CONTENT_TYPE, kind).body(whole(bytes))
@@ -247,6 +248,11 @@ impl KubeService {
         response.map_err(io::Error::other)
     }
 
+    /// Whether it is a replica's, to which marked objects come as nothing can read them.
+    fn spoils(&self) -> bool {
+        self.who.replica.is_some() && self.server.settings().faults.as_ref().is_some_and(|faults| faults.spoils())
+    }
+
     fn streamed(&self, watch: super::watch::Watch, cut: Option<Duration>) -> Body {
         let (faults, replica) = (self.server.settings().faults.clone(), self.who.replica);
         let events = watch.stream().then(move |bytes| {
@@ -258,7 +264,8 @@ impl KubeService {
                 {
                     tokio::time::sleep(CUT_OFF_POLL).await;
                 }
-                bytes
+                let spoils = replica.is_some() && faults.as_ref().is_some_and(|faults| faults.spoils());
+                if spoils { spoilt::on_the_wire(bytes) } else { bytes }
             }
         });
         let frames = events.map(|bytes| Ok(http_body::Frame::data(bytes)));

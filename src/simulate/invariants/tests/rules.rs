@@ -146,6 +146,15 @@ fn the_last_pod_that_a_budget_needs_is_inv_15_however_it_goes() {
     };
     assert_none(|run| shrunk(run, 599.9));
     assert_only("INV-15", |run| shrunk(run, 599.0));
+    // Of pods that kubelet has refused the workload has others by now.
+    assert_none(|run| {
+        let budget = json!({"resource": "poddisruptionbudgets", "namespace": "default", "name": "web",
+            "maxUnavailable": 1, "covers": ["Deployment/web"]});
+        run.world(500.0, "rules", budget);
+        run.pods(510.0, &["p3", "p4", "p5"]);
+        ["p3", "p4", "p5"].into_iter().for_each(|pod| run.pod(520.0, "failed", pod));
+        evicts(run, 600.0, "p1");
+    });
     // A share of a workload is one of what it has been scaled to, though the others are still there.
     let half = |run: &mut Run, replicas: u32| {
         let budget = json!({"resource": "poddisruptionbudgets", "namespace": "default", "name": "web",

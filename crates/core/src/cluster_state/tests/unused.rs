@@ -239,3 +239,20 @@ fn what_a_daemon_set_s_newest_pod_requests_counts_over_its_template() {
         "another template's pod says nothing of this one"
     );
 }
+
+#[test]
+fn kube_schedulers_turn_begins_when_the_node_is_ready_not_when_somebody_looks() {
+    let mut state = state();
+    comes_up(&mut state, "c", &["a"], 60);
+    state.note_ready("c", Duration::from_secs(60));
+    assert_eq!(judge(&mut state, 80).len(), 1, "the first look is when its turn is over");
+}
+
+#[test]
+fn a_new_leader_gives_kube_scheduler_a_turn_of_its_own() {
+    let mut state = state();
+    comes_up(&mut state, "c", &["a"], 60);
+    state.forget_plans();
+    state.note_ready("c", Duration::from_secs(60));
+    assert!(judge(&mut state, 100).is_empty(), "for whom it was planned is not known here");
+}

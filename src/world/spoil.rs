@@ -1,0 +1,141 @@
+//! Objects that replicas cannot read, and pods that a fault of the scenario keeps from a node.
+
+use std::time::Duration;
+
+use dovetail_sandbox::apiserver::{ApiServer, Gvr};
+use dovetail_sandbox::faults::glob_matches;
+use dovetail_sandbox::spoilt::{MARK, Spoilt};
+use serde_json::{Value, json};
+
+use super::World;
+use super::actions::{later, resource};
+
+/// Kinds whose objects may be spoilt: those that replicas read.
+pub const SPOILABLE: &[&str] = &[
+    "Pod",
+    "Node",
+    "NodeClaim",
+    "NodePool",
+    "EC2NodeClass",
+    "PodDisruptionBudget",
+    "PersistentVolumeClaim",
+    "StatefulSet",
+    "DaemonSet",
+    "Lease",
+];
+
+/// What is odd about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Odd {
+    /// No type can read it.
+    Unreadable(Spoilt),
+    /// Its `managedFields` have a time beyond the range, and are nested deeper than parsers go. That keeps nobody from reading it.
+    ManagedFields,
+}
+
+impl Odd {
+    /// As scenarios have them.
+    pub const WORDS: [(&str, Self); 3] = [
+        ("type", Self::Unreadable(Spoilt::Type)),
+        ("depth", Self::Unreadable(Spoilt::Depth)),
+        ("managedFields", Self::ManagedFields),
+    ];
+
+    /// What is written on the object.
+    fn patch(self) -> Value {
+        match self {
+            Self::Unreadable(how) => json!({"metadata": {"annotations": {MARK: how.word()}}}),
+            Self::ManagedFields => {
+                let deep = (0..130).fold(json!({}), |inner, _| json!({"f:a": inner}));
+                let entry = json!({"manager": "odd", "operation": "Update", "apiVersion": "v1",
+                    "time": "9999-12-31T23:59:59Z", "fieldsType": "FieldsV1", "fieldsV1": deep});
+                json!({"metadata": {"managedFields": [entry]}})
+            }
+        }
+    }
+}
+
+/// An object that is there.
+struct Target {
+    gvr: Gvr,
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+impl Target {
+    /// Those of a kind, by name.
+    fn all(api: &ApiServer, kind: &str, fits: impl Fn(&Value) -> bool) -> Vec<Self> {
+        let gvr = resource(kind);
+        let one = |object: &Value| {
+            let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+            Self { gvr: gvr.clone(), namespace: text("namespace"), name: text("name"), uid: text("uid") }
+        };
+        let mut all: Vec<Self> =
+            api.list(&gvr).iter().filter(|object| fits(object)).map(|object| one(object)).collect();
+        all.sort_by(|a, b| (&a.name, &a.namespace).cmp(&(&b.name, &b.namespace)));
+        all
+    }
+
+    fn patch(&self, api: &ApiServer, patch: &Value) {
+        // What has gone meanwhile, or is refused, stays as it is.
+        let _ = api.patch(&self.gvr, &self.namespace, &self.name, patch);
+    }
+
+    /// It can be read again, if it is there still.
+    fn mend(&self, api: &ApiServer) {
+        let there = api.get(&self.gvr, &self.namespace, &self.name);
+        if there.is_some_and(|object| object["metadata"]["uid"] == *self.uid) {
+            self.patch(api, &json!({"metadata": {"annotations": {MARK: null}}}));
+        }
+    }
+}
+
+impl World {
+    /// Spoils objects of a kind whose names match, the first by name, for a while.
+    pub(super) fn spoil(&self, kind: &str, names: &str, count: Option<usize>, odd: Odd, duration: Option<Duration>) {
+        let named = |object: &Value| glob_matches(names, object["metadata"]["name"].as_str().unwrap_or_default());
+        let mut targets = Target::all(&self.api, kind, named);
+        targets.truncate(count.unwrap_or(usize::MAX));
+        self.faults.spoil();
+        targets.iter().for_each(|one| one.patch(&self.api, &odd.patch()));
+        if odd == Odd::ManagedFields {
+            return;
+        }
+        self.spoilt.borrow_mut().extend(targets.iter().map(|one| one.uid.clone()));
+        let (api, spoilt) = (self.api.clone(), self.spoilt.clone());
+        later(duration, move || {
+            for one in targets {
+                spoilt.borrow_mut().remove(&one.uid);
+                one.mend(&api);
+            }
+        });
+    }
+
+    /// What was spoilt when the API server was backed up, and has been mended since, is mended where that is put back.
+    pub(super) fn mend_what_is_put_back(&self) {
+        let spoilt = self.spoilt.borrow();
+        let stale = |object: &Value| {
+            is_marked(object) && !spoilt.contains(object["metadata"]["uid"].as_str().unwrap_or_default())
+        };
+        let all = SPOILABLE.iter().flat_map(|kind| Target::all(&self.api, kind, stale));
+        all.for_each(|one| one.mend(&self.api));
+    }
+
+    /// Whether a fault of the scenario keeps a pod that waits from a node, whatever the control plane does: packing is made to
+    /// fail with it, kube-scheduler is made to refuse it nodes, or replicas cannot read it.
+    pub fn is_kept_from_nodes(&self, pod: &Value) -> bool {
+        let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+        let refused = |glob: &String| {
+            glob.split_once('/')
+                .is_some_and(|(_, of)| glob_matches(of, &format!("{}/{}", text("namespace"), text("name"))))
+        };
+        self.config.panics_for.iter().any(|glob| glob_matches(glob, text("name")))
+            || self.config.faults.scheduler.refuses.iter().any(refused)
+            || is_marked(pod)
+    }
+}
+
+fn is_marked(object: &Value) -> bool {
+    object["metadata"]["annotations"][MARK].is_string()
+}
