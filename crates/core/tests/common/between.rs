@@ -30,8 +30,7 @@ impl Bound<'_> {
 
 pub fn violations(problem: &Problem, packing: &Packing) -> Vec<String> {
     let bound = bound(problem, packing);
-    let zones: BTreeSet<String> =
-        problem.instance_types.iter().flat_map(|one| &one.offerings).map(|one| one.zone.clone()).collect();
+    let there: BTreeSet<&String> = problem.existing_nodes.iter().filter_map(|node| node.labels.get(ZONE)).collect();
     let mut wrong = Vec::new();
     let mut counted: BTreeMap<(String, String, String), BTreeMap<String, u32>> = BTreeMap::new();
     for one in bound.iter().filter(|one| one.new) {
@@ -52,7 +51,8 @@ pub fn violations(problem: &Problem, packing: &Packing) -> Vec<String> {
                 continue;
             };
             let own_zone = pod.node_selector.get(ZONE);
-            let eligible = zones.iter().filter(|zone| own_zone.is_none_or(|own| own == *zone));
+            let zones: BTreeSet<&String> = there.iter().copied().chain(zones_for(problem, pod)).collect();
+            let eligible = zones.into_iter().filter(|zone| own_zone.is_none_or(|own| own == *zone));
             let least = if spread.topology_key == HOST {
                 0
             } else {
@@ -93,6 +93,18 @@ pub fn violations(problem: &Problem, packing: &Packing) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// The zones in which some instance type holds a pod by what it requests.
+fn zones_for<'a>(problem: &'a Problem, pod: &'a Pod) -> impl Iterator<Item = &'a String> {
+    let holds = |one: &&std::sync::Arc<dovetail_core::InstanceType>| {
+        let room = one.allocatable();
+        pod.requests.iter().all(|(name, amount)| match name.starts_with("attachable-volumes-") {
+            true => one.attachments.find(name).is_none_or(|most| most >= amount),
+            false => room.get(name) >= amount,
+        })
+    };
+    problem.instance_types.iter().filter(holds).flat_map(|one| &one.offerings).map(|one| &one.zone)
 }
 
 fn bound<'a>(problem: &'a Problem, packing: &Packing) -> Vec<Bound<'a>> {
