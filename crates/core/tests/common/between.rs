@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_core::pack::Packing;
-use dovetail_core::{Pod, Problem};
+use dovetail_core::{Pod, Policy, Problem};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -95,7 +95,7 @@ pub fn violations(problem: &Problem, packing: &Packing) -> Vec<String> {
     wrong
 }
 
-/// The zones in which some instance type holds a pod by what it requests.
+/// The zones in which some instance type holds a pod by what it requests; all types of a node group have to.
 fn zones_for<'a>(problem: &'a Problem, pod: &'a Pod) -> impl Iterator<Item = &'a String> {
     let holds = |one: &&std::sync::Arc<dovetail_core::InstanceType>| {
         let room = one.allocatable();
@@ -104,7 +104,10 @@ fn zones_for<'a>(problem: &'a Problem, pod: &'a Pod) -> impl Iterator<Item = &'a
             false => room.get(name) >= amount,
         })
     };
-    problem.instance_types.iter().filter(holds).flat_map(|one| &one.offerings).map(|one| &one.zone)
+    let grouped = problem.node_pools.iter().all(|pool| pool.policy == Policy::NodeGroups);
+    let none = grouped && !problem.instance_types.iter().all(|one| holds(&one));
+    let types = problem.instance_types.iter().filter(move |_| !none);
+    types.filter(holds).flat_map(|one| &one.offerings).map(|one| &one.zone)
 }
 
 fn bound<'a>(problem: &'a Problem, packing: &Packing) -> Vec<Bound<'a>> {
