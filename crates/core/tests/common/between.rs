@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_core::pack::Packing;
-use dovetail_core::{Pod, Problem};
+use dovetail_core::{Pod, Policy, Problem};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -30,8 +30,7 @@ impl Bound<'_> {
 
 pub fn violations(problem: &Problem, packing: &Packing) -> Vec<String> {
     let bound = bound(problem, packing);
-    let zones: BTreeSet<String> =
-        problem.instance_types.iter().flat_map(|one| &one.offerings).map(|one| one.zone.clone()).collect();
+    let there: BTreeSet<&String> = problem.existing_nodes.iter().filter_map(|node| node.labels.get(ZONE)).collect();
     let mut wrong = Vec::new();
     let mut counted: BTreeMap<(String, String, String), BTreeMap<String, u32>> = BTreeMap::new();
     for one in bound.iter().filter(|one| one.new) {
@@ -52,7 +51,8 @@ pub fn violations(problem: &Problem, packing: &Packing) -> Vec<String> {
                 continue;
             };
             let own_zone = pod.node_selector.get(ZONE);
-            let eligible = zones.iter().filter(|zone| own_zone.is_none_or(|own| own == *zone));
+            let zones: BTreeSet<&String> = there.iter().copied().chain(zones_for(problem, pod)).collect();
+            let eligible = zones.into_iter().filter(|zone| own_zone.is_none_or(|own| own == *zone));
             let least = if spread.topology_key == HOST {
                 0
             } else {
@@ -93,6 +93,21 @@ pub fn violations(problem: &Problem, packing: &Packing) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// The zones in which some instance type holds a pod by what it requests; all types of a node group have to.
+fn zones_for<'a>(problem: &'a Problem, pod: &'a Pod) -> impl Iterator<Item = &'a String> {
+    let holds = |one: &&std::sync::Arc<dovetail_core::InstanceType>| {
+        let room = one.allocatable();
+        pod.requests.iter().all(|(name, amount)| match name.starts_with("attachable-volumes-") {
+            true => one.attachments.find(name).is_none_or(|most| most >= amount),
+            false => room.get(name) >= amount,
+        })
+    };
+    let grouped = problem.node_pools.iter().all(|pool| pool.policy == Policy::NodeGroups);
+    let none = grouped && !problem.instance_types.iter().all(|one| holds(&one));
+    let types = problem.instance_types.iter().filter(move |_| !none);
+    types.filter(holds).flat_map(|one| &one.offerings).map(|one| &one.zone)
 }
 
 fn bound<'a>(problem: &'a Problem, packing: &Packing) -> Vec<Bound<'a>> {
