@@ -33,7 +33,12 @@ impl Terminator {
         snapshot: &Snapshot,
     ) {
         let name = node.name_any();
-        if matches!(step, NodeStep::NotOurs) || self.progress.contains_key(&name) {
+        if matches!(step, NodeStep::NotOurs) {
+            // A backup shows it as it was before: should it go later, that is another story.
+            self.progress.remove(&name);
+            return;
+        }
+        if self.progress.contains_key(&name) {
             return;
         }
         let decided = claim.and_then(|claim| self.decided(claim));
