@@ -15,7 +15,6 @@ const FIRST: &[&str] =
 const IDLE: &[(&str, &str)] = &[
     ("admissionregistration.k8s.io/", "MutatingWebhookConfiguration"),
     ("admissionregistration.k8s.io/", "ValidatingWebhookConfiguration"),
-    ("autoscaling/", "HorizontalPodAutoscaler"),
     ("batch/", "CronJob"),
     ("v1", "ReplicationController"),
 ];
