@@ -1,5 +1,6 @@
 //! Packs workload files and prints what came out: `cargo run --release -p dovetail-core --example measure -- FILE…`.
-//! Instead of a file `KIND:PODS:SEED` generates one, such as `diverse:10000:1`. The best of three solves, or of `REPEAT`.
+//! Instead of a file `KIND:PODS:SEED` generates one, such as `diverse:10000:1`, and `KIND:SIZES:PODS:SHAPES:SEED` one of
+//! many shapes, such as `services:any:12000:1200:1` (`tests/scale.py` holds the prices of those against their bounds). The best of three solves, or of `REPEAT`.
 #![allow(clippy::panic)] // a tool for developers: a file that cannot be read ends it
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
@@ -64,6 +65,9 @@ fn main() {
 }
 
 fn generated(text: &str) -> Option<Vec<u8>> {
+    if let Some(problem) = support::mixed::named(text) {
+        return serde_json::to_vec(&problem).ok();
+    }
     let mut parts = text.split(':');
     let kind = support::Kind::named(parts.next()?)?;
     let (pods, seed) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

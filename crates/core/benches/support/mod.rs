@@ -1,5 +1,8 @@
 //! Workloads for the benches, generated from a seed: of the kinds that tests/workloads has.
 
+#[allow(dead_code)] // not everyone who generates workloads generates these
+pub mod mixed;
+
 use dovetail_core::Problem;
 use serde_json::{Value, json};
 
@@ -33,6 +36,11 @@ impl Kind {
 struct Random(u64);
 
 impl Random {
+    /// One of them.
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

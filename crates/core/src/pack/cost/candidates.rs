@@ -31,6 +31,8 @@ pub(super) struct Candidate {
     pub price: f64,
     /// The same with what a node costs beside its price.
     pub cost: f64,
+    /// The ways of buying it that are meant.
+    pub cells: Mask,
     /// The shapes that it may carry.
     pub shapes: Vec<u32>,
 }
@@ -108,7 +110,7 @@ impl Candidates {
                 if !carried.is_empty() {
                     same.candidates.push(all.len());
                     let price = bought.price[at];
-                    all.push(Candidate { at, price, cost: price + aims.node_price, shapes: carried });
+                    all.push(Candidate { at, price, cost: price + aims.node_price, cells, shapes: carried });
                 }
             }
         }

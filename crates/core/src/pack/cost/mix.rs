@@ -20,7 +20,7 @@ const ROUNDS: usize = 60;
 const WORTH_A_ROUND: f64 = 1.002;
 
 /// With so few shapes, and pairs of a candidate and a shape that it carries, all candidates are asked in every round; otherwise so many, and the others in turns.
-const FEW_ROWS: usize = 24;
+pub(super) const FEW_ROWS: usize = 24;
 const FEW_PAIRS: usize = 16_384;
 const ASKED_FIRST: usize = 24;
 const TURNS: usize = 6;
@@ -29,7 +29,7 @@ const TURNS: usize = 6;
 const MOST_ENTERING: usize = 64;
 
 /// With more shapes than this the linear program is left out, and a pod is worth what it asks for.
-const MOST_ROWS: usize = 200;
+pub(super) const MOST_ROWS: usize = 200;
 
 /// With fewer pods of each shape, where shapes are not few, as well: rounding would leave nothing of its answer.
 const LEAST_PODS_A_SHAPE: usize = 8;
@@ -339,7 +339,7 @@ fn one_alone(candidates: &Candidates, left: &[u32]) -> Option<Pattern> {
 
 /// What a candidate may be worth for its cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Hope(f64);
+pub(super) struct Hope(pub f64);
 
 impl Eq for Hope {}
 

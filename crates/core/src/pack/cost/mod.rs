@@ -6,6 +6,7 @@
 //! The mix is rounded down, and the rest is filled greedily by the same values.
 
 mod candidates;
+mod crowd;
 mod deal;
 mod fill;
 mod holes;
@@ -17,9 +18,9 @@ mod shapes;
 mod single;
 mod variety;
 
+use super::bits::Bits;
 use super::context::Context;
 use super::draft::Draft;
-use super::fewest;
 use super::item::Item;
 use super::limits::Limits;
 use super::offers::Mask;
@@ -32,6 +33,10 @@ type Pattern = Vec<(u32, u32)>;
 
 /// How much dearer the answer may be in which no node holds more than half of a workload worth splitting.
 const SPLITTING_MAY_COST: f64 = 1.05;
+
+/// With so many pods of some shapes, or with more than so many of whatever shapes, bundles are tried beside patterns.
+const CROWD: u32 = 1000;
+const LARGE_CROWD: u32 = 3000;
 
 /// What a plan aims at.
 #[derive(Debug, Clone, Copy)]
@@ -76,30 +81,69 @@ pub(crate) fn pack(
     let mut drafts = Vec::new();
     for which in unrelated(items) {
         let shapes = Shapes::of(context, open, items, &which);
+        let pods: u32 = shapes.all.iter().map(|shape| shape.count).sum();
+        let crowd = match shapes.all.len() {
+            few if few <= mix::FEW_ROWS => false,
+            some if some <= mix::MOST_ROWS => pods >= CROWD,
+            _ => pods > LARGE_CROWD,
+        };
+        let crowd = crowd && which.iter().all(|at| !is_ruled(context, &items[*at]));
         if shapes.all.len() > shapes::MANY {
-            let mut some: Vec<Item<'_>> = which.iter().map(|at| items[*at].clone()).collect();
-            let planned = fewest::pack(context, pool, &mut some, &mut limits.clone());
-            drafts.extend(planned.into_iter().map(|draft| (draft, 1)));
-            which.iter().zip(some).for_each(|(at, item)| items[*at] = item);
-            continue;
-        }
-        let mut candidates = Candidates::of(context, pool, &shapes, aims);
-        let hangs = |answer: &Answer| shapes.hang_on_one_node(&answer.patterns);
-        let mut answer = answer(context, pool, &shapes, &mut candidates, hangs);
-        if hangs(&answer) {
-            let split = self::answer(context, pool, &shapes.split(), &mut candidates, |_| false);
-            if split.price <= answer.price * SPLITTING_MAY_COST {
-                answer = split;
+            drafts.extend(crowd::pack(context, pool, (open, limits), (items, &which), aims));
+        } else if crowd {
+            let mut other = items.to_vec();
+            let by_bundles = crowd::pack(context, pool, (open, limits), (&mut other, &which), aims);
+            let by_patterns = patterns(context, pool, (open, aims), &shapes, items);
+            let left = |items: &[Item<'_>]| which.iter().map(|at| items[*at].left.count()).sum::<u32>();
+            let cost = |drafts: &[(Draft, u32)]| {
+                let nodes: u32 = drafts.iter().map(|(_, times)| times).sum();
+                price(context, drafts) + aims.node_price * f64::from(nodes)
+            };
+            // What is left over may find room at no cost.
+            if left(&other) <= left(items) && cost(&by_bundles) < cost(&by_patterns) {
+                items.clone_from_slice(&other);
+                drafts.extend(by_bundles);
             } else {
-                answer = self::answer(context, pool, &shapes, &mut candidates, |_| false);
+                drafts.extend(by_patterns);
             }
-        }
-        for (pattern, times) in answer.patterns {
-            let empty = Draft::new(context, pool, open.clone());
-            deal::deal(context, &empty, &shapes, items, &pattern, times, &mut drafts);
+        } else {
+            drafts.extend(patterns(context, pool, (open, aims), &shapes, items));
         }
     }
     holes::fill(context, items, &mut drafts);
+    drafts
+}
+
+/// Whether rules for nodes bind an item's pods to others than their like: patterns are better at those.
+fn is_ruled(context: &Context<'_>, item: &Item<'_>) -> bool {
+    let part = &context.topology.of_class[item.class as usize];
+    part.apart.is_none() && !context.node_rules(item.class).is_empty()
+}
+
+/// Plans nodes for shapes by patterns of them.
+fn patterns(
+    context: &Context<'_>,
+    pool: usize,
+    (open, aims): (&Bits, Aims),
+    shapes: &Shapes<'_>,
+    items: &mut [Item<'_>],
+) -> Vec<(Draft, u32)> {
+    let mut candidates = Candidates::of(context, pool, shapes, aims);
+    let hangs = |answer: &Answer| shapes.hang_on_one_node(&answer.patterns);
+    let mut answer = answer(context, pool, shapes, &mut candidates, hangs);
+    if hangs(&answer) {
+        let split = self::answer(context, pool, &shapes.split(), &mut candidates, |_| false);
+        if split.price <= answer.price * SPLITTING_MAY_COST {
+            answer = split;
+        } else {
+            answer = self::answer(context, pool, shapes, &mut candidates, |_| false);
+        }
+    }
+    let mut drafts = Vec::new();
+    for (pattern, times) in answer.patterns {
+        let empty = Draft::new(context, pool, open.clone());
+        deal::deal(context, &empty, shapes, items, &pattern, times, &mut drafts);
+    }
     drafts
 }
 

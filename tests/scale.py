@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Packing with very many shapes: the table of docs/performance.md. Prices of generated workloads over the bound from the
+assignment relaxation (pods of a shape to types on which one fits, nodes in fractions, rules between pods ignored).
+
+Wants scipy, and `cargo build --release -p dovetail-core --examples` beforehand. Arguments: workloads as
+KIND:SIZES:PODS:SHAPES:SEED, or none for those of the table. Prints Markdown."""
+
+import collections
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy
+import scipy.optimize
+import scipy.sparse
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+EXAMPLES = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/examples"
+TABLE = [
+    f"{kind}:any:{pods}:{shapes}:1"
+    for kind in ("services", "batch", "stateful")
+    for pods in (3000, 10000, 30000, 100000)
+    for shapes in (200, 2000, 20000)
+    if shapes <= pods * 2 // 3
+]
+UNITS = {"m": 1e-3, "": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "k": 1e3, "M": 1e6}
+RESOURCES = ("cpu", "memory", "pods")
+# With more shapes than this, amounts are rounded down to this factor: the bound stays one, and falls by as much at most.
+MANY, GRID = 2500, 1.005
+
+
+def quantity(text):
+    digits = text.rstrip("kKMGim")
+    return float(digits) * UNITS[text[len(digits) :]]
+
+
+def rounded(amount):
+    return GRID ** math.floor(math.log(amount, GRID))
+
+
+def bought(problem):
+    """What can be bought: architecture, capacity type, price, room; none that another beats in all."""
+    wanted = {one["key"]: one for one in problem["nodePools"][0]["requirements"]}
+    kinds = wanted.pop("karpenter.sh/capacity-type")["values"]
+    found = []
+    for machine in problem["instanceTypes"]:
+        labels = {one["key"]: one["values"][0] for one in machine["requirements"] if one["operator"] == "In"}
+
+        def good(one):
+            own = labels.get(one["key"])
+            if one["operator"] == "Gt":
+                return own is not None and int(own) > int(one["values"][0])
+            return own in one["values"]
+
+        if not all(good(one) for one in wanted.values()):
+            continue
+        taken = machine["overhead"].values()
+        room = [
+            quantity(machine["capacity"][name]) - sum(quantity(one[name]) for one in taken if name in one)
+            for name in RESOURCES
+        ]
+        for kind in kinds:
+            prices = [one["price"] for one in machine["offerings"] if one["available"] and one["capacityType"] == kind]
+            if prices:
+                found.append((labels["kubernetes.io/arch"], kind, min(prices), room))
+
+    def beats(one, other):
+        more = all(a >= b and a / one[2] >= b / other[2] for a, b in zip(one[3], other[3]))
+        return one[:2] == other[:2] and more and (one[2] < other[2] or one[3] != other[3])
+
+    return [one for one in found if not any(beats(other, one) for other in found)]
+
+
+def bound(problem):
+    """The least price of any mix of nodes, in $/h."""
+    types = bought(problem)
+    shapes = collections.Counter()
+    for pod in problem["pods"]:
+        chosen = pod.get("nodeSelector", {})
+        asked = (quantity(pod["requests"]["cpu"]), quantity(pod["requests"]["memory"]))
+        shapes[(chosen.get("kubernetes.io/arch"), chosen.get("karpenter.sh/capacity-type"), *asked)] += 1
+    if len(shapes) > MANY:
+        coarse = collections.Counter()
+        for (arch, kind, cpu, memory), count in shapes.items():
+            coarse[(arch, kind, rounded(cpu), rounded(memory))] += count
+        shapes = coarse
+    rows, columns, values, shape_rows, shape_columns = [], [], [], [], []
+    variables = len(types)
+    for row, (arch, kind, cpu, memory) in enumerate(shapes):
+        for at, (own_arch, own_kind, _, room) in enumerate(types):
+            fits = cpu <= room[0] + 1e-9 and memory <= room[1]
+            if fits and arch in (None, own_arch) and kind in (None, own_kind):
+                for resource, amount in enumerate((cpu, memory / 2**30, 1)):
+                    rows.append(at * 3 + resource)
+                    columns.append(variables)
+                    values.append(amount)
+                shape_rows.append(row)
+                shape_columns.append(variables)
+                variables += 1
+    for at, (_, _, _, room) in enumerate(types):
+        for resource, amount in enumerate((room[0], room[1] / 2**30, room[2])):
+            rows.append(at * 3 + resource)
+            columns.append(at)
+            values.append(-amount)
+    price = numpy.zeros(variables)
+    price[: len(types)] = [one[2] for one in types]
+    room = scipy.sparse.csr_matrix((values, (rows, columns)), shape=(3 * len(types), variables))
+    carried = scipy.sparse.csr_matrix(
+        (numpy.ones(len(shape_rows)), (shape_rows, shape_columns)), shape=(len(shapes), variables)
+    )
+    # The interior point method: the simplex takes minutes where shapes are very many.
+    answer = scipy.optimize.linprog(
+        price,
+        A_ub=room,
+        b_ub=numpy.zeros(room.shape[0]),
+        A_eq=carried,
+        b_eq=list(shapes.values()),
+        method="highs-ipm" if len(shapes) > 1000 else "highs",
+    )
+    return answer.fun
+
+
+def main():
+    print("| workload | $/h | bound | x bound | nodes | left over | solve ms |")
+    print("|---|---|---|---|---|---|---|")
+    for name in sys.argv[1:] or TABLE:
+        made = subprocess.run([EXAMPLES / "generate", name], capture_output=True, check=True).stdout
+        least = bound(json.loads(made))
+        told = subprocess.run([EXAMPLES / "measure", name], capture_output=True, check=True, text=True).stdout
+        _, _, _, solve, nodes, left, price, _ = told.splitlines()[1].split()
+        print(
+            f"| {name} | {float(price):,.2f} | {least:,.2f} | {float(price) / least:.3f} | {nodes} | {left} "
+            f"| {float(solve):.0f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
