@@ -66,7 +66,7 @@ struct Consolidated<'a> {
 ///
 /// # Errors
 /// [`Failure::Input`] where there is no node to consolidate.
-pub fn run(args: &PlanArgs, loaded: Loaded) -> Result<(), Failure> {
+pub(super) fn run(args: &PlanArgs, loaded: Loaded) -> Result<(), Failure> {
     let file = args.workload.as_deref().unwrap_or_default();
     let Loaded { problem, load, warnings, .. } = loaded;
     if problem.existing_nodes.is_empty() {

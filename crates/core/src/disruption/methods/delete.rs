@@ -3,7 +3,8 @@
 use super::budget::Allowance;
 use super::command::Command;
 use super::pass::Pass;
-use super::{Method, Reason, balanced, replace};
+use super::replace::{Replace, bound, is_worth_replacing};
+use super::{Method, Reason, balanced};
 use crate::problem::Policy;
 
 /// The method, in pools that are packed by price.
@@ -13,47 +14,114 @@ pub(super) struct Delete {
     pub to_efficient: bool,
 }
 
+/// What part of the saving the nodes that have taken pods in may cost too much. Beyond that nodes of the right size are
+/// better than fewer of these.
+const WASTE: f64 = 0.15;
+
 impl Method for Delete {
     fn name(&self) -> &'static str {
         if self.to_efficient { "delete" } else { "delete, what is left" }
     }
 
     fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
-        let candidates = pass.candidates(|policy| policy != Policy::FewestNodes);
         let receivers = receivers(pass, self.to_efficient);
-        let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+        let before: Vec<u32> = receivers.iter().map(|node| pass.fleet.nodes[*node as usize].arrivals).collect();
         let start = pass.fleet.mark();
-        let mut taken = Vec::new();
-        for node in candidates {
-            if allowance.is_spent() {
-                break;
+        let (taken, allowance, cut) = batch(pass, &receivers);
+        if taken.is_empty() {
+            return None;
+        }
+        let mut command = pass.command((Reason::Underutilized, self.name()), taken.clone(), None);
+        if cut {
+            // What has room left is filled by the next command.
+            pass.fleet.rollback(start);
+            return Some(command).filter(|command| balanced::approves(pass, command));
+        }
+        let took_in =
+            receivers.iter().zip(before).filter(|(node, before)| pass.fleet.nodes[**node as usize].arrivals > *before);
+        let mut too_large: Vec<(f64, u32)> =
+            took_in.filter_map(|(node, _)| Some((waste(pass, *node)?, *node))).collect();
+        too_large.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut wasted: f64 = too_large.iter().map(|(waste, _)| waste).sum();
+        if let Some((waste, node)) = too_large.first()
+            && let Some(with_last) = self.with_last(pass, taken, *node, allowance)
+        {
+            command = with_last;
+            wasted -= waste;
+        }
+        pass.fleet.rollback(start);
+        let better = self.to_efficient && wasted > WASTE * command.saving();
+        let replaced = if better { Replace.propose(pass) } else { None };
+        replaced.or_else(|| Some(command).filter(|command| balanced::approves(pass, command)))
+    }
+}
+
+impl Delete {
+    /// The same with the node that is too large for what has come to it: all of its pods go to a new, smaller node instead.
+    fn with_last(
+        &self,
+        pass: &mut Pass<'_, '_, '_>,
+        mut taken: Vec<u32>,
+        node: u32,
+        mut allowance: Allowance,
+    ) -> Option<Command> {
+        let view = pass.nodes[node as usize].clone();
+        let own = pass.cluster.nodes.get(node as usize)?.pods.len();
+        let pool = view.pool.filter(|_| view.kept.is_none())?;
+        allowance.take_own(pass, node).ok()?;
+        let mut launch = pass.fleet.launch(pass.fleet.pool_at(pool)?, None)?;
+        pass.fleet.clear(node);
+        taken.push(node);
+        let pods = pass.fleet.nodes[node as usize].pods.clone();
+        let all = pods.into_iter().all(|pod| pass.fleet.load(&mut launch, pod));
+        let most = view.price - pass.least(pool, view.price, own);
+        let claim =
+            bound(pass, &launch, &taken, most).filter(|_| all).and_then(|bound| pass.fleet.claim(&launch, bound));
+        pass.fleet.abandon(&mut launch);
+        Some(pass.command((Reason::Underutilized, self.name()), taken, Some(claim?)))
+    }
+}
+
+/// What a node costs too much for the pods that it has now; `None` where that is not worth another move.
+fn waste(pass: &Pass<'_, '_, '_>, node: u32) -> Option<f64> {
+    let pool = pass.nodes[node as usize].pool?;
+    let asked = pass.value(pool, pass.fleet.nodes[node as usize].asked());
+    is_worth_replacing(pass, pool, node).then(|| pass.nodes[node as usize].price - asked)
+}
+
+/// Takes away all nodes whose pods have places on the receivers; what it has changed stays so. Says as well whether more would
+/// go if more were allowed at once.
+fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[u32]) -> (Vec<u32>, Allowance, bool) {
+    let candidates = pass.candidates(|policy| policy == Policy::Cost);
+    let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let (mut taken, mut cut) = (Vec::new(), false);
+    for node in candidates {
+        if allowance.is_spent() {
+            cut = true;
+            break;
+        }
+        // What has taken pods in stays.
+        if pass.fleet.nodes[node as usize].arrivals > 0 {
+            continue;
+        }
+        let mut after = allowance.clone();
+        if let Err(why) = after.take(pass, node) {
+            pass.bar(node, why);
+            cut = true;
+            continue;
+        }
+        match clear(pass, node, receivers) {
+            Ok(()) => {
+                taken.push(node);
+                allowance = after;
             }
-            // What has taken pods in stays.
-            if pass.fleet.nodes[node as usize].arrivals > 0 {
-                continue;
-            }
-            let mut after = allowance.clone();
-            if let Err(why) = after.take(pass, node) {
-                pass.bar(node, why);
-                continue;
-            }
-            match clear(pass, node, &receivers) {
-                Ok(()) => {
-                    taken.push(node);
-                    allowance = after;
-                }
-                Err(pod) => {
-                    let name = pass.pod_name(pod);
-                    pass.note(node, format!("pod {name} fits on no other node"));
-                }
+            Err(pod) => {
+                let name = pass.pod_name(pod);
+                pass.note(node, format!("pod {name} fits on no other node"));
             }
         }
-        let command = (!taken.is_empty()).then(|| pass.command((Reason::Underutilized, self.name()), taken, None));
-        pass.fleet.rollback(start);
-        let command = command.filter(|command| balanced::approves(pass, command))?;
-        let better = if self.to_efficient { replace::of_all(pass, command.saving()) } else { None };
-        Some(better.unwrap_or(command))
     }
+    (taken, allowance, cut)
 }
 
 /// Nodes to which pods may come: those first that are the least worth taking away, so that what receives is what stays.

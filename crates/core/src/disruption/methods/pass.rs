@@ -118,6 +118,9 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         }
         let Some(pool) = state.pool else { return Some("no NodePool manages it".into()) };
         let of = &self.cluster.pools[pool];
+        if self.cluster.packing(pool) == Policy::NodeGroups {
+            return Some("node groups are not consolidated".into());
+        }
         if !of.consolidates {
             return Some("its NodePool does not consolidate: consolidateAfter is Never, or it is static".into());
         }
@@ -230,12 +233,16 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         candidates: Vec<u32>,
         replacement: Option<crate::pack::PlannedClaim>,
     ) -> Command {
-        let mut moves = Vec::new();
-        for pod in candidates.iter().flat_map(|node| &self.fleet.nodes[*node as usize].pods) {
-            let home = self.fleet.home[*pod as usize] as usize;
-            let to = (!self.fleet.nodes[home].gone).then_some(home);
-            moves.push((*pod as usize, to));
-        }
+        let mut pods: Vec<u32> =
+            candidates.iter().flat_map(|node| self.fleet.nodes[*node as usize].pods.iter().copied()).collect();
+        // A node that has taken pods in for trial may go as well: each of its pods is named once.
+        pods.sort_unstable();
+        pods.dedup();
+        let to = |pod: u32| {
+            let home = self.fleet.home[pod as usize] as usize;
+            (pod as usize, (!self.fleet.nodes[home].gone).then_some(home))
+        };
+        let moves = pods.into_iter().map(to).collect();
         let price = |node: &u32| self.nodes[*node as usize].price;
         Command {
             reason,

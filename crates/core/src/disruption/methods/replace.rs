@@ -22,8 +22,6 @@ pub(super) struct Replace;
 const TYPES_OF_A_SIZE: usize = 3;
 /// So many of the types that are filled best are tried with all rules.
 const TRIES: usize = 6;
-/// Replacements of all candidates are looked for where these are no more.
-const MOST_TOGETHER: usize = 20;
 /// A node that is filled to this is full.
 const FULL: f64 = 0.985;
 
@@ -102,25 +100,14 @@ impl Replace {
         let price: f64 = taken.iter().map(|node| pass.nodes[*node as usize].price).sum();
         let pods: usize = taken.iter().map(|node| pass.fleet.nodes[*node as usize].pods.len()).sum();
         let bound = bound(pass, launch, &taken, price - pass.least(pool, price, pods))?;
-        let claim = any_type(pass, pool, launch, bound).or_else(|| pass.fleet.claim(launch, bound))?;
+        let claim = any_type(pass, launch, bound).or_else(|| pass.fleet.claim(launch, bound))?;
         let command = pass.command(named, taken, Some(claim));
         (!pass.is_price_move(&command) || pass.price_moves >= command.candidates.len()).then_some(command)
     }
 }
 
-/// A replacement of every node that could go, where that saves more than so much: what is deleted first would leave a node
-/// that is too large for what remains, and has just taken pods in.
-pub(super) fn of_all(pass: &mut Pass<'_, '_, '_>, saving: f64) -> Option<Command> {
-    let candidates = pass.candidates(|policy| policy == Policy::Cost).len();
-    if candidates > MOST_TOGETHER {
-        return None;
-    }
-    let command = Replace.propose(pass)?;
-    (command.candidates.len() == candidates && command.saving() > saving).then_some(command)
-}
-
 /// Whether a node costs by enough more than what its pods are worth elsewhere.
-fn is_worth_replacing(pass: &Pass<'_, '_, '_>, pool: usize, node: u32) -> bool {
+pub(super) fn is_worth_replacing(pass: &Pass<'_, '_, '_>, pool: usize, node: u32) -> bool {
     let (view, member) = (&pass.nodes[node as usize], &pass.fleet.nodes[node as usize]);
     view.price - pass.value(pool, member.asked()) > pass.least(pool, view.price, member.pods.len())
 }
@@ -189,7 +176,10 @@ fn fill(
     (pool, offer): (usize, &Offer),
     candidates: &[u32],
 ) -> Vec<u32> {
-    let receivers = receivers(pass, true);
+    // What goes in this command takes nothing in.
+    let mut stays = vec![true; pass.nodes.len()];
+    candidates.iter().for_each(|node| stays[*node as usize] = false);
+    let receivers: Vec<u32> = receivers(pass, true).into_iter().filter(|node| stays[*node as usize]).collect();
     let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
     let mut left = offer.room.clone();
     let mut taken = Vec::new();
@@ -245,14 +235,10 @@ pub(super) fn bound(pass: &Pass<'_, '_, '_>, launch: &Launch, taken: &[u32], pri
     Some(Bound { price, spot: true, types })
 }
 
-/// The claim for the same pods on a node that may be any type: what is not quite full may be had cheaper.
-fn any_type(
-    pass: &mut Pass<'_, '_, '_>,
-    pool: usize,
-    launch: &Launch,
-    bound: Bound,
-) -> Option<crate::pack::PlannedClaim> {
-    let mut other = pass.fleet.launch(pass.fleet.pool_at(pool)?, None)?;
+/// The claim for the pods of a planned node on one that may be any type, in the same places: what is not quite full may be had
+/// cheaper.
+fn any_type(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, bound: Bound) -> Option<crate::pack::PlannedClaim> {
+    let mut other = pass.fleet.instead_of(launch)?;
     let all = launch.pods.iter().all(|pod| pass.fleet.load(&mut other, *pod));
     let claim = if all { pass.fleet.claim(&other, bound) } else { None };
     pass.fleet.abandon(&mut other);

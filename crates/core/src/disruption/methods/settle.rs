@@ -122,11 +122,12 @@ fn rebuilt(pass: &Pass<'_, '_, '_>, now: Timestamp) -> Cluster {
         here.sort_unstable();
         for pod in here.into_iter().filter(|pod| old.home[*pod as usize].0 as usize != at) {
             let own = &old.problem.pods[pod as usize];
+            let places = node.used.get(crate::resources::PODS);
             node.used.add(&own.requests);
-            node.used.set(crate::resources::PODS, node.used.get(crate::resources::PODS) + 1);
-            for (name, resource) in own.shared_volumes.iter().filter(|(name, _)| !node.volumes.contains(*name)) {
-                node.used.set(resource.clone(), node.used.get(resource) + 1);
-                _ = name;
+            node.used.set(crate::resources::PODS, places.saturating_add(1));
+            let missing = own.shared_volumes.iter().filter(|(name, _)| !node.volumes.contains(*name));
+            for (_, resource) in missing {
+                node.used.set(resource.clone(), node.used.get(resource).saturating_add(1));
             }
             node.volumes.extend(own.shared_volumes.keys().cloned());
             node.pods.push(own.clone());

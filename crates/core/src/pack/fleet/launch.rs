@@ -122,6 +122,17 @@ impl<'c, 'a> Fleet<'c, 'a> {
         (launch.draft.clone(), (launch.pods.len(), launch.placed.len()))
     }
 
+    /// Begins another node for the pods of a planned one, which counts nowhere from now on: of any type of its pool, in the
+    /// places where that one may be, as what went elsewhere since has been held to these.
+    pub fn instead_of(&mut self, launch: &mut Launch) -> Option<Launch> {
+        while let Some((class, place)) = launch.placed.pop() {
+            self.domains.forget(class as usize, place);
+        }
+        let other = self.launch(launch.draft.pool, None)?;
+        let draft = other.draft.narrowed(other.draft.types.clone(), other.draft.cells & launch.draft.cells);
+        Some(Launch { draft, ..other })
+    }
+
     /// Forgets the new node.
     pub fn abandon(&mut self, launch: &mut Launch) {
         let draft = launch.draft.clone();

@@ -105,7 +105,11 @@ impl<'c, 'a> Fleet<'c, 'a> {
             let class = &self.context.classes[self.class_of[pod] as usize];
             let member = &mut self.nodes[*node as usize];
             member.pods.push(pod as u32);
-            member.whole.iter_mut().zip(&class.requests).for_each(|(whole, asked)| *whole += asked);
+            member
+                .whole
+                .iter_mut()
+                .zip(&class.requests)
+                .for_each(|(whole, asked)| *whole = whole.saturating_add(*asked));
         }
         // The largest first, as packing has them.
         for member in &mut self.nodes {
@@ -241,16 +245,26 @@ impl<'c, 'a> Fleet<'c, 'a> {
     pub fn worth(&self, pool: usize, asked: &[f64], node_price: f64) -> Vec<f64> {
         let (context, view) = (self.context, &self.context.pools[pool]);
         let bought = context.bought(view.cells & self.open());
-        let part = |have: i64, all: f64| if all > 0.0 { have as f64 / all } else { 1.0 };
+        let counted: Vec<usize> = (0..asked.len()).filter(|at| asked[*at] > 0.0).collect();
         let types = view.types.iter().filter(|at| bought.price[*at].is_finite());
         let nodes: Vec<(Vec<f64>, f64)> = types
             .map(|at| {
-                let parts = context.room(pool, at).iter().zip(asked);
-                (parts.map(|(have, all)| part(*have, *all)).collect(), bought.price[at] + node_price)
+                let room = context.room(pool, at);
+                let parts = counted.iter().map(|which| room[*which] as f64 / asked[*which]);
+                (parts.collect(), bought.price[at] + node_price)
             })
             .collect();
-        let rates = rates(&nodes, asked.len());
-        rates.iter().zip(asked).map(|(rate, all)| if *all > 0.0 { rate / all } else { 0.0 }).collect()
+        let rates = rates(&nodes, counted.len());
+        // The linear program ends after so many steps. No node carries more than it costs, so prices at which one would are too
+        // high: all of them are lowered until none does.
+        let carried = |parts: &[f64]| -> f64 { parts.iter().zip(&rates).map(|(part, rate)| part * rate).sum() };
+        let most = nodes.iter().map(|(parts, cost)| carried(parts) / cost).filter(|ratio| ratio.is_finite());
+        let scale = 1.0 / most.fold(1.0, f64::max);
+        let mut worth = vec![0.0; asked.len()];
+        for (which, rate) in counted.iter().zip(&rates) {
+            worth[*which] = rate * scale / asked[*which];
+        }
+        worth
     }
 
     /// Gives a pool's limits back what a node of a type has taken of them.
