@@ -95,19 +95,32 @@ pub fn violations(problem: &Problem, packing: &Packing) -> Vec<String> {
     wrong
 }
 
-/// The zones in which some instance type holds a pod by what it requests; all types of a node group have to.
+/// The zones in which some instance type holds a pod by what it requests and the volumes that it shares, in a pool whose taints
+/// it tolerates; all types of a node group have to.
 fn zones_for<'a>(problem: &'a Problem, pod: &'a Pod) -> impl Iterator<Item = &'a String> {
     let holds = |one: &&std::sync::Arc<dovetail_core::InstanceType>| {
         let room = one.allocatable();
-        pod.requests.iter().all(|(name, amount)| match name.starts_with("attachable-volumes-") {
-            true => one.attachments.find(name).is_none_or(|most| most >= amount),
-            false => room.get(name) >= amount,
-        })
+        let shared = |name: &str| pod.shared_volumes.values().filter(|own| *own == name).count() as i64;
+        let most = |name: &str| one.attachments.find(name).unwrap_or(i64::MAX);
+        let plain = pod.requests.iter().filter(|(name, _)| !name.starts_with("attachable-volumes-"));
+        plain.into_iter().all(|(name, amount)| room.get(name) >= amount)
+            && one.attachments.iter().all(|(name, _)| pod.requests.get(name) + shared(name) <= most(name))
     };
-    let grouped = problem.node_pools.iter().all(|pool| pool.policy == Policy::NodeGroups);
-    let none = grouped && !problem.instance_types.iter().all(|one| holds(&one));
+    let open = problem.node_pools.iter().filter(|pool| pool.taints.iter().all(|taint| tolerates(pod, taint)));
+    let (grouped, count) =
+        open.fold((true, 0), |(grouped, count), pool| (grouped && pool.policy == Policy::NodeGroups, count + 1));
+    let none = count == 0 || grouped && !problem.instance_types.iter().all(|one| holds(&one));
     let types = problem.instance_types.iter().filter(move |_| !none);
     types.filter(holds).flat_map(|one| &one.offerings).map(|one| &one.zone)
+}
+
+fn tolerates(pod: &Pod, taint: &k8s_openapi::api::core::v1::Taint) -> bool {
+    let covers = |one: &k8s_openapi::api::core::v1::Toleration| {
+        one.effect.as_ref().is_none_or(|effect| *effect == taint.effect)
+            && one.key.as_ref().is_none_or(|key| *key == taint.key)
+            && (one.operator.as_deref() == Some("Exists") || one.value == taint.value)
+    };
+    taint.effect == "PreferNoSchedule" || pod.tolerations.iter().any(covers)
 }
 
 fn bound<'a>(problem: &'a Problem, packing: &Packing) -> Vec<Bound<'a>> {
