@@ -80,6 +80,9 @@ fn text(schema: &Value, name: &str) -> String {
         (.., "expireAfter" | "terminationGracePeriod" | "consolidateAfter" | "duration") => "1h",
         (.., "cpuCFSQuotaPeriod" | "imageMaximumGCAge" | "imageMinimumGCAge") => "1m",
         (.., "volumeSize") => "20Gi",
+        // Of the claims that StatefulSets carry.
+        (.., "apiVersion") => "v1",
+        (.., "kind") => "PersistentVolumeClaim",
         _ => "x",
     };
     text.to_owned()
