@@ -222,7 +222,7 @@ fn harms_nobody<K>(plain: &dyn Fn(&str) -> Value, changed: &str, place: &str) ->
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    let shown = &changed[..changed.len().min(400)];
+    let shown: String = changed.chars().take(400).collect();
     let (before, after) = (plain("before"), plain("after"));
     let list = format!(
         "{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"9\"}},\"items\":[{before},{changed},{after}]}}"
