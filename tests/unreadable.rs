@@ -71,12 +71,14 @@ fn what_replicas_cannot_read_for_a_while_stops_nobody_and_is_read_again() {
 }
 
 #[test]
-fn a_pod_that_replicas_never_can_read_waits_and_all_others_have_their_nodes() {
-    let steps = "steps:\n  - {at: 1s, spoil: {kind: Pod, names: 'web-*', count: 1}}\n";
+fn a_pod_that_replicas_can_never_read_has_no_node_planned_and_stops_no_other() {
+    let steps = "steps:\n  - {at: 900ms, spoil: {kind: Pod, names: 'web-*', count: 1}}\n";
     let played = play_over("unreadable-for-ever", &manifests(PODS), &format!("{steps}until: 15m\n"));
-    assert_eq!(played.report["pods"]["bound"], PODS - 1);
-    assert_eq!(played.report["pods"]["pending"].as_object().unwrap().len(), 1);
-    assert!(played.report["invariants"]["violations"].as_array().unwrap().is_empty());
+    let batched = played.story("batched");
+    assert_eq!(batched[0]["pods"], PODS - 1, "{batched:?}");
+    // kube-scheduler, which can read it, gives it one of the others' nodes; that one gets another.
+    assert_eq!(played.report["pods"]["bound"], PODS);
+    played.came_out_well();
 }
 
 #[test]

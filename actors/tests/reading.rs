@@ -80,6 +80,9 @@ fn text(schema: &Value, name: &str) -> String {
         (.., "expireAfter" | "terminationGracePeriod" | "consolidateAfter" | "duration") => "1h",
         (.., "cpuCFSQuotaPeriod" | "imageMaximumGCAge" | "imageMinimumGCAge") => "1m",
         (.., "volumeSize") => "20Gi",
+        // Of the claims that StatefulSets carry.
+        (.., "apiVersion") => "v1",
+        (.., "kind") => "PersistentVolumeClaim",
         _ => "x",
     };
     text.to_owned()
@@ -219,7 +222,7 @@ fn harms_nobody<K>(plain: &dyn Fn(&str) -> Value, changed: &str, place: &str) ->
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    let shown = &changed[..changed.len().min(400)];
+    let shown: String = changed.chars().take(400).collect();
     let (before, after) = (plain("before"), plain("after"));
     let list = format!(
         "{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"9\"}},\"items\":[{before},{changed},{after}]}}"
