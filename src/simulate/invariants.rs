@@ -21,7 +21,7 @@ use dovetail_sandbox::region::Instance;
 use serde::Serialize;
 
 pub(super) use history::{Amounts, amounts};
-pub(super) use rules::{note as note_rules, sum_of};
+pub(super) use rules::note as note_rules;
 
 use super::seconds;
 use crate::world::{OTHER_CLUSTER, World};

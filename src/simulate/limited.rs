@@ -8,10 +8,11 @@ use std::sync::Arc;
 use dovetail_api::names::annotations;
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_sandbox::apiserver::Gvr;
+use dovetail_sandbox::cluster::needs;
 use dovetail_sandbox::region::Instance;
 use serde_json::Value;
 
-use super::invariants::{Amounts, amounts, sum_of};
+use super::invariants::{Amounts, amounts};
 use crate::world::World;
 
 /// What a type has that a pod can surely have of it: all but what kubelet, system and eviction threshold keep.
@@ -42,7 +43,7 @@ pub fn limited(world: &World) -> BTreeSet<String> {
     let types: Vec<&InstanceTypeInfo> = catalogue.types.iter().map(AsRef::as_ref).filter(|one| is_drawn(one)).collect();
     let waits = |pod: &&Arc<Value>| pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
     let cannot = |pod: &&Arc<Value>| {
-        let requests = sum_of(&pod["spec"]["containers"]);
+        let requests = amounts(&needs(&pod["spec"]));
         let fitting = || types.iter().filter(|one| surely_fits(&requests, one));
         young(pod) || (!free && !rooms.iter().any(|room| room.on_demand && fitting().any(|one| room.takes(one))))
     };

@@ -14,8 +14,7 @@ const PODS: &str = "pods";
 /// The number of nodes, among a pool's limits.
 const NODES: &str = "nodes";
 /// What NodeClaims on their way may ask for of what the pods ask for that have waited since the oldest of them was made, those
-/// that a StatefulSet will make among them: a half more, as a new leader does not know which pods a claim was made for, and the log
-/// does not show what a pod's init containers ask for.
+/// that a StatefulSet will make among them: a half more, as a new leader does not know which pods a claim was made for.
 const ASKED_AT_MOST: f64 = 1.5;
 /// A quarter more for each further term in which they were made: each new leader has to find out anew where the pods are to go.
 const ASKED_A_TERM: f64 = 0.25;
@@ -66,9 +65,10 @@ impl Checker {
         let Some(oldest) = coming().map(|claim| claim.created).min_by(f64::total_cmp) else { return };
         let mut needed = waited.since(oldest - PLANNED_BEFORE, state);
         let mut asked = Amounts::new();
+        let daemons = state.rules.daemons();
         for claim in coming() {
             add(&mut asked, &claim.requests);
-            add(&mut needed, &state.rules.daemons);
+            add(&mut needed, &daemons);
         }
         let terms: BTreeSet<&str> = coming().map(|claim| claim.term.as_str()).collect();
         let at_most = ASKED_AT_MOST + ASKED_A_TERM * terms.len().saturating_sub(1) as f64;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_sandbox::apiserver::Gvr;
+use dovetail_sandbox::cluster::needs;
 use dovetail_sandbox::log::{Caller, Entry};
 use serde_json::{Value, json};
 
@@ -29,7 +30,7 @@ pub(crate) fn note(world: &World) {
             ("resource", json!("daemonsets")),
             ("namespace", set["metadata"]["namespace"].clone()),
             ("name", set["metadata"]["name"].clone()),
-            ("requests", requests(&set["spec"]["template"])),
+            ("requests", requests(world, &set)),
         ]);
     }
     for set in world.api.list(&Gvr::new("apps", "v1", "statefulsets")) {
@@ -38,7 +39,7 @@ pub(crate) fn note(world: &World) {
             ("namespace", set["metadata"]["namespace"].clone()),
             ("name", set["metadata"]["name"].clone()),
             ("replicas", set["spec"]["replicas"].clone()),
-            ("requests", requests(&set["spec"]["template"])),
+            ("requests", requests(world, &set)),
         ]);
     }
     let workloads = workloads(world);
@@ -56,10 +57,10 @@ pub(crate) fn note(world: &World) {
     }
 }
 
-/// What the containers of a template ask for, each by itself.
-fn requests(template: &Value) -> Value {
-    let containers = template["spec"]["containers"].as_array().into_iter().flatten();
-    containers.map(|one| one["resources"]["requests"].clone()).collect()
+/// What a pod of a workload takes from its node, once admission has filled in what its template leaves out.
+fn requests(world: &World, set: &Value) -> Value {
+    let namespace = set["metadata"]["namespace"].as_str().unwrap_or_default();
+    json!([needs(&world.api.admitted_spec(namespace, &set["spec"]["template"]))])
 }
 
 /// `Kind/name`, namespace and pods' labels of what makes pods.
@@ -87,8 +88,8 @@ fn covers(selector: &Value, labels: &Value) -> bool {
 #[derive(Default)]
 pub(super) struct Rules {
     pub pools: BTreeMap<String, Pool>,
-    /// What DaemonSets' pods ask for on every node, at most, and how many there are.
-    pub daemons: Amounts,
+    /// What a pod of each DaemonSet takes from every node, at most, by namespace and name.
+    daemons: BTreeMap<(String, String), Amounts>,
     /// What comes one after another, by namespace and name: a planner counts all of it.
     pub ordered: BTreeMap<(String, String), Ordered>,
     /// By namespace and name.
@@ -152,8 +153,13 @@ impl Rules {
                 own.requests = sum(&value("requests"));
             }
             "daemonsets" => {
-                add(&mut self.daemons, &sum(&value("requests")));
-                *self.daemons.entry("pods".to_owned()).or_default() += 1;
+                let mut requests = sum(&value("requests"));
+                requests.insert("pods".to_owned(), 1);
+                let most = self.daemons.entry((entry.text("namespace").to_owned(), name)).or_default();
+                for (name, amount) in requests {
+                    let own = most.entry(name).or_default();
+                    *own = amount.max(*own);
+                }
             }
             "poddisruptionbudgets" => {
                 let text = |field: &str| match value(field) {
@@ -177,6 +183,13 @@ impl Rules {
 }
 
 impl Rules {
+    /// What DaemonSets' pods take from every node together, at most, and how many there are.
+    pub fn daemons(&self) -> Amounts {
+        let mut all = Amounts::new();
+        self.daemons.values().for_each(|requests| add(&mut all, requests));
+        all
+    }
+
     /// `Scale { kind: "StatefulSet", namespace: "default", name: "app-0", replicas: 2 }`.
     pub fn scale(&mut self, what: &str) {
         let (Some(namespace), Some(name)) = (quoted(what, "namespace"), quoted(what, "name")) else { return };
@@ -207,17 +220,11 @@ impl Rules {
     }
 }
 
-/// What containers ask for together, as a pod's spec has them.
-pub(crate) fn sum_of(containers: &Value) -> Amounts {
-    let all = containers.as_array().into_iter().flatten();
-    sum(&all.map(|one| one["resources"]["requests"].clone()).collect())
-}
-
-/// What containers ask for together.
-pub(super) fn sum(containers: &Value) -> Amounts {
+/// What a list of amounts comes to together.
+pub(super) fn sum(list: &Value) -> Amounts {
     let mut all = Amounts::new();
-    for container in containers.as_array().into_iter().flatten() {
-        add(&mut all, &amounts(container));
+    for one in list.as_array().into_iter().flatten() {
+        add(&mut all, &amounts(one));
     }
     all
 }

@@ -1,4 +1,5 @@
 //! Defaults of pods, and the admission steps that every cluster has on for them.
+use super::ApiServer;
 use super::defaults::or;
 use super::error::{ApiError, Result};
 use super::gvr::Key;
@@ -66,6 +67,16 @@ fn words(why: &Refusal) -> String {
     match why {
         Refusal::LimitRange(why, _) => why.clone(),
         other => other.to_string(),
+    }
+}
+
+impl ApiServer {
+    /// The spec of a pod of this template in a namespace, as it would be stored; as far as admission comes where it refuses it.
+    pub fn admitted_spec(&self, namespace: &str, template: &Value) -> Value {
+        let mut pod = json!({ "spec": template["spec"] });
+        // What admission refuses no pod has; whoever asks counts what is there.
+        let _ = policies(&self.lock(), namespace).admit(namespace, &mut pod);
+        pod["spec"].take()
     }
 }
 

@@ -35,6 +35,7 @@ use tokio::time::Instant;
 
 pub use self::beforehand::{BeforehandError, NodesBeforehand};
 pub use self::settings::ClusterSettings;
+pub use self::story::needs;
 
 use self::cache::{Cache, Key};
 use self::context::{Change, Context};

@@ -1,5 +1,8 @@
 //! Writes into the event log what becomes of pods and nodes.
 
+use dovetail_core::pod::effective_requests;
+use k8s_openapi::api::core::v1::PodSpec;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::cache::{Key, controller};
@@ -144,7 +147,7 @@ impl Story {
         }
         if event == "created" {
             fields.push(("owner", owner(pod)));
-            fields.push(("requests", requests(pod)));
+            fields.push(("requests", json!([needs(&pod["spec"])])));
         }
         fields.extend(more.iter().cloned());
         self.log.append("pod", &self.who, fields);
@@ -187,10 +190,11 @@ fn evicted(pod: &Value) -> bool {
     condition(pod, "DisruptionTarget").is_some_and(|c| c["status"] == "True" && c["reason"] == "EvictionByEvictionAPI")
 }
 
-/// What the containers request, each by itself.
-fn requests(pod: &Value) -> Value {
-    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
-    containers.map(|container| container["resources"]["requests"].clone()).collect()
+/// What a pod of this spec takes from its node, by resource, as kube-scheduler counts it. Nothing where the spec makes no
+/// sense.
+pub fn needs(spec: &Value) -> Value {
+    let spec = PodSpec::deserialize(spec).unwrap_or_default();
+    json!(effective_requests(&spec).unwrap_or_default())
 }
 
 fn unschedulable(pod: &Value) -> Option<String> {
