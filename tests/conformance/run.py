@@ -16,6 +16,7 @@ from sides import HERE
 
 import build  # noqa: E402
 import aws
+import edges
 import kinds
 import lives
 import objects
@@ -60,7 +61,7 @@ def parses(text):
 def cases(state, parts):
     """All cases on both sides; what is wrong, in lines."""
     listed = json.loads((HERE / "differences.json").read_text())
-    kube = [case for module in (objects, lives, watches, rules, replay) for case in module.CASES]
+    kube = [case for module in (objects, lives, watches, rules, edges, replay) for case in module.CASES]
     # It would label what a case writes, or take a label away; the sandbox has no driver where no kubelet runs.
     parts.kill("csi")
     with sides.sandbox(state) as sandbox:

@@ -2,7 +2,7 @@
 use super::error::Result;
 use super::registry::{Found, ResourceDef};
 use super::store::State;
-use super::{meta, pod_defaults};
+use super::{forms, meta, pod_defaults};
 use serde_json::{Map, Value, json};
 
 /// Fills in what is not written. `old` is what the object replaces.
@@ -56,16 +56,15 @@ const GROUPS_WITH_QUANTITIES: [&str; 3] = ["", "apps", "batch"];
 /// Members that hold quantities by resource name, wherever they stand in a kind of these groups.
 const QUANTITIES: [&str; 6] = ["requests", "limits", "capacity", "allocatable", "overhead", "hard"];
 
-/// Quantities written as plain numbers become text, as Kubernetes stores them.
+/// Quantities are written as Kubernetes writes them: as text, without fractions.
 fn quantities(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(quantities),
         Value::Object(members) => {
             for (name, member) in members {
                 if let (true, Value::Object(amounts)) = (QUANTITIES.contains(&name.as_str()), &mut *member) {
-                    for amount in amounts.values_mut().filter(|amount| amount.is_number()) {
-                        *amount = Value::String(amount.to_string());
-                    }
+                    // What cannot be read was refused before; of the sandbox's own controllers there is none.
+                    amounts.values_mut().for_each(|amount| drop(forms::quantity(amount)));
                 }
                 quantities(member);
             }

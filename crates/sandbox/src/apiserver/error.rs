@@ -115,6 +115,12 @@ impl ApiError {
         ApiError::new(422, "Invalid", message).about(group, kind, name).with_causes(causes)
     }
 
+    /// The same refusal of a patch: what was sent could be read, its outcome cannot.
+    pub fn of_a_patch(self) -> Self {
+        let cause = Cause::invalid("patch", format!("Invalid value: {}", self.0.message));
+        ApiError::invalid("", "", "", vec![cause])
+    }
+
     /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
         ApiError::new(400, "BadRequest", message)

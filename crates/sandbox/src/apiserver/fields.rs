@@ -72,7 +72,9 @@ impl Fields {
 
     /// Reads `fieldsV1`.
     pub fn read(value: &Value) -> Self {
-        let members = value.as_object().into_iter().flatten();
+        // Other elements a later version may know.
+        let known = |name: &str| name == "." || ["f:", "k:", "v:", "i:"].iter().any(|kind| name.starts_with(kind));
+        let members = value.as_object().into_iter().flatten().filter(|(name, _)| known(name));
         Fields(members.map(|(name, inner)| (name.clone(), Fields::read(inner))).collect())
     }
 

@@ -92,6 +92,7 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
         applied: false,
         duplicates: sent.duplicates,
         sent: body.len(),
+        patched: false,
     };
     let mut call = Call { found: &found, path: &path, query: &query, view, body: sent.value, content_type, options };
     if found.def.review {

@@ -125,8 +125,29 @@ pub fn strip(fields: &mut Fields) {
     }
 }
 
+/// Takes of a client's managed fields what can be read. Where the fields of an entry cannot, all of it counts as not sent; an entry
+/// that is null is an empty one.
+pub fn read_sent(object: &mut Value) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(list) = metadata.get_mut("managedFields").and_then(Value::as_array_mut) else { return };
+    list.iter_mut().filter(|entry| entry.is_null()).for_each(|entry| *entry = json!({}));
+    let unreadable = |entry: &Value| !matches!(entry["fieldsV1"], Value::Null | Value::Object(_));
+    if list.iter().any(unreadable) {
+        metadata.remove("managedFields");
+    }
+}
+
+/// Whether a client asks for managed fields to be forgotten: an empty list, or one empty entry.
+fn is_reset(object: &Value) -> bool {
+    let empty = |entry: &Value| entry.as_object().is_some_and(serde_json::Map::is_empty);
+    object["metadata"]["managedFields"].as_array().is_some_and(|list| list.len() < 2 && list.iter().all(empty))
+}
+
 /// Notes who changed what by a create or an update.
 pub fn track(found: &Found, old: Option<&Value>, new: &mut Value, options: &WriteOptions, now: Timestamp) {
+    if old.is_some() && options.subresource.is_empty() && options.manager.is_some() && is_reset(new) {
+        return set_entries(new, &[]);
+    }
     // What a client sends of them counts, as in kube-apiserver: any user may write there what they like.
     let sent = entries(new);
     let mut entries = if sent.is_empty() { old.map(entries).unwrap_or_default() } else { sent };

@@ -4,9 +4,11 @@
 //! each means) -> `store` (versions, history). The sandbox's own controllers use [`ApiServer`]'s methods (`direct`)
 //! and skip the first two.
 pub mod admission;
+mod amounts;
 mod apply;
 mod audit;
 mod body;
+mod budgets;
 mod builtin;
 mod columns;
 mod contents;
@@ -18,6 +20,7 @@ mod discovery;
 mod error;
 mod evict;
 mod fields;
+mod forms;
 mod gc;
 mod gvr;
 mod handler;
@@ -45,6 +48,7 @@ mod store;
 mod strategic;
 mod subresource;
 mod table;
+mod typed;
 mod validate;
 mod view;
 mod watch;

@@ -19,6 +19,7 @@ pub(super) fn patch(state: &mut State, call: &mut Call<'_>, key: &Key) -> Result
         return apply::apply(state, call, key);
     }
     let view = call.view.clone();
+    call.options.patched = true;
     let (change, def) = (change(call)?, call.found.def.clone());
     state.modify(call.found, key, &call.options, move |old| {
         let new = view.to_stored(change(view.patched(old))?);

@@ -1,6 +1,7 @@
 //! What a kind's schema does to an object that is written: pruning, defaults, checks, CEL rules.
 use super::error::{ApiError, Cause, Result};
 use super::registry::{Found, ResourceDef};
+use super::typed;
 use dovetail_api::schema::{ErrorKind, Path, Schema, SchemaError, UnknownFields, schema_for};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,6 +52,18 @@ pub fn prune(found: &Found, object: &mut Value) -> Result<Vec<String>> {
         return Err(undecodable(def, &wrong.to_string()));
     }
     Ok(paths(schema.prune(object)))
+}
+
+/// Brings an object to the form in which it is stored.
+///
+/// # Errors
+/// 400 when a value of a built-in kind is none of its field.
+pub fn decode(found: &Found, object: &mut Value) -> Result<()> {
+    if found.def.custom {
+        typed::integers(object);
+        return Ok(());
+    }
+    typed::decode(&found.def, object).map_err(|why| undecodable(&found.def, &why))
 }
 
 /// The refusal of a body that is no object of the kind.

@@ -1,8 +1,8 @@
 //! Checks of the built-in kinds: fields that have to be there, and fields that may not change.
 use super::error::Cause;
-use super::meta;
 use super::registry::ResourceDef;
 use super::select::Selector;
+use super::{amounts, budgets, meta};
 use serde_json::{Value, json};
 
 /// All that is wrong with an object that is about to be stored.
@@ -21,9 +21,7 @@ pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause>
         "Lease" if new["spec"]["leaseDurationSeconds"].as_i64().is_some_and(|seconds| seconds <= 0) => {
             causes.push(Cause::invalid("spec.leaseDurationSeconds", "Invalid value: must be greater than 0"))
         }
-        "PodDisruptionBudget" if !new["spec"]["minAvailable"].is_null() && !new["spec"]["maxUnavailable"].is_null() => {
-            causes.push(Cause::invalid("spec", "Invalid value: minAvailable and maxUnavailable cannot be both set"))
-        }
+        "PodDisruptionBudget" => causes.extend(budgets::causes(&new["spec"])),
         "Event"
             if old.is_none()
                 && new["involvedObject"]["namespace"].as_str().unwrap_or_default() != meta::text(new, "namespace")
@@ -35,6 +33,7 @@ pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause>
         "Node" => {
             causes.extend(old.and_then(|old| provider_id(old, new)));
             causes.extend(taints(&new["spec"]["taints"]));
+            causes.extend(amounts::of_node(&new["status"]));
         }
         "PriorityClass" if !new["value"].is_i64() => causes.push(Cause::required("value")),
         "StorageClass" if new["provisioner"].as_str().is_none_or(str::is_empty) => {
@@ -103,7 +102,8 @@ fn name_is_good(def: &ResourceDef, name: &str) -> bool {
             .all(|part| part.starts_with(edge) && part.ends_with(edge) && part.chars().all(|c| edge(c) || c == '-'))
 }
 
-fn label_key_is_good(key: &str) -> bool {
+/// Whether a label may have this key.
+pub(super) fn label_key_is_good(key: &str) -> bool {
     let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     !name.is_empty()
         && label_value_is_good(name)
@@ -142,6 +142,7 @@ fn pod_spec(spec: &Value, at: &str) -> Vec<Cause> {
             causes.push(Cause::required(&format!("{at}.{list}[{index}].image")));
         }
     }
+    causes.extend(amounts::of_pod(spec, at));
     causes
 }
 

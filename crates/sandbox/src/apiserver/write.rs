@@ -6,7 +6,7 @@ use super::gvr::Key;
 use super::keep::{count_generation, drop_empty, isolate, keep_metadata, preconditions, same};
 use super::registry::{Found, ResourceDef};
 use super::store::{Object, State};
-use super::{crd, defaults, managed, meta, schema, validate};
+use super::{amounts, crd, defaults, managed, meta, schema, typed, validate};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -41,6 +41,8 @@ pub struct WriteOptions {
     pub duplicates: Vec<String>,
     /// How many bytes were sent.
     pub sent: usize,
+    /// Whether it is a patch's outcome that is written: one that cannot be decoded does not fit, where a whole body is a bad request.
+    pub patched: bool,
 }
 
 /// A write's result.
@@ -169,6 +171,10 @@ impl State {
             return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
         }
         let warnings = unknown_fields(found, object, options)?;
+        if options.manager.is_none() {
+            // The sandbox's own controllers copy templates as they are; what is stored has one form.
+            let _ = schema::decode(found, object);
+        }
         let prefix = meta::text(object, "generateName").to_owned();
         if meta::text(object, "name").is_empty() {
             if prefix.is_empty() {
@@ -254,16 +260,27 @@ fn unknown_fields(found: &Found, object: &mut Value, options: &WriteOptions) -> 
     if options.manager.is_none() {
         return Ok(Vec::new());
     }
+    decoded(found, object, options).map_err(|refused| if options.patched { refused.of_a_patch() } else { refused })
+}
+
+fn decoded(found: &Found, object: &mut Value, options: &WriteOptions) -> Result<Vec<String>> {
+    managed::read_sent(object);
+    typed::zeros(object);
     let unknown = schema::prune(found, object)?;
+    schema::decode(found, object)?;
     let twice = options.duplicates.iter().map(|path| format!("duplicate field \"{path}\""));
     let warnings: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).chain(twice).collect();
-    match options.validation {
-        FieldValidation::Ignore => Ok(Vec::new()),
+    let mut told = match options.validation {
+        FieldValidation::Ignore => Vec::new(),
         FieldValidation::Strict if !warnings.is_empty() => {
-            Err(schema::undecodable(&found.def, &format!("strict decoding error: {}", warnings.join(", "))))
+            return Err(schema::undecodable(&found.def, &format!("strict decoding error: {}", warnings.join(", "))));
         }
-        _ => Ok(warnings),
+        _ => warnings,
+    };
+    if found.def.kind == "Pod" && found.def.group.is_empty() {
+        told.extend(amounts::warnings(&object["spec"], "spec"));
     }
+    Ok(told)
 }
 
 /// Objects below this are not measured: they cannot be too large, unless grown piece by piece.
