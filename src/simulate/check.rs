@@ -10,10 +10,9 @@ use dovetail_cloud::shipped;
 use dovetail_sandbox::cluster::NodesBeforehand;
 use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, SqsFaults, glob_matches};
 use dovetail_sandbox::region::CapacityReservation;
-use k8s_openapi::api::core::v1::Taint;
 use serde_saphyr::Spanned;
 
-use super::scenario::{self, NodeGroup, Scenario, duration, line};
+use super::scenario::{self, Scenario, duration, line};
 use super::steps::Timed;
 use crate::input::Mistake;
 use crate::world::Skew;
@@ -21,6 +20,8 @@ use crate::world::Skew;
 /// What a clock may be off at most, and gain or lose at most each second, in microseconds: a tenth.
 const MOST_OFFSET: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
 const MOST_DRIFT: i64 = 100_000;
+/// The longest run: a year, and a day.
+const MOST_UNTIL: Duration = Duration::from_secs(366 * 86_400);
 /// Nodes beforehand, and instances of others, at most: twice what Kubernetes' largest clusters have.
 pub(super) const MOST_NODES: u32 = 10_000;
 
@@ -58,7 +59,7 @@ pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
     let mut checker = Checker { path, replicas: 1, mistakes: Vec::new() };
     checker.replicas = checker.count_replicas(scenario.replicas.as_ref());
     let catalogue = checker.catalogue(&scenario.region, &scenario.instance_types);
-    let until = checker.keep(scenario.until(path)).unwrap_or(Duration::MAX);
+    let until = checker.until(scenario);
     let checked = Checked {
         catalogue: catalogue.clone(),
         until,
@@ -71,13 +72,14 @@ pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
         panics_for: checker.pod_globs(&scenario.faults.packing.panics_for),
         settings: settings(scenario),
         reservations: scenario.capacity_reservations.iter().map(reservation).collect(),
-        nodes: scenario.nodes.iter().map(beforehand).collect(),
+        nodes: scenario.nodes.iter().map(super::beforehand::group).collect(),
     };
     if let Some(catalogue) = &catalogue {
         checker.reservations(&scenario.capacity_reservations, catalogue);
         checker.nodes(&scenario.nodes, catalogue);
     }
     checker.settings(scenario);
+    checker.clocks(scenario);
     if checker.mistakes.is_empty() { Ok(checked) } else { Err(checker.mistakes) }
 }
 
@@ -92,28 +94,12 @@ fn reservation(one: &scenario::CapacityReservation) -> CapacityReservation {
     }
 }
 
-/// Nodes beforehand as the sandbox takes them.
-fn beforehand(group: &NodeGroup) -> NodesBeforehand {
-    NodesBeforehand {
-        instance_type: group.instance_type.value.clone(),
-        zone: group.zone.as_ref().map(|zone| zone.value.clone()),
-        count: group.count,
-        capacity_type: group.capacity_type.as_ref().map_or_else(|| "on-demand".to_owned(), |kind| kind.value.clone()),
-        labels: group.labels.clone(),
-        taints: group.taints.iter().map(taint).collect(),
-    }
-}
-
-fn taint(taint: &scenario::Taint) -> Taint {
-    Taint { key: taint.key.clone(), value: taint.value.clone(), effect: taint.effect.clone(), time_added: None }
-}
-
 /// Settings by name; gates become Karpenter's `Name=true,…`.
 fn settings(scenario: &Scenario) -> BTreeMap<String, String> {
     let mut all: BTreeMap<String, String> =
         scenario.settings.iter().map(|(name, value)| (name.clone(), value.value.clone())).collect();
     if !scenario.feature_gates.is_empty() {
-        let gates = scenario.feature_gates.iter().map(|(name, on)| format!("{name}={on}")).collect::<Vec<_>>();
+        let gates = scenario.feature_gates.iter().map(|(name, on)| format!("{name}={}", on.value)).collect::<Vec<_>>();
         all.insert("FEATURE_GATES".to_owned(), gates.join(","));
     }
     all
@@ -146,6 +132,26 @@ impl Checker<'_> {
             what: what.into(),
             allowed: allowed.into(),
         });
+    }
+
+    /// The end: later than the beginning, and not beyond a year.
+    fn until(&mut self, scenario: &Scenario) -> Duration {
+        let Some(until) = self.keep(scenario.until(self.path)) else { return Duration::MAX };
+        if let Some(text) = scenario.until.as_ref().filter(|_| until.is_zero() || until > MOST_UNTIL) {
+            let what = format!("{:?} is no length of a run", text.value);
+            self.mistake("until", text, what, "more than 0, 8784h at most (a year)");
+        }
+        until
+    }
+
+    /// A clock is a replica's.
+    fn clocks(&mut self, scenario: &Scenario) {
+        let replicas = usize::try_from(self.replicas).unwrap_or(usize::MAX);
+        if scenario.clocks.len() > replicas {
+            let what = format!("{} clocks for {replicas} replica(s)", scenario.clocks.len());
+            let mistake = Mistake { field: "clocks".to_owned(), ..Mistake::of_file(self.path, what) };
+            self.mistakes.push(mistake.allowing("one a replica at most"));
+        }
     }
 
     fn clock(&mut self, number: usize, clock: &scenario::WrongClock) -> Option<Skew> {
@@ -217,33 +223,6 @@ impl Checker<'_> {
         None
     }
 
-    fn nodes(&mut self, nodes: &[NodeGroup], catalogue: &Catalogue) {
-        let mut count = 0_u32;
-        for (index, group) in nodes.iter().enumerate() {
-            let name = &group.instance_type;
-            let before = count;
-            count = count.saturating_add(group.count);
-            if before <= MOST_NODES && count > MOST_NODES {
-                let (what, most) = (format!("makes {count} nodes"), format!("{MOST_NODES} in all at most"));
-                self.mistake(format!("nodes[{index}].count"), name, what, most);
-            }
-            if catalogue.instance_type(&name.value).is_none() {
-                let near = nearest(&name.value, catalogue);
-                let what = format!("unknown instance type {:?}", name.value);
-                self.mistake(format!("nodes[{index}].instanceType"), name, what, near);
-            }
-            if let Some(zone) = &group.zone {
-                self.zone(&format!("nodes[{index}].zone"), zone, catalogue);
-            }
-            if let Some(kind) = &group.capacity_type
-                && !["on-demand", "spot"].contains(&kind.value.as_str())
-            {
-                let what = format!("unknown capacity type {:?}", kind.value);
-                self.mistake(format!("nodes[{index}].capacityType"), kind, what, "on-demand, spot");
-            }
-        }
-    }
-
     fn reservations(&mut self, all: &[scenario::CapacityReservation], catalogue: &Catalogue) {
         for (index, one) in all.iter().enumerate() {
             let field = |name: &str| format!("capacityReservations[{index}].{name}");
@@ -271,6 +250,7 @@ impl Checker<'_> {
     }
 
     fn settings(&mut self, scenario: &Scenario) {
+        self.names_of_settings(scenario);
         for (name, value) in &scenario.settings {
             let one = BTreeMap::from([(name.clone(), value.value.clone())]);
             for error in Settings::from_map(&one).err().into_iter().flatten() {
@@ -293,7 +273,7 @@ impl Checker<'_> {
                 throttle_rate: self.rate("faults.ec2.throttleRate", ec2.throttle_rate.as_ref()),
                 timeout_rate: self.rate("faults.ec2.timeoutRate", ec2.timeout_rate.as_ref()),
                 consistency_lag: self.span("faults.ec2.consistencyLag", ec2.consistency_lag.as_ref()),
-                insufficient_capacity: self.globs(&ec2.insufficient_capacity),
+                insufficient_capacity: self.offerings(&ec2.insufficient_capacity, catalogue),
                 ..Ec2Faults::default()
             },
             sqs: SqsFaults {
@@ -333,30 +313,19 @@ impl Checker<'_> {
         }
         globs.iter().map(|glob| glob.value.clone()).collect()
     }
-
-    fn globs(&mut self, globs: &[Spanned<String>]) -> Vec<String> {
-        for glob in globs {
-            if glob.value.split('/').count() != 3 {
-                let what = format!("{:?} is no type/zone/capacityType", glob.value);
-                self.mistake(
-                    "faults.ec2.insufficientCapacity",
-                    glob,
-                    what,
-                    "three globs, such as m5.*/us-east-1a/spot",
-                );
-            }
-        }
-        globs.iter().map(|glob| glob.value.clone()).collect()
-    }
 }
 
 /// A few types that share a family or a beginning with what was written.
-fn nearest(name: &str, catalogue: &Catalogue) -> String {
+pub(super) fn nearest(name: &str, catalogue: &Catalogue) -> String {
     let family = name.split('.').next().unwrap_or(name);
     let names = catalogue.types.iter().map(|known| known.name.as_str());
+    let all = names.clone();
     let mut near: Vec<&str> = names.clone().filter(|known| known.split('.').next() == Some(family)).take(8).collect();
     if near.is_empty() {
         near = names.filter(|known| known.starts_with(family.get(..1).unwrap_or("m"))).take(8).collect();
+    }
+    if near.is_empty() {
+        near = all.take(8).collect();
     }
     format!("an EC2 type of the region, such as {}", near.join(", "))
 }

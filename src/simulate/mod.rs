@@ -1,5 +1,6 @@
 //! `dovetail simulate`: the control plane, a cluster and a region in one process, on virtual time.
 
+mod beforehand;
 mod check;
 mod downtime;
 mod invariants;
@@ -149,7 +150,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(&self, files: &[String]) -> Result<Vec<Manifest>, Vec<Mistake>> {
-        read_manifests(files, &self.env, &self.scenario.cluster_name)
+        read_manifests(files, &self.env, &self.scenario.cluster_name.value)
     }
 }
 
@@ -207,7 +208,7 @@ impl Run<'_> {
         let config = WorldConfig {
             region: self.scenario.region.value.clone(),
             catalogue: self.checked.catalogue.clone(),
-            cluster_name: self.scenario.cluster_name.clone(),
+            cluster_name: self.scenario.cluster_name.value.clone(),
             seed: self.scenario.seed,
             replicas: self.checked.replicas,
             settings: self.checked.settings.clone(),
@@ -234,7 +235,7 @@ impl Run<'_> {
             ("scenario", json!(self.path)),
             ("seed", json!(self.scenario.seed)),
             ("region", json!(self.scenario.region.value)),
-            ("clusterName", json!(self.scenario.cluster_name)),
+            ("clusterName", json!(self.scenario.cluster_name.value)),
             ("replicas", json!(self.checked.replicas)),
         ];
         log.append("start", &Caller::named("simulation"), fields);

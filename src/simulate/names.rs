@@ -28,7 +28,7 @@ pub fn check(
 ) -> Result<(), Vec<Mistake>> {
     let mut names = Names {
         path,
-        domain: RegionConfig::new(&scenario.region.value, &scenario.cluster_name).host_domain(),
+        domain: RegionConfig::new(&scenario.region.value, &scenario.cluster_name.value).host_domain(),
         // What is put back may have been deleted before.
         deletes: scenario.steps.iter().all(|step| step.restore.is_none()),
         known: BTreeSet::new(),
@@ -86,6 +86,9 @@ impl Names<'_> {
                 self.known.remove(&own);
             }
         }
+        if let Some(some) = &step.delete_some {
+            self.some(&format!("steps[{index}].deleteSome.kind"), &some.kind);
+        }
         if let Some(some) = step.delete_some.as_ref().filter(|some| self.deletes && some.count.is_none()) {
             let kind = some.kind.value.as_str();
             self.known.retain(|(of, ..)| of != kind || !GONE_AT_ONCE.contains(&kind));
@@ -93,6 +96,22 @@ impl Names<'_> {
         if let Some(node) = step.interrupt.as_ref().and_then(|which| which.node.as_ref()) {
             self.there(&format!("steps[{index}].interrupt.node"), "Node", "", node);
         }
+    }
+
+    /// Notes a mistake unless there can be objects of a kind: of manifests, or those that a controller or EC2 makes.
+    fn some(&mut self, field: &str, kind: &Spanned<String>) {
+        let made = ["Lease", "Node", "NodeClaim", "PersistentVolumeClaim", "Pod", "ReplicaSet"];
+        if made.contains(&kind.value.as_str()) || self.known.iter().any(|(of, ..)| *of == kind.value) {
+            return;
+        }
+        let kinds: BTreeSet<&str> = self.known.iter().map(|(of, ..)| of.as_str()).chain(made).collect();
+        self.mistakes.push(Mistake {
+            file: self.path.to_owned(),
+            line: line(kind),
+            field: field.to_owned(),
+            what: format!("no {} is there by then", kind.value),
+            allowed: kinds.into_iter().collect::<Vec<_>>().join(", "),
+        });
     }
 
     /// Notes a mistake unless the object can be there. Answers its key.

@@ -1,6 +1,7 @@
 //! The scenario file: what there is, what happens when, until when (docs/commands.md has the format).
 
 pub mod faults;
+mod reading;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use crate::input::{Mistake, read_text};
+use crate::input::Mistake;
 
 pub use faults::Faults;
+pub use reading::read;
 
 /// A scenario as written.
 #[derive(Debug, Deserialize)]
@@ -25,7 +27,7 @@ pub struct Scenario {
     pub instance_types: Vec<Spanned<String>>,
     /// The cluster's name; subnets, security groups, role and profile of that name exist.
     #[serde(default = "default_cluster")]
-    pub cluster_name: String,
+    pub cluster_name: Spanned<String>,
     /// Replicas of the control plane.
     pub replicas: Option<Spanned<u32>>,
     /// The seed of all chance.
@@ -42,7 +44,7 @@ pub struct Scenario {
     pub settings: BTreeMap<String, Spanned<String>>,
     /// Feature gates of the control plane.
     #[serde(default)]
-    pub feature_gates: BTreeMap<String, bool>,
+    pub feature_gates: BTreeMap<String, Spanned<bool>>,
     /// The account's capacity reservations.
     #[serde(default)]
     pub capacity_reservations: Vec<CapacityReservation>,
@@ -99,30 +101,28 @@ pub struct NodeGroup {
     pub instance_type: Spanned<String>,
     /// Such as `us-east-1a`; the region's first zone where it is not given.
     pub zone: Option<Spanned<String>>,
-    /// How many.
-    #[serde(default = "one")]
-    pub count: u32,
+    /// How many; one where it is not said.
+    pub count: Option<Spanned<u32>>,
     /// `on-demand` (default) or `spot`.
     pub capacity_type: Option<Spanned<String>>,
     /// Labels besides those that a node has anyway.
     #[serde(default)]
-    pub labels: BTreeMap<String, String>,
+    pub labels: BTreeMap<String, Spanned<String>>,
     /// Taints.
     #[serde(default)]
     pub taints: Vec<Taint>,
 }
 
 /// A taint of a node that is there beforehand.
-#[derive(Clone, Debug, Deserialize, serde::Serialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Taint {
     /// The key.
-    pub key: String,
+    pub key: Spanned<String>,
     /// The value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
+    pub value: Option<Spanned<String>>,
     /// NoSchedule, PreferNoSchedule or NoExecute.
-    pub effect: String,
+    pub effect: Spanned<String>,
 }
 
 /// One thing that happens at a time.
@@ -311,39 +311,25 @@ pub struct ZoneDown {
     pub duration: Option<Spanned<String>>,
 }
 
-fn default_region() -> Spanned<String> {
-    Spanned::new("us-east-1".to_owned(), serde_saphyr::Location::UNKNOWN, serde_saphyr::Location::UNKNOWN)
+/// A value that stands nowhere.
+fn unwritten<T>(value: T) -> Spanned<T> {
+    Spanned::new(value, serde_saphyr::Location::UNKNOWN, serde_saphyr::Location::UNKNOWN)
 }
 
-fn default_cluster() -> String {
-    "demo".to_owned()
+fn default_region() -> Spanned<String> {
+    unwritten("us-east-1".to_owned())
+}
+
+fn default_cluster() -> Spanned<String> {
+    unwritten("demo".to_owned())
 }
 
 fn default_namespace() -> String {
     "default".to_owned()
 }
 
-fn one() -> u32 {
-    1
-}
-
 /// The run's end where the scenario does not say.
 const DEFAULT_UNTIL: Duration = Duration::from_secs(30 * 60);
-
-/// Reads a scenario file. Structure only; [`super::check`] looks at what it means.
-pub fn read(path: &str) -> Result<Scenario, Mistake> {
-    let text = read_text(path)?;
-    if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
-        return Err(Mistake::of_file(path, "is empty").allowing("a scenario: region, apply, steps, until, …"));
-    }
-    serde_saphyr::from_str(&text).map_err(|error| {
-        let line = error.location().map_or(0, |place| usize::try_from(place.line()).unwrap_or(0));
-        let what = error.without_snippet().to_string();
-        // The library ends its message with the place, which we have said already.
-        let what = what.split(" at line ").next().unwrap_or(&what).lines().next().unwrap_or_default().to_owned();
-        Mistake { file: path.to_owned(), line, field: String::new(), what, allowed: String::new() }
-    })
-}
 
 impl Scenario {
     /// The end of the run since time 0.

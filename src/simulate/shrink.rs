@@ -102,6 +102,9 @@ fn reduce<E>(whole: &Value, fails: &mut impl FnMut(&Value) -> Result<bool, E>) -
         while let Some(replicas) = least["replicas"].as_u64().filter(|count| *count > 1) {
             let mut candidate = least.clone();
             candidate["replicas"] = (replicas - 1).into();
+            if let Some(clocks) = candidate["clocks"].as_array_mut() {
+                clocks.truncate(usize::try_from(replicas - 1).unwrap_or_default());
+            }
             if !fails(&candidate)? {
                 break;
             }

@@ -70,6 +70,7 @@ impl Checker<'_> {
 
     fn action(&mut self, field: &str, step: &Step, catalogue: Option<&Catalogue>) -> Option<Action> {
         let mut found = Vec::new();
+        let before = self.mistakes.len();
         if let Some(scale) = &step.scale {
             self.kind(field, "scale", &scale.kind, &["Deployment", "ReplicaSet", "StatefulSet"]);
             if u64::from(scale.replicas) > MAX_PODS {
@@ -96,6 +97,14 @@ impl Checker<'_> {
             found.push(Action::DeleteSome { kind: some.kind.value.clone(), count: some.count });
         }
         if let Some(files) = &step.apply {
+            if files.is_empty() {
+                self.mistake(
+                    format!("{field}.apply"),
+                    &step.at,
+                    "names no file",
+                    "a list of manifest files or folders",
+                );
+            }
             let files = files.iter().filter_map(|file| self.file(&format!("{field}.apply"), file)).collect();
             found.push(Action::Apply { files });
         }
@@ -127,7 +136,6 @@ impl Checker<'_> {
             let duration = duration.and_then(|result| self.keep(result));
             found.push(Action::ZoneDown { zone: down.zone.value.clone(), duration });
         }
-        let before = self.mistakes.len();
         found.extend(self.mishap(field, step));
         // What is wrong with it has been said, or is said with what it needs besides.
         if found.is_empty() && (self.mistakes.len() > before || step.restore.is_some()) {
