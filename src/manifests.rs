@@ -93,6 +93,11 @@ fn holds_something(text: &str) -> bool {
 
 /// The one line that names what is passed over, by kind; none where nothing is.
 pub fn passed_over<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> Option<String> {
+    by_kind(manifests).map(|kinds| format!("passed over: {kinds}"))
+}
+
+/// How many there are of each kind; none where there is nothing.
+pub fn by_kind<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> Option<String> {
     let mut kinds: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for manifest in manifests {
         *kinds.entry((manifest.kind.as_str(), about(manifest))).or_default() += 1;
@@ -101,7 +106,7 @@ pub fn passed_over<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> Opt
         return None;
     }
     let kinds: Vec<String> = kinds.iter().map(|((kind, about), count)| format!("{count} {kind}{about}")).collect();
-    Some(format!("passed over: {}", kinds.join(", ")))
+    Some(kinds.join(", "))
 }
 
 /// What the line says of a kind that is not Kubernetes' own.

@@ -179,6 +179,8 @@ fn a_scenario_makes_missing_namespaces_and_tells_its_steps_in_the_timeline() {
     assert_eq!(report["pods"]["bound"], 5);
     assert_eq!(lines(&output, "passed over").len(), 1, "{}", stderr(&output));
     assert_eq!(lines(&output, "made namespaces"), ["made namespaces: shop"]);
+    let idle = "stored, and nothing acts on it here: 1 CronJob";
+    assert_eq!(lines(&output, "stored"), [idle]);
     let timeline = report["timeline"].as_array().unwrap();
     let steps: Vec<_> = timeline.iter().filter(|line| line["event"] == "step").collect();
     assert_eq!(steps.len(), 1);

@@ -5,11 +5,19 @@ use dovetail_sandbox::apiserver::{ApiServer, Gvr};
 use serde_json::{Value, json};
 
 use crate::input::{Failure, Mistake};
-use crate::manifests::passed_over;
+use crate::manifests::{by_kind, passed_over};
 
 /// Kinds that others need to be there first, in this order; the rest follows as written.
 const FIRST: &[&str] =
     &["CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "EC2NodeClass", "NodePool"];
+
+/// Kinds that make, change or refuse pods in a cluster, and that are stored here and nothing more.
+const IDLE: &[(&str, &str)] = &[
+    ("admissionregistration.k8s.io/", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io/", "ValidatingWebhookConfiguration"),
+    ("batch/", "CronJob"),
+    ("v1", "ReplicationController"),
+];
 
 /// Creates our CRDs.
 pub fn install_crds(api: &ApiServer) -> Result<(), Failure> {
@@ -35,13 +43,16 @@ pub struct Applied {
     pub passed_over: Vec<Manifest>,
     /// Namespaces that objects are in, that no manifest makes, and that were made therefore.
     pub namespaces: Vec<String>,
+    /// Manifests that are stored, and that no controller of the sandbox acts on.
+    pub idle: Vec<Manifest>,
 }
 
 impl Applied {
     /// What is said of it on standard error.
     pub fn lines(&self) -> Vec<String> {
         let made = (!self.namespaces.is_empty()).then(|| format!("made namespaces: {}", self.namespaces.join(", ")));
-        passed_over(&self.passed_over).into_iter().chain(made).collect()
+        let idle = by_kind(&self.idle).map(|kinds| format!("stored, and nothing acts on it here: {kinds}"));
+        passed_over(&self.passed_over).into_iter().chain(idle).chain(made).collect()
     }
 }
 
@@ -64,6 +75,9 @@ pub fn apply(api: &ApiServer, manifests: &[Manifest]) -> Result<Applied, Vec<Mis
         if api.resource_of(text("apiVersion"), text("kind")).is_err() {
             applied.passed_over.push(manifest.clone());
             continue;
+        }
+        if IDLE.iter().any(|(group, kind)| manifest.api_version.starts_with(group) && manifest.kind == *kind) {
+            applied.idle.push(manifest.clone());
         }
         let made = make_namespace(api, &object, manifests);
         applied.namespaces.extend(made);
