@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 pub mod live;
+pub mod manifests;
 pub mod page;
 pub mod real;
 pub mod spans;
