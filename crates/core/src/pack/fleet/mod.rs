@@ -76,7 +76,7 @@ pub(crate) struct Fleet<'c, 'a> {
 impl<'c, 'a> Fleet<'c, 'a> {
     /// Reads a cluster: `home` says on which existing node each pod of the problem is.
     pub fn new(context: &'c Context<'a>, home: Vec<u32>) -> Self {
-        let domains = Domains::new(context);
+        let domains = Domains::new(context, &BTreeSet::new());
         let mut class_of = vec![0; home.len()];
         for (at, class) in context.classes.iter().enumerate() {
             class.pods.iter().for_each(|pod| class_of[*pod as usize] = at as u32);
