@@ -8,6 +8,7 @@ pub(crate) mod launch;
 pub(crate) mod node;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::classes::Amounts;
 use super::context::Context;
