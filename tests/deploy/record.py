@@ -28,6 +28,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(ROOT / "tests/real"), str(HERE)]
 
+import build  # noqa: E402
 import checks  # noqa: E402
 
 KEPT = HERE / "requests.json"
@@ -220,7 +221,13 @@ def main():
     write = sys.argv[1:] == ["--write"]
     if sys.argv[1:] not in ([], ["--write"]):
         sys.exit(__doc__)
+    interpreter = build.python()
+    if pathlib.Path(sys.prefix) != interpreter.parent.parent:
+        # The one that has boto3.
+        os.execv(interpreter, [str(interpreter), __file__, *sys.argv[1:]])
     binary = ROOT / "target/release/dovetail"
+    if not binary.exists():
+        sys.exit("record.py: target/release/dovetail is not there: cargo build --release")
     found = {"byHand": BY_HAND, "checks": recorded(binary)}
     if write:
         KEPT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")

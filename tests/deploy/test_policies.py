@@ -172,9 +172,13 @@ class Allowed(unittest.TestCase):
             self.assertEqual(refused(policies(**parameters), recorded), [], parameters)
 
     def test_one_policy_says_what_the_five_say(self):
-        text = lambda documents: sorted(json.dumps(one, sort_keys=True) for one in statements(documents))
-        for more in ({}, {"ClusterUid": OTHER_UID, "AdoptKarpenterInstances": "true"}):
-            self.assertEqual(text(policies(**more, SinglePolicy="true")), text(policies(**more)))
+        def said(documents):
+            """Without the statements' names, for which the one has no room."""
+            bare = ({key: value for key, value in one.items() if key != "Sid"} for one in statements(documents))
+            return sorted(json.dumps(one, sort_keys=True) for one in bare)
+
+        for more in ({}, {"AdoptKarpenterInstances": "true"}):
+            self.assertEqual(said(policies(**more, SinglePolicy="true")), said(policies(**more)))
         self.assertEqual(list(stacked(SinglePolicy="true").policies), ["KarpenterControllerPolicy-demo"])
 
     def test_what_karpenter_launched_is_ended_where_it_is_adopted(self):

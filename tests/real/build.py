@@ -11,6 +11,7 @@ that a second call costs nothing and a changed go.mod builds anew. Calls at the 
 
 import fcntl
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -168,7 +169,32 @@ def chromium():
     return shutil.which("chromium")
 
 
-OTHERS = {"moto": python, "cargo-deny": cargo_deny, "promtool": promtool, "chromium": chromium}
+# eksctl, for its schema alone: its module as the checksum database knows it.
+EKSCTL, EKSCTL_SUM = "github.com/weaveworks/eksctl@v0.215.0", "h1:oCPoubT3UsW4Y2J43Y4dNRvXHEIsgg03Y3e6wv6bKG4="
+
+
+def eksctl_schema():
+    """The JSON schema of eksctl's ClusterConfig, out of its module, of which nothing is built."""
+    place = TARGET / EKSCTL.rsplit("/", 1)[1] / "schema.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with open(TARGET / "lock-eksctl", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            try:
+                done = subprocess.run(["go", "mod", "download", "-json", EKSCTL], cwd=place.parent, capture_output=True, text=True)
+            except FileNotFoundError:
+                sys.exit("build.py: go cannot be started; Go 1.26 fetches eksctl's schema (https://go.dev/dl)")
+            module = json.loads(done.stdout or "{}")
+            if module.get("Sum") != EKSCTL_SUM:
+                sys.exit(f"build.py: {EKSCTL} is not what is pinned: {module.get('Error') or module.get('Sum') or done.stderr}")
+            schema = pathlib.Path(module["Dir"], "pkg/apis/eksctl.io/v1alpha5/assets/schema.json")
+            unfinished = place.with_suffix(f".{os.getpid()}")
+            unfinished.write_text(schema.read_text())
+            unfinished.rename(place)
+    return place
+
+
+OTHERS = {"moto": python, "cargo-deny": cargo_deny, "promtool": promtool, "chromium": chromium, "eksctl-schema": eksctl_schema}
 
 
 def main(programs):

@@ -10,6 +10,7 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
     ("test", "everything that has to hold, once: format, lints, what we depend on, references, all tests", steps::test),
     ("lint", "format, references and clippy, warnings refused", steps::lint),
     ("chart", "the Helm chart, rendered and tested; builds helm the first time (Go, minutes)", steps::chart),
+    ("deploy", "the CloudFormation template, its policies, the Terraform module and the eksctl files", steps::deploy),
     ("real", "`real up|down|status`: a real control plane and a foreign AWS on loopback, by hand", steps::real),
     ("deny", "licences, bans, sources and advisories of all dependencies, by cargo-deny (deny.toml)", deny::check),
     (

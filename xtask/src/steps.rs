@@ -16,6 +16,7 @@ pub fn test() -> Result<(), String> {
     references()?;
     run("workloads are made", "python3", &["-m", "unittest", "discover", "-s", "tests/workloads"])?;
     let programs = checked_and_built()?;
+    deploy()?;
     // One change is judged by the same cases twice; new ones are drawn by `proof properties`.
     let seed = std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned());
     programs::run(programs, &[(PROPERTY_SEED, &seed)])?;
@@ -75,6 +76,11 @@ fn real_parts() -> Result<(), String> {
 pub fn chart() -> Result<(), String> {
     run("helm", "python3", &["tests/real/build.py", "helm"])?;
     cargo("chart", &["test", "--release", "--workspace", "--test", "chart"])
+}
+
+/// What goes into an AWS account: template, policies, module, cluster configurations.
+pub fn deploy() -> Result<(), String> {
+    run("deploy", "python3", &["tests/deploy/run.py"])
 }
 
 /// A real cluster by hand.
