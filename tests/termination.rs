@@ -302,8 +302,9 @@ fn a_budget_that_is_deleted_holds_nothing() {
     run.all_bound(12, "b");
     let evicted = run.seen("pod", &[("change", "evicted")]);
     assert!(evicted.len() == 12 && at(evicted[0]) >= 480.0);
-    // A refusal is followed by pauses of at most ten seconds.
-    assert!(at(evicted[11]) <= 495.0, "{}", evicted[11]);
+    // A place was not made before, as nobody knew whether it would ever be needed: now a node comes for them, in about a minute. A
+    // refusal is followed by pauses of at most ten seconds.
+    assert!(at(evicted[11]) <= 560.0, "{}", evicted[11]);
 }
 
 #[test]

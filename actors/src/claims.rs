@@ -37,7 +37,8 @@ impl Claims {
         self.calls.run(&format!("get nodeclaim {name}"), || self.api.get(name)).await
     }
 
-    /// All claims as the API server has them now, not as a watch knows them, with those that cannot be read; page by page, each with a patience of its own.
+    /// All claims of EC2NodeClasses as the API server has them now, not as a watch knows them (those of another kind of class are
+    /// another provider's, and the watch passes over them as well), with those that cannot be read; page by page, each with a patience of its own.
     ///
     /// # Errors
     /// As [`Calls::run`]; [`CallError::NotFound`] when it has taken so long that the list is not to be had any more.
@@ -46,7 +47,7 @@ impl Claims {
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = self.calls.run("list nodeclaims", || self.api.list(&params)).await?;
-            all.items.extend(page.items);
+            all.items.extend(page.items.into_iter().filter(|claim| claim.spec.node_class_ref.is_ec2()));
             all.unreadable.extend(page.unreadable);
             match page.continues {
                 Some(token) => params = params.continue_token(&token),

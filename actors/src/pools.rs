@@ -33,7 +33,9 @@ pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, now: Timestamp) -> 
     let misspelt = own::of_pool(pool.annotations());
     let missing = unimplemented::of_pool(&pool);
     let status = pool.status.get_or_insert_default();
-    status.node_class_observed_generation = class.and_then(|class| class.metadata.generation);
+    // Of a class that is gone it stays what it was: a merge patch takes out nothing that is merely left out.
+    let observed = class.and_then(|class| class.metadata.generation);
+    status.node_class_observed_generation = observed.or(status.node_class_observed_generation);
     let judgements = [(VALIDATION_SUCCEEDED, valid), (NODE_CLASS_READY, class_ready)];
     for (type_, (says, reason, message)) in &judgements {
         set_condition(&mut status.conditions, (type_, says, reason, message), generation, now);

@@ -242,6 +242,10 @@ fn form(value: &str) -> String {
     form
 }
 
+/// What each release derives from the pods and writes itself as soon as it leads. Claims of nodes with pods are not Consolidatable
+/// any more where nothing consolidates them.
+const ANEW: [&str; 1] = ["NodeClaim condition Consolidatable"];
+
 #[test]
 fn what_this_release_writes_those_before_it_can_read() {
     run(|world| async move {
@@ -254,7 +258,8 @@ fn what_this_release_writes_those_before_it_can_read() {
         let now = written(&left);
         assert!(now.contains("NodeClaim annotations dovetail.dev/term: 9"), "{now:#?}");
         for (version, left) in releases() {
-            let missing: Vec<_> = written(&left).difference(&now).cloned().collect();
+            let missing: Vec<_> =
+                written(&left).difference(&now).filter(|one| !ANEW.contains(&one.as_str())).cloned().collect();
             assert!(missing.is_empty(), "{version} looks for {missing:#?}");
         }
         // Who leads after this release, of an earlier one, would replace every node.

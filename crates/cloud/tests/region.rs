@@ -129,7 +129,7 @@ async fn a_class_that_no_instance_can_be_launched_by_is_not_valid_and_says_which
     for (alias, change, reason, field) in [
         (
             "bottlerocket@latest",
-            (|class| class.spec.user_data = Some("#!/bin/sh\n".into())) as fn(&mut EC2NodeClass),
+            (|class| class.spec.user_data = Some("#!/bin/sh\ntrue\n".into())) as fn(&mut EC2NodeClass),
             "InvalidUserData",
             "spec.userData",
         ),

@@ -213,3 +213,15 @@ fn a_domain_in_which_a_node_is_planned_for_others_counts_by_the_policies_of_the_
     assert_eq!(left(json!({})), 4, "that node counts: its taint is ignored");
     assert_eq!(left(honored()), 0);
 }
+
+#[test]
+fn a_zone_that_is_sold_out_for_now_counts_all_the_same() {
+    let mut one = a_type("m.x", "amd64", &["zone-a", "zone-b", "zone-c"], json!(null));
+    one["requirements"].as_array_mut().unwrap().push(requirement(ZONE, &["zone-a", "zone-b", "zone-c"]));
+    for offering in one["offerings"].as_array_mut().unwrap() {
+        offering["available"] = json!(offering["zone"] != "zone-a");
+    }
+    let packing = packed(json!([{"name": "p"}]), vec![one], pods(6, ZONE, &json!({}), &json!({})), json!([]));
+    assert_eq!(held(&packing, ZONE), BTreeMap::from([("zone-b".to_owned(), 1), ("zone-c".to_owned(), 1)]));
+    assert_eq!(packing.unscheduled.len(), 4, "they wait for the zone");
+}

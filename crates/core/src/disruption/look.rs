@@ -1,6 +1,6 @@
 //! One look at the cluster: everything that disruption decides, in one pass over the nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dovetail_api::names::taints;
@@ -307,6 +307,10 @@ impl<'a> Look<'a> {
             let list = if observing { &mut self.out.observed } else { &mut self.out.removals };
             list.push(Removal { cause, claims });
         }
+        // What goes is not written to as well: of the two writes one would find the claim changed, and the removal wait for long.
+        let removed: BTreeSet<&String> =
+            self.out.removals.iter().flat_map(|removal| &removal.claims).map(|doomed| &doomed.claim).collect();
+        self.out.marks.retain(|mark| !removed.contains(&mark.claim));
         self.out
     }
 }

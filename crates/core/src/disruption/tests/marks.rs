@@ -18,12 +18,23 @@ fn a_claim_is_consolidatable_once_it_has_been_quiet_and_not_any_more_when_a_pod_
 
 #[test]
 fn a_claim_with_pods_on_its_node_is_not_consolidatable_as_nothing_consolidates() {
-    let mut world = World::new(json!({"consolidateAfter": "30s"})).machines(&["a", "b"]);
+    let mut world = World::new(json!({"consolidateAfter": "30s", "budgets": [{"nodes": "0"}]})).machines(&["a", "b"]);
     world.at(0.0).pod("one", "a", |_| ());
     world.look(0.0);
     world.look(100.0);
     assert!(!conditions(&world.claim("a")).contains(&"Consolidatable".to_owned()));
     assert!(conditions(&world.claim("b")).contains(&"Consolidatable".to_owned()));
+}
+
+#[test]
+fn what_is_removed_is_not_written_to_as_well() {
+    let mut world = World::with_ttl().machines(&["a"]);
+    world.at(0.0).pod("one", "a", |_| ());
+    world.look(0.0);
+    world.at(100.0).gone("one");
+    world.look(100.0);
+    let decision = world.look(130.0);
+    assert_eq!((decision.removals.len(), decision.marks), (1, vec![]));
 }
 
 #[test]

@@ -108,7 +108,10 @@ fn add(
         let bought = types.iter().fold(0, |cells, at| cells | offers.available(at)) & selection.cells;
         let cells = offers.cells.iter().enumerate().filter(|(at, _)| bought >> at & 1 == 1);
         cells.for_each(|(_, cell)| note(if name == labels::ZONE { &cell.zone } else { &cell.capacity_type }));
-        return;
+        // A zone that is sold out for some minutes counts all the same, by what the types say: a spread is not broken for that.
+        if name == labels::CAPACITY_TYPE {
+            return;
+        }
     }
     let view = &context.pools[pool];
     let asked = [view.requirements.get(name), wanted.get(name)];
