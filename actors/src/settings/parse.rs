@@ -72,7 +72,7 @@ pub fn queue(text: &str) -> Result<String, Refusal> {
     };
     let plain = name.strip_suffix(".fifo").unwrap_or(name);
     let fits = name.len() <= 80 && plain.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    if fits && !(name.is_empty() && !bare.is_empty()) { Ok(name.into()) } else { refuse("it names no queue", ALLOWED) }
+    if fits && (!name.is_empty() || bare.is_empty()) { Ok(name.into()) } else { refuse("it names no queue", ALLOWED) }
 }
 
 /// A port, or `none`.

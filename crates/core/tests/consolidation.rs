@@ -26,7 +26,7 @@ fn half_empty(kind: Kind, pods: usize, seed: u64, policy: Policy) -> Cluster {
     let mut problem = support::generated(kind, pods, seed);
     for pool in &mut problem.node_pools {
         pool.policy = policy;
-        if seed % 2 == 0 {
+        if seed.is_multiple_of(2) {
             pool.requirements.push(NodeSelectorRequirement::one_of("karpenter.sh/capacity-type", ["on-demand"]));
         }
     }
@@ -123,7 +123,7 @@ fn settling_saves_keeps_every_rule_and_comes_to_rest() {
                 end.moved,
                 end.commands.len(),
             );
-            if policy == Policy::Cost && seed % 2 == 0 {
+            if policy == Policy::Cost && seed.is_multiple_of(2) {
                 // Together, not each: some are a handful of nodes, and with every pod moved once at most one that stays half full is
                 // a large part of them (Even 4 ends at 1.74 times).
                 (sum.0, sum.1) = (sum.0 + end.price.1, sum.1 + fresh.total_price);

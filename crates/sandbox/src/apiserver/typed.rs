@@ -1,12 +1,14 @@
 //! Built-in kinds as kube-apiserver's Go types take them: a field that is null is not there, a time has one form, an integer
 //! its range, a quantity its form. What does not fit is a body that cannot be decoded.
-use super::registry::ResourceDef;
-use dovetail_api::schema::written;
-use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, HashMap};
+
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use dovetail_api::schema::written;
+use serde_json::{Map, Value, json};
+
 use super::forms::{micro_time, quantity, time};
+use super::registry::ResourceDef;
 
 /// What a value may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +31,7 @@ enum Type {
 /// The types of a kind: structs by name, each with its fields.
 #[derive(Debug, Default)]
 struct Kind {
-    structs: HashMap<String, BTreeMap<String, Type>>,
+    structs: BTreeMap<String, BTreeMap<String, Type>>,
     root: Option<Type>,
 }
 

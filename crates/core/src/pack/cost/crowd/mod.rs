@@ -94,7 +94,7 @@ fn whole_nodes(filler: &mut Filler<'_, '_, '_>, mix: Mix, drafts: &mut Vec<(Draf
     let mut meant = Meant { node: vec![0.0; quota.len()], all: quota.clone() };
     for _ in 0..(nodes + NEARLY_WHOLE) as u32 {
         meant.node.iter_mut().zip(&quota).for_each(|(own, all)| *own += all / nodes);
-        let Some(filled) = filler.fill(candidate, Some(&mut meant)) else { return None };
+        let filled = filler.fill(candidate, Some(&mut meant))?;
         drafts.push((filler.keep(filled), 1));
     }
     meant.node.clone_from(&meant.all);
