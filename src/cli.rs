@@ -70,7 +70,7 @@ pub struct PlanArgs {
     /// How many nodes of a pool one command of --consolidate may take: a number, or a percentage of them, rounded up
     #[arg(long, value_name = "NODES", default_value = "100%", value_parser = NodeBudget::parse, requires = "consolidate")]
     pub budget: NodeBudget,
-    /// Let --consolidate replace spot nodes by cheaper spot nodes, as the feature gate SpotToSpotConsolidation does
+    /// Let --consolidate replace spot nodes by cheaper spot nodes
     #[arg(long, requires = "consolidate")]
     pub spot_to_spot: bool,
     /// Write the cluster that --consolidate ends with as a plan of all its pods, JSON

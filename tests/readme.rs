@@ -3,7 +3,9 @@
 
 mod common;
 
+use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 use common::{arg, root, scratch, stderr, stdout};
 use serde_json::Value;
@@ -26,8 +28,8 @@ fn command(beginning: &str) -> String {
     panic!("the README has no {beginning}");
 }
 
-/// What a shell makes of a line, with our binary and helm as `dovetail` and `helm`.
-fn shell(line: &str) -> Output {
+/// A folder with our binary and helm as `dovetail` and `helm`; made once, as tests run side by side.
+static BIN: LazyLock<PathBuf> = LazyLock::new(|| {
     let built = common::python(&["tests/real/build.py", "helm"]);
     assert!(built.status.success(), "{}", stderr(&built));
     let bin = scratch("bin");
@@ -37,7 +39,12 @@ fn shell(line: &str) -> Output {
         let _ = std::fs::remove_file(&link);
         std::os::unix::fs::symlink(program, link).unwrap();
     }
-    let path = format!("{}:{}", arg(&bin), std::env::var("PATH").unwrap());
+    bin
+});
+
+/// What a shell makes of a line, with what [`BIN`] has.
+fn shell(line: &str) -> Output {
+    let path = format!("{}:{}", arg(&BIN), std::env::var("PATH").unwrap());
     Command::new("sh").args(["-c", line]).current_dir(root()).env("PATH", path).output().unwrap()
 }
 

@@ -233,11 +233,8 @@ impl Handler<Launch> for Launcher {
 impl Handler<ClaimChanged> for Launcher {
     type Result = ();
 
-    /// A claim without an instance that nobody here launches is adopted. One of another kind of class is another provider's.
+    /// A claim without an instance that nobody here launches is adopted.
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
-        if !claim.spec.node_class_ref.is_ec2() {
-            return;
-        }
         let name = claim.name_any();
         if !lifecycle::is_leaving(&claim) && self.creations.is_late(&claim, self.desk.term.0) {
             return self.take_back(&name, claim, ctx);

@@ -16,7 +16,7 @@ use dovetail_api::validation::own;
 use dovetail_cloud::Cloud;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_core::cluster_state::{Kind, is_older};
-use dovetail_core::lifecycle::{hash, readiness};
+use dovetail_core::lifecycle::{hash, patch, readiness};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -404,7 +404,8 @@ async fn write_class(calls: &Calls, there: &EC2NodeClass, wanted: EC2NodeClass) 
     }
     if written.status != wanted.status {
         let patch = json!({
-            "metadata": {"resourceVersion": written.metadata.resource_version}, "status": wanted.status,
+            "metadata": {"resourceVersion": written.metadata.resource_version},
+            "status": patch::status(written.status.as_ref(), wanted.status.as_ref()),
         });
         written = calls.merge_status(&api, &name, patch).await?;
     }

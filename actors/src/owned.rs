@@ -58,10 +58,12 @@ impl Instances {
 
     /// A claim is gone. Its instance is looked up anew, should another name it.
     pub fn forget(&mut self, claim: &NodeClaim) {
-        if let Some(id) = instance_of(claim).filter(|_| self.verdict(claim) == Verdict::Ours) {
+        let ours = self.verdict(claim) == Verdict::Ours;
+        self.unname(&claim.name_any());
+        // Also what EC2 did not know: a claim that comes back with a backup is asked about anew.
+        if let Some(id) = instance_of(claim).filter(|id| ours || !self.naming.contains_key(*id)) {
             self.known.remove(id);
         }
-        self.unname(&claim.name_any());
     }
 
     fn unname(&mut self, claim: &str) {

@@ -10,7 +10,7 @@ use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition, set_condition};
 use dovetail_api::validation::own;
 use dovetail_core::cluster_state::{Kind, Unreadable};
-use dovetail_core::lifecycle::{hash, readiness};
+use dovetail_core::lifecycle::{hash, patch, readiness};
 use dovetail_core::validity;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -33,9 +33,7 @@ pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, now: Timestamp) -> 
     let misspelt = own::of_pool(pool.annotations());
     let missing = unimplemented::of_pool(&pool);
     let status = pool.status.get_or_insert_default();
-    // Of a class that is gone it stays what it was: a merge patch takes out nothing that is merely left out.
-    let observed = class.and_then(|class| class.metadata.generation);
-    status.node_class_observed_generation = observed.or(status.node_class_observed_generation);
+    status.node_class_observed_generation = class.and_then(|class| class.metadata.generation);
     let judgements = [(VALIDATION_SUCCEEDED, valid), (NODE_CLASS_READY, class_ready)];
     for (type_, (says, reason, message)) in &judgements {
         set_condition(&mut status.conditions, (type_, says, reason, message), generation, now);
@@ -139,7 +137,8 @@ pub async fn write(calls: Calls, there: Arc<NodePool>, wanted: NodePool) -> Resu
     }
     if written.status != wanted.status {
         let patch = json!({
-            "metadata": {"resourceVersion": written.metadata.resource_version}, "status": wanted.status,
+            "metadata": {"resourceVersion": written.metadata.resource_version},
+            "status": patch::status(written.status.as_ref(), wanted.status.as_ref()),
         });
         written = calls.merge_status(&api, &name, patch).await?;
     }

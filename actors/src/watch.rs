@@ -140,7 +140,7 @@ async fn for_ever<K>(
             let (error, anew) = match said {
                 Ok(Some(Ok(event))) => {
                     listing = matches!(event, Event::Init | Event::InitApply(_));
-                    if listing || matches!(event, Event::InitDone) {
+                    if matches!(event, Event::InitDone) {
                         since = desk.now();
                     }
                     on(event.into());

@@ -10,18 +10,7 @@ use std::time::Duration;
 use dovetail_core::clock::Clock as _;
 use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, NODE_CLAIMS, NODES};
 use serde_json::{Value, json};
-use world::{Spoil, SpoilEnd, World, run};
-
-fn on_demand_m5() -> Value {
-    json!([
-        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-        {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]},
-    ])
-}
-
-fn minutes(count: u64) -> Duration {
-    Duration::from_secs(60 * count)
-}
+use world::{Spoil, SpoilEnd, World, minutes, on_demand_m5, run};
 
 /// Deletes the only claim; answers its uid.
 fn delete_claim(world: &World) -> String {

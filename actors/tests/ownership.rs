@@ -4,7 +4,6 @@
 
 mod world;
 
-use std::time::Duration;
 
 use dovetail_actors::Settings;
 use dovetail_api::names::tags;
@@ -13,21 +12,10 @@ use dovetail_core::launch_limits::Ceilings;
 use dovetail_core::lifecycle::token::launch_token;
 use dovetail_sandbox::apiserver::{DeleteOptions, Gvr, NODE_CLAIMS, NODES};
 use serde_json::{Value, json};
-use world::{World, run};
+use world::{World, minutes, on_demand_m5, run};
 
 /// This cluster's, as the world's cloud has it.
 const UID: &str = "uid-of-this-cluster";
-
-fn on_demand_m5() -> Value {
-    json!([
-        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-        {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]},
-    ])
-}
-
-fn minutes(count: u64) -> Duration {
-    Duration::from_secs(60 * count)
-}
 
 /// A claim that a person makes.
 fn by_hand(world: &World, name: &str, annotations: &Value) -> Value {

@@ -15,18 +15,7 @@ use dovetail_core::pack::Options;
 use dovetail_sandbox::apiserver::{DeleteOptions, LEASES, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use dovetail_sandbox::faults::{ApiServerFaults, Direction, Service};
 use serde_json::{Value, json};
-use world::{Spoil, World, run};
-
-fn on_demand_m5() -> Value {
-    json!([
-        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-        {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]},
-    ])
-}
-
-fn minutes(count: u64) -> Duration {
-    Duration::from_secs(60 * count)
-}
+use world::{Spoil, World, minutes, on_demand_m5, run};
 
 /// One living instance a claim, one claim an instance.
 fn nothing_twice(world: &World) {

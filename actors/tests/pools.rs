@@ -6,22 +6,15 @@ mod world;
 
 use std::time::Duration;
 
-use dovetail_sandbox::apiserver::{DeleteOptions, EVENTS, NODE_CLAIMS, NODE_POOLS, PODS};
+use dovetail_sandbox::apiserver::{DeleteOptions, EVENTS, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use serde_json::{Value, json};
-use world::{World, run};
-
-fn m5() -> Value {
-    json!([
-        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-        {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]},
-    ])
-}
+use world::{World, on_demand_m5, run};
 
 /// A pool of the greatest weight, of the class that the valid pool has, with parts set by their JSON pointer.
 fn bad_pool(world: &World, name: &str, parts: &[(&str, Value)]) {
     let mut pool = json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
-        "spec": {"weight": 100, "template": {"metadata": {"labels": {}, "annotations": {}}, "spec": {"requirements": m5(),
+        "spec": {"weight": 100, "template": {"metadata": {"labels": {}, "annotations": {}}, "spec": {"requirements": on_demand_m5(),
             "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}}},
     });
     for (pointer, value) in parts {
@@ -85,7 +78,7 @@ fn hopeless() -> Vec<(&'static str, Vec<(&'static str, Value)>, &'static str)> {
 #[test]
 fn nothing_is_created_for_a_pool_that_is_not_valid_it_says_why_and_takes_no_pods_from_others() {
     run(|world| async move {
-        world.pool("default", m5());
+        world.pool("default", on_demand_m5());
         for (name, parts, _) in hopeless() {
             bad_pool(&world, name, &parts);
         }
@@ -111,7 +104,7 @@ fn nothing_is_created_for_a_pool_that_is_not_valid_it_says_why_and_takes_no_pods
 #[test]
 fn a_pod_that_only_a_pool_that_is_not_valid_might_have_taken_is_told_so() {
     run(|world| async move {
-        world.pool("default", m5());
+        world.pool("default", on_demand_m5());
         world.api.delete(&NODE_POOLS, "", "default", &DeleteOptions::default()).unwrap();
         bad_pool(&world, "badlabel", &[("/spec/template/metadata/labels", json!({"a b": "c"}))]);
         let _replica = world.replica(0);
@@ -129,7 +122,7 @@ fn a_pod_that_only_a_pool_that_is_not_valid_might_have_taken_is_told_so() {
 #[test]
 fn a_label_that_no_instance_type_has_makes_no_claims_and_leaves_the_pods_to_others() {
     run(|world| async move {
-        world.pool("default", m5());
+        world.pool("default", on_demand_m5());
         let labels = "/spec/template/metadata/labels";
         for (name, key, value) in [
             ("windows", "kubernetes.io/os", "windows"),
@@ -155,7 +148,7 @@ fn a_label_that_no_instance_type_has_makes_no_claims_and_leaves_the_pods_to_othe
 #[test]
 fn a_pool_that_is_mended_is_used_and_one_that_is_spoiled_is_not_any_more() {
     run(|world| async move {
-        world.pool("default", m5());
+        world.pool("default", on_demand_m5());
         world.api.delete(&NODE_POOLS, "", "default", &DeleteOptions::default()).unwrap();
         bad_pool(&world, "mended", &[("/spec/template/spec/expireAfter", json!("1m"))]);
         let _replica = world.replica(0);
@@ -175,7 +168,7 @@ fn a_pool_that_is_mended_is_used_and_one_that_is_spoiled_is_not_any_more() {
 #[test]
 fn a_budget_that_cannot_be_read_is_named_on_the_pool_and_its_nodes_are_made_and_stay() {
     run(|world| async move {
-        world.pool("default", m5());
+        world.pool("default", on_demand_m5());
         let budgets = json!({"spec": {"disruption": {"consolidateAfter": "1s", "budgets": [
             {"nodes": "100%"}, {"nodes": "10%", "schedule": "99 99 * * *", "duration": "1h"}]}}});
         world.api.patch(&NODE_POOLS, "", "default", &budgets).unwrap();
@@ -203,7 +196,7 @@ fn a_budget_that_cannot_be_read_is_named_on_the_pool_and_its_nodes_are_made_and_
 #[test]
 fn a_wish_that_is_misspelt_or_not_implemented_is_named_on_the_pool_which_is_used_all_the_same() {
     run(|world| async move {
-        world.pool("default", m5());
+        world.pool("default", on_demand_m5());
         let asked = json!({"metadata": {"annotations": {"dovetail.dev/packing-policy": "cheapest"}}, "spec": {"disruption": {
             "consolidateAfter": "1m", "consolidationPolicy": "WhenEmptyOrUnderutilized"}}});
         world.api.patch(&NODE_POOLS, "", "default", &asked).unwrap();
@@ -229,7 +222,7 @@ fn a_wish_that_is_misspelt_or_not_implemented_is_named_on_the_pool_which_is_used
 #[test]
 fn a_claim_of_another_kind_of_class_is_left_to_its_provider_also_when_it_is_deleted() {
     run(|world| async move {
-        world.pool("default", m5());
+        world.pool("default", on_demand_m5());
         let _replica = world.replica(0);
         let claim = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
@@ -237,13 +230,23 @@ fn a_claim_of_another_kind_of_class_is_left_to_its_provider_also_when_it_is_dele
             "spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.azure.com", "kind": "AKSNodeClass", "name": "default"}},
         });
         world.api.create(&NODE_CLAIMS, "", claim).unwrap();
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": "theirs", "finalizers": ["karpenter.sh/termination"],
+                "labels": {"karpenter.sh/nodepool": "theirs", "karpenter.azure.com/aksnodeclass": "default"}},
+            "spec": {"providerID": "azure:///x"},
+        });
+        world.api.create(&NODES, "", node).unwrap();
         world.pods(1, "1");
         world.until_bound(1, Duration::from_secs(120)).await;
         let theirs = || world.api.get(&NODE_CLAIMS, "", "theirs").unwrap();
         assert!(theirs()["status"]["conditions"].as_array().is_none_or(Vec::is_empty), "{}", theirs()["status"]);
         world.api.delete(&NODE_CLAIMS, "", "theirs", &DeleteOptions::default()).unwrap();
+        world.api.delete(&NODES, "", "theirs", &DeleteOptions::default()).unwrap();
         tokio::time::sleep(Duration::from_secs(120)).await;
         assert_eq!(theirs()["metadata"]["finalizers"], json!(["karpenter.sh/termination"]));
+        let node = world.api.get(&NODES, "", "theirs").expect("its provider lets it go");
+        assert_eq!(node["metadata"]["finalizers"], json!(["karpenter.sh/termination"]));
     });
 }
 

@@ -11,20 +11,9 @@ use dovetail_actors::{InlineSolver, ReplicaHandle, ReplicaParts, Settings};
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::apiserver::{DeleteOptions, Gvr, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use serde_json::{Value, json};
-use world::{World, run, wire};
+use world::{World, minutes, on_demand_m5, run, wire};
 
 const FOREVER: &str = "9999-12-31T23:59:59Z";
-
-fn m5() -> Value {
-    json!([
-        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-        {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]},
-    ])
-}
-
-fn minutes(count: u64) -> Duration {
-    Duration::from_secs(60 * count)
-}
 
 fn pod(name: &str, change: impl FnOnce(&mut Value)) -> Value {
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
@@ -40,6 +29,12 @@ fn events(world: &World, reason: &str) -> Vec<Arc<Value>> {
     all.into_iter().filter(|event| event["reason"] == reason).collect()
 }
 
+/// An empty node of the default pool goes after ten seconds.
+fn empty_nodes_go_soon(world: &World) {
+    let disruption = json!({"spec": {"disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "10s"}}});
+    world.api.patch(&NODE_POOLS, "", "default", &disruption).unwrap();
+}
+
 async fn cluster(replica: &ReplicaHandle) -> Value {
     replica.state().await["cluster_watcher"].clone()
 }
@@ -51,7 +46,7 @@ fn told(world: &World, event: &str) -> usize {
 #[test]
 fn managed_fields_that_any_user_may_write_stop_nobody() {
     run(|world| async move {
-        world.pool("default", m5());
+        world.pool("default", on_demand_m5());
         let deep = (0..130).fold(json!({}), |inner, _| json!({"f:a": inner}));
         let evil = json!([{"manager": "evil", "operation": "Update", "apiVersion": "v1", "time": FOREVER,
             "fieldsType": "FieldsV1", "fieldsV1": deep}]);
@@ -77,7 +72,7 @@ fn managed_fields_that_any_user_may_write_stop_nobody() {
 fn a_watch_event_that_cannot_be_read_costs_no_back_off_and_the_object_is_named_once() {
     run(|world| async move {
         world.spoils();
-        world.pool("default", m5());
+        world.pool("default", on_demand_m5());
         let replica = world.replica(0);
         world.pods(1, "500m");
         world.until_bound(1, minutes(2)).await;
@@ -109,10 +104,8 @@ fn a_watch_event_that_cannot_be_read_costs_no_back_off_and_the_object_is_named_o
 fn a_running_pod_that_cannot_be_read_keeps_its_node_until_it_goes() {
     run(|world| async move {
         world.spoils();
-        world.pool("default", m5());
-        let disruption =
-            json!({"spec": {"disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "10s"}}});
-        world.api.patch(&NODE_POOLS, "", "default", &disruption).unwrap();
+        world.pool("default", on_demand_m5());
+        empty_nodes_go_soon(&world);
         let replica = world.replica(0);
         world.pods(1, "500m");
         world.until_bound(1, minutes(2)).await;
@@ -136,10 +129,8 @@ fn a_running_pod_that_cannot_be_read_keeps_its_node_until_it_goes() {
 #[test]
 fn a_running_pod_that_asks_for_more_than_there_is_keeps_its_node() {
     run(|world| async move {
-        world.pool("default", m5());
-        let disruption =
-            json!({"spec": {"disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "10s"}}});
-        world.api.patch(&NODE_POOLS, "", "default", &disruption).unwrap();
+        world.pool("default", on_demand_m5());
+        empty_nodes_go_soon(&world);
         let _replica = world.replica(0);
         world.pods(1, "500m");
         world.until_bound(1, minutes(2)).await;
@@ -162,8 +153,8 @@ fn a_running_pod_that_asks_for_more_than_there_is_keeps_its_node() {
 fn a_pool_that_cannot_be_read_is_not_ready_and_the_others_serve() {
     run(|world| async move {
         world.spoils();
-        world.pool("default", m5());
-        world.pool("odd", m5());
+        world.pool("default", on_demand_m5());
+        world.pool("odd", on_demand_m5());
         world.api.patch(&NODE_POOLS, "", "odd", &json!({"metadata": {"annotations": wire::spoilt()}})).unwrap();
         let replica = world.replica(0);
         world.pods(2, "500m");
@@ -185,7 +176,7 @@ fn a_pool_that_cannot_be_read_is_not_ready_and_the_others_serve() {
 #[test]
 fn a_claim_that_cannot_be_read_is_known_to_a_new_leader_and_never_collected() {
     run(|world| async move {
-        world.pool("default", m5());
+        world.pool("default", on_demand_m5());
         let first = world.replica(0);
         world.pods(1, "500m");
         world.until_bound(1, minutes(2)).await;
@@ -210,11 +201,9 @@ fn a_claim_that_cannot_be_read_is_known_to_a_new_leader_and_never_collected() {
 fn a_node_that_cannot_be_read_is_not_removed_not_even_when_it_is_empty() {
     run(|world| async move {
         world.spoils();
-        world.pool("default", m5());
+        world.pool("default", on_demand_m5());
         let _replica = world.replica(0);
-        let disruption =
-            json!({"spec": {"disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "10s"}}});
-        world.api.patch(&NODE_POOLS, "", "default", &disruption).unwrap();
+        empty_nodes_go_soon(&world);
         world.pods(1, "500m");
         world.until_bound(1, minutes(2)).await;
         let node = world.api.list(&NODES)[0]["metadata"]["name"].as_str().unwrap().to_owned();
@@ -244,7 +233,7 @@ fn forbidden(world: &World, path: &'static str, on: &Arc<AtomicBool>) -> Replica
 #[test]
 fn a_kind_that_cannot_be_listed_is_named_everywhere_and_a_pod_is_told_once() {
     run(|world| async move {
-        world.pool("default", m5());
+        world.pool("default", on_demand_m5());
         let first = world.replica(1);
         world.pods(1, "500m");
         world.until_bound(1, minutes(2)).await;
@@ -276,7 +265,7 @@ fn a_kind_that_cannot_be_listed_is_named_everywhere_and_a_pod_is_told_once() {
 #[test]
 fn a_new_leader_whose_watches_fail_says_so_as_an_error_with_what_the_api_server_says() {
     run(|world| async move {
-        world.pool("default", m5());
+        world.pool("default", on_demand_m5());
         let first = world.replica(1);
         world.pods(1, "500m");
         world.until_bound(1, minutes(2)).await;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use dovetail_actors::settings::feature_gates;
 use dovetail_api::validation::{label_key, label_value};
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_cloud::shipped;
@@ -18,9 +19,6 @@ const ZONES: usize = 3;
 /// What a taint may do.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const CAPACITY_TYPES: [&str; 2] = ["on-demand", "spot"];
-/// Karpenter's feature gates.
-const GATES: [&str; 6] =
-    ["CapacityBuffer", "NodeOverlay", "NodeRepair", "ReservedCapacity", "SpotToSpotConsolidation", "StaticCapacity"];
 /// Settings that a scenario has a key of its own for.
 const OWN: [(&str, &str); 3] =
     [("CLUSTER_NAME", "clusterName"), ("AWS_REGION", "region"), ("FEATURE_GATES", "featureGates")];
@@ -139,8 +137,9 @@ impl Checker<'_> {
             let allowed = "1 to 100 letters, digits, - and _, a letter or digit first";
             self.mistake("clusterName", name, format!("{:?} is no name of an EKS cluster", name.value), allowed);
         }
-        for (gate, on) in scenario.feature_gates.iter().filter(|(gate, _)| !GATES.contains(&gate.as_str())) {
-            self.mistake(format!("featureGates.{gate}"), on, "there is no such feature gate", GATES.join(", "));
+        let known = feature_gates();
+        for (gate, on) in scenario.feature_gates.iter().filter(|(gate, _)| !known.contains(&gate.as_str())) {
+            self.mistake(format!("featureGates.{gate}"), on, "there is no such feature gate", known.join(", "));
         }
         for (setting, key) in OWN {
             if let Some(value) = scenario.settings.get(setting) {

@@ -8,6 +8,7 @@ use serde_saphyr::Spanned;
 
 use super::scenario::{Scenario, Step, line};
 use crate::input::Mistake;
+use crate::world::actions::CLUSTER_WIDE;
 
 /// Kind, namespace (empty where the kind has none) and name.
 type Key = (String, String, String);
@@ -17,7 +18,6 @@ const GONE_AT_ONCE: &[&str] =
     &["DaemonSet", "Deployment", "Job", "PodDisruptionBudget", "ReplicaSet", "Service", "StatefulSet"];
 /// Kinds whose objects a controller makes pods for, named after them.
 const MAKE_PODS: &[&str] = &["DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet"];
-const CLUSTER_WIDE: &[&str] = &["EC2NodeClass", "Node", "NodeClaim", "NodePool"];
 
 /// Every name in a step of what cannot be there then: no manifest has it by that time, and no controller gives such a name.
 pub fn check(

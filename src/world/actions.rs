@@ -217,7 +217,8 @@ pub(super) fn resource(kind: &str) -> Gvr {
 /// How long before its end a spot instance is warned.
 const NOTICE: Duration = Duration::from_secs(120);
 
-pub(super) const CLUSTER_WIDE: &[&str] = &["Node", "NodeClaim", "NodePool", "EC2NodeClass"];
+/// Kinds that steps name and that live in no namespace.
+pub(crate) const CLUSTER_WIDE: &[&str] = &["Node", "NodeClaim", "NodePool", "EC2NodeClass"];
 
 impl World {
     /// Does it. What the world itself refuses (an object that is not there) comes back as a line for the operator.

@@ -1,6 +1,6 @@
 //! The world that `simulate` and `sandbox` share: a cluster, a region, and replicas of the control plane in it.
 
-mod actions;
+pub mod actions;
 mod broken;
 mod cage;
 mod clock;

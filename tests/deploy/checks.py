@@ -2,7 +2,7 @@
 
 A request to EC2 is more than one check: CreateFleet is one on the fleet, and RunInstances on all that an instance is made
 of, CreateTags for each kind that it tags, PassRole for the role of the profile. Which actions look at which kinds is held
-to AWS's service authorization reference by run.py.
+to AWS's service authorization reference by test_policies.py.
 """
 
 import json
@@ -10,7 +10,7 @@ import re
 import urllib.parse
 
 ACCOUNT, PARTITION = "111122223333", "aws"
-#: What the account's own things are called in requests.json; run.py checks against the same.
+#: What the account's own things are called in requests.json; test_policies.py checks against the same.
 SNAPSHOT = "snap-0123456789abcdef0"
 INSTANCE_ID = re.compile(r"\bi-[0-9a-f]{8,17}\b")
 #: Values that are others each time, and what stands for them.

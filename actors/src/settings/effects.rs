@@ -12,6 +12,14 @@ const GATES_TO_COME: [&str; 5] =
 /// Gates of `AWS_FEATURE_GATES` that are known and do nothing yet.
 const AWS_GATES_TO_COME: [&str; 1] = ["NodeClassCEL"];
 
+/// Every gate of `FEATURE_GATES` that is known, in the order of their names.
+#[must_use]
+pub fn feature_gates() -> Vec<&'static str> {
+    let mut all: Vec<_> = GATES_TO_COME.into_iter().chain([super::RESERVED_CAPACITY]).collect();
+    all.sort_unstable();
+    all
+}
+
 /// Of settings as they are given, by name, what has no effect, each with why.
 #[must_use]
 pub fn without_effect(given: &BTreeMap<String, String>) -> Vec<String> {

@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 use thiserror::Error;
 
-pub use effects::without_effect;
+pub use effects::{feature_gates, without_effect};
 pub use table::{Known, TABLE, Topic};
 
 /// How the control plane is to behave.

@@ -9,6 +9,7 @@ use dovetail_core::Pod;
 use dovetail_core::cluster_state::{PodEntry, Snapshot};
 use dovetail_core::disruption::Reason;
 use dovetail_core::lifecycle::initialization::is_ready;
+use dovetail_core::ownership::is_another_providers;
 use dovetail_core::termination::claim::{self, ClaimStep};
 use dovetail_core::termination::instance::{Handle, handle};
 use dovetail_core::termination::node::{self, Leaving, NodeStep};
@@ -144,6 +145,11 @@ impl Terminator {
 
     fn look_at_node(&mut self, name: &str, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         let Some(node) = self.known.nodes.get(name).cloned() else { return };
+        // Its finalizer has the same name as ours, and is its provider's to take off.
+        if is_another_providers(node.labels()) && self.known.claims_of(&node).is_empty() {
+            self.leaving.remove(&Key::Node(name.to_owned()));
+            return;
+        }
         let claims = match self.may_drain(&node) {
             MayDrain::For(claims) => claims,
             MayDrain::NotYet => return,

@@ -24,6 +24,19 @@ use tokio::task::LocalSet;
 
 pub use cloud::{FakeCloud, Spoil, SpoilEnd};
 
+/// Requirements of a pool whose nodes are m5, on demand.
+pub fn on_demand_m5() -> Value {
+    json!([
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]},
+    ])
+}
+
+/// So many minutes.
+pub fn minutes(count: u64) -> Duration {
+    Duration::from_secs(60 * count)
+}
+
 /// How long an instance takes to join, and then to become ready.
 const JOINS: Duration = Duration::from_secs(20);
 const READY: Duration = Duration::from_secs(10);

@@ -25,6 +25,12 @@ pub fn at_the_latest(written: Timestamp) -> Timestamp {
     if whole { written.checked_add(SignedDuration::from_secs(1)).unwrap_or(written) } else { written }
 }
 
+/// So much later; the last time that there is, where it would be beyond.
+#[must_use]
+pub fn later(then: Timestamp, by: SignedDuration) -> Timestamp {
+    then.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

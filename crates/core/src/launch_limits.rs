@@ -9,6 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use past::{Past, Present};
+pub(crate) use unused::MOST_CHANGES;
 pub use unused::{Failing as UnusedWorkload, Taken, UnusedLaunches};
 
 use crate::clock::CLOCKS_APART;

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use dovetail_api::names::annotations::LAUNCH_TOKEN;
+use dovetail_api::names::labels::EC2_NODE_CLASS;
 use dovetail_api::names::tags;
 use dovetail_api::v1::NodeClaim;
 
@@ -208,6 +209,14 @@ pub fn has_foreign_token(claim: &NodeClaim) -> bool {
     written.is_some_and(|token| !is_token_of(token, claim.metadata.uid.as_deref().unwrap_or_default()))
 }
 
+/// Whether a Node's labels say that another provider of Karpenter's has made it: it has the label of a node class (group and kind in
+/// small letters, such as `eks.amazonaws.com/nodeclass`) and not that of an EC2NodeClass.
+#[must_use]
+pub fn is_another_providers(labels: &BTreeMap<String, String>) -> bool {
+    let of_a_class = |key: &String| key.contains('/') && key.ends_with("nodeclass");
+    !labels.contains_key(EC2_NODE_CLASS) && labels.keys().any(of_a_class)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -215,6 +224,17 @@ mod tests {
 
     use super::*;
     use crate::lifecycle::fixtures::claim;
+
+    #[test]
+    fn a_node_is_another_providers_by_the_label_of_its_node_class() {
+        let labelled = |keys: &[&str]| {
+            is_another_providers(&keys.iter().map(|key| ((*key).to_owned(), "default".to_owned())).collect())
+        };
+        assert!(labelled(&["karpenter.sh/nodepool", "eks.amazonaws.com/nodeclass"]));
+        assert!(labelled(&["karpenter.azure.com/aksnodeclass"]));
+        assert!(!labelled(&["karpenter.sh/nodepool", EC2_NODE_CLASS]));
+        assert!(!labelled(&["karpenter.sh/nodepool"]) && !labelled(&[]), "whoever wrote that");
+    }
 
     fn cluster(adopts: bool) -> Cluster {
         Cluster { name: "demo".into(), uid: "us".into(), adopts_karpenter_instances: adopts }

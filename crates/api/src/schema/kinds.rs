@@ -31,7 +31,7 @@ struct Entry {
 /// By apiVersion, then by kind.
 static KINDS: LazyLock<BTreeMap<&'static str, BTreeMap<&'static str, Entry>>> = LazyLock::new(|| {
     let mut kinds: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-    for (version, kind) in OWN {
+    for (version, kind) in OWN_KINDS {
         kinds.entry(*version).or_default().insert(*kind, entry(Scope::Cluster, our_schema));
     }
     for (version, kind, scope, make) in core_kinds() {
@@ -44,8 +44,8 @@ fn find(api_version: &str, kind: &str) -> Option<&'static Entry> {
     KINDS.get(api_version)?.get(kind)
 }
 
-/// The kinds of Karpenter's groups.
-const OWN: &[(&str, &str)] = &[
+/// The kinds of Karpenter's groups, with their apiVersions: those whose schemas are ours.
+pub const OWN_KINDS: &[(&str, &str)] = &[
     ("karpenter.sh/v1", "NodePool"),
     ("karpenter.sh/v1", "NodeClaim"),
     ("karpenter.k8s.aws/v1", "EC2NodeClass"),

@@ -17,7 +17,7 @@ mod validate;
 pub use compile::{CompileError, Schema};
 pub use error::{ErrorKind, SchemaError};
 pub(crate) use hints::is_near;
-pub use kinds::{Scope, accepted_kinds, schema_for, scope_of, written};
+pub use kinds::{OWN_KINDS, Scope, accepted_kinds, schema_for, scope_of, written};
 pub use path::{Path, Step};
 pub use validate::UnknownFields;
 

@@ -194,16 +194,15 @@ fn fill(owner: &mut Value, field: &str, from: &BTreeMap<String, String>) {
     if from.is_empty() {
         return;
     }
-    for level in [&mut owner["resources"]] {
-        if !level.is_object() {
-            *level = json!({});
-        }
-        if !level[field].is_object() {
-            level[field] = json!({});
-        }
-        let Some(amounts) = level[field].as_object_mut() else { continue };
-        for (name, amount) in from {
-            or(amounts, name, json!(amount));
-        }
+    let level = &mut owner["resources"];
+    if !level.is_object() {
+        *level = json!({});
+    }
+    if !level[field].is_object() {
+        level[field] = json!({});
+    }
+    let Some(amounts) = level[field].as_object_mut() else { return };
+    for (name, amount) in from {
+        or(amounts, name, json!(amount));
     }
 }

@@ -55,6 +55,21 @@ impl BudgetEntry {
             && status.is_some_and(|status| status.expected_pods > 0 && status.desired_healthy >= status.expected_pods)
     }
 
+    /// Whether it refuses the eviction of a pod of its own now. One that is not Ready goes all the same where the budget says so.
+    #[must_use]
+    pub fn refuses_now(&self, ready: bool) -> bool {
+        let spec = self.budget.spec.as_ref();
+        let policy = spec.and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref());
+        (self.blocks_fully || self.allowed() <= 0) && (ready || policy != Some("AlwaysAllow"))
+    }
+
+    /// Namespace and name, with a slash between.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let meta = &self.budget.metadata;
+        format!("{}/{}", meta.namespace.as_deref().unwrap_or("default"), meta.name.as_deref().unwrap_or_default())
+    }
+
     /// How many of its pods may go now.
     #[must_use]
     pub fn allowed(&self) -> i32 {

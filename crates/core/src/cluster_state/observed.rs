@@ -11,7 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{ClaimEntry, ClusterState, NodeEntry, Snapshot};
+use crate::clock::later;
 use crate::instance_type::InstanceType;
+use crate::launch_limits::MOST_CHANGES;
 use crate::lifecycle::claim::from_quantities;
 use crate::resources::Resources;
 
@@ -111,18 +113,19 @@ impl Observed {
 
     /// Takes what a class's annotation says, where that is later than what is known; what makes no sense says nothing.
     fn read(&mut self, class: &str, written: &str, now: Timestamp) {
-        let Ok(mut there) = serde_json::from_str::<OfClass>(written) else { return };
+        let Some(mut there) = read(written) else { return };
         if self.0.get(class).is_some_and(|known| known.version >= there.version) {
             return;
         }
-        there.types.truncate(MOST);
+        let over = there.types.len().saturating_sub(MOST);
+        there.types.drain(..over);
         there.types.iter_mut().for_each(|one| one.until = one.until.min(later(now, LONGEST)));
         self.0.insert(class.to_owned(), there);
     }
 
     fn to_write(&self, class: &str, written: Option<&str>) -> Option<String> {
         let known = self.0.get(class).filter(|known| !known.types.is_empty())?;
-        let there = written.and_then(|text| serde_json::from_str::<OfClass>(text).ok());
+        let there = written.and_then(read);
         if there.is_some_and(|there| there.version >= known.version) {
             return None;
         }
@@ -130,8 +133,8 @@ impl Observed {
     }
 }
 
-fn later(then: Timestamp, by: SignedDuration) -> Timestamp {
-    then.checked_add(by).unwrap_or(Timestamp::MAX)
+fn read(written: &str) -> Option<OfClass> {
+    serde_json::from_str(written).ok().filter(|one: &OfClass| one.version < MOST_CHANGES)
 }
 
 /// Objects that have changed since it was last looked what is to be learnt of them, by name.

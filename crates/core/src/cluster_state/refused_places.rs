@@ -14,6 +14,7 @@ use rustc_hash::FxHasher;
 use serde::Serialize;
 
 use super::{ClusterState, JoinedNode, Moment, NodeEntry, PodEntry, Snapshot, Target};
+use crate::pack::OWN_LABELS;
 use crate::pod::Pod;
 
 /// How long a place is out at first; doubled each time.
@@ -230,7 +231,8 @@ impl Snapshot {
 /// What pods have in common that kube-scheduler treats alike.
 fn class_of(pod: &Pod) -> u64 {
     let (name, uid) = (String::new(), String::new());
-    let labels = super::nominations::own_labels(pod).map(|(key, value)| (key.clone(), value.clone())).collect();
+    let shared = super::nominations::own_labels(pod).filter(|(key, _)| !OWN_LABELS.contains(&key.as_str()));
+    let labels = shared.map(|(key, value)| (key.clone(), value.clone())).collect();
     let like = Pod { name, uid, labels, created: None, relaxed: false, to_come: false, ..pod.clone() };
     print(&like)
 }

@@ -210,7 +210,16 @@ impl ClusterState {
             }
             Kind::Service => drop(put(&mut storage.services, key.to_owned(), None)),
             Kind::ReplicaSet | Kind::ReplicationController => drop(put(&mut storage.selectors, key.to_owned(), None)),
-            _ => {}
+            Kind::LimitRange => drop(put(&mut storage.limit_ranges, key.to_owned(), None)),
+            Kind::RuntimeClass => drop(put(&mut storage.runtime_classes, key.to_owned(), None)),
+            // Whole objects, kept elsewhere.
+            Kind::Pod
+            | Kind::Node
+            | Kind::NodeClaim
+            | Kind::NodePool
+            | Kind::NodeClass
+            | Kind::DaemonSet
+            | Kind::PodDisruptionBudget => {}
         }
     }
 

@@ -364,6 +364,26 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_read_and_is_gone_leaves_nothing_of_what_was_read_before() {
+        let mut state = ClusterState::new();
+        let range = json!({"metadata": {"name": "x", "namespace": "default"}, "spec": {"limits": []}});
+        let range: k8s_openapi::api::core::v1::LimitRange = serde_json::from_value(range).unwrap();
+        let class = json!({"metadata": {"name": "x"}, "handler": "h"});
+        let class: k8s_openapi::api::node::v1::RuntimeClass = serde_json::from_value(class).unwrap();
+        state.apply(&range);
+        state.apply(&class);
+        for kind in [Kind::LimitRange, Kind::RuntimeClass] {
+            let mut object = unreadable("Any", "x");
+            object.metadata.namespace = (kind == Kind::LimitRange).then(|| "default".into());
+            let meta = object.metadata.clone();
+            state.apply_unreadable(kind, object);
+            state.delete_unreadable(kind, &meta);
+        }
+        let storage = state.snapshot().storage;
+        assert!(storage.limit_ranges.is_empty() && storage.runtime_classes.is_empty());
+    }
+
+    #[test]
     fn a_node_that_cannot_be_read_has_no_room_whether_it_was_read_before_or_not() {
         let mut state = ClusterState::new();
         for name in ["a", "b"] {

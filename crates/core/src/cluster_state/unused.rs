@@ -171,11 +171,11 @@ impl ClusterState {
     /// the API server was not `seen` for as long, nobody is judged by it. To be called before what is planned next is decided.
     pub fn judge_launches(&mut self, patience: Duration, seen: bool, now: Moment) -> Vec<NotUsed> {
         self.learn(now.wall);
+        if self.now.unused.has_old(now.wall) {
+            Arc::make_mut(&mut self.now.unused).forget_old(now.wall);
+        }
         if self.uses.open.is_empty() {
             return Vec::new();
-        }
-        if !self.now.unused.is_empty() {
-            Arc::make_mut(&mut self.now.unused).forget_old(now.wall);
         }
         let names: Vec<String> = self.uses.open.keys().cloned().collect();
         let (mut found, mut waiting) = (Vec::new(), None);

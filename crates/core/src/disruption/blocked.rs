@@ -4,7 +4,7 @@ use dovetail_api::names::taints;
 use jiff::Timestamp;
 
 use super::machines::Machine;
-use crate::cluster_state::{BudgetEntry, DoNotDisrupt, PodEntry, Snapshot};
+use crate::cluster_state::{DoNotDisrupt, PodEntry, Snapshot};
 use crate::pack::taints::covers;
 
 /// A node that could go and may not.
@@ -65,12 +65,10 @@ fn protected(machine: &Machine<'_>, snapshot: &Snapshot, now: Timestamp) -> Opti
         let mut covering = snapshot.budgets_of(&pod.pod);
         let budget = covering.next()?;
         if let Some(other) = covering.next() {
-            return Some(format!("pod {} is covered by pdb {} and pdb {}", name(pod), key(budget), key(other)));
+            return Some(format!("pod {} is covered by pdb {} and pdb {}", name(pod), budget.name(), other.name()));
         }
-        let spec = budget.budget.spec.as_ref();
-        let unready_may_go = spec.and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref()) == Some("AlwaysAllow");
-        let blocks = budget.allowed() == 0 && (pod.ready || !unready_may_go);
-        blocks.then(|| format!("pdb {} prevents the eviction of pod {}", key(budget), name(pod)))
+        let refuses = budget.refuses_now(pod.ready);
+        refuses.then(|| format!("pdb {} prevents the eviction of pod {}", budget.name(), name(pod)))
     })
 }
 
@@ -81,11 +79,6 @@ pub fn nonsense<'a>(machine: &Machine<'a>) -> impl Iterator<Item = (&'a PodEntry
         DoNotDisrupt::Invalid(text) => Some((pod.as_ref(), text.as_str())),
         _ => None,
     })
-}
-
-fn key(entry: &BudgetEntry) -> String {
-    let meta = &entry.budget.metadata;
-    format!("{}/{}", meta.namespace.as_deref().unwrap_or("default"), meta.name.as_deref().unwrap_or_default())
 }
 
 fn name(pod: &PodEntry) -> String {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::pause::Pauses;
-use super::{Cause, Demand, MOST, REMEMBERED, Verdict};
+use super::{Cause, Demand, MOST, Verdict};
 
 /// How many launches are under way at once in zones and of a capacity type in which something was refused of late.
 pub(super) const AT_ONCE: usize = 3;
@@ -66,7 +66,7 @@ impl SoldOutDemands {
     }
 
     pub fn forget(&mut self, now: Duration) {
-        self.0.retain(|one| one.pauses.trial.is_some() || now.saturating_sub(one.pauses.last) < REMEMBERED);
+        self.0.retain(|one| one.pauses.is_remembered(now));
         if self.0.len() > MOST {
             self.0.sort_by_key(|one| one.pauses.last);
             self.0.drain(..self.0.len() - MOST);

@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{FIRST_PAUSE, LONGEST_PAUSE};
+use crate::clock::later;
 use crate::resources::Resources;
 
 /// Workloads that are written down for a pool: those whose pauses end last.
@@ -18,6 +19,8 @@ const MOST_WRITTEN: usize = 64;
 const MOST_KEPT: usize = 4096;
 /// Instance types for which it is remembered what DaemonSets took of them.
 const MOST_TYPES: usize = 64;
+/// A version is nonsense from here on: whoever may write the annotation may have written that as well.
+pub(crate) const MOST_CHANGES: u64 = 1 << 53;
 /// So long after its pause a workload that has not been tried again is forgotten.
 const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_hours(1);
 /// Longest explanation that is kept, in characters.
@@ -173,12 +176,21 @@ impl UnusedLaunches {
         self.0.iter().flat_map(move |(pool, known)| known.daemons.iter().filter(valid).map(|one| (pool.as_str(), one)))
     }
 
+    /// Whether anything is known that has not been tried again for long after its time.
+    #[must_use]
+    pub fn has_old(&self, now: Timestamp) -> bool {
+        let mut times = self.0.values().flat_map(|known| {
+            known.workloads.iter().map(|one| one.until).chain(known.daemons.iter().map(|one| one.until))
+        });
+        times.any(|until| is_old(until, now))
+    }
+
     /// Forgets what has not been tried again for long after its time.
     pub fn forget_old(&mut self, now: Timestamp) {
         for known in self.0.values_mut() {
             let before = (known.workloads.len(), known.daemons.len());
-            known.workloads.retain(|one| now < later(one.until, FORGOTTEN_AFTER));
-            known.daemons.retain(|one| now < later(one.until, FORGOTTEN_AFTER));
+            known.workloads.retain(|one| !is_old(one.until, now));
+            known.daemons.retain(|one| !is_old(one.until, now));
             known.version += u64::from(before != (known.workloads.len(), known.daemons.len()));
         }
     }
@@ -223,7 +235,7 @@ impl UnusedLaunches {
 }
 
 fn read(written: &str) -> Option<OfPool> {
-    serde_json::from_str(written).ok()
+    serde_json::from_str(written).ok().filter(|one: &OfPool| one.version < MOST_CHANGES)
 }
 
 /// Those whose pauses end last, in the order of their workloads.
@@ -235,8 +247,8 @@ fn keep_latest(all: &mut Vec<Failing>, most: usize) {
     all.sort_by(|a, b| (&a.class, &a.workload).cmp(&(&b.class, &b.workload)));
 }
 
-fn later(then: Timestamp, by: SignedDuration) -> Timestamp {
-    then.checked_add(by).unwrap_or(Timestamp::MAX)
+fn is_old(until: Timestamp, now: Timestamp) -> bool {
+    now >= later(until, FORGOTTEN_AFTER)
 }
 
 #[cfg(test)]
@@ -271,6 +283,15 @@ mod tests {
         assert!(brake.not_used(KEY, 0, "", at(0)).is_some());
         assert_eq!(brake.not_used(KEY, 0, "", at(30)), None);
         assert_eq!(until(&brake), Some(at(60)));
+    }
+
+    #[test]
+    fn a_version_that_no_leader_has_counted_to_says_nothing_and_is_written_over() {
+        let mut brake = UnusedLaunches::default();
+        let written = format!(r#"{{"version": {}, "workloads": [], "daemons": []}}"#, u64::MAX);
+        brake.read("pool", &written, at(0));
+        assert!(brake.not_used(KEY, 0, "", at(0)).is_some());
+        assert!(brake.to_write("pool", Some(&written)).is_some());
     }
 
     #[test]

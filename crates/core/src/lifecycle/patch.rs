@@ -3,6 +3,7 @@
 
 use dovetail_api::v1::NodeClaim;
 use k8s_openapi::api::core::v1::Node;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Labels, annotations, finalizers, owners and taints of a Node.
@@ -33,8 +34,32 @@ pub fn claim_metadata(claim: &NodeClaim) -> Value {
     }})
 }
 
+/// A status as a merge patch: what is there and not wanted is taken out, which a patch that merely leaves it out does not.
+#[must_use]
+pub fn status<S: Serialize>(there: Option<&S>, wanted: Option<&S>) -> Value {
+    let (there, mut wanted) = (json!(there), json!(wanted));
+    for key in there.as_object().into_iter().flat_map(|there| there.keys()) {
+        if wanted.get(key).is_none() {
+            wanted[key.as_str()] = Value::Null;
+        }
+    }
+    wanted
+}
+
 /// Status of a claim.
 #[must_use]
 pub fn claim_status(claim: &NodeClaim) -> Value {
     json!({"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": claim.status})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_status_no_longer_has_is_taken_out() {
+        let there = json!({"subnets": [{"id": "a"}], "amis": []});
+        assert_eq!(status(Some(&there), Some(&json!({"amis": []}))), json!({"subnets": null, "amis": []}));
+        assert_eq!(status(None, Some(&there)), there);
+    }
 }

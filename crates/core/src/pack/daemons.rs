@@ -134,25 +134,31 @@ impl DaemonConflict {
                 });
             }
         }
+        // What pods say themselves is read once for those that are alike: it is dear, and a batch may have thousands.
         all.retain(|one| {
-            let own = !one.ports.is_empty() || !one.keeps_off.is_empty();
-            (own && problem.pods.iter().any(|pod| one.clash(problem, pod).is_some()))
-                || wary.iter().any(|pod| one.clash(problem, &problem.pods[*pod]).is_some())
+            problem.pods.iter().any(|pod| one.keeps_off(pod).is_some())
+                || wary.iter().any(|pod| one.is_avoided_by(problem, &problem.pods[*pod]))
         });
         all
     }
 
     /// What keeps the pod off, if anything does.
     pub fn clash(&self, problem: &Problem, pod: &Pod) -> Option<Clash> {
+        self.keeps_off(pod).or_else(|| self.is_avoided_by(problem, pod).then_some(Clash::AntiAffinity))
+    }
+
+    /// What the DaemonSet has or says itself that keeps the pod off.
+    fn keeps_off(&self, pod: &Pod) -> Option<Clash> {
         let taken = pod.host_ports.iter().find(|port| self.ports.iter().any(|own| own.conflicts(port)));
-        if let Some(port) = taken {
-            return Some(Clash::Port(port.port));
-        }
-        let wary = |pod: &Pod| Reader::new(problem).kept_by_bound(pod);
+        let apart = || self.keeps_off.iter().any(|group| group.means(pod)).then_some(Clash::AntiAffinity);
+        taken.map(|port| Clash::Port(port.port)).or_else(apart)
+    }
+
+    /// Whether the pod keeps off by what it says itself.
+    fn is_avoided_by(&self, problem: &Problem, pod: &Pod) -> bool {
         let daemon = &problem.daemon_pods[self.daemon];
-        let apart = self.keeps_off.iter().any(|group| group.means(pod))
-            || (keeps_distance(pod) && wary(pod).iter().any(|group| group.key == self.key && group.means(daemon)));
-        apart.then_some(Clash::AntiAffinity)
+        let meant = |group: &Group| group.key == self.key && group.means(daemon);
+        keeps_distance(pod) && Reader::new(problem).kept_by_bound(pod).iter().any(meant)
     }
 
     /// Whether it keeps pods off a node that is there.

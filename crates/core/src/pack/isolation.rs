@@ -29,7 +29,7 @@ const MOST_ATTEMPTS: usize = 24;
 const PART_OF_STEPS: u64 = 4;
 
 /// Labels that each pod of a workload has for itself: they make no class.
-const OWN_LABELS: [&str; 4] = [
+pub(crate) const OWN_LABELS: [&str; 4] = [
     "statefulset.kubernetes.io/pod-name",
     "apps.kubernetes.io/pod-index",
     "batch.kubernetes.io/job-completion-index",

@@ -47,6 +47,7 @@ mod warnings;
 
 pub use failure::PackingError;
 pub use fleet::node::node_of_claim;
+pub(crate) use isolation::OWN_LABELS;
 pub use isolation::{Asked, Isolated, Isolation, LeftOut, alike};
 pub(crate) use limits::Limits;
 pub use plan::{LaunchOption, Options, Packing, PlannedClaim};

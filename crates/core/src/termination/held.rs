@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use dovetail_api::names::annotations::DO_NOT_DISRUPT;
 use jiff::Timestamp;
 
 use super::drain::{Drain, Group};
 use super::places::{Awaiting, Place};
-use crate::cluster_state::{BudgetEntry, DoNotDisrupt, PodEntry, Snapshot, Target, forced_from};
+use crate::cluster_state::{DoNotDisrupt, PodEntry, Snapshot, Target, forced_from};
 
 /// A pod that a node still waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +22,8 @@ pub struct Held {
 /// Why a pod is on its node yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// It asks to be left alone; until then, where it says so.
-    DoNotDisrupt(Option<Timestamp>),
+    /// It asks to be left alone, by this annotation; until then, where it says so.
+    DoNotDisrupt(&'static str, Option<Timestamp>),
     /// These PodDisruptionBudgets, by namespace and name, do not let it go now.
     Budgets(Vec<String>),
     /// The place for its successor is not ready; it goes then all the same.
@@ -41,7 +40,7 @@ impl Rule {
     /// Whether it holds by itself: what ends, or waits for others only, does not.
     #[must_use]
     pub fn holds(&self) -> bool {
-        matches!(self, Self::DoNotDisrupt(_) | Self::Budgets(_))
+        matches!(self, Self::DoNotDisrupt(..) | Self::Budgets(_))
     }
 }
 
@@ -61,10 +60,13 @@ pub fn held(
         match place {
             _ if pod.deleting => Rule::Ending(pod.drain.deletion),
             Some(one) => Rule::Place(one.place.clone(), one.until),
-            None if pod.do_not_disrupt.holds(now) => Rule::DoNotDisrupt(match pod.do_not_disrupt {
-                DoNotDisrupt::Until(end) => Some(end),
-                _ => None,
-            }),
+            None if pod.do_not_disrupt.holds(now) => {
+                let until = match pod.do_not_disrupt {
+                    DoNotDisrupt::Until(end) => Some(end),
+                    _ => None,
+                };
+                Rule::DoNotDisrupt(pod.asks_by, until)
+            }
             None if Some(Group::of(pod)) != first => Rule::Later,
             None => Some(budgets()).filter(|all| !all.is_empty()).map_or(Rule::Asked, Rule::Budgets),
         }
@@ -80,12 +82,8 @@ pub fn held(
 /// The budgets that refuse a pod's eviction now.
 fn budgets(snapshot: &Snapshot, pod: &PodEntry) -> Vec<String> {
     let covering: Vec<_> = snapshot.budgets_of(&pod.pod).collect();
-    let name = |entry: &BudgetEntry| {
-        let meta = &entry.budget.metadata;
-        format!("{}/{}", meta.namespace.as_deref().unwrap_or("default"), meta.name.as_deref().unwrap_or_default())
-    };
-    let refuses = covering.len() > 1 || covering.iter().any(|one| one.blocks_fully || one.allowed() <= 0);
-    if refuses { covering.into_iter().map(|one| name(one)).collect() } else { Vec::new() }
+    let refuses = covering.len() > 1 || covering.iter().any(|one| one.refuses_now(pod.ready));
+    if refuses { covering.into_iter().map(|one| one.name()).collect() } else { Vec::new() }
 }
 
 /// As people read it. The same rule reads the same at every look.
@@ -93,8 +91,8 @@ impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pod {} ", self.pod)?;
         match &self.rule {
-            Rule::DoNotDisrupt(None) => write!(f, "has the annotation {DO_NOT_DISRUPT}")?,
-            Rule::DoNotDisrupt(Some(end)) => write!(f, "has the annotation {DO_NOT_DISRUPT} until {end}")?,
+            Rule::DoNotDisrupt(annotation, None) => write!(f, "has the annotation {annotation}")?,
+            Rule::DoNotDisrupt(annotation, Some(end)) => write!(f, "has the annotation {annotation} until {end}")?,
             Rule::Budgets(names) if names.len() > 1 => {
                 write!(f, "is under more than one pdb, which the API server refuses: {}", names.join(", "))?;
             }
@@ -115,7 +113,7 @@ impl fmt::Display for Held {
         }
         match (self.forced, &self.rule) {
             (Some(at), _) => write!(f, ", and is deleted at {at} at the latest"),
-            (None, Rule::DoNotDisrupt(None)) => f.write_str(", and nothing ends that"),
+            (None, Rule::DoNotDisrupt(_, None)) => f.write_str(", and nothing ends that"),
             (None, _) => Ok(()),
         }
     }

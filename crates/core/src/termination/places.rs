@@ -17,7 +17,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Drain;
-use crate::cluster_state::{Moment, PodEntry, Snapshot, Target};
+use crate::clock::later;
+use crate::cluster_state::{Moment, PodEntry, Snapshot, Target, forced_from};
 
 /// So long a pod is waited for whose place is on its way, or may be had later. A node that does not come, and its successors,
 /// hold nobody's end up for longer.
@@ -121,10 +122,8 @@ impl Patience {
                 LONGEST
             }
         };
-        let after = |from: Timestamp, time| from.checked_add(time).unwrap_or(Timestamp::MAX);
-        let longest = after(since.first, LONGEST).min(after(since.hoped, patience));
-        let grace = SignedDuration::try_from(pod.grace).unwrap_or(SignedDuration::MAX);
-        let latest = ends.map(|ends| ends.checked_sub(grace.saturating_add(MARGIN)).unwrap_or(Timestamp::MIN));
+        let longest = later(since.first, LONGEST).min(later(since.hoped, patience));
+        let latest = ends.map(|ends| forced_from(ends, pod).checked_sub(MARGIN).unwrap_or(Timestamp::MIN));
         latest.map_or(longest, |latest| latest.min(longest))
     }
 

@@ -256,3 +256,16 @@ fn a_new_leader_gives_kube_scheduler_a_turn_of_its_own() {
     state.note_ready("c", Duration::from_secs(60));
     assert!(judge(&mut state, 100).is_empty(), "for whom it was planned is not known here");
 }
+
+#[test]
+fn what_was_not_used_is_forgotten_an_hour_after_its_pause_also_where_nothing_has_been_launched_since() {
+    let mut state = state();
+    comes_up(&mut state, "c", &["a", "b"], 60);
+    assert!(judge(&mut state, 60).is_empty());
+    assert_eq!(judge(&mut state, 80).len(), 1);
+    state.delete_claim("c", Some("uid-c"));
+    judge(&mut state, 3700);
+    assert_eq!(state.snapshot().unused.count(), 1, "its pause has ended at 140");
+    judge(&mut state, 140 + 3600);
+    assert_eq!(state.snapshot().unused.count(), 0);
+}

@@ -66,7 +66,7 @@ impl Delete {
         mut allowance: Allowance,
     ) -> Option<Command> {
         let view = pass.nodes[node as usize].clone();
-        let own = pass.cluster.nodes.get(node as usize)?.pods.len();
+        let own = pass.cluster.nodes.get(node as usize)?.pods.iter().filter(|pod| pod.moves).count();
         let pool = view.pool.filter(|_| view.kept.is_none())?;
         allowance.take_own(pass, node).ok()?;
         let mut launch = pass.fleet.launch(pass.fleet.pool_at(pool)?, None)?;

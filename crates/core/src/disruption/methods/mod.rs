@@ -68,7 +68,7 @@ fn next(pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
 /// What consolidation would do now: one command at most, and what stands in the way of the other nodes.
 ///
 /// # Errors
-/// [`PackingError::Bound`] where reading the cluster takes more work than its size allows.
+/// [`PackingError::Bound`] where reading the cluster met a bound; none is set yet, as each method bounds its own trials.
 pub fn decide(cluster: &Cluster, settings: &Settings, now: Timestamp) -> Result<Decision, PackingError> {
     let options = options(settings);
     let context = Context::new(&cluster.problem, &options)?;

@@ -36,7 +36,7 @@ pub struct Settled {
 /// Consolidates until nothing more is proposed. `allowed` says how many of so many nodes of a pool may go at once.
 ///
 /// # Errors
-/// [`PackingError::Bound`] where reading the cluster takes more work than its size allows.
+/// [`PackingError::Bound`] where reading the cluster met a bound; none is set yet, as each method bounds its own trials.
 pub fn settle(
     cluster: Cluster,
     settings: &Settings,

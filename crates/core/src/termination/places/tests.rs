@@ -219,3 +219,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_annotation_that_holds_a_pod_is_named_as_it_is_written() {
+    let mut world = World::new(None);
+    world.pod("old", |pod| pod["metadata"]["annotations"]["karpenter.sh/do-not-evict"] = json!("true"));
+    let (_, told) = world.why(1).remove(0);
+    assert_eq!(told, "pod default/old has the annotation karpenter.sh/do-not-evict, and nothing ends that");
+}
