@@ -96,6 +96,13 @@ pub fn real() -> Result<(), String> {
     run("real", "python3", &args)
 }
 
+/// Figures of the tree beside their goals.
+pub fn measure() -> Result<(), String> {
+    let more: Vec<String> = std::env::args().skip(2).collect();
+    let args: Vec<&str> = std::iter::once("tools/measure.py").chain(more.iter().map(String::as_str)).collect();
+    run("measure", "python3", &args)
+}
+
 /// Format, references and clippy.
 pub fn lint() -> Result<(), String> {
     format()?;
