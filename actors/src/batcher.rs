@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::desk::Desk;
 use crate::messages::{Batch, Observe, PodBound, PodGone, PodPending, TraceContext};
-use crate::span::names;
+use crate::telemetry::span::names;
 
 /// See the module.
 pub struct Batcher {

@@ -15,7 +15,7 @@ use crate::backoff::Backoff;
 use crate::desk::Desk;
 use crate::fence::{self, Refusal};
 use crate::reading::Api;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 use crate::tenure::Tenure;
 
 /// Longest wait for one answer.
@@ -223,9 +223,9 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
-    use crate::journal::MemoryJournal;
     use crate::messages::Term;
     use crate::settings::Settings;
+    use crate::telemetry::journal::MemoryJournal;
 
     /// Calls of a leader whose term ends at ten seconds.
     fn calls() -> Calls {

@@ -29,7 +29,7 @@ use crate::backoff::Backoff;
 use crate::desk::Desk;
 use crate::messages::{CatalogueAttach, Detach, InstanceTypesFor, Observe, Refused, TookReserved, WorldChanged};
 use crate::reserved::Reserved;
-use crate::story::{Names, Story};
+use crate::telemetry::story::{Names, Story};
 
 /// Types and prices are read again this often (aws spec 6).
 const REFRESH: Duration = Duration::from_secs(12 * 3600);

@@ -17,7 +17,7 @@ use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::messages::{Came, NotRead, TakeSnapshot, TellNotSynced, Wrote};
-use crate::story::Story;
+use crate::telemetry::story::Story;
 
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(200);
@@ -95,8 +95,8 @@ mod tests {
     use tokio::task::LocalSet;
 
     use super::*;
-    use crate::journal::MemoryJournal;
     use crate::settings::Settings;
+    use crate::telemetry::journal::MemoryJournal;
 
     #[test]
     fn a_list_that_cannot_be_read_is_told_with_what_is_wrong_with_it() {

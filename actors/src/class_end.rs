@@ -18,7 +18,7 @@ use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::messages::TakeSnapshot;
 use crate::reading::Api;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 use dovetail_core::cluster_state::Unreadable;
 
 /// A class that waits for claims is looked at this often.

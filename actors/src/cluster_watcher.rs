@@ -25,7 +25,7 @@ use crate::messages::{
 };
 use crate::reading::report::Reports;
 use crate::recorder::Recorder;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 use crate::unshown::Unshown;
 
 mod lag;

@@ -15,9 +15,9 @@ use crate::backoff::Backoff;
 use crate::catch_up;
 use crate::desk::Desk;
 use crate::fence;
-use crate::measure::Measure;
 use crate::messages::{Deposed, Elected, Observe, Release, Term, Watched};
-use crate::story::Story;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::Story;
 use crate::tenure::Tenure;
 use crate::wiring::{self, Leading, Means, Warm};
 
@@ -277,9 +277,9 @@ mod tests {
     use dovetail_core::clock::Clock;
 
     use super::*;
-    use crate::journal::{Entry, Journal};
     use crate::mailbox;
     use crate::settings::Settings;
+    use crate::telemetry::journal::{Entry, Journal};
 
     struct Stopped;
 

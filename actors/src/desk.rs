@@ -8,13 +8,13 @@ use dovetail_core::clock::Clock;
 use dovetail_core::cluster_state::Moment;
 use dovetail_core::ownership::Cluster;
 
-use crate::journal::{Entry, Journal};
-use crate::measure::Measure;
 use crate::messages::{Term, TraceContext};
 use crate::outage::Outage;
 use crate::settings::Settings;
-use crate::span::{Open, Span};
-use crate::story::Story;
+use crate::telemetry::journal::{Entry, Journal};
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::{Open, Span};
+use crate::telemetry::story::Story;
 
 /// An actor's equipment.
 #[derive(Clone)]

@@ -16,7 +16,7 @@ use crate::backoff::Backoff;
 use crate::desk::Desk;
 use crate::reading;
 use crate::settings::Settings;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 use crate::tenure::Tenure;
 use crate::watch::{tell_failed, tell_recovered};
 

@@ -4,8 +4,8 @@ use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::launch::{LaunchError, LaunchedInstance, Refusal};
 
 use crate::desk::Desk;
-use crate::measure::Measure;
-use crate::span::{Open, names};
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::{Open, names};
 
 /// How many refusals of one call are told of.
 const MOST_REFUSALS: usize = 64;

@@ -24,15 +24,15 @@ use serde_json::json;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
-use crate::measure::Measure;
 use crate::messages::{
     ClaimRef, Interrupted, MarkLeaving, Observe, PackNow, Record, Refused, TakeSnapshot, TraceContext,
 };
 use crate::packer::Packer;
 use crate::recorder::{Recorder, object};
 use crate::settings::Interruptions;
-use crate::span::{Open, names};
-use crate::story::Story;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::{Open, names};
+use crate::telemetry::story::Story;
 use crate::tenure::Tenure;
 use crate::terminator::Terminator;
 use crate::traces;

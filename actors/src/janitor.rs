@@ -20,8 +20,8 @@ use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::messages::{ClaimChanged, ClaimRef, Observe, Record, Remove, TraceContext};
 use crate::recorder::{Recorder, object};
-use crate::story::Story;
 use crate::sweep::{Found, Sweep};
+use crate::telemetry::story::Story;
 use crate::terminator::Terminator;
 
 /// Pause between two passes; a tenth is added by chance, so that two passes are never less apart.

@@ -30,14 +30,14 @@ use crate::desk::Desk;
 use crate::fleet;
 use crate::launch_facts::{self, Types, as_launched, named_types, pool_of};
 use crate::launcher::LauncherLinks;
-use crate::measure::Measure;
 use crate::messages::{
     InstanceTypesFor, LaunchFails, LaunchOrder, Record, Refused, SoldOut, TakeSnapshot, TookReserved, TraceContext,
     Wrote,
 };
 use crate::recorder::object;
-use crate::span::{Open, names};
-use crate::story::{Names, Story};
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::{Open, names};
+use crate::telemetry::story::{Names, Story};
 use crate::traces;
 
 /// Pause between two looks.

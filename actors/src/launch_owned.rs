@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use crate::launch::Launching;
 use crate::messages::{InstanceKnown, Record};
 use crate::recorder::object;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 
 impl Launching {
     /// Whether an instance that was found is the claim's, by its tags; if so it need not be looked up again.

@@ -19,7 +19,7 @@ use crate::desk::Desk;
 use crate::launch_facts::origin;
 use crate::launcher::LauncherLinks;
 use crate::messages::TakeSnapshot;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 
 /// Lists the cloud, ended instances too, and then the claims; as often as it takes. Nothing when the term is over.
 pub async fn look(links: LauncherLinks, desk: Desk) -> Option<(Vec<Past>, Vec<Present>)> {

@@ -46,7 +46,7 @@ use crate::messages::{
 use crate::owner::Owner;
 use crate::packer::Packer;
 use crate::recorder::Recorder;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 use crate::traces;
 
 /// How long an order waits that may not be launched yet, before its pods are packed anew.

@@ -28,7 +28,7 @@ use crate::desk::Desk;
 use crate::lease_object::{self, LeaseObject, holder};
 use crate::messages::{Deposed, Elected, Observe, Release, TakeSnapshot, Term};
 use crate::reading::Api;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 use crate::tenure::Tenure;
 use crate::watch::{Heard, tell_failed, tell_recovered, watch_some};
 

@@ -24,17 +24,14 @@ pub mod control_plane;
 pub mod leader;
 
 pub mod messages;
+pub mod telemetry;
 pub mod wiring;
 
 pub mod reading;
 
-pub mod journal;
-pub mod measure;
 pub mod replica;
 pub mod settings;
 pub mod solver;
-pub mod span;
-pub mod story;
 
 mod backoff;
 mod calls;
@@ -70,10 +67,10 @@ mod unshown;
 mod watch;
 mod woken;
 
-pub use journal::{Entry, Journal, LogJournal, MemoryJournal};
-pub use measure::Measure;
 pub use replica::{Exit, ReplicaHandle, ReplicaParts, start};
 pub use settings::{SettingError, Settings};
 pub use solver::{InlineSolver, Solution, Solver};
-pub use span::Span;
-pub use story::Story;
+pub use telemetry::journal::{Entry, Journal, LogJournal, MemoryJournal};
+pub use telemetry::measure::Measure;
+pub use telemetry::span::Span;
+pub use telemetry::story::Story;

@@ -7,7 +7,7 @@ use actix::dev::ToEnvelope;
 use actix::prelude::*;
 
 use crate::desk::Desk;
-use crate::measure::Measure;
+use crate::telemetry::measure::Measure;
 
 /// Messages that a mailbox takes before it counts as full.
 pub const BOUND: usize = 1024;

@@ -15,7 +15,7 @@ use dovetail_cloud::{
 use futures::future::BoxFuture;
 
 use crate::desk::Desk;
-use crate::measure::Measure;
+use crate::telemetry::measure::Measure;
 use crate::tenure::Tenure;
 
 /// See the module.
@@ -173,9 +173,9 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::journal::MemoryJournal;
     use crate::messages::Term;
     use crate::settings::Settings;
+    use crate::telemetry::journal::MemoryJournal;
 
     /// Whatever is asked is begun at once and done a second later.
     #[derive(Default)]

@@ -30,7 +30,7 @@ use crate::pools;
 use crate::reading::Api;
 use crate::recorder::{Recorder, object};
 use crate::said;
-use crate::story::{Names, Story};
+use crate::telemetry::story::{Names, Story};
 
 /// Classes are looked at this often, whether it is time to resolve them again (aws spec 6, `AMI_REFRESH_INTERVAL`).
 const LOOK: Duration = Duration::from_secs(15);

@@ -116,10 +116,10 @@ mod tests {
     use super::*;
     use crate::cluster_watcher::ClusterWatcher;
     use crate::desk::Desk;
-    use crate::journal::MemoryJournal;
     use crate::messages::{TakeShown, TakeSnapshot};
     use crate::pod_watcher::PodWatcher;
     use crate::settings::Settings;
+    use crate::telemetry::journal::MemoryJournal;
 
     fn at(millis: u64) -> Duration {
         Duration::from_millis(millis)

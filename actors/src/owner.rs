@@ -24,7 +24,7 @@ use crate::desk::Desk;
 use crate::messages::{ClaimChanged, ClaimGone, ClaimRefused, InstanceKnown, LookUp, Observe, Record};
 use crate::owned::{Instances, Verdict, instance_of};
 use crate::recorder::{Recorder, object};
-use crate::story::Story;
+use crate::telemetry::story::Story;
 
 /// What is to be asked is gathered for so long.
 const GATHER: Duration = Duration::from_millis(100);

@@ -23,7 +23,6 @@ use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::launcher::Launcher;
-use crate::measure::Measure;
 use crate::messages::{
     Batch, InstanceTypesFor, Launch, Observe, PackNow, Plan, Planned, Record, TakeShown, TraceContext, WorldChanged,
 };
@@ -32,7 +31,8 @@ use crate::plan::{self, Plans};
 use crate::recorder::{Recorder, object};
 use crate::registrar::Registrar;
 use crate::solver::Solver;
-use crate::story::{Names, Story};
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::{Names, Story};
 use crate::traces;
 
 /// What waits for kube-scheduler longer than it should is looked at this often (core spec 0.2).

@@ -15,11 +15,11 @@ use futures::FutureExt as _;
 
 use crate::backoff::Backoff;
 use crate::desk::Desk;
-use crate::measure::Measure;
 use crate::messages::{Record, TraceContext};
 use crate::recorder::{Recorder, object};
 use crate::solver::Solver;
-use crate::story::{Names, Story};
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::{Names, Story};
 
 /// A class of pods that packing fails with is tried again after this long, then after twice as long, and so on.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);

@@ -18,12 +18,12 @@ use serde_json::json;
 
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
-use crate::measure::Measure;
 use crate::messages::{
     AttachPods, Detach, NotRead, Observe, PodBound, PodGone, PodPending, PodSeen, TraceContext, Waited, WatchFailed,
     WatchRuns,
 };
 use crate::reading::Api;
+use crate::telemetry::measure::Measure;
 use crate::watch::{After, Heard, watch};
 
 /// What its watch is called.

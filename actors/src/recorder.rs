@@ -14,9 +14,9 @@ use kube::api::PostParams;
 use serde_json::json;
 
 use crate::desk::Desk;
-use crate::measure::Measure;
 use crate::messages::{Observe, Record};
 use crate::reading::Api;
+use crate::telemetry::measure::Measure;
 
 /// Events that may wait.
 const MOST_WAITING: usize = 1000;

@@ -26,7 +26,6 @@ use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
 use crate::launch_facts::pool_of;
 use crate::launcher::Launcher;
-use crate::measure::Measure;
 use crate::messages::{
     ClaimChanged, ClaimGone, InstanceKnown, NodeChanged, NodeGone, NotRegistered, Observe, PackNow, Planned, PodBound,
     PodGone, Record, TakeSnapshot, TraceContext, Wrote,
@@ -36,7 +35,8 @@ use crate::owned::{self, Instances};
 use crate::packer::Packer;
 use crate::recorder::{Recorder, object};
 use crate::register;
-use crate::story::Story;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::Story;
 use crate::traces;
 use plans::PlanState;
 

@@ -14,12 +14,12 @@ use tokio::sync::watch;
 
 use crate::control_plane::ControlPlane;
 use crate::desk::Desk;
-use crate::journal::Journal;
 use crate::leader::Leader;
 use crate::messages::{InstanceTypesFor, Observe, Release, TakeSnapshot, Watched};
 use crate::settings::Settings;
 use crate::solver::Solver;
-use crate::story::Story;
+use crate::telemetry::journal::Journal;
+use crate::telemetry::story::Story;
 use crate::wiring::{self, Means, Warm};
 
 /// What a replica is made of.

@@ -23,7 +23,7 @@ use crate::janitor::JanitorLinks;
 use crate::messages::TakeSnapshot;
 use crate::nodes::Nodes;
 use crate::reading::{Api, Page};
-use crate::story::Story;
+use crate::telemetry::story::Story;
 
 /// Pause between two removals of what was made for node classes: EC2 counts them together with launches, at five a second.
 const REMOVALS_APART: Duration = Duration::from_secs(1);

@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::desk::Desk;
-use crate::measure::Measure;
 use crate::messages::{TraceContext, Waited};
-use crate::span::{Open, Value, names};
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::{Open, Value, names};
 
 /// How many other traces a packing is said to come from.
 pub const MOST_LINKS: usize = 32;

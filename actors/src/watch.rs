@@ -13,7 +13,7 @@ use crate::backoff::Backoff;
 use crate::desk::Desk;
 use crate::messages::Came;
 use crate::reading::{Api, Read};
-use crate::story::Story;
+use crate::telemetry::story::Story;
 use crate::woken::when_woken;
 
 /// Longest pause between two attempts: a cluster that is back should not wait long for us.

@@ -24,9 +24,9 @@ use crate::calls::Calls;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
-use crate::measure::Measure;
 use crate::messages::{ClaimRef, ClusterChanged, InstanceTypesFor, Observe, Remove, TakeShown, TraceContext};
 use crate::recorder::Recorder;
+use crate::telemetry::measure::Measure;
 use crate::terminator::Terminator;
 
 /// Changes are waited for this long, as they come in swarms.

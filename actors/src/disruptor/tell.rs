@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::Disruptor;
 use crate::messages::{Record, TraceContext};
-use crate::story::{Names, Story};
+use crate::telemetry::story::{Names, Story};
 use crate::traces;
 
 /// How many names a story gives.

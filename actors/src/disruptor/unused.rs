@@ -7,10 +7,10 @@ use dovetail_core::cluster_state::{NotUsed, Snapshot};
 use super::Disruptor;
 use super::tell::{claim_object, reference};
 use super::writes::Write;
-use crate::measure::Measure;
 use crate::messages::{NodeUnused, Record};
 use crate::recorder::object;
-use crate::story::{Names, Story};
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::{Names, Story};
 use crate::traces;
 
 /// Reason of the event.

@@ -10,7 +10,7 @@ use kube::ResourceExt;
 
 use super::Registrar;
 use crate::messages::{Planned, PodBound, TraceContext};
-use crate::story::Story;
+use crate::telemetry::story::Story;
 use crate::traces;
 
 /// A plan whose pods are not all bound.

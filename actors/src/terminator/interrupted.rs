@@ -25,8 +25,8 @@ use crate::nodes::Nodes;
 use crate::owned::Verdict;
 use crate::recorder::object;
 use crate::settings::Interruptions;
-use crate::span::names;
-use crate::story::Story;
+use crate::telemetry::span::names;
+use crate::telemetry::story::Story;
 use crate::traces;
 
 /// How often it is looked whether places are ready. The pods run meanwhile.

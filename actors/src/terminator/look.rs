@@ -25,11 +25,11 @@ use super::owned::{MayDrain, MayEnd};
 use super::steps::{Done, For, Hand};
 use super::{AT_ONCE, Key, SETTLE, Terminator};
 use crate::evict::{self, Outcome};
-use crate::measure::{self, Measure};
 use crate::messages::{Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
-use crate::span::names;
-use crate::story::{Names, Story};
+use crate::telemetry::measure::{self, Measure};
+use crate::telemetry::span::names;
+use crate::telemetry::story::{Names, Story};
 use crate::traces;
 
 /// Claims deleted at the same time.

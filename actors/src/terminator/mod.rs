@@ -42,7 +42,7 @@ use crate::owner::Owner;
 use crate::packer::Packer;
 use crate::reading::Api;
 use crate::recorder::Recorder;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 use crate::watch::{After, Heard, watch};
 use attachments::Attachments;
 use endings::Endings;

@@ -16,7 +16,7 @@ use super::{Key, Terminator};
 use crate::messages::{InstanceKnown, LookUp, Record};
 use crate::owned::{Verdict, instance_of};
 use crate::recorder::object;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 
 /// Whether a claim that is being deleted may take anything with it.
 pub(super) enum MayEnd {

@@ -18,12 +18,12 @@ use crate::calls::CallError;
 use crate::claims::Claims;
 use crate::desk::Desk;
 use crate::launch_facts::pool_of;
-use crate::measure::{self, Measure};
 use crate::messages::{Record, TraceContext, Wrote};
 use crate::nodes::Nodes;
 use crate::recorder::object;
-use crate::span::names;
-use crate::story::Story;
+use crate::telemetry::measure::{self, Measure};
+use crate::telemetry::span::names;
+use crate::telemetry::story::Story;
 use crate::traces;
 
 /// What a step has at hand.

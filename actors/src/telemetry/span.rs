@@ -7,8 +7,8 @@ use std::sync::Arc;
 use dovetail_core::clock::Clock;
 use jiff::Timestamp;
 
-use crate::journal::Journal;
 use crate::messages::TraceContext;
+use crate::telemetry::journal::Journal;
 
 /// Names of attributes: OpenTelemetry's where it has one, else ours.
 pub mod names {

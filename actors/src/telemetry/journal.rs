@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::measure::Measure;
-use crate::span::Span;
-use crate::story::{Level, Story};
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::Span;
+use crate::telemetry::story::{Level, Story};
 
 /// One happening.
 #[derive(Clone, Debug, Serialize)]
