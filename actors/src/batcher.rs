@@ -11,7 +11,7 @@ use dovetail_core::windows::{Batched, Step, Windows};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::desk::Desk;
+use crate::context::desk::Desk;
 use crate::messages::{Batch, Observe, PodBound, PodGone, PodPending, TraceContext};
 use crate::telemetry::span::names;
 

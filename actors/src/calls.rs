@@ -11,12 +11,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::backoff::Backoff;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::context::tenure::Tenure;
 use crate::fence::{self, Refusal};
 use crate::reading::Api;
 use crate::telemetry::story::Story;
-use crate::tenure::Tenure;
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -25,8 +25,8 @@ use kube::ResourceExt;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::backoff::Backoff;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
 use crate::messages::{CatalogueAttach, Detach, InstanceTypesFor, Observe, Refused, TookReserved, WorldChanged};
 use crate::reserved::Reserved;
 use crate::telemetry::story::{Names, Story};

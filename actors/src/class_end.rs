@@ -11,11 +11,11 @@ use dovetail_cloud::Cloud;
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::backoff::Backoff;
 use crate::calls::{CallError, Calls};
 use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
 use crate::messages::TakeSnapshot;
 use crate::reading::Api;
 use crate::telemetry::story::Story;

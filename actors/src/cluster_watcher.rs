@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use crate::desk::Desk;
+use crate::context::desk::Desk;
 use crate::messages::{
     Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget,
     MarkLeaving, NodeChanged, NodeGone, NodeUnused, Observe, Plan, PoolChanged, SoldOut, TakeShown, TakeSnapshot,

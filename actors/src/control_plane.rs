@@ -11,14 +11,14 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet};
 
-use crate::backoff::Backoff;
 use crate::catch_up;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::context::tenure::Tenure;
 use crate::fence;
 use crate::messages::{Deposed, Elected, Observe, Release, Term, Watched};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::Story;
-use crate::tenure::Tenure;
 use crate::wiring::{self, Leading, Means, Warm};
 
 /// Nobody has led before, so nobody has left anything.
@@ -277,7 +277,7 @@ mod tests {
     use dovetail_core::clock::Clock;
 
     use super::*;
-    use crate::mailbox;
+    use crate::context::mailbox;
     use crate::settings::Settings;
     use crate::telemetry::journal::{Entry, Journal};
 

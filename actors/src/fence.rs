@@ -12,12 +12,12 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::backoff::Backoff;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::context::tenure::Tenure;
 use crate::reading;
 use crate::settings::Settings;
 use crate::telemetry::story::Story;
-use crate::tenure::Tenure;
 use crate::watch::{tell_failed, tell_recovered};
 
 /// Longest wait for one answer.

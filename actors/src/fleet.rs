@@ -3,7 +3,7 @@
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::launch::{LaunchError, LaunchedInstance, Refusal};
 
-use crate::desk::Desk;
+use crate::context::desk::Desk;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{Open, names};
 

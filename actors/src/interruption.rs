@@ -23,7 +23,9 @@ use serde_json::json;
 
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
+use crate::context::desk::Desk;
+use crate::context::tenure::Tenure;
+use crate::context::traces;
 use crate::messages::{
     ClaimRef, Interrupted, MarkLeaving, Observe, PackNow, Record, Refused, TakeSnapshot, TraceContext,
 };
@@ -33,9 +35,7 @@ use crate::settings::Interruptions;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{Open, names};
 use crate::telemetry::story::Story;
-use crate::tenure::Tenure;
 use crate::terminator::Terminator;
-use crate::traces;
 
 /// Messages that wait to be written down before more are read.
 const MOST_UNWRITTEN: usize = 1000;

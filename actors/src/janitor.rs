@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::calls::Calls;
 use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
+use crate::context::desk::Desk;
 use crate::messages::{ClaimChanged, ClaimRef, Observe, Record, Remove, TraceContext};
 use crate::recorder::{Recorder, object};
 use crate::sweep::{Found, Sweep};

@@ -23,10 +23,11 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use tokio::sync::Notify;
 
-use crate::backoff::Backoff;
 use crate::calls::CallError;
 use crate::claims::Claims;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::context::traces;
 use crate::fleet;
 use crate::launch_facts::{self, Types, as_launched, named_types, pool_of};
 use crate::launcher::LauncherLinks;
@@ -38,7 +39,6 @@ use crate::recorder::object;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{Open, names};
 use crate::telemetry::story::{Names, Story};
-use crate::traces;
 
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_secs(2);

@@ -14,8 +14,8 @@ use dovetail_core::ownership::{Cluster, Maker, maker, token_on};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::backoff::Backoff;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
 use crate::launch_facts::origin;
 use crate::launcher::LauncherLinks;
 use crate::messages::TakeSnapshot;

@@ -30,11 +30,12 @@ use kube::ResourceExt;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::backoff::Backoff;
 use crate::calls::Calls;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::context::traces;
 use crate::launch::{self, End, Launching};
 use crate::launch_cost::cost_with;
 use crate::launch_facts::{origin, pool_of};
@@ -47,7 +48,6 @@ use crate::owner::Owner;
 use crate::packer::Packer;
 use crate::recorder::Recorder;
 use crate::telemetry::story::Story;
-use crate::traces;
 
 /// How long an order waits that may not be launched yet, before its pods are packed anew.
 const HOLD: Duration = Duration::from_secs(30);

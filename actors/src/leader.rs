@@ -21,15 +21,15 @@ use kube::Client;
 use kube_runtime::watcher::{Config, Event};
 use serde_json::json;
 
-use crate::backoff::Backoff;
 use crate::cluster_watcher::ClusterWatcher;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::context::tenure::Tenure;
 use crate::control_plane::ControlPlane;
-use crate::desk::Desk;
 use crate::lease_object::{self, LeaseObject, holder};
 use crate::messages::{Deposed, Elected, Observe, Release, TakeSnapshot, Term};
 use crate::reading::Api;
 use crate::telemetry::story::Story;
-use crate::tenure::Tenure;
 use crate::watch::{Heard, tell_failed, tell_recovered, watch_some};
 
 /// Pause after a call that failed: a renewal is not to wait for its turn while the deadline comes nearer.

@@ -14,9 +14,9 @@ use dovetail_cloud::{
 };
 use futures::future::BoxFuture;
 
-use crate::desk::Desk;
+use crate::context::desk::Desk;
+use crate::context::tenure::Tenure;
 use crate::telemetry::measure::Measure;
-use crate::tenure::Tenure;
 
 /// See the module.
 pub struct MeteredCloud {

@@ -18,9 +18,9 @@ use dovetail_core::ownership::{Marks, NotOwned};
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::backoff::Backoff;
 use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
 use crate::messages::{ClaimChanged, ClaimGone, ClaimRefused, InstanceKnown, LookUp, Observe, Record};
 use crate::owned::{Instances, Verdict, instance_of};
 use crate::recorder::{Recorder, object};

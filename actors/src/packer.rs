@@ -21,7 +21,9 @@ use serde_json::json;
 
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
+use crate::context::desk::Desk;
+use crate::context::solver::Solver;
+use crate::context::traces;
 use crate::launcher::Launcher;
 use crate::messages::{
     Batch, InstanceTypesFor, Launch, Observe, PackNow, Plan, Planned, Record, TakeShown, TraceContext, WorldChanged,
@@ -30,10 +32,8 @@ use crate::packing::{self, Failures, Held};
 use crate::plan::{self, Plans};
 use crate::recorder::{Recorder, object};
 use crate::registrar::Registrar;
-use crate::solver::Solver;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::{Names, Story};
-use crate::traces;
 
 /// What waits for kube-scheduler longer than it should is looked at this often (core spec 0.2).
 const LOOK: Duration = Duration::from_secs(10);

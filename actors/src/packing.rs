@@ -13,11 +13,11 @@ use dovetail_core::pack::{
 use dovetail_core::{Pod, PreferencePolicy, Problem};
 use futures::FutureExt as _;
 
-use crate::backoff::Backoff;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::context::solver::Solver;
 use crate::messages::{Record, TraceContext};
 use crate::recorder::{Recorder, object};
-use crate::solver::Solver;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::{Names, Story};
 

@@ -17,7 +17,7 @@ use kube_runtime::watcher::Event;
 use serde_json::json;
 
 use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
+use crate::context::desk::Desk;
 use crate::messages::{
     AttachPods, Detach, NotRead, Observe, PodBound, PodGone, PodPending, PodSeen, TraceContext, Waited, WatchFailed,
     WatchRuns,

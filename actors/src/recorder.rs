@@ -13,7 +13,7 @@ use kube::Client;
 use kube::api::PostParams;
 use serde_json::json;
 
-use crate::desk::Desk;
+use crate::context::desk::Desk;
 use crate::messages::{Observe, Record};
 use crate::reading::Api;
 use crate::telemetry::measure::Measure;

@@ -23,7 +23,8 @@ use serde_json::json;
 use crate::calls::{CallError, Calls};
 use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
+use crate::context::desk::Desk;
+use crate::context::traces;
 use crate::launch_facts::pool_of;
 use crate::launcher::Launcher;
 use crate::messages::{
@@ -37,7 +38,6 @@ use crate::recorder::{Recorder, object};
 use crate::register;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::Story;
-use crate::traces;
 use plans::PlanState;
 
 /// Time-outs are looked for this often.

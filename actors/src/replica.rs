@@ -12,12 +12,12 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::context::desk::Desk;
+use crate::context::solver::Solver;
 use crate::control_plane::ControlPlane;
-use crate::desk::Desk;
 use crate::leader::Leader;
 use crate::messages::{InstanceTypesFor, Observe, Release, TakeSnapshot, Watched};
 use crate::settings::Settings;
-use crate::solver::Solver;
 use crate::telemetry::journal::Journal;
 use crate::telemetry::story::Story;
 use crate::wiring::{self, Means, Warm};

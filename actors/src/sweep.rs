@@ -14,10 +14,10 @@ use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Preconditions};
 
-use crate::backoff::Backoff;
 use crate::calls::CallError;
 use crate::claims::Claims;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
 use crate::end_once::{TOGETHER, end_once};
 use crate::janitor::JanitorLinks;
 use crate::messages::TakeSnapshot;

@@ -9,8 +9,8 @@ use kube::Resource;
 use kube_runtime::watcher::{Config, Event, watcher};
 use serde::de::DeserializeOwned;
 
-use crate::backoff::Backoff;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
 use crate::messages::Came;
 use crate::reading::{Api, Read};
 use crate::telemetry::story::Story;

@@ -53,12 +53,14 @@ use crate::batcher::Batcher;
 use crate::calls::Calls;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
+use crate::context::desk::Desk;
+use crate::context::mailbox;
+use crate::context::solver::Solver;
+use crate::context::tenure::Tenure;
 use crate::disruptor::{Disruptor, DisruptorLinks};
 use crate::interruption::{Interruption, InterruptionLinks};
 use crate::janitor::{Janitor, JanitorLinks};
 use crate::launcher::{Launcher, LauncherLinks};
-use crate::mailbox;
 use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget, Observe};
 use crate::metered_cloud::MeteredCloud;
 use crate::node_class::NodeClassActor;
@@ -67,8 +69,6 @@ use crate::packer::{Packer, PackerLinks};
 use crate::pod_watcher::PodWatcher;
 use crate::recorder::Recorder;
 use crate::registrar::{Registrar, RegistrarLinks};
-use crate::solver::Solver;
-use crate::tenure::Tenure;
 use crate::terminator::{Terminator, TerminatorLinks};
 
 /// What actors are made of, beside their desk.

@@ -23,7 +23,7 @@ use self::writes::Write;
 use crate::calls::Calls;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
+use crate::context::desk::Desk;
 use crate::messages::{ClaimRef, ClusterChanged, InstanceTypesFor, Observe, Remove, TakeShown, TraceContext};
 use crate::recorder::Recorder;
 use crate::telemetry::measure::Measure;

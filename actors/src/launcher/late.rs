@@ -13,9 +13,9 @@ use tokio::sync::Notify;
 
 use super::Launcher;
 use crate::calls::CallError;
+use crate::context::traces;
 use crate::launch::Launching;
 use crate::messages::{ClaimChanged, TakeShown, TraceContext};
-use crate::traces;
 
 /// Pause between two looks at whether a claim is needed.
 const LOOK: Duration = Duration::from_millis(500);

@@ -2,8 +2,8 @@
 
 use actix::{Message, Recipient};
 
+use crate::context::tenure::Tenure;
 use crate::messages::Observe;
-use crate::tenure::Tenure;
 
 /// This replica leads. Fact.
 #[derive(Clone, Message)]

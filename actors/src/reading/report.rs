@@ -6,7 +6,7 @@ use std::time::Duration;
 use dovetail_core::cluster_state::Unreadable;
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use crate::desk::Desk;
+use crate::context::desk::Desk;
 use crate::messages::Record;
 use crate::telemetry::story::Story;
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use crate::desk::Desk;
+use crate::context::desk::Desk;
 
 /// Something counted or measured.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::backoff::Backoff;
+use crate::context::backoff::Backoff;
 use crate::evict::Outcome;
 
 /// Attempts that run at the same time.

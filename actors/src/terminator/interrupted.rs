@@ -20,6 +20,7 @@ use super::known::{of_claim, of_node};
 use super::{Terminator, TerminatorLinks};
 use crate::calls::CallError;
 use crate::claims::Claims;
+use crate::context::traces;
 use crate::messages::{ClaimRef, Interrupted, Record, Remove, TakeSnapshot, TraceContext, Wrote};
 use crate::nodes::Nodes;
 use crate::owned::Verdict;
@@ -27,7 +28,6 @@ use crate::recorder::object;
 use crate::settings::Interruptions;
 use crate::telemetry::span::names;
 use crate::telemetry::story::Story;
-use crate::traces;
 
 /// How often it is looked whether places are ready. The pods run meanwhile.
 const LOOK: Duration = Duration::from_secs(1);

@@ -24,13 +24,13 @@ use super::known::of_node;
 use super::owned::{MayDrain, MayEnd};
 use super::steps::{Done, For, Hand};
 use super::{AT_ONCE, Key, SETTLE, Terminator};
+use crate::context::traces;
 use crate::evict::{self, Outcome};
 use crate::messages::{Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::measure::{self, Measure};
 use crate::telemetry::span::names;
 use crate::telemetry::story::{Names, Story};
-use crate::traces;
 
 /// Claims deleted at the same time.
 const DELETIONS: usize = 16;

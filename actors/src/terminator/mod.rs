@@ -32,10 +32,10 @@ use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 use serde_json::json;
 
-use crate::backoff::Backoff;
 use crate::calls::Calls;
 use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
 use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, Remove, TraceContext};
 use crate::owned::Instances;
 use crate::owner::Owner;

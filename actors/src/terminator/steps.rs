@@ -16,7 +16,8 @@ use super::left::left_on;
 use super::why::end_reason;
 use crate::calls::CallError;
 use crate::claims::Claims;
-use crate::desk::Desk;
+use crate::context::desk::Desk;
+use crate::context::traces;
 use crate::launch_facts::pool_of;
 use crate::messages::{Record, TraceContext, Wrote};
 use crate::nodes::Nodes;
@@ -24,7 +25,6 @@ use crate::recorder::object;
 use crate::telemetry::measure::{self, Measure};
 use crate::telemetry::span::names;
 use crate::telemetry::story::Story;
-use crate::traces;
 
 /// What a step has at hand.
 #[derive(Clone)]

@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
     use crate::cluster_watcher::ClusterWatcher;
-    use crate::desk::Desk;
+    use crate::context::desk::Desk;
     use crate::messages::{TakeShown, TakeSnapshot};
     use crate::pod_watcher::PodWatcher;
     use crate::settings::Settings;

@@ -12,7 +12,7 @@ use dovetail_core::pack::Packing;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::desk::Desk;
+use crate::context::desk::Desk;
 use crate::messages::{TraceContext, Waited};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{Open, Value, names};

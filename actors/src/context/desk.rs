@@ -8,8 +8,8 @@ use dovetail_core::clock::Clock;
 use dovetail_core::cluster_state::Moment;
 use dovetail_core::ownership::Cluster;
 
+use crate::context::outage::Outage;
 use crate::messages::{Term, TraceContext};
-use crate::outage::Outage;
 use crate::settings::Settings;
 use crate::telemetry::journal::{Entry, Journal};
 use crate::telemetry::measure::Measure;

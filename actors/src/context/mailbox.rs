@@ -6,7 +6,7 @@
 use actix::dev::ToEnvelope;
 use actix::prelude::*;
 
-use crate::desk::Desk;
+use crate::context::desk::Desk;
 use crate::telemetry::measure::Measure;
 
 /// Messages that a mailbox takes before it counts as full.
