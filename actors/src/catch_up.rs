@@ -11,11 +11,11 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Kind, Snapshot, Unreadable, is_older};
 use kube::{Client, ResourceExt};
 
-use crate::calls::Calls;
-use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
+use crate::kube::calls::Calls;
+use crate::kube::claims::Claims;
 use crate::messages::{Came, NotRead, TakeSnapshot, TellNotSynced, Wrote};
 use crate::telemetry::story::Story;
 

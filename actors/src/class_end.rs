@@ -11,11 +11,11 @@ use dovetail_cloud::Cloud;
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::calls::{CallError, Calls};
-use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
+use crate::kube::calls::{CallError, Calls};
+use crate::kube::claims::Claims;
 use crate::messages::TakeSnapshot;
 use crate::reading::Api;
 use crate::telemetry::story::Story;

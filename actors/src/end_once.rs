@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dovetail_cloud::{Cloud, CloudError, Instance};
 
-use crate::calls::Calls;
+use crate::kube::calls::Calls;
 
 /// Instances that are made sure of together, and ended in one call.
 pub const TOGETHER: usize = 32;

@@ -15,10 +15,10 @@ use serde_json::json;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
+use crate::kube::watch::{tell_failed, tell_recovered};
 use crate::reading;
 use crate::settings::Settings;
 use crate::telemetry::story::Story;
-use crate::watch::{tell_failed, tell_recovered};
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);

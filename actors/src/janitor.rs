@@ -15,9 +15,9 @@ use dovetail_core::disruption::Reason;
 use dovetail_core::lifecycle;
 use serde_json::json;
 
-use crate::calls::Calls;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
+use crate::kube::calls::Calls;
 use crate::messages::{ClaimChanged, ClaimRef, Observe, Record, Remove, TraceContext};
 use crate::recorder::{Recorder, object};
 use crate::sweep::{Found, Sweep};

@@ -23,12 +23,12 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use tokio::sync::Notify;
 
-use crate::calls::CallError;
-use crate::claims::Claims;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::traces;
 use crate::fleet;
+use crate::kube::calls::CallError;
+use crate::kube::claims::Claims;
 use crate::launch_facts::{self, Types, as_launched, named_types, pool_of};
 use crate::launcher::LauncherLinks;
 use crate::messages::{

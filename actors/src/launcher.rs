@@ -30,12 +30,12 @@ use kube::ResourceExt;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::calls::Calls;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::traces;
+use crate::kube::calls::Calls;
 use crate::launch::{self, End, Launching};
 use crate::launch_cost::cost_with;
 use crate::launch_facts::{origin, pool_of};

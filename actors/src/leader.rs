@@ -26,11 +26,11 @@ use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
 use crate::control_plane::ControlPlane;
+use crate::kube::watch::{Heard, tell_failed, tell_recovered, watch_some};
 use crate::lease_object::{self, LeaseObject, holder};
 use crate::messages::{Deposed, Elected, Observe, Release, TakeSnapshot, Term};
 use crate::reading::Api;
 use crate::telemetry::story::Story;
-use crate::watch::{Heard, tell_failed, tell_recovered, watch_some};
 
 /// Pause after a call that failed: a renewal is not to wait for its turn while the deadline comes nearer.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);

@@ -20,11 +20,11 @@ use dovetail_core::lifecycle::{hash, patch, readiness};
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::calls::{CallError, Calls};
 use crate::class_end;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
+use crate::kube::calls::{CallError, Calls};
 use crate::messages::{CannotUse, ClassChanged, Observe, PoolChanged, Record, Wrote};
 use crate::pools;
 use crate::reading::Api;

@@ -18,13 +18,13 @@ use serde_json::json;
 
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
+use crate::kube::watch::{After, Heard, watch};
 use crate::messages::{
     AttachPods, Detach, NotRead, Observe, PodBound, PodGone, PodPending, PodSeen, TraceContext, Waited, WatchFailed,
     WatchRuns,
 };
 use crate::reading::Api;
 use crate::telemetry::measure::Measure;
-use crate::watch::{After, Heard, watch};
 
 /// What its watch is called.
 pub const PODS: &str = "pods";

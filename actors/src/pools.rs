@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::calls::{CallError, Calls};
+use crate::kube::calls::{CallError, Calls};
 use crate::reading::Api;
 use crate::said::{self, INVALID_ANNOTATION};
 

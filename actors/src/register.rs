@@ -7,10 +7,10 @@ use dovetail_core::lifecycle::Writes;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use crate::calls::CallError;
-use crate::claims::Claims;
+use crate::kube::calls::CallError;
+use crate::kube::claims::Claims;
+use crate::kube::nodes::Nodes;
 use crate::messages::Wrote;
-use crate::nodes::Nodes;
 use crate::registrar::RegistrarLinks;
 
 /// Writes Node and claim, in this order: a claim is never said to be further than its Node.

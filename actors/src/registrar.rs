@@ -20,18 +20,18 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
 use serde_json::json;
 
-use crate::calls::{CallError, Calls};
-use crate::claims::Claims;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
 use crate::context::traces;
+use crate::kube::calls::{CallError, Calls};
+use crate::kube::claims::Claims;
+use crate::kube::nodes::Nodes;
 use crate::launch_facts::pool_of;
 use crate::launcher::Launcher;
 use crate::messages::{
     ClaimChanged, ClaimGone, InstanceKnown, NodeChanged, NodeGone, NotRegistered, Observe, PackNow, Planned, PodBound,
     PodGone, Record, TakeSnapshot, TraceContext, Wrote,
 };
-use crate::nodes::Nodes;
 use crate::owned::{self, Instances};
 use crate::packer::Packer;
 use crate::recorder::{Recorder, object};

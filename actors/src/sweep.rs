@@ -14,14 +14,14 @@ use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Preconditions};
 
-use crate::calls::CallError;
-use crate::claims::Claims;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::end_once::{TOGETHER, end_once};
 use crate::janitor::JanitorLinks;
+use crate::kube::calls::CallError;
+use crate::kube::claims::Claims;
+use crate::kube::nodes::Nodes;
 use crate::messages::TakeSnapshot;
-use crate::nodes::Nodes;
 use crate::reading::{Api, Page};
 use crate::telemetry::story::Story;
 

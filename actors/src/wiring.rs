@@ -50,7 +50,6 @@ use dovetail_cloud::Cloud;
 use kube::Client;
 
 use crate::batcher::Batcher;
-use crate::calls::Calls;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
@@ -60,6 +59,7 @@ use crate::context::tenure::Tenure;
 use crate::disruptor::{Disruptor, DisruptorLinks};
 use crate::interruption::{Interruption, InterruptionLinks};
 use crate::janitor::{Janitor, JanitorLinks};
+use crate::kube::calls::Calls;
 use crate::launcher::{Launcher, LauncherLinks};
 use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget, Observe};
 use crate::metered_cloud::MeteredCloud;

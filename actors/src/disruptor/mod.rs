@@ -20,10 +20,10 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use self::writes::Write;
-use crate::calls::Calls;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
+use crate::kube::calls::Calls;
 use crate::messages::{ClaimRef, ClusterChanged, InstanceTypesFor, Observe, Remove, TakeShown, TraceContext};
 use crate::recorder::Recorder;
 use crate::telemetry::measure::Measure;

@@ -12,8 +12,8 @@ use kube::ResourceExt;
 use tokio::sync::Notify;
 
 use super::Launcher;
-use crate::calls::CallError;
 use crate::context::traces;
+use crate::kube::calls::CallError;
 use crate::launch::Launching;
 use crate::messages::{ClaimChanged, TakeShown, TraceContext};
 

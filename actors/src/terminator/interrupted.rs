@@ -18,11 +18,11 @@ use kube::ResourceExt;
 
 use super::known::{of_claim, of_node};
 use super::{Terminator, TerminatorLinks};
-use crate::calls::CallError;
-use crate::claims::Claims;
 use crate::context::traces;
+use crate::kube::calls::CallError;
+use crate::kube::claims::Claims;
+use crate::kube::nodes::Nodes;
 use crate::messages::{ClaimRef, Interrupted, Record, Remove, TakeSnapshot, TraceContext, Wrote};
-use crate::nodes::Nodes;
 use crate::owned::Verdict;
 use crate::recorder::object;
 use crate::settings::Interruptions;

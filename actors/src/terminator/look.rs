@@ -25,7 +25,7 @@ use super::owned::{MayDrain, MayEnd};
 use super::steps::{Done, For, Hand};
 use super::{AT_ONCE, Key, SETTLE, Terminator};
 use crate::context::traces;
-use crate::evict::{self, Outcome};
+use crate::kube::evict::{self, Outcome};
 use crate::messages::{Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::measure::{self, Measure};

@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Preconditions};
 
-use crate::calls::{CallError, Calls};
-use crate::claims::REPEATED_FOR;
+use crate::kube::calls::{CallError, Calls};
+use crate::kube::claims::REPEATED_FOR;
 use crate::reading::Api;
 
 /// Nodes at the API server.

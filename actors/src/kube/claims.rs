@@ -8,7 +8,7 @@ use dovetail_core::lifecycle::patch;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 
-use crate::calls::{CallError, Calls};
+use crate::kube::calls::{CallError, Calls};
 use crate::reading::{Api, Page};
 
 /// Claims in one page of a list.

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self, ObjectMeta, Status};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 
-use crate::calls::{Calls, names_its_object};
+use crate::kube::calls::{Calls, names_its_object};
 use crate::reading;
 
 /// Longest wait for one answer.

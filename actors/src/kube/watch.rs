@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
+use crate::kube::woken::when_woken;
 use crate::messages::Came;
 use crate::reading::{Api, Read};
 use crate::telemetry::story::Story;
-use crate::woken::when_woken;
 
 /// Longest pause between two attempts: a cluster that is back should not wait long for us.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
