@@ -35,7 +35,7 @@ pub mod settings;
 
 mod catch_up;
 mod class_end;
-mod end_once;
+mod cloud;
 mod fence;
 mod fleet;
 mod kube;
@@ -45,7 +45,6 @@ mod launch_facts;
 mod launch_owned;
 mod launch_past;
 mod lease_object;
-mod metered_cloud;
 mod owned;
 mod packing;
 mod plan;

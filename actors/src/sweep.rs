@@ -14,9 +14,9 @@ use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Preconditions};
 
+use crate::cloud::end_once::{TOGETHER, end_once};
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
-use crate::end_once::{TOGETHER, end_once};
 use crate::janitor::JanitorLinks;
 use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;

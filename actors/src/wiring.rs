@@ -51,6 +51,7 @@ use kube::Client;
 
 use crate::batcher::Batcher;
 use crate::catalogue::Catalogue;
+use crate::cloud::metered::MeteredCloud;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
 use crate::context::mailbox;
@@ -62,7 +63,6 @@ use crate::janitor::{Janitor, JanitorLinks};
 use crate::kube::calls::Calls;
 use crate::launcher::{Launcher, LauncherLinks};
 use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget, Observe};
-use crate::metered_cloud::MeteredCloud;
 use crate::node_class::NodeClassActor;
 use crate::owner::{Owner, OwnerLinks};
 use crate::packer::{Packer, PackerLinks};
