@@ -1,6 +1,6 @@
 //! The life of a pod from pending to bound, one actor a file, in the order in which data flows:
 //! [`pod_watcher`], [`cluster_watcher`], [`catalogue`], [`batcher`], [`packer`], [`launcher`], [`registrar`]; around them
-//! [`node_class`], [`owner`], [`recorder`], [`leader`], [`control_plane`]; and its way back: [`interruption`], [`disruptor`], [`janitor`],
+//! [`node_class`], [`owner`], [`recorder`], [`leader`](leadership::leader), [`control_plane`](leadership::control_plane); and its way back: [`interruption`], [`disruptor`], [`janitor`],
 //! [`terminator`]. Who sends to whom is in [`wiring`].
 
 pub mod batcher;
@@ -20,10 +20,8 @@ pub mod terminator;
 pub mod node_class;
 pub mod recorder;
 
-pub mod control_plane;
-pub mod leader;
-
 pub mod context;
+pub mod leadership;
 pub mod messages;
 pub mod telemetry;
 pub mod wiring;
@@ -33,10 +31,8 @@ pub mod reading;
 pub mod replica;
 pub mod settings;
 
-mod catch_up;
 mod class_end;
 mod cloud;
-mod fence;
 mod fleet;
 mod kube;
 mod launch;
@@ -44,7 +40,6 @@ mod launch_cost;
 mod launch_facts;
 mod launch_owned;
 mod launch_past;
-mod lease_object;
 mod owned;
 mod packing;
 mod plan;

@@ -14,8 +14,8 @@ use tokio::sync::watch;
 
 use crate::context::desk::Desk;
 use crate::context::solver::Solver;
-use crate::control_plane::ControlPlane;
-use crate::leader::Leader;
+use crate::leadership::control_plane::ControlPlane;
+use crate::leadership::leader::Leader;
 use crate::messages::{InstanceTypesFor, Observe, Release, TakeSnapshot, Watched};
 use crate::settings::Settings;
 use crate::telemetry::journal::Journal;

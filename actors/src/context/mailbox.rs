@@ -1,6 +1,6 @@
 //! Mailboxes have bounds, and what happens there is one rule: nothing is lost, and it is counted. Whoever sends does not wait, since
 //! most of what is sent are facts of a watch that nobody says twice. A mailbox that stays full belongs to an actor
-//! that does not answer when it is asked how it is, which ends the process after a minute (`silent` in [`crate::control_plane`]).
+//! that does not answer when it is asked how it is, which ends the process after a minute (`silent` in [`crate::leadership::control_plane`]).
 //! docs/decisions/021 has the reasons.
 
 use actix::dev::ToEnvelope;

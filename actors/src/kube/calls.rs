@@ -14,7 +14,7 @@ use thiserror::Error;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
-use crate::fence::{self, Refusal};
+use crate::leadership::fence::{self, Refusal};
 use crate::reading::Api;
 use crate::telemetry::story::Story;
 

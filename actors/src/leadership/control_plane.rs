@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet};
 
-use crate::catch_up;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
-use crate::fence;
+use crate::leadership::catch_up;
+use crate::leadership::fence;
 use crate::messages::{Deposed, Elected, Observe, Release, Term, Watched};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::Story;

@@ -1,0 +1,7 @@
+//! Who leads, and what a replica runs while it does.
+
+mod catch_up;
+pub mod control_plane;
+pub(crate) mod fence;
+pub mod leader;
+mod lease_object;
