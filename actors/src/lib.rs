@@ -33,13 +33,7 @@ pub mod settings;
 
 mod class_end;
 mod cloud;
-mod fleet;
 mod kube;
-mod launch;
-mod launch_cost;
-mod launch_facts;
-mod launch_owned;
-mod launch_past;
 mod owned;
 mod packing;
 mod plan;

@@ -26,8 +26,8 @@ use crate::context::traces;
 use crate::kube::calls::{CallError, Calls};
 use crate::kube::claims::Claims;
 use crate::kube::nodes::Nodes;
-use crate::launch_facts::pool_of;
 use crate::launcher::Launcher;
+use crate::launcher::facts::pool_of;
 use crate::messages::{
     ClaimChanged, ClaimGone, InstanceKnown, NodeChanged, NodeGone, NotRegistered, Observe, PackNow, Planned, PodBound,
     PodGone, Record, TakeSnapshot, TraceContext, Wrote,

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::Launcher;
 use crate::context::traces;
 use crate::kube::calls::CallError;
-use crate::launch::Launching;
+use crate::launcher::launch::Launching;
 use crate::messages::{ClaimChanged, TakeShown, TraceContext};
 
 /// Pause between two looks at whether a claim is needed.

@@ -9,7 +9,7 @@ use dovetail_core::launch_backoff::{Cause, Demand, Outcome, Verdict};
 use kube::ResourceExt;
 
 use super::{Held, Launcher, QUIET, Queued};
-use crate::launch_facts::pool_of;
+use crate::launcher::facts::pool_of;
 use crate::messages::{ClosedPools, LaunchFails, PackNow, SoldOut, TraceContext, Wrote};
 use crate::telemetry::story::Story;
 

@@ -19,7 +19,7 @@ use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
 use crate::kube::nodes::Nodes;
-use crate::launch_facts::pool_of;
+use crate::launcher::facts::pool_of;
 use crate::messages::{Record, TraceContext, Wrote};
 use crate::recorder::object;
 use crate::telemetry::measure::{self, Measure};

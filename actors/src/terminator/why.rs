@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use super::Terminator;
 use super::places::Progress;
 use super::steps::Hand;
-use crate::launch_facts::pool_of;
+use crate::launcher::facts::pool_of;
 use crate::messages::Record;
 use crate::recorder::object;
 use crate::telemetry::story::Story;

@@ -10,8 +10,8 @@ use dovetail_core::ownership::{has_foreign_token, token_on};
 use kube::ResourceExt;
 use std::sync::Arc;
 
-use crate::launch_facts::{self, Types};
 use crate::launcher::LauncherLinks;
+use crate::launcher::facts::{self, Types};
 use crate::messages::{InstanceTypesFor, TakeSnapshot};
 
 /// $/h of all claims, those that are `committed` but not yet known among them, and of one more at its cheapest. Nothing
@@ -46,7 +46,7 @@ fn price_of(claim: &NodeClaim, class: &Arc<EC2NodeClass>, types: &Types) -> Opti
         };
         return kind.offerings.iter().find(|one| same(&one.zone, &one.capacity_type)).map(|one| one.price);
     }
-    let request = launch_facts::request(claim, "", class.clone(), types);
+    let request = facts::request(claim, "", class.clone(), types);
     let selection = filters::select(&request).ok()?;
     let prices = selection.candidates.iter().flat_map(|one| one.offerings.iter().map(|offering| offering.price));
     prices.min_by(f64::total_cmp)

@@ -8,7 +8,7 @@ use dovetail_cloud::Instance;
 use dovetail_core::ownership::{Marks, has_foreign_token};
 use kube::ResourceExt;
 
-use crate::launch::Launching;
+use crate::launcher::launch::Launching;
 use crate::messages::{InstanceKnown, Record};
 use crate::recorder::object;
 use crate::telemetry::story::Story;

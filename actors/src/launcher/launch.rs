@@ -26,11 +26,11 @@ use tokio::sync::Notify;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::traces;
-use crate::fleet;
 use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
-use crate::launch_facts::{self, Types, as_launched, named_types, pool_of};
 use crate::launcher::LauncherLinks;
+use crate::launcher::facts::{self, Types, as_launched, named_types, pool_of};
+use crate::launcher::fleet;
 use crate::messages::{
     InstanceTypesFor, LaunchFails, LaunchOrder, Record, Refused, SoldOut, TakeSnapshot, TookReserved, TraceContext,
     Wrote,
@@ -327,7 +327,7 @@ impl<'a> Work<'a> {
         }
         let Some((instance, hostname)) = self.instance.take() else { return Err(Failure::Gone) };
         let types = launching.types(&self.claim).await?.unwrap_or_default();
-        let facts = launch_facts::facts(&instance, &types);
+        let facts = facts::facts(&instance, &types);
         let claim = launching.write_instance(self.claim.clone(), &facts).await?;
         // It has got another meanwhile: nothing was written.
         if !takes_instance(&Claimed::of(&claim), &instance.id) {
@@ -491,7 +491,7 @@ impl Launching {
         adopted: bool,
     ) -> Result<Result<LaunchRequest, NoRequest>, Failure> {
         let Some((class, types, known)) = self.class_and_types(claim).await? else { return Ok(Err(NO_CLASS)) };
-        let mut request = launch_facts::request(claim, token, class, &types);
+        let mut request = facts::request(claim, token, class, &types);
         if adopted && !request.candidates.is_empty() {
             request.candidates = known.within_limits(claim, &request.candidates, &types);
             if request.candidates.is_empty() {

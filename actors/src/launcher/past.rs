@@ -16,8 +16,8 @@ use kube::ResourceExt;
 
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
-use crate::launch_facts::origin;
 use crate::launcher::LauncherLinks;
+use crate::launcher::facts::origin;
 use crate::messages::TakeSnapshot;
 use crate::telemetry::story::Story;
 

@@ -2,13 +2,19 @@
 //! a person, left without an instance (`late`: where somebody needs them). What one launch does step by step is in `launch`.
 //!
 //! How many may be launched is decided by `dovetail_core::launch_limits`: an order that has to wait is held for a while,
-//! then its pods are packed anew. Before the first launch of a term it is looked at what was launched before (`launch_past`).
+//! then its pods are packed anew. Before the first launch of a term it is looked at what was launched before (`past`).
 //!
 //! At the mailbox's bound: an order is queued inside, and no more than [`AT_ONCE`] launches run; a claim is in the queue
 //! or running at most once.
 
+mod cost;
+pub(crate) mod facts;
+mod fleet;
 mod held;
 mod late;
+mod launch;
+mod owned;
+mod past;
 mod refused;
 
 use std::collections::btree_map::Entry;
@@ -36,10 +42,9 @@ use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::traces;
 use crate::kube::calls::Calls;
-use crate::launch::{self, End, Launching};
-use crate::launch_cost::cost_with;
-use crate::launch_facts::{origin, pool_of};
-use crate::launch_past;
+use crate::launcher::cost::cost_with;
+use crate::launcher::facts::{origin, pool_of};
+use crate::launcher::launch::{End, Launching};
 use crate::messages::{
     ClaimChanged, ClaimGone, Launch, LaunchFails, LaunchOrder, NotRegistered, Observe, PackNow, TakeSnapshot,
     TraceContext, Wrote,
@@ -203,7 +208,7 @@ impl Actor for Launcher {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.own = Some(ctx.address().recipient());
-        let looking = launch_past::look(self.links.clone(), self.desk.clone()).into_actor(self);
+        let looking = past::look(self.links.clone(), self.desk.clone()).into_actor(self);
         ctx.spawn(looking.map(|found, launcher, ctx| {
             if let Some((past, present)) = found {
                 launcher.limits.take_over(&past, &present, launcher.desk.now());
