@@ -35,8 +35,6 @@ mod class_end;
 mod cloud;
 mod kube;
 mod owned;
-mod packing;
-mod plan;
 mod pools;
 mod register;
 mod reserved;

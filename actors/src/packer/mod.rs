@@ -6,6 +6,9 @@
 //!
 //! At the mailbox's bound: requests merge, so that at most one waits however many come.
 
+mod packing;
+mod plan;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +31,8 @@ use crate::launcher::Launcher;
 use crate::messages::{
     Batch, InstanceTypesFor, Launch, Observe, PackNow, Plan, Planned, Record, TakeShown, TraceContext, WorldChanged,
 };
-use crate::packing::{self, Failures, Held};
-use crate::plan::{self, Plans};
+use crate::packer::packing::{Failures, Held};
+use crate::packer::plan::Plans;
 use crate::recorder::{Recorder, object};
 use crate::registrar::Registrar;
 use crate::telemetry::measure::Measure;
