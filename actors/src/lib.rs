@@ -36,7 +36,6 @@ mod cloud;
 mod kube;
 mod owned;
 mod pools;
-mod register;
 mod reserved;
 mod said;
 mod sweep;

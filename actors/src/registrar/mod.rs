@@ -4,6 +4,7 @@
 //! At the mailbox's bound: a claim is worked on by one effect at a time; what changes meanwhile is looked at afterwards.
 
 mod plans;
+mod register;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,7 +36,6 @@ use crate::messages::{
 use crate::owned::{self, Instances};
 use crate::packer::Packer;
 use crate::recorder::{Recorder, object};
-use crate::register;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::Story;
 use plans::PlanState;
