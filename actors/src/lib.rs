@@ -31,13 +31,10 @@ pub mod reading;
 pub mod replica;
 pub mod settings;
 
-mod class_end;
 mod cloud;
 mod kube;
 mod owned;
-mod pools;
 mod reserved;
-mod said;
 mod sweep;
 mod unshown;
 

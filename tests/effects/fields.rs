@@ -19,8 +19,8 @@ pub const FIELDS: &[Row] = &[
     ("NodePool", "spec.template.spec.taints", "crates/core/src/cluster_state/problem.rs", "taints: template.spec.taints"),
     ("NodePool", "spec.template.spec.terminationGracePeriod", "crates/core/src/lifecycle/claim.rs", "termination_grace_period"),
     ("NodePool", "spec.weight", "crates/core/src/cluster_state/problem.rs", "weight: pool.spec.weight"),
-    ("NodePool", "status.conditions", "actors/src/pools.rs", "set_root_of"),
-    ("NodePool", "status.nodeClassObservedGeneration", "actors/src/pools.rs", "node_class_observed_generation"),
+    ("NodePool", "status.conditions", "actors/src/node_class/pools.rs", "set_root_of"),
+    ("NodePool", "status.nodeClassObservedGeneration", "actors/src/node_class/pools.rs", "node_class_observed_generation"),
     ("NodePool", "status.nodes", "crates/core/src/disruption/usage.rs", "nodes"),
     ("NodePool", "status.resources", "crates/core/src/disruption/usage.rs", "resources"),
 

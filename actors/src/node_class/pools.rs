@@ -18,8 +18,8 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use crate::kube::calls::{CallError, Calls};
+use crate::node_class::said::{self, INVALID_ANNOTATION};
 use crate::reading::Api;
-use crate::said::{self, INVALID_ANNOTATION};
 
 /// The pool with its conditions and hash as they are to be, given its class.
 pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, now: Timestamp) -> NodePool {

@@ -3,6 +3,10 @@
 //!
 //! At the mailbox's bound: one effect a class and one a pool at a time; what changes meanwhile is looked at afterwards.
 
+mod end;
+mod pools;
+mod said;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,16 +24,13 @@ use dovetail_core::lifecycle::{hash, patch, readiness};
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::class_end;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{CannotUse, ClassChanged, Observe, PoolChanged, Record, Wrote};
-use crate::pools;
 use crate::reading::Api;
 use crate::recorder::{Recorder, object};
-use crate::said;
 use crate::telemetry::story::{Names, Story};
 
 /// Classes are looked at this often, whether it is time to resolve them again (aws spec 6, `AMI_REFRESH_INTERVAL`).
@@ -161,22 +162,22 @@ impl NodeClassActor {
     /// Brings a class that is being deleted to its end, as far as its claims let it go.
     fn end_class(&mut self, class: Arc<EC2NodeClass>, ctx: &mut Context<Self>) {
         let (name, key) = (class.name_any(), format!("class/{}", class.name_any()));
-        if !class_end::is_held(&class) || !self.busy.insert(key.clone()) {
+        if !end::is_held(&class) || !self.busy.insert(key.clone()) {
             return;
         }
-        let means = class_end::Means {
+        let means = end::Means {
             cloud: self.cloud.clone(),
             calls: self.calls.clone(),
             cluster: self.cluster.clone(),
             desk: self.desk.clone(),
         };
-        ctx.spawn(class_end::end(means, class.clone()).into_actor(self).map(move |ended, actor, ctx| {
+        ctx.spawn(end::end(means, class.clone()).into_actor(self).map(move |ended, actor, ctx| {
             actor.busy.remove(&key);
             if let Ok(claims) = ended
                 && !claims.is_empty()
             {
                 actor.tell_waiting(&class, claims);
-                ctx.run_later(class_end::AGAIN, move |actor, ctx| actor.look_at_class(&name, ctx));
+                ctx.run_later(end::AGAIN, move |actor, ctx| actor.look_at_class(&name, ctx));
             }
         }));
     }
