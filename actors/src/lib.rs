@@ -34,9 +34,7 @@ pub mod settings;
 mod cloud;
 mod kube;
 mod owned;
-mod reserved;
 mod sweep;
-mod unshown;
 
 pub use context::solver::{InlineSolver, Solution, Solver};
 pub use replica::{Exit, ReplicaHandle, ReplicaParts, start};

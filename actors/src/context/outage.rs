@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tower::service_fn;
 
-use crate::unshown::RUNS;
+use crate::cluster_watcher::unshown::RUNS;
 
 /// What one replica knows of outages; clones are the same.
 #[derive(Clone, Debug, Default)]

@@ -4,6 +4,8 @@
 //! At the mailbox's bound: refusals are few a launch; queries come one at a time from `packer` and a few from
 //! `launcher`, which waits for the answer.
 
+mod reserved;
+
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,10 +27,10 @@ use kube::ResourceExt;
 use serde_json::json;
 use tokio::sync::Notify;
 
+use crate::catalogue::reserved::Reserved;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::messages::{CatalogueAttach, Detach, InstanceTypesFor, Observe, Refused, TookReserved, WorldChanged};
-use crate::reserved::Reserved;
 use crate::telemetry::story::{Names, Story};
 
 /// Types and prices are read again this often (aws spec 6).

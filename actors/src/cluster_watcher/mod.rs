@@ -17,6 +17,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use crate::cluster_watcher::unshown::Unshown;
 use crate::context::desk::Desk;
 use crate::messages::{
     Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget,
@@ -26,10 +27,10 @@ use crate::messages::{
 use crate::reading::report::Reports;
 use crate::recorder::Recorder;
 use crate::telemetry::story::Story;
-use crate::unshown::Unshown;
 
 mod lag;
 mod unread;
+pub(crate) mod unshown;
 mod watches;
 
 use lag::Lag;
