@@ -33,8 +33,6 @@ pub mod settings;
 
 mod cloud;
 mod kube;
-mod owned;
-mod sweep;
 
 pub use context::solver::{InlineSolver, Solution, Solver};
 pub use replica::{Exit, ReplicaHandle, ReplicaParts, start};

@@ -33,7 +33,7 @@ use crate::messages::{
     ClaimChanged, ClaimGone, InstanceKnown, NodeChanged, NodeGone, NotRegistered, Observe, PackNow, Planned, PodBound,
     PodGone, Record, TakeSnapshot, TraceContext, Wrote,
 };
-use crate::owned::{self, Instances};
+use crate::owner::owned::{self, Instances};
 use crate::packer::Packer;
 use crate::recorder::{Recorder, object};
 use crate::telemetry::measure::Measure;

@@ -23,7 +23,7 @@ use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
 use crate::kube::nodes::Nodes;
 use crate::messages::{ClaimRef, Interrupted, Record, Remove, TakeSnapshot, TraceContext, Wrote};
-use crate::owned::Verdict;
+use crate::owner::owned::Verdict;
 use crate::recorder::object;
 use crate::settings::Interruptions;
 use crate::telemetry::span::names;

@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use super::known::of_node;
 use super::{Key, Terminator};
 use crate::messages::{InstanceKnown, LookUp, Record};
-use crate::owned::{Verdict, instance_of};
+use crate::owner::owned::{Verdict, instance_of};
 use crate::recorder::object;
 use crate::telemetry::story::Story;
 

@@ -7,6 +7,8 @@
 //!
 //! At the mailbox's bound: one call at a time; who is asked for meanwhile is in the next.
 
+pub(crate) mod owned;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +24,7 @@ use crate::cluster_watcher::ClusterWatcher;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::messages::{ClaimChanged, ClaimGone, ClaimRefused, InstanceKnown, LookUp, Observe, Record};
-use crate::owned::{Instances, Verdict, instance_of};
+use crate::owner::owned::{Instances, Verdict, instance_of};
 use crate::recorder::{Recorder, object};
 use crate::telemetry::story::Story;
 

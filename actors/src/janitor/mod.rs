@@ -4,6 +4,8 @@
 //!
 //! At the mailbox's bound: one pass at a time, the next one planned when it has ended.
 
+mod sweep;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +19,10 @@ use serde_json::json;
 
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
+use crate::janitor::sweep::{Found, Sweep};
 use crate::kube::calls::Calls;
 use crate::messages::{ClaimChanged, ClaimRef, Observe, Record, Remove, TraceContext};
 use crate::recorder::{Recorder, object};
-use crate::sweep::{Found, Sweep};
 use crate::telemetry::story::Story;
 use crate::terminator::Terminator;
 
