@@ -1,7 +1,8 @@
-//! The life of a pod from pending to bound, one actor a file, in the order in which data flows:
+//! The life of a pod from pending to bound, a folder an actor, in the order in which data flows:
 //! [`pod_watcher`], [`cluster_watcher`], [`catalogue`], [`batcher`], [`packer`], [`launcher`], [`registrar`]; around them
-//! [`node_class`], [`owner`], [`recorder`], [`leader`](leadership::leader), [`control_plane`](leadership::control_plane); and its way back: [`interruption`], [`disruptor`], [`janitor`],
-//! [`terminator`]. Who sends to whom is in [`wiring`].
+//! [`node_class`], [`owner`], [`recorder`]; and its way back: [`interruption`], [`disruptor`], [`janitor`], [`terminator`].
+//! [`leadership`] starts and ends them; [`wiring`] says who sends to whom. What they share lies below them: [`messages`],
+//! [`settings`], [`telemetry`], [`context`], and the ways to the API server and the cloud, `kube` and `cloud`.
 
 pub mod batcher;
 pub mod catalogue;
@@ -20,16 +21,15 @@ pub mod terminator;
 pub mod node_class;
 pub mod recorder;
 
-pub mod context;
 pub mod leadership;
-pub mod messages;
-pub mod telemetry;
+pub mod replica;
 pub mod wiring;
 
+pub mod context;
+pub mod messages;
 pub mod reading;
-
-pub mod replica;
 pub mod settings;
+pub mod telemetry;
 
 mod cloud;
 mod kube;
