@@ -28,7 +28,8 @@ use crate::context::tenure::Tenure;
 use crate::kube::watch::{Heard, tell_failed, tell_recovered, watch_some};
 use crate::leadership::control_plane::ControlPlane;
 use crate::leadership::lease_object::{self, LeaseObject, holder};
-use crate::messages::{Deposed, Elected, Observe, Release, TakeSnapshot, Term};
+use crate::leadership::messages::{Deposed, Elected, Release};
+use crate::messages::{Observe, TakeSnapshot, Term};
 use crate::reading::Api;
 use crate::telemetry::story::Story;
 

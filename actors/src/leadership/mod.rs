@@ -5,3 +5,4 @@ pub mod control_plane;
 pub(crate) mod fence;
 pub mod leader;
 mod lease_object;
+pub mod messages;
