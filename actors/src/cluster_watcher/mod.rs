@@ -30,7 +30,7 @@ use crate::telemetry::story::Story;
 
 mod lag;
 mod unread;
-pub(crate) mod unshown;
+mod unshown;
 mod watches;
 
 use lag::Lag;

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use kube_runtime::watcher::Event;
 
-/// A watch that has been asked for again, and has not failed for so long, runs: it says nothing where nothing has changed.
-pub const RUNS: Duration = Duration::from_secs(1);
+use crate::context::outage::RUNS;
 
 /// Kinds that are not shown, each until when at the latest, or until it has been listed.
 #[derive(Debug, Default)]

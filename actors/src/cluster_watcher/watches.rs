@@ -18,8 +18,7 @@ use kube_runtime::watcher::Event;
 
 use super::ClusterWatcher;
 use crate::kube::watch::{After, Heard, watch};
-use crate::messages::{NotRead, PodSeen, WatchFailed, WatchRuns};
-use crate::pod_watcher::PODS;
+use crate::messages::{NotRead, PODS, PodSeen, WatchFailed, WatchRuns};
 use crate::reading::Api;
 
 /// What a watch has said.

@@ -3,7 +3,7 @@
 pub(crate) mod backoff;
 pub(crate) mod desk;
 pub(crate) mod mailbox;
-mod outage;
+pub(crate) mod outage;
 pub mod solver;
 pub(crate) mod tenure;
 pub(crate) mod traces;

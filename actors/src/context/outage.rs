@@ -16,7 +16,8 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tower::service_fn;
 
-use crate::cluster_watcher::unshown::RUNS;
+/// A watch that has been asked for again, and has not failed for so long, runs: it says nothing where nothing has changed.
+pub const RUNS: Duration = Duration::from_secs(1);
 
 /// What one replica knows of outages; clones are the same.
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,7 @@ use thiserror::Error;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
-use crate::leadership::fence::{self, Refusal};
+use crate::kube::refusal::{Refusal, refusal};
 use crate::reading::Api;
 use crate::telemetry::story::Story;
 
@@ -195,7 +195,7 @@ fn classify(error: kube::Error) -> Attempt {
             // An object that is missing is named; what else a 404 may come from says nothing of it.
             (404, _) if names_its_object(&status.message) => Attempt::Failed(CallError::NotFound(status.message)),
             (404, _) => Attempt::Doubted(format!("404 {}", status.message)),
-            (403, _) => match fence::refusal(&status.message) {
+            (403, _) => match refusal(&status.message) {
                 Some(Refusal::Succeeded) => Attempt::Failed(CallError::Deposed),
                 Some(Refusal::NotKnownYet) => Attempt::Again(format!("403 {}", status.message)),
                 // The authorizer's own words; what admission refuses is refused for good.

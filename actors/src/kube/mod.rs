@@ -4,5 +4,6 @@ pub(crate) mod calls;
 pub(crate) mod claims;
 pub(crate) mod evict;
 pub(crate) mod nodes;
+pub(crate) mod refusal;
 pub(crate) mod watch;
 mod woken;

@@ -1,6 +1,6 @@
 //! The API server's own guard against leaders that have been succeeded (deploy/helm/dovetail/files/fence.yaml): whether it
-//! stands and goes by the Lease of this election, what its refusals mean, and how a new leader makes sure that it stands
-//! behind it before it begins.
+//! stands and goes by the Lease of this election, and how a new leader makes sure that it stands behind it before it begins.
+//! What its refusals mean is in `kube::refusal`.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
+use crate::kube::refusal::{Refusal, refusal};
 use crate::kube::watch::{tell_failed, tell_recovered};
 use crate::reading;
 use crate::settings::Settings;
@@ -26,33 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 /// An API server that has just started does not know all roles: that something is forbidden is believed after so many.
 const BELIEVED: u32 = 6;
-
-/// What an API server refuses with, 403, before it has read policies, and the Leases that ours goes by.
-const STARTING: [&str; 2] = ["not yet synced to use for admission", "not yet ready to handle request"];
-
-/// What a refusal by the fence means for who wrote in a term.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// A newer term has begun.
-    Succeeded,
-    /// The API server that was asked does not know of this term yet.
-    NotKnownYet,
-}
-
-/// Whether the fence has refused it, and why.
-pub fn refusal(message: &str) -> Option<Refusal> {
-    if message.contains("no params found for policy binding") && message.contains("nodeclaims.karpenter.sh") {
-        return Some(Refusal::NotKnownYet);
-    }
-    if STARTING.iter().any(|said| message.contains(said)) {
-        return Some(Refusal::NotKnownYet);
-    }
-    let (_, terms) = message.split_once("dovetail.dev/term is ")?;
-    let (own, lease) = terms.split_once(", the Lease's is ")?;
-    let digits: String = lease.chars().take_while(char::is_ascii_digit).collect();
-    let (own, lease) = (own.parse::<u64>().ok()?, digits.parse::<u64>().ok()?);
-    Some(if lease > own { Refusal::Succeeded } else { Refusal::NotKnownYet })
-}
 
 /// What an error of the API server says about what was asked.
 enum Failed {
@@ -263,31 +237,6 @@ mod tests {
 
     fn answered(code: u16, message: &str) -> kube::Error {
         kube::Error::Api(Status::failure(message, "").with_code(code).boxed())
-    }
-
-    fn denied(why: &str) -> Option<Refusal> {
-        refusal(&format!(
-            "nodeclaims.karpenter.sh \"default-x\" is forbidden: ValidatingAdmissionPolicy 'dovetail-fence' with binding \
-             'dovetail-fence-create' denied request: {why}"
-        ))
-    }
-
-    #[test]
-    fn a_refusal_by_a_newer_term_is_told_from_one_by_a_server_that_lags() {
-        assert_eq!(denied("dovetail.dev/term is 3, the Lease's is 4"), Some(Refusal::Succeeded));
-        assert_eq!(denied("dovetail.dev/term is 10, the Lease's is 9"), Some(Refusal::NotKnownYet));
-        assert_eq!(denied("dovetail.dev/term is 10, the Lease's is 0"), Some(Refusal::NotKnownYet));
-        let missing =
-            "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
-        assert_eq!(denied(missing), Some(Refusal::NotKnownYet));
-        assert_eq!(denied("spec.requirements: too many"), None);
-        // An API server that has just started (kubernetes/kubernetes#141367).
-        let starting = "nodeclaims.karpenter.sh \"a\" is forbidden: ValidatingAdmissionPolicy 'dovetail' with binding 'dovetail' denied \
-                        request: failed to configure binding: paramKind kind `coordination.k8s.io/v1, Kind=Lease` not yet synced to \
-                        use for admission";
-        assert_eq!(refusal(starting), Some(Refusal::NotKnownYet));
-        assert_eq!(refusal("nodeclaims is forbidden: not yet ready to handle request"), Some(Refusal::NotKnownYet));
-        assert_eq!(refusal("no params found for policy binding, for pods"), None);
     }
 
     fn binding(actions: &[&str], by: Option<(&str, &str)>) -> ValidatingAdmissionPolicyBinding {

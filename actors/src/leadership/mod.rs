@@ -2,7 +2,7 @@
 
 mod catch_up;
 pub mod control_plane;
-pub(crate) mod fence;
+mod fence;
 pub mod leader;
 mod lease_object;
 pub mod messages;

@@ -21,7 +21,7 @@ pub use events::Record;
 pub use launch::{ClosedPools, Launch, LaunchFails, LaunchOrder, NotRegistered};
 pub use ownership::{ClaimRefused, InstanceKnown, LookUp};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};
-pub use pods::{AttachPods, PodBound, PodGone, PodPending, Waited};
+pub use pods::{AttachPods, PODS, PodBound, PodGone, PodPending, Waited};
 pub use removal::{ClaimRef, Interrupted, MarkLeaving, Remove};
 pub use trace::TraceContext;
 

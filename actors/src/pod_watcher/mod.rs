@@ -20,14 +20,12 @@ use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
 use crate::kube::watch::{After, Heard, watch};
 use crate::messages::{
-    AttachPods, Detach, NotRead, Observe, PodBound, PodGone, PodPending, PodSeen, TraceContext, Waited, WatchFailed,
-    WatchRuns,
+    AttachPods, Detach, NotRead, Observe, PODS, PodBound, PodGone, PodPending, PodSeen, TraceContext, Waited,
+    WatchFailed, WatchRuns,
 };
 use crate::reading::Api;
 use crate::telemetry::measure::Measure;
 
-/// What its watch is called.
-pub const PODS: &str = "pods";
 /// So many pods that wait together are a burst: kube-scheduler is not given time to mark each (docs/decisions/015).
 const BURST: usize = 20;
 

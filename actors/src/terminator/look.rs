@@ -21,6 +21,7 @@ use kube::ResourceExt;
 
 use super::endings::{Ask, End};
 use super::known::of_node;
+use super::measures;
 use super::owned::{MayDrain, MayEnd};
 use super::steps::{Done, For, Hand};
 use super::{AT_ONCE, Key, SETTLE, Terminator};
@@ -28,7 +29,7 @@ use crate::context::traces;
 use crate::kube::evict::{self, Outcome};
 use crate::messages::{Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
-use crate::telemetry::measure::{self, Measure};
+use crate::telemetry::measure::Measure;
 use crate::telemetry::span::names;
 use crate::telemetry::story::{Names, Story};
 
@@ -47,7 +48,7 @@ pub async fn remove(hand: Hand, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, r
         let hand = hand.clone();
         async move {
             if let Ok(true) = hand.delete_claim(&claim, why, Some(reason.label())).await {
-                measure::claim_disrupted(&hand.desk, &claim, reason.label());
+                measures::claim_disrupted(&hand.desk, &claim, reason.label());
                 tell_removing(&hand, &claim, &nodes, reason);
             }
         }

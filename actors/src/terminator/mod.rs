@@ -13,6 +13,7 @@ mod kept;
 mod known;
 mod left;
 mod look;
+mod measures;
 mod owned;
 mod places;
 mod steps;
