@@ -33,6 +33,7 @@ pub mod telemetry;
 
 mod cloud;
 mod kube;
+mod links;
 
 pub use context::solver::{InlineSolver, Solution, Solver};
 pub use replica::{Exit, ReplicaHandle, ReplicaParts, start};

@@ -63,7 +63,8 @@ pub fn start(parts: ReplicaParts) -> ReplicaHandle {
     let (exits, exit) = watch::channel(None);
     let warm = wiring::start_warm(&desk, &means);
     let control_plane = ControlPlane::new(&desk, means, warm.clone(), exits).start();
-    let leader = Leader::new(&desk, parts.lease_kube, warm.cluster_watcher.clone(), control_plane.clone()).start();
+    let leader =
+        Leader::new(&desk, parts.lease_kube, warm.cluster_watcher.clone().into(), control_plane.clone()).start();
     control_plane.do_send(Watched { leader: leader.clone().recipient() });
     ReplicaHandle { control_plane, leader, warm, desk, exit }
 }

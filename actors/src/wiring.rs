@@ -131,9 +131,9 @@ fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A
 pub fn start_warm(desk: &Desk, means: &Means) -> Warm {
     let watched = desk.outage.for_watches(means.kube.clone());
     let recorder = begin(|_| Recorder::new(desk, means.kube.clone()));
-    let cluster_watcher = begin(|_| ClusterWatcher::new(desk, watched.clone()).with_recorder(recorder.clone()));
+    let cluster_watcher = begin(|_| ClusterWatcher::new(desk, watched.clone()).with_recorder(recorder.clone().into()));
     Warm {
-        pod_watcher: begin(|_| PodWatcher::new(desk, watched, cluster_watcher.clone())),
+        pod_watcher: begin(|_| PodWatcher::new(desk, watched, cluster_watcher.clone().into())),
         catalogue: begin(|_| Catalogue::new(desk, MeteredCloud::shared(&means.cloud, desk, "catalogue"))),
         recorder,
         cluster_watcher,
@@ -149,67 +149,67 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
     let owner_ctx = Context::<Owner>::new();
     let packer = begin(|_| {
         let links = PackerLinks {
-            cluster: warm.cluster_watcher.clone(),
-            catalogue: warm.catalogue.clone(),
-            launcher: launcher_ctx.address(),
-            registrar: registrar_ctx.address(),
-            recorder: warm.recorder.clone(),
+            cluster: warm.cluster_watcher.clone().into(),
+            catalogue: warm.catalogue.clone().into(),
+            launcher: launcher_ctx.address().into(),
+            registrar: registrar_ctx.address().into(),
+            recorder: warm.recorder.clone().into(),
         };
         Packer::new(desk, links, means.solver.clone())
     });
     let launcher = LauncherLinks {
-        cluster: warm.cluster_watcher.clone(),
-        catalogue: warm.catalogue.clone(),
-        packer: packer.clone(),
-        recorder: warm.recorder.clone(),
-        owner: owner_ctx.address(),
+        cluster: warm.cluster_watcher.clone().into(),
+        catalogue: warm.catalogue.clone().into(),
+        packer: packer.clone().into(),
+        recorder: warm.recorder.clone().into(),
+        owner: owner_ctx.address().into(),
         cloud: cloud("launcher"),
         calls: calls("launcher"),
     };
     let registrar = RegistrarLinks {
-        cluster: warm.cluster_watcher.clone(),
-        packer: packer.clone(),
-        launcher: launcher_ctx.address(),
-        recorder: warm.recorder.clone(),
+        cluster: warm.cluster_watcher.clone().into(),
+        packer: packer.clone().into(),
+        launcher: launcher_ctx.address().into(),
+        recorder: warm.recorder.clone().into(),
         calls: calls("registrar"),
     };
     let terminator = begin(|_| {
         let links = TerminatorLinks {
-            cluster: warm.cluster_watcher.clone(),
-            packer: packer.clone(),
-            recorder: warm.recorder.clone(),
-            owner: owner_ctx.address(),
+            cluster: warm.cluster_watcher.clone().into(),
+            packer: packer.clone().into(),
+            recorder: warm.recorder.clone().into(),
+            owner: owner_ctx.address().into(),
             cloud: cloud("terminator"),
             calls: calls("terminator"),
         };
         Terminator::new(desk, links)
     });
     let interruption = InterruptionLinks {
-        cluster: warm.cluster_watcher.clone(),
-        catalogue: warm.catalogue.clone(),
-        packer: packer.clone(),
-        terminator: terminator.clone(),
-        recorder: warm.recorder.clone(),
+        cluster: warm.cluster_watcher.clone().into(),
+        catalogue: warm.catalogue.clone().into(),
+        packer: packer.clone().into(),
+        terminator: terminator.clone().into(),
+        recorder: warm.recorder.clone().into(),
         cloud: cloud("interruption"),
         tenure: tenure.clone(),
     };
     let disruptor = DisruptorLinks {
-        cluster: warm.cluster_watcher.clone(),
-        catalogue: warm.catalogue.clone(),
-        terminator: terminator.clone(),
-        recorder: warm.recorder.clone(),
+        cluster: warm.cluster_watcher.clone().into(),
+        catalogue: warm.catalogue.clone().into(),
+        terminator: terminator.clone().into(),
+        recorder: warm.recorder.clone().into(),
         calls: calls("disruptor"),
     };
     let janitor = JanitorLinks {
-        cluster: warm.cluster_watcher.clone(),
-        terminator: terminator.clone(),
-        recorder: warm.recorder.clone(),
+        cluster: warm.cluster_watcher.clone().into(),
+        terminator: terminator.clone().into(),
+        recorder: warm.recorder.clone().into(),
         cloud: cloud("janitor"),
         calls: calls("janitor"),
     };
     let owner = OwnerLinks {
-        cluster: warm.cluster_watcher.clone(),
-        recorder: warm.recorder.clone(),
+        cluster: warm.cluster_watcher.clone().into(),
+        recorder: warm.recorder.clone().into(),
         cloud: cloud("owner"),
         listeners: vec![registrar_ctx.address().recipient(), terminator.clone().recipient()],
     };
@@ -223,7 +223,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         launcher: launcher_ctx.run(Launcher::new(desk, launcher)),
         registrar: registrar_ctx.run(Registrar::new(desk, registrar)),
         node_class: begin(|_| {
-            let (cluster, recorder) = (warm.cluster_watcher.clone(), warm.recorder.clone());
+            let (cluster, recorder) = (warm.cluster_watcher.clone().into(), warm.recorder.clone().into());
             NodeClassActor::new(desk, cloud("node_class"), calls("node_class"), cluster, recorder)
         }),
         packer,

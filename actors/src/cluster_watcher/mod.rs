@@ -19,13 +19,13 @@ use serde_json::json;
 
 use crate::cluster_watcher::unshown::Unshown;
 use crate::context::desk::Desk;
+use crate::links::ToRecorder;
 use crate::messages::{
     Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget,
     MarkLeaving, NodeChanged, NodeGone, NodeUnused, Observe, Plan, PoolChanged, SoldOut, TakeShown, TakeSnapshot,
     WorldChanged, Wrote,
 };
 use crate::reading::report::Reports;
-use crate::recorder::Recorder;
 use crate::telemetry::story::Story;
 
 mod lag;
@@ -55,7 +55,7 @@ pub struct ClusterWatcher {
     /// Departures that the leader has been told of.
     told: u64,
     /// Where events go.
-    recorder: Option<Addr<Recorder>>,
+    recorder: Option<ToRecorder>,
     reports: Reports,
     failures: unread::Failures,
     /// When the cluster was not shown for the last time that somebody asked for it. Monotonic.
@@ -86,7 +86,7 @@ impl ClusterWatcher {
     }
 
     /// The same, with somebody who writes events.
-    pub fn with_recorder(self, recorder: Addr<Recorder>) -> Self {
+    pub fn with_recorder(self, recorder: ToRecorder) -> Self {
         Self { recorder: Some(recorder), ..self }
     }
 }

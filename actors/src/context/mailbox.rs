@@ -3,7 +3,7 @@
 //! that does not answer when it is asked how it is, which ends the process after a minute (`silent` in [`crate::leadership::control_plane`]).
 //! docs/decisions/021 has the reasons.
 
-use actix::dev::ToEnvelope;
+use actix::dev::{RecipientRequest, ToEnvelope};
 use actix::prelude::*;
 
 use crate::context::desk::Desk;
@@ -13,15 +13,22 @@ use crate::telemetry::measure::Measure;
 pub const BOUND: usize = 1024;
 
 /// Where messages of a kind can be put.
-pub trait Mailbox<M: Message> {
+pub trait Mailbox<M>
+where
+    M: Message + Send + 'static,
+    M::Result: Send,
+{
     /// Puts it in within the bound.
     fn offer(&self, message: M) -> Result<(), SendError<M>>;
     /// Puts it in beyond the bound.
     fn force(&self, message: M);
+    /// Puts it in; what it comes to is the answer.
+    fn ask(&self, message: M) -> RecipientRequest<M>;
 }
 
-impl<M: Message + Send + 'static> Mailbox<M> for Recipient<M>
+impl<M> Mailbox<M> for Recipient<M>
 where
+    M: Message + Send + 'static,
     M::Result: Send,
 {
     fn offer(&self, message: M) -> Result<(), SendError<M>> {
@@ -30,6 +37,10 @@ where
 
     fn force(&self, message: M) {
         self.do_send(message);
+    }
+
+    fn ask(&self, message: M) -> RecipientRequest<M> {
+        self.send(message)
     }
 }
 
@@ -47,11 +58,19 @@ where
     fn force(&self, message: M) {
         self.do_send(message);
     }
+
+    fn ask(&self, message: M) -> RecipientRequest<M> {
+        self.clone().recipient().send(message)
+    }
 }
 
 impl Desk {
     /// Sends a message. Beyond the mailbox's bound it is delivered all the same, and counted; an actor that has ended hears nothing.
-    pub fn post<M: Message>(&self, to: &impl Mailbox<M>, message: M) {
+    pub fn post<M>(&self, to: &impl Mailbox<M>, message: M)
+    where
+        M: Message + Send + 'static,
+        M::Result: Send,
+    {
         if let Err(SendError::Full(message)) = to.offer(message) {
             self.measure(&Measure::MailboxFull { sender: self.actor, message: name_of::<M>() });
             to.force(message);

@@ -151,7 +151,7 @@ mod tests {
             let desk = Desk::new("r", Settings::default(), clock, Arc::new(MemoryJournal::default()), 1);
             let client = api.client(Caller::replica(0, "test"));
             let cluster = ClusterWatcher::new(&desk, client.clone()).start();
-            let _pods = PodWatcher::new(&desk, client, cluster.clone()).start();
+            let _pods = PodWatcher::new(&desk, client, cluster.clone().into()).start();
             tokio::time::sleep(at(5000)).await;
             let shown = async || cluster.send(TakeShown).await.unwrap().is_some();
             assert!(shown().await);

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix::dev::RecipientRequest;
 use actix::prelude::*;
 use dovetail_api::names::labels;
 use dovetail_cloud::launch::Refusal;
@@ -21,21 +22,18 @@ use dovetail_core::interruption::{Announcement, Kind, Notice};
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::catalogue::Catalogue;
-use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
 use crate::context::traces;
+use crate::links::{ToCatalogue, ToClusterWatcher, ToPacker, ToRecorder, ToTerminator};
 use crate::messages::{
     ClaimRef, Interrupted, MarkLeaving, Observe, PackNow, Record, Refused, TakeSnapshot, TraceContext,
 };
-use crate::packer::Packer;
-use crate::recorder::{Recorder, object};
+use crate::recorder::object;
 use crate::settings::Interruptions;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{Open, names};
 use crate::telemetry::story::Story;
-use crate::terminator::Terminator;
 
 /// Messages that wait to be written down before more are read.
 const MOST_UNWRITTEN: usize = 1000;
@@ -50,15 +48,15 @@ const TAKEN_BACK: &str = "SpotInterrupted";
 #[derive(Clone)]
 pub struct InterruptionLinks {
     /// For snapshots and marks.
-    pub cluster: Addr<ClusterWatcher>,
+    pub cluster: ToClusterWatcher,
     /// For offerings that were taken back.
-    pub catalogue: Addr<Catalogue>,
+    pub catalogue: ToCatalogue,
     /// For pods that lose their node.
-    pub packer: Addr<Packer>,
+    pub packer: ToPacker,
     /// For claims that are to go.
-    pub terminator: Addr<Terminator>,
+    pub terminator: ToTerminator,
     /// For events.
-    pub recorder: Addr<Recorder>,
+    pub recorder: ToRecorder,
     /// The cloud.
     pub cloud: Arc<dyn Cloud>,
     /// What is heard after it is left to the next leader.
@@ -373,7 +371,7 @@ impl Interruption {
         span.with("dovetail.deadline", due.notice.deadline.to_string())
     }
 
-    fn tell_and_send(&self, due: &Due) -> Request<Terminator, Interrupted> {
+    fn tell_and_send(&self, due: &Due) -> RecipientRequest<Interrupted> {
         let Due { notice, claim, instance, trace, .. } = due;
         let status = claim.claim.status.clone().unwrap_or_default();
         let kind = notice.kind;

@@ -17,14 +17,13 @@ use dovetail_core::disruption::Reason;
 use dovetail_core::lifecycle;
 use serde_json::json;
 
-use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
 use crate::janitor::sweep::{Found, Sweep};
 use crate::kube::calls::Calls;
+use crate::links::{ToClusterWatcher, ToRecorder, ToTerminator};
 use crate::messages::{ClaimChanged, ClaimRef, Observe, Record, Remove, TraceContext};
-use crate::recorder::{Recorder, object};
+use crate::recorder::object;
 use crate::telemetry::story::Story;
-use crate::terminator::Terminator;
 
 /// Pause between two passes; a tenth is added by chance, so that two passes are never less apart.
 const TICK: Duration = Duration::from_secs(120);
@@ -42,11 +41,11 @@ const REFUSED: &str = "refused";
 #[derive(Clone)]
 pub struct JanitorLinks {
     /// For snapshots and marks.
-    pub cluster: Addr<ClusterWatcher>,
+    pub cluster: ToClusterWatcher,
     /// For claims that are to go.
-    pub terminator: Addr<Terminator>,
+    pub terminator: ToTerminator,
     /// For events.
-    pub recorder: Addr<Recorder>,
+    pub recorder: ToRecorder,
     /// The cloud.
     pub cloud: Arc<dyn Cloud>,
     /// For the API server.

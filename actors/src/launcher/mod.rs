@@ -36,8 +36,6 @@ use kube::ResourceExt;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::catalogue::Catalogue;
-use crate::cluster_watcher::ClusterWatcher;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::traces;
@@ -45,13 +43,11 @@ use crate::kube::calls::Calls;
 use crate::launcher::cost::cost_with;
 use crate::launcher::facts::{origin, pool_of};
 use crate::launcher::launch::{End, Launching};
+use crate::links::{ToCatalogue, ToClusterWatcher, ToOwner, ToPacker, ToRecorder};
 use crate::messages::{
     ClaimChanged, ClaimGone, Launch, LaunchFails, LaunchOrder, NotRegistered, Observe, PackNow, TakeSnapshot,
     TraceContext, Wrote,
 };
-use crate::owner::Owner;
-use crate::packer::Packer;
-use crate::recorder::Recorder;
 use crate::telemetry::story::Story;
 
 /// How long an order waits that may not be launched yet, before its pods are packed anew.
@@ -69,15 +65,15 @@ const AT_ONCE: usize = 20;
 #[derive(Clone)]
 pub struct LauncherLinks {
     /// For read-your-writes and snapshots.
-    pub cluster: Addr<ClusterWatcher>,
+    pub cluster: ToClusterWatcher,
     /// For instance types and refusals.
-    pub catalogue: Addr<Catalogue>,
+    pub catalogue: ToCatalogue,
     /// For pods whose claim is lost.
-    pub packer: Addr<Packer>,
+    pub packer: ToPacker,
     /// For events.
-    pub recorder: Addr<Recorder>,
+    pub recorder: ToRecorder,
     /// For whose an instance is that was just launched.
-    pub owner: Addr<Owner>,
+    pub owner: ToOwner,
     /// For instances.
     pub cloud: Arc<dyn Cloud>,
     /// For claims.

@@ -6,16 +6,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::Addr;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Kind, Snapshot, Unreadable, is_older};
 use kube::{Client, ResourceExt};
 
-use crate::cluster_watcher::ClusterWatcher;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::kube::calls::Calls;
 use crate::kube::claims::Claims;
+use crate::links::ToClusterWatcher;
 use crate::messages::{Came, NotRead, TakeSnapshot, TellNotSynced, Wrote};
 use crate::telemetry::story::Story;
 
@@ -27,7 +26,7 @@ const LOOKS: u32 = 10;
 const WORTH_TELLING: u32 = 3;
 
 /// Comes back when the cluster state has every claim of a list made now, in that version or a later one.
-pub async fn catch_up(client: Client, cluster: Addr<ClusterWatcher>, desk: Desk) {
+pub async fn catch_up(client: Client, cluster: ToClusterWatcher, desk: Desk) {
     let claims = Claims::new(Calls::new(client, desk.clone(), None));
     // What the watches have not shown of the list before, by uid.
     let mut missing: BTreeSet<String> = BTreeSet::new();
@@ -95,6 +94,7 @@ mod tests {
     use tokio::task::LocalSet;
 
     use super::*;
+    use crate::cluster_watcher::ClusterWatcher;
     use crate::settings::Settings;
     use crate::telemetry::journal::MemoryJournal;
 
@@ -111,7 +111,7 @@ mod tests {
             let clock = Arc::new(VirtualClock::new(DEFAULT_START));
             let desk = Desk::new("r", Settings::default(), clock, journal.clone(), 1).of("control_plane");
             let cluster = ClusterWatcher::new(&desk, client.clone()).start();
-            let waited = tokio::time::timeout(Duration::from_secs(60), catch_up(client, cluster, desk)).await;
+            let waited = tokio::time::timeout(Duration::from_secs(60), catch_up(client, cluster.into(), desk)).await;
             assert!(waited.is_err(), "nothing begins by a list that nobody could read");
             let told: Vec<_> = journal.entries().iter().map(|entry| entry.story.to_string()).collect();
             let told: Vec<_> = told.iter().filter(|line| line.contains("catching up with the last leader")).collect();

@@ -188,7 +188,7 @@ impl ControlPlane {
                 }
             }
             if !nothing_left {
-                return Ok(ours.while_holds(catch_up::catch_up(kube, cluster, desk)).await.is_some());
+                return Ok(ours.while_holds(catch_up::catch_up(kube, cluster.into(), desk)).await.is_some());
             }
             Ok(true)
         };

@@ -21,7 +21,6 @@ use kube::Client;
 use kube_runtime::watcher::{Config, Event};
 use serde_json::json;
 
-use crate::cluster_watcher::ClusterWatcher;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
@@ -29,6 +28,7 @@ use crate::kube::watch::{Heard, tell_failed, tell_recovered, watch_some};
 use crate::leadership::control_plane::ControlPlane;
 use crate::leadership::lease_object::{self, LeaseObject, holder};
 use crate::leadership::messages::{Deposed, Elected, Release};
+use crate::links::ToClusterWatcher;
 use crate::messages::{Observe, TakeSnapshot, Term};
 use crate::reading::Api;
 use crate::telemetry::story::Story;
@@ -48,7 +48,7 @@ pub struct Leader {
     desk: Desk,
     client: Client,
     lease: LeaseObject,
-    cluster: Addr<ClusterWatcher>,
+    cluster: ToClusterWatcher,
     control_plane: Addr<ControlPlane>,
     settings: LeaseSettings,
     election: Election,
@@ -77,7 +77,7 @@ struct Changed;
 
 impl Leader {
     /// A standby.
-    pub fn new(desk: &Desk, client: Client, cluster: Addr<ClusterWatcher>, control_plane: Addr<ControlPlane>) -> Self {
+    pub fn new(desk: &Desk, client: Client, cluster: ToClusterWatcher, control_plane: Addr<ControlPlane>) -> Self {
         let desk = desk.of("leader");
         let settings = desk.settings.lease;
         Self {
@@ -384,7 +384,7 @@ async fn read(
     lease: LeaseObject,
     desk: Desk,
     settings: LeaseSettings,
-    cluster: Addr<ClusterWatcher>,
+    cluster: ToClusterWatcher,
 ) -> Result<(LeaseInput, Terms), String> {
     let (patience, asked) = (settings.patience(), desk.now());
     match tokio::time::timeout(patience, lease.get()).await {
@@ -449,12 +449,12 @@ fn held_by(lease: &Lease) -> Option<&str> {
 }
 
 /// The terms on claims, where those are known by now.
-async fn known_terms(cluster: &Addr<ClusterWatcher>) -> Terms {
+async fn known_terms(cluster: &ToClusterWatcher) -> Terms {
     tokio::time::timeout(SOON, terms(cluster)).await.ok().flatten().unwrap_or_default()
 }
 
 /// The terms on claims, as soon as claims are known.
-async fn terms(cluster: &Addr<ClusterWatcher>) -> Option<Terms> {
+async fn terms(cluster: &ToClusterWatcher) -> Option<Terms> {
     loop {
         if let Some(snapshot) = cluster.send(TakeSnapshot).await.ok()? {
             // Where there are claims somebody has led, though it need not have been a Dovetail.

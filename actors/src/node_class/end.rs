@@ -4,18 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::prelude::*;
 use dovetail_api::names::NODE_CLASS_FINALIZER;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::Cloud;
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::cluster_watcher::ClusterWatcher;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::kube::calls::{CallError, Calls};
 use crate::kube::claims::Claims;
+use crate::links::ToClusterWatcher;
 use crate::messages::TakeSnapshot;
 use crate::reading::Api;
 use crate::telemetry::story::Story;
@@ -31,7 +30,7 @@ pub struct Means {
     /// The API server.
     pub calls: Calls,
     /// For claims planned and there.
-    pub cluster: Addr<ClusterWatcher>,
+    pub cluster: ToClusterWatcher,
     /// For the story.
     pub desk: Desk,
 }

@@ -24,13 +24,13 @@ use dovetail_core::lifecycle::{hash, patch, readiness};
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::cluster_watcher::ClusterWatcher;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::kube::calls::{CallError, Calls};
+use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{CannotUse, ClassChanged, Observe, PoolChanged, Record, Wrote};
 use crate::reading::Api;
-use crate::recorder::{Recorder, object};
+use crate::recorder::object;
 use crate::telemetry::story::{Names, Story};
 
 /// Classes are looked at this often, whether it is time to resolve them again (aws spec 6, `AMI_REFRESH_INTERVAL`).
@@ -44,8 +44,8 @@ pub struct NodeClassActor {
     desk: Desk,
     cloud: Arc<dyn Cloud>,
     calls: Calls,
-    cluster: Addr<ClusterWatcher>,
-    recorder: Addr<Recorder>,
+    cluster: ToClusterWatcher,
+    recorder: ToRecorder,
     classes: BTreeMap<String, Arc<EC2NodeClass>>,
     pools: BTreeMap<String, Arc<NodePool>>,
     /// Generation and monotonic time at which a class was last resolved.
@@ -62,8 +62,8 @@ impl NodeClassActor {
         desk: &Desk,
         cloud: Arc<dyn Cloud>,
         calls: Calls,
-        cluster: Addr<ClusterWatcher>,
-        recorder: Addr<Recorder>,
+        cluster: ToClusterWatcher,
+        recorder: ToRecorder,
     ) -> Self {
         Self {
             desk: desk.of("node_class"),

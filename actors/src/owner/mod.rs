@@ -20,12 +20,12 @@ use dovetail_core::ownership::{Marks, NotOwned};
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::cluster_watcher::ClusterWatcher;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
+use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{ClaimChanged, ClaimGone, ClaimRefused, InstanceKnown, LookUp, Observe, Record};
 use crate::owner::owned::{Instances, Verdict, instance_of};
-use crate::recorder::{Recorder, object};
+use crate::recorder::object;
 use crate::telemetry::story::Story;
 
 /// What is to be asked is gathered for so long.
@@ -43,9 +43,9 @@ const SAID_AGAIN: Duration = Duration::from_secs(600);
 #[derive(Clone)]
 pub struct OwnerLinks {
     /// For claims that are nobody's room.
-    pub cluster: Addr<ClusterWatcher>,
+    pub cluster: ToClusterWatcher,
     /// For events.
-    pub recorder: Addr<Recorder>,
+    pub recorder: ToRecorder,
     /// For tags.
     pub cloud: Arc<dyn Cloud>,
     /// Who acts on instances.

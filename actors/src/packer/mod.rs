@@ -22,19 +22,16 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::catalogue::Catalogue;
-use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
 use crate::context::solver::Solver;
 use crate::context::traces;
-use crate::launcher::Launcher;
+use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar};
 use crate::messages::{
     Batch, InstanceTypesFor, Launch, Observe, PackNow, Plan, Planned, Record, TakeShown, TraceContext, WorldChanged,
 };
 use crate::packer::packing::{Failures, Held};
 use crate::packer::plan::Plans;
-use crate::recorder::{Recorder, object};
-use crate::registrar::Registrar;
+use crate::recorder::object;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::{Names, Story};
 
@@ -55,15 +52,15 @@ const FAILED_QUIET: Duration = Duration::from_secs(300);
 #[derive(Clone)]
 pub struct PackerLinks {
     /// For snapshots and plans.
-    pub cluster: Addr<ClusterWatcher>,
+    pub cluster: ToClusterWatcher,
     /// For instance types.
-    pub catalogue: Addr<Catalogue>,
+    pub catalogue: ToCatalogue,
     /// For claims.
-    pub launcher: Addr<Launcher>,
+    pub launcher: ToLauncher,
     /// For pods expected.
-    pub registrar: Addr<Registrar>,
+    pub registrar: ToRegistrar,
     /// For events.
-    pub recorder: Addr<Recorder>,
+    pub recorder: ToRecorder,
 }
 
 /// See the module.

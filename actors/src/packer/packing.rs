@@ -6,7 +6,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::Addr;
 use dovetail_core::pack::{
     Isolated, Isolation, LeftOut, MOST_SOFT_TERMS, Options, Packing, PackingError, alike, ignored_soft_terms,
 };
@@ -16,8 +15,9 @@ use futures::FutureExt as _;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::solver::Solver;
+use crate::links::ToRecorder;
 use crate::messages::{Record, TraceContext};
-use crate::recorder::{Recorder, object};
+use crate::recorder::object;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::{Names, Story};
 
@@ -82,7 +82,7 @@ struct Broken {
 /// What is known of failures, told and counted.
 pub struct Failures {
     desk: Desk,
-    recorder: Addr<Recorder>,
+    recorder: ToRecorder,
     broken: Vec<Broken>,
     /// Pods, by uid, some of whose preferences do not count, in the last packing.
     heavy: BTreeSet<String>,
@@ -90,7 +90,7 @@ pub struct Failures {
 
 impl Failures {
     /// None yet.
-    pub fn new(desk: &Desk, recorder: Addr<Recorder>) -> Self {
+    pub fn new(desk: &Desk, recorder: ToRecorder) -> Self {
         Self { desk: desk.clone(), recorder, broken: vec![], heavy: BTreeSet::new() }
     }
 

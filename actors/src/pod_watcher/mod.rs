@@ -16,9 +16,9 @@ use kube::Client;
 use kube_runtime::watcher::Event;
 use serde_json::json;
 
-use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
 use crate::kube::watch::{After, Heard, watch};
+use crate::links::ToClusterWatcher;
 use crate::messages::{
     AttachPods, Detach, NotRead, Observe, PODS, PodBound, PodGone, PodPending, PodSeen, TraceContext, Waited,
     WatchFailed, WatchRuns,
@@ -33,7 +33,7 @@ const BURST: usize = 20;
 pub struct PodWatcher {
     desk: Desk,
     client: Client,
-    cluster: Addr<ClusterWatcher>,
+    cluster: ToClusterWatcher,
     rng: fastrand::Rng,
     /// Pods that wait for a node, by uid, with the trace that each began.
     waiting: BTreeMap<String, Arc<Waited>>,
@@ -50,7 +50,7 @@ pub struct PodWatcher {
 
 impl PodWatcher {
     /// A watcher that passes pods on to `cluster`.
-    pub fn new(desk: &Desk, client: Client, cluster: Addr<ClusterWatcher>) -> Self {
+    pub fn new(desk: &Desk, client: Client, cluster: ToClusterWatcher) -> Self {
         let desk = desk.of("pod_watcher");
         let rng = desk.rng("trace");
         Self {

@@ -21,21 +21,19 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
 use serde_json::json;
 
-use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
 use crate::context::traces;
 use crate::kube::calls::{CallError, Calls};
 use crate::kube::claims::Claims;
 use crate::kube::nodes::Nodes;
-use crate::launcher::Launcher;
 use crate::launcher::facts::pool_of;
+use crate::links::{ToClusterWatcher, ToLauncher, ToPacker, ToRecorder};
 use crate::messages::{
     ClaimChanged, ClaimGone, InstanceKnown, NodeChanged, NodeGone, NotRegistered, Observe, PackNow, Planned, PodBound,
     PodGone, Record, TakeSnapshot, TraceContext, Wrote,
 };
 use crate::owner::owned::{self, Instances};
-use crate::packer::Packer;
-use crate::recorder::{Recorder, object};
+use crate::recorder::object;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::Story;
 use plans::PlanState;
@@ -47,13 +45,13 @@ const LOOK: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct RegistrarLinks {
     /// For read-your-writes.
-    pub cluster: Addr<ClusterWatcher>,
+    pub cluster: ToClusterWatcher,
     /// For pods whose claim is given up.
-    pub packer: Addr<Packer>,
+    pub packer: ToPacker,
     /// For nodes that did not register.
-    pub launcher: Addr<Launcher>,
+    pub launcher: ToLauncher,
     /// For events.
-    pub recorder: Addr<Recorder>,
+    pub recorder: ToRecorder,
     /// For claims and Nodes.
     pub calls: Calls,
 }
