@@ -1,44 +1,48 @@
-//! Who sends to whom.
+//! Who sends to whom: a row's senders send each of its messages, and its takers handle each. `replica` is the process that
+//! holds a replica. tests/layout holds the table to the source.
 //!
 //! | from | message | to |
 //! |---|---|---|
 //! | `pod_watcher` | `PodSeen` | `cluster_watcher` |
 //! | `pod_watcher` | `PodPending` | `batcher` |
 //! | `pod_watcher` | `PodBound`, `PodGone` | `batcher`, `registrar` |
+//! | `pod_watcher`, `cluster_watcher` (each of its own watches, first to itself) | `NotRead`, `WatchFailed`, `WatchRuns` | `pod_watcher`, `cluster_watcher` |
 //! | `cluster_watcher` | `ClaimChanged`, `ClaimGone` | `launcher`, `registrar`, `terminator`, `owner` |
-//! | `launcher` | `InstanceKnown` | `owner` |
-//! | `owner` | `InstanceKnown` | `registrar`, `terminator` |
-//! | `owner` | `ClaimRefused` | `cluster_watcher` |
-//! | `terminator` | `LookUp` | `owner` |
 //! | `cluster_watcher` | `ClaimChanged` | `janitor` |
 //! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged`, `CannotUse` | `node_class` |
 //! | `cluster_watcher` (room, places taken, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
 //! | `cluster_watcher` | `ClusterChanged`, `NodeUnused` | `disruptor` |
 //! | `batcher` | `Batch` | `packer` |
-//! | `packer` | `TakeShown`, `Plan` | `cluster_watcher` |
-//! | `packer` | `InstanceTypesFor` | `catalogue` |
+//! | `packer` | `Plan` | `cluster_watcher` |
 //! | `packer` | `Launch` | `launcher` |
 //! | `packer` | `Planned` | `registrar` |
-//! | `launcher` | `InstanceTypesFor`, `Refused` | `catalogue` |
-//! | `launcher`, `registrar` | `PackNow` | `packer` |
+//! | `launcher`, `registrar`, `interruption` | `PackNow` | `packer` |
 //! | `registrar` | `NotRegistered` | `launcher` |
-//! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Wrote` | `cluster_watcher` |
+//! | `launcher` (a claim that came late or was held) | `ClaimChanged`, `LaunchFails` | `launcher` |
 //! | `launcher` | `SoldOut`, `ClosedPools` | `cluster_watcher` |
-//! | `packer`, `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Record` | `recorder` |
-//! | `launcher`, `terminator`, `node_class`, `janitor` | `TakeSnapshot` | `cluster_watcher` |
-//! | `disruptor`, `launcher` | `TakeShown` | `cluster_watcher` |
-//! | `pod_watcher` | `NotRead`, `WatchFailed`, `WatchRuns` | `cluster_watcher` |
-//! | `cluster_watcher` | `Record` | `recorder` |
-//! | `control_plane` | `TellNotSynced` | `cluster_watcher` |
-//! | `disruptor` | `InstanceTypesFor` | `catalogue` |
+//! | `launcher` | `TookReserved` | `catalogue` |
+//! | `launcher`, `interruption` | `Refused` | `catalogue` |
+//! | `launcher`, `terminator` | `InstanceKnown` | `owner` |
+//! | `owner` | `InstanceKnown` | `registrar`, `terminator` |
+//! | `owner` | `ClaimRefused` | `cluster_watcher` |
+//! | `terminator` | `LookUp` | `owner` |
 //! | `interruption` | `Interrupted` | `terminator` |
-//! | `interruption` | `Refused` | `catalogue` |
-//! | `interruption`, `terminator` | `PackNow` | `packer` |
-//! | `interruption`, `terminator` | `MarkLeaving` | `cluster_watcher` |
-//! | `disruptor`, `janitor` | `Remove` | `terminator` |
+//! | `interruption` | `MarkLeaving` | `cluster_watcher` |
+//! | `disruptor`, `janitor`, `terminator` (what is interrupted) | `Remove` | `terminator` |
+//! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor`, `control_plane` | `Wrote` | `cluster_watcher` |
+//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
+//! | `packer`, `disruptor`, `launcher` | `TakeShown` | `cluster_watcher` |
+//! | `packer`, `disruptor`, `launcher`, `replica` | `InstanceTypesFor` | `catalogue` |
+//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `janitor` | `Record` | `recorder` |
+//! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
 //! | `leader` | `Elected`, `Deposed` | `control_plane` |
-//! | `control_plane` | `Attach`, `AttachPods`, `CatalogueAttach`, `Detach`, `Forget` | the watchers, `catalogue` |
+//! | `control_plane` | `Attach`, `Detach`, `Forget` | `cluster_watcher` |
+//! | `control_plane` | `AttachPods`, `Detach` | `pod_watcher` |
+//! | `control_plane` | `CatalogueAttach`, `Detach` | `catalogue` |
+//! | `replica` | `Watched` | `control_plane` |
+//! | `replica` | `Release` | `leader`, `control_plane` |
+//! | `control_plane`, `replica` | `Observe` | every actor |
 //!
 //! To come with the issue on consolidation: `Replace` from `disruptor` to `launcher`; with the issue on old APIs:
 //! `translator`.
