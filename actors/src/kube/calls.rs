@@ -14,7 +14,7 @@ use thiserror::Error;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
-use crate::kube::refusal::{Refusal, refusal};
+use crate::kube::failure::{Failure, FailureKind};
 use crate::reading::Api;
 use crate::telemetry::story::Story;
 
@@ -181,32 +181,16 @@ impl Calls {
     }
 }
 
-/// Whether a 404 says that an object is missing, and not that there is nothing like it here.
-pub(crate) fn names_its_object(message: &str) -> bool {
-    message.ends_with("\" not found")
-}
-
 fn classify(error: kube::Error) -> Attempt {
-    match error {
-        kube::Error::Api(status) => match (status.code, status.reason.as_str()) {
-            (409, "AlreadyExists") => Attempt::Failed(CallError::Exists(status.message)),
-            (409, _) => Attempt::Failed(CallError::Conflict(status.message)),
-            (410, _) => Attempt::Failed(CallError::NotFound(status.message)),
-            // An object that is missing is named; what else a 404 may come from says nothing of it.
-            (404, _) if names_its_object(&status.message) => Attempt::Failed(CallError::NotFound(status.message)),
-            (404, _) => Attempt::Doubted(format!("404 {}", status.message)),
-            (403, _) => match refusal(&status.message) {
-                Some(Refusal::Succeeded) => Attempt::Failed(CallError::Deposed),
-                Some(Refusal::NotKnownYet) => Attempt::Again(format!("403 {}", status.message)),
-                // The authorizer's own words; what admission refuses is refused for good.
-                None if status.message.contains(" cannot ") => Attempt::Doubted(format!("403 {}", status.message)),
-                None => Attempt::Failed(CallError::Refused(format!("403 {}", status.message))),
-            },
-            (401 | 408 | 425 | 429 | 500.., _) => Attempt::Again(format!("{} {}", status.code, status.message)),
-            _ => Attempt::Failed(CallError::Refused(format!("{} {}", status.code, status.message))),
-        },
-        kube::Error::SerdeError(error) => Attempt::Failed(CallError::Refused(error.to_string())),
-        other => Attempt::Again(other.to_string()),
+    let failure = Failure::from(error);
+    match failure.kind {
+        FailureKind::Exists => Attempt::Failed(CallError::Exists(failure.message)),
+        FailureKind::Conflict => Attempt::Failed(CallError::Conflict(failure.message)),
+        FailureKind::Missing => Attempt::Failed(CallError::NotFound(failure.message)),
+        FailureKind::Succeeded => Attempt::Failed(CallError::Deposed),
+        FailureKind::Forbidden | FailureKind::NotServed => Attempt::Doubted(failure.to_string()),
+        FailureKind::Away | FailureKind::Budget => Attempt::Again(failure.to_string()),
+        FailureKind::Unreadable | FailureKind::Refused => Attempt::Failed(CallError::Refused(failure.to_string())),
     }
 }
 

@@ -10,7 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self, ObjectMeta, Status};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 
-use crate::kube::calls::{Calls, names_its_object};
+use crate::kube::calls::Calls;
+use crate::kube::failure::{Failure, FailureKind, budget};
 use crate::reading;
 
 /// Longest wait for one answer.
@@ -67,18 +68,14 @@ async fn attempt(calls: &Calls, call: impl Future<Output = kube::Result<()>>) ->
 }
 
 fn read(error: kube::Error) -> Outcome {
-    let kube::Error::Api(status) = error else { return Outcome::Failed(error.to_string()) };
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
-    let budget = causes.iter().find(|cause| cause.reason == "DisruptionBudget");
-    match status.code {
-        // Of another 404, as from something in between, nothing follows.
-        404 if !names_its_object(&status.message) => Outcome::Failed(format!("404 {}", status.message)),
-        404 | 409 | 410 => Outcome::Gone,
-        429 if budget.is_some() => {
-            let why = budget.map(|cause| cause.message.clone()).unwrap_or_default();
-            Outcome::Refused(format!("{} {why}", status.message))
-        }
-        500 if status.message.contains("more than one PodDisruptionBudget") => Outcome::Refused(status.message.clone()),
-        code => Outcome::Failed(format!("{code} {}", status.message)),
+    let why = match &error {
+        kube::Error::Api(status) => budget(status).map(|why| format!(" {why}")).unwrap_or_default(),
+        _ => String::new(),
+    };
+    let failure = Failure::from(error);
+    match failure.kind {
+        FailureKind::Missing | FailureKind::Conflict | FailureKind::Exists => Outcome::Gone,
+        FailureKind::Budget => Outcome::Refused(failure.message + &why),
+        _ => Outcome::Failed(failure.to_string()),
     }
 }

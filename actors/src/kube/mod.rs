@@ -3,7 +3,8 @@
 pub(crate) mod calls;
 pub(crate) mod claims;
 pub(crate) mod evict;
+pub(crate) mod failure;
 pub(crate) mod nodes;
-pub(crate) mod refusal;
+mod refusal;
 pub(crate) mod watch;
 mod woken;

@@ -1,6 +1,6 @@
 //! The API server's own guard against leaders that have been succeeded (deploy/helm/dovetail/files/fence.yaml): whether it
 //! stands and goes by the Lease of this election, and how a new leader makes sure that it stands behind it before it begins.
-//! What its refusals mean is in `kube::refusal`.
+//! What its refusals mean is in `kube::failure`.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
-use crate::kube::refusal::{Refusal, refusal};
+use crate::kube::failure::{Failure, FailureKind};
 use crate::kube::watch::{tell_failed, tell_recovered};
 use crate::reading;
 use crate::settings::Settings;
@@ -27,33 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 /// An API server that has just started does not know all roles: that something is forbidden is believed after so many.
 const BELIEVED: u32 = 6;
-
-/// What an error of the API server says about what was asked.
-enum Failed {
-    /// Nothing: it is to be asked again.
-    Away(String),
-    /// That it may not be asked, or so it seems.
-    Forbidden(String),
-    /// That there is no such object.
-    Missing(String),
-    /// That it has no such kind.
-    NotServed,
-    /// Something else.
-    Refused(String),
-}
-
-fn failed(error: kube::Error) -> Failed {
-    let kube::Error::Api(status) = error else { return Failed::Away(error.to_string()) };
-    let said = format!("{} {}", status.code, status.message);
-    match status.code {
-        401 | 408 | 425 | 429 | 500.. => Failed::Away(said),
-        // The authorizer's own words.
-        403 if status.message.contains(" cannot ") => Failed::Forbidden(said),
-        404 if status.message.ends_with("\" not found") => Failed::Missing(said),
-        404 => Failed::NotServed,
-        _ => Failed::Refused(said),
-    }
-}
 
 /// What a look at the fence has shown.
 #[derive(Debug, PartialEq, Eq)]
@@ -121,18 +94,18 @@ async fn read<K>(client: &Client, name: &str, doubts: bool) -> Result<K, Seen>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::ClusterResourceScope> + Clone + DeserializeOwned + Debug,
 {
-    reading::Api::<K>::all(client.clone()).get(name).await.map_err(|error| unread::<K>(failed(error), name, doubts))
+    reading::Api::<K>::all(client.clone()).get(name).await.map_err(|error| unread::<K>(&error.into(), name, doubts))
 }
 
 /// What it says of the fence that an object of it could not be read.
-fn unread<K: Resource<DynamicType = ()>>(failed: Failed, name: &str, doubts: bool) -> Seen {
+fn unread<K: Resource<DynamicType = ()>>(failure: &Failure, name: &str, doubts: bool) -> Seen {
     let kind = K::kind(&());
-    match failed {
-        Failed::Away(error) => Seen::Away(error),
-        Failed::Forbidden(error) if doubts => Seen::Away(error),
-        Failed::Missing(_) => Seen::Missing(format!("there is no {kind} {name}")),
-        Failed::NotServed => Seen::Missing(format!("this API server has no {kind} in {}", K::api_version(&()))),
-        Failed::Forbidden(error) | Failed::Refused(error) => Seen::Unknown(format!("{kind} {name}: {error}")),
+    match failure.kind {
+        FailureKind::Away | FailureKind::Unreadable | FailureKind::Budget => Seen::Away(failure.to_string()),
+        FailureKind::Forbidden if doubts => Seen::Away(failure.to_string()),
+        FailureKind::Missing => Seen::Missing(format!("there is no {kind} {name}")),
+        FailureKind::NotServed => Seen::Missing(format!("this API server has no {kind} in {}", K::api_version(&()))),
+        _ => Seen::Unknown(format!("{kind} {name}: {failure}")),
     }
 }
 
@@ -184,7 +157,7 @@ pub async fn stand_behind(client: &Client, tenure: &Tenure, desk: &Desk) -> bool
                 tell_recovered(&desk, what, backoff.failures());
                 return true;
             }
-            Ok(Some(Err(error))) => match tried(error, backoff.failures() < BELIEVED) {
+            Ok(Some(Err(error))) => match tried(&error.into(), backoff.failures() < BELIEVED) {
                 Tried::Again(error) => error,
                 Tried::Succeeded => {
                     tenure.end();
@@ -214,17 +187,14 @@ enum Tried {
     Cannot(String),
 }
 
-fn tried(error: kube::Error, doubts: bool) -> Tried {
-    match failed(error) {
-        Failed::Away(error) => Tried::Again(error),
-        Failed::Forbidden(error) if doubts => Tried::Again(error),
+fn tried(failure: &Failure, doubts: bool) -> Tried {
+    match failure.kind {
+        FailureKind::Away | FailureKind::Unreadable | FailureKind::Budget => Tried::Again(failure.to_string()),
+        FailureKind::Forbidden if doubts => Tried::Again(failure.to_string()),
         // An API server that has just started serves our kinds a little later than its own.
-        Failed::NotServed => Tried::Again("NodeClaims are not served".to_owned()),
-        Failed::Forbidden(error) | Failed::Missing(error) | Failed::Refused(error) => match refusal(&error) {
-            Some(Refusal::Succeeded) => Tried::Succeeded,
-            Some(Refusal::NotKnownYet) => Tried::Again(error),
-            None => Tried::Cannot(error),
-        },
+        FailureKind::NotServed => Tried::Again("NodeClaims are not served".to_owned()),
+        FailureKind::Succeeded => Tried::Succeeded,
+        _ => Tried::Cannot(failure.to_string()),
     }
 }
 
@@ -235,8 +205,8 @@ mod tests {
 
     use super::*;
 
-    fn answered(code: u16, message: &str) -> kube::Error {
-        kube::Error::Api(Status::failure(message, "").with_code(code).boxed())
+    fn answered(code: u16, message: &str) -> Failure {
+        kube::Error::Api(Status::failure(message, "").with_code(code).boxed()).into()
     }
 
     fn binding(actions: &[&str], by: Option<(&str, &str)>) -> ValidatingAdmissionPolicyBinding {
@@ -274,7 +244,7 @@ mod tests {
     #[test]
     fn what_a_look_that_failed_says_of_the_fence() {
         let seen = |code, message: &str, doubts| {
-            unread::<ValidatingAdmissionPolicyBinding>(failed(answered(code, message)), "x", doubts)
+            unread::<ValidatingAdmissionPolicyBinding>(&answered(code, message), "x", doubts)
         };
         let missing = "validatingadmissionpolicybindings.admissionregistration.k8s.io \"x\" not found";
         assert_eq!(seen(404, missing, true), Seen::Missing("there is no ValidatingAdmissionPolicyBinding x".into()));
@@ -293,8 +263,8 @@ mod tests {
 
     #[test]
     fn a_dry_run_that_is_refused_by_others_than_the_fence_cannot_be_tried_and_one_that_is_not_answered_is_repeated() {
-        let cannot = |code, message: &str, doubts| matches!(tried(answered(code, message), doubts), Tried::Cannot(_));
-        let again = |code, message: &str, doubts| matches!(tried(answered(code, message), doubts), Tried::Again(_));
+        let cannot = |code, message: &str, doubts| matches!(tried(&answered(code, message), doubts), Tried::Cannot(_));
+        let again = |code, message: &str, doubts| matches!(tried(&answered(code, message), doubts), Tried::Again(_));
         assert!(cannot(400, "admission webhook \"x\" does not support dry run", true));
         assert!(cannot(422, "spec.requirements: Required value", true));
         assert!(cannot(403, "User \"a\" cannot create resource", false));
@@ -303,6 +273,6 @@ mod tests {
             assert!(again(code, "the server could not find the requested resource", false), "{code}");
         }
         assert!(again(403, "dovetail.dev/term is 10, the Lease's is 9", false));
-        assert!(matches!(tried(answered(403, "dovetail.dev/term is 9, the Lease's is 10"), false), Tried::Succeeded));
+        assert!(matches!(tried(&answered(403, "dovetail.dev/term is 9, the Lease's is 10"), false), Tried::Succeeded));
     }
 }
