@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
-use dovetail_actors::story::Level;
+use dovetail_actors::telemetry::story::Level;
 use jiff::Timestamp;
 
 use crate::cli::LogFormat;

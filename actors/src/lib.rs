@@ -1,7 +1,8 @@
-//! The life of a pod from pending to bound, one actor a file, in the order in which data flows:
+//! The life of a pod from pending to bound, a folder an actor, in the order in which data flows:
 //! [`pod_watcher`], [`cluster_watcher`], [`catalogue`], [`batcher`], [`packer`], [`launcher`], [`registrar`]; around them
-//! [`node_class`], [`owner`], [`recorder`], [`leader`], [`control_plane`]; and its way back: [`interruption`], [`disruptor`], [`janitor`],
-//! [`terminator`]. Who sends to whom is in [`wiring`].
+//! [`node_class`], [`owner`], [`recorder`]; and its way back: [`interruption`], [`disruptor`], [`janitor`], [`terminator`].
+//! [`leadership`] starts and ends them; [`wiring`] says who sends to whom. What they share lies below them: [`messages`],
+//! [`settings`], [`telemetry`], [`context`], and the ways to the API server and the cloud, `kube` and `cloud`.
 
 pub mod batcher;
 pub mod catalogue;
@@ -20,60 +21,24 @@ pub mod terminator;
 pub mod node_class;
 pub mod recorder;
 
-pub mod control_plane;
-pub mod leader;
-
-pub mod messages;
+pub mod leadership;
+pub mod replica;
 pub mod wiring;
 
+pub mod context;
+pub mod messages;
 pub mod reading;
-
-pub mod journal;
-pub mod measure;
-pub mod replica;
 pub mod settings;
-pub mod solver;
-pub mod span;
-pub mod story;
+pub mod telemetry;
 
-mod backoff;
-mod calls;
-mod catch_up;
-mod claims;
-mod class_end;
-mod desk;
-mod end_once;
-mod evict;
-mod fence;
-mod fleet;
-mod launch;
-mod launch_cost;
-mod launch_facts;
-mod launch_owned;
-mod launch_past;
-mod lease_object;
-mod mailbox;
-mod metered_cloud;
-mod nodes;
-mod outage;
-mod owned;
-mod packing;
-mod plan;
-mod pools;
-mod register;
-mod reserved;
-mod said;
-mod sweep;
-mod tenure;
-mod traces;
-mod unshown;
-mod watch;
-mod woken;
+mod cloud;
+mod kube;
+mod links;
 
-pub use journal::{Entry, Journal, LogJournal, MemoryJournal};
-pub use measure::Measure;
+pub use context::solver::{InlineSolver, Solution, Solver};
 pub use replica::{Exit, ReplicaHandle, ReplicaParts, start};
 pub use settings::{SettingError, Settings};
-pub use solver::{InlineSolver, Solution, Solver};
-pub use span::Span;
-pub use story::Story;
+pub use telemetry::journal::{Entry, Journal, LogJournal, MemoryJournal};
+pub use telemetry::measure::Measure;
+pub use telemetry::span::Span;
+pub use telemetry::story::Story;

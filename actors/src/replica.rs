@@ -12,14 +12,15 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::control_plane::ControlPlane;
-use crate::desk::Desk;
-use crate::journal::Journal;
-use crate::leader::Leader;
-use crate::messages::{InstanceTypesFor, Observe, Release, TakeSnapshot, Watched};
+use crate::context::desk::Desk;
+use crate::context::solver::Solver;
+use crate::leadership::control_plane::ControlPlane;
+use crate::leadership::leader::Leader;
+use crate::leadership::messages::{Release, Watched};
+use crate::messages::{InstanceTypesFor, Observe, TakeSnapshot};
 use crate::settings::Settings;
-use crate::solver::Solver;
-use crate::story::Story;
+use crate::telemetry::journal::Journal;
+use crate::telemetry::story::Story;
 use crate::wiring::{self, Means, Warm};
 
 /// What a replica is made of.
@@ -62,7 +63,8 @@ pub fn start(parts: ReplicaParts) -> ReplicaHandle {
     let (exits, exit) = watch::channel(None);
     let warm = wiring::start_warm(&desk, &means);
     let control_plane = ControlPlane::new(&desk, means, warm.clone(), exits).start();
-    let leader = Leader::new(&desk, parts.lease_kube, warm.cluster_watcher.clone(), control_plane.clone()).start();
+    let leader =
+        Leader::new(&desk, parts.lease_kube, warm.cluster_watcher.clone().into(), control_plane.clone()).start();
     control_plane.do_send(Watched { leader: leader.clone().recipient() });
     ReplicaHandle { control_plane, leader, warm, desk, exit }
 }

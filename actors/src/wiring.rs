@@ -1,44 +1,48 @@
-//! Who sends to whom.
+//! Who sends to whom: a row's senders send each of its messages, and its takers handle each. `replica` is the process that
+//! holds a replica. tests/layout holds the table to the source.
 //!
 //! | from | message | to |
 //! |---|---|---|
 //! | `pod_watcher` | `PodSeen` | `cluster_watcher` |
 //! | `pod_watcher` | `PodPending` | `batcher` |
 //! | `pod_watcher` | `PodBound`, `PodGone` | `batcher`, `registrar` |
+//! | `pod_watcher`, `cluster_watcher` (each of its own watches, first to itself) | `NotRead`, `WatchFailed`, `WatchRuns` | `pod_watcher`, `cluster_watcher` |
 //! | `cluster_watcher` | `ClaimChanged`, `ClaimGone` | `launcher`, `registrar`, `terminator`, `owner` |
-//! | `launcher` | `InstanceKnown` | `owner` |
-//! | `owner` | `InstanceKnown` | `registrar`, `terminator` |
-//! | `owner` | `ClaimRefused` | `cluster_watcher` |
-//! | `terminator` | `LookUp` | `owner` |
 //! | `cluster_watcher` | `ClaimChanged` | `janitor` |
 //! | `cluster_watcher` | `NodeChanged`, `NodeGone` | `registrar`, `terminator` |
 //! | `cluster_watcher` | `PoolChanged`, `ClassChanged`, `CannotUse` | `node_class` |
 //! | `cluster_watcher` (room, places taken, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
 //! | `cluster_watcher` | `ClusterChanged`, `NodeUnused` | `disruptor` |
 //! | `batcher` | `Batch` | `packer` |
-//! | `packer` | `TakeShown`, `Plan` | `cluster_watcher` |
-//! | `packer` | `InstanceTypesFor` | `catalogue` |
+//! | `packer` | `Plan` | `cluster_watcher` |
 //! | `packer` | `Launch` | `launcher` |
 //! | `packer` | `Planned` | `registrar` |
-//! | `launcher` | `InstanceTypesFor`, `Refused` | `catalogue` |
-//! | `launcher`, `registrar` | `PackNow` | `packer` |
+//! | `launcher`, `registrar`, `interruption` | `PackNow` | `packer` |
 //! | `registrar` | `NotRegistered` | `launcher` |
-//! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Wrote` | `cluster_watcher` |
+//! | `launcher` (a claim that came late or was held) | `ClaimChanged`, `LaunchFails` | `launcher` |
 //! | `launcher` | `SoldOut`, `ClosedPools` | `cluster_watcher` |
-//! | `packer`, `launcher`, `registrar`, `terminator`, `node_class`, `disruptor` | `Record` | `recorder` |
-//! | `launcher`, `terminator`, `node_class`, `janitor` | `TakeSnapshot` | `cluster_watcher` |
-//! | `disruptor`, `launcher` | `TakeShown` | `cluster_watcher` |
-//! | `pod_watcher` | `NotRead`, `WatchFailed`, `WatchRuns` | `cluster_watcher` |
-//! | `cluster_watcher` | `Record` | `recorder` |
-//! | `control_plane` | `TellNotSynced` | `cluster_watcher` |
-//! | `disruptor` | `InstanceTypesFor` | `catalogue` |
+//! | `launcher` | `TookReserved` | `catalogue` |
+//! | `launcher`, `interruption` | `Refused` | `catalogue` |
+//! | `launcher`, `terminator` | `InstanceKnown` | `owner` |
+//! | `owner` | `InstanceKnown` | `registrar`, `terminator` |
+//! | `owner` | `ClaimRefused` | `cluster_watcher` |
+//! | `terminator` | `LookUp` | `owner` |
 //! | `interruption` | `Interrupted` | `terminator` |
-//! | `interruption` | `Refused` | `catalogue` |
-//! | `interruption`, `terminator` | `PackNow` | `packer` |
-//! | `interruption`, `terminator` | `MarkLeaving` | `cluster_watcher` |
-//! | `disruptor`, `janitor` | `Remove` | `terminator` |
+//! | `interruption` | `MarkLeaving` | `cluster_watcher` |
+//! | `disruptor`, `janitor`, `terminator` (what is interrupted) | `Remove` | `terminator` |
+//! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor`, `control_plane` | `Wrote` | `cluster_watcher` |
+//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
+//! | `packer`, `disruptor`, `launcher` | `TakeShown` | `cluster_watcher` |
+//! | `packer`, `disruptor`, `launcher`, `replica` | `InstanceTypesFor` | `catalogue` |
+//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `janitor` | `Record` | `recorder` |
+//! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
 //! | `leader` | `Elected`, `Deposed` | `control_plane` |
-//! | `control_plane` | `Attach`, `AttachPods`, `CatalogueAttach`, `Detach`, `Forget` | the watchers, `catalogue` |
+//! | `control_plane` | `Attach`, `Detach`, `Forget` | `cluster_watcher` |
+//! | `control_plane` | `AttachPods`, `Detach` | `pod_watcher` |
+//! | `control_plane` | `CatalogueAttach`, `Detach` | `catalogue` |
+//! | `replica` | `Watched` | `control_plane` |
+//! | `replica` | `Release` | `leader`, `control_plane` |
+//! | `control_plane`, `replica` | `Observe` | every actor |
 //!
 //! To come with the issue on consolidation: `Replace` from `disruptor` to `launcher`; with the issue on old APIs:
 //! `translator`.
@@ -50,25 +54,25 @@ use dovetail_cloud::Cloud;
 use kube::Client;
 
 use crate::batcher::Batcher;
-use crate::calls::Calls;
 use crate::catalogue::Catalogue;
+use crate::cloud::metered::MeteredCloud;
 use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
+use crate::context::desk::Desk;
+use crate::context::mailbox;
+use crate::context::solver::Solver;
+use crate::context::tenure::Tenure;
 use crate::disruptor::{Disruptor, DisruptorLinks};
 use crate::interruption::{Interruption, InterruptionLinks};
 use crate::janitor::{Janitor, JanitorLinks};
+use crate::kube::calls::Calls;
 use crate::launcher::{Launcher, LauncherLinks};
-use crate::mailbox;
 use crate::messages::{Attach, AttachPods, CatalogueAttach, Detach, Forget, Observe};
-use crate::metered_cloud::MeteredCloud;
 use crate::node_class::NodeClassActor;
 use crate::owner::{Owner, OwnerLinks};
 use crate::packer::{Packer, PackerLinks};
 use crate::pod_watcher::PodWatcher;
 use crate::recorder::Recorder;
 use crate::registrar::{Registrar, RegistrarLinks};
-use crate::solver::Solver;
-use crate::tenure::Tenure;
 use crate::terminator::{Terminator, TerminatorLinks};
 
 /// What actors are made of, beside their desk.
@@ -131,9 +135,9 @@ fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A
 pub fn start_warm(desk: &Desk, means: &Means) -> Warm {
     let watched = desk.outage.for_watches(means.kube.clone());
     let recorder = begin(|_| Recorder::new(desk, means.kube.clone()));
-    let cluster_watcher = begin(|_| ClusterWatcher::new(desk, watched.clone()).with_recorder(recorder.clone()));
+    let cluster_watcher = begin(|_| ClusterWatcher::new(desk, watched.clone()).with_recorder(recorder.clone().into()));
     Warm {
-        pod_watcher: begin(|_| PodWatcher::new(desk, watched, cluster_watcher.clone())),
+        pod_watcher: begin(|_| PodWatcher::new(desk, watched, cluster_watcher.clone().into())),
         catalogue: begin(|_| Catalogue::new(desk, MeteredCloud::shared(&means.cloud, desk, "catalogue"))),
         recorder,
         cluster_watcher,
@@ -149,67 +153,67 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
     let owner_ctx = Context::<Owner>::new();
     let packer = begin(|_| {
         let links = PackerLinks {
-            cluster: warm.cluster_watcher.clone(),
-            catalogue: warm.catalogue.clone(),
-            launcher: launcher_ctx.address(),
-            registrar: registrar_ctx.address(),
-            recorder: warm.recorder.clone(),
+            cluster: warm.cluster_watcher.clone().into(),
+            catalogue: warm.catalogue.clone().into(),
+            launcher: launcher_ctx.address().into(),
+            registrar: registrar_ctx.address().into(),
+            recorder: warm.recorder.clone().into(),
         };
         Packer::new(desk, links, means.solver.clone())
     });
     let launcher = LauncherLinks {
-        cluster: warm.cluster_watcher.clone(),
-        catalogue: warm.catalogue.clone(),
-        packer: packer.clone(),
-        recorder: warm.recorder.clone(),
-        owner: owner_ctx.address(),
+        cluster: warm.cluster_watcher.clone().into(),
+        catalogue: warm.catalogue.clone().into(),
+        packer: packer.clone().into(),
+        recorder: warm.recorder.clone().into(),
+        owner: owner_ctx.address().into(),
         cloud: cloud("launcher"),
         calls: calls("launcher"),
     };
     let registrar = RegistrarLinks {
-        cluster: warm.cluster_watcher.clone(),
-        packer: packer.clone(),
-        launcher: launcher_ctx.address(),
-        recorder: warm.recorder.clone(),
+        cluster: warm.cluster_watcher.clone().into(),
+        packer: packer.clone().into(),
+        launcher: launcher_ctx.address().into(),
+        recorder: warm.recorder.clone().into(),
         calls: calls("registrar"),
     };
     let terminator = begin(|_| {
         let links = TerminatorLinks {
-            cluster: warm.cluster_watcher.clone(),
-            packer: packer.clone(),
-            recorder: warm.recorder.clone(),
-            owner: owner_ctx.address(),
+            cluster: warm.cluster_watcher.clone().into(),
+            packer: packer.clone().into(),
+            recorder: warm.recorder.clone().into(),
+            owner: owner_ctx.address().into(),
             cloud: cloud("terminator"),
             calls: calls("terminator"),
         };
         Terminator::new(desk, links)
     });
     let interruption = InterruptionLinks {
-        cluster: warm.cluster_watcher.clone(),
-        catalogue: warm.catalogue.clone(),
-        packer: packer.clone(),
-        terminator: terminator.clone(),
-        recorder: warm.recorder.clone(),
+        cluster: warm.cluster_watcher.clone().into(),
+        catalogue: warm.catalogue.clone().into(),
+        packer: packer.clone().into(),
+        terminator: terminator.clone().into(),
+        recorder: warm.recorder.clone().into(),
         cloud: cloud("interruption"),
         tenure: tenure.clone(),
     };
     let disruptor = DisruptorLinks {
-        cluster: warm.cluster_watcher.clone(),
-        catalogue: warm.catalogue.clone(),
-        terminator: terminator.clone(),
-        recorder: warm.recorder.clone(),
+        cluster: warm.cluster_watcher.clone().into(),
+        catalogue: warm.catalogue.clone().into(),
+        terminator: terminator.clone().into(),
+        recorder: warm.recorder.clone().into(),
         calls: calls("disruptor"),
     };
     let janitor = JanitorLinks {
-        cluster: warm.cluster_watcher.clone(),
-        terminator: terminator.clone(),
-        recorder: warm.recorder.clone(),
+        cluster: warm.cluster_watcher.clone().into(),
+        terminator: terminator.clone().into(),
+        recorder: warm.recorder.clone().into(),
         cloud: cloud("janitor"),
         calls: calls("janitor"),
     };
     let owner = OwnerLinks {
-        cluster: warm.cluster_watcher.clone(),
-        recorder: warm.recorder.clone(),
+        cluster: warm.cluster_watcher.clone().into(),
+        recorder: warm.recorder.clone().into(),
         cloud: cloud("owner"),
         listeners: vec![registrar_ctx.address().recipient(), terminator.clone().recipient()],
     };
@@ -223,7 +227,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         launcher: launcher_ctx.run(Launcher::new(desk, launcher)),
         registrar: registrar_ctx.run(Registrar::new(desk, registrar)),
         node_class: begin(|_| {
-            let (cluster, recorder) = (warm.cluster_watcher.clone(), warm.recorder.clone());
+            let (cluster, recorder) = (warm.cluster_watcher.clone().into(), warm.recorder.clone().into());
             NodeClassActor::new(desk, cloud("node_class"), calls("node_class"), cluster, recorder)
         }),
         packer,

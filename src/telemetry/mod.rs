@@ -9,7 +9,7 @@ pub mod told;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dovetail_actors::span::Value;
+use dovetail_actors::telemetry::span::Value;
 use dovetail_actors::{Settings, Span, Story};
 use dovetail_observability::Metrics;
 use dovetail_observability::traces::{self, Refused, Resource, TraceSettings, Traces};

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use dovetail_actors::journal::{Entry, Journal};
-use dovetail_actors::story::Level;
+use dovetail_actors::telemetry::journal::{Entry, Journal};
+use dovetail_actors::telemetry::story::Level;
 use dovetail_actors::{Measure, Span};
 use dovetail_observability::Metrics;
 use dovetail_sandbox::log::{Caller, EventLog};

@@ -17,7 +17,7 @@ use crate::messages::{
 };
 use crate::reading::report::{self, QUIET};
 use crate::recorder::object;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 
 /// A watch that has failed for so long is told of, and the cluster counts as not synced.
 const LONG: Duration = Duration::from_secs(60);

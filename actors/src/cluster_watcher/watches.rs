@@ -17,10 +17,9 @@ use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 
 use super::ClusterWatcher;
-use crate::messages::{NotRead, PodSeen, WatchFailed, WatchRuns};
-use crate::pod_watcher::PODS;
+use crate::kube::watch::{After, Heard, watch};
+use crate::messages::{NotRead, PODS, PodSeen, WatchFailed, WatchRuns};
 use crate::reading::Api;
-use crate::watch::{After, Heard, watch};
 
 /// What a watch has said.
 #[derive(Message)]

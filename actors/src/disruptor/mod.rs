@@ -20,14 +20,11 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use self::writes::Write;
-use crate::calls::Calls;
-use crate::catalogue::Catalogue;
-use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
-use crate::measure::Measure;
+use crate::context::desk::Desk;
+use crate::kube::calls::Calls;
+use crate::links::{ToCatalogue, ToClusterWatcher, ToRecorder, ToTerminator};
 use crate::messages::{ClaimRef, ClusterChanged, InstanceTypesFor, Observe, Remove, TakeShown, TraceContext};
-use crate::recorder::Recorder;
-use crate::terminator::Terminator;
+use crate::telemetry::measure::Measure;
 
 /// Changes are waited for this long, as they come in swarms.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -42,13 +39,13 @@ const MOST_WRITES: usize = 16;
 #[derive(Clone)]
 pub struct DisruptorLinks {
     /// For snapshots and read-your-writes.
-    pub cluster: Addr<ClusterWatcher>,
+    pub cluster: ToClusterWatcher,
     /// For instance types and prices.
-    pub catalogue: Addr<Catalogue>,
+    pub catalogue: ToCatalogue,
     /// For claims that are to go.
-    pub terminator: Addr<Terminator>,
+    pub terminator: ToTerminator,
     /// For events.
-    pub recorder: Addr<Recorder>,
+    pub recorder: ToRecorder,
     /// For the API server.
     pub calls: Calls,
 }

@@ -9,9 +9,9 @@ use dovetail_core::validity;
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::Disruptor;
+use crate::context::traces;
 use crate::messages::{Record, TraceContext};
-use crate::story::{Names, Story};
-use crate::traces;
+use crate::telemetry::story::{Names, Story};
 
 /// How many names a story gives.
 const NAMED: usize = 20;

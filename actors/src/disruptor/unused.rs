@@ -7,11 +7,11 @@ use dovetail_core::cluster_state::{NotUsed, Snapshot};
 use super::Disruptor;
 use super::tell::{claim_object, reference};
 use super::writes::Write;
-use crate::measure::Measure;
+use crate::context::traces;
 use crate::messages::{NodeUnused, Record};
 use crate::recorder::object;
-use crate::story::{Names, Story};
-use crate::traces;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::{Names, Story};
 
 /// Reason of the event.
 const NOT_USED: &str = "NodeNotUsed";

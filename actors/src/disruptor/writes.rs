@@ -15,10 +15,10 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::DisruptorLinks;
-use crate::calls::CallError;
-use crate::claims::Claims;
+use crate::kube::calls::CallError;
+use crate::kube::claims::Claims;
+use crate::kube::nodes::Nodes;
 use crate::messages::Wrote;
-use crate::nodes::Nodes;
 use crate::reading::Api;
 
 /// Something to be written.

@@ -7,9 +7,9 @@ use actix::prelude::*;
 use dovetail_cloud::{Cloud, CloudError};
 
 use super::{Failed, Interruption, InterruptionLinks, Received};
-use crate::backoff::Backoff;
-use crate::desk::Desk;
-use crate::story::Story;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::telemetry::story::Story;
 
 /// A call gives no more messages than this; one that gives fewer has emptied the queue, as far as it knows.
 pub(super) const FULL: usize = 10;

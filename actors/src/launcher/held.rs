@@ -9,7 +9,7 @@ use dovetail_core::lifecycle::launch::{is_held, launch_allowed, launch_held};
 use dovetail_core::lifecycle::protocol::{Claimed, takes_token};
 
 use super::{Launcher, QUIET};
-use crate::claims::Claims;
+use crate::kube::claims::Claims;
 use crate::messages::{ClaimChanged, Record, Wrote};
 use crate::recorder::object;
 

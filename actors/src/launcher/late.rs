@@ -12,10 +12,10 @@ use kube::ResourceExt;
 use tokio::sync::Notify;
 
 use super::Launcher;
-use crate::calls::CallError;
-use crate::launch::Launching;
+use crate::context::traces;
+use crate::kube::calls::CallError;
+use crate::launcher::launch::Launching;
 use crate::messages::{ClaimChanged, TakeShown, TraceContext};
-use crate::traces;
 
 /// Pause between two looks at whether a claim is needed.
 const LOOK: Duration = Duration::from_millis(500);

@@ -9,9 +9,9 @@ use dovetail_core::launch_backoff::{Cause, Demand, Outcome, Verdict};
 use kube::ResourceExt;
 
 use super::{Held, Launcher, QUIET, Queued};
-use crate::launch_facts::pool_of;
+use crate::launcher::facts::pool_of;
 use crate::messages::{ClosedPools, LaunchFails, PackNow, SoldOut, TraceContext, Wrote};
-use crate::story::Story;
+use crate::telemetry::story::Story;
 
 /// Orders that wait for others are looked at again after this long at the latest.
 const LOOK: Duration = Duration::from_secs(1);

@@ -5,7 +5,6 @@ mod catalogue;
 mod cluster;
 mod events;
 mod launch;
-mod leadership;
 mod ownership;
 mod packing;
 mod pods;
@@ -20,10 +19,9 @@ pub use cluster::{
 };
 pub use events::Record;
 pub use launch::{ClosedPools, Launch, LaunchFails, LaunchOrder, NotRegistered};
-pub use leadership::{Deposed, Elected, Release, Watched};
 pub use ownership::{ClaimRefused, InstanceKnown, LookUp};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};
-pub use pods::{AttachPods, PodBound, PodGone, PodPending, Waited};
+pub use pods::{AttachPods, PODS, PodBound, PodGone, PodPending, Waited};
 pub use removal::{ClaimRef, Interrupted, MarkLeaving, Remove};
 pub use trace::TraceContext;
 

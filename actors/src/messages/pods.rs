@@ -8,6 +8,9 @@ use jiff::Timestamp;
 
 use super::TraceContext;
 
+/// What the watch of Pods is called in `NotRead`, `WatchFailed` and `WatchRuns`.
+pub const PODS: &str = "pods";
+
 /// A pod waits for a node that does not exist. Fact, to `batcher`.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]

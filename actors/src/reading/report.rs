@@ -6,9 +6,9 @@ use std::time::Duration;
 use dovetail_core::cluster_state::Unreadable;
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use crate::desk::Desk;
+use crate::context::desk::Desk;
 use crate::messages::Record;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 
 /// The event's reason.
 pub const REASON: &str = "Unreadable";

@@ -9,9 +9,9 @@ use dovetail_core::cluster_state::Target;
 use kube::ResourceExt;
 
 use super::Registrar;
+use crate::context::traces;
 use crate::messages::{Planned, PodBound, TraceContext};
-use crate::story::Story;
-use crate::traces;
+use crate::telemetry::story::Story;
 
 /// A plan whose pods are not all bound.
 pub(super) struct PlanState {

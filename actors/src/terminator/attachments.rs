@@ -8,7 +8,7 @@ use k8s_openapi::api::storage::v1::{VolumeAttachment, VolumeAttachmentSource, Vo
 use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 
-use crate::desk::Desk;
+use crate::context::desk::Desk;
 use crate::messages::Came;
 use crate::reading::report;
 

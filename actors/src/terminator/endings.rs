@@ -19,12 +19,12 @@ use k8s_openapi::api::core::v1::Node;
 use super::TerminatorLinks;
 use super::known::{is_leaving, of_node};
 use super::left::left_on;
-use crate::backoff::Backoff;
-use crate::calls::CallError;
-use crate::claims::Claims;
-use crate::end_once::{TOGETHER, end_once};
+use crate::cloud::end_once::{TOGETHER, end_once};
+use crate::context::backoff::Backoff;
+use crate::kube::calls::CallError;
+use crate::kube::claims::Claims;
+use crate::kube::nodes::Nodes;
 use crate::messages::{InstanceKnown, Wrote};
-use crate::nodes::Nodes;
 
 /// How long the first answer of its kind is good for, each further one twice as long, and the longest of all.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(900), Duration::from_secs(5));

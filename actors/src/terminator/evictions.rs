@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::backoff::Backoff;
-use crate::evict::Outcome;
+use crate::context::backoff::Backoff;
+use crate::kube::evict::Outcome;
 
 /// Attempts that run at the same time.
 const AT_ONCE: usize = 100;

@@ -18,16 +18,16 @@ use kube::ResourceExt;
 
 use super::known::{of_claim, of_node};
 use super::{Terminator, TerminatorLinks};
-use crate::calls::CallError;
-use crate::claims::Claims;
+use crate::context::traces;
+use crate::kube::calls::CallError;
+use crate::kube::claims::Claims;
+use crate::kube::nodes::Nodes;
 use crate::messages::{ClaimRef, Interrupted, Record, Remove, TakeSnapshot, TraceContext, Wrote};
-use crate::nodes::Nodes;
-use crate::owned::Verdict;
+use crate::owner::owned::Verdict;
 use crate::recorder::object;
 use crate::settings::Interruptions;
-use crate::span::names;
-use crate::story::Story;
-use crate::traces;
+use crate::telemetry::span::names;
+use crate::telemetry::story::Story;
 
 /// How often it is looked whether places are ready. The pods run meanwhile.
 const LOOK: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use dovetail_core::termination::drain;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use super::{Key, SETTLE, Terminator};
-use crate::calls::{CallError, Calls};
+use crate::kube::calls::{CallError, Calls};
 use crate::reading::Api;
 
 /// Namespace and name of a PersistentVolumeClaim.

@@ -7,7 +7,7 @@ use dovetail_core::termination::drain::drain;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 
-use crate::calls::{CallError, Calls};
+use crate::kube::calls::{CallError, Calls};
 use crate::reading::Api;
 
 /// How many pods are on a node that have to leave it: a watch that is late does not know who was bound before the taint was

@@ -21,16 +21,17 @@ use kube::ResourceExt;
 
 use super::endings::{Ask, End};
 use super::known::of_node;
+use super::measures;
 use super::owned::{MayDrain, MayEnd};
 use super::steps::{Done, For, Hand};
 use super::{AT_ONCE, Key, SETTLE, Terminator};
-use crate::evict::{self, Outcome};
-use crate::measure::{self, Measure};
+use crate::context::traces;
+use crate::kube::evict::{self, Outcome};
 use crate::messages::{Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
-use crate::span::names;
-use crate::story::{Names, Story};
-use crate::traces;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::names;
+use crate::telemetry::story::{Names, Story};
 
 /// Claims deleted at the same time.
 const DELETIONS: usize = 16;
@@ -47,7 +48,7 @@ pub async fn remove(hand: Hand, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, r
         let hand = hand.clone();
         async move {
             if let Ok(true) = hand.delete_claim(&claim, why, Some(reason.label())).await {
-                measure::claim_disrupted(&hand.desk, &claim, reason.label());
+                measures::claim_disrupted(&hand.desk, &claim, reason.label());
                 tell_removing(&hand, &claim, &nodes, reason);
             }
         }

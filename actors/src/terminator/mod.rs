@@ -13,6 +13,7 @@ mod kept;
 mod known;
 mod left;
 mod look;
+mod measures;
 mod owned;
 mod places;
 mod steps;
@@ -32,18 +33,15 @@ use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 use serde_json::json;
 
-use crate::backoff::Backoff;
-use crate::calls::Calls;
-use crate::cluster_watcher::ClusterWatcher;
-use crate::desk::Desk;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::kube::calls::Calls;
+use crate::kube::watch::{After, Heard, watch};
+use crate::links::{ToClusterWatcher, ToOwner, ToPacker, ToRecorder};
 use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, Remove, TraceContext};
-use crate::owned::Instances;
-use crate::owner::Owner;
-use crate::packer::Packer;
+use crate::owner::owned::Instances;
 use crate::reading::Api;
-use crate::recorder::Recorder;
-use crate::story::Story;
-use crate::watch::{After, Heard, watch};
+use crate::telemetry::story::Story;
 use attachments::Attachments;
 use endings::Endings;
 use evictions::Evictions;
@@ -64,13 +62,13 @@ const AT_ONCE: usize = 64;
 #[derive(Clone)]
 pub struct TerminatorLinks {
     /// For snapshots and read-your-writes.
-    pub cluster: Addr<ClusterWatcher>,
+    pub cluster: ToClusterWatcher,
     /// For pods that lose their node.
-    pub packer: Addr<Packer>,
+    pub packer: ToPacker,
     /// For events.
-    pub recorder: Addr<Recorder>,
+    pub recorder: ToRecorder,
     /// For whose an instance is that no claim names.
-    pub owner: Addr<Owner>,
+    pub owner: ToOwner,
     /// For instances.
     pub cloud: Arc<dyn Cloud>,
     /// For claims, Nodes, pods.

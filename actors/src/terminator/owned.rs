@@ -14,9 +14,9 @@ use kube::ResourceExt;
 use super::known::of_node;
 use super::{Key, Terminator};
 use crate::messages::{InstanceKnown, LookUp, Record};
-use crate::owned::{Verdict, instance_of};
+use crate::owner::owned::{Verdict, instance_of};
 use crate::recorder::object;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 
 /// Whether a claim that is being deleted may take anything with it.
 pub(super) enum MayEnd {

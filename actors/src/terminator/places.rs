@@ -21,7 +21,7 @@ use super::steps::Hand;
 use crate::messages::Record;
 use crate::recorder::object;
 use crate::settings::Interruptions;
-use crate::story::{Names, Story};
+use crate::telemetry::story::{Names, Story};
 
 /// Pods that are waited for so long are told of in an event.
 const LONG: Duration = Duration::from_secs(30);

@@ -13,18 +13,19 @@ use kube::ResourceExt;
 
 use super::TerminatorLinks;
 use super::left::left_on;
+use super::measures;
 use super::why::end_reason;
-use crate::calls::CallError;
-use crate::claims::Claims;
-use crate::desk::Desk;
-use crate::launch_facts::pool_of;
-use crate::measure::{self, Measure};
+use crate::context::desk::Desk;
+use crate::context::traces;
+use crate::kube::calls::CallError;
+use crate::kube::claims::Claims;
+use crate::kube::nodes::Nodes;
+use crate::launcher::facts::pool_of;
 use crate::messages::{Record, TraceContext, Wrote};
-use crate::nodes::Nodes;
 use crate::recorder::object;
-use crate::span::names;
-use crate::story::Story;
-use crate::traces;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::names;
+use crate::telemetry::story::Story;
 
 /// What a step has at hand.
 #[derive(Clone)]
@@ -298,7 +299,7 @@ impl Hand {
         };
         // Before the watch tells it the Node would be released, and told of, once more.
         self.desk.post(&self.links.cluster, wrote);
-        measure::node_gone(&self.desk, &there);
+        measures::node_gone(&self.desk, &there);
         self.tell(Story::NodeDeleted { node: there.name_any(), node_claim });
         Ok(())
     }
@@ -321,13 +322,13 @@ impl Hand {
             }
             Ok(claim) => {
                 if let (Some(removal), Some(cause)) = (self.removal(&claim), self.trace) {
-                    let begun = measure::instance_ends(&claim);
+                    let begun = measures::instance_ends(&claim);
                     let span = self.desk.span(removal, "terminate", "").since_some(begun);
                     span.with_all(|| traces::attributes(&claim)).end();
                     let span = self.desk.open(removal, Some(cause), "removal").since_some(deleted_at(&claim));
                     span.with_all(|| traces::attributes(&claim)).with(names::REASON, &*reason).end();
                 }
-                measure::claim_gone(&self.desk, &claim);
+                measures::claim_gone(&self.desk, &claim);
                 self.tell(Story::ClaimDeleted { node_claim: claim.name_any(), reason });
                 // Others may hold it yet.
                 let wrote = if claim.finalizers().is_empty() { gone } else { Wrote::Claim(Arc::new(claim)) };

@@ -14,10 +14,10 @@ use kube::ResourceExt;
 use super::Terminator;
 use super::places::Progress;
 use super::steps::Hand;
-use crate::launch_facts::pool_of;
+use crate::launcher::facts::pool_of;
 use crate::messages::Record;
 use crate::recorder::object;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 
 /// Of a claim that goes for no reason of ours, while no Node of it has said more.
 const ASKED: &str = "its deletion was asked for";

@@ -1,0 +1,362 @@
+//! What the cloud offers, on every replica: instance types, zones, prices, and what it refused lately; resolved for a
+//! node class into what packing chooses from.
+//!
+//! At the mailbox's bound: refusals are few a launch; queries come one at a time from `packer` and a few from
+//! `launcher`, which waits for the answer.
+
+mod reserved;
+
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::v1::EC2NodeClass;
+use dovetail_cloud::catalogue::{Catalogue as Offers, Zone};
+use dovetail_cloud::launch::images::withhold_without_image;
+use dovetail_cloud::node_class::subnet_views;
+use dovetail_cloud::resolve::{self, NodeClassView, ReservationView};
+use dovetail_cloud::unavailable::UnavailableOfferings;
+use dovetail_cloud::{Cloud, CloudError, shipped};
+use dovetail_core::InstanceType;
+use futures::future::{join, join3, pending};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+use kube::ResourceExt;
+use serde_json::json;
+use tokio::sync::Notify;
+
+use crate::catalogue::reserved::Reserved;
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::messages::{CatalogueAttach, Detach, InstanceTypesFor, Observe, Refused, TookReserved, WorldChanged};
+use crate::telemetry::story::{Names, Story};
+
+/// Types and prices are read again this often (aws spec 6).
+const REFRESH: Duration = Duration::from_secs(12 * 3600);
+/// Prices are waited for this long before those shipped are taken for the time being.
+const PRICES_SOON: Duration = Duration::from_secs(10);
+/// What is left of capacity reservations is asked for this often (aws spec 3.4).
+const RESERVED_REFRESH: Duration = Duration::from_secs(60);
+/// What is unavailable is looked through this often (aws spec 3.6).
+const SWEEP: Duration = Duration::from_secs(10);
+/// How many instance types a story names.
+const NAMED: usize = 5;
+
+type Types = Arc<Vec<Arc<InstanceType>>>;
+
+/// See the module.
+pub struct Catalogue {
+    desk: Desk,
+    cloud: Arc<dyn Cloud>,
+    offers: Option<Arc<Offers>>,
+    reads: u64,
+    unavailable: UnavailableOfferings,
+    reserved: Reserved,
+    /// EC2 is being asked for what is left of reservations.
+    asking: bool,
+    /// By class name: what it was resolved from, and the result.
+    resolved: BTreeMap<String, (String, Types)>,
+    /// The instance types of each class that no image is for, as was said.
+    without_image: BTreeMap<String, Vec<String>>,
+    leader: Option<Recipient<WorldChanged>>,
+}
+
+impl Catalogue {
+    /// A catalogue that has not been read.
+    pub fn new(desk: &Desk, cloud: Arc<dyn Cloud>) -> Self {
+        Self {
+            desk: desk.of("catalogue"),
+            cloud,
+            offers: None,
+            reads: 0,
+            unavailable: UnavailableOfferings::default(),
+            reserved: Reserved::default(),
+            asking: false,
+            resolved: BTreeMap::new(),
+            without_image: BTreeMap::new(),
+            leader: None,
+        }
+    }
+}
+
+impl Actor for Catalogue {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.read(ctx);
+        ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read(ctx));
+        ctx.run_interval(RESERVED_REFRESH, |catalogue, ctx| catalogue.ask_for_reserved(ctx));
+        ctx.run_interval(SWEEP, |catalogue, _| {
+            if catalogue.unavailable.sweep(catalogue.desk.now()) {
+                catalogue.world_changed();
+            }
+        });
+    }
+}
+
+/// The catalogue has been read.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Read(Offers);
+
+impl Handler<Read> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, Read(offers): Read, _: &mut Self::Context) {
+        let offerings = offers.offered.values().map(BTreeSet::len).sum();
+        self.desk.tell(Story::CatalogueRead { instance_types: offers.types.len(), offerings });
+        self.reads += 1;
+        self.offers = Some(Arc::new(offers));
+        self.world_changed();
+    }
+}
+
+impl Handler<InstanceTypesFor> for Catalogue {
+    type Result = MessageResult<InstanceTypesFor>;
+
+    fn handle(&mut self, query: InstanceTypesFor, ctx: &mut Self::Context) -> Self::Result {
+        let Some(offers) = self.offers.clone() else { return MessageResult(None) };
+        let types = query.classes.iter().map(|class| Some((class.name_any(), self.types(&offers, class)?))).collect();
+        if self.reserved.lacks_any() {
+            self.ask_for_reserved(ctx);
+        }
+        MessageResult(types)
+    }
+}
+
+impl Handler<Refused> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, refused: Refused, _: &mut Self::Context) {
+        let now = self.desk.now();
+        let known = self.unavailable.at(now);
+        let mut news: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+        for refusal in refused.refusals.iter().filter(|refusal| refusal.is_capacity()) {
+            self.unavailable.note(now, refusal);
+            let dovetail_cloud::launch::Refusal { instance_type, zone, capacity_type, code, .. } = refusal;
+            if !known.refused(instance_type, zone, capacity_type) {
+                let market = (zone.clone(), capacity_type.clone(), code.clone());
+                news.entry(market).or_default().insert(instance_type.clone());
+            }
+        }
+        for ((zone, capacity_type, code), all) in news {
+            let (types, instance_types) = (all.len(), Names::first(NAMED, all));
+            let story = Story::OfferingRefused { zone, capacity_type, code, types, instance_types };
+            self.desk.tell_in(story, refused.trace);
+        }
+    }
+}
+
+impl Handler<TookReserved> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, took: TookReserved, _: &mut Self::Context) {
+        self.reserved.take(&took.id);
+    }
+}
+
+impl Handler<CatalogueAttach> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, leader: CatalogueAttach, _: &mut Self::Context) {
+        self.leader = Some(leader.0);
+    }
+}
+
+impl Handler<Detach> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, _: Detach, _: &mut Self::Context) {
+        self.leader = None;
+    }
+}
+
+impl Handler<Observe> for Catalogue {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let types = self.offers.as_ref().map_or(0, |offers| offers.types.len());
+        MessageResult(json!({"instanceTypes": types, "reads": self.reads, "unavailable": self.unavailable.len()}))
+    }
+}
+
+impl Catalogue {
+    fn world_changed(&self) {
+        if let Some(leader) = &self.leader {
+            self.desk.post(leader, WorldChanged::Room);
+        }
+    }
+
+    fn read(&mut self, ctx: &mut Context<Self>) {
+        let this = ctx.address();
+        ctx.spawn(read(self.cloud.clone(), self.desk.clone(), this).into_actor(self));
+    }
+
+    /// Asks EC2 what is left of the reservations that classes have; a call that fails leaves what was known.
+    fn ask_for_reserved(&mut self, ctx: &mut Context<Self>) {
+        let ids = if self.asking { vec![] } else { self.reserved.ask() };
+        if ids.is_empty() {
+            return;
+        }
+        self.asking = true;
+        let cloud = self.cloud.clone();
+        let call = async move { (cloud.reserved_left(&ids).await, ids) }.into_actor(self);
+        ctx.spawn(call.map(|(answer, ids), catalogue, _| {
+            catalogue.asking = false;
+            let news = match answer {
+                Ok(answer) => catalogue.reserved.learn(&ids, &answer),
+                Err(_) => catalogue.reserved.give_up(&ids),
+            };
+            if news {
+                catalogue.world_changed();
+            }
+        }));
+    }
+
+    /// A class's instance types, kept as long as nothing that they depend on changes; the last ones, if any, while it is
+    /// not known what is left of its reservations.
+    fn types(&mut self, offers: &Offers, class: &EC2NodeClass) -> Option<Types> {
+        let Some(status) = &class.status else { return Some(Types::default()) };
+        self.unavailable.sweep(self.desk.now());
+        let Some(reservations) = self.reserved.of(status) else {
+            return self.resolved.get(&class.name_any()).map(|(_, types)| types.clone());
+        };
+        let from = format!(
+            "{}/{}/{}/{}/{:?}/{:?}/{:?}/{reservations:?}",
+            class.metadata.uid.as_deref().unwrap_or_default(),
+            self.reads,
+            self.unavailable.version(),
+            self.reserved.version(),
+            class.metadata.generation,
+            status.subnets,
+            status.amis
+        );
+        if let Some((known, types)) = self.resolved.get(&class.name_any())
+            && *known == from
+        {
+            return Some(types.clone());
+        }
+        let types = self.resolve(offers, class, status, reservations);
+        self.resolved.insert(class.name_any(), (from, types.clone()));
+        Some(types)
+    }
+
+    /// Says once which types of a class no image is for.
+    fn tell_without_image(&mut self, node_class: String, types: Vec<String>) {
+        let said = self.without_image.entry(node_class.clone()).or_default();
+        if *said != types {
+            said.clone_from(&types);
+            self.desk.tell(Story::WithoutImage { node_class, instance_types: Names::first(NAMED, types) });
+        }
+    }
+
+    fn resolve(
+        &mut self,
+        offers: &Offers,
+        class: &EC2NodeClass,
+        status: &dovetail_api::v1::EC2NodeClassStatus,
+        reservations: Vec<ReservationView>,
+    ) -> Types {
+        let settings = resolve::Settings {
+            vm_memory_overhead_percent: self.desk.settings.vm_memory_overhead,
+            reserved_enis: self.desk.settings.reserved_enis,
+            ..resolve::Settings::default()
+        };
+        let unavailable = self.unavailable.at(self.desk.now());
+        match NodeClassView::of(&class.spec, subnet_views(status)) {
+            Ok(view) => {
+                let view = NodeClassView { reservations, ..view };
+                let mut types = resolve::instance_types_without(offers, &view, &settings, &unavailable);
+                let withheld = withhold_without_image(&status.amis, &mut types);
+                self.tell_without_image(class.name_any(), withheld);
+                Arc::new(types.into_iter().map(Arc::new).collect())
+            }
+            Err(error) => {
+                let why = error.to_string();
+                self.desk.tell(Story::NodeClass { node_class: class.name_any(), ready: false, why });
+                Types::default()
+            }
+        }
+    }
+}
+
+/// Reads everything, however long it takes. Prices that do not come soon are taken from those shipped until they do; those
+/// on demand, which change once in months, as soon as they are refused: a cluster without a way to the Pricing API does
+/// not wait for it.
+async fn read(cloud: Arc<dyn Cloud>, desk: Desk, to: Addr<Catalogue>) {
+    let types = patiently(&desk, || cloud.instance_types(), || {});
+    let offered = patiently(&desk, || cloud.offerings(), || {});
+    let refused = Notify::new();
+    let mut on_demand = Box::pin(patiently(&desk, || cloud.on_demand_prices(), || refused.notify_one()));
+    let mut spot = Box::pin(patiently(&desk, || cloud.spot_prices(), || {}));
+    let soon = join(soon(&mut on_demand, refused.notified()), soon(&mut spot, pending()));
+    let (types, offered, (on_demand_soon, spot_soon)) = join3(types, offered, soon).await;
+    let zones: BTreeSet<_> = offered.values().flatten().cloned().collect();
+    let mut offers = Offers {
+        region: cloud.region().to_owned(),
+        zones: zones.into_iter().map(|name| Zone { name, id: String::new() }).collect(),
+        types: types.into_iter().map(Arc::new).collect(),
+        offered,
+        ..Offers::default()
+    };
+    let (on_demand_is_late, spot_is_late) = (on_demand_soon.is_none(), spot_soon.is_none());
+    let shipped = LazyCell::new(|| shipped::catalogue(cloud.region()));
+    offers.on_demand = on_demand_soon.unwrap_or_else(|| shipped.on_demand.clone());
+    offers.spot = spot_soon.unwrap_or_else(|| shipped.spot.clone());
+    desk.post(&to, Read(offers.clone()));
+    let mut late = FuturesUnordered::new();
+    if on_demand_is_late {
+        late.push(on_demand.map(Late::OnDemand).boxed_local());
+    }
+    if spot_is_late {
+        late.push(spot.map(Late::Spot).boxed_local());
+    }
+    while let Some(prices) = late.next().await {
+        match prices {
+            Late::OnDemand(prices) => offers.on_demand = prices,
+            Late::Spot(prices) => offers.spot = prices,
+        }
+        desk.post(&to, Read(offers.clone()));
+    }
+}
+
+/// Prices that have come after all.
+enum Late {
+    /// By instance type.
+    OnDemand(BTreeMap<String, f64>),
+    /// By instance type and zone.
+    Spot(BTreeMap<(String, String), f64>),
+}
+
+/// What comes before it is given up for the time being.
+async fn soon<T>(call: &mut (impl Future<Output = T> + Unpin), given_up: impl Future<Output = ()>) -> Option<T> {
+    tokio::select! {
+        biased;
+        answer = call => Some(answer),
+        () = given_up => None,
+        () = tokio::time::sleep(PRICES_SOON) => None,
+    }
+}
+
+/// Repeats a read until it succeeds; said once. `refused` hears of the first failure.
+async fn patiently<T, F>(desk: &Desk, mut call: impl FnMut() -> F, refused: impl Fn()) -> T
+where
+    F: Future<Output = Result<T, CloudError>>,
+{
+    let mut backoff = Backoff::cloud(desk.rng("read"));
+    loop {
+        match call().await {
+            Ok(answer) => return answer,
+            Err(error) => {
+                let pause = backoff.pause();
+                if backoff.failures() == 1 {
+                    desk.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
+                    refused();
+                }
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+}

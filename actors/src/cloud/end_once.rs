@@ -1,0 +1,32 @@
+//! The end of instances, asked for at once and not repeated: what an end rests on does not stand for long (docs/decisions/028).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dovetail_cloud::{Cloud, CloudError, Instance};
+
+use crate::kube::calls::Calls;
+
+/// Instances that are made sure of together, and ended in one call.
+pub const TOGETHER: usize = 32;
+/// Longest wait for the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Ends instances. Answers what failed, by id; `None` when the term is over, and nothing was asked.
+pub async fn end_once(cloud: &dyn Cloud, calls: &Calls, ending: &[Instance]) -> Option<BTreeMap<String, CloudError>> {
+    if !calls.may_act() {
+        return None;
+    }
+    if ending.is_empty() {
+        return Some(BTreeMap::new());
+    }
+    let all = |error: CloudError| ending.iter().map(|one| (one.id.clone(), error.clone())).collect();
+    Some(match tokio::time::timeout(PATIENCE, cloud.terminate_all(ending)).await {
+        Ok(Ok(failed)) => failed,
+        Ok(Err(error)) => all(error),
+        Err(_) => {
+            let message = format!("no answer within {PATIENCE:?}");
+            all(CloudError::MayHaveHappened { call: "TerminateInstances", code: "TimedOut".into(), message })
+        }
+    })
+}

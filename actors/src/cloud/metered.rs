@@ -1,0 +1,291 @@
+//! The cloud as an actor has it: each of its answers is measured (core spec 7.1, `cloudprovider_*`), and what changes
+//! something there is gone on with only while the tenure holds, whatever it waits for on its way (design, "Safety" 1).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_api::v1::EC2NodeClass;
+use dovetail_cloud::info::InstanceTypeInfo;
+use dovetail_cloud::node_class::NodeClassResolution;
+use dovetail_cloud::{
+    Cloud, CloudError, CloudFuture, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance,
+    Made, QueueMessage,
+};
+use futures::future::BoxFuture;
+
+use crate::context::desk::Desk;
+use crate::context::tenure::Tenure;
+use crate::telemetry::measure::Measure;
+
+/// See the module.
+pub struct MeteredCloud {
+    cloud: Arc<dyn Cloud>,
+    desk: Desk,
+    /// Who does not lead changes nothing.
+    tenure: Option<Tenure>,
+}
+
+impl MeteredCloud {
+    /// The cloud for an actor that only looks.
+    pub fn shared(cloud: &Arc<dyn Cloud>, desk: &Desk, actor: &'static str) -> Arc<dyn Cloud> {
+        Arc::new(Self { cloud: cloud.clone(), desk: desk.of(actor), tenure: None })
+    }
+
+    /// The cloud for an actor of the leader.
+    pub fn within(tenure: &Tenure, cloud: &Arc<dyn Cloud>, desk: &Desk, actor: &'static str) -> Arc<dyn Cloud> {
+        Arc::new(Self { cloud: cloud.clone(), desk: desk.of(actor), tenure: Some(tenure.clone()) })
+    }
+
+    /// Goes on with a call while the term lasts.
+    async fn in_term<T>(&self, call: &'static str, effect: CloudFuture<'_, T>) -> Result<T, CloudError> {
+        match &self.tenure {
+            Some(tenure) => tenure.while_holds(effect).await.unwrap_or_else(|| Err(term_is_over(call))),
+            None => Err(term_is_over(call)),
+        }
+    }
+
+    fn answered(&self, method: &'static str, begun: Duration, error: Option<&'static str>) {
+        // That a call is given up with the term is no failure of the cloud's.
+        if error.is_some() && self.tenure.as_ref().is_some_and(|tenure| !tenure.holds()) {
+            return;
+        }
+        let seconds = self.desk.now().saturating_sub(begun).as_secs_f64();
+        self.desk.measure(&Measure::CloudAnswered { controller: self.desk.actor, method, seconds, error });
+    }
+}
+
+/// A call that had begun may have been carried out.
+fn term_is_over(call: &'static str) -> CloudError {
+    CloudError::MayHaveHappened { call, code: "TermIsOver".into(), message: "the term is over".into() }
+}
+
+/// As the metric's label `error` has it: what Karpenter tells apart, and nothing for the rest.
+fn of_cloud(error: &CloudError) -> &'static str {
+    if error.is_not_found() { "NodeClaimNotFoundError" } else { "" }
+}
+
+fn of_launch(error: &LaunchError) -> &'static str {
+    match error.kind {
+        LaunchErrorKind::InsufficientCapacity => "InsufficientCapacityError",
+        LaunchErrorKind::NodeClassNotReady => "NodeClassNotReadyError",
+        LaunchErrorKind::Retryable
+        | LaunchErrorKind::Final
+        | LaunchErrorKind::MayHaveHappened
+        | LaunchErrorKind::TokenUsed => "",
+    }
+}
+
+macro_rules! looking {
+    ($($name:ident $method:literal ($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {$(
+        fn $name<'a>(&'a self, $($arg: $type),*) -> CloudFuture<'a, $answer> {
+            Box::pin(async move {
+                let begun = self.desk.now();
+                let answer = self.cloud.$name($($arg),*).await;
+                self.answered($method, begun, answer.as_ref().err().map(of_cloud));
+                answer
+            })
+        }
+    )*};
+}
+
+macro_rules! changing {
+    ($($name:ident $method:literal ($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {$(
+        fn $name<'a>(&'a self, $($arg: $type),*) -> CloudFuture<'a, $answer> {
+            Box::pin(async move {
+                let begun = self.desk.now();
+                let answer = self.in_term($method, self.cloud.$name($($arg),*)).await;
+                self.answered($method, begun, answer.as_ref().err().map(of_cloud));
+                answer
+            })
+        }
+    )*};
+}
+
+impl Cloud for MeteredCloud {
+    fn region(&self) -> &str {
+        self.cloud.region()
+    }
+
+    fn cluster_uid(&self) -> &str {
+        self.cloud.cluster_uid()
+    }
+
+    fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
+        Box::pin(async move {
+            let begun = self.desk.now();
+            let answer = match &self.tenure {
+                Some(tenure) => tenure.while_holds(self.cloud.launch(request)).await,
+                None => None,
+            };
+            let answer = answer.unwrap_or_else(|| Err(LaunchError::from_call(&term_is_over("CreateFleet"))));
+            self.answered("Create", begun, answer.as_ref().err().map(of_launch));
+            answer
+        })
+    }
+
+    fn delete_messages<'a>(&'a self, queue_url: &'a str, receipts: &'a [String]) -> CloudFuture<'a, ()> {
+        Box::pin(async move {
+            let begun = self.desk.now();
+            let answer = self.in_term("DeleteMessageBatch", self.cloud.delete_messages(queue_url, receipts)).await;
+            self.answered("DeleteMessageBatch", begun, answer.as_ref().err().map(of_cloud));
+            if answer.is_ok() {
+                self.desk.measure(&Measure::MessagesDeleted { count: receipts.len() });
+            }
+            answer
+        })
+    }
+
+    looking! {
+        instance_types "GetInstanceTypes" () -> Vec<InstanceTypeInfo>;
+        offerings "DescribeInstanceTypeOfferings" () -> BTreeMap<String, BTreeSet<String>>;
+        on_demand_prices "GetProducts" () -> BTreeMap<String, f64>;
+        spot_prices "DescribeSpotPriceHistory" () -> BTreeMap<(String, String), f64>;
+        reserved_left "DescribeCapacityReservations" (ids: &'a [String]) -> BTreeMap<String, u32>;
+        instances "List" () -> Vec<Instance>;
+        instances_by_name "ListByName" (ended: bool) -> Vec<Instance>;
+        instance "Get" (id: &'a str) -> Option<Instance>;
+        instances_with_token "GetByToken" (token: &'a str) -> Vec<Instance>;
+        instances_of "GetAll" (ids: &'a [String]) -> Found;
+        made "ListMade" () -> Vec<Made>;
+        queue_url "GetQueueUrl" (name: &'a str) -> String;
+    }
+
+    // To resolve a class is to make its instance profile; what is received is hidden from others.
+    changing! {
+        resolve_node_class "ResolveNodeClass" (class: &'a EC2NodeClass) -> NodeClassResolution;
+        remove_node_class "RemoveNodeClass" (class: &'a EC2NodeClass) -> ();
+        terminate_all "Delete" (found: &'a [Instance]) -> BTreeMap<String, CloudError>;
+        remove_made "RemoveMade" (made: &'a Made) -> ();
+        tag "CreateTags" (id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
+        receive "ReceiveMessage" (queue_url: &'a str) -> Vec<QueueMessage>;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use std::sync::Mutex;
+
+    use dovetail_api::v1::EC2NodeClassSpec;
+    use dovetail_cloud::cloud::MadeKind;
+    use dovetail_core::clock::Clock;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::messages::Term;
+    use crate::settings::Settings;
+    use crate::telemetry::journal::MemoryJournal;
+
+    /// Whatever is asked is begun at once and done a second later.
+    #[derive(Default)]
+    struct Slow {
+        begun: Mutex<Vec<&'static str>>,
+        done: Mutex<Vec<&'static str>>,
+    }
+
+    impl Slow {
+        async fn call<T: Default>(&self, name: &'static str) -> T {
+            self.begun.lock().unwrap().push(name);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.done.lock().unwrap().push(name);
+            T::default()
+        }
+    }
+
+    macro_rules! slow {
+        ($($name:ident ($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {$(
+            fn $name<'a>(&'a self, $($arg: $type),*) -> CloudFuture<'a, $answer> {
+                $(let _ = $arg;)*
+                Box::pin(async move { Ok(self.call(stringify!($name)).await) })
+            }
+        )*};
+    }
+
+    impl Cloud for Slow {
+        fn region(&self) -> &str {
+            ""
+        }
+
+        fn cluster_uid(&self) -> &str {
+            ""
+        }
+
+        fn launch(&self, _: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
+            Box::pin(async move { Ok(self.call("launch").await) })
+        }
+
+        slow! {
+            instance_types() -> Vec<InstanceTypeInfo>;
+            offerings() -> BTreeMap<String, BTreeSet<String>>;
+            on_demand_prices() -> BTreeMap<String, f64>;
+            spot_prices() -> BTreeMap<(String, String), f64>;
+            resolve_node_class(class: &'a EC2NodeClass) -> NodeClassResolution;
+            remove_node_class(class: &'a EC2NodeClass) -> ();
+            instances() -> Vec<Instance>;
+            instances_by_name(ended: bool) -> Vec<Instance>;
+            instance(id: &'a str) -> Option<Instance>;
+            instances_with_token(token: &'a str) -> Vec<Instance>;
+            instances_of(ids: &'a [String]) -> Found;
+            terminate_all(found: &'a [Instance]) -> BTreeMap<String, CloudError>;
+            made() -> Vec<Made>;
+            remove_made(made: &'a Made) -> ();
+            tag(id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
+            queue_url(name: &'a str) -> String;
+            receive(queue_url: &'a str) -> Vec<QueueMessage>;
+            delete_messages(queue_url: &'a str, receipts: &'a [String]) -> ();
+        }
+    }
+
+    struct TokioClock(Instant);
+
+    impl Clock for TokioClock {
+        fn monotonic(&self) -> Duration {
+            self.0.elapsed()
+        }
+
+        fn wall(&self) -> jiff::Timestamp {
+            jiff::Timestamp::UNIX_EPOCH
+        }
+    }
+
+    /// Makes every call that changes something, all at once; answers how many came out well.
+    async fn change_everything(cloud: &dyn Cloud) -> usize {
+        let class = EC2NodeClass::new("default", EC2NodeClassSpec::default());
+        let (kind, nothing) = (MadeKind::LaunchTemplate, String::new());
+        let made = Made { kind, name: nothing.clone(), class: nothing, class_uid: None, created: None, in_use: false };
+        let request = LaunchRequest::new("token", "default", Arc::new(class.clone()));
+        let (ids, tags) = (vec!["i-1".to_owned()], BTreeMap::new());
+        let well = tokio::join!(
+            async { cloud.launch(request).await.is_ok() },
+            async { cloud.resolve_node_class(&class).await.is_ok() },
+            async { cloud.remove_node_class(&class).await.is_ok() },
+            async { cloud.terminate_all(&[]).await.is_ok() },
+            async { cloud.remove_made(&made).await.is_ok() },
+            async { cloud.tag("i-1", &tags).await.is_ok() },
+            async { cloud.receive("queue").await.is_ok() },
+            async { cloud.delete_messages("queue", &ids).await.is_ok() },
+        );
+        let well = [well.0, well.1, well.2, well.3, well.4, well.5, well.6, well.7];
+        well.into_iter().filter(|one| *one).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_changed_in_the_cloud_after_the_deadline_not_even_by_a_call_that_has_begun() {
+        let clock = Arc::new(TokioClock(Instant::now()));
+        let desk = Desk::new("r", Settings::default(), clock.clone(), Arc::new(MemoryJournal::default()), 1);
+        let tenure = Tenure::new(Term(1), Duration::from_millis(1500), clock);
+        let slow = Arc::new(Slow::default());
+        let shared: Arc<dyn Cloud> = slow.clone();
+        let cloud = MeteredCloud::within(&tenure, &shared, &desk, "test");
+        assert_eq!(change_everything(&*cloud).await, 8);
+        // These begin half a second before the deadline.
+        assert_eq!(change_everything(&*cloud).await, 0);
+        assert_eq!((slow.begun.lock().unwrap().len(), slow.done.lock().unwrap().len()), (16, 8));
+        assert_eq!(change_everything(&*cloud).await, 0);
+        assert_eq!(slow.begun.lock().unwrap().len(), 16, "these do not even begin");
+        assert!(cloud.instances().await.is_ok(), "one may still look");
+        let onlooker = MeteredCloud::shared(&shared, &desk, "test");
+        assert_eq!(change_everything(&*onlooker).await, 0);
+    }
+}

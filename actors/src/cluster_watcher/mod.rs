@@ -1,0 +1,443 @@
+//! Keeps the cluster state on every replica: watches Nodes, NodeClaims, NodePools, EC2NodeClasses, DaemonSets,
+//! PodDisruptionBudgets, and what is kept of volumes, Namespaces and StatefulSets, hears of Pods from `pod_watcher` and of our own writes from whoever made them, hands out
+//! snapshots, and tells the leader's actors what has changed and that nodes have begun to leave.
+//!
+//! At the mailbox's bound: nothing here waits, so the mailbox is empty whenever the replica is idle; facts are never
+//! dropped.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use dovetail_core::cluster_state::{Applied, ClusterState, Kind, Snapshot};
+use dovetail_core::lifecycle::{self, Stage};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+use crate::cluster_watcher::unshown::Unshown;
+use crate::context::desk::Desk;
+use crate::links::ToRecorder;
+use crate::messages::{
+    Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget,
+    MarkLeaving, NodeChanged, NodeGone, NodeUnused, Observe, Plan, PoolChanged, SoldOut, TakeShown, TakeSnapshot,
+    WorldChanged, Wrote,
+};
+use crate::reading::report::Reports;
+use crate::telemetry::story::Story;
+
+mod lag;
+mod unread;
+mod unshown;
+mod watches;
+
+use lag::Lag;
+
+/// Watches that are later than this say too little of what kube-scheduler has not done.
+const LATE: Duration = Duration::from_secs(5);
+/// Watches that are less late than that let nobody wait longer.
+const NOTABLE: Duration = Duration::from_secs(1);
+/// Nobody waits longer than that for late watches.
+const LONGEST_LATE: Duration = Duration::from_secs(60);
+
+/// See the module.
+pub struct ClusterWatcher {
+    desk: Desk,
+    client: Client,
+    state: ClusterState,
+    /// Nodes whole, for the registrar.
+    nodes: BTreeMap<String, Arc<Node>>,
+    leader: Option<Attach>,
+    synced: bool,
+    unshown: Unshown,
+    /// Departures that the leader has been told of.
+    told: u64,
+    /// Where events go.
+    recorder: Option<ToRecorder>,
+    reports: Reports,
+    failures: unread::Failures,
+    /// When the cluster was not shown for the last time that somebody asked for it. Monotonic.
+    hidden: Duration,
+    lag: Lag,
+}
+
+impl ClusterWatcher {
+    /// A watcher that knows nothing yet.
+    pub fn new(desk: &Desk, client: Client) -> Self {
+        let desk = desk.of("cluster_watcher");
+        let desk_now = desk.now();
+        Self {
+            desk,
+            client,
+            state: ClusterState::new(),
+            nodes: BTreeMap::new(),
+            leader: None,
+            synced: false,
+            unshown: Unshown::default(),
+            told: 0,
+            recorder: None,
+            reports: Reports::default(),
+            failures: unread::Failures::default(),
+            hidden: desk_now,
+            lag: Lag::default(),
+        }
+    }
+
+    /// The same, with somebody who writes events.
+    pub fn with_recorder(self, recorder: ToRecorder) -> Self {
+        Self { recorder: Some(recorder), ..self }
+    }
+}
+
+impl Handler<MarkLeaving> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, mark: MarkLeaving, _: &mut Self::Context) {
+        self.state.mark_leaving(mark.claims.iter().map(String::as_str), mark.leaving);
+        self.tell_departures();
+        self.cluster_changed();
+    }
+}
+
+impl Handler<ClaimRefused> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, refused: ClaimRefused, _: &mut Self::Context) {
+        let there = self.state.snapshot().claims.contains_key(&refused.claim);
+        if self.state.refuse(&refused.claim, refused.refused && there) {
+            self.tell_departures();
+            self.world_changed();
+            self.cluster_changed();
+        }
+    }
+}
+
+impl Handler<Wrote> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, wrote: Wrote, _: &mut Self::Context) {
+        match wrote {
+            Wrote::Claim(claim) => {
+                self.lag.wrote(&claim.metadata, self.desk.now());
+                self.apply_claim(claim);
+            }
+            Wrote::Listed(claim) => {
+                self.state.is_there(&claim.metadata);
+                self.apply_claim(claim);
+            }
+            Wrote::Node(node) => self.apply_node(node),
+            Wrote::ClaimGone(name, uid) => self.claim_gone(&name, uid.as_deref()),
+            Wrote::NotMade(name) => {
+                if self.state.snapshot().claims.get(&name).is_none_or(|entry| entry.is_planned()) {
+                    self.claim_gone(&name, None);
+                }
+            }
+            Wrote::NodeGone(name, uid) => self.node_gone(&name, uid.as_deref()),
+            Wrote::Pool(pool) => self.apply_pool(*pool),
+            Wrote::Class(class) => self.apply_class(*class),
+        }
+    }
+}
+
+impl Handler<SoldOut> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, sold_out: SoldOut, _: &mut Self::Context) {
+        self.state.sold_out(&sold_out.claim, self.desk.now());
+    }
+}
+
+impl Handler<ClosedPools> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, pools: ClosedPools, _: &mut Self::Context) {
+        self.state.close_pools(pools.closed);
+    }
+}
+
+impl Handler<Plan> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, plan: Plan, _: &mut Self::Context) {
+        for (claim, capacity) in plan.claims {
+            self.state.plan_claim(claim, capacity);
+        }
+        let (until, displacements) = (self.patience(), self.state.displacements());
+        for (pods, target) in plan.expected {
+            self.state.nominate(pods.iter().map(String::as_str), &target, until);
+        }
+        self.tell_displaced(displacements);
+        self.cluster_changed();
+    }
+}
+
+impl Handler<Forget> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, _: Forget, _: &mut Self::Context) {
+        self.state.forget_plans();
+        self.state.refuse_none();
+    }
+}
+
+impl Handler<TakeSnapshot> for ClusterWatcher {
+    type Result = Option<Snapshot>;
+
+    fn handle(&mut self, _: TakeSnapshot, _: &mut Self::Context) -> Self::Result {
+        self.synced.then(|| self.state.snapshot())
+    }
+}
+
+impl Handler<TakeShown> for ClusterWatcher {
+    type Result = Option<Snapshot>;
+
+    fn handle(&mut self, _: TakeShown, _: &mut Self::Context) -> Self::Result {
+        let now = self.desk.now();
+        let shown = self.unshown.is_empty(now) && !self.desk.outage.hides(now);
+        if !shown || !self.synced {
+            self.hidden = now;
+            return None;
+        }
+        // Who is not shown to be bound may be all the same where the watches are late.
+        if self.lag.most(now) < LATE {
+            self.state.look_at_refused_places(self.desk.moment());
+        }
+        self.judge_launches();
+        Some(self.state.snapshot())
+    }
+}
+
+impl Handler<Attach> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, leader: Attach, _: &mut Self::Context) {
+        let now = self.state.snapshot();
+        for class in now.classes.values() {
+            let (name, class) = (class.name_any(), Some(class.clone()));
+            self.desk.post(&leader.classes, ClassChanged { name, class });
+        }
+        for pool in now.pools.values() {
+            self.desk.post(&leader.pools, PoolChanged { name: pool.name_any(), pool: Some(pool.clone()) });
+        }
+        for node in self.nodes.values() {
+            leader.nodes.iter().for_each(|to| self.desk.post(to, NodeChanged(node.clone())));
+        }
+        for entry in now.claims.values().filter(|entry| !entry.is_planned()) {
+            leader.claims.iter().for_each(|to| self.desk.post(to, ClaimChanged(entry.claim.clone())));
+        }
+        if !now.leaving.is_empty() {
+            self.desk.post(&leader.world, WorldChanged::Leaving);
+        }
+        self.told = self.state.departures();
+        self.leader = Some(leader);
+        self.tell_unread();
+    }
+}
+
+impl Handler<Detach> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, _: Detach, _: &mut Self::Context) {
+        self.leader = None;
+    }
+}
+
+impl Handler<Observe> for ClusterWatcher {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let now = self.state.snapshot();
+        let mut state = json!({
+            "synced": self.synced, "pods": now.pods.len(), "nodes": now.nodes.len(), "nodeClaims": now.claims.len(),
+            "nodePools": now.pools.len(), "nodeClasses": now.classes.len(), "expected": now.nominations.len(),
+            "leaving": now.leaving.nodes.len(),
+        });
+        self.add_unread(&mut state);
+        MessageResult(state)
+    }
+}
+
+impl ClusterWatcher {
+    fn tell(&self, say: impl Fn(&Attach)) {
+        if let Some(leader) = &self.leader {
+            say(leader);
+        }
+    }
+
+    /// Until when kube-scheduler may bind a pod to a node that is ready (core spec 0.4, "nominated").
+    ///
+    /// Where the watches are late, as much longer: a pod that is not shown to be bound is judged before it is planned anew.
+    fn patience(&self) -> Duration {
+        let now = self.desk.now();
+        let late = Some(self.lag.most(now)).filter(|late| *late >= NOTABLE).unwrap_or_default();
+        now + self.turn() + late.min(LONGEST_LATE)
+    }
+
+    /// How long kube-scheduler has, see `patience`.
+    fn turn(&self) -> Duration {
+        (self.desk.settings.batch_max * 2).max(Duration::from_secs(10))
+    }
+
+    /// Whoever asks for the cluster to decide by it leads: what launches have come to is judged before.
+    fn judge_launches(&mut self) {
+        let now = self.desk.moment();
+        let turn = self.turn() + self.lag.most(now.monotonic);
+        let seen = now.monotonic.saturating_sub(self.hidden) >= turn;
+        let before = self.state.held_back();
+        for not_used in self.state.judge_launches(turn, seen, now) {
+            self.tell(|leader| self.desk.post(&leader.unused, NodeUnused(not_used.clone())));
+        }
+        // Who is trusted again may be launched for at once.
+        if self.state.held_back() < before {
+            self.world_changed();
+        }
+    }
+
+    fn world_changed(&self) {
+        self.tell(|leader| self.desk.post(&leader.world, WorldChanged::Room));
+    }
+
+    /// Nodes that have begun to leave are told of, whatever has made them.
+    fn tell_departures(&mut self) {
+        if self.told != self.state.departures() {
+            self.told = self.state.departures();
+            self.tell(|leader| self.desk.post(&leader.world, WorldChanged::Leaving));
+        }
+    }
+
+    fn cluster_changed(&self) {
+        self.tell(|leader| self.desk.post(&leader.disruption, ClusterChanged));
+    }
+
+    fn listed(&mut self, kind: Kind) {
+        self.state.list_ends(kind);
+        if self.state.synced() && !self.synced {
+            self.synced = true;
+            let now = self.state.snapshot();
+            let (pods, nodes, node_claims) = (now.pods.len(), now.nodes.len(), now.claims.len());
+            self.desk.tell(Story::Synced { pods, nodes, node_claims });
+        }
+        self.world_changed();
+    }
+
+    fn apply_pod(&mut self, pod: &Pod) {
+        let displacements = self.state.displacements();
+        let applied = self.state.apply_pod(pod);
+        self.tell_displaced(displacements);
+        if let Err(error) = applied {
+            self.cannot_read_pod(pod, error.to_string());
+        }
+    }
+
+    /// Tells that pods have lost the place where they were expected, if any have since.
+    fn tell_displaced(&self, before: u64) {
+        if self.state.displacements() != before {
+            self.tell(|leader| self.desk.post(&leader.world, WorldChanged::Displaced));
+        }
+    }
+
+    fn apply_node(&mut self, mut node: Arc<Node>) {
+        let slim = Arc::make_mut(&mut node);
+        slim.metadata.managed_fields = None;
+        if let Some(status) = &mut slim.status {
+            status.images = None;
+        }
+        if !self.state.apply_node(&node) {
+            return;
+        }
+        self.nodes.insert(node.name_any(), node.clone());
+        self.tell(|leader| leader.nodes.iter().for_each(|to| self.desk.post(to, NodeChanged(node.clone()))));
+        self.tell_departures();
+        self.cluster_changed();
+    }
+
+    fn node_gone(&mut self, name: &str, uid: Option<&str>) {
+        self.state.delete_node(name, uid);
+        if !self.state.snapshot().nodes.contains_key(name) && self.nodes.remove(name).is_some() {
+            self.tell(|leader| {
+                leader.nodes_gone.iter().for_each(|to| self.desk.post(to, NodeGone { name: name.to_owned() }));
+            });
+            self.world_changed();
+            self.cluster_changed();
+        }
+    }
+
+    /// Takes a claim in, and tells of it. One of another kind of class is another provider's: nobody here hears of it.
+    fn apply_claim(&mut self, mut claim: Arc<NodeClaim>) {
+        if !claim.spec.node_class_ref.is_ec2() {
+            return;
+        }
+        if claim.metadata.managed_fields.is_some() {
+            Arc::make_mut(&mut claim).metadata.managed_fields = None;
+        }
+        let name = claim.name_any();
+        let stage_of =
+            |state: &ClusterState| state.snapshot().claims.get(&name).and_then(|entry| lifecycle::stage(&entry.claim));
+        let before = stage_of(&self.state);
+        if !self.state.apply_claim(claim.clone()) {
+            return;
+        }
+        if before != Some(Stage::Initialized) && stage_of(&self.state) == Some(Stage::Initialized) {
+            let displacements = self.state.displacements();
+            self.state.note_ready(&name, self.desk.now());
+            self.state.expect_until(&name, self.patience());
+            self.tell_displaced(displacements);
+        }
+        self.tell(|leader| leader.claims.iter().for_each(|to| self.desk.post(to, ClaimChanged(claim.clone()))));
+        if lifecycle::is_leaving(&claim) {
+            self.world_changed();
+        }
+        self.tell_departures();
+        self.cluster_changed();
+    }
+
+    fn claim_gone(&mut self, name: &str, uid: Option<&str>) {
+        self.state.delete_claim(name, uid);
+        // Another has come under its name, of which this says nothing.
+        if self.state.snapshot().claims.contains_key(name) {
+            return;
+        }
+        self.tell(|leader| {
+            leader.claims_gone.iter().for_each(|to| self.desk.post(to, ClaimGone { name: name.to_owned() }));
+        });
+        self.world_changed();
+        self.cluster_changed();
+    }
+
+    fn apply_pool(&mut self, mut pool: NodePool) {
+        pool.metadata.managed_fields = None;
+        let name = pool.name_any();
+        let told = Arc::new(pool.clone());
+        match self.state.apply_pool(pool) {
+            Applied::Stale => return,
+            Applied::Alike => {}
+            Applied::News => self.world_changed(),
+        }
+        self.tell(|leader| self.desk.post(&leader.pools, PoolChanged { name: name.clone(), pool: Some(told.clone()) }));
+        self.cluster_changed();
+    }
+
+    fn pool_gone(&mut self, name: String) {
+        self.tell(|leader| self.desk.post(&leader.pools, PoolChanged { name: name.clone(), pool: None }));
+    }
+
+    fn class_gone(&mut self, name: String) {
+        self.tell(|leader| self.desk.post(&leader.classes, ClassChanged { name: name.clone(), class: None }));
+    }
+
+    fn apply_class(&mut self, mut class: EC2NodeClass) {
+        class.metadata.managed_fields = None;
+        let name = class.name_any();
+        let told = Arc::new(class.clone());
+        match self.state.apply_class(class) {
+            Applied::Stale => return,
+            Applied::Alike => {}
+            Applied::News => self.world_changed(),
+        }
+        self.tell(|leader| {
+            self.desk.post(&leader.classes, ClassChanged { name: name.clone(), class: Some(told.clone()) })
+        });
+    }
+}

@@ -1,0 +1,78 @@
+//! What the watches do not show at the moment: after a failure, until they are seen to run again, and while they list anew. What
+//! is to be launched or removed is not decided meanwhile (docs/decisions/027). Times are monotonic.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube_runtime::watcher::Event;
+
+use crate::context::outage::RUNS;
+
+/// Kinds that are not shown, each until when at the latest, or until it has been listed.
+#[derive(Debug, Default)]
+pub struct Unshown(BTreeMap<&'static str, Option<Duration>>);
+
+impl Unshown {
+    /// A watch has said this.
+    pub fn said<K>(&mut self, kind: &'static str, event: &Event<K>) {
+        match event {
+            Event::Init => self.lists_anew(kind),
+            Event::InitApply(_) => {}
+            Event::InitDone | Event::Apply(_) | Event::Delete(_) => drop(self.0.remove(kind)),
+        }
+    }
+
+    /// A watch has said something of an object that cannot be read: it runs.
+    pub fn runs(&mut self, kind: &'static str) {
+        self.0.remove(kind);
+    }
+
+    /// A watch has failed, or is too old, and will list anew.
+    pub fn lists_anew(&mut self, kind: &'static str) {
+        self.0.insert(kind, None);
+    }
+
+    /// A watch has failed, and is asked to go on after this pause.
+    pub fn goes_on(&mut self, kind: &'static str, pause: Duration, now: Duration) {
+        self.0.insert(kind, Some(now.saturating_add(pause).saturating_add(RUNS)));
+    }
+
+    /// Whether everything is shown.
+    pub fn is_empty(&self, now: Duration) -> bool {
+        self.0.values().all(|until| until.is_some_and(|until| until <= now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_watch_that_goes_on_shows_nothing_until_it_speaks_or_has_not_failed_again_for_a_second() {
+        let mut unshown = Unshown::default();
+        assert!(unshown.is_empty(at(0)));
+        unshown.goes_on("pods", at(2), at(10));
+        assert!(!unshown.is_empty(at(12)) && unshown.is_empty(at(13)));
+        unshown.goes_on("pods", at(5), at(12));
+        assert!(!unshown.is_empty(at(17)));
+        unshown.said("pods", &Event::Apply(()));
+        assert!(unshown.is_empty(at(12)));
+    }
+
+    #[test]
+    fn a_kind_that_is_listed_anew_is_shown_when_it_has_been_listed_whole() {
+        let mut unshown = Unshown::default();
+        unshown.lists_anew("nodes");
+        assert!(!unshown.is_empty(at(1000)));
+        unshown.said("nodes", &Event::<()>::Init);
+        unshown.said("nodes", &Event::InitApply(()));
+        unshown.said("pods", &Event::Apply(()));
+        assert!(!unshown.is_empty(at(1000)));
+        unshown.said("nodes", &Event::<()>::InitDone);
+        assert!(unshown.is_empty(at(0)));
+    }
+}

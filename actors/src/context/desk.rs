@@ -1,0 +1,143 @@
+//! What every actor has at hand: its name, the journal, the time, the settings, its share of the seed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_cloud::Cloud;
+use dovetail_core::clock::Clock;
+use dovetail_core::cluster_state::Moment;
+use dovetail_core::ownership::Cluster;
+
+use crate::context::outage::Outage;
+use crate::messages::{Term, TraceContext};
+use crate::settings::Settings;
+use crate::telemetry::journal::{Entry, Journal};
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::{Open, Span};
+use crate::telemetry::story::Story;
+
+/// An actor's equipment.
+#[derive(Clone)]
+pub struct Desk {
+    /// The actor.
+    pub actor: &'static str,
+    /// This replica.
+    pub identity: Arc<str>,
+    /// The settings.
+    pub settings: Arc<Settings>,
+    /// The term it works in; 0 where there is none.
+    pub term: Term,
+    /// Outages of the API server, the replica's.
+    pub outage: Outage,
+    clock: Arc<dyn Clock>,
+    journal: Arc<dyn Journal>,
+    seed: u64,
+}
+
+impl Desk {
+    /// The replica's own.
+    pub fn new(
+        identity: &str,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        journal: Arc<dyn Journal>,
+        seed: u64,
+    ) -> Self {
+        let settings = Arc::new(settings);
+        let (actor, identity, outage) = ("replica", identity.into(), Outage::default());
+        Self { actor, identity, settings, term: Term(0), outage, clock, journal, seed }
+    }
+
+    /// The same for an actor.
+    pub fn of(&self, actor: &'static str) -> Self {
+        Self { actor, ..self.clone() }
+    }
+
+    /// The same in a term.
+    pub fn in_term(&self, term: Term) -> Self {
+        Self { term, ..self.clone() }
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+
+    /// Monotonic time.
+    pub fn now(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    /// Wall time.
+    pub fn wall(&self) -> jiff::Timestamp {
+        self.clock.wall()
+    }
+
+    /// This moment on both clocks.
+    pub fn moment(&self) -> Moment {
+        Moment { monotonic: self.now(), wall: self.wall() }
+    }
+
+    /// Randomness that depends on the replica's seed, the actor, the term and the purpose, and on nothing else.
+    pub fn rng(&self, purpose: &str) -> fastrand::Rng {
+        let mut seed = self.seed ^ 0xcbf2_9ce4_8422_2325;
+        let term = self.term.0.to_be_bytes();
+        let parts = [self.identity.as_bytes(), self.actor.as_bytes(), purpose.as_bytes(), &term];
+        for byte in parts.into_iter().flatten() {
+            seed = (seed ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        fastrand::Rng::with_seed(seed)
+    }
+
+    /// The cluster, as instances' tags are held against it.
+    pub fn cluster(&self, cloud: &dyn Cloud) -> Cluster {
+        Cluster {
+            name: self.settings.cluster_name.clone(),
+            uid: cloud.cluster_uid().to_owned(),
+            adopts_karpenter_instances: self.settings.adopt_karpenter_instances,
+        }
+    }
+
+    /// Tells a happening.
+    pub fn tell(&self, story: Story) {
+        self.tell_in(story, None);
+    }
+
+    /// Tells a happening of a trace.
+    pub fn tell_in(&self, story: Story, trace: impl Into<Option<TraceContext>>) {
+        let trace_id = trace.into().map(|trace| trace.trace_id()).unwrap_or_default();
+        self.journal.record(&Entry { actor: self.actor, story, trace_id, term: self.term.0 });
+    }
+
+    /// Begins a span inside another. The key tells it apart from others of its name there.
+    pub fn span(&self, inside: TraceContext, name: &'static str, key: &str) -> Open {
+        self.open(inside.inner(name, key), Some(inside), name)
+    }
+
+    /// Begins a span whose context is known; `inside` is none for a trace's first.
+    pub fn open(&self, context: TraceContext, inside: Option<TraceContext>, name: &'static str) -> Open {
+        let told = self.journal.traces().then(|| {
+            let now = self.clock.wall();
+            let span = Span {
+                context,
+                parent: inside,
+                name,
+                actor: self.actor,
+                term: self.term.0,
+                begun: now,
+                ended: now,
+                remote: false,
+                attributes: Vec::new(),
+                links: Vec::new(),
+                error: None,
+            };
+            Box::new((span, self.journal.clone(), self.clock.clone()))
+        });
+        Open::new(context, told)
+    }
+
+    /// Counts or measures something.
+    pub fn measure(&self, measure: &Measure<'_>) {
+        self.journal.measure(measure);
+    }
+}

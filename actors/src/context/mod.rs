@@ -1,0 +1,9 @@
+//! What every actor has: its clock, settings, term, journal, mailbox and back-off.
+
+pub(crate) mod backoff;
+pub(crate) mod desk;
+pub(crate) mod mailbox;
+pub(crate) mod outage;
+pub mod solver;
+pub(crate) mod tenure;
+pub(crate) mod traces;

@@ -1,0 +1,220 @@
+//! Outages of the API server as this replica sees them by its calls for the Lease. A watch that was asked for while nothing came
+//! through hangs for up to a minute after everything else is answered again, and one whose connection was forgotten meanwhile says
+//! nothing: what it would have told is not known, and nobody knows that. When an outage is over, every watch is therefore asked for
+//! anew, and nothing is decided until it may have said what it has to (docs/decisions/030).
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::{Either, select};
+use http_body_util::{BodyStream, StreamBody};
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
+use tower::service_fn;
+
+/// A watch that has been asked for again, and has not failed for so long, runs: it says nothing where nothing has changed.
+pub const RUNS: Duration = Duration::from_secs(1);
+
+/// What one replica knows of outages; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Outage(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    state: Mutex<State>,
+    /// Wakes in the order in which it was asked for, unlike a `watch`, which draws one: a seed replays.
+    over: Arc<Notify>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// A call has gone unanswered, and none has been answered since.
+    on: bool,
+    /// Since when the last one is over, by the monotonic clock.
+    over_since: Option<Duration>,
+}
+
+impl Outage {
+    /// A call was not answered in its time. Where a connection is refused, those of the watches have ended by themselves.
+    pub fn unanswered(&self) {
+        self.state().on = true;
+    }
+
+    /// A call was answered: if the one before was not, watches are asked for anew.
+    pub fn answered(&self, now: Duration) {
+        let ends = {
+            let mut state = self.state();
+            let ends = std::mem::take(&mut state.on);
+            if ends {
+                state.over_since = Some(now);
+            }
+            ends
+        };
+        if ends {
+            self.0.over.notify_waiters();
+        }
+    }
+
+    /// Whether watches may still have to say what they could not: an outage is on, or has been over for less than a second.
+    pub fn hides(&self, now: Duration) -> bool {
+        let state = self.state();
+        state.on || state.over_since.is_some_and(|since| now < since.saturating_add(RUNS))
+    }
+
+    /// The same way to the API server, for watches: what it has been asked for ends when an outage does.
+    pub fn for_watches(&self, client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        let outage = self.clone();
+        let service = service_fn(move |request: http::Request<Body>| {
+            let (client, over) = (client.clone(), Box::pin(outage.over()));
+            async move {
+                match select(Box::pin(client.send(request)), over).await {
+                    // A watch that ends goes on from what it has shown last, at the cost of a request.
+                    Either::Left((answer, over)) => {
+                        Ok(answer?.map(|body| StreamBody::new(BodyStream::new(body).take_until(over))))
+                    }
+                    Either::Right(_) => Err(kube::Error::Service(Box::new(cut_off()))),
+                }
+            }
+        });
+        Client::new(service, namespace)
+    }
+
+    /// Comes when an outage that is on now, or begins later, is over.
+    fn over(&self) -> OwnedNotified {
+        self.0.over.clone().notified_owned()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn cut_off() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "asked for while the API server did not answer")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::convert::Infallible;
+
+    use actix::Actor as _;
+    use bytes::Bytes;
+    use dovetail_sandbox::Caller;
+    use dovetail_sandbox::apiserver::{ApiServer, CUSTOM_RESOURCE_DEFINITIONS};
+    use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
+    use futures::FutureExt as _;
+    use futures::stream;
+    use http_body::Frame;
+    use http_body_util::BodyExt as _;
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::cluster_watcher::ClusterWatcher;
+    use crate::context::desk::Desk;
+    use crate::messages::{TakeShown, TakeSnapshot};
+    use crate::pod_watcher::PodWatcher;
+    use crate::settings::Settings;
+    use crate::telemetry::journal::MemoryJournal;
+
+    fn at(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn it_is_over_with_the_first_answer_and_hides_what_happened_for_a_second_more() {
+        let outage = Outage::default();
+        outage.answered(at(0));
+        assert!(!outage.hides(at(1)), "there was none");
+        outage.unanswered();
+        outage.unanswered();
+        assert!(outage.hides(at(90_000)));
+        outage.answered(at(90_000));
+        outage.answered(at(90_500));
+        assert!(outage.hides(at(90_999)) && !outage.hides(at(91_000)));
+    }
+
+    #[test]
+    fn while_it_is_on_and_for_a_second_after_it_the_cluster_is_known_and_nothing_is_decided_by_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(LocalSet::new().run_until(async {
+            let clock = Arc::new(VirtualClock::new(DEFAULT_START));
+            let api = ApiServer::new(clock.clone());
+            for crd in dovetail_api::crds::crds() {
+                api.create(&CUSTOM_RESOURCE_DEFINITIONS, "", serde_json::to_value(crd).unwrap()).unwrap();
+            }
+            let desk = Desk::new("r", Settings::default(), clock, Arc::new(MemoryJournal::default()), 1);
+            let client = api.client(Caller::replica(0, "test"));
+            let cluster = ClusterWatcher::new(&desk, client.clone()).start();
+            let _pods = PodWatcher::new(&desk, client, cluster.clone().into()).start();
+            tokio::time::sleep(at(5000)).await;
+            let shown = async || cluster.send(TakeShown).await.unwrap().is_some();
+            assert!(shown().await);
+            desk.outage.unanswered();
+            assert!(!shown().await && cluster.send(TakeSnapshot).await.unwrap().is_some());
+            desk.outage.answered(desk.now());
+            tokio::time::sleep(at(900)).await;
+            assert!(!shown().await);
+            tokio::time::sleep(at(200)).await;
+            assert!(shown().await);
+        }));
+    }
+
+    /// One line, and then nothing for ever; `/hangs` is not even begun.
+    fn client() -> Client {
+        let service = service_fn(|request: http::Request<Body>| async move {
+            if request.uri().path() == "/hangs" {
+                std::future::pending::<()>().await;
+            }
+            let line = stream::once(async { Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"line"))) });
+            Ok::<_, Infallible>(http::Response::new(StreamBody::new(line.chain(stream::pending()))))
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn what_a_watch_was_asked_for_ends_when_an_outage_does_and_not_before() {
+        let outage = Outage::default();
+        let client = outage.for_watches(client());
+        let ask = |path: &str| client.send(http::Request::get(path).body(Body::empty()).unwrap());
+        let mut hangs = Box::pin(ask("/hangs"));
+        // The client takes it from here.
+        assert!((&mut hangs).now_or_never().is_none());
+        let mut streams = ask("/streams").await.unwrap().into_body();
+        assert_eq!(streams.frame().await.unwrap().unwrap().into_data().unwrap(), "line");
+        outage.answered(at(0));
+        outage.unanswered();
+        tokio::task::yield_now().await;
+        assert!((&mut hangs).now_or_never().is_none() && streams.frame().now_or_never().is_none());
+        outage.answered(at(1));
+        assert!(hangs.await.is_err() && streams.frame().await.is_none());
+        let mut again = ask("/streams").await.unwrap().into_body();
+        assert!(again.frame().await.is_some() && again.frame().now_or_never().is_none());
+    }
+
+    #[test]
+    fn watches_are_asked_for_anew_in_the_order_in_which_they_were_asked_for() {
+        let outage = Outage::default();
+        let woken = Arc::new(Mutex::new(Vec::new()));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(LocalSet::new().run_until(async {
+            for number in 0..40 {
+                let (over, woken) = (outage.over(), woken.clone());
+                tokio::task::spawn_local(async move {
+                    over.await;
+                    woken.lock().unwrap().push(number);
+                });
+            }
+            tokio::task::yield_now().await;
+            outage.unanswered();
+            outage.answered(at(1));
+            tokio::task::yield_now().await;
+        }));
+        assert_eq!(*woken.lock().unwrap(), (0..40).collect::<Vec<_>>());
+    }
+}

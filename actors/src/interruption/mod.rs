@@ -1,0 +1,423 @@
+//! Hears from the SQS queue which instances the cloud takes away, and says so at once: their nodes are leaving, their pods
+//! are to be packed elsewhere, and their ends are to be written down. A message is deleted when that is written, so that
+//! one that a dying leader had in its hands comes again to the next; once the term is over none is received or deleted.
+//! What a message means is decided by `dovetail_core::interruption`.
+//!
+//! At the mailbox's bound: the queue is read no faster than messages are passed on, and no further while
+//! [`MOST_UNWRITTEN`] wait to be written; what is not read waits in the queue.
+
+mod queue;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::dev::RecipientRequest;
+use actix::prelude::*;
+use dovetail_api::names::labels;
+use dovetail_cloud::launch::Refusal;
+use dovetail_cloud::{Cloud, QueueMessage, cloud};
+use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
+use dovetail_core::interruption::{Announcement, Kind, Notice};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::context::desk::Desk;
+use crate::context::tenure::Tenure;
+use crate::context::traces;
+use crate::links::{ToCatalogue, ToClusterWatcher, ToPacker, ToRecorder, ToTerminator};
+use crate::messages::{
+    ClaimRef, Interrupted, MarkLeaving, Observe, PackNow, Record, Refused, TakeSnapshot, TraceContext,
+};
+use crate::recorder::object;
+use crate::settings::Interruptions;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::{Open, names};
+use crate::telemetry::story::Story;
+
+/// Messages that wait to be written down before more are read.
+const MOST_UNWRITTEN: usize = 1000;
+/// Ids of events that are remembered, to know one that comes twice.
+const MOST_REMEMBERED: usize = 10_000;
+/// What is passed over for one reason is told of this often.
+const QUIET: Duration = Duration::from_secs(600);
+/// The code by which the catalogue knows an offering that EC2 has taken back.
+const TAKEN_BACK: &str = "SpotInterrupted";
+
+/// Whom the interruption speaks to.
+#[derive(Clone)]
+pub struct InterruptionLinks {
+    /// For snapshots and marks.
+    pub cluster: ToClusterWatcher,
+    /// For offerings that were taken back.
+    pub catalogue: ToCatalogue,
+    /// For pods that lose their node.
+    pub packer: ToPacker,
+    /// For claims that are to go.
+    pub terminator: ToTerminator,
+    /// For events.
+    pub recorder: ToRecorder,
+    /// The cloud.
+    pub cloud: Arc<dyn Cloud>,
+    /// What is heard after it is left to the next leader.
+    pub tenure: Tenure,
+}
+
+/// See the module.
+pub struct Interruption {
+    desk: Desk,
+    links: InterruptionLinks,
+    rng: fastrand::Rng,
+    /// Messages by what came of them.
+    counts: BTreeMap<&'static str, u64>,
+    /// Calls to the queue that failed.
+    failures: u64,
+    /// Messages that wait to be written down.
+    unwritten: usize,
+    /// Events of which what they announce is written, the oldest first.
+    remembered: (BTreeSet<String>, VecDeque<String>),
+    /// Ids of events of which what they announce is being written.
+    writing: BTreeSet<String>,
+    /// When a reason to pass over messages was last told of, and how many there were since.
+    told: BTreeMap<&'static str, (Option<Duration>, u64)>,
+}
+
+/// What the queue has given.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Received {
+    queue_url: String,
+    messages: Vec<QueueMessage>,
+}
+
+/// A call to the queue has failed.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Failed;
+
+/// An instance that a message takes away.
+struct Due {
+    event: String,
+    notice: Notice,
+    claim: Arc<ClaimEntry>,
+    instance: String,
+    trace: TraceContext,
+}
+
+impl Interruption {
+    /// At the start of a term.
+    pub fn new(desk: &Desk, links: InterruptionLinks) -> Self {
+        let desk = desk.of("interruption");
+        let rng = desk.rng("trace");
+        Self {
+            desk,
+            links,
+            rng,
+            counts: BTreeMap::new(),
+            failures: 0,
+            unwritten: 0,
+            remembered: Default::default(),
+            writing: BTreeSet::new(),
+            told: BTreeMap::new(),
+        }
+    }
+}
+
+impl Actor for Interruption {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        if !self.desk.settings.interruption_queue.is_empty() {
+            let listening = queue::listen(self.links.clone(), self.desk.clone(), ctx.address());
+            ctx.spawn(listening.into_actor(self));
+        }
+    }
+}
+
+impl Handler<Failed> for Interruption {
+    type Result = ();
+
+    fn handle(&mut self, _: Failed, _: &mut Self::Context) {
+        self.failures += 1;
+    }
+}
+
+impl Handler<Received> for Interruption {
+    type Result = ResponseActFuture<Self, ()>;
+
+    /// Answers when more may be read.
+    fn handle(&mut self, received: Received, _: &mut Self::Context) -> Self::Result {
+        let (cluster, patience) = (self.links.cluster.clone(), queue::PATIENCE);
+        let snapshot = async move {
+            loop {
+                match cluster.send(TakeSnapshot).await {
+                    Ok(None) => tokio::time::sleep(patience).await,
+                    other => return other.ok().flatten(),
+                }
+            }
+        };
+        Box::pin(snapshot.into_actor(self).then(move |snapshot, actor, ctx| {
+            if let Some(snapshot) = snapshot.filter(|_| actor.links.tenure.holds()) {
+                actor.take(received, &snapshot, ctx);
+            }
+            let this = ctx.address();
+            let room = actor.unwritten < MOST_UNWRITTEN;
+            async move {
+                // Those that wait are written, or their term ends.
+                while !room && this.send(Crowded).await.unwrap_or(false) {
+                    tokio::time::sleep(patience).await;
+                }
+            }
+            .into_actor(actor)
+        }))
+    }
+}
+
+/// Whether too many messages wait to be written down.
+#[derive(Message)]
+#[rtype(result = "bool")]
+struct Crowded;
+
+impl Handler<Crowded> for Interruption {
+    type Result = bool;
+
+    fn handle(&mut self, _: Crowded, _: &mut Self::Context) -> bool {
+        self.unwritten >= MOST_UNWRITTEN
+    }
+}
+
+impl Handler<Observe> for Interruption {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(json!({
+            "queue": self.desk.settings.interruption_queue, "messages": self.counts, "failures": self.failures,
+            "unwritten": self.unwritten,
+        }))
+    }
+}
+
+impl Interruption {
+    /// Acts on what the queue has given; what asks for nothing is deleted at once.
+    fn take(&mut self, received: Received, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+        let Received { queue_url, messages } = received;
+        let (mut due, mut done) = (Vec::new(), Vec::new());
+        let last = messages.len() < queue::FULL;
+        for message in messages {
+            match self.read(&message, snapshot) {
+                // It comes again, and by then it is known whether it was written.
+                None => {}
+                Some(found) if found.is_empty() => done.push(message.receipt),
+                Some(found) => due.push((message.receipt, found)),
+            }
+        }
+        if !done.is_empty() {
+            ctx.spawn(
+                queue::delete(self.links.cloud.clone(), queue_url.clone(), done, (self.desk.clone(), ctx.address()))
+                    .into_actor(self),
+            );
+        }
+        if !due.is_empty() {
+            self.act(due, last, &queue_url, ctx);
+        }
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    /// What a message asks to be done; nothing for most. `None` while what an earlier one like it asked for is being written.
+    fn read(&mut self, message: &QueueMessage, snapshot: &Snapshot) -> Option<Vec<Due>> {
+        let announced = match Announcement::parse(&message.body) {
+            Ok(announced) => announced,
+            Err(ignored) => {
+                self.count(ignored.label());
+                if ignored.is_odd() {
+                    self.pass_over(ignored.label(), &ignored.to_string());
+                }
+                return Some(Vec::new());
+            }
+        };
+        self.count(announced.kind.label());
+        let waited = message.sent.map(|sent| self.desk.wall().duration_since(sent).as_secs_f64());
+        self.desk.measure(&Measure::MessageReceived { kind: announced.kind.label(), waited });
+        if self.writing.contains(&announced.id) {
+            self.count("being_written");
+            return None;
+        }
+        if self.remembered.0.contains(&announced.id) {
+            self.count("duplicate");
+            return Some(Vec::new());
+        }
+        let notice = match Notice::of(&announced, message.sent, self.desk.wall()) {
+            Ok(notice) => notice,
+            Err(late) => {
+                self.count("late");
+                self.pass_over("late", &format!("{} of {}: {late}", announced.kind, announced.instances.join(", ")));
+                return Some(Vec::new());
+            }
+        };
+        let trace = TraceContext::of_event(&announced.id, &mut self.rng);
+        let mut due = Vec::new();
+        for instance in &announced.instances {
+            let Some(claim) = claim_of(snapshot, instance) else {
+                self.count("unknown_instance");
+                // Every cluster of an account hears of every instance, and we of those that we have just ended.
+                if !announced.kind.is_over() {
+                    self.pass_over("unknown_instance", &format!("{} of {instance}", announced.kind));
+                }
+                continue;
+            };
+            let Some(notice) = notice else {
+                self.recommended(claim, instance, trace);
+                continue;
+            };
+            let known = Notice::on(&claim.claim);
+            if claim.claim.metadata.deletion_timestamp.is_some()
+                || known.is_some_and(|known| known.sooner(notice) == known)
+            {
+                self.count("known_already");
+                continue;
+            }
+            let (event, claim, instance) = (announced.id.clone(), claim.clone(), instance.clone());
+            due.push(Due { event, notice, claim, instance, trace });
+        }
+        if !due.is_empty() && !announced.id.is_empty() {
+            self.writing.insert(announced.id);
+        }
+        Some(due)
+    }
+
+    /// Tells of a message that is passed over, unless one like it was told of lately.
+    fn pass_over(&mut self, reason: &'static str, example: &str) {
+        let now = self.desk.now();
+        let (last, since) = self.told.entry(reason).or_default();
+        *since += 1;
+        if last.is_some_and(|last| now.saturating_sub(last) < QUIET) {
+            return;
+        }
+        let (messages, example) = (*since, example.to_owned());
+        (*last, *since) = (Some(now), 0);
+        self.desk.tell(Story::MessagesIgnored { reason: reason.to_owned(), messages, example });
+    }
+
+    fn recommended(&self, claim: &ClaimEntry, instance: &str, trace: TraceContext) {
+        let (node_claim, instance) = (claim.claim.name_any(), instance.to_owned());
+        self.record(claim, Kind::RebalanceRecommendation, format!("EC2 recommends to rebalance instance {instance}"));
+        self.desk.tell_in(Story::RebalanceRecommended { node_claim, instance }, trace);
+    }
+
+    fn record(&self, claim: &ClaimEntry, kind: Kind, message: String) {
+        let node = claim.claim.status.as_ref().map(|status| status.node_name.as_str()).filter(|name| !name.is_empty());
+        for one in [Some(object::claim(&claim.claim)), node.map(object::node_named)].into_iter().flatten() {
+            let warning = kind != Kind::RebalanceRecommendation;
+            self.desk
+                .post(&self.links.recorder, Record { warning, ..Record::normal(one, kind.event(), message.clone()) });
+        }
+    }
+
+    /// `due`: what is to be done, by message; `last`: no more messages wait in the queue.
+    fn act(&mut self, due: Vec<(String, Vec<Due>)>, last: bool, queue_url: &str, ctx: &mut Context<Self>) {
+        let all = || due.iter().flat_map(|(_, found)| found);
+        let Some(trace) = all().next().map(|one| one.trace) else { return };
+        let term = self.desk.term;
+        let replace = self.desk.settings.interruption == Interruptions::Replace;
+        if replace {
+            let claims = all().map(|one| one.claim.claim.name_any()).collect();
+            self.desk.post(&self.links.cluster, MarkLeaving { term, claims, leaving: true });
+        }
+        let also: Vec<TraceContext> = all().skip(1).map(|one| one.trace).take(traces::MOST_LINKS).collect();
+        let refusals: Vec<_> = all().filter_map(taken_back).collect();
+        if !refusals.is_empty() {
+            self.desk.post(&self.links.catalogue, Refused { refusals, trace });
+        }
+        for (receipt, found) in due {
+            self.pass_on(receipt, found, queue_url.to_owned(), ctx);
+        }
+        // While more is to come, the mark has the packer wait for a moment, and pack for all of them.
+        if replace && last {
+            self.desk.post(&self.links.packer, PackNow { term, trace, also });
+        }
+    }
+
+    /// Has the ends that a message announces written down, and the message deleted when they all are.
+    fn pass_on(&mut self, receipt: String, found: Vec<Due>, queue_url: String, ctx: &mut Context<Self>) {
+        let Some(event) = found.first().map(|one| one.event.clone()) else { return };
+        self.unwritten += 1;
+        let written: Vec<_> = found.iter().map(|one| self.tell_and_send(one)).collect();
+        let span = found.first().map(|one| self.span(one));
+        ctx.spawn(futures::future::join_all(written).into_actor(self).then(move |written, actor, ctx| {
+            actor.unwritten -= 1;
+            let all = written.into_iter().all(|written| written.unwrap_or(false));
+            if let Some(span) = span {
+                let span = if all { span } else { span.failed("NotWritten", "the announcement comes again") };
+                span.end();
+            }
+            actor.writing.remove(&event);
+            // Otherwise it comes again.
+            if all {
+                actor.remember(&event);
+            }
+            let receipts = if all { vec![receipt] } else { Vec::new() };
+            queue::delete(actor.links.cloud.clone(), queue_url, receipts, (actor.desk.clone(), ctx.address()))
+                .into_actor(actor)
+        }));
+    }
+
+    /// What everything lies in that follows from an announcement.
+    fn span(&self, due: &Due) -> Open {
+        let span = self.desk.open(due.trace, None, "interruption").with(names::REASON, due.notice.kind.label());
+        let span = span.with_all(|| traces::attributes(&due.claim.claim));
+        span.with("dovetail.deadline", due.notice.deadline.to_string())
+    }
+
+    fn tell_and_send(&self, due: &Due) -> RecipientRequest<Interrupted> {
+        let Due { notice, claim, instance, trace, .. } = due;
+        let status = claim.claim.status.clone().unwrap_or_default();
+        let kind = notice.kind;
+        let deadline = format!("{:.0}", notice.deadline);
+        self.record(claim, kind, format!("Instance {instance}: {kind}, runs until {deadline}"));
+        let node_claim = claim.claim.name_any();
+        let story = Story::Interrupted {
+            node_claim: node_claim.clone(),
+            node: status.node_name,
+            instance: instance.clone(),
+            reason: kind.label().to_owned(),
+            deadline,
+        };
+        self.desk.tell_in(story, *trace);
+        let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };
+        self.links.terminator.send(Interrupted { term: self.desk.term, claim, notice: *notice, trace: *trace })
+    }
+
+    fn remember(&mut self, event: &str) {
+        let (known, order) = &mut self.remembered;
+        if event.is_empty() || !known.insert(event.to_owned()) {
+            return;
+        }
+        order.push_back(event.to_owned());
+        if order.len() > MOST_REMEMBERED
+            && let Some(oldest) = order.pop_front()
+        {
+            known.remove(&oldest);
+        }
+    }
+}
+
+fn claim_of<'a>(snapshot: &'a Snapshot, instance: &str) -> Option<&'a Arc<ClaimEntry>> {
+    let names = |entry: &&Arc<ClaimEntry>| cloud::instance_id(entry.provider_id()) == Some(instance);
+    snapshot.claims.values().filter(names).find(|entry| !snapshot.is_refused(&entry.facts.name))
+}
+
+/// The offering that EC2 takes back: for a while it is not asked for again.
+fn taken_back(due: &Due) -> Option<Refusal> {
+    let label = |key: &str| due.claim.claim.labels().get(key).cloned();
+    let refusal = Refusal {
+        instance_type: label(labels::INSTANCE_TYPE)?,
+        zone: label(labels::ZONE)?,
+        capacity_type: label(labels::CAPACITY_TYPE)?,
+        code: TAKEN_BACK.to_owned(),
+        ..Refusal::default()
+    };
+    (due.notice.kind == Kind::SpotInterruption && refusal.capacity_type == labels::SPOT).then_some(refusal)
+}

@@ -1,0 +1,274 @@
+//! Collects what nobody owns: instances without a claim, claims without an instance, launch templates and instance
+//! profiles that nothing uses any more. What may go, and when nothing may, is decided by `dovetail_core::collection`;
+//! here it is listed (`sweep`), ended and told.
+//!
+//! At the mailbox's bound: one pass at a time, the next one planned when it has ended.
+
+mod sweep;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_cloud::Cloud;
+use dovetail_core::collection::{Collector, Leftovers, Notice, Verdict};
+use dovetail_core::disruption::Reason;
+use dovetail_core::lifecycle;
+use serde_json::json;
+
+use crate::context::desk::Desk;
+use crate::janitor::sweep::{Found, Sweep};
+use crate::kube::calls::Calls;
+use crate::links::{ToClusterWatcher, ToRecorder, ToTerminator};
+use crate::messages::{ClaimChanged, ClaimRef, Observe, Record, Remove, TraceContext};
+use crate::recorder::object;
+use crate::telemetry::story::Story;
+
+/// Pause between two passes; a tenth is added by chance, so that two passes are never less apart.
+const TICK: Duration = Duration::from_secs(120);
+/// Longest wait for the first pass of a term.
+const FIRST: Duration = Duration::from_secs(20);
+/// Pause between two looks at what was made for node classes.
+const LEFTOVERS_TICK: Duration = Duration::from_secs(1800);
+/// How long the same thing is not said again while it lasts.
+const QUIET: Duration = Duration::from_secs(600);
+
+/// What the cloud will not end.
+const REFUSED: &str = "refused";
+
+/// Whom the janitor speaks to.
+#[derive(Clone)]
+pub struct JanitorLinks {
+    /// For snapshots and marks.
+    pub cluster: ToClusterWatcher,
+    /// For claims that are to go.
+    pub terminator: ToTerminator,
+    /// For events.
+    pub recorder: ToRecorder,
+    /// The cloud.
+    pub cloud: Arc<dyn Cloud>,
+    /// For the API server.
+    pub calls: Calls,
+}
+
+/// See the module.
+pub struct Janitor {
+    desk: Desk,
+    links: JanitorLinks,
+    rng: fastrand::Rng,
+    collector: Collector,
+    leftovers: Leftovers,
+    /// When each thing was last said, and how it stood then.
+    told: BTreeMap<&'static str, (Duration, usize)>,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Janitor {
+    /// At the start of a term.
+    pub fn new(desk: &Desk, links: JanitorLinks) -> Self {
+        let desk = desk.of("janitor");
+        let rng = desk.rng("ticks");
+        Self {
+            desk,
+            links,
+            rng,
+            collector: Collector::new(),
+            leftovers: Leftovers::default(),
+            told: BTreeMap::new(),
+            counts: BTreeMap::new(),
+        }
+    }
+}
+
+impl Actor for Janitor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let first = FIRST.mul_f64(self.rng.f64());
+        ctx.run_later(first, Self::look);
+        ctx.run_later(LEFTOVERS_TICK.mul_f64(0.5 + self.rng.f64() / 2.0), Self::look_at_made);
+    }
+}
+
+impl Handler<ClaimChanged> for Janitor {
+    type Result = ();
+
+    /// A claim that is seen on its way out is not missed when it is gone.
+    fn handle(&mut self, ClaimChanged(claim): ClaimChanged, _: &mut Self::Context) {
+        if lifecycle::is_leaving(&claim) {
+            self.collector.leaves(claim.metadata.uid.as_deref().unwrap_or_default());
+        }
+    }
+}
+
+impl Handler<Observe> for Janitor {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let (braked, recent) = (self.collector.braked(), self.collector.recent());
+        MessageResult(json!({"term": self.desk.term, "braked": braked, "recent": recent, "counts": self.counts}))
+    }
+}
+
+impl Janitor {
+    fn sweep(&self) -> Sweep {
+        Sweep { desk: self.desk.clone(), links: self.links.clone() }
+    }
+
+    fn count(&mut self, what: &'static str, by: usize) {
+        *self.counts.entry(what).or_default() += u64::try_from(by).unwrap_or(u64::MAX);
+    }
+
+    /// A pass: everything is listed, judged, and what is due is done.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        let (sweep, looks_back) = (self.sweep(), self.collector.looks_back());
+        let listing = async move { sweep.list(looks_back).await }.into_actor(self);
+        ctx.spawn(listing.map(|found, janitor, ctx| {
+            match found {
+                Some(found) => janitor.judge(&found, ctx),
+                // Not everything could be listed: that is no pass.
+                None => janitor.count("passes_skipped", 1),
+            }
+            let pause = TICK + TICK.mul_f64(janitor.rng.f64() / 10.0);
+            ctx.run_later(pause, Self::look);
+        }));
+    }
+
+    fn judge(&mut self, found: &Found, ctx: &mut Context<Self>) {
+        self.count("passes", 1);
+        if let Err(why) = &found.release {
+            self.say("release_invalid", 0, format!("the release of the collection's brakes is not understood: {why}"));
+        }
+        let verdict = self.collector.pass(&found.survey);
+        for notice in &verdict.notices {
+            self.notice(notice, found);
+        }
+        let current: Vec<&str> = verdict.notices.iter().map(reason).collect();
+        self.told.retain(|reason, _| current.contains(reason) || ["release_invalid", REFUSED].contains(reason));
+        self.act(verdict, ctx);
+    }
+
+    fn act(&mut self, verdict: Verdict, ctx: &mut Context<Self>) {
+        self.count("instances_collected", verdict.terminate.len());
+        self.count("claims_removed", verdict.remove.len());
+        if !verdict.remove.is_empty() {
+            let claims = verdict.remove.into_iter().map(|(name, uid)| ClaimRef { name, uid }).collect();
+            let (term, trace) = (self.desk.term, TraceContext::root(&mut self.rng));
+            self.desk.post(&self.links.terminator, Remove { term, claims, reason: Reason::GarbageCollected, trace });
+        }
+        if !verdict.terminate.is_empty() {
+            let sweep = self.sweep();
+            let ending = async move { sweep.end_all(verdict.terminate).await }.into_actor(self);
+            ctx.spawn(ending.map(|ending, janitor, _| {
+                ending.asked.iter().for_each(|(id, at)| janitor.collector.ended(id, *at));
+                if let Some(error) = ending.refused.first()
+                    && janitor.is_news(REFUSED, ending.refused.len())
+                {
+                    let what = format!("ending {} instances that no nodeclaim has", ending.refused.len());
+                    janitor.desk.tell(Story::Retrying { what, error: error.to_string() });
+                }
+            }));
+        }
+    }
+
+    fn notice(&mut self, notice: &Notice, found: &Found) {
+        const BY: &str =
+            "annotate namespace kube-system with dovetail.dev/allow-collection=TIME to allow it until then";
+        let name = &self.desk.settings.cluster_name;
+        let (count, message) = match notice {
+            Notice::Braked { due, bound } => (
+                *due,
+                format!(
+                    "{due} instances or nodeclaims are to be collected, more than {bound} in ten minutes: nothing is; {BY}"
+                ),
+            ),
+            Notice::CloudSuspect { claims } => (
+                *claims,
+                format!("EC2 lists no instance though {claims} nodeclaims have one: nothing is collected; {BY}"),
+            ),
+            Notice::ClaimsSuspect { instances } => (
+                *instances,
+                format!(
+                    "the API server seems to have lost nodeclaims, {instances} instances are without one: nothing is collected; {BY}"
+                ),
+            ),
+            Notice::Held { instances } => {
+                (*instances, format!("{instances} instances whose nodeclaims were lost are left alone; {BY}"))
+            }
+            Notice::Foreign { instances } => (
+                *instances,
+                format!("{instances} instances of another cluster go by the name {name}: they are never touched"),
+            ),
+            Notice::Unmarked { instances } => (
+                *instances,
+                format!(
+                    "{instances} instances by the name {name} have no nodeclaim and do not say which cluster made them: they are left alone"
+                ),
+            ),
+            Notice::Released => {
+                let until = found.until.clone();
+                if self.is_news("released", 0) {
+                    let message = format!("everything may be collected until {until}");
+                    self.desk.post(
+                        &self.links.recorder,
+                        Record::normal(object::kube_system(), "CollectionReleased", message),
+                    );
+                    self.desk.tell(Story::CollectionReleased { until });
+                }
+                return;
+            }
+        };
+        self.count(reason(notice), 1);
+        self.say(reason(notice), count, message);
+    }
+
+    /// Says what stands still and why: again when it has changed, and from time to time while it lasts.
+    fn say(&mut self, reason: &'static str, count: usize, message: String) {
+        if !self.is_news(reason, count) {
+            return;
+        }
+        let record = Record::warning(object::kube_system(), "CollectionBraked", &*message).quiet_for(QUIET);
+        self.desk.post(&self.links.recorder, record);
+        self.desk.tell(Story::CollectionBraked { reason: reason.to_owned(), count, message });
+    }
+
+    fn is_news(&mut self, reason: &'static str, count: usize) -> bool {
+        let now = self.desk.now();
+        let before = self.told.get(reason).filter(|(when, _)| now.saturating_sub(*when) < QUIET);
+        if before.is_some_and(|(_, said)| *said == count) {
+            return false;
+        }
+        self.told.insert(reason, (now, count));
+        true
+    }
+
+    /// Launch templates and instance profiles that nothing uses any more.
+    fn look_at_made(&mut self, ctx: &mut Context<Self>) {
+        let sweep = self.sweep();
+        let listing = async move { sweep.list_made().await }.into_actor(self);
+        ctx.spawn(listing.map(|listed, janitor, ctx| {
+            if let Some((made, things, classes)) = listed {
+                let due = janitor.leftovers.pass(&things, &classes);
+                let due: Vec<_> = made.into_iter().filter(|one| due.contains(&one.name)).collect();
+                janitor.count("leftovers_removed", due.len());
+                let sweep = janitor.sweep();
+                ctx.spawn(async move { sweep.remove_made(due).await }.into_actor(janitor));
+            }
+            ctx.run_later(LEFTOVERS_TICK, Self::look_at_made);
+        }));
+    }
+}
+
+/// A notice's name, for counting and in the log.
+fn reason(notice: &Notice) -> &'static str {
+    match notice {
+        Notice::Braked { .. } => "over_bound",
+        Notice::CloudSuspect { .. } => "no_instances",
+        Notice::ClaimsSuspect { .. } => "claims_lost",
+        Notice::Held { .. } => "held",
+        Notice::Foreign { .. } => "foreign",
+        Notice::Unmarked { .. } => "unmarked",
+        Notice::Released => "released",
+    }
+}

@@ -1,0 +1,334 @@
+//! What the janitor does: lists everything, the cloud first, and ends what it is told to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use dovetail_api::names::{TERMINATION_FINALIZER, annotations, instance_id, labels, tags};
+use dovetail_api::v1::NodeClaim;
+use dovetail_cloud::{CloudError, Instance, Made, MadeKind};
+use dovetail_core::cluster_state::{Kind, Unreadable};
+use dovetail_core::collection::{MadeThing, Owner, SeenClaim, SeenInstance, SeenNode, Survey, is_released};
+use dovetail_core::ownership::{self, Maker, NotOwned};
+use dovetail_core::{lifecycle, ownership::token_on};
+use k8s_openapi::api::core::v1::{Namespace, Node};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Preconditions};
+
+use crate::cloud::end_once::{TOGETHER, end_once};
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::janitor::JanitorLinks;
+use crate::kube::calls::CallError;
+use crate::kube::claims::Claims;
+use crate::kube::nodes::Nodes;
+use crate::messages::TakeSnapshot;
+use crate::reading::{Api, Page};
+use crate::telemetry::story::Story;
+
+/// Pause between two removals of what was made for node classes: EC2 counts them together with launches, at five a second.
+const REMOVALS_APART: Duration = Duration::from_secs(1);
+/// How often a pass tries to end what it may.
+const ATTEMPTS: u32 = 4;
+/// Instances that are asked for one by one in a pass.
+const MOST_ASKED: usize = 200;
+
+/// What a pass has at hand.
+pub struct Sweep {
+    /// The janitor's.
+    pub desk: Desk,
+    /// The janitor's.
+    pub links: JanitorLinks,
+}
+
+/// What a pass has found.
+pub struct Found {
+    /// Everything.
+    pub survey: Survey,
+    /// Until when the brakes are released, as it is written.
+    pub until: String,
+    /// What is wrong with that.
+    pub release: Result<(), String>,
+}
+
+/// What has come of instances that were to be ended.
+#[derive(Default)]
+pub struct Ending {
+    /// Whose end was asked for and may have been accepted, and when.
+    pub asked: BTreeMap<String, Duration>,
+    /// What will not be ended.
+    pub refused: Vec<CloudError>,
+}
+
+/// A pass failed; whoever failed has told why.
+type Listed<T> = Option<T>;
+
+impl Sweep {
+    /// Lists the cloud, then claims and Nodes; nothing where a part of it cannot be had. One that looks back shows
+    /// what has ended of late too.
+    pub async fn list(&self, looks_back: bool) -> Listed<Found> {
+        let at = self.desk.now();
+        let instances = self.links.cloud.instances_by_name(looks_back).await.ok()?;
+        let claims = Claims::new(self.links.calls.clone()).list().await.ok()?;
+        let nodes = self.links.cluster.send(TakeSnapshot).await.ok()??;
+        let annotation = self.annotation().await.ok()?;
+        let (released, release) = match is_released(&annotation, self.desk.wall()) {
+            _ if annotation.is_empty() => (false, Ok(())),
+            Ok(released) => (released, Ok(())),
+            Err(why) => (false, Err(why)),
+        };
+        let mut survey = Survey {
+            at,
+            instances: instances.iter().filter(|one| !one.is_terminating()).map(|one| self.instance(one)).collect(),
+            claims: seen_claims(&claims, &instances),
+            nodes: nodes.nodes.values().filter_map(|entry| node(entry)).collect(),
+            ended: instances.iter().filter(|one| one.is_terminating()).map(|one| self.ended_ago(one)).collect(),
+            released,
+        };
+        survey.ended.extend(self.ended(&survey).await);
+        Some(Found { survey, until: annotation, release })
+    }
+
+    /// Which of the instances that are missing the cloud says to have ended.
+    async fn ended(&self, survey: &Survey) -> BTreeMap<String, Duration> {
+        let mut ended = BTreeMap::new();
+        let asked: Vec<&str> = survey.missing().filter(|id| !survey.ended.contains_key(*id)).take(MOST_ASKED).collect();
+        for id in asked {
+            if let Ok(Some(instance)) = self.links.cloud.instance(id).await
+                && instance.is_terminating()
+            {
+                ended.extend([self.ended_ago(&instance)]);
+            }
+        }
+        ended
+    }
+
+    fn instance(&self, one: &Instance) -> SeenInstance {
+        let owner = match ownership::maker(&self.desk.cluster(&*self.links.cloud), &one.tags) {
+            Ok(Maker::Dovetail) => Owner::Ours,
+            Err(NotOwned::OtherCluster { .. }) => Owner::Foreign,
+            // What Karpenter launched is ended for its NodeClaim, and never for want of one.
+            Ok(Maker::Karpenter) | Err(_) => Owner::Unmarked,
+        };
+        SeenInstance {
+            id: one.id.clone(),
+            owner,
+            age: one.launched_at.map(|at| self.age(at)),
+            token: one.tags.get(tags::LAUNCH_TOKEN).cloned(),
+        }
+    }
+
+    /// An instance that has ended, and how long ago.
+    fn ended_ago(&self, one: &Instance) -> (String, Duration) {
+        (one.id.clone(), one.ended_at.map(|at| self.age(at)).unwrap_or_default())
+    }
+
+    fn age(&self, since: jiff::Timestamp) -> Duration {
+        Duration::try_from(self.desk.wall().duration_since(since)).unwrap_or(Duration::ZERO)
+    }
+
+    /// The release as an operator has written it, empty without one.
+    async fn annotation(&self) -> Result<String, CallError> {
+        let api: Api<Namespace> = Api::all(self.links.calls.client.clone());
+        let namespace = self.links.calls.run("get namespace kube-system", || api.get_opt("kube-system")).await?;
+        let written = namespace.and_then(|one| one.annotations().get(annotations::ALLOW_COLLECTION).cloned());
+        Ok(written.unwrap_or_default())
+    }
+
+    /// Ends instances that nobody owns, and takes their Nodes away.
+    pub async fn end_all(&self, ids: Vec<String>) -> Ending {
+        let (mut due, mut ending) = (ids, Ending::default());
+        let mut backoff = Backoff::cloud(self.desk.rng("collection"));
+        for attempt in 1..=ATTEMPTS {
+            let mut again = Vec::new();
+            for some in due.chunks(TOGETHER) {
+                again.extend(self.end_some(some, &mut ending).await);
+            }
+            if again.is_empty() || attempt == ATTEMPTS || !self.links.calls.may_act() {
+                break;
+            }
+            due = again;
+            tokio::time::sleep(backoff.pause()).await;
+        }
+        ending
+    }
+
+    /// Ends those that live, are ours, and that no claim has. The claims are listed after the instances were looked at, and the call
+    /// that rests on that is made once: what was away in between may be back, out of a backup. Answers what is to be tried again.
+    async fn end_some(&self, ids: &[String], ending: &mut Ending) -> Vec<String> {
+        let Ok(found) = self.links.cloud.instances_of(ids).await else { return ids.to_vec() };
+        let Ok(claims) = Claims::new(self.links.calls.clone()).list().await else { return ids.to_vec() };
+        let claimed = Claimed::by(&claims);
+        let is_due =
+            |one: &Instance| !one.is_terminating() && self.instance(one).owner == Owner::Ours && !claimed.has(one);
+        let (due, others): (Vec<Instance>, Vec<Instance>) = found.instances.into_iter().partition(is_due);
+        let mut again: Vec<String> = found.failed.into_keys().collect();
+        let Some(mut failed) = end_once(&*self.links.cloud, &self.links.calls, &due).await else { return again };
+        let now = self.desk.now();
+        // An earlier attempt has ended these, though nobody said so.
+        for one in others.iter().filter(|one| one.is_terminating() && ending.asked.contains_key(&one.id)) {
+            self.has_ended(&one.id).await;
+        }
+        for one in due {
+            match failed.remove(&one.id) {
+                // It stays as it is: that is no end.
+                Some(error) if !error.is_retryable() => ending.refused.push(error),
+                Some(_) => {
+                    ending.asked.insert(one.id.clone(), now);
+                    again.push(one.id);
+                }
+                None => {
+                    ending.asked.insert(one.id.clone(), now);
+                    self.has_ended(&one.id).await;
+                }
+            }
+        }
+        again
+    }
+
+    async fn has_ended(&self, id: &str) {
+        self.desk.tell(Story::Collected { instance: id.to_owned() });
+        self.remove_node(id).await;
+    }
+
+    /// The Node of an instance that was ended goes too; its pods get others.
+    async fn remove_node(&self, id: &str) {
+        let Some(known) = self.links.cluster.send(TakeSnapshot).await.ok().flatten() else { return };
+        let found = known.nodes.values().find(|node| instance_id(&node.provider_id) == Some(id));
+        let Some(node) = found else { return };
+        let (calls, name) = (&self.links.calls, &node.name);
+        let api: Api<Node> = Api::all(calls.client.clone());
+        let only = Preconditions { uid: Some(node.uid.clone()), resource_version: None };
+        let params = DeleteParams::default().preconditions(only);
+        // One that cannot be deleted now is the cloud controller's, as its instance is gone.
+        let _ = calls.run(&format!("delete node {name}"), || api.delete(name, &params)).await;
+        // There is nothing left that our finalizer would wait for.
+        let there = calls.run(&format!("get node {name}"), || api.get_opt(name)).await;
+        if let Ok(Some(mut held)) = there
+            && held.uid().as_deref() == Some(&node.uid)
+        {
+            held.finalizers_mut().retain(|one| one != TERMINATION_FINALIZER);
+            let _ = Nodes::new(calls.clone()).write(&held).await;
+        }
+    }
+
+    /// What was made for node classes, and the classes' uids by name.
+    pub async fn list_made(&self) -> Listed<(Vec<Made>, Vec<MadeThing>, BTreeMap<String, String>)> {
+        let made = self.links.cloud.made().await.ok()?;
+        let now = self.links.cluster.send(TakeSnapshot).await.ok()??;
+        let of_classes = now.classes.values().filter_map(|class| class.status.as_ref());
+        let mut used: BTreeSet<&str> = of_classes.map(|status| status.instance_profile.as_str()).collect();
+        let profile = |claim: &NodeClaim| claim.annotations().get(annotations::INSTANCE_PROFILE_NAME).cloned();
+        let by_claims: Vec<String> = now.claims.values().filter_map(|entry| profile(&entry.claim)).collect();
+        used.extend(by_claims.iter().map(String::as_str));
+        // A class that claims still use is on its way out at most: what was made for it is needed for nothing new.
+        let read = now.classes.values().map(|class| (class.name_any(), class.uid().unwrap_or_default()));
+        let unread = now.unreadable_of(Kind::NodeClass);
+        let unread = unread.map(|(name, one)| (name.to_owned(), one.metadata.uid.clone().unwrap_or_default()));
+        let classes = read.chain(unread).collect();
+        let things = made.iter().map(|one| MadeThing {
+            name: one.name.clone(),
+            class: one.class.clone(),
+            class_uid: one.class_uid.clone(),
+            age: one.created.map(|at| self.age(at)),
+            used: one.in_use || used.contains(one.name.as_str()),
+            made_anew: one.kind == MadeKind::LaunchTemplate,
+        });
+        let things = things.collect();
+        Some((made, things, classes))
+    }
+
+    /// Removes launch templates and instance profiles.
+    pub async fn remove_made(&self, made: Vec<Made>) {
+        for one in made {
+            if !self.links.calls.may_act() {
+                return;
+            }
+            if self.links.cloud.remove_made(&one).await.is_ok() {
+                self.desk.tell(Story::LeftoverRemoved { name: one.name, node_class: one.class });
+            }
+            tokio::time::sleep(REMOVALS_APART).await;
+        }
+    }
+}
+
+/// What claims have, or wait for.
+struct Claimed<'a> {
+    instances: BTreeSet<&'a str>,
+    /// Of claims that nobody has written an instance on.
+    tokens: BTreeSet<String>,
+    /// Claims that cannot be read: an instance that was launched for one is its own.
+    unread: BTreeSet<&'a str>,
+}
+
+impl<'a> Claimed<'a> {
+    fn by(claims: &'a Page<NodeClaim>) -> Self {
+        let mut all = Self { instances: BTreeSet::new(), tokens: BTreeSet::new(), unread: BTreeSet::new() };
+        for one in &claims.unreadable {
+            all.instances.extend(instance_id(&one.facts.provider_id));
+            all.tokens.extend(token_of(one).map(str::to_owned));
+            all.unread.extend(one.metadata.name.as_deref());
+        }
+        for claim in &claims.items {
+            match instance_of(claim) {
+                Some(id) => all.instances.insert(id),
+                None => token_on(claim).is_some_and(|token| all.tokens.insert(token)),
+            };
+        }
+        all
+    }
+
+    fn has(&self, instance: &Instance) -> bool {
+        let token = instance.tags.get(tags::LAUNCH_TOKEN);
+        let name = instance.tags.get(tags::NODE_CLAIM);
+        self.instances.contains(instance.id.as_str())
+            || token.is_some_and(|token| self.tokens.contains(token))
+            || name.is_some_and(|name| self.unread.contains(name.as_str()))
+    }
+}
+
+fn instance_of(claim: &NodeClaim) -> Option<&str> {
+    instance_id(&claim.status.as_ref()?.provider_id)
+}
+
+fn token_of(claim: &Unreadable) -> Option<&str> {
+    claim.metadata.annotations.as_ref()?.get(annotations::LAUNCH_TOKEN).map(String::as_str)
+}
+
+/// The claims as they are judged. One that cannot be read has the instance that it names, or else those that were launched for
+/// it, and counts as somebody else's: it is never collected.
+fn seen_claims(claims: &Page<NodeClaim>, instances: &[Instance]) -> Vec<SeenClaim> {
+    let mut all: Vec<SeenClaim> = claims.items.iter().map(claim).collect();
+    for one in &claims.unreadable {
+        let name = one.metadata.name.clone().unwrap_or_default();
+        let seen = |instance: Option<String>| SeenClaim {
+            name: name.clone(),
+            uid: one.metadata.uid.clone().unwrap_or_default(),
+            instance,
+            token: token_of(one).map(str::to_owned),
+            leaving: true,
+        };
+        all.push(seen(instance_id(&one.facts.provider_id).map(str::to_owned)));
+        let its = instances.iter().filter(|instance| instance.tags.get(tags::NODE_CLAIM) == Some(&name));
+        all.extend(its.map(|instance| seen(Some(instance.id.clone()))));
+    }
+    all
+}
+
+fn claim(claim: &NodeClaim) -> SeenClaim {
+    SeenClaim {
+        name: claim.name_any(),
+        uid: claim.uid().unwrap_or_default(),
+        instance: instance_of(claim).map(str::to_owned),
+        token: token_on(claim),
+        leaving: lifecycle::is_leaving(claim),
+    }
+}
+
+fn node(entry: &dovetail_core::cluster_state::NodeEntry) -> Option<SeenNode> {
+    Some(SeenNode {
+        instance: instance_id(&entry.provider_id)?.to_owned(),
+        ready: entry.ready,
+        registered: entry.is_labelled(labels::REGISTERED),
+        leaving: entry.deleting,
+    })
+}

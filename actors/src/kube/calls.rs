@@ -1,0 +1,283 @@
+//! Calls to the API server: repeated with back-off while it is away or asks for patience, and only while the tenure
+//! holds. What failed for good is told apart by what the caller can do about it.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::time::Duration;
+
+use kube::api::{Patch, PatchParams};
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::context::tenure::Tenure;
+use crate::kube::failure::{Failure, FailureKind};
+use crate::reading::Api;
+use crate::telemetry::story::Story;
+
+/// Longest wait for one answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Failures after which a call is told of, once.
+const WORTH_TELLING: u32 = 3;
+
+/// Why a call has no answer to work with.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CallError {
+    /// The term is over: nothing may be written any more.
+    #[error("the term is over")]
+    Deposed,
+    /// The object has changed since it was read.
+    #[error("conflict: {0}")]
+    Conflict(String),
+    /// There is no such object.
+    #[error("not found: {0}")]
+    NotFound(String),
+    /// There is such an object already.
+    #[error("already exists: {0}")]
+    Exists(String),
+    /// It was not answered, or not for certain, and is not asked again for the same reasons.
+    #[error("not answered: {0}")]
+    Unanswered(String),
+    /// The API server will not have it, now or later.
+    #[error("refused: {0}")]
+    Refused(String),
+}
+
+/// Refusals of which an API server that has just started cannot be sure are taken for an answer after so many.
+const BELIEVED: u32 = 6;
+
+/// What one attempt came to.
+enum Attempt {
+    Again(String),
+    /// Refused, perhaps only because the server does not know all roles yet.
+    Doubted(String),
+    Failed(CallError),
+}
+
+/// The way to the API server for one actor.
+#[derive(Clone)]
+pub struct Calls {
+    /// The client.
+    pub client: Client,
+    /// The desk of the actor that calls.
+    pub desk: Desk,
+    tenure: Option<Tenure>,
+}
+
+impl Calls {
+    /// For an actor; `tenure` where it acts for the leader.
+    pub fn new(client: Client, desk: Desk, tenure: Option<Tenure>) -> Self {
+        Self { client, desk, tenure }
+    }
+
+    /// Whether it may write.
+    pub fn may_act(&self) -> bool {
+        self.tenure.as_ref().is_none_or(Tenure::holds)
+    }
+
+    /// Goes on with an effect as long as it may act: nothing of it is sent afterwards. `None` when the term is over.
+    pub async fn while_acting<T>(&self, effect: impl Future<Output = T>) -> Option<T> {
+        match &self.tenure {
+            Some(tenure) => tenure.while_holds(effect).await,
+            None => Some(effect.await),
+        }
+    }
+
+    /// Repeats a call until it has an answer. `what` names it, for the back-off and for people.
+    ///
+    /// # Errors
+    /// [`CallError`], never for a server that is away: that is waited for.
+    pub async fn run<T, F>(&self, what: &str, call: impl FnMut() -> F) -> Result<T, CallError>
+    where
+        F: Future<Output = kube::Result<T>>,
+    {
+        self.run_for(Duration::MAX, what, call).await
+    }
+
+    /// The same, but it is not made again when so much time has passed since the first: what it rests on may be over by then.
+    ///
+    /// # Errors
+    /// [`CallError`]; [`CallError::Unanswered`] when it would have been made again after that time.
+    pub async fn run_for<T, F>(&self, time: Duration, what: &str, mut call: impl FnMut() -> F) -> Result<T, CallError>
+    where
+        F: Future<Output = kube::Result<T>>,
+    {
+        let begun = self.desk.now();
+        let mut backoff = Backoff::api(self.desk.rng(what));
+        loop {
+            let error = match tokio::time::timeout(PATIENCE, self.while_acting(call())).await {
+                Ok(None) => return Err(CallError::Deposed),
+                Ok(Some(Ok(answer))) => {
+                    if backoff.failures() >= WORTH_TELLING {
+                        let attempts = backoff.failures() + 1;
+                        self.desk.tell(Story::Recovered { what: what.to_owned(), attempts });
+                    }
+                    return Ok(answer);
+                }
+                Ok(Some(Err(error))) => match classify(error) {
+                    // A newer term has begun: the API server knows it before we do.
+                    Attempt::Failed(CallError::Deposed) => {
+                        self.tenure.iter().for_each(Tenure::end);
+                        return Err(CallError::Deposed);
+                    }
+                    Attempt::Failed(error) => return Err(error),
+                    Attempt::Doubted(error) if backoff.failures() >= BELIEVED => return Err(CallError::Refused(error)),
+                    Attempt::Again(error) | Attempt::Doubted(error) => error,
+                },
+                Err(_) => format!("no answer within {PATIENCE:?}"),
+            };
+            let pause = backoff.pause();
+            if self.desk.now().saturating_sub(begun).saturating_add(pause) > time {
+                return Err(CallError::Unanswered(error));
+            }
+            if backoff.failures() == WORTH_TELLING {
+                self.desk.tell(Story::Retrying { what: what.to_owned(), error });
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// A call that is made once: what it answers is how things stand within the patience of one answer, not after an outage.
+    ///
+    /// # Errors
+    /// [`CallError`]; [`CallError::Unanswered`] for whatever might come out otherwise when it is asked again.
+    pub async fn once<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
+        match tokio::time::timeout(PATIENCE, self.while_acting(call)).await {
+            Ok(None) => Err(CallError::Deposed),
+            Ok(Some(Ok(answer))) => Ok(answer),
+            Ok(Some(Err(error))) => Err(match classify(error) {
+                Attempt::Failed(error) => error,
+                Attempt::Again(error) | Attempt::Doubted(error) => CallError::Unanswered(error),
+            }),
+            Err(_) => Err(CallError::Unanswered(format!("no answer within {PATIENCE:?}"))),
+        }
+    }
+
+    /// A merge patch of an object.
+    ///
+    /// # Errors
+    /// As [`Calls::run`].
+    pub async fn merge<K>(&self, api: &Api<K>, name: &str, patch: Value) -> Result<K, CallError>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        self.run(&format!("patch {name}"), || api.patch(name, &params, &patch)).await
+    }
+
+    /// A merge patch of an object's status.
+    ///
+    /// # Errors
+    /// As [`Calls::run`].
+    pub async fn merge_status<K>(&self, api: &Api<K>, name: &str, patch: Value) -> Result<K, CallError>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        self.run(&format!("patch status of {name}"), || api.patch_status(name, &params, &patch)).await
+    }
+}
+
+fn classify(error: kube::Error) -> Attempt {
+    let failure = Failure::from(error);
+    match failure.kind {
+        FailureKind::Exists => Attempt::Failed(CallError::Exists(failure.message)),
+        FailureKind::Conflict => Attempt::Failed(CallError::Conflict(failure.message)),
+        FailureKind::Missing => Attempt::Failed(CallError::NotFound(failure.message)),
+        FailureKind::Succeeded => Attempt::Failed(CallError::Deposed),
+        FailureKind::Forbidden | FailureKind::NotServed => Attempt::Doubted(failure.to_string()),
+        FailureKind::Away | FailureKind::Budget => Attempt::Again(failure.to_string()),
+        FailureKind::Unreadable | FailureKind::Refused => Attempt::Failed(CallError::Refused(failure.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    use dovetail_core::clock::Clock;
+    use dovetail_sandbox::Caller;
+    use dovetail_sandbox::apiserver::ApiServer;
+    use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
+    use kube::core::Status;
+
+    use super::*;
+    use crate::messages::Term;
+    use crate::settings::Settings;
+    use crate::telemetry::journal::MemoryJournal;
+
+    /// Calls of a leader whose term ends at ten seconds.
+    fn calls() -> Calls {
+        let clock = Arc::new(VirtualClock::new(DEFAULT_START));
+        let api = ApiServer::new(clock.clone());
+        let until = clock.monotonic() + Duration::from_secs(10);
+        let desk = Desk::new("r", Settings::default(), clock.clone(), Arc::new(MemoryJournal::default()), 1);
+        Calls::new(api.client(Caller::replica(0, "test")), desk, Some(Tenure::new(Term(1), until, clock)))
+    }
+
+    fn on_paused_time(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(test);
+    }
+
+    /// Refuses so many times, and answers from then on.
+    async fn refused(times: u32, code: u16, message: &str) -> Result<u32, CallError> {
+        let asked = Cell::new(0);
+        let call = || async {
+            asked.set(asked.get() + 1);
+            if asked.get() > times {
+                return Ok(asked.get());
+            }
+            Err(kube::Error::Api(Box::new(Status::failure(message, "Refused").with_code(code))))
+        };
+        calls().run("asking", call).await
+    }
+
+    const RBAC: &str = "nodeclaims.karpenter.sh is forbidden: User \"x\" cannot create resource \"nodeclaims\"";
+
+    #[test]
+    fn what_an_api_server_that_has_just_started_does_not_know_yet_is_asked_again() {
+        on_paused_time(async {
+            assert_eq!(refused(5, 401, "Unauthorized").await, Ok(6));
+            assert_eq!(refused(3, 403, RBAC).await, Ok(4));
+        });
+    }
+
+    #[test]
+    fn what_is_refused_again_and_again_or_by_admission_is_refused() {
+        on_paused_time(async {
+            assert!(matches!(refused(u32::MAX, 403, RBAC).await, Err(CallError::Refused(_))));
+            assert!(matches!(refused(1, 403, "denied by a policy").await, Err(CallError::Refused(_))));
+        });
+    }
+
+    #[test]
+    fn only_a_404_that_names_the_object_says_that_it_is_missing() {
+        on_paused_time(async {
+            let named = "nodeclaims.karpenter.sh \"a\" not found";
+            assert!(matches!(refused(1, 404, named).await, Err(CallError::NotFound(_))));
+            assert_eq!(refused(2, 404, "404 page not found").await, Ok(3));
+            assert!(matches!(refused(u32::MAX, 404, "404 page not found").await, Err(CallError::Refused(_))));
+        });
+    }
+
+    #[test]
+    fn a_call_that_waits_for_its_turn_past_the_deadline_is_not_sent() {
+        on_paused_time(async {
+            let (calls, sent) = (calls(), Cell::new(false));
+            let call = || async {
+                tokio::time::sleep(Duration::from_secs(6)).await;
+                sent.set(true);
+                Ok(())
+            };
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            assert_eq!(calls.run("asking", call).await, Err(CallError::Deposed));
+            assert!(!sent.get());
+        });
+    }
+}

@@ -1,0 +1,205 @@
+//! A kind listed and watched for ever, with our own back-off: no randomness but the replica's.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use dovetail_core::cluster_state::Unreadable;
+use futures::StreamExt;
+use kube::Resource;
+use kube_runtime::watcher::{Config, Event, watcher};
+use serde::de::DeserializeOwned;
+
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::kube::woken::when_woken;
+use crate::messages::Came;
+use crate::reading::{Api, Read};
+use crate::telemetry::story::Story;
+
+/// Longest pause between two attempts: a cluster that is back should not wait long for us.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Longest wait for the next part of a list: a server that is gone without a word says nothing for ever.
+const LISTED_WITHIN: Duration = Duration::from_secs(60);
+/// A server ends a watch after so long (timeoutSeconds), in seconds; kube-runtime gives up one that says nothing for five more. What
+/// passes connections on often forgets those that are idle for a minute, and tells neither side.
+const WATCHED_FOR: u32 = 50;
+/// A watch that has not failed for so long since the last failure runs: one that goes on says nothing where nothing has changed. Longer
+/// than an attempt takes that nobody answers.
+const RAN: Duration = Duration::from_secs(90);
+/// Failures in a row after which it is told, once.
+const WORTH_TELLING: u32 = 3;
+
+/// Tells that something has failed so often in a row, where that is worth telling.
+pub fn tell_failed(desk: &Desk, what: &str, failures: u32, error: &str) {
+    if failures == WORTH_TELLING {
+        desk.tell(Story::Retrying { what: what.to_owned(), error: error.to_owned() });
+    }
+}
+
+/// Tells that it goes on after so many failures, where those were told of.
+pub fn tell_recovered(desk: &Desk, what: &str, failures: u32) {
+    if failures >= WORTH_TELLING {
+        desk.tell(Story::Recovered { what: what.to_owned(), attempts: failures + 1 });
+    }
+}
+
+/// What is heard of a watch.
+pub enum Heard<K> {
+    /// What it says.
+    Event(Event<K>),
+    /// An object that cannot be read, and how it has come: no failure of the watch.
+    NotRead(Box<Unreadable>, Came),
+    /// It has failed with this error, and is asked for again after this pause.
+    Failed(Duration, String),
+    /// It had failed, and is known to run again.
+    Runs,
+}
+
+impl<K> From<Event<Read<K>>> for Heard<K> {
+    fn from(event: Event<Read<K>>) -> Self {
+        match event {
+            Event::Init => Self::Event(Event::Init),
+            Event::InitDone => Self::Event(Event::InitDone),
+            Event::InitApply(Read::Object(object)) => Self::Event(Event::InitApply(object)),
+            Event::Apply(Read::Object(object)) => Self::Event(Event::Apply(object)),
+            Event::Delete(Read::Object(object)) => Self::Event(Event::Delete(object)),
+            Event::InitApply(Read::Unreadable(object)) => Self::NotRead(object, Came::Listed),
+            Event::Apply(Read::Unreadable(object)) => Self::NotRead(object, Came::Changed),
+            Event::Delete(Read::Unreadable(object)) => Self::NotRead(object, Came::Gone),
+        }
+    }
+}
+
+/// What follows a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// It goes on where it was: a server that is as it was shows what has changed.
+    GoOn,
+    /// It lists anew: what it says next is what there is.
+    ListAnew,
+}
+
+impl After {
+    /// Whether what is said, so long after the list or the last failure, proves that the watch runs. A list does not: a server may
+    /// answer it and refuse the watch. Where each failure costs a list, only time does, however much is said meanwhile.
+    fn runs<K>(self, said: &Event<K>, quiet: Duration) -> bool {
+        matches!(said, Event::Apply(_) | Event::Delete(_)) && (self == Self::GoOn || quiet >= RAN)
+    }
+}
+
+/// Hands everything to `on`. Ends never; the actor that spawned it ends it.
+pub async fn watch<K>(api: Api<K>, desk: Desk, kind: &'static str, after: After, on: impl FnMut(Heard<K>))
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    // An actor polls all that it has spawned whenever it is sent anything: a watch is deep, and mostly has nothing to say.
+    when_woken(for_ever(api, Config::default(), (desk, kind), after, on)).await;
+}
+
+/// Hands what is heard of those that `config` chooses to `on`.
+pub async fn watch_some<K>(api: Api<K>, config: Config, desk: Desk, kind: &'static str, on: impl FnMut(Heard<K>))
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    when_woken(for_ever(api, config, (desk, kind), After::GoOn, on)).await;
+}
+
+async fn for_ever<K>(
+    api: Api<K>,
+    config: Config,
+    (desk, kind): (Desk, &'static str),
+    after: After,
+    mut on: impl FnMut(Heard<K>),
+) where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let mut backoff = Backoff::new(Duration::from_millis(200), LONGEST_PAUSE, desk.rng(kind));
+    let what = format!("watching {kind}");
+    let config = config.timeout(WATCHED_FOR);
+    let mut listing = false;
+    // Since when nothing has failed.
+    let mut since = desk.now();
+    loop {
+        let mut events = std::pin::pin!(watcher(api.clone().into_inner(), config.clone()));
+        loop {
+            let quiet = desk.now().saturating_sub(since);
+            let said = tokio::time::timeout(waits(listing, backoff.failures(), quiet), events.next()).await;
+            let quiet = desk.now().saturating_sub(since);
+            let runs = match &said {
+                Ok(Some(Ok(event))) => after.runs(event, quiet),
+                Ok(_) => false,
+                Err(_) => !listing,
+            };
+            if runs {
+                tell_recovered(&desk, &what, backoff.failures());
+                if backoff.failures() > 0 {
+                    on(Heard::Runs);
+                }
+                backoff.reset();
+            }
+            let (error, anew) = match said {
+                Ok(Some(Ok(event))) => {
+                    listing = matches!(event, Event::Init | Event::InitApply(_));
+                    if matches!(event, Event::InitDone) {
+                        since = desk.now();
+                    }
+                    on(event.into());
+                    continue;
+                }
+                Ok(Some(Err(error))) => (error.to_string(), after == After::ListAnew),
+                Ok(None) => ("the watch has ended".to_owned(), true),
+                Err(_) if listing => (format!("no answer to a list within {LISTED_WITHIN:?}"), true),
+                Err(_) => continue,
+            };
+            let pause = backoff.pause();
+            listing = false;
+            on(Heard::Failed(pause, error.clone()));
+            tell_failed(&desk, &what, backoff.failures(), &error);
+            tokio::time::sleep(pause).await;
+            since = desk.now();
+            if anew {
+                break;
+            }
+        }
+    }
+}
+
+/// How long the next event is waited for, where nothing has failed for so long.
+fn waits(listing: bool, failures: u32, quiet: Duration) -> Duration {
+    match (listing, failures) {
+        (true, _) => LISTED_WITHIN,
+        (false, 0) => Duration::MAX,
+        (false, _) => RAN.saturating_sub(quiet),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_proves_no_watch_and_what_has_changed_does_where_a_failure_costs_no_list() {
+        let listed = [Event::Init, Event::InitApply(()), Event::InitDone];
+        for after in [After::GoOn, After::ListAnew] {
+            assert!(listed.iter().all(|event| !after.runs(event, RAN)));
+        }
+        let changed = [Event::Apply(()), Event::Delete(())];
+        let early = Duration::from_secs(1);
+        assert!(changed.iter().all(|event| After::GoOn.runs(event, early) && !After::ListAnew.runs(event, early)));
+    }
+
+    #[test]
+    fn a_watch_that_says_much_is_known_to_run_after_the_same_time_as_one_that_says_nothing() {
+        assert!(After::ListAnew.runs(&Event::Apply(()), RAN));
+        let second = Duration::from_secs(1);
+        assert_eq!(waits(false, 1, RAN.saturating_sub(second)), second);
+        assert_eq!(waits(false, 1, RAN + second), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_has_failed_is_known_to_run_by_time_and_a_list_is_never_waited_for_longer() {
+        let none = Duration::ZERO;
+        assert_eq!([waits(false, 0, RAN), waits(false, 1, none), waits(false, 9, none)], [Duration::MAX, RAN, RAN]);
+        assert_eq!([waits(true, 0, RAN), waits(true, 9, none)], [LISTED_WITHIN; 2]);
+    }
+}

@@ -1,0 +1,58 @@
+//! A call of CreateFleet as it is told: the call, what came of it, and each offering that was refused.
+
+use dovetail_api::v1::EC2NodeClass;
+use dovetail_cloud::launch::{LaunchError, LaunchedInstance, Refusal};
+
+use crate::context::desk::Desk;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::{Open, names};
+
+/// How many refusals of one call are told of.
+const MOST_REFUSALS: usize = 64;
+
+/// Tells the call and its refusals, each of which is an error, whatever came of the call. The class's status says what
+/// zones are called.
+pub fn called(
+    desk: &Desk,
+    (span, class): (Open, &EC2NodeClass),
+    refusals: &[Refusal],
+    outcome: Result<&LaunchedInstance, &LaunchError>,
+) {
+    for refusal in refusals {
+        let Refusal { zone, capacity_type, code, .. } = refusal;
+        desk.measure(&Measure::LaunchRefused { zone, zone_id: zone_id(class, zone), capacity_type, reason: code });
+    }
+    if !span.is_wanted() {
+        return;
+    }
+    for (number, refusal) in refusals.iter().take(MOST_REFUSALS).enumerate() {
+        let refused = desk.span(span.context(), "refused", &number.to_string());
+        let refused = refused
+            .with(names::INSTANCE_TYPE, &*refusal.instance_type)
+            .with(names::ZONE, &*refusal.zone)
+            .with(names::CAPACITY_TYPE, &*refusal.capacity_type);
+        refused.failed(&refusal.code, format!("{}: {}", refusal.code, refusal.message)).end();
+    }
+    let span = span
+        .with("rpc.system", "aws-api")
+        .with("rpc.service", "EC2")
+        .with("rpc.method", "CreateFleet")
+        .with("dovetail.refusals", refusals.len());
+    match outcome {
+        Ok(instance) => {
+            let span = span
+                .with(names::INSTANCE, &*instance.id)
+                .with(names::INSTANCE_TYPE, &*instance.instance_type)
+                .with(names::ZONE, &*instance.zone)
+                .with(names::CAPACITY_TYPE, &*instance.capacity_type);
+            span.end();
+        }
+        Err(error) => span.failed(error.reason, &*error.message).end(),
+    }
+}
+
+/// The id of a zone in which the class has a subnet, as `use1-az1`; empty for another.
+fn zone_id<'c>(class: &'c EC2NodeClass, zone: &str) -> &'c str {
+    let subnets = class.status.as_ref().map(|status| status.subnets.as_slice()).unwrap_or_default();
+    subnets.iter().find(|subnet| subnet.zone == zone).map_or("", |subnet| subnet.zone_id.as_str())
+}

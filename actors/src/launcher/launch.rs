@@ -1,0 +1,541 @@
+//! One launch, step by step: the claim is created; the token is written on it; then the cloud is called with the token;
+//! then the instance is written on the claim. Each step can be found half done by a successor and be finished without a
+//! second instance (design, "Safety" 3). What comes next is decided by `dovetail_core::lifecycle::protocol`; here it is done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Recipient;
+use dovetail_api::names::{annotations, instance_id};
+use dovetail_api::v1::{EC2NodeClass, NodeClaim};
+use dovetail_cloud::{Instance, LaunchErrorKind, LaunchRequest, LaunchedInstance};
+use dovetail_core::cluster_state::Snapshot;
+use dovetail_core::launch_backoff::{Cause, Outcome};
+use dovetail_core::lifecycle;
+use dovetail_core::lifecycle::claim::from_quantities;
+use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
+pub use dovetail_core::lifecycle::protocol::End;
+use dovetail_core::lifecycle::protocol::{
+    Called, Claimed, Failure, Input, Pause, Protocol, Step, put_token, takes_instance, takes_token,
+};
+use dovetail_core::ownership::Marks;
+use jiff::Timestamp;
+use kube::ResourceExt;
+use tokio::sync::Notify;
+
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::context::traces;
+use crate::kube::calls::CallError;
+use crate::kube::claims::Claims;
+use crate::launcher::LauncherLinks;
+use crate::launcher::facts::{self, Types, as_launched, named_types, pool_of};
+use crate::launcher::fleet;
+use crate::messages::{
+    InstanceTypesFor, LaunchFails, LaunchOrder, Record, Refused, SoldOut, TakeSnapshot, TookReserved, TraceContext,
+    Wrote,
+};
+use crate::recorder::object;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::{Open, names};
+use crate::telemetry::story::{Names, Story};
+
+/// Pause between two looks.
+const LOOK: Duration = Duration::from_secs(2);
+/// Longest wait for CreateFleet's answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest pause between two attempts of one claim.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How many instance types the story of a claim names (core spec 8).
+const NAMED: usize = 5;
+
+/// What one launch has at hand.
+#[derive(Clone)]
+pub struct Launching {
+    /// The launcher's.
+    pub desk: Desk,
+    /// The launcher's.
+    pub links: LauncherLinks,
+    /// Who hears that the launch fails and goes on trying.
+    pub own: Option<Recipient<LaunchFails>>,
+    /// Its own span.
+    pub trace: TraceContext,
+    /// The claim's span, in which that lies.
+    pub inside: TraceContext,
+    /// When it was ordered.
+    pub since: Timestamp,
+    /// Says that a claim of this name is gone.
+    pub gone: Arc<Notify>,
+}
+
+/// Why there is nothing to ask the cloud for.
+struct NoRequest {
+    /// For counting.
+    label: &'static str,
+    reason: &'static str,
+    why: &'static str,
+}
+
+const NO_CLASS: NoRequest = NoRequest {
+    label: "nodeclass_not_ready",
+    reason: "NodeClassNotReady",
+    why: "its EC2NodeClass is not there or not resolved",
+};
+const NO_ROOM: NoRequest = NoRequest {
+    label: "limits",
+    reason: "LimitsReached",
+    why: "an earlier leader has made it, and what has been planned since leaves no room for it in its NodePool's limits",
+};
+
+/// What is told of somebody else's words.
+fn short(words: &str) -> String {
+    const MOST: usize = 300;
+    let mut short: String = words.chars().take(MOST).collect();
+    if short.len() < words.len() {
+        short.push('…');
+    }
+    short
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Deposed => Self::Deposed,
+            CallError::Refused(_) | CallError::Unanswered(_) => Self::Refused,
+            CallError::NotFound(_) | CallError::Conflict(_) | CallError::Exists(_) => Self::Gone,
+        }
+    }
+}
+
+/// Launches a claim, from creation to the instance written on it. Answers how it ended, and what that says about others.
+pub async fn run(launching: Launching, order: LaunchOrder) -> (End, Outcome) {
+    let (ordered, mut input) = (order.claim.clone(), Input::Begin);
+    let mut protocol = Protocol::new(ordered.metadata.uid.is_none());
+    let mut work = Work::new(&launching, order);
+    let end = loop {
+        match protocol.step(input, launching.desk.now(), launching.links.calls.may_act()) {
+            Step::End(end) => break end,
+            step => input = work.act(step).await.unwrap_or_else(|failure| work.failed(failure)),
+        }
+    };
+    if matches!(end, End::Lost { .. } | End::Refused) {
+        let span = launching.span().with_all(|| traces::attributes(&ordered));
+        span.failed(end.label(), "the claim is given up").end();
+        traces::claim_ended(&launching.desk, &ordered, Some((end.label(), "no instance was launched for it")));
+    }
+    let outcome = if matches!(end, End::Launched { .. }) { Outcome::Launched } else { work.outcome };
+    (end, outcome)
+}
+
+/// What one launch has in hand between its steps.
+struct Work<'a> {
+    launching: &'a Launching,
+    pods: usize,
+    /// Whether it was made before this launch: what has been planned since may know nothing of it.
+    adopted: bool,
+    /// As ordered, then as last read or written.
+    claim: NodeClaim,
+    /// What the cloud is asked in this attempt.
+    request: Option<LaunchRequest>,
+    /// What it gave, and its hostname where that is known.
+    instance: Option<(LaunchedInstance, String)>,
+    /// What the last look has found.
+    found: Vec<Instance>,
+    /// Why the attempt failed for good: reason and message.
+    failure: (&'static str, String),
+    /// What it says about others if nothing is launched.
+    outcome: Outcome,
+    calls: Backoff,
+    attempts: Backoff,
+}
+
+impl<'a> Work<'a> {
+    fn new(launching: &'a Launching, order: LaunchOrder) -> Self {
+        let rng = launching.desk.rng(&order.claim.name_any());
+        let attempts = Backoff::new(Duration::from_millis(500), LONGEST_PAUSE, rng.clone());
+        Self {
+            launching,
+            pods: order.pods,
+            adopted: order.claim.metadata.uid.is_some(),
+            claim: order.claim,
+            request: None,
+            instance: None,
+            found: Vec::new(),
+            failure: ("", String::new()),
+            outcome: Outcome::Other,
+            calls: Backoff::cloud(rng),
+            attempts,
+        }
+    }
+
+    /// Does a step.
+    async fn act(&mut self, step: Step) -> Result<Input, Failure> {
+        let launching = self.launching;
+        let claim = match step {
+            Step::Create => {
+                let made = launching.create(&self.claim, self.pods).await;
+                if let Err(CallError::Refused(words)) = &made {
+                    self.outcome = Outcome::Refused(Cause::ClaimRefused, short(words));
+                }
+                made?
+            }
+            Step::Read => {
+                let there = launching.claims().get(&self.claim.name_any()).await?;
+                if self.claim.metadata.uid.is_some() && there.metadata.uid != self.claim.metadata.uid {
+                    return Err(Failure::Gone);
+                }
+                launching.wrote(&there);
+                launching.tell_foreign_token(&there);
+                there
+            }
+            Step::WriteToken(token) => launching.write_token(self.claim.clone(), &token).await?,
+            Step::Prepare(token) => {
+                self.calls = Backoff::cloud(launching.desk.rng(&token));
+                let prepared = launching.request(&self.claim, &token, self.adopted).await?;
+                if let Err(no) = &prepared {
+                    launching.tell_failure(&self.claim, no.reason, no.why, false);
+                    if no.label == NO_CLASS.label {
+                        self.outcome = Outcome::Refused(Cause::ClassNotReady, no.why.to_owned());
+                    }
+                }
+                let outcome = prepared.as_ref().map(|_| ()).map_err(|no| no.label);
+                self.request = prepared.ok();
+                return Ok(Input::Prepared(outcome));
+            }
+            Step::Call { number, .. } => return self.call(number).await.map(Input::Called),
+            Step::Look(token) => {
+                let asked = launching.desk.now();
+                let found = launching.links.cloud.instances_with_token(&token).await;
+                return Ok(Input::Looked(asked, found.ok().map(|found| self.keep(found))));
+            }
+            Step::Rest(pause) => {
+                let pause = match pause {
+                    Pause::Look => LOOK,
+                    Pause::FailedLook => LOOK * 2,
+                    Pause::Call => self.calls.pause(),
+                    Pause::Attempt => self.attempts.pause(),
+                };
+                tokio::time::sleep(pause).await;
+                return Ok(Input::Done);
+            }
+            Step::WriteInstance { id, adopted } => self.write_instance(&id, adopted).await?,
+            Step::WriteFailure => launching.write_failure(self.claim.clone(), self.failure.0, &self.failure.1).await?,
+            Step::Discard(reason) => {
+                launching.discard(&self.claim, reason).await?;
+                return Ok(Input::Done);
+            }
+            Step::Remove(reason) => {
+                launching.remove(&self.claim, reason).await?;
+                return Ok(Input::Done);
+            }
+            Step::End(_) => return Ok(Input::Done),
+        };
+        self.claim = claim;
+        Ok(Input::Claim(Claimed::of(&self.claim)))
+    }
+
+    /// Calls the cloud.
+    async fn call(&mut self, (attempt, call): (u32, u32)) -> Result<Called, Failure> {
+        let (launching, claim) = (self.launching, &self.claim);
+        let Some(request) = self.request.clone() else { return Ok(Called::Never) };
+        let (request_token, class) = (request.token.clone(), request.node_class.clone());
+        let span = launching.desk.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
+        let error = match tokio::time::timeout(PATIENCE, launching.links.cloud.launch(request)).await {
+            Ok(Ok(instance)) => {
+                fleet::called(&launching.desk, (span, &class), &instance.refusals, Ok(&instance));
+                launching.refused(instance.refusals.clone());
+                // Before the claim is written, which until then holds its place in the reservation.
+                if let Some(id) = instance.reservation_id.clone() {
+                    launching.desk.post(&launching.links.catalogue, TookReserved { id });
+                }
+                let id = instance.id.clone();
+                launching.known_to_be(&id, Marks::launched_with(&request_token, ""));
+                self.instance = Some((instance, String::new()));
+                return Ok(Called::Launched(id));
+            }
+            Ok(Err(_)) if !launching.links.calls.may_act() => return Err(Failure::Deposed),
+            Ok(Err(error)) => error,
+            Err(_) => {
+                span.failed("TimedOut", format!("no answer within {PATIENCE:?}")).end();
+                return Ok(Called::Unknown);
+            }
+        };
+        fleet::called(&launching.desk, (span, &class), &error.refusals, Err(&error));
+        let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
+        launching.refused(error.refusals.clone());
+        Ok(match error.kind {
+            LaunchErrorKind::InsufficientCapacity => {
+                let event = Record::warning(object::claim(claim), "InsufficientCapacityError", &*error.message);
+                launching.desk.post(&launching.links.recorder, event);
+                launching.tell_failure(claim, error.reason, &error.message, false);
+                // Before the claim goes, and with it who was expected on it.
+                launching.desk.post(&launching.links.cluster, SoldOut { claim: claim.name_any() });
+                self.outcome = Outcome::SoldOut;
+                Called::NothingToBeHad { reason: "insufficient_capacity", at_once }
+            }
+            LaunchErrorKind::NodeClassNotReady => {
+                launching.tell_failure(claim, error.reason, &error.message, false);
+                self.outcome = Outcome::Refused(Cause::ClassNotReady, short(&error.message));
+                Called::NothingToBeHad { reason: "nodeclass_not_ready", at_once: false }
+            }
+            LaunchErrorKind::Retryable => {
+                if self.calls.failures() == 0 {
+                    let what = format!("launching {}", claim.name_any());
+                    launching.desk.tell_in(Story::Retrying { what, error: error.to_string() }, launching.trace);
+                }
+                Called::Later
+            }
+            LaunchErrorKind::Final => {
+                launching.tell_failure(claim, error.reason, &error.message, true);
+                launching.fails(claim, error.reason, &error.message);
+                self.failure = (error.reason, error.message);
+                Called::Never
+            }
+            LaunchErrorKind::MayHaveHappened => Called::Unknown,
+            LaunchErrorKind::TokenUsed => {
+                launching.tell_failure(claim, error.reason, &error.message, true);
+                self.failure = (error.reason, error.message);
+                Called::TokenUsed
+            }
+        })
+    }
+
+    /// A call to the API server has no answer to work with.
+    fn failed(&mut self, failure: Failure) -> Input {
+        // What was refused before the claim was there has been told in the API server's words.
+        if failure == Failure::Refused && self.outcome == Outcome::Other && self.claim.metadata.uid.is_some() {
+            let words = "it refuses what is to be written on them".to_owned();
+            self.outcome = Outcome::Refused(Cause::ClaimRefused, words);
+        }
+        Input::Failed(failure)
+    }
+
+    /// Keeps the living instances that are the claim's, the oldest first, and answers their ids.
+    fn keep(&mut self, mut found: Vec<Instance>) -> Vec<String> {
+        found.retain(|instance| !instance.is_terminating() && self.launching.is_own(&self.claim, instance));
+        found.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
+        self.found = found;
+        self.found.iter().map(|instance| instance.id.clone()).collect()
+    }
+
+    async fn write_instance(&mut self, id: &str, adopted: bool) -> Result<NodeClaim, Failure> {
+        let launching = self.launching;
+        if let Some(found) = self.found.iter().find(|instance| adopted && instance.id == id) {
+            let (node_claim, instance) = (self.claim.name_any(), found.id.clone());
+            launching.desk.tell_in(Story::Adopted { node_claim, instance }, launching.trace);
+            self.instance = Some((as_launched(found), found.private_dns_name.clone()));
+        }
+        let Some((instance, hostname)) = self.instance.take() else { return Err(Failure::Gone) };
+        let types = launching.types(&self.claim).await?.unwrap_or_default();
+        let facts = facts::facts(&instance, &types);
+        let claim = launching.write_instance(self.claim.clone(), &facts).await?;
+        // It has got another meanwhile: nothing was written.
+        if !takes_instance(&Claimed::of(&claim), &instance.id) {
+            return Ok(claim);
+        }
+        let hostname = if hostname.is_empty() { launching.hostname(&instance.id).await } else { hostname };
+        if let Some(request) = self.request.as_ref().filter(|_| !adopted) {
+            // Its Node is told from others by that name.
+            launching.known_to_be(&instance.id, Marks::launched_with(&request.token, &hostname));
+        }
+        launching.tell_launched(&claim, &instance, hostname, &facts);
+        Ok(claim)
+    }
+}
+
+impl Launching {
+    /// The launch as a span.
+    fn span(&self) -> Open {
+        self.desk.open(self.trace, Some(self.inside), "launch").since(self.since)
+    }
+
+    fn claims(&self) -> Claims {
+        Claims::new(self.links.calls.clone())
+    }
+
+    async fn create(&self, claim: &NodeClaim, pods: usize) -> Result<NodeClaim, CallError> {
+        let mut wanted = claim.clone();
+        wanted.annotations_mut().insert(annotations::TERM.into(), self.desk.term.0.to_string());
+        let span = self.desk.span(self.trace, "create NodeClaim", "").remote();
+        let claims = self.claims();
+        let made = tokio::select! {
+            biased;
+            made = claims.create(&wanted) => made,
+            // It was made, though nobody answered, and is gone since: its pods are packed anew, to make it again is one too many.
+            () = self.gone.notified() => Err(CallError::NotFound(wanted.name_any())),
+        };
+        let claim = match made {
+            Ok(claim) => claim,
+            Err(CallError::Deposed) => return Err(CallError::Deposed),
+            Err(error) => {
+                span.failed("CreateFailed", error.to_string()).end();
+                let (node_claim, why) = (wanted.name_any(), error.to_string());
+                let story = Story::LaunchFailed { node_claim, error: why, reason: "CreateFailed".into(), retry: false };
+                self.desk.tell_in(story, self.trace);
+                return Err(error);
+            }
+        };
+        self.wrote(&claim);
+        span.with_all(|| traces::attributes(&claim)).with(names::PODS, pods).end();
+        let min_values_relaxed =
+            claim.annotations().get(annotations::MIN_VALUES_RELAXED).is_some_and(|says| says == "true");
+        self.desk.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned", min_values_relaxed });
+        let story = Story::ClaimCreated {
+            node_claim: claim.name_any(),
+            node_pool: pool_of(&claim),
+            pods,
+            requests: from_quantities(&claim.spec.resources.requests).to_string(),
+            instance_types: Names::first(NAMED, named_types(&claim)),
+        };
+        self.desk.tell_in(story, self.trace);
+        Ok(claim)
+    }
+
+    /// Writes the attempt's token, and the leader's term, on the claim before the cloud is called.
+    async fn write_token(&self, claim: NodeClaim, token: &str) -> Result<NodeClaim, CallError> {
+        let term = self.desk.term.0;
+        let put = |claim: &mut NodeClaim| {
+            if takes_token(&Claimed::of(claim)) {
+                put_token(claim, token, term);
+            }
+        };
+        let claim = self.claims().change_metadata(claim, put).await?;
+        self.wrote(&claim);
+        Ok(claim)
+    }
+
+    async fn write_failure(&self, claim: NodeClaim, reason: &str, message: &str) -> Result<NodeClaim, CallError> {
+        let now = self.desk.wall();
+        let failed = |claim: &NodeClaim| lifecycle::launch::launch_failed(claim, reason, message, now);
+        let claim = self.claims().change_status(claim, failed).await?;
+        self.wrote(&claim);
+        Ok(claim)
+    }
+
+    /// The name that the instance's node will have; empty when the cloud does not say soon.
+    async fn hostname(&self, id: &str) -> String {
+        for _ in 0..3 {
+            match self.links.cloud.instance(id).await {
+                Ok(Some(known)) if !known.private_dns_name.is_empty() => return known.private_dns_name,
+                _ => tokio::time::sleep(LOOK).await,
+            }
+        }
+        String::new()
+    }
+
+    async fn write_instance(&self, claim: NodeClaim, facts: &Facts) -> Result<NodeClaim, CallError> {
+        let now = self.desk.wall();
+        let id = instance_id(&facts.provider_id).unwrap_or_default();
+        let done = |claim: &NodeClaim| match takes_instance(&Claimed::of(claim), id) {
+            true => lifecycle::launch::launched(claim, facts, now),
+            false => claim.clone(),
+        };
+        let claim = self.claims().change_metadata(claim, |claim| claim.metadata = done(claim).metadata).await?;
+        let claim = self.claims().change_status(claim, done).await?;
+        self.wrote(&claim);
+        Ok(claim)
+    }
+
+    /// Deletes a claim that has no instance.
+    pub async fn discard(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
+        if self.claims().delete_without_instance(claim).await? {
+            self.desk.post(&self.links.cluster, Wrote::ClaimGone(claim.name_any(), claim.uid()));
+        }
+        let (node_claim, reason) = (claim.name_any(), reason.to_owned());
+        self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
+        Ok(())
+    }
+
+    /// Deletes a claim of which nobody can say whether it has an instance: that is the terminator's to find out.
+    async fn remove(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
+        let claim = self.claims().remove(claim.clone()).await?;
+        self.removed(&claim, reason);
+        Ok(())
+    }
+
+    /// Deletes a claim that nobody is expected on and nobody has launched for, as it is here: a token written meanwhile is a conflict.
+    pub async fn remove_as_seen(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
+        let claim = self.claims().remove_as_seen(claim).await?;
+        self.removed(&claim, reason);
+        Ok(())
+    }
+
+    fn removed(&self, claim: &NodeClaim, reason: &'static str) {
+        self.wrote(claim);
+        let (node_claim, reason) = (claim.name_any(), reason.to_owned());
+        self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
+    }
+
+    async fn class_and_types(
+        &self,
+        claim: &NodeClaim,
+    ) -> Result<Option<(Arc<EC2NodeClass>, Types, Snapshot)>, Failure> {
+        let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| Failure::Deposed)?.unwrap_or_default();
+        let named = claim.spec.node_class_ref.ec2_name();
+        let Some(class) = named.and_then(|name| known.classes.get(name)).cloned() else { return Ok(None) };
+        let query = InstanceTypesFor { classes: vec![class.clone()] };
+        let types = self.links.catalogue.send(query).await.map_err(|_| Failure::Deposed)?;
+        let types = types.and_then(|mut all| all.remove(&class.name_any())).unwrap_or_default();
+        Ok(Some((class, types, known)))
+    }
+
+    async fn types(&self, claim: &NodeClaim) -> Result<Option<Types>, Failure> {
+        Ok(self.class_and_types(claim).await?.map(|(_, types, _)| types))
+    }
+
+    /// What the cloud is asked; for a claim that is not planned here only what its pool still has room for.
+    async fn request(
+        &self,
+        claim: &NodeClaim,
+        token: &str,
+        adopted: bool,
+    ) -> Result<Result<LaunchRequest, NoRequest>, Failure> {
+        let Some((class, types, known)) = self.class_and_types(claim).await? else { return Ok(Err(NO_CLASS)) };
+        let mut request = facts::request(claim, token, class, &types);
+        if adopted && !request.candidates.is_empty() {
+            request.candidates = known.within_limits(claim, &request.candidates, &types);
+            if request.candidates.is_empty() {
+                return Ok(Err(NO_ROOM));
+            }
+        }
+        Ok(Ok(request))
+    }
+
+    /// EC2 will not launch it, nor others of its pool as long as nothing changes; it goes on trying.
+    fn fails(&self, claim: &NodeClaim, reason: &'static str, error: &str) {
+        if let Some(own) = &self.own {
+            let (claim, words, trace) = (claim.name_any(), short(error), self.trace);
+            self.desk.post(own, LaunchFails { claim, reason, words, trace });
+        }
+    }
+
+    fn refused(&self, refusals: Vec<dovetail_cloud::launch::Refusal>) {
+        if !refusals.is_empty() {
+            self.desk.post(&self.links.catalogue, Refused { refusals, trace: self.trace });
+        }
+    }
+
+    fn wrote(&self, claim: &NodeClaim) {
+        self.desk.post(&self.links.cluster, Wrote::Claim(Arc::new(claim.clone())));
+    }
+
+    fn tell_failure(&self, claim: &NodeClaim, reason: &str, error: &str, retry: bool) {
+        let (node_claim, error, reason) = (claim.name_any(), error.to_owned(), reason.to_owned());
+        self.desk.tell_in(Story::LaunchFailed { node_claim, error, reason, retry }, self.trace);
+    }
+
+    fn tell_launched(&self, claim: &NodeClaim, instance: &LaunchedInstance, hostname: String, facts: &Facts) {
+        let story = Story::Launched {
+            node_claim: claim.name_any(),
+            instance: instance.id.clone(),
+            provider_id: facts.provider_id.clone(),
+            instance_type: instance.instance_type.clone(),
+            zone: instance.zone.clone(),
+            capacity_type: instance.capacity_type.clone(),
+            hostname,
+            allocatable: from_quantities(&facts.allocatable).to_string(),
+        };
+        self.desk.tell_in(story, self.trace);
+        self.span().with_all(|| traces::attributes(claim)).end();
+    }
+}

@@ -1,0 +1,52 @@
+//! Whose the instances are that a launch has made or found, and launch tokens that are not the claim's own.
+
+use std::sync::Arc;
+
+use dovetail_api::names::annotations;
+use dovetail_api::v1::NodeClaim;
+use dovetail_cloud::Instance;
+use dovetail_core::ownership::{Marks, has_foreign_token};
+use kube::ResourceExt;
+
+use crate::launcher::launch::Launching;
+use crate::messages::{InstanceKnown, Record};
+use crate::recorder::object;
+use crate::telemetry::story::Story;
+
+impl Launching {
+    /// Whether an instance that was found is the claim's, by its tags; if so it need not be looked up again.
+    pub fn is_own(&self, claim: &NodeClaim, found: &Instance) -> bool {
+        let cluster = self.desk.cluster(&*self.links.cloud);
+        let marks = Marks::new(&cluster, &found.tags, &found.private_dns_name);
+        match marks.is_of(claim) {
+            Ok(_) => {
+                self.known_to_be(&found.id, marks);
+                true
+            }
+            Err(why) => {
+                let (node_claim, instance) = (claim.name_any(), found.id.clone());
+                let (reason, error) = (why.reason().to_owned(), why.to_string());
+                self.desk.tell_in(Story::InstanceNotOwned { node_claim, instance, reason, error }, self.trace);
+                false
+            }
+        }
+    }
+
+    /// Tells of a launch token that is another claim's: nothing is adopted by it.
+    pub fn tell_foreign_token(&self, claim: &NodeClaim) {
+        let Some(token) = claim.annotations().get(annotations::LAUNCH_TOKEN).filter(|_| has_foreign_token(claim))
+        else {
+            return;
+        };
+        let message = format!("Launch token {token} is not made of this NodeClaim's uid, and is not believed");
+        let record = Record::warning(object::claim(claim), "LaunchTokenNotOwned", message);
+        self.desk.post(&self.links.recorder, record);
+        let (node_claim, token) = (claim.name_any(), token.clone());
+        self.desk.tell_in(Story::TokenNotOwned { node_claim, token }, self.trace);
+    }
+
+    /// Says whose an instance is, so that it need not be looked up.
+    pub fn known_to_be(&self, id: &str, marks: Marks) {
+        self.desk.post(&self.links.owner, InstanceKnown { id: id.to_owned(), marks: Some(Arc::new(marks)) });
+    }
+}

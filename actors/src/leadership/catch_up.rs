@@ -1,0 +1,121 @@
+//! What a new leader waits for: that its watches have shown it every claim that there is. An earlier leader may have made
+//! some that a watch which lags has not; planned without them, their pods would get a second node. What the watches do not
+//! show for long it tells itself.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::cluster_state::{Kind, Snapshot, Unreadable, is_older};
+use kube::{Client, ResourceExt};
+
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::kube::calls::Calls;
+use crate::kube::claims::Claims;
+use crate::links::ToClusterWatcher;
+use crate::messages::{Came, NotRead, TakeSnapshot, TellNotSynced, Wrote};
+use crate::telemetry::story::Story;
+
+/// Pause between two looks.
+const LOOK: Duration = Duration::from_millis(200);
+/// Looks at one list, before another is made: a claim in it may be gone by now.
+const LOOKS: u32 = 10;
+/// Lists after which it is told, once.
+const WORTH_TELLING: u32 = 3;
+
+/// Comes back when the cluster state has every claim of a list made now, in that version or a later one.
+pub async fn catch_up(client: Client, cluster: ToClusterWatcher, desk: Desk) {
+    let claims = Claims::new(Calls::new(client, desk.clone(), None));
+    // What the watches have not shown of the list before, by uid.
+    let mut missing: BTreeSet<String> = BTreeSet::new();
+    let mut backoff = Backoff::api(desk.rng("catching up"));
+    let mut refused = None;
+    for attempt in 0_u32.. {
+        let error = refused.take().unwrap_or_else(|| "the watches have not shown every nodeclaim yet".to_owned());
+        if attempt == WORTH_TELLING {
+            desk.post(&cluster, TellNotSynced);
+            desk.tell(Story::Retrying { what: "catching up with the last leader".to_owned(), error });
+        }
+        // No resourceVersion: the list is of what is stored now.
+        let listed = match claims.list().await {
+            Ok(listed) => listed,
+            Err(why) => {
+                refused = Some(why.to_string());
+                tokio::time::sleep(backoff.pause()).await;
+                continue;
+            }
+        };
+        // Nobody is to wait for ever for what the watch does not tell; what is still there is told here.
+        for claim in listed.items.iter().filter(|claim| claim.uid().is_some_and(|uid| missing.contains(&uid))) {
+            desk.post(&cluster, Wrote::Listed(Arc::new(claim.clone())));
+        }
+        for claim in &listed.unreadable {
+            let (object, came) = (Box::new(claim.clone()), Came::Listed);
+            desk.post(&cluster, NotRead { kind: Kind::NodeClaim, watch: "nodeclaims", object, came });
+        }
+        for _ in 0..LOOKS {
+            let Ok(known) = cluster.send(TakeSnapshot).await else { return };
+            if let Some(known) = known {
+                let read = listed.items.iter().filter(|claim| !knows(&known, claim)).filter_map(ResourceExt::uid);
+                let unread = listed.unreadable.iter().filter(|one| !knows_of(&known, one));
+                missing = read.chain(unread.filter_map(|one| one.metadata.uid.clone())).collect();
+                if missing.is_empty() {
+                    return;
+                }
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// Whether the claim is known as it was listed, or as it became later.
+fn knows(known: &Snapshot, listed: &NodeClaim) -> bool {
+    let Some(entry) = known.claims.get(&listed.name_any()) else { return false };
+    entry.claim.uid() == listed.uid() && !is_older(&entry.claim.metadata, &listed.metadata)
+}
+
+/// Whether a claim that cannot be read is known by its name.
+fn knows_of(known: &Snapshot, listed: &Unreadable) -> bool {
+    let name = listed.metadata.name.as_deref().unwrap_or_default();
+    let unread = known.unreadable(Kind::NodeClaim, name).is_some_and(|one| one.metadata.uid == listed.metadata.uid);
+    // What was made readable since the list is known as well.
+    unread || known.claims.get(name).is_some_and(|entry| entry.claim.uid() == listed.metadata.uid)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use actix::Actor as _;
+    use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::cluster_watcher::ClusterWatcher;
+    use crate::settings::Settings;
+    use crate::telemetry::journal::MemoryJournal;
+
+    #[test]
+    fn a_list_that_cannot_be_read_is_told_with_what_is_wrong_with_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(LocalSet::new().run_until(async {
+            let service = tower::service_fn(|_: http::Request<Body>| async {
+                let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": 5});
+                Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(list.to_string().into_bytes())))
+            });
+            let client = Client::new(service, "default");
+            let journal = Arc::new(MemoryJournal::default());
+            let clock = Arc::new(VirtualClock::new(DEFAULT_START));
+            let desk = Desk::new("r", Settings::default(), clock, journal.clone(), 1).of("control_plane");
+            let cluster = ClusterWatcher::new(&desk, client.clone()).start();
+            let waited = tokio::time::timeout(Duration::from_secs(60), catch_up(client, cluster.into(), desk)).await;
+            assert!(waited.is_err(), "nothing begins by a list that nobody could read");
+            let told: Vec<_> = journal.entries().iter().map(|entry| entry.story.to_string()).collect();
+            let told: Vec<_> = told.iter().filter(|line| line.contains("catching up with the last leader")).collect();
+            assert!(told.len() == 1 && told[0].contains("invalid type"), "{told:?}");
+        }));
+    }
+}

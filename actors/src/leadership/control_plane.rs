@@ -1,0 +1,397 @@
+//! Starts the leader's actors when this replica is elected, once it knows what an earlier leader has left, and ends them when it is deposed, wherever they stand; starts
+//! them again, all together, when one of them dies, with back-off, and gives the replica up when that happens too often.
+//! The leader's actors live in a LocalSet of their own: to end them is to drop it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use actix::prelude::*;
+use futures::future::join_all;
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, LocalSet};
+
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::context::tenure::Tenure;
+use crate::leadership::catch_up;
+use crate::leadership::fence;
+use crate::leadership::messages::{Deposed, Elected, Release, Watched};
+use crate::messages::{Observe, Term};
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::Story;
+use crate::wiring::{self, Leading, Means, Warm};
+
+/// Nobody has led before, so nobody has left anything.
+const FIRST_TERM: Term = Term(1);
+/// Whether all are alive is looked at this often.
+const LOOK: Duration = Duration::from_secs(1);
+/// So many restarts within [`BUDGET_TIME`] end the replica.
+const BUDGET: usize = 5;
+/// An actor that takes longer to say how it is has fallen silent.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// What is under way when the replica ends may take so long.
+const LAST_EFFECTS: Duration = Duration::from_secs(5);
+/// Pause between two looks at whether it has ended.
+const SOON: Duration = Duration::from_millis(50);
+/// See [`BUDGET`].
+const BUDGET_TIME: Duration = Duration::from_secs(600);
+
+/// See the module.
+pub struct ControlPlane {
+    desk: Desk,
+    means: Means,
+    warm: Warm,
+    leader: Option<Recipient<Observe>>,
+    running: Option<Running>,
+    tenure: Option<Tenure>,
+    backoff: Backoff,
+    /// When the leader's actors were started again, of late.
+    restarts: VecDeque<Duration>,
+    exit: watch::Sender<Option<String>>,
+}
+
+/// The leader's actors and the task that drives them.
+struct Running {
+    leading: Leading,
+    driver: JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl ControlPlane {
+    /// A control plane that does not lead; `exit` is told why when the replica has to end.
+    pub fn new(desk: &Desk, means: Means, warm: Warm, exit: watch::Sender<Option<String>>) -> Self {
+        let desk = desk.of("control_plane");
+        let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30), desk.rng("restart"));
+        Self { desk, means, warm, leader: None, running: None, tenure: None, backoff, restarts: VecDeque::new(), exit }
+    }
+}
+
+impl Actor for ControlPlane {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(LOOK, |plane, ctx| plane.look(ctx));
+    }
+}
+
+impl Handler<Elected> for ControlPlane {
+    type Result = ();
+
+    fn handle(&mut self, elected: Elected, ctx: &mut Self::Context) {
+        self.stop();
+        let tenure = elected.tenure;
+        self.tenure = Some(tenure.clone());
+        let nothing_left = tenure.term() == FIRST_TERM;
+        self.begin(tenure, nothing_left, ctx);
+    }
+}
+
+impl Handler<Watched> for ControlPlane {
+    type Result = ();
+
+    fn handle(&mut self, watched: Watched, _: &mut Self::Context) {
+        self.leader = Some(watched.leader);
+    }
+}
+
+impl Handler<Deposed> for ControlPlane {
+    type Result = ();
+
+    fn handle(&mut self, _: Deposed, _: &mut Self::Context) {
+        self.tenure = None;
+        self.stop();
+    }
+}
+
+impl Handler<Observe> for ControlPlane {
+    type Result = ResponseFuture<Value>;
+
+    /// The states of all actors that run, by name.
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let mut asked = self.always();
+        asked.extend(self.running.iter().flat_map(|running| running.leading.observed()));
+        let (leads, restarts) = (self.running.is_some(), self.restarts.len());
+        let desk = self.desk.clone();
+        Box::pin(async move {
+            let (mut all, silent) = states(asked, &desk).await;
+            let own = json!({"leads": leads, "restarts": restarts, "silent": silent});
+            all.insert("control_plane".to_owned(), own);
+            all.into()
+        })
+    }
+}
+
+/// The actors' states by name, and who has not said within [`ANSWER_WITHIN`].
+async fn states(
+    asked: Vec<(&'static str, Recipient<Observe>)>,
+    desk: &Desk,
+) -> (Map<String, Value>, Vec<&'static str>) {
+    let answers = asked.into_iter().map(|(name, actor)| async move {
+        let begun = desk.now();
+        let answer = tokio::time::timeout(ANSWER_WITHIN, actor.send(Observe)).await;
+        let seconds = desk.now().saturating_sub(begun).as_secs_f64();
+        desk.measure(&Measure::ActorAnswered { actor: name, seconds });
+        (name, answer)
+    });
+    let (mut all, mut silent) = (Map::new(), Vec::new());
+    for (name, answer) in join_all(answers).await {
+        match answer {
+            Ok(Ok(state)) => drop(all.insert(name.to_owned(), state)),
+            Ok(Err(_)) => {} // it has died, which is seen to elsewhere
+            Err(_) => silent.push(name),
+        }
+    }
+    (all, silent)
+}
+
+impl Handler<Release> for ControlPlane {
+    type Result = ResponseFuture<()>;
+
+    /// The term has ended already, so nothing new begins.
+    fn handle(&mut self, _: Release, _: &mut Self::Context) -> Self::Result {
+        self.tenure = None;
+        let Some(running) = self.running.take() else { return Box::pin(async {}) };
+        wiring::detach(&self.warm);
+        Box::pin(async move {
+            let _ = tokio::time::timeout(LAST_EFFECTS, idle(&running.leading)).await;
+        })
+    }
+}
+
+/// Waits until no launch is under way.
+async fn idle(leading: &Leading) {
+    while let Ok(state) = leading.launcher.send(Observe).await {
+        if state["running"] == 0 {
+            return;
+        }
+        tokio::time::sleep(SOON).await;
+    }
+}
+
+impl ControlPlane {
+    /// Starts the leader's actors in a term as soon as they may: first the API server shuts out earlier terms, then what
+    /// they have left is read, as is what this term's own actors have left when they died. Nothing comes after that.
+    fn begin(&mut self, tenure: Tenure, nothing_left: bool, ctx: &mut Context<Self>) {
+        let (kube, cluster) = (self.means.kube.clone(), self.warm.cluster_watcher.clone());
+        let (desk, ours) = (self.desk.clone(), tenure.clone());
+        let caught_up = async move {
+            if !desk.settings.disable_leader_election {
+                fence::look_at_binding(&kube, &ours, &desk).await?;
+                if !fence::stand_behind(&kube, &ours, &desk).await {
+                    return Ok(false);
+                }
+            }
+            if !nothing_left {
+                return Ok(ours.while_holds(catch_up::catch_up(kube, cluster.into(), desk)).await.is_some());
+            }
+            Ok(true)
+        };
+        ctx.spawn(caught_up.into_actor(self).map(move |begins: Result<bool, String>, plane, _| match begins {
+            Ok(true) if plane.is_in(tenure.term()) && plane.running.is_none() => plane.start(tenure),
+            Ok(_) => {}
+            Err(why) => plane.give_up(why),
+        }));
+    }
+
+    fn is_in(&self, term: Term) -> bool {
+        self.tenure.as_ref().is_some_and(|tenure| tenure.term() == term)
+    }
+
+    fn start(&mut self, tenure: Tenure) {
+        let set = LocalSet::new();
+        let leading = {
+            let _inside = set.enter();
+            wiring::start_leading(&self.desk, &self.means, &self.warm, &tenure)
+        };
+        let driver = tokio::task::spawn_local(async move {
+            set.await;
+        });
+        self.running = Some(Running { leading, driver });
+    }
+
+    fn stop(&mut self) {
+        if self.running.take().is_some() {
+            wiring::detach(&self.warm);
+        }
+    }
+
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        if let Some((name, _)) = self.always().into_iter().find(|(_, actor)| !actor.connected()) {
+            return self.give_up(format!("{name} has died"));
+        }
+        let (Some(running), Some(tenure)) = (&self.running, self.tenure.clone()) else { return };
+        let Some((name, _)) = running.leading.observed().into_iter().find(|(_, actor)| !actor.connected()) else {
+            return;
+        };
+        self.stop();
+        let now = self.desk.now();
+        self.restarts.retain(|when| now.saturating_sub(*when) < BUDGET_TIME);
+        if self.restarts.len() >= BUDGET {
+            return self.give_up(format!("{name} has died, after {BUDGET} restarts in {BUDGET_TIME:?}"));
+        }
+        if self.restarts.is_empty() {
+            self.backoff.reset();
+        }
+        self.restarts.push_back(now);
+        let pause = self.backoff.pause();
+        self.desk.tell(Story::Restarting { why: format!("{name} has died"), seconds: pause.as_secs_f64() });
+        // Of another term that has begun meanwhile it is for its own election to start them.
+        ctx.run_later(pause, move |plane, ctx| {
+            if plane.running.is_none() && plane.is_in(tenure.term()) {
+                plane.begin(tenure, false, ctx);
+            }
+        });
+    }
+
+    /// The actors that every replica has, but for this one.
+    fn always(&self) -> Vec<(&'static str, Recipient<Observe>)> {
+        let leader = self.leader.iter().map(|leader| ("leader", leader.clone()));
+        self.warm.observed().into_iter().chain(leader).collect()
+    }
+
+    /// Ends the term, as far as it is this replica's to end, and the replica.
+    fn give_up(&mut self, why: String) {
+        if let Some(tenure) = self.tenure.take() {
+            tenure.end();
+        }
+        self.stop();
+        if self.exit.borrow().is_none() {
+            self.desk.tell(Story::Exiting { why: why.clone() });
+            self.exit.send_replace(Some(why));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use actix::fut::ready;
+    use dovetail_core::clock::Clock;
+
+    use super::*;
+    use crate::context::mailbox;
+    use crate::settings::Settings;
+    use crate::telemetry::journal::{Entry, Journal};
+
+    struct Stopped;
+
+    impl Clock for Stopped {
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn wall(&self) -> jiff::Timestamp {
+            jiff::Timestamp::UNIX_EPOCH
+        }
+    }
+
+    /// Counts what is put into full mailboxes.
+    #[derive(Default)]
+    struct Full(AtomicUsize);
+
+    impl Journal for Full {
+        fn record(&self, _: &Entry) {}
+
+        fn measure(&self, measure: &Measure<'_>) {
+            if matches!(measure, Measure::MailboxFull { sender: "test", message: "Number" }) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes numbers; with 0 it waits until it is let go on.
+    #[derive(Default)]
+    struct Counts {
+        taken: Vec<usize>,
+        goes_on: Arc<tokio::sync::Notify>,
+    }
+
+    impl Actor for Counts {
+        type Context = Context<Self>;
+    }
+
+    #[derive(Message)]
+    #[rtype(result = "()")]
+    struct Number(usize);
+
+    impl Handler<Number> for Counts {
+        type Result = ();
+
+        fn handle(&mut self, number: Number, ctx: &mut Self::Context) {
+            self.taken.push(number.0);
+            if number.0 == 0 {
+                let goes_on = self.goes_on.clone();
+                ctx.wait(async move { goes_on.notified().await }.into_actor(self).then(|(), _, _| ready(())));
+            }
+        }
+    }
+
+    impl Handler<Observe> for Counts {
+        type Result = MessageResult<Observe>;
+
+        fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+            MessageResult(json!(self.taken))
+        }
+    }
+
+    /// A desk, what is counted, an actor that moves no further, and what lets it go on.
+    fn stuck() -> (Desk, Arc<Full>, Addr<Counts>, Arc<tokio::sync::Notify>) {
+        let (journal, goes_on) = (Arc::new(Full::default()), Arc::new(tokio::sync::Notify::new()));
+        let desk = Desk::new("r", Settings::default(), Arc::new(Stopped), journal.clone(), 1).of("test");
+        let actor = Counts { goes_on: goes_on.clone(), ..Counts::default() };
+        let to = Counts::create(|ctx| {
+            ctx.set_mailbox_capacity(mailbox::BOUND);
+            actor
+        });
+        desk.post(&to, Number(0));
+        (desk, journal, to, goes_on)
+    }
+
+    fn on_paused_time(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(LocalSet::new().run_until(test));
+    }
+
+    #[test]
+    fn an_actor_whose_mailbox_does_not_move_is_named_as_silent_and_the_others_answer() {
+        on_paused_time(async {
+            let (desk, _, stuck, goes_on) = stuck();
+            let moves = Counts::default().start();
+            let asked = || vec![("stuck", stuck.clone().recipient()), ("moves", moves.clone().recipient())];
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let (said, silent) = states(asked(), &desk).await;
+            assert_eq!((silent, said.keys().next().unwrap().as_str(), said.len()), (vec!["stuck"], "moves", 1));
+            goes_on.notify_one();
+            let (said, silent) = states(asked(), &desk).await;
+            assert_eq!((silent.len(), &said["stuck"]), (0, &json!([0])));
+        });
+    }
+
+    #[test]
+    fn what_comes_beyond_a_mailbox_s_bound_is_counted_and_arrives_in_order() {
+        on_paused_time(async {
+            let (desk, full, stuck, goes_on) = stuck();
+            let beyond = 500;
+            (1..=mailbox::BOUND + beyond).for_each(|number| desk.post(&stuck, Number(number)));
+            let counted = full.0.load(Ordering::Relaxed);
+            // A sender notices with its second message beyond the bound.
+            assert!(counted.abs_diff(beyond) <= 2, "{counted}");
+            goes_on.notify_one();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let taken = stuck.send(Observe).await.unwrap();
+            assert_eq!(taken, json!((0..=mailbox::BOUND + beyond).collect::<Vec<_>>()));
+            let now = full.0.load(Ordering::Relaxed);
+            desk.post(&stuck, Number(1));
+            assert_eq!(full.0.load(Ordering::Relaxed), now, "it is full no longer");
+        });
+    }
+}

@@ -1,0 +1,477 @@
+//! Takes part in the election on every replica: looks at the Lease, takes it, renews it, and ends the term at its
+//! deadline with nobody's help. What to do is decided by `dovetail_core::lease`; here it is done.
+//!
+//! A standby watches the Lease: one that is given back is taken at once, and one that runs out as soon as it does.
+//!
+//! At the mailbox's bound: one look at a time; the deadline's alarm does not wait for it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::names::annotations;
+use dovetail_core::cluster_state::Kind;
+use dovetail_core::lease::{
+    self, Deposition, Distrust, Election, JITTER, LONGEST_WAIT, LeaseInput, LeaseOutput, LeaseSettings, LeaseView,
+    LeaseWrite,
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+use kube_runtime::watcher::{Config, Event};
+use serde_json::json;
+
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::context::tenure::Tenure;
+use crate::kube::watch::{Heard, tell_failed, tell_recovered, watch_some};
+use crate::leadership::control_plane::ControlPlane;
+use crate::leadership::lease_object::{self, LeaseObject, holder};
+use crate::leadership::messages::{Deposed, Elected, Release};
+use crate::links::ToClusterWatcher;
+use crate::messages::{Observe, TakeSnapshot, Term};
+use crate::reading::Api;
+use crate::telemetry::story::Story;
+
+/// Pause after a call that failed: a renewal is not to wait for its turn while the deadline comes nearer.
+const AFTER_FAILURE: Duration = Duration::from_millis(500);
+/// Pause between two looks at whether claims are known yet.
+const SOON: Duration = Duration::from_millis(50);
+
+const NO_ANSWER: &str = "the API server does not answer";
+/// The fence knows a newer term than the Lease.
+const SHUT_OUT: &str =
+    "the API server knows a newer term, though the lease is ours: the fence goes by another, or this one was restored";
+
+/// See the module.
+pub struct Leader {
+    desk: Desk,
+    client: Client,
+    lease: LeaseObject,
+    cluster: ToClusterWatcher,
+    control_plane: Addr<ControlPlane>,
+    settings: LeaseSettings,
+    election: Election,
+    tenure: Option<Tenure>,
+    told_holder: Option<String>,
+    /// Why the Lease was not gone by when that was last said.
+    distrusted: Option<Distrust>,
+    released: bool,
+    rng: fastrand::Rng,
+    /// A look or a write is under way.
+    busy: Rc<Cell<bool>>,
+    /// Something was heard meanwhile.
+    heard: bool,
+    next: Option<SpawnHandle>,
+    /// It has tried to take the Lease: an answer that was lost may hide that it has it.
+    tried: bool,
+    /// Calls that failed in a row, and why the last one did.
+    failures: u32,
+    failed: String,
+}
+
+/// The Lease has changed, and not by this replica.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Changed;
+
+impl Leader {
+    /// A standby.
+    pub fn new(desk: &Desk, client: Client, cluster: ToClusterWatcher, control_plane: Addr<ControlPlane>) -> Self {
+        let desk = desk.of("leader");
+        let settings = desk.settings.lease;
+        Self {
+            lease: LeaseObject::new(client.clone(), &desk.settings.lease_namespace, &desk.settings.lease_name),
+            client,
+            election: Election::new(&*desk.identity, settings),
+            settings,
+            cluster,
+            control_plane,
+            tenure: None,
+            told_holder: None,
+            distrusted: None,
+            released: false,
+            rng: desk.rng("pauses"),
+            busy: Rc::default(),
+            heard: false,
+            next: None,
+            tried: false,
+            failures: 0,
+            failed: String::new(),
+            desk,
+        }
+    }
+}
+
+impl Actor for Leader {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        if self.desk.settings.disable_leader_election {
+            self.lead(Tenure::new(Term(1), Duration::MAX, self.desk.clock()));
+        } else {
+            self.look(ctx);
+            let (this, desk, own) = (ctx.address(), self.desk.clone(), self.desk.identity.clone());
+            let only = Config::default().fields(&format!("metadata.name={}", self.desk.settings.lease_name));
+            let on = move |heard: Heard<Lease>| match heard {
+                Heard::Event(Event::Init | Event::InitDone) | Heard::Failed(..) | Heard::Runs => {}
+                Heard::Event(Event::Apply(lease) | Event::InitApply(lease)) if held_by(&lease) == Some(&*own) => {}
+                Heard::Event(Event::Apply(_) | Event::InitApply(_) | Event::Delete(_)) | Heard::NotRead(..) => {
+                    desk.post(&this, Changed);
+                }
+            };
+            let api = Api::namespaced(self.client.clone(), &self.desk.settings.lease_namespace);
+            ctx.spawn(watch_some(api, only, self.desk.clone(), "the lease", on).into_actor(self));
+        }
+    }
+}
+
+impl Handler<Changed> for Leader {
+    type Result = ();
+
+    fn handle(&mut self, _: Changed, ctx: &mut Self::Context) {
+        // What is heard is where to look, not what is there: it may be old by now.
+        if self.busy.get() {
+            self.heard = true;
+        } else {
+            self.look(ctx);
+        }
+    }
+}
+
+impl Handler<Release> for Leader {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: Release, _: &mut Self::Context) -> Self::Result {
+        self.released = true;
+        if let Some(tenure) = self.tenure.take() {
+            tenure.end();
+            self.desk.in_term(tenure.term()).tell(Story::Deposed { why: "shutting down".into() });
+        }
+        // A write that is under way, or was not answered, may name this replica.
+        if self.election.leads().is_none() && !self.busy.get() && !self.tried {
+            return Box::pin(async {});
+        }
+        let (lease, desk, busy) = (self.lease.clone(), self.desk.clone(), self.busy.clone());
+        let patience = self.settings.patience();
+        Box::pin(async move {
+            let _ = tokio::time::timeout(patience, give_back(&lease, &desk, &busy)).await;
+        })
+    }
+}
+
+impl Handler<Observe> for Leader {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let term = self.tenure.as_ref().map(|tenure| tenure.term().0);
+        let refuses = self.election.distrust().map(|distrust| self.distrust_in_words(distrust));
+        MessageResult(
+            json!({"leads": term.is_some(), "term": term, "holder": self.election.holder(), "refuses": refuses}),
+        )
+    }
+}
+
+impl Leader {
+    /// Reads the Lease and goes on from there.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        if self.released {
+            return;
+        }
+        if let Some(next) = self.next.take() {
+            ctx.cancel_future(next);
+        }
+        self.busy.set(true);
+        self.heard = false;
+        let reading = read(self.lease.clone(), self.desk.clone(), self.settings, self.cluster.clone());
+        ctx.spawn(reading.into_actor(self).map(|read, leader, ctx| {
+            let read = read.map(|(read, terms)| {
+                leader.election.saw_term(terms.highest);
+                if let Some(claim) = terms.absurd {
+                    let what = format!("reading the term of NodeClaim {claim}");
+                    leader.desk.tell(Story::Retrying { what, error: "no leader can have had it: not heeded".into() });
+                }
+                read
+            });
+            let input = leader.heard_of_lease(read);
+            leader.step(input, ctx);
+        }));
+    }
+
+    fn step(&mut self, input: LeaseInput, ctx: &mut Context<Self>) {
+        if self.released {
+            self.busy.set(false);
+            return;
+        }
+        let failed = matches!(input, LeaseInput::Failed);
+        let pause = if failed { AFTER_FAILURE.min(self.settings.retry) } else { self.settings.retry };
+        match self.election.step(input, self.desk.now()) {
+            LeaseOutput::Write(write) => self.write(write, ctx),
+            LeaseOutput::Wait => {
+                self.extend(ctx);
+                self.look_in(pause, ctx);
+            }
+            LeaseOutput::Elected { term } => {
+                let until = self.election.leads().map_or(Duration::ZERO, |(_, until)| until);
+                self.lead(Tenure::new(Term(term), until, self.desk.clock()));
+                self.watch_deadline(ctx);
+                self.look_in(pause, ctx);
+            }
+            LeaseOutput::Deposed { term, why } => {
+                self.depose(term, self.reason(why));
+                // Until its deadline who led may take the next Lease at once.
+                let again = if why == Deposition::Missing { AFTER_FAILURE } else { pause };
+                self.look_in(again, ctx);
+            }
+        }
+        self.tell_holder();
+        self.tell_distrust();
+    }
+
+    fn lead(&mut self, tenure: Tenure) {
+        let desk = self.desk.in_term(tenure.term());
+        desk.tell(Story::Elected { lease: self.desk.settings.lease_name.clone() });
+        self.tenure = Some(tenure.clone());
+        self.told_holder = None;
+        self.desk.post(&self.control_plane, Elected { tenure });
+    }
+
+    fn reason(&self, why: Deposition) -> String {
+        match why {
+            Deposition::NotRenewed if self.failed.is_empty() => "the lease could not be renewed in time".to_owned(),
+            Deposition::NotRenewed => format!("the lease could not be renewed in time: {}", self.failed),
+            Deposition::Taken => "the lease is another's, or of another term".to_owned(),
+            Deposition::Missing => "the lease is gone".to_owned(),
+        }
+    }
+
+    fn depose(&mut self, term: u64, why: String) {
+        if let Some(tenure) = self.tenure.take() {
+            tenure.end();
+        }
+        self.desk.in_term(Term(term)).tell(Story::Deposed { why: why.clone() });
+        self.desk.post(&self.control_plane, Deposed { why });
+    }
+
+    fn extend(&mut self, ctx: &mut Context<Self>) {
+        // To go on renewing would keep others from leading while nothing is done here.
+        if self.tenure.as_ref().is_some_and(Tenure::has_ended) {
+            if let Some(term) = self.election.resign() {
+                self.depose(term, SHUT_OUT.to_owned());
+            }
+            return;
+        }
+        if let (Some(tenure), Some((_, until))) = (&self.tenure, self.election.leads()) {
+            tenure.extend(until);
+            self.watch_deadline(ctx);
+        }
+    }
+
+    /// Sets an alarm at the deadline, whatever the calls under way come to.
+    fn watch_deadline(&mut self, ctx: &mut Context<Self>) {
+        let Some((_, until)) = self.election.leads() else { return };
+        let left = until.saturating_sub(self.desk.now()).max(Duration::from_millis(1));
+        ctx.run_later(left, |leader, _| {
+            if let LeaseOutput::Deposed { term, why } = leader.election.step(LeaseInput::Time, leader.desk.now()) {
+                leader.depose(term, leader.reason(why));
+            }
+        });
+    }
+
+    /// Looks again after a pause; at once if something has changed meanwhile.
+    fn look_in(&mut self, pause: Duration, ctx: &mut Context<Self>) {
+        self.busy.set(false);
+        if self.heard {
+            self.look(ctx);
+            return;
+        }
+        let jitter = if self.tenure.is_some() { 1.0 } else { 1.0 + JITTER * self.rng.f64() };
+        let pause = self.election.pause(pause.mul_f64(jitter), self.desk.now());
+        self.next = Some(ctx.run_later(pause, |leader, ctx| leader.look(ctx)));
+    }
+
+    fn write(&mut self, order: LeaseWrite, ctx: &mut Context<Self>) {
+        let asked = self.desk.now();
+        self.tried |= order.acquires;
+        let writing = write(self.lease.clone(), self.desk.clone(), self.settings, order).into_actor(self);
+        ctx.spawn(writing.map(move |written, leader, ctx| {
+            let input = leader.heard_of_lease(written.map(|lease| LeaseInput::Wrote { lease, asked }));
+            leader.step(input, ctx);
+        }));
+    }
+
+    /// What a call came to; why it failed is kept, and told once when it goes on.
+    fn heard_of_lease(&mut self, answer: Result<LeaseInput, String>) -> LeaseInput {
+        let what = format!("asking for lease {}", self.desk.settings.lease_name);
+        match answer {
+            Ok(input) => {
+                self.desk.outage.answered(self.desk.now());
+                tell_recovered(&self.desk, &what, self.failures);
+                (self.failures, self.failed) = (0, String::new());
+                input
+            }
+            Err(error) => {
+                if error == NO_ANSWER {
+                    self.desk.outage.unanswered();
+                }
+                self.failures = self.failures.saturating_add(1);
+                tell_failed(&self.desk, &what, self.failures, &error);
+                self.failed = error;
+                LeaseInput::Failed
+            }
+        }
+    }
+
+    /// Standbys say once who leads.
+    fn tell_holder(&mut self) {
+        let holder = self.election.holder().to_owned();
+        if self.tenure.is_none() && !holder.is_empty() && self.told_holder.as_ref() != Some(&holder) {
+            self.desk.tell(Story::Standby { holder: holder.clone() });
+            self.told_holder = Some(holder);
+        }
+    }
+}
+
+impl Leader {
+    /// Says once why it does not go by the Lease.
+    fn tell_distrust(&mut self) {
+        let distrust = self.election.distrust();
+        if let Some(new) = distrust.filter(|new| self.distrusted.as_ref() != Some(*new)) {
+            let (lease, why) = (self.desk.settings.lease_name.clone(), self.distrust_in_words(new));
+            self.desk.tell(Story::LeaseRefused { lease, why });
+        }
+        if self.distrusted.as_ref() != distrust {
+            self.distrusted = distrust.cloned();
+        }
+    }
+
+    fn distrust_in_words(&self, distrust: &Distrust) -> String {
+        match distrust {
+            Distrust::Term { term } => format!(
+                "its leaseTransitions is {term}, which no leader can have had (the highest term known is {}): it is not \
+                 counted, and another leads once the Lease has stood for its duration; if that number comes back, find who \
+                 writes it and take away the right to update Leases in {}",
+                self.election.highest_term(),
+                self.desk.settings.lease_namespace,
+            ),
+            Distrust::Duration { holder, duration, until } => format!(
+                "{holder:?} does not renew it, and its leaseDurationSeconds is {}: it is waited for until it has stood \
+                 unchanged for {} s, which is {:.0} s from now; delete the Lease if {holder:?} has ended",
+                duration.as_secs(),
+                LONGEST_WAIT.max(self.settings.duration).as_secs(),
+                until.saturating_sub(self.desk.now()).as_secs_f64(),
+            ),
+            Distrust::TermsUsedUp { term } => format!(
+                "the next leaseTransitions would be {term}, and there is no room for those after it: scale to 0, take the \
+                 annotation {} off the NodeClaims, delete the Lease, and scale up again",
+                annotations::TERM,
+            ),
+        }
+    }
+}
+
+/// Terms on claims.
+#[derive(Default)]
+struct Terms {
+    highest: u64,
+    /// A claim with one that no leader can have had.
+    absurd: Option<String>,
+}
+
+/// The Lease as it stands; when it is gone, or of a term above all that it can have had by itself, also the highest term on
+/// any claim: a new one starts above it. Or why nobody knows.
+async fn read(
+    lease: LeaseObject,
+    desk: Desk,
+    settings: LeaseSettings,
+    cluster: ToClusterWatcher,
+) -> Result<(LeaseInput, Terms), String> {
+    let (patience, asked) = (settings.patience(), desk.now());
+    match tokio::time::timeout(patience, lease.get()).await {
+        // What was read before a sleep says nothing of what stands now.
+        Ok(Ok(_)) if desk.now().saturating_sub(asked) > patience => Err(NO_ANSWER.into()),
+        Ok(Ok(Some(lease))) => {
+            let view = lease_object::view(&lease, &settings, desk.wall());
+            let terms = if is_ahead(&view) { known_terms(&cluster).await } else { Terms::default() };
+            Ok((LeaseInput::Read(Some(view)), terms))
+        }
+        Ok(Ok(None)) => match tokio::time::timeout(patience, terms(&cluster)).await {
+            Ok(Some(terms)) => Ok((LeaseInput::Read(None), terms)),
+            Ok(None) | Err(_) => Err("the lease is gone, and the NodeClaims are not known yet".into()),
+        },
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(NO_ANSWER.into()),
+    }
+}
+
+/// Whether a Lease's term is above its own resourceVersion: somebody has written it by hand, or its claims are older than
+/// this API server.
+fn is_ahead(lease: &LeaseView) -> bool {
+    lease.resource_version.parse().is_ok_and(|version: u64| lease.term > version)
+}
+
+async fn write(
+    lease: LeaseObject,
+    desk: Desk,
+    settings: LeaseSettings,
+    order: LeaseWrite,
+) -> Result<LeaseView, String> {
+    let body = lease_object::body(&order, (&desk.settings.lease_name, &desk.identity), &settings, desk.wall());
+    match tokio::time::timeout(settings.patience(), lease.write(&order, &body)).await {
+        Ok(Ok(lease)) => Ok(lease_object::view(&lease, &settings, desk.wall())),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(NO_ANSWER.into()),
+    }
+}
+
+/// Takes this replica's name off the Lease, however often that is refused, and until no write is under way that could put
+/// it there again.
+async fn give_back(lease: &LeaseObject, desk: &Desk, busy: &Cell<bool>) {
+    let mut backoff = Backoff::new(SOON, AFTER_FAILURE, desk.rng("give back"));
+    loop {
+        // Before it is read: what is written after that is seen at the next look.
+        let last = !busy.get();
+        match lease.get().await {
+            Ok(Some(found)) if *holder(&found) == *desk.identity => {
+                if lease.release(found).await.is_ok() && last {
+                    return;
+                }
+            }
+            Ok(_) if last => return,
+            Ok(_) | Err(_) => {}
+        }
+        tokio::time::sleep(backoff.pause()).await;
+    }
+}
+
+fn held_by(lease: &Lease) -> Option<&str> {
+    lease.spec.as_ref()?.holder_identity.as_deref()
+}
+
+/// The terms on claims, where those are known by now.
+async fn known_terms(cluster: &ToClusterWatcher) -> Terms {
+    tokio::time::timeout(SOON, terms(cluster)).await.ok().flatten().unwrap_or_default()
+}
+
+/// The terms on claims, as soon as claims are known.
+async fn terms(cluster: &ToClusterWatcher) -> Option<Terms> {
+    loop {
+        if let Some(snapshot) = cluster.send(TakeSnapshot).await.ok()? {
+            // Where there are claims somebody has led, though it need not have been a Dovetail.
+            let unread = snapshot.unreadable_of(Kind::NodeClaim).map(|(_, claim)| &claim.metadata);
+            let all: Vec<_> = snapshot.claims.values().map(|entry| &entry.claim.metadata).chain(unread).collect();
+            let mut terms = Terms { highest: u64::from(!all.is_empty()), absurd: None };
+            for meta in all {
+                let own = meta.annotations.as_ref().and_then(|own| own.get(annotations::TERM));
+                let written = own.and_then(|term| term.parse().ok());
+                match written {
+                    Some(term) if lease::is_plausible_term(term) => terms.highest = terms.highest.max(term),
+                    Some(_) => terms.absurd = meta.name.clone(),
+                    None => {}
+                }
+            }
+            return Some(terms);
+        }
+        tokio::time::sleep(SOON).await;
+    }
+}

@@ -1,0 +1,36 @@
+//! From `leader` to `control_plane`, and back.
+
+use actix::{Message, Recipient};
+
+use crate::context::tenure::Tenure;
+use crate::messages::Observe;
+
+/// This replica leads. Fact.
+#[derive(Clone, Message)]
+#[rtype(result = "()")]
+pub struct Elected {
+    /// The term and its moving deadline.
+    pub tenure: Tenure,
+}
+
+/// It no longer does. Fact.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Deposed {
+    /// Why.
+    pub why: String,
+}
+
+/// To `control_plane`, once: who takes part in the election here, so that its death is noticed. Fact.
+#[derive(Clone, Message)]
+#[rtype(result = "()")]
+pub struct Watched {
+    /// The actor.
+    pub leader: Recipient<Observe>,
+}
+
+/// This replica ends. To `leader`: give the Lease back, so that another need not wait for it to run out. Then to
+/// `control_plane`: begin nothing new, let what is under way come to its end. Order; the answer comes when it is done.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Release;

@@ -1,0 +1,8 @@
+//! Who leads, and what a replica runs while it does.
+
+mod catch_up;
+pub mod control_plane;
+mod fence;
+pub mod leader;
+mod lease_object;
+pub mod messages;

@@ -1,0 +1,104 @@
+//! The end of an EC2NodeClass: it waits for the claims that use it, then what was made for it in the cloud is removed,
+//! then its finalizer (aws spec 4.3, 4.9).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_api::names::NODE_CLASS_FINALIZER;
+use dovetail_api::v1::{EC2NodeClass, NodeClaim};
+use dovetail_cloud::Cloud;
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::kube::calls::{CallError, Calls};
+use crate::kube::claims::Claims;
+use crate::links::ToClusterWatcher;
+use crate::messages::TakeSnapshot;
+use crate::reading::Api;
+use crate::telemetry::story::Story;
+use dovetail_core::cluster_state::Unreadable;
+
+/// A class that waits for claims is looked at this often.
+pub const AGAIN: Duration = Duration::from_secs(5);
+
+/// What is needed for it.
+pub struct Means {
+    /// The cloud.
+    pub cloud: Arc<dyn Cloud>,
+    /// The API server.
+    pub calls: Calls,
+    /// For claims planned and there.
+    pub cluster: ToClusterWatcher,
+    /// For the story.
+    pub desk: Desk,
+}
+
+/// Whether our finalizer is on it.
+pub fn is_held(class: &EC2NodeClass) -> bool {
+    class.finalizers().iter().any(|one| one == NODE_CLASS_FINALIZER)
+}
+
+/// Ends a class that is being deleted; answers the claims that it still waits for.
+///
+/// # Errors
+/// As [`Calls::run`].
+pub async fn end(means: Means, class: Arc<EC2NodeClass>) -> Result<Vec<String>, CallError> {
+    let name = class.name_any();
+    let waits_for = users(&means, &name).await?;
+    if !waits_for.is_empty() {
+        return Ok(waits_for);
+    }
+    let mut backoff = Backoff::cloud(means.desk.rng(&name));
+    while let Err(error) = means.cloud.remove_node_class(&class).await {
+        let pause = backoff.pause();
+        if backoff.failures() == 1 && means.calls.may_act() {
+            let what = format!("removing what was made for node class {name}");
+            means.desk.tell(Story::Retrying { what, error: error.to_string() });
+        }
+        if !means.calls.may_act() {
+            return Err(CallError::Deposed);
+        }
+        tokio::time::sleep(pause).await;
+    }
+    match release(&means.calls, &class).await {
+        Ok(()) => means.desk.tell(Story::NodeClassDeleted { node_class: name }),
+        Err(CallError::NotFound(_)) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(Vec::new())
+}
+
+/// Claims of the class: as planned and known here, and, when these are none, as the API server has them.
+async fn users(means: &Means, class: &str) -> Result<Vec<String>, CallError> {
+    let uses = |claim: &NodeClaim| claim.spec.node_class_ref.ec2_name() == Some(class);
+    let Ok(Some(snapshot)) = means.cluster.send(TakeSnapshot).await else { return Err(CallError::Deposed) };
+    let known = snapshot.claims.iter().filter(|(_, entry)| uses(&entry.claim)).map(|(name, _)| name.clone());
+    let known: Vec<_> = known.collect();
+    if !known.is_empty() {
+        return Ok(known);
+    }
+    let there = Claims::new(means.calls.clone()).list().await?;
+    let read = there.items.iter().filter(|claim| uses(claim)).map(ResourceExt::name_any);
+    // One that cannot be read may be of any class, unless it says of which.
+    let may_use = |one: &&Unreadable| one.facts.node_class == class || one.facts.node_class.is_empty();
+    let unread = there.unreadable.iter().filter(may_use).map(Unreadable::full_name);
+    Ok(read.chain(unread).collect())
+}
+
+async fn release(calls: &Calls, class: &EC2NodeClass) -> Result<(), CallError> {
+    let (api, name) = (Api::<EC2NodeClass>::all(calls.client.clone()), class.name_any());
+    let mut there = class.clone();
+    while is_held(&there) && there.uid() == class.uid() {
+        let kept: Vec<_> = there.finalizers().iter().filter(|one| *one != NODE_CLASS_FINALIZER).collect();
+        let patch = json!({"metadata": {"resourceVersion": there.resource_version(), "finalizers": kept}});
+        match calls.merge(&api, &name, patch).await {
+            Err(CallError::Conflict(_)) => {
+                there = calls.run(&format!("get ec2nodeclass {name}"), || api.get(&name)).await?
+            }
+            other => return other.map(drop),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,414 @@
+//! Keeps EC2NodeClasses resolved and says of each what is found, and keeps NodePools' readiness: a pool is ready when its
+//! spec makes sense and its class is ready (core spec 1.1, aws spec 1.3).
+//!
+//! At the mailbox's bound: one effect a class and one a pool at a time; what changes meanwhile is looked at afterwards.
+
+mod end;
+mod pools;
+mod said;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::names::conditions::{ANNOTATIONS_KNOWN, FALSE, READY, TRUE, UNKNOWN};
+use dovetail_api::names::{NODE_CLASS_FINALIZER, annotations};
+use dovetail_api::unimplemented;
+use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true, set_condition};
+use dovetail_api::validation::own;
+use dovetail_cloud::Cloud;
+use dovetail_cloud::node_class::NodeClassResolution;
+use dovetail_core::cluster_state::{Kind, is_older};
+use dovetail_core::lifecycle::{hash, patch, readiness};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::kube::calls::{CallError, Calls};
+use crate::links::{ToClusterWatcher, ToRecorder};
+use crate::messages::{CannotUse, ClassChanged, Observe, PoolChanged, Record, Wrote};
+use crate::reading::Api;
+use crate::recorder::object;
+use crate::telemetry::story::{Names, Story};
+
+/// Classes are looked at this often, whether it is time to resolve them again (aws spec 6, `AMI_REFRESH_INTERVAL`).
+const LOOK: Duration = Duration::from_secs(15);
+
+/// How often a class is resolved in a row when calls fail.
+const DOUBTS: u32 = 6;
+
+/// See the module.
+pub struct NodeClassActor {
+    desk: Desk,
+    cloud: Arc<dyn Cloud>,
+    calls: Calls,
+    cluster: ToClusterWatcher,
+    recorder: ToRecorder,
+    classes: BTreeMap<String, Arc<EC2NodeClass>>,
+    pools: BTreeMap<String, Arc<NodePool>>,
+    /// Generation and monotonic time at which a class was last resolved.
+    resolved: BTreeMap<String, (Option<i64>, Duration)>,
+    busy: BTreeSet<String>,
+    told: BTreeMap<String, (bool, String)>,
+    /// Pools and classes that cannot be read, by kind and name, with uid and reason.
+    unread: BTreeMap<(Kind, String), (String, String)>,
+}
+
+impl NodeClassActor {
+    /// An actor that knows no class.
+    pub fn new(
+        desk: &Desk,
+        cloud: Arc<dyn Cloud>,
+        calls: Calls,
+        cluster: ToClusterWatcher,
+        recorder: ToRecorder,
+    ) -> Self {
+        Self {
+            desk: desk.of("node_class"),
+            cloud,
+            calls,
+            cluster,
+            recorder,
+            classes: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            resolved: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            told: BTreeMap::new(),
+            unread: BTreeMap::new(),
+        }
+    }
+}
+
+impl Actor for NodeClassActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(LOOK, |actor, ctx| {
+            let names: Vec<_> = actor.classes.keys().cloned().collect();
+            names.iter().for_each(|name| actor.look_at_class(name, ctx));
+        });
+    }
+}
+
+impl Handler<ClassChanged> for NodeClassActor {
+    type Result = ();
+
+    fn handle(&mut self, changed: ClassChanged, ctx: &mut Self::Context) {
+        match changed.class {
+            Some(class) => {
+                self.unread.remove(&(Kind::NodeClass, changed.name.clone()));
+                self.classes.insert(changed.name.clone(), class);
+                self.look_at_class(&changed.name, ctx);
+            }
+            None => {
+                self.classes.remove(&changed.name);
+                self.resolved.remove(&changed.name);
+            }
+        }
+        self.look_at_pools_of(&changed.name, ctx);
+    }
+}
+
+impl Handler<PoolChanged> for NodeClassActor {
+    type Result = ();
+
+    fn handle(&mut self, changed: PoolChanged, ctx: &mut Self::Context) {
+        match changed.pool {
+            Some(pool) => {
+                self.unread.remove(&(Kind::NodePool, changed.name.clone()));
+                self.pools.insert(changed.name.clone(), pool);
+                self.look_at_pool(&changed.name, ctx);
+            }
+            None => {
+                self.pools.remove(&changed.name);
+                self.told.remove(&format!("complaints/{}", changed.name));
+            }
+        }
+    }
+}
+
+impl Handler<CannotUse> for NodeClassActor {
+    type Result = ();
+
+    /// Not Ready is written where it can be, once for each reason.
+    fn handle(&mut self, CannotUse { kind, object }: CannotUse, ctx: &mut Self::Context) {
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let said = (object.metadata.uid.clone().unwrap_or_default(), object.why.clone());
+        if self.unread.insert((kind, name.clone()), said.clone()) == Some(said) {
+            return;
+        }
+        if kind == Kind::NodeClass {
+            self.look_at_pools_of(&name, ctx);
+        }
+        let writing = pools::write_unreadable(self.calls.clone(), kind, object, self.desk.wall());
+        ctx.spawn(writing.into_actor(self));
+    }
+}
+
+impl Handler<Observe> for NodeClassActor {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let ready = |name: &String| self.told.get(name).is_some_and(|(ready, _)| *ready);
+        let classes: BTreeMap<_, _> = self.classes.keys().map(|name| (name, ready(&format!("class/{name}")))).collect();
+        let pools: BTreeMap<_, _> = self.pools.keys().map(|name| (name, ready(&format!("pool/{name}")))).collect();
+        MessageResult(json!({"classesReady": classes, "poolsReady": pools}))
+    }
+}
+
+impl NodeClassActor {
+    /// Brings a class that is being deleted to its end, as far as its claims let it go.
+    fn end_class(&mut self, class: Arc<EC2NodeClass>, ctx: &mut Context<Self>) {
+        let (name, key) = (class.name_any(), format!("class/{}", class.name_any()));
+        if !end::is_held(&class) || !self.busy.insert(key.clone()) {
+            return;
+        }
+        let means = end::Means {
+            cloud: self.cloud.clone(),
+            calls: self.calls.clone(),
+            cluster: self.cluster.clone(),
+            desk: self.desk.clone(),
+        };
+        ctx.spawn(end::end(means, class.clone()).into_actor(self).map(move |ended, actor, ctx| {
+            actor.busy.remove(&key);
+            if let Ok(claims) = ended
+                && !claims.is_empty()
+            {
+                actor.tell_waiting(&class, claims);
+                ctx.run_later(end::AGAIN, move |actor, ctx| actor.look_at_class(&name, ctx));
+            }
+        }));
+    }
+
+    fn tell_waiting(&mut self, class: &EC2NodeClass, claims: Vec<String>) {
+        let (node_class, node_claims) = (class.name_any(), Names::first(5, claims));
+        let message = format!("Waiting on NodeClaim termination for {node_claims}");
+        self.desk
+            .post(&self.recorder, Record::normal(object::class(class), "WaitingOnNodeClaimTermination", &*message));
+        let news = (false, "being deleted".to_owned());
+        if self.told.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
+            self.desk.tell(Story::NodeClassWaits { node_class, node_claims });
+        }
+    }
+
+    fn look_at_class(&mut self, name: &str, ctx: &mut Context<Self>) {
+        let Some(class) = self.classes.get(name).cloned() else { return };
+        let key = format!("class/{name}");
+        let now = self.desk.now();
+        let fresh = self.resolved.get(name).is_some_and(|(generation, when)| {
+            *generation == class.metadata.generation && now.saturating_sub(*when) < self.desk.settings.class_refresh()
+        });
+        if class.metadata.deletion_timestamp.is_some() {
+            return self.end_class(class, ctx);
+        }
+        if fresh || !self.busy.insert(key.clone()) {
+            return;
+        }
+        let resolving = resolve(self.cloud.clone(), self.calls.clone(), self.desk.clone(), class.clone());
+        let name = name.to_owned();
+        ctx.spawn(resolving.into_actor(self).map(move |written, actor, ctx| {
+            actor.busy.remove(&key);
+            match written {
+                Ok(written) => {
+                    actor.resolved.insert(name.clone(), (written.metadata.generation, actor.desk.now()));
+                    actor.tell_class(&written);
+                    keep(&mut actor.classes, &name, &written);
+                    actor.desk.post(&actor.cluster, Wrote::Class(Box::new(written)));
+                    actor.look_at_class(&name, ctx);
+                    actor.look_at_pools_of(&name, ctx);
+                }
+                Err(CallError::Deposed | CallError::NotFound(_)) => {}
+                // Somebody wrote the class meanwhile: the watch says what.
+                Err(_) => {
+                    ctx.run_later(Duration::from_secs(1), move |actor, ctx| actor.look_at_class(&name, ctx));
+                }
+            }
+        }));
+    }
+
+    fn look_at_pools_of(&mut self, class: &str, ctx: &mut Context<Self>) {
+        let of_class = |pool: &NodePool| pool.spec.template.spec.node_class_ref.ec2_name() == Some(class);
+        let names: Vec<_> =
+            self.pools.iter().filter(|(_, pool)| of_class(pool)).map(|(name, _)| name.clone()).collect();
+        names.iter().for_each(|name| self.look_at_pool(name, ctx));
+    }
+
+    fn look_at_pool(&mut self, name: &str, ctx: &mut Context<Self>) {
+        let Some(pool) = self.pools.get(name).cloned() else { return };
+        let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|name| self.classes.get(name));
+        let mut wanted = pools::judged(&pool, class.map(AsRef::as_ref), self.desk.wall());
+        let its_class =
+            pool.spec.template.spec.node_class_ref.ec2_name().map(|name| (Kind::NodeClass, name.to_owned()));
+        if let Some((_, why)) = its_class.and_then(|key| self.unread.get(&key)) {
+            wanted = pools::of_unreadable_class(wanted, why, self.desk.wall());
+        }
+        self.tell_pool(&wanted);
+        let key = format!("pool/{name}");
+        if wanted == *pool || pool.metadata.deletion_timestamp.is_some() || !self.busy.insert(key.clone()) {
+            return;
+        }
+        let writing = pools::write(self.calls.clone(), pool, wanted).into_actor(self);
+        let name = name.to_owned();
+        ctx.spawn(writing.map(move |written, actor, ctx| {
+            actor.busy.remove(&key);
+            match written {
+                Ok(written) => {
+                    keep(&mut actor.pools, &name, &written);
+                    actor.desk.post(&actor.cluster, Wrote::Pool(Box::new(written)));
+                    actor.look_at_pool(&name, ctx);
+                }
+                Err(CallError::Deposed | CallError::NotFound(_)) => {}
+                Err(_) => {
+                    ctx.run_later(Duration::from_secs(1), move |actor, ctx| actor.look_at_pool(&name, ctx));
+                }
+            }
+        }));
+    }
+
+    fn tell_class(&mut self, class: &EC2NodeClass) {
+        let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let (ready, node_class) = (is_true(conditions, READY), class.name_any());
+        let wrong = conditions
+            .iter()
+            .filter(|one| one.status != TRUE && ![READY, ANNOTATIONS_KNOWN].contains(&one.type_.as_str()));
+        let each: Vec<_> = wrong.map(|one| format!("{} ({})", one.reason, one.message)).collect();
+        let why = each.join(", ");
+        let news = (ready, why.clone());
+        if self.told.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
+            self.desk.tell(Story::NodeClass { node_class, ready, why });
+        }
+    }
+
+    fn tell_pool(&mut self, pool: &NodePool) {
+        let conditions = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let (ready, node_pool) = (is_true(conditions, READY), pool.name_any());
+        let why = condition(conditions, READY).map(|ready| ready.message.clone()).unwrap_or_default();
+        let news = (ready, why.clone());
+        if self.told.insert(format!("pool/{node_pool}"), news.clone()) != Some(news) {
+            self.desk.tell(Story::NodePool { node_pool, ready, why });
+        }
+        self.report_complaints(pool);
+    }
+
+    /// Events on a pool that is not valid, once for each thing that is wrong.
+    fn report_complaints(&mut self, pool: &NodePool) {
+        let complaints = pools::complaints(pool);
+        let news = (complaints.is_empty(), format!("{complaints:?}"));
+        if self.told.insert(format!("complaints/{}", pool.name_any()), news.clone()) == Some(news) {
+            return;
+        }
+        for (reason, message) in complaints {
+            self.desk.post(&self.recorder, Record::warning(object::pool(pool), reason, message));
+        }
+    }
+}
+
+/// Keeps what was written, unless the watch has told meanwhile of a later state or of the end: an object that is being
+/// deleted would look alive again, for as long as nothing else is written to it.
+fn keep<K: ResourceExt + Clone>(known: &mut BTreeMap<String, Arc<K>>, name: &str, written: &K) {
+    if let Some(known) = known.get_mut(name)
+        && known.meta().uid == written.meta().uid
+        && !is_older(written.meta(), known.meta())
+    {
+        *known = Arc::new(written.clone());
+    }
+}
+
+/// Resolves a class, as often as it takes, and writes what is found.
+async fn resolve(
+    cloud: Arc<dyn Cloud>,
+    calls: Calls,
+    desk: Desk,
+    class: Arc<EC2NodeClass>,
+) -> Result<EC2NodeClass, CallError> {
+    let mut backoff = Backoff::cloud(desk.rng(&class.name_any()));
+    let found = loop {
+        let error = match cloud.resolve_node_class(&class).await {
+            Ok(found) if !is_doubtful(&found) => break found,
+            // What could not be found out is no fact: a class that was ready stays so, and is looked at again.
+            Ok(found) if backoff.failures() >= DOUBTS => match is_ready(&class) {
+                true => return Ok(EC2NodeClass::clone(&class)),
+                false => break found,
+            },
+            Ok(_) => None,
+            Err(error) => Some(error),
+        };
+        if !calls.may_act() {
+            return Err(CallError::Deposed);
+        }
+        let pause = backoff.pause();
+        if let (Some(error), 1) = (error, backoff.failures()) {
+            desk.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
+        }
+        tokio::time::sleep(pause).await;
+    };
+    write_class(&calls, &class, judged(&class, &found, desk.wall())).await
+}
+
+/// Whether a call failed rather than that something is wrong with the class.
+fn is_doubtful(found: &NodeClassResolution) -> bool {
+    let any = |status| found.conditions.iter().any(|finding| finding.status == status);
+    any(None) && !any(Some(false))
+}
+
+/// Whether the class is Ready as it stands.
+fn is_ready(class: &EC2NodeClass) -> bool {
+    let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    condition(conditions, READY)
+        .is_some_and(|ready| ready.status == TRUE && ready.observed_generation == class.metadata.generation)
+}
+
+/// The class with what was found written on it.
+fn judged(class: &EC2NodeClass, found: &NodeClassResolution, now: jiff::Timestamp) -> EC2NodeClass {
+    let mut class = class.clone();
+    let hash = hash::of(&json!(class.spec));
+    let own = class.annotations_mut();
+    own.insert(annotations::NODE_CLASS_HASH.into(), hash);
+    own.insert(annotations::NODE_CLASS_HASH_VERSION.into(), hash::VERSION.into());
+    if !class.finalizers().iter().any(|one| one == NODE_CLASS_FINALIZER) {
+        class.finalizers_mut().push(NODE_CLASS_FINALIZER.into());
+    }
+    let generation = class.metadata.generation;
+    let misspelt = own::of_class(class.annotations());
+    let missing = unimplemented::of_class(&class);
+    let status = class.status.get_or_insert_default();
+    found.write_to(status);
+    said::write(&mut status.conditions, (misspelt, &missing), generation, now);
+    for finding in &found.conditions {
+        let says = match finding.status {
+            Some(true) => TRUE,
+            Some(false) => FALSE,
+            None => UNKNOWN,
+        };
+        let written = (finding.condition, says, finding.reason.as_str(), finding.message.as_str());
+        set_condition(&mut status.conditions, written, generation, now);
+    }
+    let dependents: Vec<&str> = found.conditions.iter().map(|finding| finding.condition).collect();
+    readiness::set_root_of(&mut status.conditions, &dependents, generation, now);
+    class
+}
+
+async fn write_class(calls: &Calls, there: &EC2NodeClass, wanted: EC2NodeClass) -> Result<EC2NodeClass, CallError> {
+    let (api, name) = (Api::<EC2NodeClass>::all(calls.client.clone()), wanted.name_any());
+    let mut written = there.clone();
+    if written.metadata.annotations != wanted.metadata.annotations
+        || written.metadata.finalizers != wanted.metadata.finalizers
+    {
+        let patch = json!({"metadata": {
+            "resourceVersion": written.metadata.resource_version,
+            "annotations": wanted.metadata.annotations,
+            "finalizers": wanted.metadata.finalizers,
+        }});
+        written = calls.merge(&api, &name, patch).await?;
+    }
+    if written.status != wanted.status {
+        let patch = json!({
+            "metadata": {"resourceVersion": written.metadata.resource_version},
+            "status": patch::status(written.status.as_ref(), wanted.status.as_ref()),
+        });
+        written = calls.merge_status(&api, &name, patch).await?;
+    }
+    Ok(written)
+}

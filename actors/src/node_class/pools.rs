@@ -1,0 +1,173 @@
+//! A NodePool's readiness, and writing it.
+
+use std::sync::Arc;
+
+use dovetail_api::names::conditions::{
+    ANNOTATIONS_KNOWN, BUDGETS_VALID, FALSE, NODE_CLASS_READY, READY, TRUE, UNKNOWN, VALIDATION_SUCCEEDED,
+};
+use dovetail_api::names::{AWS_GROUP, annotations};
+use dovetail_api::unimplemented;
+use dovetail_api::v1::{EC2NodeClass, NodePool, condition, set_condition};
+use dovetail_api::validation::own;
+use dovetail_core::cluster_state::{Kind, Unreadable};
+use dovetail_core::lifecycle::{hash, patch, readiness};
+use dovetail_core::validity;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::kube::calls::{CallError, Calls};
+use crate::node_class::said::{self, INVALID_ANNOTATION};
+use crate::reading::Api;
+
+/// The pool with its conditions and hash as they are to be, given its class.
+pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, now: Timestamp) -> NodePool {
+    let mut pool = pool.clone();
+    let (hash, generation) = (hash::node_pool(&pool), pool.metadata.generation);
+    let own = pool.annotations_mut();
+    own.insert(annotations::NODE_POOL_HASH.into(), hash);
+    own.insert(annotations::NODE_POOL_HASH_VERSION.into(), hash::VERSION.into());
+    let ((says, reason, message), class_ready) = (validity::verdict(&pool), class_readiness(&pool, class));
+    let (valid, unread) = ((says, reason.to_owned(), message), validity::budgets(&pool));
+    let misspelt = own::of_pool(pool.annotations());
+    let missing = unimplemented::of_pool(&pool);
+    let status = pool.status.get_or_insert_default();
+    status.node_class_observed_generation = class.and_then(|class| class.metadata.generation);
+    let judgements = [(VALIDATION_SUCCEEDED, valid), (NODE_CLASS_READY, class_ready)];
+    for (type_, (says, reason, message)) in &judgements {
+        set_condition(&mut status.conditions, (type_, says, reason, message), generation, now);
+    }
+    match unread.is_empty() {
+        true => status.conditions.retain(|one| one.type_ != BUDGETS_VALID),
+        false => {
+            let message = nothing_goes(&unread);
+            let says = (BUDGETS_VALID, FALSE, INVALID_BUDGET, message.as_str());
+            set_condition(&mut status.conditions, says, generation, now);
+        }
+    }
+    said::write(&mut status.conditions, (misspelt, &missing), generation, now);
+    readiness::set_root_of(&mut status.conditions, &readiness::OF_POOL, generation, now);
+    pool
+}
+
+type Judgement = (&'static str, String, String);
+
+/// The reason of the condition and of the event that a budget cannot be read.
+const INVALID_BUDGET: &str = "InvalidBudget";
+
+fn nothing_goes(unread: &[String]) -> String {
+    format!("{}; no node of the pool is disrupted until that is mended", validity::sentence(unread))
+}
+
+/// What is wrong with a pool's spec, as events for people: reason and message.
+pub fn complaints(pool: &NodePool) -> Vec<(&'static str, String)> {
+    let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let said = [
+        (VALIDATION_SUCCEEDED, validity::REASON),
+        (BUDGETS_VALID, INVALID_BUDGET),
+        (ANNOTATIONS_KNOWN, INVALID_ANNOTATION),
+    ];
+    let said = said.into_iter().filter_map(|(type_, reason)| {
+        let wrong = condition(known, type_).filter(|one| one.status == FALSE)?;
+        Some((reason, wrong.message.clone()))
+    });
+    said.collect()
+}
+
+fn class_readiness(pool: &NodePool, class: Option<&EC2NodeClass>) -> Judgement {
+    let named = &pool.spec.template.spec.node_class_ref;
+    if !named.is_ec2() {
+        let why = format!("{} of {} is no EC2NodeClass of {AWS_GROUP}", named.kind, named.group);
+        return (FALSE, "NodeClassNotFound".into(), why);
+    }
+    let Some(class) = class else {
+        return (FALSE, "NodeClassNotFound".into(), "the EC2NodeClass is not there".into());
+    };
+    if class.metadata.deletion_timestamp.is_some() {
+        return (FALSE, "NodeClassTerminating".into(), "the EC2NodeClass is being deleted".into());
+    }
+    let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    match condition(conditions, READY) {
+        Some(ready) if ready.status == TRUE => (TRUE, String::new(), String::new()),
+        Some(ready) if ready.status == FALSE => (FALSE, ready.reason.clone(), ready.message.clone()),
+        _ => (UNKNOWN, "NodeClassReadinessUnknown".into(), "the EC2NodeClass is not resolved yet".into()),
+    }
+}
+
+/// The same for a pool whose class is there and cannot be read.
+pub fn of_unreadable_class(mut pool: NodePool, why: &str, now: Timestamp) -> NodePool {
+    let generation = pool.metadata.generation;
+    let status = pool.status.get_or_insert_default();
+    let message = format!("the EC2NodeClass cannot be read: {why}");
+    set_condition(&mut status.conditions, (NODE_CLASS_READY, FALSE, "NodeClassUnreadable", &message), generation, now);
+    readiness::set_root_of(&mut status.conditions, &readiness::OF_POOL, generation, now);
+    pool
+}
+
+/// Writes on a pool or a class that cannot be read that it is not Ready, where the API server lets it be written.
+pub async fn write_unreadable(calls: Calls, kind: Kind, object: Arc<Unreadable>, now: Timestamp) {
+    let condition = Condition {
+        type_: READY.into(),
+        status: FALSE.into(),
+        reason: "Unreadable".into(),
+        message: format!("it cannot be read: {}", object.why),
+        last_transition_time: Time(now),
+        observed_generation: object.metadata.generation,
+    };
+    let patch = json!({"metadata": {"uid": object.metadata.uid}, "status": {"conditions": [condition]}});
+    let name = object.metadata.name.clone().unwrap_or_default();
+    // What is answered cannot be read either.
+    if kind == Kind::NodePool {
+        let _ = calls.merge_status(&Api::<NodePool>::all(calls.client.clone()), &name, patch).await;
+    } else {
+        let _ = calls.merge_status(&Api::<EC2NodeClass>::all(calls.client.clone()), &name, patch).await;
+    }
+}
+
+/// Writes what differs.
+pub async fn write(calls: Calls, there: Arc<NodePool>, wanted: NodePool) -> Result<NodePool, CallError> {
+    let (api, name) = (Api::<NodePool>::all(calls.client.clone()), wanted.name_any());
+    let mut written = NodePool::clone(&there);
+    if written.metadata.annotations != wanted.metadata.annotations {
+        let patch = json!({"metadata": {
+            "resourceVersion": written.metadata.resource_version, "annotations": wanted.metadata.annotations,
+        }});
+        written = calls.merge(&api, &name, patch).await?;
+    }
+    if written.status != wanted.status {
+        let patch = json!({
+            "metadata": {"resourceVersion": written.metadata.resource_version},
+            "status": patch::status(written.status.as_ref(), wanted.status.as_ref()),
+        });
+        written = calls.merge_status(&api, &name, patch).await?;
+    }
+    Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    fn pool() -> NodePool {
+        serde_json::from_value(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"},
+            "spec": {"template": {"spec": {"requirements": [],
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}}},
+        }))
+        .unwrap()
+    }
+
+    fn ready(pool: &NodePool) -> (String, String) {
+        let ready = condition(&pool.status.as_ref().unwrap().conditions, READY).unwrap();
+        (ready.status.clone(), ready.message.clone())
+    }
+
+    #[test]
+    fn a_pool_without_its_class_is_not_ready_and_says_so() {
+        let judged = judged(&pool(), None, Timestamp::UNIX_EPOCH);
+        assert_eq!(ready(&judged), (FALSE.into(), "NodeClassReady=False".into()));
+        assert_eq!(super::judged(&judged, None, Timestamp::MAX), judged, "judging again changes nothing");
+    }
+}

@@ -1,0 +1,304 @@
+//! Finds out whose the instances are that are written on claims, by their tags, and says so to who acts on them. A claim is an
+//! object of the API: anybody who may write its status can write any instance's id there. What the tags mean is decided by
+//! `dovetail_core::ownership`.
+//!
+//! What this leader launches itself is known without asking. Of the rest EC2 is asked together, at most once a second, and
+//! again with growing pauses while it knows no such instance: its describes are consistent only after a while.
+//!
+//! At the mailbox's bound: one call at a time; who is asked for meanwhile is in the next.
+
+pub(crate) mod owned;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::v1::NodeClaim;
+use dovetail_cloud::{Cloud, CloudError, Found};
+use dovetail_core::ownership::{Marks, NotOwned};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::links::{ToClusterWatcher, ToRecorder};
+use crate::messages::{ClaimChanged, ClaimGone, ClaimRefused, InstanceKnown, LookUp, Observe, Record};
+use crate::owner::owned::{Instances, Verdict, instance_of};
+use crate::recorder::object;
+use crate::telemetry::story::Story;
+
+/// What is to be asked is gathered for so long.
+const GATHER: Duration = Duration::from_millis(100);
+/// Pause between two calls.
+const BETWEEN_CALLS: Duration = Duration::from_secs(1);
+/// Pause before an instance that EC2 does not know is asked for again: the first, doubled each time, and the longest.
+const MISSING_AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+/// Instances of one call.
+const TOGETHER: usize = 200;
+/// How long it is not said again of a claim that its instance is not its own.
+const SAID_AGAIN: Duration = Duration::from_secs(600);
+
+/// Whom the owner speaks to.
+#[derive(Clone)]
+pub struct OwnerLinks {
+    /// For claims that are nobody's room.
+    pub cluster: ToClusterWatcher,
+    /// For events.
+    pub recorder: ToRecorder,
+    /// For tags.
+    pub cloud: Arc<dyn Cloud>,
+    /// Who acts on instances.
+    pub listeners: Vec<Recipient<InstanceKnown>>,
+}
+
+/// See the module.
+pub struct Owner {
+    desk: Desk,
+    links: OwnerLinks,
+    claims: BTreeMap<String, Arc<NodeClaim>>,
+    instances: Instances,
+    /// What EC2 is to be asked of: when, and the pause that was made before.
+    wanted: BTreeMap<String, (Duration, Duration)>,
+    /// Claims that are refused, by name, and what was said of it.
+    refused: BTreeMap<String, (String, NotOwned)>,
+    asking: bool,
+    scheduled: bool,
+    backoff: Backoff,
+}
+
+impl Owner {
+    /// At the start of a term.
+    pub fn new(desk: &Desk, links: OwnerLinks) -> Self {
+        let desk = desk.of("owner");
+        let backoff = Backoff::cloud(desk.rng("asking"));
+        Self {
+            desk,
+            links,
+            claims: BTreeMap::new(),
+            instances: Instances::default(),
+            wanted: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            asking: false,
+            scheduled: false,
+            backoff,
+        }
+    }
+}
+
+impl Actor for Owner {
+    type Context = Context<Self>;
+}
+
+impl Handler<ClaimChanged> for Owner {
+    type Result = ();
+
+    fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
+        let name = claim.name_any();
+        let named_anew = instance_of(&claim).is_some_and(|id| !self.instances.is_named(id));
+        self.instances.note(&claim);
+        self.claims.insert(name.clone(), claim.clone());
+        if let Some(id) = instance_of(&claim) {
+            match self.instances.marks(id) {
+                None => self.look_up(id, ctx),
+                // Who has forgotten it with an earlier claim is told again.
+                Some(marks) if named_anew => {
+                    let known = InstanceKnown { id: id.to_owned(), marks: marks.cloned().map(Arc::new) };
+                    self.links.listeners.iter().for_each(|to| self.desk.post(to, known.clone()));
+                }
+                Some(_) => {}
+            }
+        }
+        self.judge(&name);
+    }
+}
+
+impl Handler<ClaimGone> for Owner {
+    type Result = ();
+
+    fn handle(&mut self, gone: ClaimGone, _: &mut Self::Context) {
+        let Some(claim) = self.claims.remove(&gone.name) else { return };
+        self.instances.forget(&claim);
+        self.refused.remove(&gone.name);
+        if let Some(id) = instance_of(&claim).filter(|id| !self.instances.is_named(id)) {
+            self.wanted.remove(id);
+        }
+    }
+}
+
+impl Handler<InstanceKnown> for Owner {
+    type Result = ();
+
+    /// What has just been launched, or found by its token.
+    fn handle(&mut self, known: InstanceKnown, _: &mut Self::Context) {
+        self.wanted.remove(&known.id);
+        self.say(known);
+    }
+}
+
+impl Handler<LookUp> for Owner {
+    type Result = ();
+
+    fn handle(&mut self, look: LookUp, ctx: &mut Self::Context) {
+        self.look_up(&look.id, ctx);
+    }
+}
+
+impl Handler<Observe> for Owner {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let refused: BTreeMap<_, _> = self.refused.iter().map(|(name, (_, why))| (name, why.reason())).collect();
+        MessageResult(json!({"claims": self.claims.len(), "unknown": self.wanted.len(), "refused": refused}))
+    }
+}
+
+impl Owner {
+    fn look_up(&mut self, id: &str, ctx: &mut Context<Self>) {
+        // EC2 refuses a whole call for an id that is none.
+        if !is_instance(id) {
+            return self.say(InstanceKnown { id: id.to_owned(), marks: Some(Arc::new(Marks::of_no_instance())) });
+        }
+        let now = self.desk.now();
+        self.wanted.entry(id.to_owned()).or_insert((now, Duration::ZERO));
+        self.schedule(GATHER, ctx);
+    }
+
+    fn schedule(&mut self, after: Duration, ctx: &mut Context<Self>) {
+        if !std::mem::replace(&mut self.scheduled, true) {
+            ctx.run_later(after, |owner, ctx| {
+                owner.scheduled = false;
+                owner.ask(ctx);
+            });
+        }
+    }
+
+    /// Asks EC2 of what is due.
+    fn ask(&mut self, ctx: &mut Context<Self>) {
+        if self.asking || self.wanted.is_empty() {
+            return;
+        }
+        let now = self.desk.now();
+        let due = self.wanted.iter().filter(|(_, (when, _))| *when <= now);
+        let due: Vec<String> = due.map(|(id, _)| id.clone()).take(TOGETHER).collect();
+        if due.is_empty() {
+            return self.schedule(BETWEEN_CALLS, ctx);
+        }
+        self.asking = true;
+        let cloud = self.links.cloud.clone();
+        let asking = async move { (cloud.instances_of(&due).await, due) }.into_actor(self);
+        ctx.spawn(asking.map(|(answer, due), owner, ctx| {
+            owner.asking = false;
+            let pause = match answer {
+                Ok(found) => {
+                    owner.backoff.reset();
+                    owner.heard(&due, &found);
+                    BETWEEN_CALLS
+                }
+                Err(error) if error.is_retryable() => owner.failed(&error),
+                // EC2 will not say of these: none of them is known to be ours.
+                Err(error) => {
+                    let pause = owner.failed(&error);
+                    let failed = due.iter().map(|id| (id.clone(), error.clone())).collect();
+                    owner.heard(&due, &Found { failed, ..Found::default() });
+                    pause
+                }
+            };
+            if !owner.wanted.is_empty() {
+                owner.schedule(pause, ctx);
+            }
+        }));
+    }
+
+    fn failed(&mut self, error: &CloudError) -> Duration {
+        let pause = self.backoff.pause();
+        if self.backoff.failures() == 1 {
+            let what = "asking whose the instances of nodeclaims are".to_owned();
+            self.desk.tell(Story::Retrying { what, error: error.to_string() });
+        }
+        pause.max(BETWEEN_CALLS)
+    }
+
+    fn heard(&mut self, asked: &[String], found: &Found) {
+        let cluster = self.desk.cluster(&*self.links.cloud);
+        for one in &found.instances {
+            self.wanted.remove(&one.id);
+            let marks = Marks::new(&cluster, &one.tags, &one.private_dns_name);
+            self.say(InstanceKnown { id: one.id.clone(), marks: Some(Arc::new(marks)) });
+        }
+        let now = self.desk.now();
+        for id in asked {
+            let Some((when, pause)) = self.wanted.get_mut(id) else { continue };
+            *pause = (*pause * 2).clamp(MISSING_AGAIN.0, MISSING_AGAIN.1);
+            *when = now + *pause;
+            let is_none = found.failed.get(id).is_some_and(|error| !error.is_retryable());
+            if found.missing.contains(id) || is_none {
+                self.say(InstanceKnown { id: id.clone(), marks: None });
+            }
+        }
+        // One that nobody names any more is asked for no longer than it takes to say that it is not there.
+        let instances = &self.instances;
+        self.wanted.retain(|id, (_, pause)| *pause < MISSING_AGAIN.1 || instances.is_named(id));
+    }
+
+    /// Says what is known of an instance, and judges the claims that name it.
+    fn say(&mut self, known: InstanceKnown) {
+        self.instances.learn(&known);
+        self.links.listeners.iter().for_each(|to| self.desk.post(to, known.clone()));
+        self.instances.naming(&known.id).iter().for_each(|name| self.judge(name));
+        if !self.instances.is_named(&known.id) && known.marks.as_ref().is_none_or(|marks| marks.maker.is_err()) {
+            self.instances.forget_instance(&known.id);
+        }
+    }
+
+    fn judge(&mut self, name: &str) {
+        let Some(claim) = self.claims.get(name).cloned() else { return };
+        let (id, verdict) = (instance_of(&claim).unwrap_or_default().to_owned(), self.instances.verdict(&claim));
+        let Verdict::NotOurs(why) = verdict else {
+            if self.refused.remove(name).is_some() {
+                let claim = name.to_owned();
+                self.desk.post(&self.links.cluster, ClaimRefused { claim, refused: false });
+            }
+            return;
+        };
+        let said = (id.clone(), why.clone());
+        if self.refused.insert(name.to_owned(), said.clone()) == Some(said) {
+            return;
+        }
+        self.desk.post(&self.links.cluster, ClaimRefused { claim: name.to_owned(), refused: true });
+        let message = format!("Instance {id} is not this NodeClaim's: {why}; it is neither drained nor ended");
+        let record = Record::warning(object::claim(&claim), "InstanceNotOwned", message).quiet_for(SAID_AGAIN);
+        self.desk.post(&self.links.recorder, record);
+        let (reason, error) = (why.reason().to_owned(), why.to_string());
+        self.desk.tell(Story::InstanceNotOwned { node_claim: name.to_owned(), instance: id, reason, error });
+    }
+}
+
+/// Whether EC2 may be asked for it: its ids have eight hexadecimal digits, or seventeen.
+fn is_instance(id: &str) -> bool {
+    let digits = id.strip_prefix("i-").unwrap_or_default();
+    [8, 17].contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_instance;
+
+    #[test]
+    fn only_an_instances_id_is_asked_for() {
+        assert!(is_instance("i-0b32fbbf4d115a5bc") && is_instance("i-1a2b3c4d"));
+        for other in [
+            "",
+            "i-1",
+            "i-0b32fbbf4d115a5bcd",
+            "i-",
+            "fargate-ip-10-0-0-1.ec2.internal",
+            "i-x",
+            "mi-0b32",
+            "i-1,i-2",
+            "kind://docker/x",
+        ] {
+            assert!(!is_instance(other), "{other}");
+        }
+    }
+}

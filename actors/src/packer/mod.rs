@@ -1,0 +1,536 @@
+//! Decides which nodes to launch: takes a snapshot and the catalogue, has the solver compute, plans claims and hands
+//! them to the launcher. One packing at a time, off the mailbox; what is asked for meanwhile is merged into the next.
+//! The cluster state hears of a plan before anything is created and before the next snapshot is taken: nothing is
+//! planned twice. Pods on nodes that are leaving are packed with those that wait, without a window, and their places
+//! kept until they have gone.
+//!
+//! At the mailbox's bound: requests merge, so that at most one waits however many come.
+
+mod packing;
+mod plan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_core::Pod;
+use dovetail_core::Policy;
+use dovetail_core::cluster_state::{Planning, PlanningInput, RefusedPlace, Snapshot, Target};
+use dovetail_core::pack::{Isolated, Options, Packing};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::context::desk::Desk;
+use crate::context::solver::Solver;
+use crate::context::traces;
+use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar};
+use crate::messages::{
+    Batch, InstanceTypesFor, Launch, Observe, PackNow, Plan, Planned, Record, TakeShown, TraceContext, WorldChanged,
+};
+use crate::packer::packing::{Failures, Held};
+use crate::packer::plan::Plans;
+use crate::recorder::object;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::{Names, Story};
+
+/// What waits for kube-scheduler longer than it should is looked at this often (core spec 0.2).
+const LOOK: Duration = Duration::from_secs(10);
+/// Changes of the world are waited for this long, as they come in swarms.
+const SETTLE: Duration = Duration::from_millis(200);
+/// Pods whose place kube-scheduler has given to others wait this long for those to whom the same happens: it is at it.
+const DISPLACED: Duration = Duration::from_secs(1);
+/// How long a packing waits for pools whose readiness nobody has found out.
+const LONGEST_UNSETTLED: u32 = 25;
+/// How many names a story gives.
+const NAMED: usize = 20;
+/// FailedScheduling is said of a pod this often (core spec 7.2).
+const FAILED_QUIET: Duration = Duration::from_secs(300);
+
+/// Whom the packer speaks to.
+#[derive(Clone)]
+pub struct PackerLinks {
+    /// For snapshots and plans.
+    pub cluster: ToClusterWatcher,
+    /// For instance types.
+    pub catalogue: ToCatalogue,
+    /// For claims.
+    pub launcher: ToLauncher,
+    /// For pods expected.
+    pub registrar: ToRegistrar,
+    /// For events.
+    pub recorder: ToRecorder,
+}
+
+/// See the module.
+pub struct Packer {
+    desk: Desk,
+    links: PackerLinks,
+    solver: Arc<dyn Solver>,
+    rng: fastrand::Rng,
+    solving: bool,
+    queued: Option<Request>,
+    /// When what has changed is looked at, and what wakes the packer then.
+    settling: Option<(Duration, SpawnHandle)>,
+    /// Pods whose window has closed and that are not bound yet.
+    handled: BTreeSet<String>,
+    /// Those of them whose window has closed since the latest computation began, which does not know them.
+    since: BTreeSet<String>,
+    /// Pods left over by the last packing, and what was said of each.
+    left_over: BTreeMap<String, String>,
+    skipped: BTreeMap<String, String>,
+    /// Pods, by uid, that were packed without what they prefer in the last packing.
+    relaxed: BTreeSet<String>,
+    /// Nodes that were out for pods, by uid, in the last packing, as kube-scheduler has refused them.
+    refused_places: BTreeSet<RefusedPlace>,
+    /// What packing fails with.
+    failures: Failures,
+    /// Whether nodes were leaving when it was last looked.
+    leaving: bool,
+    packings: u64,
+    /// When a packing was held against another policy.
+    compared: Option<Duration>,
+}
+
+/// What a packing is asked for.
+#[derive(Clone, Debug)]
+struct Request {
+    /// The batch, if one has closed.
+    batch: Option<(BTreeSet<String>, Duration)>,
+    trace: TraceContext,
+    /// Nobody asked: the trace is one of its own, unless something is found that led to it.
+    own: bool,
+    /// Traces of what was merged into it.
+    also: Vec<TraceContext>,
+}
+
+impl Request {
+    fn of(trace: TraceContext, batch: Option<(BTreeSet<String>, Duration)>) -> Self {
+        Self { batch, trace, own: false, also: Vec::new() }
+    }
+
+    /// The traces that somebody asked in.
+    fn traces(&self) -> impl Iterator<Item = TraceContext> + '_ {
+        let asked = (!self.own).then_some(self.trace);
+        asked.into_iter().chain(self.also.iter().copied())
+    }
+
+    fn merge(&mut self, other: Self) {
+        if self.own && !other.own {
+            (self.trace, self.own) = (other.trace, false);
+        } else if !other.own && other.trace.trace() != self.trace.trace() && self.also.len() < traces::MOST_LINKS {
+            self.also.push(other.trace);
+        }
+        self.also.extend(other.also);
+        self.also.truncate(traces::MOST_LINKS);
+        match (&mut self.batch, other.batch) {
+            (Some((pods, waited)), Some((more, longer))) => {
+                pods.extend(more);
+                *waited = (*waited).max(longer);
+            }
+            (own @ None, Some(batch)) => *own = Some(batch),
+            (_, None) => {}
+        }
+    }
+}
+
+/// What a computation came to.
+struct Solved {
+    snapshot: Snapshot,
+    planning: Planning,
+    packing: Packing,
+    /// How packing failed, and what is left out for it; its own packing is above.
+    failed: Isolated,
+    /// What was left out from the start.
+    held: Held,
+    /// When the solver was asked, and when it had answered.
+    solving: (Timestamp, Timestamp),
+}
+
+impl Packer {
+    /// A packer that has packed nothing.
+    pub fn new(desk: &Desk, links: PackerLinks, solver: Arc<dyn Solver>) -> Self {
+        let desk = desk.of("packer");
+        let rng = desk.rng("names");
+        let failures = Failures::new(&desk, links.recorder.clone());
+        Self {
+            desk,
+            links,
+            solver,
+            rng,
+            solving: false,
+            queued: None,
+            settling: None,
+            handled: BTreeSet::new(),
+            since: BTreeSet::new(),
+            left_over: BTreeMap::new(),
+            skipped: BTreeMap::new(),
+            relaxed: BTreeSet::new(),
+            refused_places: BTreeSet::new(),
+            failures,
+            leaving: false,
+            packings: 0,
+            compared: None,
+        }
+    }
+}
+
+impl Actor for Packer {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.desk.tell(Story::Waiting {});
+        ctx.run_interval(LOOK, |packer, ctx| {
+            if !packer.handled.is_empty() || packer.leaving {
+                packer.look_again(ctx);
+            }
+        });
+    }
+}
+
+impl Handler<Batch> for Packer {
+    type Result = ();
+
+    fn handle(&mut self, batch: Batch, ctx: &mut Self::Context) {
+        if batch.term < self.desk.term {
+            return;
+        }
+        self.handled.extend(batch.pods.iter().cloned());
+        self.since.extend(batch.pods.iter().cloned());
+        let pods = batch.pods.into_iter().collect();
+        self.ask(Request::of(batch.trace, Some((pods, batch.waited))), ctx);
+    }
+}
+
+impl Handler<PackNow> for Packer {
+    type Result = ();
+
+    fn handle(&mut self, now: PackNow, ctx: &mut Self::Context) {
+        if now.term >= self.desk.term {
+            self.ask(Request { also: now.also, ..Request::of(now.trace, None) }, ctx);
+        }
+    }
+}
+
+impl Handler<WorldChanged> for Packer {
+    type Result = ();
+
+    fn handle(&mut self, what: WorldChanged, ctx: &mut Self::Context) {
+        if what == WorldChanged::Room && self.left_over.is_empty() {
+            return;
+        }
+        let pause = if what == WorldChanged::Displaced { DISPLACED } else { SETTLE };
+        let due = self.desk.now() + pause;
+        match self.settling {
+            Some((earlier, _)) if earlier <= due => return,
+            Some((_, later)) => drop(ctx.cancel_future(later)),
+            None => {}
+        }
+        let alarm = ctx.run_later(pause, |packer, ctx| {
+            packer.settling = None;
+            packer.look_again(ctx);
+        });
+        self.settling = Some((due, alarm));
+    }
+}
+
+impl Handler<Observe> for Packer {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(json!({
+            "solving": self.solving, "queued": self.queued.is_some(), "handled": self.handled.len(),
+            "leftOver": self.left_over, "packings": self.packings, "failing": self.failures.classes(),
+        }))
+    }
+}
+
+impl Packer {
+    fn look_again(&mut self, ctx: &mut Context<Self>) {
+        let trace = TraceContext::root(&mut self.rng);
+        self.ask(Request { own: true, ..Request::of(trace, None) }, ctx);
+    }
+
+    fn ask(&mut self, request: Request, ctx: &mut Context<Self>) {
+        if self.solving {
+            match &mut self.queued {
+                Some(queued) => queued.merge(request),
+                None => self.queued = Some(request),
+            }
+            return;
+        }
+        self.solving = true;
+        self.since.clear();
+        let asked = self.desk.wall();
+        let (links, solver) = (self.links.clone(), self.solver.clone());
+        let input = PlanningInput {
+            preferences: self.desk.settings.preferences,
+            min_values: self.desk.settings.min_values,
+            policy: self.desk.settings.policy,
+            default_spread: self.desk.settings.default_spread.clone(),
+            only: Some(self.handled.clone()),
+            ..PlanningInput::default()
+        };
+        let computing = compute(links, solver, input, self.failures.held(), self.desk.clone()).into_actor(self);
+        ctx.spawn(computing.map(move |solved, packer, ctx| {
+            packer.solving = false;
+            if let Some(solved) = solved {
+                packer.compare(&solved, ctx);
+                packer.act_on(solved, request, asked);
+            }
+            if let Some(next) = packer.queued.take() {
+                packer.ask(next, ctx);
+            }
+        }));
+    }
+
+    fn act_on(&mut self, solved: Solved, mut request: Request, asked: Timestamp) {
+        let Solved { snapshot, planning, packing, failed, held, solving } = solved;
+        let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable || entry.unmarked);
+        self.handled.retain(|uid| self.since.contains(uid) || waiting(uid));
+        self.leaving = !snapshot.leaving.is_empty();
+        if planning.problem.pods.is_empty() {
+            self.left_over.clear();
+            return;
+        }
+        let mut also = traces::that_lead_to_moves(&snapshot, &planning);
+        if let Some(first) = also.first().filter(|_| request.own) {
+            request.trace = *first;
+        }
+        // What was asked for while this was computed is in the snapshot as a rule, and leaves nothing to the next packing.
+        also.extend(request.traces().chain(self.queued.iter().flat_map(Request::traces)));
+        self.tell_batch(&planning, &request);
+        self.tell_skipped(&planning, &request);
+        self.tell_relaxed(&planning, &request);
+        self.tell_refused_places(&planning, &request);
+        self.failures.took(&planning.problem, &held, &failed, request.trace);
+        self.packings += 1;
+        let span = self.desk.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
+        // From here on everything lies in this packing.
+        request.trace = span.context();
+        traces::packed(&self.desk, span, (&planning, &packing), solving, &also);
+        let traceparent = request.trace.to_string();
+        let plans = Plans { snapshot: &snapshot, planning: &planning, term: self.desk.term };
+        let mut orders = Vec::new();
+        let (mut planned, mut expected) = (Vec::new(), Vec::new());
+        for claim in &packing.claims {
+            let Some(order) = plans.order(claim, &traceparent, &mut self.rng) else { continue };
+            let pods = plans.uids(&claim.pods);
+            expected.push((pods, Target::Claim(order.claim.name_any())));
+            planned.push((order.claim.clone(), plans.most_capacity(claim)));
+            orders.push(order);
+        }
+        for (node, pods) in &packing.on_existing {
+            expected.push((plans.uids(pods), plan::target(&planning.existing[*node])));
+        }
+        self.tell_packing(&planning, &packing, &request);
+        self.tell_nominations(&plans, &packing, &orders);
+        // The order of these sends is what keeps a pod from being planned twice: see the module.
+        for (pods, target) in &expected {
+            // Of those that move, the successors are bound one day, and they are others.
+            let pods: Vec<_> = pods.iter().filter(|uid| !snapshot.is_bound(uid)).cloned().collect();
+            if !pods.is_empty() {
+                self.desk.post(&self.links.registrar, Planned { target: target.clone(), pods, trace: request.trace });
+            }
+        }
+        self.desk.post(&self.links.cluster, Plan { term: self.desk.term, claims: planned, expected });
+        if !orders.is_empty() {
+            self.desk.post(&self.links.launcher, Launch { term: self.desk.term, orders, trace: request.trace });
+        }
+        self.tell_left_over(&plans, &packing, &request);
+    }
+
+    /// Now and then holds a packing against what Karpenter's way would cost, off the mailbox, for the metrics alone.
+    fn compare(&mut self, solved: &Solved, ctx: &mut Context<Self>) {
+        const OTHER: Policy = Policy::FewestNodes;
+        let Some(pause) = self.desk.settings.packing_comparison else { return };
+        let (now, problem) = (self.desk.now(), &solved.planning.problem);
+        let by_cost = solved.packing.claims.iter().all(|claim| problem.node_pools[claim.pool].policy == Policy::Cost);
+        let early = self.compared.is_some_and(|last| now.saturating_sub(last) < pause);
+        if early || solved.packing.claims.is_empty() || !by_cost {
+            return;
+        }
+        self.compared = Some(now);
+        let own = solved.packing.total_price;
+        let options =
+            Options { policy: Some(OTHER), price_per_node: self.desk.settings.price_per_node, ..Options::default() };
+        let desk = self.desk.clone();
+        // Nobody's nodes hang on it: what goes wrong in there is told by the panic and ends nothing.
+        let computing = packing::attempt(self.solver.clone(), problem.clone(), options).into_actor(self);
+        ctx.spawn(computing.map(move |other, _, _| {
+            let (Ok(other), policy, dollars) = (other, Policy::Cost.name(), own) else { return };
+            desk.measure(&Measure::Compared { policy, dollars, other: OTHER.name(), other_dollars: other.total_price });
+        }));
+    }
+
+    fn tell_batch(&self, planning: &Planning, request: &Request) {
+        let Some((batch, waited)) = &request.batch else { return };
+        let pods = planning.problem.pods.iter().filter(|pod| batch.contains(&pod.uid));
+        let names: Vec<_> = pods.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+        if !names.is_empty() {
+            let (pods, seconds) = (names.len(), waited.as_secs_f64());
+            self.desk.tell_in(Story::Batched { pods, names: Names::first(5, names), seconds }, request.trace);
+        }
+    }
+
+    fn tell_skipped(&mut self, planning: &Planning, request: &Request) {
+        let skipped: BTreeMap<_, _> =
+            planning.skipped.iter().map(|skipped| (skipped.pool.clone(), skipped.why.clone())).collect();
+        for (pool, why) in &skipped {
+            if self.skipped.get(pool) != Some(why) {
+                let story = Story::PoolSkipped { node_pool: pool.clone(), why: why.clone() };
+                self.desk.tell_in(story, request.trace);
+            }
+        }
+        self.skipped = skipped;
+    }
+
+    /// Who was in the last packing is not named again.
+    fn tell_relaxed(&mut self, planning: &Planning, request: &Request) {
+        let relaxed: Vec<&Pod> = planning.problem.pods.iter().filter(|pod| pod.relaxed && !pod.to_come).collect();
+        let news: Vec<_> = relaxed.iter().filter(|pod| !self.relaxed.contains(&pod.uid)).collect();
+        let names: Vec<_> = news.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+        if !names.is_empty() {
+            self.desk.tell_in(Story::Relaxed { pods: names.len(), names: Names::first(NAMED, names) }, request.trace);
+        }
+        self.relaxed = relaxed.into_iter().map(|pod| pod.uid.clone()).collect();
+    }
+
+    /// What was out in the last packing is not told again.
+    fn tell_refused_places(&mut self, planning: &Planning, request: &Request) {
+        let places: BTreeSet<_> = planning.refused_places.iter().cloned().collect();
+        let pods: BTreeMap<&str, &Pod> = planning.problem.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect();
+        let mut nodes: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+        for place in places.difference(&self.refused_places) {
+            let Some(pod) = pods.get(place.pod.as_str()) else { continue };
+            nodes.entry((&place.node, &place.why)).or_default().push(format!("{}/{}", pod.namespace, pod.name));
+            let event = Record::warning(object::pod(pod), "PlaceRefused", place.why.clone()).quiet_for(FAILED_QUIET);
+            self.desk.post(&self.links.recorder, event);
+        }
+        for ((node, why), names) in nodes {
+            let (node, why, pods) = (node.to_owned(), why.to_owned(), names.len());
+            self.desk
+                .tell_in(Story::PlaceRefused { node, pods, names: Names::first(NAMED, names), why }, request.trace);
+        }
+        self.refused_places = places;
+    }
+
+    /// One story for all claims of a pool with the same options.
+    fn tell_packing(&self, planning: &Planning, packing: &Packing, request: &Request) {
+        let mut alike: BTreeMap<(usize, Vec<usize>), (usize, usize, f64)> = BTreeMap::new();
+        for claim in &packing.claims {
+            let options = claim.options.iter().map(|option| option.instance_type).collect();
+            let sum = alike.entry((claim.pool, options)).or_default();
+            *sum = (sum.0 + 1, sum.1 + claim.pods.len(), sum.2 + claim.price);
+        }
+        for ((pool, options), (nodes, pods, price)) in alike {
+            let types = options.iter().map(|index| planning.problem.instance_types[*index].name.clone());
+            let instance_types = Names::first(NAMED, types);
+            let node_pool = planning.pools[pool].name_any();
+            self.desk.tell_in(Story::PackingComputed { nodes, pods, node_pool, price, instance_types }, request.trace);
+        }
+        let fitting: usize = packing.on_existing.iter().map(|(_, pods)| pods.len()).sum();
+        if fitting > 0 {
+            let nodes = packing.on_existing.iter().map(|(node, _)| planning.existing[*node].name.clone());
+            let story = Story::FitsExisting { pods: fitting, nodes: Names::first(NAMED, nodes) };
+            self.desk.tell_in(story, request.trace);
+        }
+    }
+
+    fn tell_nominations(&self, plans: &Plans<'_>, packing: &Packing, orders: &[crate::messages::LaunchOrder]) {
+        let planning = plans.planning;
+        let nominate = |pods: &[usize], on: String| {
+            for pod in pods.iter().map(|pod| &planning.problem.pods[*pod]) {
+                let who = if plans.snapshot.is_bound(&pod.uid) { "Its successor" } else { "Pod" };
+                let message = format!("{who} should schedule on: {on}");
+                self.desk.post(&self.links.recorder, Record::normal(object::pod(pod), "Nominated", message));
+            }
+        };
+        for (claim, order) in packing.claims.iter().zip(orders) {
+            nominate(&claim.pods, format!("nodeclaim/{}", order.claim.name_any()));
+        }
+        for (node, pods) in &packing.on_existing {
+            let node = &planning.existing[*node];
+            let kind = if node.node_name().is_some() { "node" } else { "nodeclaim" };
+            nominate(pods, format!("{kind}/{}", node.name));
+        }
+    }
+
+    fn tell_left_over(&mut self, plans: &Plans<'_>, packing: &Packing, request: &Request) {
+        let planning = plans.planning;
+        let mut left_over = BTreeMap::new();
+        for (pod, reason) in &packing.unscheduled {
+            let pod = &planning.problem.pods[*pod];
+            let held = planning.held.get(&pod.uid).cloned();
+            let error = held.unwrap_or_else(|| plan::why_not(pod, reason, planning));
+            if self.left_over.get(&pod.uid) != Some(&error) {
+                if left_over.len() < traces::MOST_UNPLACED {
+                    traces::unplaced(&self.desk, request.trace, pod, &error);
+                }
+                self.tell_unplaced(pod, &error, plans.snapshot.is_bound(&pod.uid), request.trace);
+            }
+            left_over.insert(pod.uid.clone(), error);
+        }
+        self.left_over = left_over;
+    }
+
+    fn tell_unplaced(&self, pod: &Pod, error: &str, bound: bool, trace: TraceContext) {
+        let (name, error) = (format!("{}/{}", pod.namespace, pod.name), error.to_owned());
+        if bound {
+            return self.desk.tell_in(Story::NoPlace { pod: name, error }, trace);
+        }
+        let message = format!("Failed to schedule pod, {error}");
+        let event = Record::warning(object::pod(pod), "FailedScheduling", message).quiet_for(FAILED_QUIET);
+        self.desk.tell_in(Story::Unschedulable { pod: name, error }, trace);
+        self.desk.post(&self.links.recorder, event);
+    }
+}
+
+/// Waits until the cluster is known and shown, the catalogue is known and pools have had time to become ready, then packs.
+async fn compute(
+    links: PackerLinks,
+    solver: Arc<dyn Solver>,
+    mut input: PlanningInput,
+    held: Held,
+    desk: Desk,
+) -> Option<Solved> {
+    let mut unsettled = 0;
+    loop {
+        let Some(snapshot) = links.cluster.send(TakeShown).await.ok()? else {
+            tokio::time::sleep(SETTLE).await;
+            continue;
+        };
+        let in_use = snapshot.classes_in_use();
+        let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
+        input.now = desk.moment();
+        if snapshot.to_pack(&input).is_empty() {
+            let (planning, packing, now) = (Planning::default(), Packing::default(), input.now.wall);
+            let failed = Isolated::default();
+            return Some(Solved { snapshot, planning, packing, failed, held, solving: (now, now) });
+        }
+        let Some(types) = links.catalogue.send(InstanceTypesFor { classes }).await.ok()? else {
+            tokio::time::sleep(SETTLE).await;
+            continue;
+        };
+        input.instance_types = types;
+        input.now = desk.moment();
+        let mut planning = snapshot.planning(&input);
+        if planning.unsettled && unsettled < LONGEST_UNSETTLED && !planning.problem.pods.is_empty() {
+            unsettled += 1;
+            tokio::time::sleep(SETTLE).await;
+            continue;
+        }
+        let problem = std::mem::take(&mut planning.problem);
+        let asked = desk.wall();
+        let mut failed = if problem.pods.is_empty() {
+            Isolated::default()
+        } else {
+            let options = Options { price_per_node: desk.settings.price_per_node, ..Options::default() };
+            packing::pack(solver, problem.clone(), options, &held).await
+        };
+        planning.problem = problem;
+        let packing = std::mem::take(&mut failed.packing);
+        return Some(Solved { snapshot, planning, packing, failed, held, solving: (asked, desk.wall()) });
+    }
+}

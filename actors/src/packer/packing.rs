@@ -1,0 +1,177 @@
+//! Packing that fails: a solver that panics or meets its bound. The batch is packed without the pods that break it; they are named,
+//! counted, and tried again with a back-off. Whoever else waits goes on.
+
+use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_core::pack::{
+    Isolated, Isolation, LeftOut, MOST_SOFT_TERMS, Options, Packing, PackingError, alike, ignored_soft_terms,
+};
+use dovetail_core::{Pod, PreferencePolicy, Problem};
+use futures::FutureExt as _;
+
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::context::solver::Solver;
+use crate::links::ToRecorder;
+use crate::messages::{Record, TraceContext};
+use crate::recorder::object;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::{Names, Story};
+
+/// A class of pods that packing fails with is tried again after this long, then after twice as long, and so on.
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+/// Up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
+/// A class of which no pod was seen for so long after it was due is forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(60 * 60);
+/// No more classes are remembered.
+const MOST_CLASSES: usize = 1000;
+/// How many names a story gives.
+const NAMED: usize = 20;
+/// That some of a pod's preferences do not count is said once.
+const SAID_ONCE: Duration = Duration::from_secs(24 * 3600);
+
+/// Asks a solver, whatever it does.
+///
+/// # Errors
+/// It has met its bound, or panicked.
+pub async fn attempt(
+    solver: Arc<dyn Solver>,
+    problem: Arc<Problem>,
+    options: Options,
+) -> Result<Packing, PackingError> {
+    // Nothing that outlives the attempt is shared with it but the problem, which it cannot change.
+    let solving = AssertUnwindSafe(async move { solver.solve(problem, options).await }).catch_unwind();
+    solving.await.unwrap_or_else(|panic| Err(PackingError::of_panic(&*panic)))
+}
+
+/// Packs a problem without the pods that break it, and without those of the classes that are held.
+pub async fn pack(solver: Arc<dyn Solver>, problem: Arc<Problem>, options: Options, held: &Held) -> Isolated {
+    let mut isolation = Isolation::new(problem, options, |pod| held.error_of(pod));
+    loop {
+        let asked = isolation.asked();
+        let answer = attempt(solver.clone(), asked.problem, asked.options).await;
+        if let Some(isolated) = isolation.answered(answer) {
+            return isolated;
+        }
+    }
+}
+
+/// Classes of pods that are left out for now, each by an example, and how packing fails with it.
+#[derive(Clone, Debug, Default)]
+pub struct Held(Vec<(Arc<Pod>, PackingError)>);
+
+impl Held {
+    fn error_of(&self, pod: &Pod) -> Option<PackingError> {
+        self.0.iter().find(|(example, _)| alike(example, pod)).map(|(_, error)| error.clone())
+    }
+}
+
+/// A class that packing has failed with.
+struct Broken {
+    example: Arc<Pod>,
+    error: PackingError,
+    backoff: Backoff,
+    /// When it is tried again.
+    due: Duration,
+}
+
+/// What is known of failures, told and counted.
+pub struct Failures {
+    desk: Desk,
+    recorder: ToRecorder,
+    broken: Vec<Broken>,
+    /// Pods, by uid, some of whose preferences do not count, in the last packing.
+    heavy: BTreeSet<String>,
+}
+
+impl Failures {
+    /// None yet.
+    pub fn new(desk: &Desk, recorder: ToRecorder) -> Self {
+        Self { desk: desk.clone(), recorder, broken: vec![], heavy: BTreeSet::new() }
+    }
+
+    /// The classes that are left out of a packing that begins now.
+    pub fn held(&mut self) -> Held {
+        let now = self.desk.now();
+        self.broken.retain(|one| now < one.due + FORGOTTEN);
+        let held = self.broken.iter().filter(|one| now < one.due);
+        Held(held.map(|one| (one.example.clone(), one.error.clone())).collect())
+    }
+
+    /// How many classes are left out or on trial, for who observes.
+    pub fn classes(&self) -> usize {
+        self.broken.len()
+    }
+
+    /// A packing is done that began with these classes held: what it failed with is told, counted and held from now on, and
+    /// what it no longer fails with is forgotten.
+    pub fn took(&mut self, problem: &Problem, held: &Held, isolated: &Isolated, trace: TraceContext) {
+        self.tell_ignored_terms(problem, trace);
+        let fails =
+            |pod: &Pod| isolated.left_out.iter().any(|one| one.pods.iter().any(|at| alike(&problem.pods[*at], pod)));
+        self.broken.retain(|one| {
+            let tried = held.error_of(&one.example).is_none();
+            !tried || fails(&one.example) || !problem.pods.iter().any(|pod| alike(pod, &one.example))
+        });
+        for one in &isolated.left_out {
+            self.leave_out(problem, one, trace);
+        }
+        let Some(error) = isolated.error.as_ref().filter(|_| isolated.left_out.is_empty()) else { return };
+        self.desk.measure(&Measure::PackingFailed { cause: error.cause(), outcome: "fewest_nodes" });
+        let pods = problem.pods.iter().filter(|pod| !pod.to_come).count();
+        self.desk.tell_in(Story::PackedByFewestNodes { pods, error: error.to_string() }, trace);
+    }
+
+    fn leave_out(&mut self, problem: &Problem, one: &LeftOut, trace: TraceContext) {
+        self.desk.measure(&Measure::PackingFailed { cause: one.error.cause(), outcome: "left_out" });
+        let pods = one.pods.iter().map(|at| &problem.pods[*at]);
+        // What was not told apart takes part in the next packing again, without what was.
+        let pause = if one.alone { self.hold(pods.clone().next(), &one.error) } else { Duration::ZERO };
+        let names: Vec<String> = pods.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+        let (pods, seconds, error) = (names.len(), pause.as_secs_f64(), one.error.to_string());
+        let story = Story::PackingFailed { pods, names: Names::first(NAMED, names), error, seconds };
+        self.desk.tell_in(story, trace);
+    }
+
+    /// Holds a class, and says how long.
+    fn hold(&mut self, example: Option<&Pod>, error: &PackingError) -> Duration {
+        let Some(example) = example else { return Duration::ZERO };
+        let now = self.desk.now();
+        let at = self.broken.iter().position(|one| alike(&one.example, example)).unwrap_or_else(|| {
+            if self.broken.len() >= MOST_CLASSES {
+                self.broken.remove(0);
+            }
+            let key = format!("{}/{}", example.namespace, example.name);
+            let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.desk.rng(&key));
+            self.broken.push(Broken { example: Arc::new(example.clone()), error: error.clone(), backoff, due: now });
+            self.broken.len() - 1
+        });
+        let one = &mut self.broken[at];
+        let pause = one.backoff.pause();
+        (one.error, one.due) = (error.clone(), now + pause);
+        pause
+    }
+
+    /// Tells a pod once that only the heaviest of its preferences count.
+    fn tell_ignored_terms(&mut self, problem: &Problem, trace: TraceContext) {
+        let respected = |pod: &&Pod| problem.preferences_of(pod) == PreferencePolicy::Respect && !pod.to_come;
+        let heavy = problem.pods.iter().filter(respected).filter(|pod| ignored_soft_terms(pod) > 0);
+        let mut now = BTreeSet::new();
+        for pod in heavy {
+            if !self.heavy.contains(&pod.uid) {
+                let all = MOST_SOFT_TERMS + ignored_soft_terms(pod);
+                let message = format!("Only the {MOST_SOFT_TERMS} heaviest of its {all} soft scheduling terms count");
+                let event = Record::normal(object::pod(pod), "SoftTermsIgnored", message).quiet_for(SAID_ONCE);
+                self.desk.post(&self.recorder, event);
+                let name = format!("{}/{}", pod.namespace, pod.name);
+                self.desk.tell_in(Story::SoftTermsIgnored { pod: name, terms: all, counted: MOST_SOFT_TERMS }, trace);
+            }
+            now.insert(pod.uid.clone());
+        }
+        self.heavy = now;
+    }
+}

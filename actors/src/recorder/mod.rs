@@ -1,0 +1,284 @@
+//! Writes Kubernetes events, each once in its quiet time, one after the other (core spec 7.2). Events are for people: one
+//! that cannot be written soon is dropped and counted.
+//!
+//! At the mailbox's bound: beyond [`MOST_WAITING`] events waiting the newest is dropped.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use actix::prelude::*;
+use k8s_openapi::api::core::v1::{Event, EventSource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Client;
+use kube::api::PostParams;
+use serde_json::json;
+
+use crate::context::desk::Desk;
+use crate::messages::{Observe, Record};
+use crate::reading::Api;
+use crate::telemetry::measure::Measure;
+
+/// Events that may wait.
+const MOST_WAITING: usize = 1000;
+/// Quiet times remembered; above that those that are over are forgotten.
+const MOST_QUIET: usize = 20_000;
+/// Nominated is said at most this often a second, after a burst of twice as many (core spec 7.2).
+const NOMINATED_RATE: f64 = 5.0;
+/// How long one write may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// See the module.
+pub struct Recorder {
+    desk: Desk,
+    client: Client,
+    rng: fastrand::Rng,
+    waiting: VecDeque<(&'static str, Event)>,
+    writing: bool,
+    /// Until when an event is not said again, by object, reason and message.
+    quiet: BTreeMap<(String, &'static str, String), Duration>,
+    /// Tokens of the bucket for Nominated, and when it was last filled.
+    nominated: (f64, Duration),
+    written: u64,
+    dropped: u64,
+}
+
+impl Recorder {
+    /// A recorder that has said nothing.
+    pub fn new(desk: &Desk, client: Client) -> Self {
+        let desk = desk.of("recorder");
+        let (rng, now) = (desk.rng("names"), desk.now());
+        Self {
+            desk,
+            client,
+            rng,
+            waiting: VecDeque::new(),
+            writing: false,
+            quiet: BTreeMap::new(),
+            nominated: (2.0 * NOMINATED_RATE, now),
+            written: 0,
+            dropped: 0,
+        }
+    }
+}
+
+impl Actor for Recorder {
+    type Context = Context<Self>;
+}
+
+impl Handler<Record> for Recorder {
+    type Result = ();
+
+    fn handle(&mut self, record: Record, ctx: &mut Self::Context) {
+        if self.is_quiet(&record) || !self.within_rate(record.reason) {
+            return;
+        }
+        if self.waiting.len() >= MOST_WAITING {
+            self.dropped += 1;
+            self.desk.measure(&Measure::EventWritten { reason: record.reason, written: false });
+            return;
+        }
+        let reason = record.reason;
+        let event = self.event(record);
+        self.waiting.push_back((reason, event));
+        self.write(ctx);
+    }
+}
+
+impl Handler<Observe> for Recorder {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(json!({"waiting": self.waiting.len(), "written": self.written, "dropped": self.dropped}))
+    }
+}
+
+impl Recorder {
+    fn is_quiet(&mut self, record: &Record) -> bool {
+        let now = self.desk.now();
+        if self.quiet.len() >= MOST_QUIET {
+            self.quiet.retain(|_, until| *until > now);
+        }
+        let key = (record.object.uid.clone().unwrap_or_default(), record.reason, record.message.clone());
+        if self.quiet.get(&key).is_some_and(|until| *until > now) {
+            return true;
+        }
+        self.quiet.insert(key, now + record.quiet);
+        false
+    }
+
+    fn within_rate(&mut self, reason: &str) -> bool {
+        if reason != "Nominated" {
+            return true;
+        }
+        let now = self.desk.now();
+        let (tokens, filled) = self.nominated;
+        let refilled = now.saturating_sub(filled).as_secs_f64() * NOMINATED_RATE;
+        let tokens = (tokens + refilled).min(2.0 * NOMINATED_RATE);
+        let within = tokens >= 1.0;
+        self.nominated = (if within { tokens - 1.0 } else { tokens }, now);
+        within
+    }
+
+    fn event(&mut self, record: Record) -> Event {
+        let namespace = record.object.namespace.clone().unwrap_or_else(|| "default".into());
+        let name = event_name(record.object.name.as_deref().unwrap_or_default(), self.rng.u64(..));
+        let now = Some(Time(self.desk.wall()));
+        Event {
+            metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..ObjectMeta::default() },
+            involved_object: record.object,
+            type_: Some(if record.warning { "Warning" } else { "Normal" }.into()),
+            reason: Some(record.reason.into()),
+            message: Some(record.message),
+            source: Some(EventSource { component: Some("karpenter".into()), host: None }),
+            reporting_component: Some("karpenter".into()),
+            reporting_instance: Some(self.desk.identity.to_string()),
+            first_timestamp: now.clone(),
+            last_timestamp: now,
+            count: Some(1),
+            ..Event::default()
+        }
+    }
+
+    fn write(&mut self, ctx: &mut Context<Self>) {
+        if self.writing {
+            return;
+        }
+        let Some((reason, event)) = self.waiting.pop_front() else { return };
+        self.writing = true;
+        let namespace = event.metadata.namespace.clone().unwrap_or_default();
+        let api = Api::<Event>::namespaced(self.client.clone(), &namespace);
+        let writing = async move {
+            let create = api.create(&PostParams::default(), &event).await;
+            create.is_ok()
+        };
+        let writing = async move { tokio::time::timeout(PATIENCE, writing).await.unwrap_or(false) };
+        ctx.spawn(writing.into_actor(self).map(move |written, recorder, ctx| {
+            recorder.writing = false;
+            recorder.desk.measure(&Measure::EventWritten { reason, written });
+            *(if written { &mut recorder.written } else { &mut recorder.dropped }) += 1;
+            recorder.write(ctx);
+        }));
+    }
+}
+
+/// Longest name of an object, bytes: a DNS subdomain (RFC 1123).
+const LONGEST_NAME: usize = 253;
+
+/// An event's name: its object's, as much of it as the API server takes, and a number that tells it apart.
+fn event_name(object: &str, number: u64) -> String {
+    let number = format!(".{number:016x}");
+    let mut end = object.len().min(LONGEST_NAME - number.len());
+    while !object.is_char_boundary(end) {
+        end -= 1;
+    }
+    // What stands before a dot ends in a letter or a digit.
+    let name = object[..end].trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
+    format!("{}{number}", if name.is_empty() { "event" } else { name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::event_name;
+
+    #[test]
+    fn an_events_name_is_a_name_that_the_api_server_takes_however_long_its_objects_is() {
+        let label = |letters: &str| {
+            let inner = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+            !letters.is_empty() && letters.chars().all(inner) && !letters.starts_with('-') && !letters.ends_with('-')
+        };
+        let long = ["a".repeat(253), format!("{}-b", "a".repeat(251)), "a.".repeat(126) + "b", "ä".repeat(200)];
+        let dashes = format!("{}{}z", "a".repeat(230), "-".repeat(22));
+        for object in long.iter().map(String::as_str).chain([dashes.as_str(), "a", "", "web-0.shop"]) {
+            let name = event_name(object, 7);
+            assert!(name.len() <= 253 && name.ends_with(".0000000000000007"), "{name}");
+            assert!(!name.is_ascii() || name.split('.').all(label), "{name}");
+        }
+        assert_eq!(event_name("web-0", 1), "web-0.0000000000000001");
+        assert_ne!(event_name(&long[0], 1), event_name(&long[0], 2));
+    }
+}
+
+/// References to objects, as events carry them.
+pub mod object {
+    use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+    use dovetail_core::Pod;
+    use k8s_openapi::api::core::v1::{Node, ObjectReference};
+    use kube::ResourceExt;
+
+    /// The namespace kube-system, which stands for the cluster.
+    pub fn kube_system() -> ObjectReference {
+        ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Namespace".into()),
+            name: Some("kube-system".into()),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// A pod.
+    pub fn pod(pod: &Pod) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Pod".into()),
+            name: Some(pod.name.clone()),
+            namespace: Some(pod.namespace.clone()),
+            uid: Some(pod.uid.clone()),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// A Node; as kubelets do, by its name where a uid would be.
+    pub fn node_named(name: &str) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Node".into()),
+            name: Some(name.into()),
+            uid: Some(name.into()),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// A Node.
+    pub fn node(node: &Node) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Node".into()),
+            name: Some(node.name_any()),
+            uid: node.uid(),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// An EC2NodeClass.
+    pub fn class(class: &EC2NodeClass) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("karpenter.k8s.aws/v1".into()),
+            kind: Some("EC2NodeClass".into()),
+            name: Some(class.name_any()),
+            uid: class.uid(),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// A NodePool.
+    pub fn pool(pool: &NodePool) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("karpenter.sh/v1".into()),
+            kind: Some("NodePool".into()),
+            name: Some(pool.name_any()),
+            uid: pool.uid(),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// A NodeClaim.
+    pub fn claim(claim: &NodeClaim) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("karpenter.sh/v1".into()),
+            kind: Some("NodeClaim".into()),
+            name: Some(claim.name_any()),
+            uid: claim.uid(),
+            ..ObjectReference::default()
+        }
+    }
+}

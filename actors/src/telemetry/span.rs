@@ -1,0 +1,200 @@
+//! Spans of the traces that the story is told in: what took time, inside what, and how it came out. Actors tell them as
+//! they tell the story, when they are over. An id follows from the name and from what it lies in (see
+//! [`TraceContext::inner`]): what one actor or replica has begun another can end.
+
+use std::sync::Arc;
+
+use dovetail_core::clock::Clock;
+use jiff::Timestamp;
+
+use crate::messages::TraceContext;
+use crate::telemetry::journal::Journal;
+
+/// Names of attributes: OpenTelemetry's where it has one, else ours.
+pub mod names {
+    /// A pod's name, without its namespace.
+    pub const POD: &str = "k8s.pod.name";
+    /// A pod's uid.
+    pub const POD_UID: &str = "k8s.pod.uid";
+    /// A pod's namespace.
+    pub const NAMESPACE: &str = "k8s.namespace.name";
+    /// A Node's name.
+    pub const NODE: &str = "k8s.node.name";
+    /// A NodeClaim's name.
+    pub const CLAIM: &str = "dovetail.nodeclaim";
+    /// A NodePool's name.
+    pub const POOL: &str = "dovetail.nodepool";
+    /// An instance's id.
+    pub const INSTANCE: &str = "dovetail.instance.id";
+    /// An instance type.
+    pub const INSTANCE_TYPE: &str = "dovetail.instance.type";
+    /// `spot` or `on-demand`.
+    pub const CAPACITY_TYPE: &str = "dovetail.capacity_type";
+    /// A zone.
+    pub const ZONE: &str = "cloud.availability_zone";
+    /// How many pods it is about.
+    pub const PODS: &str = "dovetail.pods";
+    /// How many claims it is about.
+    pub const CLAIMS: &str = "dovetail.nodeclaims";
+    /// Why.
+    pub const REASON: &str = "dovetail.reason";
+    /// What went wrong, a stable name.
+    pub const ERROR: &str = "error.type";
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Text.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// A number with a fraction.
+    Real(f64),
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<usize> for Value {
+    fn from(number: usize) -> Self {
+        Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Real(number)
+    }
+}
+
+/// Something that took time and is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// Which it is.
+    pub context: TraceContext,
+    /// What it lies in; none for a trace's first.
+    pub parent: Option<TraceContext>,
+    /// Its name, one of few.
+    pub name: &'static str,
+    /// Who tells it.
+    pub actor: &'static str,
+    /// The leader's term, 0 on a standby.
+    pub term: u64,
+    /// When it began.
+    pub begun: Timestamp,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// Whether it is a call to somebody else: the API server, the cloud.
+    pub remote: bool,
+    /// What is to be known of it; a name stands there once.
+    pub attributes: Vec<(&'static str, Value)>,
+    /// Other traces that led to it.
+    pub links: Vec<TraceContext>,
+    /// Why it came out badly, if it did.
+    pub error: Option<String>,
+}
+
+type Told = Box<(Span, Arc<dyn Journal>, Arc<dyn Clock>)>;
+
+/// A span that has begun. It is told when it ends; one that is dropped before was never over.
+#[must_use = "a span is told by end()"]
+pub struct Open {
+    context: TraceContext,
+    told: Option<Told>,
+}
+
+impl Open {
+    /// `told`: the span, and to whom by which clock; none where nobody wants spans.
+    pub(crate) fn new(context: TraceContext, told: Option<Told>) -> Self {
+        Self { context, told }
+    }
+
+    /// Its context, for what lies in it.
+    pub fn context(&self) -> TraceContext {
+        self.context
+    }
+
+    /// Whether anybody wants it: what costs much to find out need not be found out otherwise.
+    pub fn is_wanted(&self) -> bool {
+        self.told.is_some()
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Span)) -> Self {
+        if let Some(told) = &mut self.told {
+            change(&mut told.0);
+        }
+        self
+    }
+
+    /// It began then already.
+    pub fn since(self, begun: Timestamp) -> Self {
+        self.change(|span| span.begun = begun)
+    }
+
+    /// The same, where the time is known.
+    pub fn since_some(self, begun: Option<Timestamp>) -> Self {
+        match begun {
+            Some(begun) => self.since(begun),
+            None => self,
+        }
+    }
+
+    /// It is a call to somebody else.
+    pub fn remote(self) -> Self {
+        self.change(|span| span.remote = true)
+    }
+
+    /// With an attribute; one without a value is left out.
+    pub fn with(self, name: &'static str, value: impl Into<Value>) -> Self {
+        if self.told.is_none() {
+            return self;
+        }
+        let value = value.into();
+        self.change(|span| {
+            if value != Value::Text(String::new()) {
+                span.attributes.push((name, value));
+            }
+        })
+    }
+
+    /// With attributes that a function finds, called only if somebody wants them.
+    pub fn with_all(self, attributes: impl FnOnce() -> Vec<(&'static str, Value)>) -> Self {
+        self.change(|span| span.attributes.extend(attributes()))
+    }
+
+    /// Another trace has led to it, too.
+    pub fn link(self, to: TraceContext) -> Self {
+        self.change(|span| span.links.push(to))
+    }
+
+    /// It came out badly.
+    pub fn failed(self, kind: &str, why: impl Into<String>) -> Self {
+        let why = why.into();
+        self.with(names::ERROR, kind).change(|span| span.error = Some(why))
+    }
+
+    /// It is over now.
+    pub fn end(self) {
+        let Some(now) = self.told.as_ref().map(|told| told.2.wall()) else { return };
+        self.end_at(now);
+    }
+
+    /// It was over then.
+    pub fn end_at(self, ended: Timestamp) {
+        if let Some(told) = self.told {
+            let (mut span, journal, _) = *told;
+            span.ended = ended.max(span.begun);
+            journal.span(span);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What is measured of claims and Nodes on their way out (core spec 7.1).
+
+use dovetail_api::names::{conditions, labels};
+use dovetail_api::v1::{NodeClaim, condition};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+
+use crate::context::desk::Desk;
+use crate::telemetry::measure::Measure;
+
+fn label<'a>(labels: &'a std::collections::BTreeMap<String, String>, key: &str) -> &'a str {
+    labels.get(key).map_or("", String::as_str)
+}
+
+/// A claim has been told to go.
+pub fn claim_disrupted(desk: &Desk, claim: &NodeClaim, reason: &str) {
+    let own = claim.labels();
+    let (pool, capacity_type) = (label(own, labels::NODE_POOL), label(own, labels::CAPACITY_TYPE));
+    let grace = claim.spec.termination_grace_period.as_ref().map(|grace| grace.get().as_secs());
+    desk.measure(&Measure::ClaimDisrupted { pool, capacity_type, reason, grace });
+}
+
+/// When the cloud began to end a claim's instance.
+pub fn instance_ends(claim: &NodeClaim) -> Option<Timestamp> {
+    let own = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    condition(own, conditions::INSTANCE_TERMINATING).map(|one| one.last_transition_time.0)
+}
+
+/// A claim is gone.
+pub fn claim_gone(desk: &Desk, claim: &NodeClaim) {
+    let (own, now) = (claim.labels(), desk.wall());
+    let pool = label(own, labels::NODE_POOL);
+    let (capacity_type, zone) = (label(own, labels::CAPACITY_TYPE), label(own, labels::ZONE));
+    desk.measure(&Measure::ClaimTerminated { pool, capacity_type, zone });
+    let since = |then: Timestamp| now.duration_since(then).as_secs_f64();
+    if let Some(deleted) = &claim.metadata.deletion_timestamp {
+        desk.measure(&Measure::ClaimEnded { pool, seconds: since(deleted.0) });
+    }
+    if let Some(begun) = instance_ends(claim) {
+        desk.measure(&Measure::InstanceTerminated { pool, seconds: since(begun) });
+    }
+}
+
+/// A Node is gone.
+pub fn node_gone(desk: &Desk, node: &Node) {
+    let (own, now) = (node.labels(), desk.wall());
+    let (pool, zone) = (label(own, labels::NODE_POOL), label(own, labels::ZONE));
+    let since = |then: Timestamp| now.duration_since(then).as_secs_f64();
+    let seconds = node.metadata.deletion_timestamp.as_ref().map(|time| since(time.0));
+    let lifetime = node.metadata.creation_timestamp.as_ref().map(|time| since(time.0));
+    desk.measure(&Measure::NodeTerminated { pool, zone, seconds, lifetime });
+}
