@@ -1,8 +1,9 @@
-//! `dovetail simulate`: the control plane, a cluster and a region in one process, on virtual time.
+//! The control plane, a cluster and a region in one process, on virtual time.
 
 mod beforehand;
 mod check;
 mod downtime;
+mod front;
 mod invariants;
 mod limited;
 mod names;
@@ -15,6 +16,7 @@ mod shrink;
 mod steps;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
@@ -28,15 +30,14 @@ use dovetail_sandbox::log::{Caller, EventLog};
 use serde_json::json;
 use tokio::task::LocalSet;
 
-use crate::cli::SimulateArgs;
-use crate::input::{Failure, Mistake, environment};
+use crate::input::{Failure, Mistake, describe, environment};
 use crate::manifests::read_manifests;
 use crate::stopwatch::Stopwatch;
-use crate::story;
 use crate::telemetry::state::Latest;
 use crate::telemetry::{self, Spans};
-use crate::world::{Broken, World, WorldConfig, forget_rules, virtual_clock};
+use crate::world::{Broken, Watcher, World, WorldConfig, forget_rules, virtual_clock};
 use check::Checked;
+pub use front::run;
 use report::Report;
 use scenario::Scenario;
 use steps::Timed;
@@ -51,48 +52,76 @@ struct Seen<'a> {
     metrics: Option<(&'a Metrics, &'a Latest)>,
 }
 
-/// Runs the command. [`Failure::Outcome`] when pods stay pending or an invariant is violated.
-pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
-    let Some(path) = &args.scenario else { return random::run(args) };
-    if args.shrink {
-        return match shrink::shrink(Path::new(path), args)? {
-            Some(shrunk) => print(&shrunk.to_string()).and(Err(Failure::Outcome)),
-            None => print("it comes out well: there is nothing to shrink\n"),
-        };
-    }
-    let report = play_file(Path::new(path), args, args.json)?;
-    if args.json {
-        let mut text = serde_json::to_string_pretty(&report).map_err(|why| Failure::System(why.to_string()))?;
-        text.push('\n');
-        print(&text)?;
-    } else {
-        print(&report.to_string())?;
-    }
-    if report.came_out_well() { Ok(()) } else { Err(Failure::Outcome) }
+/// How a scenario is played, beside what it says itself.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// The seed, instead of the scenario's.
+    pub seed: Option<u64>,
+    /// The setting `INTERRUPTION`, instead of the scenario's.
+    pub interruption: Option<&'static str>,
+    /// `NAME=VALUE` that fill `${NAME}` in manifests, before the scenario's own.
+    pub env: Vec<String>,
+    /// Files of such lines; `env` wins over them.
+    pub env_file: Vec<String>,
+    /// What is broken on purpose.
+    pub broken: Option<Broken>,
+    /// Where everything that happens is written, JSON Lines.
+    pub events: Option<String>,
+    /// Where the metrics are written as they are at the end.
+    pub metrics: Option<String>,
+    /// Where the traces are written, one OTLP/JSON document.
+    pub traces: Option<String>,
+    /// Hears the story as it happens.
+    pub watcher: Option<Watcher>,
 }
 
-/// Plays a scenario file to its end; unless `quiet` the story is told as it happens.
-fn play_file(path: &Path, args: &SimulateArgs, quiet: bool) -> Result<Report, Failure> {
+/// What has become of a scenario.
+pub struct Played {
+    /// How it came out.
+    pub report: Report,
+    /// The metrics that were written, where they are wanted.
+    pub metrics: Option<MetricsWritten>,
+}
+
+/// What it took to write the metrics.
+pub struct MetricsWritten {
+    series: usize,
+    bytes: usize,
+    milliseconds: u128,
+}
+
+impl fmt::Display for MetricsWritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { series, bytes, milliseconds } = self;
+        write!(f, "metrics: {series} series, {} KiB, made in {milliseconds} ms", bytes / 1024)
+    }
+}
+
+/// Plays a scenario file to its end.
+///
+/// # Errors
+/// It or what it names is not understood, or something outside fails: a file cannot be written, the world refuses a step.
+pub fn play_file(path: &Path, options: &Options) -> Result<Played, Failure> {
     let path = &path.to_string_lossy();
     let mut scenario = scenario::read(path)?;
-    if let Some(seed) = args.seed {
+    if let Some(seed) = options.seed {
         scenario.seed = seed;
     }
     let mut checked = check::check(path, &scenario)?;
-    if let Some(interruption) = args.interruption {
-        checked.settings.insert("INTERRUPTION".to_owned(), interruption.setting().to_owned());
+    if let Some(interruption) = options.interruption {
+        checked.settings.insert("INTERRUPTION".to_owned(), interruption.to_owned());
     }
-    let mut env = environment(&args.environment.env, &args.environment.env_file)?;
+    let mut env = environment(&options.env, &options.env_file)?;
     env.extend(scenario.env.clone());
     let reader = Reader { env, scenario: &scenario };
     let first = reader.read(&checked.apply)?;
     // Manifests of later steps are read before anything starts, too: bad input is said at once.
     names::check(path, &scenario, &first, |files| reader.read(files))?;
-    let events = args.events.as_deref().map(create).transpose()?;
-    let traces = args.traces.as_deref().map(|path| Ok::<_, Failure>((create(path)?, Spans::kept()))).transpose()?;
+    let events = options.events.as_deref().map(create).transpose()?;
+    let traces = options.traces.as_deref().map(|path| Ok::<_, Failure>((create(path)?, Spans::kept()))).transpose()?;
 
     let latest = Latest::default();
-    let metrics = args.metrics.as_deref().map(|path| {
+    let metrics = options.metrics.as_deref().map(|path| {
         let metrics = telemetry::metrics(&latest, None);
         Ok::<_, Failure>((create(path)?, metrics))
     });
@@ -105,41 +134,33 @@ fn play_file(path: &Path, args: &SimulateArgs, quiet: bool) -> Result<Report, Fa
     let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
     let run = Run {
         path,
-        quiet,
+        watcher: options.watcher.as_ref(),
         scenario: &scenario,
         checked: &checked,
         reader: &reader,
         first: &first,
-        broken: args.broken,
+        broken: options.broken,
     };
     let report = LocalSet::new().block_on(&runtime, run.play(events, seen))?;
-    if let Some((mut file, metrics)) = metrics {
-        let watch = Stopwatch::start();
-        let text = metrics.text();
-        let (series, milliseconds) =
-            (text.lines().filter(|line| !line.starts_with('#')).count(), watch.elapsed().as_millis());
-        let written = file.write_all(text.as_bytes());
-        written.map_err(|why| Failure::System(format!("--metrics: {why}")))?;
-        if !args.json {
-            println!("metrics: {series} series, {} KiB, made in {milliseconds} ms", text.len() / 1024);
-        }
-    }
+    let metrics = metrics.map(|(file, metrics)| write_metrics(file, &metrics)).transpose()?;
     if let Some((mut file, spans)) = traces {
         let written = writeln!(file, "{}", spans.document());
         written.map_err(|why| Failure::System(format!("--traces: {why}")))?;
     }
-    Ok(report)
+    Ok(Played { report, metrics })
 }
 
-fn print(text: &str) -> Result<(), Failure> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::System(why.to_string())),
-        _ => Ok(()),
-    }
+fn write_metrics(mut file: File, metrics: &Metrics) -> Result<MetricsWritten, Failure> {
+    let watch = Stopwatch::start();
+    let text = metrics.text();
+    let series = text.lines().filter(|line| !line.starts_with('#')).count();
+    let milliseconds = watch.elapsed().as_millis();
+    file.write_all(text.as_bytes()).map_err(|why| Failure::System(format!("--metrics: {why}")))?;
+    Ok(MetricsWritten { series, bytes: text.len(), milliseconds })
 }
 
 fn create(path: &str) -> Result<File, Failure> {
-    File::create(path).map_err(|why| Failure::System(format!("{path}: {}", crate::input::describe(&why))))
+    File::create(path).map_err(|why| Failure::System(format!("{path}: {}", describe(&why))))
 }
 
 /// Reads manifests with the scenario's variables.
@@ -156,7 +177,7 @@ impl Reader<'_> {
 
 struct Run<'a> {
     path: &'a str,
-    quiet: bool,
+    watcher: Option<&'a Watcher>,
     scenario: &'a Scenario,
     checked: &'a Checked,
     reader: &'a Reader<'a>,
@@ -220,9 +241,7 @@ impl Run<'_> {
             clocks: self.checked.clocks.clone(),
             broken: self.broken,
         };
-        let watcher: Option<crate::world::Watcher> =
-            (!self.quiet).then(|| Arc::new(|line: &crate::world::Line| story::print_plain(line)) as _);
-        World::new(config, virtual_clock(), watcher, |log| {
+        World::new(config, virtual_clock(), self.watcher.cloned(), |log| {
             if let Some(file) = events {
                 log.write_to(Box::new(BufWriter::new(file)), true);
             }

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::play_file;
 use super::report::Report;
-use crate::cli::SimulateArgs;
+use super::{Options, play_file};
 use crate::input::{Failure, Mistake, describe, read_text};
 
 /// Most plays; what is left then is as small as it got.
@@ -47,13 +46,13 @@ fn wrong(report: &Report) -> BTreeSet<&'static str> {
 ///
 /// # Errors
 /// It cannot be read, played or written.
-pub fn shrink(path: &Path, args: &SimulateArgs) -> Result<Option<Shrunk>, Failure> {
-    let args = SimulateArgs { events: None, metrics: None, traces: None, ..args.clone() };
+pub fn shrink(path: &Path, options: &Options) -> Result<Option<Shrunk>, Failure> {
+    let options = Options { events: None, metrics: None, traces: None, ..options.clone() };
     let name = path.display().to_string();
     let text = read_text(&name)?;
     let whole: Value =
         serde_saphyr::from_str(&text).map_err(|why| Failure::from(Mistake::of_file(&name, why.to_string())))?;
-    let first = wrong(&play_file(path, &args, true)?);
+    let first = wrong(&play_file(path, &options)?.report);
     if first.is_empty() {
         return Ok(None);
     }
@@ -65,8 +64,8 @@ pub fn shrink(path: &Path, args: &SimulateArgs) -> Result<Option<Shrunk>, Failur
         }
         plays += 1;
         write(&target, candidate)?;
-        match play_file(&target, &args, true) {
-            Ok(report) => Ok(!wrong(&report).is_disjoint(&first)),
+        match play_file(&target, &options) {
+            Ok(played) => Ok(!wrong(&played.report).is_disjoint(&first)),
             // A scenario that makes no sense without the part is no answer.
             Err(Failure::Input(_) | Failure::Outcome) => Ok(false),
             Err(why) => Err(why),

@@ -9,7 +9,7 @@ mod odds;
 mod terms;
 mod workload;
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,12 +20,11 @@ use serde_json::{Value, json};
 
 use super::report::Report;
 use super::shrink::shrink;
-use super::{play_file, print};
-use crate::cli::SimulateArgs;
+use super::{Options, play_file};
 use crate::input::{Failure, Mistake, describe};
 
 /// Seeds without any given.
-const DEFAULT: (u64, u64) = (1, 20);
+const DEFAULT: Seeds = Seeds { first: 1, last: 20 };
 /// Most seeds in one run.
 const MOST: u64 = 1_000_000;
 
@@ -39,15 +38,58 @@ struct Failed {
     error: Option<String>,
 }
 
-/// Plays every seed. [`Failure::Outcome`] when one does not come out well.
-pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
-    let (first, last) = seeds(args.seeds.as_deref())?;
-    if args.events.is_some() && first != last {
-        return Err(Mistake::of_file("--events", "several seeds into one file")
-            .allowing("--seeds with one seed")
-            .into());
+/// What is to be played, and how.
+pub struct Wanted {
+    /// Which seeds.
+    pub seeds: Seeds,
+    /// Where the scenarios are written and kept; without it only those that fail are, in the temporary folder.
+    pub out: Option<PathBuf>,
+    /// Whether a scenario that fails is cut down to what it fails by.
+    pub shrink: bool,
+    /// How each is played.
+    pub options: Options,
+}
+
+/// What has become of all seeds.
+pub struct Summary {
+    seeds: Seeds,
+    failed: Vec<Failed>,
+    launched: usize,
+    terminated: usize,
+}
+
+impl Summary {
+    /// Whether every seed came out well.
+    pub fn came_out_well(&self) -> bool {
+        self.failed.is_empty()
     }
-    let all = All { args, folder: Folder::of(args)?, next: AtomicU64::new(first), last, sum: Mutex::default() };
+
+    /// For a machine.
+    pub fn json(&self) -> Value {
+        json!({"seeds": self.seeds.count(), "first": self.seeds.first, "last": self.seeds.last, "failed": self.failed,
+            "launched": self.launched, "terminated": self.terminated})
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.seeds.count();
+        let well = count - self.failed.len() as u64;
+        let Self { launched, terminated, .. } = self;
+        writeln!(f, "{well} of {count} seeds came out well; {launched} instances launched, {terminated} terminated")
+    }
+}
+
+/// Hears of each seed that fails as soon as it has.
+pub type Told<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
+
+/// Plays every seed.
+///
+/// # Errors
+/// Something outside of the worlds fails: a file cannot be written.
+pub fn play(wanted: &Wanted, told: Told<'_>) -> Result<Summary, Failure> {
+    let next = AtomicU64::new(wanted.seeds.first);
+    let all = All { wanted, told, folder: Folder::of(wanted.out.as_deref()), next, sum: Mutex::default() };
     // Each world lives on one thread; they have nothing in common.
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     std::thread::scope(|scope| {
@@ -60,18 +102,7 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     all.folder.close();
     let Sum { mut failed, launched, terminated } = all.sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.sort_by_key(|one| one.seed);
-    let count = last - first + 1;
-    if args.json {
-        let summary = json!({"seeds": count, "first": first, "last": last, "failed": failed,
-            "launched": launched, "terminated": terminated});
-        print(&format!("{summary:#}\n"))?;
-    } else {
-        let well = count - failed.len() as u64;
-        print(&format!(
-            "{well} of {count} seeds came out well; {launched} instances launched, {terminated} terminated\n"
-        ))?;
-    }
-    if failed.is_empty() { Ok(()) } else { Err(Failure::Outcome) }
+    Ok(Summary { seeds: wanted.seeds, failed, launched, terminated })
 }
 
 /// What the seeds have come to.
@@ -84,10 +115,10 @@ struct Sum {
 
 /// All seeds of a run; each thread takes the next.
 struct All<'a> {
-    args: &'a SimulateArgs,
+    wanted: &'a Wanted,
+    told: Told<'a>,
     folder: Folder,
     next: AtomicU64,
-    last: u64,
     sum: Mutex<Sum>,
 }
 
@@ -95,7 +126,7 @@ impl All<'_> {
     fn play(&self) -> Result<(), Failure> {
         loop {
             let seed = self.next.fetch_add(1, Ordering::Relaxed);
-            if seed > self.last {
+            if seed > self.wanted.seeds.last {
                 return Ok(());
             }
             self.play_one(seed)?;
@@ -104,9 +135,9 @@ impl All<'_> {
 
     fn play_one(&self, seed: u64) -> Result<(), Failure> {
         let path = self.folder.write(seed, &generate::scenario(seed))?;
-        let played = play_file(&path, self.args, true);
+        let played = play_file(&path, &self.wanted.options).map(|played| played.report);
         let shrunk = match &played {
-            Ok(report) if self.args.shrink && !report.holds() => shrink(&path, self.args)?,
+            Ok(report) if self.wanted.shrink && !report.holds() => shrink(&path, &self.wanted.options)?,
             _ => None,
         };
         let shrunk = shrunk.map(|shrunk| shrunk.to_string()).unwrap_or_default();
@@ -124,9 +155,7 @@ impl All<'_> {
         };
         match one {
             Some(one) => {
-                if !self.args.json {
-                    print(&(one.text(&path) + &shrunk))?;
-                }
+                (self.told)(&(one.text(&path) + &shrunk))?;
                 sum.failed.push(one);
             }
             None => self.folder.forget(seed),
@@ -135,14 +164,31 @@ impl All<'_> {
     }
 }
 
-/// `17` or `1..200`, both ends included.
-fn seeds(text: Option<&str>) -> Result<(u64, u64), Mistake> {
-    let Some(text) = text else { return Ok(DEFAULT) };
-    let (first, last) = text.split_once("..").unwrap_or((text, text));
-    match (first.parse(), last.parse()) {
-        (Ok(first), Ok(last)) if first <= last && last - first < MOST => Ok((first, last)),
-        _ => Err(Mistake::of_file("--seeds", format!("{text:?} says no seeds"))
-            .allowing("a seed, or the first and the last as 1..200")),
+/// Seeds from the first to the last, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seeds {
+    first: u64,
+    last: u64,
+}
+
+impl Seeds {
+    /// `17` or `1..200`, both ends included.
+    ///
+    /// # Errors
+    /// The text says no seeds, or too many.
+    pub fn parse(text: Option<&str>) -> Result<Self, Mistake> {
+        let Some(text) = text else { return Ok(DEFAULT) };
+        let (first, last) = text.split_once("..").unwrap_or((text, text));
+        match (first.parse(), last.parse()) {
+            (Ok(first), Ok(last)) if first <= last && last - first < MOST => Ok(Self { first, last }),
+            _ => Err(Mistake::of_file("--seeds", format!("{text:?} says no seeds"))
+                .allowing("a seed, or the first and the last as 1..200")),
+        }
+    }
+
+    /// How many.
+    pub fn count(self) -> u64 {
+        self.last - self.first + 1
     }
 }
 
@@ -197,13 +243,12 @@ struct Folder {
 }
 
 impl Folder {
-    fn of(args: &SimulateArgs) -> Result<Self, Failure> {
-        let keep = args.out.is_some();
-        let path = match &args.out {
-            Some(path) => PathBuf::from(path),
+    fn of(out: Option<&Path>) -> Self {
+        let path = match out {
+            Some(path) => path.to_owned(),
             None => std::env::temp_dir().join(format!("dovetail-seeds-{}", std::process::id())),
         };
-        Ok(Self { path, keep })
+        Self { path, keep: out.is_some() }
     }
 
     /// Writes a seed's files; answers the scenario's path.
@@ -239,10 +284,10 @@ mod tests {
 
     #[test]
     fn seeds_are_one_or_a_range() {
-        assert_eq!(seeds(Some("17")), Ok((17, 17)));
-        assert_eq!(seeds(Some("1..200")), Ok((1, 200)));
+        assert_eq!(Seeds::parse(Some("17")), Ok(Seeds { first: 17, last: 17 }));
+        assert_eq!(Seeds::parse(Some("1..200")), Ok(Seeds { first: 1, last: 200 }));
         for bad in ["", "a", "5..1", "1-3", "0..99999999"] {
-            assert!(seeds(Some(bad)).is_err(), "{bad}");
+            assert!(Seeds::parse(Some(bad)).is_err(), "{bad}");
         }
     }
 
