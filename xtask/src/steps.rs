@@ -75,7 +75,7 @@ fn real_parts() -> Result<(), String> {
 /// The Helm chart.
 pub fn chart() -> Result<(), String> {
     run("helm", "python3", &["tests/real/build.py", "helm"])?;
-    cargo("chart", &["test", "--release", "--workspace", "--test", "chart"])
+    cargo("chart", &["test", "--release", "--workspace", "--test", "commands", "chart::"])
 }
 
 /// What goes into an AWS account: template, policies, module, cluster configurations.
@@ -144,7 +144,7 @@ pub fn proof() -> Result<(), String> {
         }
         Some("model") => {
             // Of the workspace, as the tests: of the package alone, core would be compiled a second time.
-            let tests = ["test", "--release", "--workspace", "--test", "model", "--test", "launch_model"];
+            let tests = ["test", "--release", "--workspace", "--test", "protocols"];
             cargo("model", &[&tests[..], &["--", "--ignored", "--nocapture", "--test-threads=1"]].concat())
         }
         Some("handover") => {

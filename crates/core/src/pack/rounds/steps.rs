@@ -14,7 +14,7 @@ use crate::problem::Problem;
 /// Steps that every packing has, however small.
 const BASE: u64 = 20_000_000;
 /// Steps for each pod, existing node, bound pod and instance type of a pool. Real workloads take less than a tenth of what they
-/// get by this (tests/workloads.rs).
+/// get by this (tests/packing/drawn/workloads.rs).
 const A_POD: u64 = 20_000;
 const A_NODE: u64 = 50_000;
 const A_BOUND_POD: u64 = 2_000;
