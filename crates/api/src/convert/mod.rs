@@ -17,6 +17,7 @@ mod family;
 mod kubelet;
 mod selector;
 mod template;
+pub mod webhook;
 #[cfg(test)]
 mod tests;
 

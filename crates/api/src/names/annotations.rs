@@ -29,6 +29,9 @@ pub const V1BETA1_KUBELET: &str = "compatibility.karpenter.sh/v1beta1-kubelet-co
 /// What a v1beta1 pool said about its class, JSON.
 pub const V1BETA1_NODE_CLASS_REF: &str = "compatibility.karpenter.sh/v1beta1-nodeclass-reference";
 
+/// What the object says in its other version and this one cannot hold, JSON ([`crate::convert::webhook`]).
+pub const OTHER_VERSION: &str = "dovetail.dev/other-version";
+
 /// Alpha's [`DO_NOT_DISRUPT`] on pods.
 pub const DO_NOT_EVICT: &str = "karpenter.sh/do-not-evict";
 /// Alpha's [`DO_NOT_DISRUPT`] on nodes.

@@ -1,0 +1,37 @@
+//! The conversation of a conversion webhook: a ConversionReview with a request is answered by one with a response.
+
+use serde_json::{Value, json};
+
+use super::{Version, converted};
+
+/// Answers a review. One object that is not ours fails it as a whole, as an API server requires, and is named.
+pub fn answered(review: &Value) -> Value {
+    let request = review.get("request");
+    let text = |name: &str| request.and_then(|one| one.get(name)).and_then(Value::as_str).unwrap_or_default();
+    let result = match Version::of(text("desiredAPIVersion")) {
+        Some(to) => objects(request, to),
+        None => Err(format!(
+            "desiredAPIVersion {:?} is none of ours; allowed: v1 and v1beta1 of karpenter.sh and karpenter.k8s.aws",
+            text("desiredAPIVersion")
+        )),
+    };
+    let response = match result {
+        Ok(objects) => {
+            json!({"uid": text("uid"), "convertedObjects": objects, "result": {"status": "Success"}})
+        }
+        Err(why) => {
+            json!({"uid": text("uid"), "convertedObjects": [], "result": {"status": "Failure", "message": why}})
+        }
+    };
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response})
+}
+
+fn objects(request: Option<&Value>, to: Version) -> Result<Vec<Value>, String> {
+    let objects = request.and_then(|one| one.get("objects")).and_then(Value::as_array);
+    let objects = objects.ok_or("request.objects is no list; allowed: the objects to convert")?;
+    let named = |object: &Value| {
+        let name = object.get("metadata").and_then(|one| one.get("name")).and_then(Value::as_str);
+        name.unwrap_or("without a name").to_owned()
+    };
+    objects.iter().map(|one| converted(one, to).map_err(|why| format!("{}: {why}", named(one)))).collect()
+}
