@@ -6,7 +6,6 @@ pods' `labels` at `created`. A step that deletes one ends it too.
 """
 
 import math
-import re
 
 import windows
 from rule import Rule
@@ -26,8 +25,9 @@ class Objects(Rule):
 
     def before(self, event):
         if event["kind"] == "step":
-            gone = re.search(r'^Delete \{ kind: "(\w+)", namespace: "(.*)", name: "(.+)" \}', str(event.get("what")))
-            for key in [k for k in self.kept if gone and gone[1] == self.KIND and gone[3] == k[1] and k[0] in (None, gone[2])]:
+            action = event["action"]
+            gone = action["type"] == "delete" and action["kind"] == self.KIND
+            for key in [k for k in self.kept if gone and action["name"] == k[1] and k[0] in (None, action["namespace"])]:
                 self.kept[key].append((event["t"], None))
         elif event.get("resource") == self.RESOURCE and event.get("code", 200) < 300:
             told = event["kind"] == "rules" or event["kind"] == "api" and "object" in event
@@ -73,14 +73,14 @@ class Evictions(Objects):
                 self._leave([p for p in self.world.pods.values() if p.node in on and _healthy(p)], event, True, _healthy)
 
     def _scaled_to(self, event):
-        what = str(event.get("what")) if event["kind"] == "step" else ""
-        scale = re.search(r'^Scale \{ kind: "(\w+)", namespace: "(.*)", name: "(.+)", replicas: (\d+) \}', what)
+        action = event["action"] if event["kind"] == "step" else {"type": None}
         if event["kind"] == "rules" and event["resource"] == "statefulsets":
             self.first[event.get("namespace"), event["name"]] = event.get("replicas", 1)
-        elif scale:
-            key = scale[2], f"{scale[1]}/{scale[3]}"
-            self.scales.setdefault(key, [self.first.get((scale[2], scale[3]), int(scale[4]))]).append(int(scale[4]))
-        elif what.startswith("Restore {"):
+        elif action["type"] == "scale":
+            namespace, name, replicas = action["namespace"], action["name"], action["replicas"]
+            first = self.first.get((namespace, name), replicas)
+            self.scales.setdefault((namespace, f"{action['kind']}/{name}"), [first]).append(replicas)
+        elif action["type"] == "restore":
             for all in self.scales.values():
                 all.append(min(all))  # it may want again what it wanted before
 

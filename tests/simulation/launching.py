@@ -1,6 +1,5 @@
 """What launches have to keep to: the holder's deadline, one instance a claim, no more than the pods need."""
 
-import re
 from collections import defaultdict
 
 import windows
@@ -107,9 +106,9 @@ class Needed(Rule):
         if kind == "pod":
             self._pod(event)
         elif kind == "step":
-            scaled = re.search(r'^Scale \{ kind: "StatefulSet", namespace: "(.*)", name: "(.+)", replicas: (\d+) \}', str(event["what"]))
-            if scaled:
-                self._set(scaled[1], f"StatefulSet/{scaled[2]}").scaled(t, int(scaled[3]))
+            action = event["action"]
+            if action["type"] == "scale" and action["kind"] == "StatefulSet":
+                self._set(action["namespace"], f"StatefulSet/{action['name']}").scaled(t, action["replicas"])
         elif kind == "node" and event["change"] in ("cordoned", "deleting", "deleted", "not-ready"):
             self._shakes(event["name"], t)
         elif kind == "node" and event["change"] == "ready":

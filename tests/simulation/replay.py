@@ -1,7 +1,6 @@
 """Reads an event log and replays it: pods, nodes, instances, claims, downtime and cost, from the events alone."""
 
 import json
-import re
 from collections import defaultdict, deque
 
 import windows
@@ -143,13 +142,13 @@ class World:
         self.story.append(event)
 
     def _on_step(self, event):
-        what = str(event.get("what", ""))
-        self.windows.step(event["t"], what)
-        if what.startswith('Delete { kind: "Lease"'):
+        action = event["action"]
+        self.windows.step(event["t"], action)
+        kind = action["kind"] if action["type"] == "delete" else None
+        if kind == "Lease":
             self._says = None
-        gone = re.search(r'^Delete \{ kind: "(NodeClaim|NodePool)", .*name: "(.+)" \}', what)
-        for claim in self.claims.values() if gone else ():
-            if gone[2] == (claim.name if gone[1] == "NodeClaim" else claim.pool) and claim.deleting is None:
+        for claim in self.claims.values() if kind in ("NodeClaim", "NodePool") else ():
+            if action["name"] == (claim.name if kind == "NodeClaim" else claim.pool) and claim.deleting is None:
                 claim.deleting = event["t"]
 
     def _on_pod(self, event):

@@ -85,8 +85,8 @@ class Story(Log):
         self.add(t, "aws", replica=replica, term=4, service="ec2", action="TerminateInstances", parameters={}, code="OK",
                  result={"instances": [f"i-{number}"]})
 
-    def step(self, t, what):
-        self.add(t, "step", by="operator", what=what)
+    def step(self, t, type, **particulars):
+        self.add(t, "step", by="operator", action={"type": type, **particulars})
 
 
 class RuleTest(unittest.TestCase):

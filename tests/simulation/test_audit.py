@@ -259,7 +259,8 @@ class AuditTest(unittest.TestCase):
         def deleted(kind):
             def play(log):
                 self.lease(log, 700, 9, "dovetail-1")
-                log.add(700.5, "step", by="operator", what=f'Delete {{ kind: "{kind}", namespace: "kube-system" }}')
+                action = {"type": "delete", "kind": kind, "namespace": "kube-system", "name": "karpenter-leader-election"}
+                log.add(700.5, "step", by="operator", action=action)
                 log.claim(701, "create", 8)
             return play
         found = self.changed(self.insert(deleted("Lease"), 702), "events")

@@ -33,7 +33,7 @@ class BoundsTest(RuleTest):
         for replicas, rules in ((2, []), (3, ["INV-15"])):
             log = Story()
             log.object(500, "poddisruptionbudgets", "default", "web", {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}})
-            log.step(600, f'Scale {{ kind: "Deployment", namespace: "default", name: "web", replicas: {replicas} }}')
+            log.step(600, "scale", kind="Deployment", namespace="default", name="web", replicas=replicas)
             log.leave(1001, 2)
             self.assert_found(log, *rules)
 
@@ -82,8 +82,8 @@ class BoundsTest(RuleTest):
 
     def test_what_the_operator_has_deleted_binds_no_longer(self):
         log = Story()
-        log.step(999, 'Delete { kind: "PodDisruptionBudget", namespace: "default", name: "web" }')
-        log.step(999, 'Delete { kind: "NodePool", namespace: "", name: "default" }')
+        log.step(999, "delete", kind="PodDisruptionBudget", namespace="default", name="web")
+        log.step(999, "delete", kind="NodePool", namespace="", name="default")
         for number in (1, 2):
             log.leave(1000, number)
             self.gone(log, 1010, number)
@@ -91,7 +91,7 @@ class BoundsTest(RuleTest):
 
     def test_claims_and_nodes_that_the_operator_deletes_are_not_held_against_us(self):
         log = Story(nodes=4)
-        log.step(900, 'Delete { kind: "NodeClaim", namespace: "", name: "default-1" }')
+        log.step(900, "delete", kind="NodeClaim", namespace="", name="default-1")
         log.node_for(1000, 5)
         log.node(1100, "deleting", 2)
         self.gone(log, 1101, 2)
@@ -102,7 +102,7 @@ class BoundsTest(RuleTest):
         log = Story()
         log.lease(1000.5, 5, replica=1)
         log.events = [e for e in log.events if e.get("resource") != "leases" or e["t"] < 1001]
-        log.step(1100, "Restore { of: 50s, duration: 10s }")
+        log.step(1100, "restore", of=50, duration=10)
         log.lose(1101, 2)
         log.claim(1101, "restore", 2, "aws:///us-east-1a/i-2", "dt-2-0")
         log.events[-1].update(replica=None, term=None, by="restore")

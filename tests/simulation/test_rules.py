@@ -81,7 +81,7 @@ class RulesTest(RuleTest):
     def test_another_instance_is_allowed_only_where_the_look_for_the_first_was_blind(self):
         for begins, found in ((150, False), (1000, True), (2, True)):
             log = self.doubled(200)
-            log.step(begins, "EmptyLists { duration: Some(30s) }")
+            log.step(begins, "emptyLists", duration=30)
             self.assertEqual("INV-12" in self.found(log), found, begins)
 
     def test_two_instances_of_a_claim_for_more_than_a_quarter_of_an_hour_are_caught(self):
@@ -159,14 +159,14 @@ class RulesTest(RuleTest):
         self.assert_found(self.orphaned(600), "INV-3")
 
     def test_the_grace_waits_for_what_stands_in_the_way(self):
-        for what in ("Kill { replica: Leader, duration: Some(100s) }", "Partition { replica: Leader, from: [Ec2], direction: In, duration: Some(100s) }",
-                     "EmptyLists { duration: Some(100s) }"):
+        cut = {"replica": "leader", "direction": "in"}
+        for what, more in (("kill", {"replica": "leader"}), ("partition", {**cut, "from": ["ec2"]}), ("emptyLists", {})):
             log = self.orphaned(600)
-            log.step(1250, what)
+            log.step(1250, what, duration=100, **more)
             self.assert_found(log)
-        for what in ("ZoneDown { zone: \"a\", duration: Some(100s) }", "Partition { replica: Leader, from: [Sqs], direction: In, duration: Some(100s) }"):
+        for what, more in (("zoneDown", {"zone": "a"}), ("partition", {**cut, "from": ["sqs"]})):
             log = self.orphaned(600)
-            log.step(1250, what)
+            log.step(1250, what, duration=100, **more)
             self.assert_found(log, "INV-3")
 
     def test_a_brake_counts_where_the_log_bears_it_out(self):
@@ -175,7 +175,7 @@ class RulesTest(RuleTest):
             log.events = [e for e in log.events if e.get("verb") != "lose"]
             log.claim(1000, "patch", 1, claim=None)
             if reason == "claims_lost":
-                log.step(999, "Lose { kind: \"NodeClaim\", count: Some(1) }")
+                log.step(999, "lose", kind="NodeClaim", count=1)
             log.add(1100, "story", replica=0, actor="janitor", event="collection_braked", reason=reason)
             self.assert_found(log, *rules)
 
@@ -196,7 +196,7 @@ class RulesTest(RuleTest):
     def test_the_bound_is_off_only_while_the_operator_has_released_it(self):
         for begins, rules in ((1200, []), (600, ["INV-13"]), (1400, ["INV-13"])):
             log = self.collected(6)
-            log.step(begins, "AllowCollection { duration: 600s }")
+            log.step(begins, "allowCollection", duration=600)
             self.assert_found(log, *rules)
 
     def test_what_is_ended_before_its_grace_is_caught_unless_who_launched_it_ends_it(self):
@@ -216,8 +216,9 @@ class RulesTest(RuleTest):
         self.assertEqual([number(q) for q in ("250m", "2", "1Gi", "1.5", "3k")], [0.25, 2.0, 2.0**30, 1.5, 3000.0])
         self.assertEqual(total([{"cpu": "1"}, None, {"cpu": "500m", "memory": "1Ki"}]), {"cpu": 1.5, "memory": 1024.0})
         windows = Windows()
-        windows.step(100, "Pause { replica: Leader, duration: Some(4.5s) }")
-        windows.step(300, "Partition { replica: Number(0), from: [ApiServer, Ec2, Sqs], direction: Out, duration: None }")
+        windows.step(100, {"type": "pause", "replica": "leader", "duration": 4.5})
+        cut = {"replica": {"number": 0}, "from": ["apiServer", "ec2", "sqs"], "direction": "out"}
+        windows.step(300, {"type": "partition", **cut, "duration": None})
         self.assertEqual(windows.undisturbed(0, 400), 300 - 164.5)
         self.assertEqual(windows.undisturbed(164.5, 300, cuts=[200]), 100)
 

@@ -10,7 +10,6 @@ BRAKED = 600 + 120
 # Looking after an instance by its token: for as long as EC2 may not show it, and calls that time out.
 LOOK = 60 + 60
 
-_UNITS = {"ns": 1e-9, "µs": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
 _SUFFIXES = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "": 1.0}
 
 
@@ -21,23 +20,23 @@ class Windows:
     def __init__(self):
         self.blind, self.allowed, self.obstructed, self.braked, self.lost = [], [], [], [], []
 
-    def step(self, t, what):
-        name, lasts = what.split("{")[0].strip(), _lasts(what)
-        if name == "AllowCollection":
+    def step(self, t, action):
+        name, lasts = action["type"], _lasts(action)
+        if name == "allowCollection":
             self.allowed.append((t, t + lasts))
-        elif name == "EmptyLists":
+        elif name == "emptyLists":
             self.blind.append((t, t + lasts))
             self.obstructed.append((t, t + lasts + AFTER))
-        elif name in ("Lose", "Restore"):
+        elif name in ("lose", "restore"):
             self.lost.append(t)
             self.obstructed.append((t, t + (0 if math.isinf(lasts) else lasts) + AFTER))
-        elif name in ("Kill", "Pause"):
+        elif name in ("kill", "pause"):
             # For ever: another one takes over.
             self.obstructed.append((t, t + (0 if math.isinf(lasts) else lasts) + AFTER))
-        elif name == "Spoil" and "NodeClaim" not in what:
+        elif name == "spoil" and action["kind"] != "NodeClaim":
             # What replicas cannot read keeps nobody from collecting, but for the claims themselves.
             pass
-        elif name not in ("ZoneDown", "LookAfterCollection") and "duration" in what and "from: [Sqs]" not in what:
+        elif name not in ("zoneDown", "lookAfterCollection") and "duration" in action and action.get("from") != ["sqs"]:
             self.obstructed.append((t, t + lasts + AFTER))
 
     def brake(self, t):
@@ -62,9 +61,10 @@ def touched(windows, begin, end):
     return any(first <= end and last >= begin for first, last in windows)
 
 
-def _lasts(what):
-    found = re.search(r"duration: (?:Some\()?([0-9.]+)([a-zµ]*)", what)
-    return float(found[1]) * _UNITS.get(found[2], 1.0) if found else math.inf
+def _lasts(action):
+    """How long a step lasts, in seconds: for ever where it does not say."""
+    duration = action.get("duration")
+    return math.inf if duration is None else duration
 
 
 def number(quantity):

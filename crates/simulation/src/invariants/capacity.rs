@@ -8,6 +8,7 @@ use super::Checker;
 use super::history::{Amounts, Claim, Pod, State, accepted, add, seconds};
 use super::rules::Pool;
 use super::windows;
+use crate::world::{Action, step};
 
 /// What is asked for besides the pods themselves: their number.
 const PODS: &str = "pods";
@@ -32,7 +33,7 @@ impl Checker {
         let mut state = State::default();
         let (mut waited, mut unclear) = (Waited::default(), f64::NEG_INFINITY);
         for entry in entries {
-            let announced = entry.kind == "step" && entry.text("what").starts_with("Message {");
+            let announced = matches!(step(entry), Some(Action::Message { .. }));
             if announced || windows::restored_to(entry).is_some() {
                 unclear = seconds(entry);
             }

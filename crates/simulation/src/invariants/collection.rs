@@ -8,6 +8,7 @@ use super::Checker;
 use super::events::tokens_of_claims;
 use super::history::{Machine, State, seconds};
 use super::windows::{self, TEN_MINUTES, Window, lies_in, longest_outside};
+use crate::world::Action;
 
 /// How long what nobody owns lives at most: two minutes of grace; two sightings at least two minutes apart, of passes two to
 /// two and a quarter minutes apart; two passes that fail; a minute for the call itself.
@@ -26,7 +27,7 @@ impl Checker {
     /// ten minutes than the bound allows, unless an operator has released it.
     pub(super) fn collection(&mut self, entries: &[Entry], end: f64) {
         let hindered = windows::uncollected(entries, end);
-        let released = windows::steps(entries, "AllowCollection");
+        let released = windows::steps(entries, |action| matches!(action, Action::AllowCollection { .. }));
         let mut unclaimed: BTreeMap<String, f64> = BTreeMap::new();
         let mut ended: Vec<f64> = Vec::new();
         let mut state = State::default();
@@ -95,7 +96,7 @@ impl Checker {
             }
         }
         let hindered = windows::uncollected(entries, end);
-        let blind = windows::steps(entries, "EmptyLists");
+        let blind = windows::steps(entries, |action| matches!(action, Action::EmptyLists { .. }));
         for (claim, tokens) in tokens_of_claims(entries) {
             let own: Vec<(&String, &Machine)> =
                 state.machines.iter().filter(|(_, machine)| tokens.contains(&machine.token)).collect();

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::Checker;
 use super::history::{accepted, base, seconds};
 use super::windows;
+use crate::world::{Action, step};
 
 /// A launch as a replica sent it.
 struct Launch {
@@ -78,7 +79,7 @@ impl Checker {
         let mut tokens: BTreeMap<String, String> = BTreeMap::new();
         for entry in entries {
             // What operators do to objects is told as a step alone.
-            if entry.kind == "step" && entry.text("what").starts_with("Delete { kind: \"Lease\"") {
+            if matches!(step(entry), Some(Action::Delete { kind, .. }) if kind == "Lease") {
                 says = None;
             }
             if entry.kind != "api" || !accepted(entry) {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::rules::{self, Rules};
 use crate::scenario::parse_duration;
+use crate::world::{Action, step};
 
 /// Amounts of resources by name: milliCPU, bytes, or plain numbers.
 pub(crate) type Amounts = BTreeMap<String, i64>;
@@ -112,7 +113,7 @@ impl State {
             "node" => self.node(entry),
             "pod" => self.pod(entry),
             "rules" => self.rules.take(entry),
-            "step" => self.step(entry.text("what")),
+            "step" => step(entry).iter().for_each(|action| self.step(action)),
             _ => {}
         }
     }
@@ -253,23 +254,21 @@ impl State {
     }
 
     /// An operator's deletion is no call of a replica; nor is what is scaled.
-    fn step(&mut self, what: &str) {
-        if what.starts_with("Scale {") {
-            self.rules.scale(what);
+    fn step(&mut self, action: &Action) {
+        match action {
+            Action::Scale { kind, namespace, name, replicas } => self.rules.scale(kind, namespace, name, *replicas),
+            Action::Restore { .. } => self.rules.restored(),
+            Action::Delete { kind, namespace, name } => match kind.as_str() {
+                "NodeClaim" => self.deleted_by_hand(name),
+                "NodePool" => drop(self.rules.pools.remove(name)),
+                "PodDisruptionBudget" => drop(self.rules.budgets.remove(&(namespace.clone(), name.clone()))),
+                _ => {}
+            },
+            _ => {}
         }
-        if what.starts_with("Restore {") {
-            self.rules.restored();
-        }
-        let (Some("Delete"), Some(name)) = (what.split(' ').next(), quoted(what, "name")) else { return };
-        match quoted(what, "kind") {
-            Some("NodeClaim") => {}
-            Some("NodePool") => return drop(self.rules.pools.remove(name)),
-            Some("PodDisruptionBudget") => {
-                let namespace = quoted(what, "namespace").unwrap_or_default();
-                return drop(self.rules.budgets.remove(&(namespace.to_owned(), name.to_owned())));
-            }
-            _ => return,
-        }
+    }
+
+    fn deleted_by_hand(&mut self, name: &str) {
         let now = self.now;
         self.deleted.insert(name.to_owned(), now);
         let found = self.claims.values_mut().filter(|claim| claim.name == name && claim.gone.is_none());
@@ -298,11 +297,6 @@ impl State {
         let ends = self.machines.get(&claim.instance).is_some_and(|machine| machine.warned || machine.to.is_some());
         claim.leaving.is_none() && (claim.instance.is_empty() || !(node_goes || ends))
     }
-}
-
-/// A text in a step's description: `name: "app-0"`.
-pub(super) fn quoted<'a>(what: &'a str, field: &str) -> Option<&'a str> {
-    what.split(&format!(" {field}: \"")).nth(1)?.split('"').next()
 }
 
 /// When an entry was written, in seconds.

@@ -8,7 +8,7 @@ use dovetail_sandbox::cluster::needs;
 use dovetail_sandbox::log::{Caller, Entry};
 use serde_json::{Value, json};
 
-use super::history::{Amounts, add, amounts, quoted};
+use super::history::{Amounts, add, amounts};
 use crate::scenario::parse_duration;
 use crate::world::World;
 
@@ -190,22 +190,17 @@ impl Rules {
         all
     }
 
-    /// `Scale { kind: "StatefulSet", namespace: "default", name: "app-0", replicas: 2 }`.
-    pub fn scale(&mut self, what: &str) {
-        let (Some(namespace), Some(name)) = (quoted(what, "namespace"), quoted(what, "name")) else { return };
-        let replicas: Option<i64> =
-            what.rsplit("replicas: ").next().and_then(|rest| rest.trim_end_matches(" }").parse().ok());
-        let kind = quoted(what, "kind").unwrap_or_default();
-        if let Some(replicas) = replicas.and_then(|replicas| usize::try_from(replicas).ok()) {
-            let before = self.ordered.get(&(namespace.to_owned(), name.to_owned())).map_or(replicas, |own| own.first);
-            let scale =
-                self.scales.entry((namespace.to_owned(), format!("{kind}/{name}"))).or_insert((replicas, before));
+    /// A workload is scaled.
+    pub fn scale(&mut self, kind: &str, namespace: &str, name: &str, replicas: u32) {
+        let key = (namespace.to_owned(), name.to_owned());
+        if let Ok(replicas) = usize::try_from(replicas) {
+            let before = self.ordered.get(&key).map_or(replicas, |own| own.first);
+            let scaled = self.scales.entry((namespace.to_owned(), format!("{kind}/{name}")));
+            let scale = scaled.or_insert((replicas, before));
             *scale = (replicas, scale.1.min(replicas));
         }
-        if let Some(own) =
-            self.ordered.get_mut(&(namespace.to_owned(), name.to_owned())).filter(|_| kind == "StatefulSet")
-        {
-            own.replicas = own.replicas.max(replicas.unwrap_or(0));
+        if let Some(own) = self.ordered.get_mut(&key).filter(|_| kind == "StatefulSet") {
+            own.replicas = own.replicas.max(i64::from(replicas));
         }
     }
 

@@ -4,9 +4,12 @@
 mod rules;
 mod unused;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::*;
+use crate::world::Action;
 
 const END: f64 = 1200.0;
 
@@ -66,6 +69,10 @@ impl Run {
 
     fn world(&mut self, t: f64, kind: &str, fields: Value) {
         self.add(t, None, kind, fields);
+    }
+
+    fn step(&mut self, t: f64, action: &Action) {
+        self.world(t, "step", json!({"action": action}));
     }
 
     fn lease(&mut self, t: f64, replica: u32, term: u64, holder: &str) {
@@ -275,7 +282,7 @@ fn an_instance_that_lives_without_a_claim_for_long_is_inv_3_though_it_is_gone_in
 fn what_lives_without_a_claim_while_nobody_can_collect_it_is_not_inv_3() {
     assert_none(|run| {
         orphan(run, 1100.0);
-        run.world(300.0, "step", json!({"what": "EmptyLists { duration: Some(300s) }"}));
+        run.step(300.0, &Action::EmptyLists { duration: Some(Duration::from_secs(300)) });
     });
     assert_none(|run| {
         orphan(run, 1100.0);
@@ -284,7 +291,7 @@ fn what_lives_without_a_claim_while_nobody_can_collect_it_is_not_inv_3() {
     assert_only("INV-3", |run| {
         orphan(run, 1190.0);
         run.world(300.0, "story", json!({"event": "collection_braked", "reason": "claims_lost"}));
-        run.world(400.0, "step", json!({"what": "AllowCollection { duration: 1800s }"}));
+        run.step(400.0, &Action::AllowCollection { duration: Duration::from_secs(1800) });
     });
 }
 
@@ -292,7 +299,7 @@ fn what_lives_without_a_claim_while_nobody_can_collect_it_is_not_inv_3() {
 fn a_pod_that_is_bound_again_is_inv_4_unless_its_binding_was_lost_by_a_restore() {
     assert_only("INV-4", |run| run.pod(50.0, "bound", "p1"));
     assert_none(|run| {
-        run.world(49.0, "step", json!({"what": "Restore { of: 20s, duration: 5s }"}));
+        run.step(49.0, &Action::Restore { of: Duration::from_secs(20), duration: Duration::from_secs(5) });
         run.pod(50.0, "bound", "p1");
     });
 }
@@ -404,7 +411,8 @@ fn a_lease_that_is_gone_or_put_back_refuses_nothing_until_somebody_writes_it() {
         assert_eq!(claimed_at(at, "lose", Value::Null), BTreeSet::from(["INV-9"]), "{at}");
     }
     let deleted = |run: &mut Run, kind: &str| {
-        run.world(203.0, "step", json!({"what": format!("Delete {{ kind: \"{kind}\", namespace: \"kube-system\" }}")}));
+        let (namespace, name) = ("kube-system".to_owned(), "karpenter-leader-election".to_owned());
+        run.step(203.0, &Action::Delete { kind: kind.to_owned(), namespace, name });
     };
     for (kind, violated) in [("Lease", BTreeSet::new()), ("Service", BTreeSet::from(["INV-9"]))] {
         let mut run = Run::without_leader();
@@ -479,10 +487,10 @@ fn another_instance_for_a_claim_whose_own_could_be_found_is_inv_12() {
     assert_only("INV-12", again);
     assert_none(|run| {
         again(run);
-        run.world(20.0, "step", json!({"what": "EmptyLists { duration: Some(60s) }"}));
+        run.step(20.0, &Action::EmptyLists { duration: Some(Duration::from_secs(60)) });
     });
     let mut later = again_at_600();
-    later.world(20.0, "step", json!({"what": "EmptyLists { duration: Some(60s) }"}));
+    later.step(20.0, &Action::EmptyLists { duration: Some(Duration::from_secs(60)) });
     assert_eq!(later.violated(), BTreeSet::from(["INV-12"]), "long after lists were empty");
 }
 
@@ -518,7 +526,7 @@ fn more_than_five_collected_in_ten_minutes_are_inv_13_unless_they_are_released()
     assert_only("INV-13", |run| collected(run, 6));
     let released = |at: f64| {
         move |run: &mut Run| {
-            run.world(at, "step", json!({"what": "AllowCollection { duration: 200s }"}));
+            run.step(at, &Action::AllowCollection { duration: Duration::from_secs(200) });
             collected(run, 6);
         }
     };

@@ -1,27 +1,16 @@
 //! Times in which something is not asked of the system, each stated here, and how long something lasted outside of them.
 
+use std::time::Duration;
+
 use dovetail_sandbox::log::Entry;
 
 use super::events::lease_term;
 use super::history::{accepted, seconds};
-use crate::scenario::parse_duration;
+use crate::world::{Action, step};
 
 /// From when to when, in seconds.
 pub(super) type Window = (f64, f64);
 
-/// Steps that keep nobody from collecting.
-const HARMLESS: [&str; 10] = [
-    "Scale",
-    "Interrupt",
-    "Apply",
-    "Delete",
-    "Message",
-    "ForeignInstances",
-    "AllowCollection",
-    "LookAfter",
-    "ZoneDown",
-    "Snapshot",
-];
 /// A leader whose Lease is not written for so long leads no more.
 const SILENT: f64 = 15.0;
 /// What stands still is said again after ten minutes, at the next pass; what is not said again has ended.
@@ -32,41 +21,82 @@ const BOUND: usize = 5;
 pub(super) const TEN_MINUTES: f64 = 600.0;
 
 /// When steps of a kind began, and how long they last (for ever where they do not say).
-pub(super) fn steps(entries: &[Entry], kind: &str) -> Vec<Window> {
-    let steps = entries.iter().filter(|entry| entry.kind == "step" && entry.text("what").starts_with(kind));
-    steps.map(|entry| (seconds(entry), seconds(entry) + lasts(entry.text("what")))).collect()
+pub(super) fn steps(entries: &[Entry], of_kind: impl Fn(&Action) -> bool) -> Vec<Window> {
+    let steps = entries.iter().filter_map(|entry| Some((seconds(entry), step(entry)?)));
+    steps.filter(|(_, action)| of_kind(action)).map(|(at, action)| (at, at + lasts(&action))).collect()
 }
 
-/// The duration in a step's description: `duration: Some(300s)`, or `duration: 1800s`.
-fn lasts(what: &str) -> f64 {
-    let Some((_, rest)) = what.rsplit_once("duration: ") else { return 0.0 };
-    let text: String =
-        rest.trim_start_matches("Some(").chars().take_while(|c| c.is_alphanumeric() || *c == '.').collect();
-    match text.as_str() {
-        "None" => f64::INFINITY,
-        text => parse_duration(text).map_or(f64::INFINITY, |time| time.as_secs_f64()),
+/// How long a step lasts, in seconds; what is over at once lasts for none.
+fn lasts(action: &Action) -> f64 {
+    let duration = match action {
+        Action::Kill { duration, .. }
+        | Action::Pause { duration, .. }
+        | Action::Partition { duration, .. }
+        | Action::Spoil { duration, .. }
+        | Action::EmptyLists { duration }
+        | Action::SlowWatches { duration, .. }
+        | Action::HoldWrites { duration, .. }
+        | Action::ZoneDown { duration, .. } => *duration,
+        Action::AllowCollection { duration }
+        | Action::LookAfterCollection { duration }
+        | Action::Restart { duration }
+        | Action::Restore { duration, .. } => Some(*duration),
+        Action::Scale { .. }
+        | Action::Delete { .. }
+        | Action::DeleteSome { .. }
+        | Action::Apply { .. }
+        | Action::InterruptSpot { .. }
+        | Action::InterruptNode { .. }
+        | Action::Message { .. }
+        | Action::Lose { .. }
+        | Action::ForeignInstances { .. }
+        | Action::Snapshot => Some(Duration::ZERO),
+    };
+    duration.map_or(f64::INFINITY, |time| time.as_secs_f64())
+}
+
+/// Whether a step keeps replicas from collecting while it lasts.
+fn hinders(action: &Action) -> bool {
+    match action {
+        Action::Kill { .. }
+        | Action::Pause { .. }
+        | Action::Partition { .. }
+        | Action::Lose { .. }
+        | Action::EmptyLists { .. }
+        | Action::Restart { .. }
+        | Action::SlowWatches { .. }
+        | Action::HoldWrites { .. }
+        | Action::Restore { .. } => true,
+        // Of what replicas cannot read, NodeClaims alone decide what is collected.
+        Action::Spoil { kind, .. } => kind == "NodeClaim",
+        Action::Scale { .. }
+        | Action::Delete { .. }
+        | Action::DeleteSome { .. }
+        | Action::Apply { .. }
+        | Action::InterruptSpot { .. }
+        | Action::InterruptNode { .. }
+        | Action::Message { .. }
+        | Action::ForeignInstances { .. }
+        | Action::AllowCollection { .. }
+        | Action::LookAfterCollection { .. }
+        | Action::Snapshot
+        | Action::ZoneDown { .. } => false,
     }
 }
 
 /// The time to whose state a step puts the API server back.
 pub(super) fn restored_to(entry: &Entry) -> Option<f64> {
-    let what = entry.text("what").strip_prefix("Restore { of: ").filter(|_| entry.kind == "step")?;
-    Some(parse_duration(what.split(',').next()?)?.as_secs_f64())
+    match step(entry)? {
+        Action::Restore { of, .. } => Some(of.as_secs_f64()),
+        _ => None,
+    }
 }
 
 /// When nobody can be asked to collect what nobody owns: while a step makes trouble; around a new term, which begins to look
 /// anew; while the Lease is not written; while the collection says that it is braked and no operator has released it; while
 /// so much has ended within ten minutes that its bound may be reached.
 pub(super) fn uncollected(entries: &[Entry], end: f64) -> Vec<Window> {
-    let mut windows = Vec::new();
-    for entry in entries.iter().filter(|entry| entry.kind == "step") {
-        let what = entry.text("what");
-        // Of what replicas cannot read, NodeClaims alone decide what is collected.
-        let elsewhere = what.starts_with("Spoil") && !what.contains("NodeClaim");
-        if !elsewhere && !HARMLESS.iter().any(|one| what.starts_with(one)) {
-            windows.push((seconds(entry), seconds(entry) + lasts(what)));
-        }
-    }
+    let mut windows = steps(entries, hinders);
     leaderless(entries, end, &mut windows);
     braked(entries, &mut windows);
     full(entries, &mut windows);
@@ -89,7 +119,7 @@ fn leaderless(entries: &[Entry], end: f64, windows: &mut Vec<Window>) {
 }
 
 fn braked(entries: &[Entry], windows: &mut Vec<Window>) {
-    let released = steps(entries, "AllowCollection");
+    let released = steps(entries, |action| matches!(action, Action::AllowCollection { .. }));
     for entry in entries.iter().filter(|entry| entry.kind == "story" && entry.text("event") == "collection_braked") {
         if matches!(entry.text("reason"), "over_bound" | "no_instances" | "claims_lost" | "held") {
             let (from, to) = (seconds(entry), seconds(entry) + SAID_AGAIN);

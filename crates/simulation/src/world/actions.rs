@@ -8,13 +8,15 @@ use dovetail_sandbox::apiserver::{DeleteOptions, Gvr};
 use dovetail_sandbox::faults::{Direction, Service};
 use dovetail_sandbox::log::Caller;
 use dovetail_sandbox::region::{CapacityType, InstanceState};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::replica::Replica;
-use super::{Broken, Odd, World, objects};
+use super::{Broken, Odd, World, logged, objects};
 
-/// Something that happens to the world.
-#[derive(Clone, Debug)]
+/// Something that happens to the world, as a step of a scenario; the event log has it in this form too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Action {
     /// A workload gets another number of replicas.
     Scale {
@@ -68,6 +70,7 @@ pub enum Action {
         /// Which.
         replica: ReplicaRef,
         /// Restarted after that, or never.
+        #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
     /// A replica stands still.
@@ -75,6 +78,7 @@ pub enum Action {
         /// Which.
         replica: ReplicaRef,
         /// For how long, or for ever.
+        #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
     /// A replica is cut off.
@@ -86,6 +90,7 @@ pub enum Action {
         /// Which way.
         direction: Direction,
         /// For how long, or for ever.
+        #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
     /// The API server loses objects without a trace.
@@ -106,11 +111,13 @@ pub enum Action {
         /// What is odd about them.
         odd: Odd,
         /// For how long, or for ever.
+        #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
     /// EC2 lists no instances.
     EmptyLists {
         /// For how long, or for ever.
+        #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
     /// Instances of another cluster appear under this cluster's name.
@@ -121,23 +128,28 @@ pub enum Action {
     /// The operator releases the brakes of the collection.
     AllowCollection {
         /// For how long.
+        #[serde(with = "logged::seconds")]
         duration: Duration,
     },
     /// An operator looks after the collection, and releases its brakes where something waits for that.
     LookAfterCollection {
         /// For how long it is released.
+        #[serde(with = "logged::seconds")]
         duration: Duration,
     },
     /// The API server restarts: it refuses everybody, and every watch ends.
     Restart {
         /// For how long it is down.
+        #[serde(with = "logged::seconds")]
         duration: Duration,
     },
     /// Changes reach watches late.
     SlowWatches {
         /// By how much.
+        #[serde(with = "logged::seconds")]
         by: Duration,
         /// For how long, or for ever.
+        #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
     /// What a replica writes is held on its way to the API server.
@@ -145,8 +157,10 @@ pub enum Action {
         /// Whose.
         replica: ReplicaRef,
         /// How much later each arrives.
+        #[serde(with = "logged::seconds")]
         by: Duration,
         /// For how long, or for ever.
+        #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
     /// Somebody backs up what the API server has stored.
@@ -154,8 +168,10 @@ pub enum Action {
     /// The API server is put back to an older state, and is down meanwhile.
     Restore {
         /// When that state was backed up.
+        #[serde(with = "logged::seconds")]
         of: Duration,
         /// For how long it is down.
+        #[serde(with = "logged::seconds")]
         duration: Duration,
     },
     /// A zone goes down.
@@ -163,12 +179,14 @@ pub enum Action {
         /// Which.
         zone: String,
         /// For how long, or for ever.
+        #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
 }
 
 /// Which replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum ReplicaRef {
     /// By number, from 0.
     Number(u32),
@@ -227,7 +245,7 @@ impl World {
         action: &Action,
         read: &dyn Fn(&[String]) -> Result<Vec<dovetail_api::manifest::Manifest>, Vec<Mistake>>,
     ) -> Result<(), Failure> {
-        self.log.append("step", &Caller::named("operator"), [("what", json!(format!("{action:?}")))]);
+        self.log.append("step", &Caller::named("operator"), [("action", json!(action))]);
         self.timeline.step(&action.to_string());
         match action {
             Action::Scale { kind, namespace, name, replicas } => {

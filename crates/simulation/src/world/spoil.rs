@@ -5,6 +5,7 @@ use std::time::Duration;
 use dovetail_sandbox::apiserver::{ApiServer, Gvr};
 use dovetail_sandbox::faults::glob_matches;
 use dovetail_sandbox::spoilt::{MARK, Spoilt};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::World;
@@ -25,7 +26,8 @@ pub const SPOILABLE: &[&str] = &[
 ];
 
 /// What is odd about an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
 pub enum Odd {
     /// No type can read it.
     Unreadable(Spoilt),
@@ -41,6 +43,14 @@ impl Odd {
         ("managedFields", Self::ManagedFields),
     ];
 
+    /// Its word in scenarios.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unreadable(how) => how.word(),
+            Self::ManagedFields => "managedFields",
+        }
+    }
+
     /// What is written on the object.
     fn patch(self) -> Value {
         match self {
@@ -52,6 +62,21 @@ impl Odd {
                 json!({"metadata": {"managedFields": [entry]}})
             }
         }
+    }
+}
+
+impl From<Odd> for &'static str {
+    fn from(odd: Odd) -> Self {
+        odd.word()
+    }
+}
+
+impl TryFrom<String> for Odd {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let found = Self::WORDS.into_iter().find(|(word, _)| *word == text);
+        found.map(|(_, odd)| odd).ok_or_else(|| format!("{text:?} is no word for what is odd"))
     }
 }
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Run, assert_none, assert_only, provider};
+use crate::world::Action;
 
 #[test]
 fn two_claims_for_the_same_pods_are_inv_14() {
@@ -160,9 +161,8 @@ fn the_last_pod_that_a_budget_needs_is_inv_15_however_it_goes() {
         let budget = json!({"resource": "poddisruptionbudgets", "namespace": "default", "name": "web",
             "maxUnavailable": 1, "covers": ["StatefulSet/web", "Deployment/web"]});
         run.world(500.0, "rules", budget);
-        let what =
-            format!("Scale {{ kind: \"Deployment\", namespace: \"default\", name: \"web\", replicas: {replicas} }}");
-        run.world(500.0, "step", json!({"what": what}));
+        let (kind, namespace, name) = ("Deployment".to_owned(), "default".to_owned(), "web".to_owned());
+        run.step(500.0, &Action::Scale { kind, namespace, name, replicas });
         evicts(run, 600.0, "p1");
         run.on_pod(601.0, "create", json!("eviction"), "p2");
     };
