@@ -41,6 +41,7 @@ use crate::owned::Instances;
 use crate::owner::Owner;
 use crate::packer::Packer;
 use crate::reading::Api;
+use crate::reading::report::Reports;
 use crate::recorder::Recorder;
 use crate::story::Story;
 use crate::watch::{After, Heard, watch};
@@ -153,10 +154,15 @@ impl Actor for Terminator {
     fn started(&mut self, ctx: &mut Self::Context) {
         let (this, desk) = (ctx.address(), self.desk.clone());
         let api = Api::<VolumeAttachment>::all(self.links.calls.client.clone());
+        let (recorder, mut reports) = (self.links.recorder.clone(), Reports::default());
         let on = move |heard| {
             let event = match heard {
                 Heard::Event(event) => event,
-                Heard::NotRead(object, came) => attachments::not_read(&desk, *object, came),
+                Heard::NotRead(object, came) => {
+                    let (event, told) = attachments::not_read(&desk, &mut reports, &object, came);
+                    told.into_iter().for_each(|record| desk.post(&recorder, record));
+                    event
+                }
                 Heard::Failed(..) | Heard::Runs => return,
             };
             desk.post(&this, Seen(event));
