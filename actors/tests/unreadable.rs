@@ -385,7 +385,8 @@ fn what_a_kubelet_writes_of_a_node_that_cannot_be_read_packs_nothing_anew() {
         let before = packings().await;
         for _ in 0..30 {
             let now = world.clock_text();
-            let beat = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": now}]}});
+            let beat =
+                json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": now}]}});
             world.api.patch_status(&NODES, "", &node, &beat).unwrap();
             tokio::time::sleep(Duration::from_secs(10)).await;
         }

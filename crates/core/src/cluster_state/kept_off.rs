@@ -114,7 +114,9 @@ impl Snapshot {
         let mut tried = BTreeSet::new();
         for entry in self.claims.values().filter(waits) {
             let (pool, class) = (entry.facts.pool.as_str(), entry.claim.spec.node_class_ref.name.as_str());
-            tried.extend(entry.facts.launched_for.iter().map(|(workload, failures)| (pool, class, workload.as_str(), *failures)));
+            tried.extend(
+                entry.facts.launched_for.iter().map(|(workload, failures)| (pool, class, workload.as_str(), *failures)),
+            );
         }
         tried
     }

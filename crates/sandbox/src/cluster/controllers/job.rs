@@ -48,7 +48,8 @@ pub(crate) fn sync(ctx: &mut Context, key: &Key) {
     }
     let missing = wanted.saturating_sub(active.len()).min(500);
     let indexes = free_indexes(ctx, &job, &pods, missing);
-    let made = (0..missing).take_while(|at| create(ctx, key, &job, indexes.as_ref().and_then(|free| free.get(*at).copied())));
+    let made =
+        (0..missing).take_while(|at| create(ctx, key, &job, indexes.as_ref().and_then(|free| free.get(*at).copied())));
     let made = made.count();
     let ready = to_i64(active.iter().filter(|p| p.ready).count());
     report(

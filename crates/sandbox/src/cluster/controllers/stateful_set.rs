@@ -164,9 +164,12 @@ fn update(ctx: &mut Context, set: &Value, members: &Members, revision: &str) {
         return;
     }
     let partition = set["spec"]["updateStrategy"]["rollingUpdate"]["partition"].as_i64().unwrap_or(0);
-    let outdated = members.there.iter().rev().filter(|(ordinal, _)| **ordinal >= partition).find_map(|(_, pod)| {
-        (label(ctx, pod, REVISION).as_deref() != Some(revision)).then(|| pod.key.clone())
-    });
+    let outdated = members
+        .there
+        .iter()
+        .rev()
+        .filter(|(ordinal, _)| **ordinal >= partition)
+        .find_map(|(_, pod)| (label(ctx, pod, REVISION).as_deref() != Some(revision)).then(|| pod.key.clone()));
     if let Some(pod) = outdated {
         ctx.kube.delete(Kind::Pod, &pod, None);
     }
