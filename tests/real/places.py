@@ -6,15 +6,14 @@ What kube-scheduler takes by itself is known of *controls*: pods for which there
 """
 
 import bisect
-import collections
 import http.client
 import json
 import threading
 import time
 
 CONTROL = "control"
-#: A control every so many seconds, each of which lives for so long.
-EVERY, LIVES = 1.0, 20.0
+#: A control every so many seconds. They stay: each scheduled pod that goes has kube-scheduler look at all again that fit nowhere.
+EVERY = 1.0
 SUFFIXES = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
             "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}
 
@@ -188,7 +187,7 @@ class Controls(threading.Thread):
 
     def __init__(self, kube, pod):
         super().__init__(daemon=True)
-        self.kube, self.ended, self.broken, self.made, self.live, self.pod = kube, False, None, {}, collections.deque(), pod
+        self.kube, self.ended, self.broken, self.made, self.pod = kube, False, None, {}, pod
         self.start()
 
     def run(self):
@@ -201,9 +200,6 @@ class Controls(threading.Thread):
                 body["spec"] |= {"nodeSelector": {CONTROL: "yes"}, "tolerations": [{"key": CONTROL, "operator": "Exists"}]}
                 self.kube.create(path, body)
                 self.made[f"default/{name}"] = time.monotonic()
-                self.live.append((begun + LIVES, name))
-                while self.live and self.live[0][0] <= begun:
-                    self.kube.call("DELETE", f"{path}/{self.live.popleft()[1]}?gracePeriodSeconds=0")
                 time.sleep(max(0.0, begun + EVERY - time.monotonic()))
         except Exception as why:  # Without controls nothing can be said: that is to be seen.
             self.broken = f"{type(why).__name__}: {why}"
