@@ -116,10 +116,11 @@ impl ClusterState {
             return Applied::Stale;
         }
         let key = key(kind, &object.metadata);
+        let before = self.now.unreadable(kind, &key).cloned();
         self.saw(kind, &key);
         self.treat(kind, &key, &object);
         let object = Arc::new(object);
-        let before = Arc::make_mut(&mut self.now.unreadable).insert((kind, key), object.clone());
+        Arc::make_mut(&mut self.now.unreadable).insert((kind, key), object.clone());
         if before.is_some_and(|before| object.is_like(&before)) { Applied::Alike } else { Applied::News }
     }
 
