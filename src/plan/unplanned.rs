@@ -3,7 +3,7 @@
 use dovetail_api::manifest::Manifest;
 use dovetail_input::manifests::passed_over;
 
-/// Kinds that a plan depends on.
+/// Kinds that a plan depends on. Under an apiVersion that is not theirs they are slips (`dovetail_api`, `foreign.rs`).
 const READ: &[&str] = &[
     "ClusterConfig",
     "DaemonSet",
@@ -75,6 +75,8 @@ fn autoscaler(own: &Manifest, manifests: &[Manifest]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use dovetail_api::manifest::{self, ReadOptions};
+
     use super::*;
 
     fn manifest(kind: &str, object: serde_json::Value, foreign: bool) -> Manifest {
@@ -97,6 +99,18 @@ mod tests {
         assert_eq!(line(&[manifest("Job", none.clone(), false)]), None);
         let said = line(&[manifest("Job", none.clone(), true), manifest("Ingress", none, false)]);
         assert_eq!(said.as_deref(), Some("passed over: 1 Ingress, 1 Job (example.com/v1)"));
+    }
+
+    #[test]
+    fn no_kind_that_a_plan_depends_on_is_passed_over_under_a_version_that_it_does_not_have() {
+        for kind in READ.iter().chain(&["NodePool", "EC2NodeClass", "CronJob"]) {
+            let text = format!("apiVersion: old/v1beta1\nkind: {kind}\nmetadata: {{name: a}}\n");
+            let read = manifest::read(&[("f", text.as_str())], &ReadOptions::default());
+            assert!(read.is_err(), "{kind} would be passed over");
+        }
+        let other = "apiVersion: old/v1beta1\nkind: Widget\nmetadata: {name: a}\n";
+        let read = manifest::read(&[("f", other)], &ReadOptions::default());
+        assert!(read.is_ok_and(|all| all.iter().all(|one| one.foreign)));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub fn test() -> Result<(), String> {
     run("checkers can fail", "python3", &["tests/plan/mutations.py"])?;
     run("checkers pass what is right", "python3", &["tests/plan/test_checker.py"])?;
     run("audit can fail", "python3", &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"])?;
+    run("times are told apart", "python3", &["-m", "unittest", "discover", "-s", "tests/real", "-p", "test_*.py"])?;
     references()?;
     run("workloads are made", "python3", &["-m", "unittest", "discover", "-s", "tests/workloads"])?;
     deploy()?;

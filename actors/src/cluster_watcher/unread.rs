@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_core::cluster_state::{Kind, Unreadable};
+use dovetail_core::cluster_state::{Applied, Kind, Unreadable};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
@@ -113,7 +113,8 @@ impl ClusterWatcher {
     fn cannot_read(&mut self, kind: Kind, unread: Unreadable) {
         let name = unread.metadata.name.clone().unwrap_or_default();
         let displacements = self.state.displacements();
-        if !self.state.apply_unreadable(kind, unread.clone()) {
+        let applied = self.state.apply_unreadable(kind, unread.clone());
+        if applied == Applied::Stale {
             return;
         }
         let unread = Arc::new(unread);
@@ -121,8 +122,6 @@ impl ClusterWatcher {
             self.record(report::event(&unread));
         }
         match kind {
-            Kind::NodePool => self.pool_gone(name),
-            Kind::NodeClass => self.class_gone(name),
             Kind::NodeClaim => self.tell_claim(&name, &unread.metadata),
             Kind::Node => self.tell_node(&name, &unread.metadata),
             _ => {}
@@ -133,7 +132,8 @@ impl ClusterWatcher {
         }
         self.tell_displaced(displacements);
         self.tell_departures();
-        if kind != Kind::Pod {
+        // A kubelet writes the status of its Node every few seconds: nobody's place depends on that.
+        if kind != Kind::Pod && applied == Applied::News {
             self.world_changed();
         }
         self.cluster_changed();
@@ -155,6 +155,17 @@ impl ClusterWatcher {
         Arc::make_mut(known).metadata = meta.clone();
         let node = known.clone();
         self.tell(|leader| leader.nodes.iter().for_each(|to| self.desk.post(to, NodeChanged(node.clone()))));
+    }
+
+    /// The pools, or the classes, that are there, also those that cannot be read, by name.
+    pub(super) fn names(&self, kind: Kind) -> BTreeSet<String> {
+        let now = self.state.snapshot();
+        let read: BTreeSet<String> = match kind {
+            Kind::NodePool => now.pools.keys().cloned().collect(),
+            _ => now.classes.keys().cloned().collect(),
+        };
+        let unread = now.unreadable_of(kind).map(|(name, _)| name.to_owned());
+        unread.chain(read).collect()
     }
 
     fn unread_gone(&mut self, kind: Kind, meta: &ObjectMeta) {

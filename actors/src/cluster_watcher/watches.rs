@@ -157,10 +157,10 @@ impl Handler<Seen<NodePool>> for ClusterWatcher {
                 self.pool_gone(pool.name_any());
             }
             Event::InitDone => {
-                let before = self.state.snapshot().pools;
+                let before = self.names(Kind::NodePool);
                 self.listed(Kind::NodePool);
-                let after = self.state.snapshot().pools;
-                lost(&before, &after).for_each(|name| self.pool_gone(name));
+                let after = self.names(Kind::NodePool);
+                before.difference(&after).for_each(|name| self.pool_gone(name.clone()));
             }
         }
     }
@@ -178,10 +178,10 @@ impl Handler<Seen<EC2NodeClass>> for ClusterWatcher {
                 self.class_gone(class.name_any());
             }
             Event::InitDone => {
-                let before = self.state.snapshot().classes;
+                let before = self.names(Kind::NodeClass);
                 self.listed(Kind::NodeClass);
-                let after = self.state.snapshot().classes;
-                lost(&before, &after).for_each(|name| self.class_gone(name));
+                let after = self.names(Kind::NodeClass);
+                before.difference(&after).for_each(|name| self.class_gone(name.clone()));
             }
         }
     }

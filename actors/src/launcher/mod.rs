@@ -10,6 +10,7 @@
 mod cost;
 pub(crate) mod facts;
 mod fleet;
+mod again;
 mod held;
 mod late;
 mod launch;
@@ -49,6 +50,7 @@ use crate::messages::{
     TraceContext, Wrote,
 };
 use crate::telemetry::story::Story;
+use again::Again;
 
 /// How long an order waits that may not be launched yet, before its pods are packed anew.
 const HOLD: Duration = Duration::from_secs(30);
@@ -97,6 +99,8 @@ pub struct Launcher {
     shown: BTreeMap<String, Arc<NodeClaim>>,
     /// Claims that have come of creations done late, while the launch of the one before them had not ended, by name.
     late: BTreeMap<String, Arc<NodeClaim>>,
+    /// Claims whose launches have ended well.
+    again: Again,
     ends: BTreeMap<&'static str, u64>,
     limits: Limits,
     /// Whether it is known what was launched before the term, or waited for no longer.
@@ -186,6 +190,7 @@ impl Launcher {
             creations: Creations::default(),
             shown: BTreeMap::new(),
             late: BTreeMap::new(),
+            again: Again::default(),
             ends: BTreeMap::new(),
             losses,
             refusals: LaunchBackoff::default(),
@@ -248,6 +253,9 @@ impl Handler<ClaimChanged> for Launcher {
             return;
         }
         if lifecycle::is_leaving(&claim) || lifecycle::stage(&claim).is_some() {
+            return self.waits_no_more(&name);
+        }
+        if self.waits_again(&claim, ctx) {
             return;
         }
         if self.creations.is_left_over(&claim, self.desk.term.0) {
@@ -264,6 +272,7 @@ impl Handler<ClaimGone> for Launcher {
         self.creations.gone(&gone.name, self.desk.now());
         self.forget_held(&gone.name, ctx);
         self.late.remove(&gone.name);
+        self.again.gone(&gone.name);
         self.shown.remove(&gone.name);
         self.busy.get(&gone.name).into_iter().for_each(|launch| launch.notify_one());
         let queued = self.queue.len();
@@ -559,6 +568,7 @@ impl Launcher {
             End::Launched { uid } => {
                 self.losses.reset();
                 self.creations.seen(name, uid);
+                self.again.ended(name, uid, self.desk.now(), self.desk.rng(&format!("again/{name}")));
                 if let Some(trial) = trial {
                     self.go_on(&trial, ctx);
                 }

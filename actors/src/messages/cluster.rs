@@ -125,7 +125,7 @@ pub struct NotRead {
     pub came: Came,
 }
 
-/// A pool or a class cannot be read, and is not used. Fact, to `node_class`.
+/// A pool or a class is there, cannot be read, and is not used. Fact, to `node_class`.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct CannotUse {

@@ -103,8 +103,8 @@ impl Handler<ClassChanged> for NodeClassActor {
                 self.look_at_class(&changed.name, ctx);
             }
             None => {
-                self.classes.remove(&changed.name);
-                self.resolved.remove(&changed.name);
+                self.unread.remove(&(Kind::NodeClass, changed.name.clone()));
+                self.forget_class(&changed.name);
             }
         }
         self.look_at_pools_of(&changed.name, ctx);
@@ -122,8 +122,8 @@ impl Handler<PoolChanged> for NodeClassActor {
                 self.look_at_pool(&changed.name, ctx);
             }
             None => {
-                self.pools.remove(&changed.name);
-                self.told.remove(&format!("complaints/{}", changed.name));
+                self.unread.remove(&(Kind::NodePool, changed.name.clone()));
+                self.forget_pool(&changed.name);
             }
         }
     }
@@ -139,8 +139,12 @@ impl Handler<CannotUse> for NodeClassActor {
         if self.unread.insert((kind, name.clone()), said.clone()) == Some(said) {
             return;
         }
-        if kind == Kind::NodeClass {
-            self.look_at_pools_of(&name, ctx);
+        match kind {
+            Kind::NodeClass => {
+                self.forget_class(&name);
+                self.look_at_pools_of(&name, ctx);
+            }
+            _ => self.forget_pool(&name),
         }
         let writing = pools::write_unreadable(self.calls.clone(), kind, object, self.desk.wall());
         ctx.spawn(writing.into_actor(self));
@@ -154,11 +158,24 @@ impl Handler<Observe> for NodeClassActor {
         let ready = |name: &String| self.told.get(name).is_some_and(|(ready, _)| *ready);
         let classes: BTreeMap<_, _> = self.classes.keys().map(|name| (name, ready(&format!("class/{name}")))).collect();
         let pools: BTreeMap<_, _> = self.pools.keys().map(|name| (name, ready(&format!("pool/{name}")))).collect();
-        MessageResult(json!({"classesReady": classes, "poolsReady": pools}))
+        let unread: Vec<_> = self.unread.keys().map(|(kind, name)| format!("{}/{name}", kind.resource())).collect();
+        MessageResult(json!({"classesReady": classes, "poolsReady": pools, "unreadable": unread}))
     }
 }
 
 impl NodeClassActor {
+    /// A class is gone, or cannot be read any more.
+    fn forget_class(&mut self, name: &str) {
+        self.classes.remove(name);
+        self.resolved.remove(name);
+    }
+
+    /// The same of a pool.
+    fn forget_pool(&mut self, name: &str) {
+        self.pools.remove(name);
+        self.told.remove(&format!("complaints/{name}"));
+    }
+
     /// Brings a class that is being deleted to its end, as far as its claims let it go.
     fn end_class(&mut self, class: Arc<EC2NodeClass>, ctx: &mut Context<Self>) {
         let (name, key) = (class.name_any(), format!("class/{}", class.name_any()));

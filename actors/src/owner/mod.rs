@@ -64,6 +64,8 @@ pub struct Owner {
     refused: BTreeMap<String, (String, NotOwned)>,
     asking: bool,
     scheduled: bool,
+    /// EC2 is not asked again before that, whoever wants to know. Monotonic.
+    next_call: Duration,
     backoff: Backoff,
 }
 
@@ -81,6 +83,7 @@ impl Owner {
             refused: BTreeMap::new(),
             asking: false,
             scheduled: false,
+            next_call: Duration::ZERO,
             backoff,
         }
     }
@@ -179,6 +182,9 @@ impl Owner {
             return;
         }
         let now = self.desk.now();
+        if now < self.next_call {
+            return self.schedule(self.next_call - now, ctx);
+        }
         let due = self.wanted.iter().filter(|(_, (when, _))| *when <= now);
         let due: Vec<String> = due.map(|(id, _)| id.clone()).take(TOGETHER).collect();
         if due.is_empty() {
@@ -204,6 +210,7 @@ impl Owner {
                     pause
                 }
             };
+            owner.next_call = owner.desk.now() + pause;
             if !owner.wanted.is_empty() {
                 owner.schedule(pause, ctx);
             }

@@ -53,7 +53,7 @@ impl Reports {
 }
 
 /// Names an object in the log.
-pub fn log(desk: &Desk, object: &Unreadable) {
+fn log(desk: &Desk, object: &Unreadable) {
     desk.tell(Story::Unreadable {
         resource: object.kind.clone(),
         object: object.full_name(),

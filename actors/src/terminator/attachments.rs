@@ -9,8 +9,8 @@ use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 
 use crate::context::desk::Desk;
-use crate::messages::Came;
-use crate::reading::report;
+use crate::messages::{Came, Record};
+use crate::reading::report::{self, Reports};
 
 /// Node and name.
 type Key = (String, String);
@@ -66,18 +66,25 @@ impl Attachments {
 }
 
 /// What follows from an attachment that cannot be read: it is there, at the Node that it names, with a volume that nobody knows,
-/// which goes by the attachment's own name. Its Node waits for it.
-pub fn not_read(desk: &Desk, object: Unreadable, came: Came) -> Event<VolumeAttachment> {
+/// which goes by the attachment's own name. Its Node waits for it. What is to be told of it is answered once.
+pub fn not_read(
+    desk: &Desk,
+    reports: &mut Reports,
+    object: &Unreadable,
+    came: Came,
+) -> (Event<VolumeAttachment>, Option<Record>) {
     let name = object.metadata.name.clone();
     let source = VolumeAttachmentSource { persistent_volume_name: name, ..VolumeAttachmentSource::default() };
     let node_name = object.facts.node_name.clone();
     let spec = VolumeAttachmentSpec { node_name, source, ..VolumeAttachmentSpec::default() };
     let attachment = VolumeAttachment { metadata: object.metadata.clone(), spec, status: None };
     match came {
-        Came::Gone => return Event::Delete(attachment),
-        Came::Listed | Came::Changed => report::log(desk, &object),
+        Came::Gone => (Event::Delete(attachment), None),
+        Came::Listed | Came::Changed => {
+            let told = reports.note(desk, object).then(|| report::event(object));
+            (Event::Apply(attachment), told)
+        }
     }
-    Event::Apply(attachment)
 }
 
 fn key(attachment: &VolumeAttachment) -> Key {

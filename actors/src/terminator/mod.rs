@@ -42,6 +42,7 @@ use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, R
 use crate::owner::owned::Instances;
 use crate::reading::Api;
 use crate::telemetry::story::Story;
+use crate::reading::report::Reports;
 use attachments::Attachments;
 use endings::Endings;
 use evictions::Evictions;
@@ -151,10 +152,15 @@ impl Actor for Terminator {
     fn started(&mut self, ctx: &mut Self::Context) {
         let (this, desk) = (ctx.address(), self.desk.clone());
         let api = Api::<VolumeAttachment>::all(self.links.calls.client.clone());
+        let (recorder, mut reports) = (self.links.recorder.clone(), Reports::default());
         let on = move |heard| {
             let event = match heard {
                 Heard::Event(event) => event,
-                Heard::NotRead(object, came) => attachments::not_read(&desk, *object, came),
+                Heard::NotRead(object, came) => {
+                    let (event, told) = attachments::not_read(&desk, &mut reports, &object, came);
+                    told.into_iter().for_each(|record| desk.post(&recorder, record));
+                    event
+                }
                 Heard::Failed(..) | Heard::Runs => return,
             };
             desk.post(&this, Seen(event));

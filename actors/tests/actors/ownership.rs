@@ -421,3 +421,59 @@ fn claims_made_by_hand_wait_for_what_all_may_cost() {
         assert_eq!((world.cloud.living().len(), world.cloud.calls().len()), (2, 3), "{}", told(&world));
     });
 }
+
+/// Claims that come all the time, each with an instance that nobody has heard of; the pauses between EC2's being asked, in
+/// milliseconds, in that minute.
+async fn pauses_while_claims_come(world: &World, from: usize) -> Vec<i128> {
+    let before = world.cloud.looked_up().len();
+    for number in from..from + 200 {
+        let name = format!("hand-{number}");
+        by_hand(world, &name, &json!({}));
+        write_instance(world, &name, &format!("aws:///us-east-1a/i-{number:017x}"), "", &["Launched"]);
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    }
+    let times = world.cloud.looked_up();
+    times[before..].windows(2).map(|pair| pair[1].as_millisecond() as i128 - pair[0].as_millisecond() as i128).collect()
+}
+
+#[test]
+fn ec2_is_asked_whose_instances_are_at_most_once_a_second_and_less_while_it_fails_however_many_claims_come() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let _replica = world.replica(0);
+        tokio::time::sleep(minutes(1)).await;
+        let pauses = pauses_while_claims_come(&world, 100_000).await;
+        assert!(pauses.len() > 20 && pauses.iter().all(|pause| *pause >= 1000), "{pauses:?}");
+        world.cloud.look_ups_fail(true);
+        let pauses = pauses_while_claims_come(&world, 200_000).await;
+        // A back-off from half a second to ten, by at least the half of each.
+        let longest = pauses.iter().skip(6).all(|pause| *pause >= 5000);
+        assert!(pauses.iter().all(|pause| *pause >= 1000) && pauses.len() <= 18 && longest, "{pauses:?}");
+    });
+}
+
+#[test]
+fn a_claim_whose_status_somebody_writes_over_is_launched_for_with_growing_pauses() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let _replica = world.replica(0);
+        world.pods(1, "500m");
+        world.until_bound(1, minutes(2)).await;
+        let name = world.claims()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        let other = with_tags(&world, "i-0000000000000abcd", &[]);
+        // As it was before its launch, but for an instance that is not its own: that is not written over.
+        let status = json!({"status": {"providerID": other.provider_id(), "conditions": []}});
+        world.api.patch_status(&NODE_CLAIMS, "", &name, &status).unwrap();
+        tokio::time::sleep(minutes(3)).await;
+        let looks = world.journal.count("adopted");
+        assert!((1..=10).contains(&looks), "{looks} looks in three minutes: {}", told(&world));
+        assert!(lives(&world, &other.id));
+        // Mended, it is launched once more and has its own.
+        let mended = json!({"status": {"providerID": "", "conditions": []}});
+        world.api.patch_status(&NODE_CLAIMS, "", &name, &mended).unwrap();
+        tokio::time::sleep(std::time::Duration::from_secs(70)).await;
+        let claim = claim(&world, &name).unwrap();
+        let own = claim["status"]["providerID"].as_str().unwrap_or_default();
+        assert!(!own.is_empty() && own != other.provider_id(), "{claim}");
+    });
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use dovetail_actors::{InlineSolver, ReplicaHandle, ReplicaParts, Settings};
 use dovetail_sandbox::Caller;
-use dovetail_sandbox::apiserver::{DeleteOptions, Gvr, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
+use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, Gvr, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use serde_json::{Value, json};
 use world::{World, minutes, on_demand_m5, run, wire};
 
@@ -216,7 +216,12 @@ fn a_node_that_cannot_be_read_is_not_removed_not_even_when_it_is_empty() {
 }
 
 fn forbidden(world: &World, path: &'static str, on: &Arc<AtomicBool>) -> ReplicaHandle {
-    let client = |name: &str| wire::forbidding(world.api.client(Caller::replica(0, name)), path, on.clone());
+    replica_by(world, |client| wire::forbidding(client, path, on.clone()))
+}
+
+/// A replica on a way of the test's own to the API server.
+fn replica_by(world: &World, way: impl Fn(kube::Client) -> kube::Client) -> ReplicaHandle {
+    let client = |name: &str| way(world.api.client(Caller::replica(0, name)));
     dovetail_actors::start(ReplicaParts {
         identity: "replica-0".into(),
         kube: client("controller"),
@@ -275,5 +280,145 @@ fn a_new_leader_whose_watches_fail_says_so_as_an_error_with_what_the_api_server_
         world.until(Duration::from_secs(40), || told(&world, "not_synced") > 0).await;
         let line = world.story().into_iter().find(|line| line.contains("leads and does nothing yet")).unwrap();
         assert!(line.contains("persistentvolumes") && line.contains("the test forbids it"), "{line}");
+    });
+}
+
+/// Pools and classes that are told to be there and unreadable.
+async fn unusable(replica: &ReplicaHandle) -> Value {
+    replica.state().await["node_class"]["unreadable"].clone()
+}
+
+fn delete(world: &World, kind: &Gvr, name: &str) {
+    // What was read of it before has made it wait for its claims.
+    world.api.patch(kind, "", name, &json!({"metadata": {"finalizers": null}})).unwrap();
+    if world.api.get(kind, "", name).is_some() {
+        world.api.delete(kind, "", name, &DeleteOptions::default()).unwrap();
+    }
+    assert!(world.api.get(kind, "", name).is_none());
+}
+
+#[test]
+fn what_is_deleted_while_it_cannot_be_read_is_not_unreadable_for_ever() {
+    run(|world| async move {
+        world.spoils();
+        world.pool("default", on_demand_m5());
+        world.pool("odd", on_demand_m5());
+        let replica = world.replica(0);
+        tokio::time::sleep(minutes(1)).await;
+        for kind in [&EC2_NODE_CLASSES, &NODE_POOLS] {
+            world.api.patch(kind, "", "odd", &json!({"metadata": {"annotations": wire::spoilt()}})).unwrap();
+        }
+        tokio::time::sleep(minutes(1)).await;
+        assert_eq!(unusable(&replica).await, json!(["nodepools/odd", "ec2nodeclasses/odd"]));
+        for kind in [&EC2_NODE_CLASSES, &NODE_POOLS] {
+            delete(&world, kind, "odd");
+        }
+        tokio::time::sleep(minutes(1)).await;
+        assert_eq!(unusable(&replica).await, json!([]));
+        // Others of their names are used.
+        world.pool("odd", on_demand_m5());
+        world.until(minutes(1), || ready(&world, "odd").0 == "True").await;
+    });
+}
+
+#[test]
+fn a_pool_whose_unreadable_class_is_gone_is_told_that_it_has_none() {
+    run(|world| async move {
+        world.spoils();
+        world.pool("odd", on_demand_m5());
+        let _replica = world.replica(0);
+        world.until(minutes(1), || ready(&world, "odd").0 == "True").await;
+        let spoilt = json!({"metadata": {"annotations": wire::spoilt()}});
+        world.api.patch(&EC2_NODE_CLASSES, "", "odd", &spoilt).unwrap();
+        world.until(minutes(1), || ready(&world, "odd").1.contains("cannot be read")).await;
+        delete(&world, &EC2_NODE_CLASSES, "odd");
+        world.until(minutes(1), || !ready(&world, "odd").1.contains("cannot be read")).await;
+        assert_eq!(ready(&world, "odd").0, "False");
+    });
+}
+
+/// Whether a pool is Ready, and why not.
+fn ready(world: &World, pool: &str) -> (String, String) {
+    let pool = world.api.get(&NODE_POOLS, "", pool).unwrap();
+    let all = pool["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let ready = all.into_iter().find(|one| one["type"] == "Ready").unwrap_or_default();
+    let text = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
+    (text("status"), text("message"))
+}
+
+#[test]
+fn what_a_list_shows_to_be_gone_is_not_unreadable_any_more() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pool("odd", on_demand_m5());
+        world.api.patch(&NODE_POOLS, "", "odd", &json!({"metadata": {"annotations": wire::spoilt()}})).unwrap();
+        let on = Arc::new(AtomicBool::new(false));
+        let replica = replica_by(&world, |client| wire::spoiling(wire::forbidding(client, "/nodepools", on.clone())));
+        tokio::time::sleep(minutes(1)).await;
+        assert_eq!(unusable(&replica).await, json!(["nodepools/odd"]));
+        on.store(true, Ordering::Relaxed);
+        tokio::time::sleep(minutes(2)).await;
+        delete(&world, &NODE_POOLS, "odd");
+        on.store(false, Ordering::Relaxed);
+        tokio::time::sleep(minutes(2)).await;
+        assert_eq!(cluster(&replica).await["unreadable"], json!({}));
+        assert_eq!(unusable(&replica).await, json!([]));
+    });
+}
+
+#[test]
+fn what_a_kubelet_writes_of_a_node_that_cannot_be_read_packs_nothing_anew() {
+    run(|world| async move {
+        world.spoils();
+        world.pool("default", on_demand_m5());
+        let replica = world.replica(0);
+        world.pods(1, "500m");
+        world.until_bound(1, minutes(2)).await;
+        world.pods_of("huge", 1, "9000");
+        let node = world.api.list(&NODES)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        world.api.patch(&NODES, "", &node, &json!({"metadata": {"annotations": wire::spoilt()}})).unwrap();
+        tokio::time::sleep(minutes(2)).await;
+        let packings = async || replica.state().await["packer"]["packings"].as_u64().unwrap();
+        let quiet = packings().await;
+        tokio::time::sleep(minutes(5)).await;
+        let quiet = packings().await - quiet;
+        let before = packings().await;
+        for _ in 0..30 {
+            let now = world.clock_text();
+            let beat =
+                json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": now}]}});
+            world.api.patch_status(&NODES, "", &node, &beat).unwrap();
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
+        let with_beats = packings().await - before;
+        assert!(with_beats <= quiet + 1, "{with_beats} packings in five minutes, {quiet} without a kubelet");
+        // What is written of it by somebody is looked at.
+        let before = packings().await;
+        world.api.patch(&NODES, "", &node, &json!({"metadata": {"labels": {"a": "b"}}})).unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(packings().await > before);
+    });
+}
+
+#[test]
+fn an_attachment_that_cannot_be_read_is_named_once_however_often_it_changes() {
+    run(|world| async move {
+        world.spoils();
+        world.pool("default", on_demand_m5());
+        let _replica = world.replica(0);
+        tokio::time::sleep(minutes(1)).await;
+        let kind = Gvr::new("storage.k8s.io", "v1", "volumeattachments");
+        let attachment = json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
+            "metadata": {"name": "odd", "annotations": wire::spoilt()},
+            "spec": {"attacher": "ebs.csi.aws.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}}});
+        world.api.create(&kind, "", attachment).unwrap();
+        for n in 0..200 {
+            let patch = json!({"metadata": {"labels": {"n": format!("{n}")}}});
+            world.api.patch(&kind, "", "odd", &patch).unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(told(&world, "unreadable"), 1, "{}", world.story().join("\n"));
+        assert_eq!(events(&world, "Unreadable").len(), 1);
     });
 }

@@ -70,6 +70,8 @@ struct State {
     ends: BTreeMap<String, SpoilEnd>,
     launched: Vec<Launched>,
     told: Option<UnboundedSender<Launched>>,
+    looked_up: Vec<jiff::Timestamp>,
+    look_ups_fail: bool,
 }
 
 impl FakeCloud {
@@ -80,6 +82,16 @@ impl FakeCloud {
     /// The next launches are spoiled like this.
     pub fn spoil(&self, spoils: impl IntoIterator<Item = Spoil>) {
         self.state.lock().unwrap().spoils.extend(spoils);
+    }
+
+    /// When it was asked whose instances are.
+    pub fn looked_up(&self) -> Vec<jiff::Timestamp> {
+        self.state.lock().unwrap().looked_up.clone()
+    }
+
+    /// It is throttled whoever asks whose instances are, or no more.
+    pub fn look_ups_fail(&self, fail: bool) {
+        self.state.lock().unwrap().look_ups_fail = fail;
     }
 
     /// Node classes take so long to resolve from now on.
@@ -356,7 +368,14 @@ impl Cloud for FakeCloud {
     }
 
     fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
-        let state = self.state.lock().unwrap();
+        let mut state = self.state.lock().unwrap();
+        let now = self.clock.wall();
+        state.looked_up.push(now);
+        if state.look_ups_fail {
+            let (call, message) = ("DescribeInstances", "slower".to_owned());
+            let error = CloudError::Retryable { call, code: "RequestLimitExceeded".into(), message };
+            return async move { Err(error) }.boxed();
+        }
         let mut found = Found::default();
         for id in ids {
             match state.instances.get(id) {

@@ -53,9 +53,7 @@ impl Snapshot {
         type Alike = (String, BTreeMap<String, String>, Option<String>);
         let mut known: BTreeMap<Alike, Option<LabelSelector>> = BTreeMap::new();
         for pod in pods.iter_mut().filter(|pod| pod.topology_spread_constraints.is_empty()) {
-            // One that is still to come goes by the uid of the pod that it follows.
-            let uid = pod.uid.split('/').next().unwrap_or_default();
-            let controller = self.pods.get(uid).and_then(|entry| entry.controller.clone());
+            let controller = self.pods.get(pod.base_uid()).and_then(|entry| entry.controller.clone());
             let alike = (pod.namespace.clone(), pod.labels.clone(), controller);
             let selector = known.entry(alike).or_insert_with_key(|(namespace, labels, controller)| {
                 self.deduced(namespace, labels, controller.as_deref())

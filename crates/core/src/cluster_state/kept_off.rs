@@ -2,6 +2,7 @@
 //! written down of that (docs/decisions/037).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use dovetail_api::names::{annotations, labels};
 use jiff::{SignedDuration, Timestamp};
@@ -48,65 +49,76 @@ impl Snapshot {
     /// of each that is kept off, by uid, why.
     pub(super) fn hold_back(&self, pods: &mut [Pod], now: Moment) -> BTreeMap<String, String> {
         let mut held = BTreeMap::new();
-        if self.unused.is_empty() {
+        let cases = self.cases(now.wall);
+        if cases.is_empty() {
             return held;
         }
-        let mut tried: BTreeMap<(String, String), usize> = BTreeMap::new();
-        let mut kept_off: Vec<Vec<(String, String)>> = vec![Vec::new(); pods.len()];
-        let base = |pod: &Pod| pod.uid.split('/').next().unwrap_or_default().to_owned();
-        for (at, pod) in pods.iter().enumerate() {
-            let Some(entry) = self.pods.get(&base(pod)) else { continue };
-            for (pool, failing) in self.unused.of_workload(&entry.workload) {
-                let known = self.pools.get(pool);
-                if known.is_none_or(|pool| {
-                    pool.spec.template.spec.node_class_ref.ec2_name() != Some(failing.class.as_str())
-                }) {
-                    continue;
+        let of = |pod: &Pod| {
+            let (workload, all) = cases.get_key_value(self.pods.get(pod.base_uid())?.workload.as_str())?;
+            Some((*workload, all))
+        };
+        // The pod that tries a pool, by pool and workload.
+        let mut goes: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for (at, pod) in pods.iter().enumerate().filter(|(_, pod)| !pod.to_come) {
+            let Some((workload, all)) = of(pod) else { continue };
+            for case in all.iter().filter(|case| case.free) {
+                let key = (case.pool, workload);
+                if goes.get(&key).is_none_or(|other| older(pod, &pods[*other])) {
+                    goes.insert(key, at);
                 }
-                let free = now.wall >= failing.until && !pod.to_come && !self.is_tried(pool, failing, now.wall);
-                let key = (pool.to_owned(), entry.workload.clone());
-                let first = tried.get(&key).is_none_or(|other| older(pod, &pods[*other]));
-                if free && first {
-                    tried.insert(key, at);
-                }
-                kept_off[at].push((pool.to_owned(), why(pool, failing)));
             }
         }
-        for (at, pod) in pods.iter_mut().enumerate().filter(|(at, _)| !kept_off[*at].is_empty()) {
-            let Some(entry) = self.pods.get(&base(pod)) else { continue };
-            let goes = |pool: &String| tried.get(&(pool.clone(), entry.workload.clone())) == Some(&at);
-            let off: Vec<&(String, String)> = kept_off[at].iter().filter(|(pool, _)| !goes(pool)).collect();
-            if off.is_empty() {
-                continue;
+        for (at, pod) in pods.iter_mut().enumerate() {
+            let Some((workload, all)) = of(pod) else { continue };
+            let off: Vec<&Case> = all.iter().filter(|case| goes.get(&(case.pool, workload)) != Some(&at)).collect();
+            if !off.is_empty() {
+                keep_off(pod, &off);
+                let why = off.iter().map(|case| case.why.as_str()).collect::<Vec<_>>().join("; ");
+                held.insert(pod.uid.clone(), why);
             }
-            let rule = NodeSelectorRequirement {
-                key: labels::NODE_POOL.to_owned(),
-                operator: Operator::NotIn,
-                values: off.iter().map(|(pool, _)| pool.clone()).collect(),
-                min_values: None,
-            };
-            if pod.volume_topology.is_empty() {
-                pod.volume_topology.push(Vec::new());
-            }
-            pod.volume_topology.iter_mut().for_each(|place| place.push(rule.clone()));
-            let why = off.iter().map(|(_, why)| why.as_str()).collect::<Vec<_>>().join("; ");
-            held.insert(pod.uid.clone(), why);
         }
         held
     }
 
-    /// Whether a node is on its way, or has just come, that shows whether a workload uses the next.
-    fn is_tried(&self, pool: &str, failing: &UnusedWorkload, now: Timestamp) -> bool {
-        let own = |(workload, failures): &(String, u32)| *workload == failing.workload && *failures == failing.failures;
-        self.claims.values().any(|entry| {
+    /// The workloads that have not used nodes of pools, as these are now: each workload and each claim is looked at once,
+    /// however many pods there are.
+    fn cases(&self, now: Timestamp) -> BTreeMap<&str, Vec<Case<'_>>> {
+        let mut cases: BTreeMap<&str, Vec<Case<'_>>> = BTreeMap::new();
+        if self.unused.is_empty() {
+            return cases;
+        }
+        let tried = self.tried(now);
+        for (pool, failing) in self.unused.failing() {
+            let class = self.pools.get(pool).and_then(|pool| pool.spec.template.spec.node_class_ref.ec2_name());
+            if class != Some(failing.class.as_str()) {
+                continue;
+            }
+            let own = (pool, failing.class.as_str(), failing.workload.as_str(), failing.failures);
+            let free = now >= failing.until && !tried.contains(&own);
+            let why = why(pool, failing);
+            cases.entry(failing.workload.as_str()).or_default().push(Case { pool, free, why });
+        }
+        cases
+    }
+
+    /// Nodes on their way, or that have just come, which show whether a workload uses the next: pool, class, workload, and how
+    /// many it had not used before.
+    fn tried(&self, now: Timestamp) -> BTreeSet<(&str, &str, &str, u32)> {
+        let waits = |entry: &&Arc<ClaimEntry>| {
             let facts = &entry.facts;
-            facts.pool == pool
-                && facts.launched_for.iter().any(own)
+            self.unused.holds_any(&facts.pool)
                 && !self.leaving.claims.contains(&facts.name)
-                && entry.claim.spec.node_class_ref.name == failing.class
                 && !self.has_had_pods(entry)
                 && facts.created.is_none_or(|created| now.duration_since(created) < LONGEST_TRY)
-        })
+        };
+        let mut tried = BTreeSet::new();
+        for entry in self.claims.values().filter(waits) {
+            let (pool, class) = (entry.facts.pool.as_str(), entry.claim.spec.node_class_ref.name.as_str());
+            tried.extend(
+                entry.facts.launched_for.iter().map(|(workload, failures)| (pool, class, workload.as_str(), *failures)),
+            );
+        }
+        tried
     }
 
     fn has_had_pods(&self, entry: &ClaimEntry) -> bool {
@@ -127,6 +139,28 @@ impl Snapshot {
         };
         self.unused.pools().filter_map(text).collect()
     }
+}
+
+/// A workload that has not used the nodes of a pool.
+struct Case<'a> {
+    pool: &'a str,
+    /// Whether the next may be tried.
+    free: bool,
+    why: String,
+}
+
+/// Keeps a pod off pools.
+fn keep_off(pod: &mut Pod, off: &[&Case<'_>]) {
+    let rule = NodeSelectorRequirement {
+        key: labels::NODE_POOL.to_owned(),
+        operator: Operator::NotIn,
+        values: off.iter().map(|case| case.pool.to_owned()).collect(),
+        min_values: None,
+    };
+    if pod.volume_topology.is_empty() {
+        pod.volume_topology.push(Vec::new());
+    }
+    pod.volume_topology.iter_mut().for_each(|place| place.push(rule.clone()));
 }
 
 /// Whether a pod is tried before another.

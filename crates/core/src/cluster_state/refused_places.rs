@@ -16,6 +16,7 @@ use serde::Serialize;
 use super::{ClusterState, JoinedNode, Moment, NodeEntry, PodEntry, Snapshot, Target};
 use crate::pack::OWN_LABELS;
 use crate::pod::Pod;
+use crate::resources::Resources;
 
 /// How long a place is out at first; doubled each time.
 const FIRST: Duration = Duration::from_secs(600);
@@ -44,10 +45,29 @@ struct Refused {
     until: Duration,
     /// What the node was.
     node: u64,
+    /// What its pods have in common that costs little to compare.
+    pods_are: Like,
     /// Pods, by uid, that it was refused for.
     pods: BTreeSet<String>,
     /// kube-scheduler's words.
     words: String,
+}
+
+/// What pods have in common that are alike: whoever differs in it need not be looked at any closer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Like {
+    namespace: String,
+    requests: Resources,
+}
+
+impl Like {
+    fn of(pod: &Pod) -> Self {
+        Self { namespace: pod.namespace.clone(), requests: pod.requests.clone() }
+    }
+
+    fn may_be(&self, pod: &Pod) -> bool {
+        self.namespace == pod.namespace && self.requests == pod.requests
+    }
 }
 
 /// Places that kube-scheduler refuses.
@@ -96,7 +116,7 @@ impl ClusterState {
             self.expect_no_more(&uid);
             let place = (node.name.clone(), class_of(&entry.pod));
             let places = Arc::make_mut(&mut self.now.refused_places);
-            let known = places.0.entry(place.clone()).or_insert_with(|| Refused::of(&node));
+            let known = places.0.entry(place.clone()).or_insert_with(|| Refused::of(&node, &entry.pod));
             known.pods.insert(uid);
             known.words = entry.words.clone().unwrap_or_default();
             known.last = now.monotonic;
@@ -137,7 +157,8 @@ impl ClusterState {
 
     /// A pod is bound: kube-scheduler has nothing against that node for pods like it.
     pub(super) fn takes_place(&mut self, pod: &Pod, node: &str) {
-        if self.now.refused_places.0.range((node.to_owned(), 0)..=(node.to_owned(), u64::MAX)).next().is_some() {
+        let mut places = self.now.refused_places.0.range((node.to_owned(), 0)..=(node.to_owned(), u64::MAX));
+        if places.any(|(_, one)| one.pods_are.may_be(pod)) {
             Arc::make_mut(&mut self.now.refused_places).0.remove(&(node.to_owned(), class_of(pod)));
         }
     }
@@ -160,9 +181,17 @@ impl ClusterState {
 }
 
 impl Refused {
-    fn of(node: &NodeEntry) -> Self {
-        let (node, pods, words) = (print_of(node), BTreeSet::new(), String::new());
-        Self { points: 0, times: 0, last: Duration::ZERO, until: Duration::ZERO, node, pods, words }
+    fn of(node: &NodeEntry, pod: &Pod) -> Self {
+        Self {
+            points: 0,
+            times: 0,
+            last: Duration::ZERO,
+            until: Duration::ZERO,
+            node: print_of(node),
+            pods_are: Like::of(pod),
+            pods: BTreeSet::new(),
+            words: String::new(),
+        }
     }
 
     /// How long it is out when it is out for the nth time.
@@ -215,8 +244,10 @@ impl Snapshot {
         let places: Vec<_> =
             places.filter_map(|((node, class), one)| Some((*class, *names.get(node.as_str())?, one))).collect();
         for pod in pods {
-            let uid = pod.uid.split('/').next().unwrap_or_default();
-            let Some(entry) = self.pods.get(uid) else { continue };
+            let Some(entry) = self.pods.get(pod.base_uid()) else { continue };
+            if !places.iter().any(|(_, _, one)| one.pods_are.may_be(&entry.pod)) {
+                continue;
+            }
             let class = class_of(&entry.pod);
             for (_, node, one) in places.iter().filter(|(of, _, _)| *of == class) {
                 pod.refused_nodes.insert((*node).to_owned());

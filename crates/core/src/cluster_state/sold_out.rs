@@ -50,8 +50,7 @@ impl Snapshot {
             return;
         }
         for pod in pods {
-            let uid = pod.uid.split('/').next().unwrap_or_default();
-            let known = self.sold_out.get(uid);
+            let known = self.sold_out.get(pod.base_uid());
             let lately = |known: &&SoldOut| now.monotonic.saturating_sub(known.last) <= REMEMBERED;
             let long = known.filter(lately).is_some_and(|known| known.last.saturating_sub(known.since) >= PATIENCE);
             // Pods that prefer nothing stay alike.

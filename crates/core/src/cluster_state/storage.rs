@@ -333,15 +333,18 @@ impl Snapshot {
         // Several of a set may wait, as when their nodes are gone: each is followed by the same ones.
         let mut listed = BTreeSet::new();
         let waiting = entries.iter().filter(|entry| entry.stateful && entry.node_name.is_empty());
+        // Looked up once, however many wait: anybody may name a StatefulSet as the owner of his pods.
+        let mut known: Option<BTreeSet<(&str, &str)>> = None;
         for entry in waiting {
             let Some((name, ordinal)) = entry.pod.name.rsplit_once('-') else { continue };
             let Ok(ordinal) = ordinal.parse::<i64>() else { continue };
             let namespace = &entry.pod.namespace;
             let Some(set) = self.storage.ordered_sets.get(&format!("{namespace}/{name}")) else { continue };
             let end = set.first.saturating_add(set.replicas).min(ordinal.saturating_add(1 + MOST_TO_COME));
-            let there = |name: &str| {
-                self.pods.values().any(|other| other.pod.name == name && other.pod.namespace == *namespace)
-            };
+            let known = known.get_or_insert_with(|| {
+                self.pods.values().map(|other| (other.pod.namespace.as_str(), other.pod.name.as_str())).collect()
+            });
+            let there = |name: &str| known.contains(&(namespace.as_str(), name));
             let next = (ordinal.saturating_add(1)..end).map(|ordinal| format!("{name}-{ordinal}"));
             let mut once = |name: &String| listed.insert(format!("{namespace}/{name}"));
             all.extend(next.filter(|name| once(name) && !there(name)).filter_map(|name| self.follower(entry, &name)));

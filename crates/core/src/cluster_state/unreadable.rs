@@ -9,7 +9,7 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec}
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
 use super::budget::BudgetEntry;
-use super::{ClusterState, Kind, NodeEntry, PodEntry, Snapshot, Storage, namespaced};
+use super::{Applied, ClusterState, Kind, NodeEntry, PodEntry, Snapshot, Storage, namespaced};
 use crate::problem::Namespace;
 use crate::volumes::{ClaimFacts, ClassFacts, VolumeFacts};
 
@@ -49,6 +49,14 @@ impl Unreadable {
     pub fn full_name(&self) -> String {
         let name = self.metadata.name.as_deref().unwrap_or_default();
         self.metadata.namespace.as_deref().map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
+    }
+
+    /// Whether it says as much as an earlier state of it, but for its version and why it cannot be read: a kubelet writes its
+    /// Node's status every few seconds, which changes nothing that is known here.
+    #[must_use]
+    pub fn is_like(&self, earlier: &Self) -> bool {
+        let own = |one: &Self| ObjectMeta { resource_version: None, managed_fields: None, ..one.metadata.clone() };
+        self.facts == earlier.facts && own(self) == own(earlier)
     }
 
     /// As a pod of which nothing but its metadata, its node and its phase is known.
@@ -101,17 +109,19 @@ fn key(kind: Kind, meta: &ObjectMeta) -> String {
 }
 
 impl ClusterState {
-    /// An object is there or has changed, and cannot be read. Answers whether it is kept: not when it is known to be gone, or
-    /// when a later state of it has been read.
-    pub fn apply_unreadable(&mut self, kind: Kind, object: Unreadable) -> bool {
+    /// An object is there or has changed, and cannot be read. It is not kept when it is known to be gone, or when a later state
+    /// of it has been read; it is no news where it was there, as unreadable and like this.
+    pub fn apply_unreadable(&mut self, kind: Kind, object: Unreadable) -> Applied {
         if self.is_buried(kind, &object.metadata) || self.has_read_later(kind, &object.metadata) {
-            return false;
+            return Applied::Stale;
         }
         let key = key(kind, &object.metadata);
+        let before = self.now.unreadable(kind, &key).cloned();
         self.saw(kind, &key);
         self.treat(kind, &key, &object);
-        Arc::make_mut(&mut self.now.unreadable).insert((kind, key), Arc::new(object));
-        true
+        let object = Arc::new(object);
+        Arc::make_mut(&mut self.now.unreadable).insert((kind, key), object.clone());
+        if before.is_some_and(|before| object.is_like(&before)) { Applied::Alike } else { Applied::News }
     }
 
     fn has_read_later(&self, kind: Kind, meta: &ObjectMeta) -> bool {
@@ -307,7 +317,7 @@ mod tests {
     fn a_pod_that_cannot_be_read_holds_its_node_and_its_room_until_it_goes() {
         let mut state = ClusterState::new();
         state.apply_node(&node("n"));
-        assert!(state.apply_unreadable(Kind::Pod, on_node("bad", "n")));
+        assert_eq!(state.apply_unreadable(Kind::Pod, on_node("bad", "n")), Applied::News);
         let snapshot = state.snapshot();
         assert_eq!(snapshot.loads["n"].visitors, 1);
         let planning = snapshot.planning(&PlanningInput::default());
@@ -350,7 +360,7 @@ mod tests {
         for kind in Kind::ALL {
             let mut object = unreadable("Any", "x");
             object.metadata.namespace = Some("default".into());
-            assert!(state.apply_unreadable(kind, object), "{kind:?}");
+            assert_eq!(state.apply_unreadable(kind, object), Applied::News, "{kind:?}");
         }
         assert_eq!(state.snapshot().unreadable.len(), Kind::ALL.len());
         for kind in Kind::ALL {
@@ -439,7 +449,7 @@ mod tests {
             "status": {"providerID": "aws:///a/i-1"}});
         state.apply_claim(Arc::new(serde_json::from_value(claim).unwrap()));
         for name in ["a", "b"] {
-            assert!(state.apply_unreadable(Kind::NodeClaim, unreadable("NodeClaim", name)));
+            assert_ne!(state.apply_unreadable(Kind::NodeClaim, unreadable("NodeClaim", name)), Applied::Stale);
         }
         let snapshot = state.snapshot();
         assert_eq!(snapshot.claims["a"].provider_id(), "aws:///a/i-1");
@@ -447,7 +457,24 @@ mod tests {
         assert!(!snapshot.claims.contains_key("b") && snapshot.unreadable(Kind::NodeClaim, "b").is_some());
         let mut late = unreadable("NodeClaim", "a");
         late.metadata.resource_version = Some("2".into());
-        assert!(!state.apply_unreadable(Kind::NodeClaim, late), "a later state of it is known");
+        assert_eq!(state.apply_unreadable(Kind::NodeClaim, late), Applied::Stale, "a later state of it is known");
+    }
+
+    #[test]
+    fn what_is_written_again_of_a_node_that_cannot_be_read_is_no_news_and_what_is_written_anew_is() {
+        let mut state = ClusterState::new();
+        let mut node = unreadable("Node", "n");
+        assert_eq!(state.apply_unreadable(Kind::Node, node.clone()), Applied::News);
+        node.metadata.resource_version = Some("77".into());
+        node.why = "another".into();
+        assert_eq!(state.apply_unreadable(Kind::Node, node.clone()), Applied::Alike);
+        node.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+        assert_eq!(state.apply_unreadable(Kind::Node, node.clone()), Applied::News);
+        node.facts.provider_id = "p".into();
+        assert_eq!(state.apply_unreadable(Kind::Node, node.clone()), Applied::News);
+        state.delete_unreadable(Kind::Node, &node.metadata);
+        node.metadata.uid = Some("of-another".into());
+        assert_eq!(state.apply_unreadable(Kind::Node, node), Applied::News, "what is there again is news");
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub fn controlled_by(namespace: &str, kind: &str, uid: &str) -> String {
     hash::of(&json!([namespace, kind, uid]))
 }
 
+/// So many characters of a message on a pod are kept and said: who may write its status may write a million.
+const LONGEST_WORDS: usize = 1000;
+
 /// What kubelet said of a pod that it did not let run: it has failed without a container having been started.
 #[must_use]
 pub fn refused_by_kubelet(pod: &KubePod) -> Option<String> {
@@ -49,7 +52,8 @@ pub fn refused_by_kubelet(pod: &KubePod) -> Option<String> {
         return None;
     }
     let message = status.message.as_deref().unwrap_or_default();
-    Some(if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") })
+    let said = if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") };
+    Some(said.chars().take(LONGEST_WORDS).collect())
 }
 
 /// kube-scheduler's own words about a pod that it has no node for.
@@ -57,5 +61,6 @@ pub fn refused_by_kubelet(pod: &KubePod) -> Option<String> {
 pub fn words_of_scheduler(pod: &KubePod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_deref()?;
     let scheduled = conditions.iter().find(|one| one.type_ == "PodScheduled" && one.status == "False")?;
-    scheduled.message.clone().filter(|message| !message.is_empty())
+    let words: String = scheduled.message.as_deref()?.chars().take(LONGEST_WORDS).collect();
+    Some(words).filter(|words| !words.is_empty())
 }

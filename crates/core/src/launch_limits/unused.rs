@@ -105,13 +105,9 @@ impl UnusedLaunches {
         self.0.get(pool).and_then(|known| known.find(class, workload)).map_or(0, |one| one.failures)
     }
 
-    /// The pools, by name, whose nodes a workload did not use.
-    pub fn of_workload<'a>(&'a self, workload: &'a str) -> impl Iterator<Item = (&'a str, &'a Failing)> {
-        let own = move |(pool, known): (&'a String, &'a OfPool)| {
-            let found = known.workloads.iter().filter(move |one| one.workload == workload);
-            found.map(move |one| (pool.as_str(), one))
-        };
-        self.0.iter().flat_map(own)
+    /// All workloads that did not use nodes, with the pool's name.
+    pub fn failing(&self) -> impl Iterator<Item = (&str, &Failing)> {
+        self.0.iter().flat_map(|(pool, known)| known.workloads.iter().map(move |one| (pool.as_str(), one)))
     }
 
     /// A node was not used that was launched when so many before it had not been. One that was launched before the last
@@ -263,7 +259,7 @@ mod tests {
     }
 
     fn until(brake: &UnusedLaunches) -> Option<Timestamp> {
-        brake.of_workload("web").next().map(|(_, one)| one.until)
+        brake.failing().find(|(_, one)| one.workload == "web").map(|(_, one)| one.until)
     }
 
     #[test]

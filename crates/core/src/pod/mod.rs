@@ -79,6 +79,12 @@ pub struct Pod {
 }
 
 impl Pod {
+    /// The uid of the pod that is there: its own, or, of one that is still to come, that of the pod which it follows.
+    #[must_use]
+    pub fn base_uid(&self) -> &str {
+        self.uid.split_once('/').map_or(self.uid.as_str(), |(base, _)| base)
+    }
+
     /// Whether it states anything that need not be kept: preferred affinity of any kind, or spread that may be broken.
     #[must_use]
     pub fn prefers_anything(&self) -> bool {

@@ -9,6 +9,9 @@ use tokio::time::Instant;
 use super::cache::Key;
 use super::kind::Kind;
 
+/// Nothing is put off for longer: a user may write any number of seconds on a pod, and means for ever.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// A piece of work. Asked for twice before it is done, it is done once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
@@ -67,7 +70,7 @@ impl Queue {
 
     /// To be done after a while; if it is already to be done before that, then at that time.
     pub(crate) fn push_after(&mut self, delay: Duration, work: Work) {
-        self.push_at(Instant::now() + delay, work);
+        self.push_at(Instant::now() + delay.min(LONGEST), work);
     }
 
     /// To be done at a time; if it is already to be done before that, then at that time.
@@ -124,5 +127,13 @@ mod tests {
         tokio::time::advance(Duration::from_secs(3)).await;
         assert_eq!(queue.pop(Instant::now()), Some(Work::Schedule));
         assert_eq!((queue.pop(Instant::now()), queue.next()), (None, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_put_off_for_ever_is_late_and_nothing_breaks() {
+        let mut queue = Queue::default();
+        queue.push_after(Duration::MAX, Work::Schedule);
+        queue.push_after(Duration::from_secs(u64::MAX), Work::Heartbeat);
+        assert!(queue.next().is_some() && queue.pop(Instant::now()).is_none());
     }
 }

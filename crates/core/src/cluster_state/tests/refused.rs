@@ -173,3 +173,23 @@ fn a_pool_whose_launches_are_refused_is_left_out_until_its_time_is_over_or_it_ha
     state.forget_plans();
     assert_eq!(skipped(&state, 0), (1, vec![]), "another term begins anew");
 }
+
+#[test]
+fn pods_of_another_namespace_or_that_ask_for_something_else_are_planned_there() {
+    let mut state = with_pods(&["a"]);
+    let first = nominate_in_vain(&mut state, &["uid-a"], 0);
+    let second = nominate_in_vain(&mut state, &["uid-a"], first);
+    state.apply_pod(&kube_pod("larger", "", "1500m")).unwrap();
+    let mut elsewhere = kube_pod("elsewhere", "", "1");
+    elsewhere.metadata.namespace = Some("other".into());
+    state.apply_pod(&elsewhere).unwrap();
+    assert_eq!(out(&state, second), ["uid-a", "uid-other"]);
+}
+
+#[test]
+fn of_a_message_without_end_a_thousand_characters_are_kept() {
+    let mut state = ClusterState::new();
+    state.apply_pod(&waiting("a", &"é".repeat(1_000_000))).unwrap();
+    let words = state.snapshot().pods["uid-a"].words.clone().unwrap();
+    assert_eq!(words.chars().count(), 1000);
+}

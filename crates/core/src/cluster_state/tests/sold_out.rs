@@ -114,3 +114,9 @@ fn a_pod_that_is_spread_by_default_does_without_that_too() {
     let input = PlanningInput { default_spread: vec![serde_json::from_value(default).unwrap()], ..input(17) };
     assert_eq!(relaxed_with(&state, &input), ["soft"]);
 }
+
+#[test]
+fn a_pod_that_is_to_come_goes_by_the_uid_of_the_pod_that_it_follows() {
+    let of = |uid: &str| crate::pod::Pod { uid: uid.into(), ..crate::pod::Pod::default() }.base_uid().to_owned();
+    assert_eq!((of("uid-a"), of("uid-a/db-1"), of("")), ("uid-a".into(), "uid-a".into(), String::new()));
+}

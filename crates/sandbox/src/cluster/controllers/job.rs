@@ -47,17 +47,17 @@ pub(crate) fn sync(ctx: &mut Context, key: &Key) {
         ctx.kube.delete(Kind::Pod, &pod.key, None);
     }
     let missing = wanted.saturating_sub(active.len()).min(500);
-    let indexes = free_indexes(ctx, &job, &pods);
-    for at in 0..missing {
-        create(ctx, key, &job, indexes.as_ref().and_then(|free| free.get(at).copied()));
-    }
+    let indexes = free_indexes(ctx, &job, &pods, missing);
+    let made =
+        (0..missing).take_while(|at| create(ctx, key, &job, indexes.as_ref().and_then(|free| free.get(*at).copied())));
+    let made = made.count();
     let ready = to_i64(active.iter().filter(|p| p.ready).count());
     report(
         ctx,
         key,
         &job,
         &[
-            ("active", to_i64(active.len() + missing)),
+            ("active", to_i64(active.len() + made)),
             ("ready", ready),
             ("succeeded", to_i64(succeeded)),
             ("failed", to_i64(failed)),
@@ -73,8 +73,8 @@ fn ended(job: &Value) -> bool {
     ["Complete", "Failed"].iter().any(|c| condition(job, c).is_some_and(|c| c["status"] == "True"))
 }
 
-/// The completion indexes that no pod has or has had success with; none unless the Job is Indexed.
-fn free_indexes(ctx: &Context, job: &Value, pods: &[Rc<PodView>]) -> Option<Vec<usize>> {
+/// The first completion indexes that no pod has or has had success with, so many; none unless the Job is Indexed.
+fn free_indexes(ctx: &Context, job: &Value, pods: &[Rc<PodView>], most: usize) -> Option<Vec<usize>> {
     if job["spec"]["completionMode"] != "Indexed" {
         return None;
     }
@@ -84,10 +84,11 @@ fn free_indexes(ctx: &Context, job: &Value, pods: &[Rc<PodView>]) -> Option<Vec<
     };
     let taken: BTreeSet<usize> =
         pods.iter().filter(|p| p.active() || p.phase == Phase::Succeeded).filter_map(index).collect();
-    Some((0..count(job, "completions").unwrap_or(0)).filter(|i| !taken.contains(i)).collect())
+    Some((0..count(job, "completions").unwrap_or(0)).filter(|i| !taken.contains(i)).take(most).collect())
 }
 
-fn create(ctx: &mut Context, key: &Key, job: &Value, index: Option<usize>) {
+/// Answers whether it was not refused.
+fn create(ctx: &mut Context, key: &Key, job: &Value, index: Option<usize>) -> bool {
     let mut pod = pod(Kind::Job, job);
     for label in LABELS {
         pod["metadata"]["labels"][label] = json!(key.name);
@@ -99,10 +100,12 @@ fn create(ctx: &mut Context, key: &Key, job: &Value, index: Option<usize>) {
         pod["metadata"]["labels"][INDEX] = json!(index.to_string());
         pod["metadata"]["generateName"] = json!(format!("{}-{index}-", key.name));
     }
-    if ctx.kube.create(Kind::Pod, pod).is_err() {
+    let made = ctx.kube.create(Kind::Pod, pod).is_ok();
+    if !made {
         let work = crate::cluster::work::Work::Sync(Kind::Job, key.clone());
         ctx.queue.push_after(std::time::Duration::from_secs(1), work);
     }
+    made
 }
 
 fn report(ctx: &mut Context, key: &Key, job: &Value, counts: &[(&str, i64)]) {

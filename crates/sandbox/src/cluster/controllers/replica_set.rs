@@ -27,7 +27,9 @@ pub(crate) fn sync(ctx: &mut Context, key: &Key) {
     let pods: Vec<Rc<PodView>> = ctx.cache.pods_of(uid).into_iter().filter(|p| p.active()).collect();
     let missing = replicas(&set) - to_i64(pods.len());
     if missing > 0 {
-        create(ctx, key, &set, usize::try_from(missing).unwrap_or(0));
+        if !create(ctx, key, &set, usize::try_from(missing).unwrap_or(0)) {
+            return;
+        }
     } else if missing < 0 {
         delete(ctx, &set, pods, usize::try_from(-missing).unwrap_or(0));
     } else {
@@ -38,16 +40,18 @@ pub(crate) fn sync(ctx: &mut Context, key: &Key) {
     }
 }
 
-fn create(ctx: &mut Context, key: &Key, set: &Value, missing: usize) {
+/// Answers whether none was refused. Who is refused is tried again after a while: where that is a quota's doing, for ever.
+fn create(ctx: &mut Context, key: &Key, set: &Value, missing: usize) -> bool {
     let mut pod = pod(Kind::ReplicaSet, set);
     pod["metadata"]["generateName"] = json!(format!("{}-", key.name));
     for _ in 0..missing.min(BURST) {
         if ctx.kube.create(Kind::Pod, pod.clone()).is_err() {
             // A quota, a policy or a namespace that goes: tried again after a while.
             ctx.queue.push_after(std::time::Duration::from_secs(1), Work::Sync(Kind::ReplicaSet, key.clone()));
-            break;
+            return false;
         }
     }
+    true
 }
 
 fn delete(ctx: &mut Context, set: &Value, mut pods: Vec<Rc<PodView>>, surplus: usize) {

@@ -1,5 +1,7 @@
 //! StatefulSets: pods with ordinals and claims of their own, one after another unless the set says Parallel.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
@@ -9,15 +11,21 @@ use crate::cluster::cache::Key;
 use crate::cluster::context::Context;
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::PodView;
+use crate::cluster::work::Work;
 
 const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 const INDEX: &str = "apps.kubernetes.io/pod-index";
 const REVISION: &str = "controller-revision-hash";
 
+/// Pods that a Parallel set makes in one go: it may ask for thousands of millions.
+const BURST: usize = 500;
+
 /// The pods of a set by ordinal.
 struct Members {
-    /// Those that should be, in order.
-    wanted: Vec<(i64, Option<Rc<PodView>>)>,
+    /// The ordinals that should be.
+    wanted: Range<i64>,
+    /// Those of them that are, by ordinal.
+    there: BTreeMap<i64, Rc<PodView>>,
     /// Those beyond the count, highest ordinal first.
     surplus: Vec<Rc<PodView>>,
 }
@@ -39,15 +47,11 @@ pub(crate) fn sync(ctx: &mut Context, key: &Key) {
 
 fn members(ctx: &Context, key: &Key, set: &Value) -> Members {
     let start = set["spec"]["ordinals"]["start"].as_i64().unwrap_or(0);
-    let end = start + replicas(set);
+    let wanted = start..start.saturating_add(replicas(set));
     let uid = set["metadata"]["uid"].as_str().unwrap_or_default();
-    let mut found: Vec<(i64, Rc<PodView>)> =
-        ctx.cache.pods_of(uid).into_iter().filter_map(|p| Some((ordinal(key, &p.key.name)?, p))).collect();
-    found.sort_by_key(|(ordinal, _)| *ordinal);
-    let of = |wanted: i64| found.iter().find(|(ordinal, _)| *ordinal == wanted).map(|(_, pod)| pod.clone());
-    let wanted = (start..end).map(|ordinal| (ordinal, of(ordinal))).collect();
-    let surplus = found.iter().rev().filter(|(o, _)| !(start..end).contains(o)).map(|(_, pod)| pod.clone()).collect();
-    Members { wanted, surplus }
+    let found = ctx.cache.pods_of(uid).into_iter().filter_map(|pod| Some((ordinal(key, &pod.key.name)?, pod)));
+    let (there, beyond): (BTreeMap<_, _>, BTreeMap<_, _>) = found.partition(|(ordinal, _)| wanted.contains(ordinal));
+    Members { wanted, there, surplus: beyond.into_values().rev().collect() }
 }
 
 fn ordinal(set: &Key, pod: &str) -> Option<i64> {
@@ -57,14 +61,19 @@ fn ordinal(set: &Key, pod: &str) -> Option<i64> {
 /// Creates what is missing and deletes what is too much. Says whether the set is still on its way.
 fn keep_up(ctx: &mut Context, key: &Key, set: &Value, members: &Members, revision: &str) -> bool {
     let parallel = set["spec"]["podManagementPolicy"] == "Parallel";
-    let mut busy = false;
-    for (ordinal, pod) in &members.wanted {
-        match pod {
-            None => create(ctx, key, set, *ordinal, revision),
+    let (mut busy, mut made) = (false, 0);
+    for ordinal in members.wanted.clone() {
+        match members.there.get(&ordinal) {
+            None if made == BURST => {
+                ctx.queue.push(Work::Sync(Kind::StatefulSet, key.clone()));
+                return true;
+            }
+            None if !create(ctx, key, set, ordinal, revision) => return true,
+            None => made += 1,
             // One that has ended makes room for its successor.
             Some(pod) if pod.finished() && !pod.terminating => ctx.kube.delete(Kind::Pod, &pod.key, Some(0)),
             Some(pod) if pod.ready && !pod.terminating => continue,
-            Some(pod) => claims(ctx, key, set, *ordinal, pod),
+            Some(pod) => claims(ctx, key, set, ordinal, pod),
         }
         busy = true;
         if !parallel {
@@ -90,7 +99,8 @@ fn claims(ctx: &mut Context, key: &Key, set: &Value, ordinal: i64, pod: &PodView
     }
 }
 
-fn create(ctx: &mut Context, key: &Key, set: &Value, ordinal: i64, revision: &str) {
+/// Answers whether it was not refused.
+fn create(ctx: &mut Context, key: &Key, set: &Value, ordinal: i64, revision: &str) -> bool {
     create_claims(ctx, key, set, ordinal);
     let name = format!("{}-{ordinal}", key.name);
     let mut pod = pod(Kind::StatefulSet, set);
@@ -114,10 +124,12 @@ fn create(ctx: &mut Context, key: &Key, set: &Value, ordinal: i64, revision: &st
         pod["spec"]["volumes"] = Value::Array(volumes);
     }
     // A refusal is answered by the next sync: the set stays busy and is looked at again with each change of its pods.
-    if ctx.kube.create(Kind::Pod, pod).is_err() {
-        let work = crate::cluster::work::Work::Sync(Kind::StatefulSet, key.clone());
+    let made = ctx.kube.create(Kind::Pod, pod).is_ok();
+    if !made {
+        let work = Work::Sync(Kind::StatefulSet, key.clone());
         ctx.queue.push_after(std::time::Duration::from_secs(1), work);
     }
+    made
 }
 
 fn claim_templates(set: &Value) -> impl Iterator<Item = &Value> {
@@ -152,10 +164,12 @@ fn update(ctx: &mut Context, set: &Value, members: &Members, revision: &str) {
         return;
     }
     let partition = set["spec"]["updateStrategy"]["rollingUpdate"]["partition"].as_i64().unwrap_or(0);
-    let outdated = members.wanted.iter().rev().filter(|(ordinal, _)| *ordinal >= partition).find_map(|(_, pod)| {
-        let pod = pod.as_ref()?;
-        (label(ctx, pod, REVISION).as_deref() != Some(revision)).then(|| pod.key.clone())
-    });
+    let outdated = members
+        .there
+        .iter()
+        .rev()
+        .filter(|(ordinal, _)| **ordinal >= partition)
+        .find_map(|(_, pod)| (label(ctx, pod, REVISION).as_deref() != Some(revision)).then(|| pod.key.clone()));
     if let Some(pod) = outdated {
         ctx.kube.delete(Kind::Pod, &pod, None);
     }

@@ -125,6 +125,42 @@ fn a_stateful_set_shrinks_from_its_end_and_a_parallel_one_starts_at_once() {
 }
 
 #[test]
+fn sets_that_ask_for_thousands_of_millions_of_pods_have_as_many_as_are_due() {
+    on(&[nodes("m5.large", 2)], async |rig| {
+        let most = 2_147_483_647_u32;
+        let mut set = stateful(most, "OrderedReady");
+        set["spec"]["ordinals"] = json!({"start": most});
+        rig.create(set);
+        rig.create(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "work"},
+            "spec": {"parallelism": 3, "completions": most, "completionMode": "Indexed", "template": job_template()}}));
+        rig.after(1.0).await;
+        let names: Vec<String> = rig.told("pod", "created").into_iter().map(|(_, name)| name).collect();
+        assert!(names.contains(&format!("db-{most}")) && names.len() == 4, "{names:?}");
+    });
+}
+
+fn job_template() -> Value {
+    let mut template = template("work", "10m");
+    template["spec"]["restartPolicy"] = json!("Never");
+    template
+}
+
+#[test]
+fn sets_of_more_pods_than_a_quota_allows_have_what_it_allows_and_time_goes_on() {
+    on(&[nodes("m5.large", 2)], async |rig| {
+        let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"},
+            "spec": {"hard": {"pods": "7"}}});
+        rig.create(quota);
+        rig.deployment("web", 2000, "10m");
+        rig.create(stateful(2000, "Parallel"));
+        rig.create(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "work"},
+            "spec": {"parallelism": 2000, "completions": 2000, "template": job_template()}}));
+        rig.after(30.0).await;
+        assert_eq!(rig.pods().len(), 7);
+    });
+}
+
+#[test]
 fn a_daemon_set_runs_on_each_node_that_it_tolerates_and_selects() {
     let mut tainted = nodes("m5.large", 1);
     tainted.taints = vec![serde_json::from_value(json!({"key": "team", "effect": "NoSchedule"})).unwrap()];
