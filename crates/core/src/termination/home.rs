@@ -18,20 +18,28 @@ const MOST_CLASSES: usize = 500;
 pub fn stay(snapshot: &Snapshot, planning: &Planning, packing: &mut Packing) {
     let pods = &planning.problem.pods;
     let moves = |at: &usize| snapshot.is_bound(&pods[*at].uid) && !keys(&pods[*at]).is_empty();
-    let mut classes: Vec<Vec<Slot>> = Vec::new();
+    let mut classes: Vec<(Pod, Vec<Slot>)> = Vec::new();
     for (bin, of_bin) in bins(packing).enumerate() {
         for (index, pod) in of_bin.iter().enumerate().filter(|(_, pod)| moves(pod)) {
             let slot = Slot { bin, index, pod: *pod };
-            match classes.iter().position(|class| alike(&pods[class[0].pod], &pods[*pod])) {
-                Some(class) => classes[class].push(slot),
-                None if classes.len() < MOST_CLASSES => classes.push(vec![slot]),
+            let own = anywhere(&pods[*pod]);
+            match classes.iter().position(|(example, _)| alike(example, &own)) {
+                Some(class) => classes[class].1.push(slot),
+                None if classes.len() < MOST_CLASSES => classes.push((own, vec![slot])),
                 None => {}
             }
         }
     }
-    for class in classes.iter().filter(|class| class.len() > 1) {
+    for (_, class) in classes.iter().filter(|(_, class)| class.len() > 1) {
         exchange(snapshot, planning, packing, class);
     }
+}
+
+/// A pod without the labels that it gets with its node (Kubernetes 1.35).
+fn anywhere(pod: &Pod) -> Pod {
+    let mut pod = pod.clone();
+    pod.labels.retain(|key, _| ![crate::labels::ZONE, crate::labels::REGION].contains(&key.as_str()));
+    pod
 }
 
 /// A place in the answer, and the pod that packing gave it.

@@ -21,7 +21,7 @@ fn cluster(pods: &[(&str, &str, &str)]) -> Snapshot {
     }
     for (name, zone, unless) in pods {
         let spread = json!([{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": unless, "labelSelector": {"matchLabels": {"app": "web"}}}]);
-        let pod: Value = json!({"metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web"}},
+        let pod: Value = json!({"metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web", ZONE: zone}},
             "spec": {"nodeName": zone, "containers": [{"name": "c"}], "topologySpreadConstraints": spread},
             "status": {"phase": "Running"}});
         state.apply_pod(&serde_json::from_value(pod).unwrap()).unwrap();
