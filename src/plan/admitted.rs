@@ -8,12 +8,17 @@ use dovetail_core::admission::{LimitRange, Policies, PriorityClass, Quota, Runti
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use serde_json::{Value, json};
 
+use super::unplanned::called;
+
 /// What admission among manifests goes by.
+#[derive(Default)]
 pub struct Admission {
     policies: Policies,
     quotas: BTreeMap<String, Vec<Quota>>,
     /// Classes that pods name and that are not among the manifests, by kind and name.
     assumed: BTreeSet<(&'static str, String)>,
+    /// PriorityClasses that the API server would refuse, and why.
+    refused: Vec<(String, String)>,
 }
 
 /// A pod of the manifests.
@@ -30,13 +35,13 @@ impl Admission {
     /// Reads the policies among manifests. A class that a pod names and that is not among them is assumed: the cluster
     /// that the manifests are meant for has it, or else nothing of them would run.
     pub fn of(manifests: &[Manifest]) -> Self {
-        let mut own = Self { policies: Policies::default(), quotas: BTreeMap::new(), assumed: BTreeSet::new() };
+        let mut own = Self::default();
         for manifest in manifests {
             let (name, object) = (manifest.name.clone(), &manifest.object);
             let namespace = manifest.namespace.clone().unwrap_or_else(|| "default".to_owned());
             let policies = &mut own.policies;
             match manifest.kind.as_str() {
-                "PriorityClass" => drop(policies.priority_classes.insert(name, PriorityClass::from_json(object))),
+                "PriorityClass" => own.priority_class(name, PriorityClass::from_json(object)),
                 "RuntimeClass" => drop(policies.runtime_classes.insert(name, RuntimeClass::from_json(object))),
                 "LimitRange" => {
                     let ranges = policies.limit_ranges.entry(namespace).or_default();
@@ -50,11 +55,22 @@ impl Admission {
         own
     }
 
+    /// Takes a PriorityClass, unless the API server would refuse it.
+    fn priority_class(&mut self, name: String, class: PriorityClass) {
+        let known = &mut self.policies.priority_classes;
+        let default = known.iter().find(|(_, known)| known.global_default).map(|(name, _)| name.as_str());
+        match class.refusal(&name, default) {
+            Some(why) => self.refused.push((name, why)),
+            None => drop(known.insert(name, class)),
+        }
+    }
+
     fn assume(&mut self, spec: &Value) {
         let text = |field: &str| spec[field].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
         if let Some(name) = text("priorityClassName").filter(|name| !name.starts_with("system-")) {
             let known = &mut self.policies.priority_classes;
-            if !known.contains_key(&name) {
+            let is_refused = self.refused.iter().any(|(refused, _)| *refused == name);
+            if !known.contains_key(&name) && !is_refused {
                 let value = spec["priority"].as_i64().unwrap_or_default();
                 known.insert(name.clone(), PriorityClass::from_json(&json!({ "value": value })));
                 self.assumed.insert(("PriorityClass", name));
@@ -72,7 +88,10 @@ impl Admission {
 
     /// The pods of all workloads. What is refused, held back or assumed is said once a workload.
     pub fn pods(&self, manifests: &[Manifest], warnings: &mut Vec<String>) -> Vec<Admitted> {
-        for (kind, name) in &self.assumed {
+        for (name, why) in &self.refused {
+            warnings.push(format!("PriorityClass {name}: the API server would refuse it: {why}"));
+        }
+        for (kind, name) in self.assumed.iter().filter(|(_, name)| !self.refused.iter().any(|(one, _)| one == name)) {
             let what = if *kind == "PriorityClass" {
                 "taken with the priority that its pods write, or 0"
             } else {
@@ -99,9 +118,25 @@ impl Admission {
         all
     }
 
+    /// The DaemonSets, by their places among the manifests, whose pods the API server would refuse: no node has any of them. Each
+    /// is said.
+    pub fn refused_daemon_sets(&self, manifests: &[Manifest], warnings: &mut Vec<String>) -> BTreeSet<usize> {
+        let mut refused = BTreeSet::new();
+        for (at, manifest) in manifests.iter().enumerate().filter(|(_, manifest)| manifest.kind == "DaemonSet") {
+            let Some(pod) = manifest::workload_pods(manifest).into_iter().next() else { continue };
+            let namespace = manifest.namespace.as_deref().unwrap_or("default");
+            if let Some(why) = self.admit(namespace, &pod).1 {
+                let who = format!("DaemonSet {}", called(manifest));
+                warnings.push(format!("{who}: the API server would refuse its pods, which count on no node: {why}"));
+                refused.insert(at);
+            }
+        }
+        refused
+    }
+
     fn admit(&self, namespace: &str, pod: &Pod) -> (Value, Option<String>) {
         let mut value = serde_json::to_value(pod).unwrap_or_default();
-        let refused = self.policies.admit(namespace, &mut value).err().map(|why| why.to_string());
+        let refused = self.policies.admit_valid(namespace, &mut value).err().map(|why| why.to_string());
         (value, refused)
     }
 
@@ -147,7 +182,7 @@ pub fn is_gated(pod: &Pod) -> bool {
 
 /// Says once a workload what its pods are refused or held back for.
 fn say(manifest: &Manifest, pods: &[Admitted], warnings: &mut Vec<String>) {
-    let who = format!("{} {}", manifest.kind, manifest.name);
+    let who = format!("{} {}", manifest.kind, called(manifest));
     let refused: Vec<&str> = pods.iter().filter_map(|pod| pod.refused.as_deref()).collect();
     if let Some(why) = refused.first() {
         let (some, all) = (refused.len(), pods.len());

@@ -1,16 +1,17 @@
 //! Manifests in place of a workload file: the same cluster state that the control plane keeps, filled by hand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dovetail_api::manifest::{Manifest, Objects};
-use dovetail_api::names::conditions::{READY, VALIDATION_SUCCEEDED};
+use dovetail_api::names::conditions::{FALSE, NODE_CLASS_READY, READY, VALIDATION_SUCCEEDED};
 use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NodePool, set_condition};
 use dovetail_api::validation::{Wrong, own};
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_cloud::resolve::{self, NodeClassView, SubnetView};
 use dovetail_cloud::shipped;
+use dovetail_cloud::user_data::{self, ClusterFacts};
 use dovetail_core::cluster_state::{ClusterState, PlanningInput};
 use dovetail_core::{InstanceType, Problem};
 use dovetail_core::{pack, validity};
@@ -40,30 +41,41 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
     let env = environment(&args.environment.env, &args.environment.env_file)?;
     let manifests = read_manifests(&args.manifests, &env, &args.cluster_name)?;
     let (passed_over, unplanned) = (unplanned::line(&manifests), unplanned::warnings(&manifests));
-    let manifests: Vec<Manifest> = manifests.into_iter().filter(|manifest| !manifest.foreign).collect();
+    let planned = |manifest: &Manifest| !manifest.foreign && unplanned::other_moment(manifest).is_none();
+    let mut manifests: Vec<Manifest> = manifests.into_iter().filter(planned).collect();
+    unplanned::scale(&mut manifests);
     let objects = Objects::from_manifests(&manifests);
     let mut warnings = objects.warnings.clone();
     let mut input = PlanningInput::default();
     let mut state = ClusterState::new();
+    let mut unready = BTreeMap::new();
     for class in &objects.node_classes {
+        if let Some(why) = unusable_user_data(class) {
+            warnings.push(format!("ec2nodeclass {}: it would not be Ready: {why}", name(&class.metadata)));
+            unready.insert(name(&class.metadata), why);
+        }
         let types = instance_types(&catalogue, class, &manifests)?;
         input.instance_types.insert(name(&class.metadata), Arc::new(types));
-        warnings.extend(misspelt("ec2nodeclass", &class.metadata, own::of_class));
+        warnings.extend(misspelt("ec2nodeclass", &class.metadata, own::of_class(class)));
         let missing = unimplemented::sentence(&unimplemented::of_class(class));
         warnings.extend(missing.map(|missing| format!("ec2nodeclass {}: {missing}", name(&class.metadata))));
     }
     for pool in &objects.node_pools {
         settle_class(pool, &catalogue, &mut input, &mut warnings);
-        warnings.extend(misspelt("nodepool", &pool.metadata, own::of_pool));
+        warnings.extend(misspelt("nodepool", &pool.metadata, own::of_pool(pool)));
+        let idle = unimplemented::sentence(&unimplemented::limits_of_nothing(pool));
+        warnings.extend(idle.map(|idle| format!("nodepool {}: {idle}", name(&pool.metadata))));
         let unread = validity::budgets(pool).into_iter();
         warnings
             .extend(unread.map(|why| format!("nodepool {}: {why}: nothing of it is disrupted", name(&pool.metadata))));
-        state.apply_pool(ready(pool.clone()));
+        let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|class| unready.get(class));
+        state.apply_pool(ready(pool.clone(), class.map(String::as_str)));
     }
     let admission = Admission::of(&manifests);
     let pods = admission.pods(&manifests, &mut warnings);
     storage::apply(&mut state, &manifests, &pods, &mut warnings);
-    apply_workloads(&mut state, &manifests, &pods)?;
+    let refused = admission.refused_daemon_sets(&manifests, &mut warnings);
+    apply_workloads(&mut state, &manifests, &pods, &refused)?;
     let planning = state.snapshot().planning(&input);
     let mut problem = Arc::unwrap_or_clone(planning.problem);
     block_refused(&mut problem, &pods);
@@ -82,15 +94,10 @@ fn name(metadata: &ObjectMeta) -> String {
     metadata.name.clone().unwrap_or_default()
 }
 
-/// Our own annotations that are misspelt, as warnings.
-fn misspelt(
-    kind: &str,
-    metadata: &ObjectMeta,
-    judge: fn(&BTreeMap<String, String>) -> Vec<(String, Wrong)>,
-) -> Vec<String> {
-    let found = metadata.annotations.as_ref().map(judge).unwrap_or_default();
-    let told = found.into_iter().map(|(key, Wrong { what, allowed })| {
-        format!("{kind} {}: annotation {key}: {what} (allowed: {allowed}); it has no effect", name(metadata))
+/// Our own annotations that are misspelt or misplaced, as warnings.
+fn misspelt(kind: &str, metadata: &ObjectMeta, found: Vec<(String, Wrong)>) -> Vec<String> {
+    let told = found.into_iter().map(|(field, Wrong { what, allowed })| {
+        format!("{kind} {}: {field}: {what} (allowed: {allowed}); it has no effect", name(metadata))
     });
     told.collect()
 }
@@ -139,8 +146,15 @@ fn settle_class(pool: &NodePool, catalogue: &Catalogue, input: &mut PlanningInpu
 }
 
 /// Every pod of every workload waits for a node; DaemonSets are overhead.
-fn apply_workloads(state: &mut ClusterState, manifests: &[Manifest], pods: &[Admitted]) -> Result<(), Vec<Mistake>> {
-    for manifest in manifests.iter().filter(|manifest| manifest.kind == "DaemonSet") {
+fn apply_workloads(
+    state: &mut ClusterState,
+    manifests: &[Manifest],
+    pods: &[Admitted],
+    refused: &BTreeSet<usize>,
+) -> Result<(), Vec<Mistake>> {
+    let sets =
+        manifests.iter().enumerate().filter(|(at, manifest)| manifest.kind == "DaemonSet" && !refused.contains(at));
+    for (_, manifest) in sets {
         // Read and checked as one before.
         if let Ok(mut set) = serde_json::from_value::<DaemonSet>(manifest.object.clone()) {
             set.metadata.namespace.clone_from(&manifest.namespace);
@@ -172,15 +186,27 @@ fn block_refused(problem: &mut Problem, pods: &[Admitted]) {
     }
 }
 
-/// A pool as it is once its class is resolved and its specification has been looked at.
-fn ready(mut pool: NodePool) -> NodePool {
+/// A pool as it is once its class is resolved, or is not for what is wrong with it, and its specification has been looked at.
+fn ready(mut pool: NodePool, class: Option<&str>) -> NodePool {
     let (valid, generation) = (validity::verdict(&pool), pool.metadata.generation);
     let conditions = &mut pool.status.get_or_insert_default().conditions;
     let (says, reason, message) = (valid.0, valid.1, valid.2.as_str());
-    for written in [(VALIDATION_SUCCEEDED, says, reason, message), (READY, says, reason, message)] {
+    let mut written = vec![(VALIDATION_SUCCEEDED, says, reason, message), (READY, says, reason, message)];
+    if let Some(why) = class {
+        written.extend([(NODE_CLASS_READY, FALSE, "NodeClassNotReady", why), (READY, FALSE, "NodeClassNotReady", why)]);
+    }
+    for written in written {
         set_condition(conditions, written, generation, Timestamp::UNIX_EPOCH);
     }
     pool
+}
+
+/// Why no node could be launched by a class: user data that its images cannot read, or that is longer than EC2 takes.
+fn unusable_user_data(class: &EC2NodeClass) -> Option<String> {
+    let family = resolve::family_of(&class.spec).ok()?;
+    // Of an imagined cluster nothing is known, and most of it plays no part.
+    let cluster = ClusterFacts { service_cidr: Some("10.100.0.0/16".to_owned()), ..ClusterFacts::default() };
+    user_data::judge(&class.spec, family, &cluster).err().map(|why| why.to_string())
 }
 
 /// A pod as kube-scheduler leaves it when no node takes it; one with gates it does not look at.

@@ -38,11 +38,36 @@ fn is_read(manifest: &Manifest) -> bool {
     karpenters || READ.contains(&kind) || SAID.contains(&kind)
 }
 
+/// Annotation by which Helm runs an object at some moments only, and those that no install or upgrade has.
+const HOOK: &str = "helm.sh/hook";
+const OTHER_MOMENTS: &[&str] =
+    &["test", "test-success", "test-failure", "pre-delete", "post-delete", "pre-rollback", "post-rollback"];
+/// Kinds that bring pods.
+const BRINGS_PODS: &[&str] =
+    &["DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "ReplicationController", "StatefulSet"];
+
+/// The moments at which Helm runs an object, where an install or an upgrade is none of them: `helm template` prints it all
+/// the same.
+pub fn other_moment(manifest: &Manifest) -> Option<&str> {
+    let hook = manifest.object["metadata"]["annotations"][HOOK].as_str()?;
+    hook.split(',').all(|one| OTHER_MOMENTS.contains(&one.trim())).then_some(hook)
+}
+
 /// What a user may take for planned, and is not.
 pub fn warnings(manifests: &[Manifest]) -> Vec<String> {
     let said = |manifest: &Manifest| match manifest.kind.as_str() {
         _ if manifest.foreign => None,
+        kind if BRINGS_PODS.contains(&kind) && other_moment(manifest).is_some() => {
+            let (kind, hook) = (kind.to_lowercase(), other_moment(manifest).unwrap_or_default());
+            Some(format!(
+                "{kind} {}: a Helm hook ({hook}) that no install runs; its pods are not planned for",
+                called(manifest)
+            ))
+        }
         "CronJob" => Some(format!("cronjob {}: its pods are not planned for", called(manifest))),
+        "Job" if manifest.object["spec"]["suspend"] == true => {
+            Some(format!("job {}: it is suspended; its pods are not planned for", called(manifest)))
+        }
         "HorizontalPodAutoscaler" => Some(autoscaler(manifest, manifests)),
         _ => None,
     };
@@ -50,27 +75,63 @@ pub fn warnings(manifests: &[Manifest]) -> Vec<String> {
 }
 
 /// An object's name as the answer has it: with its namespace where that is not `default`.
-fn called(manifest: &Manifest) -> String {
+pub fn called(manifest: &Manifest) -> String {
     match manifest.namespace.as_deref() {
         None | Some("default") => manifest.name.clone(),
         Some(namespace) => format!("{namespace}/{}", manifest.name),
     }
 }
 
-/// An autoscaler's target is planned as it is written.
+/// An autoscaler's target is planned as it is written, or with `minReplicas` where these are more: so many there are at least.
 fn autoscaler(own: &Manifest, manifests: &[Manifest]) -> String {
     let spec = &own.object["spec"];
     let text = |field: &str| spec["scaleTargetRef"][field].as_str().unwrap_or_default();
-    let (kind, name) = (text("kind"), text("name"));
-    let target = manifests.iter().find(|one| {
-        let same = one.kind == kind && one.name == name && one.namespace == own.namespace;
-        same && !one.foreign && SCALED.contains(&kind)
-    });
-    let head = format!("horizontalpodautoscaler {}: {} {name}", called(own), kind.to_lowercase());
-    let Some(target) = target else { return format!("{head} is not among the manifests; nothing is planned for it") };
-    let replicas = target.object["spec"]["replicas"].as_i64().unwrap_or(1);
+    let head = format!("horizontalpodautoscaler {}: {} {}", called(own), text("kind").to_lowercase(), text("name"));
+    let Some(target) = target(own, manifests) else {
+        return format!("{head} is not among the manifests; nothing is planned for it");
+    };
+    let replicas = replicas(&manifests[target]);
     let most = spec["maxReplicas"].as_i64().map_or_else(String::new, |most: i64| format!(" {most}"));
-    format!("{head} is planned with its replicas, {replicas}, not with maxReplicas{most}")
+    match least(own, &manifests[target]) {
+        Some(least) => format!(
+            "{head} is planned with minReplicas, {least}, not with its replicas, {replicas}, and not with maxReplicas{most}"
+        ),
+        None => format!("{head} is planned with its replicas, {replicas}, not with maxReplicas{most}"),
+    }
+}
+
+/// What an autoscaler scales, by its place among the manifests.
+fn target(own: &Manifest, manifests: &[Manifest]) -> Option<usize> {
+    let named = &own.object["spec"]["scaleTargetRef"];
+    manifests.iter().position(|one| {
+        let same = named["kind"] == one.kind.as_str() && named["name"] == one.name.as_str();
+        same && one.namespace == own.namespace && !one.foreign && SCALED.contains(&one.kind.as_str())
+    })
+}
+
+fn replicas(target: &Manifest) -> i64 {
+    target.object["spec"]["replicas"].as_i64().unwrap_or(1)
+}
+
+/// The replicas that an autoscaler makes at once, where they are more than the target's. One of no replicas it leaves alone.
+fn least(own: &Manifest, target: &Manifest) -> Option<i64> {
+    let least = own.object["spec"]["minReplicas"].as_i64()?;
+    let there = replicas(target);
+    (there > 0 && least > there).then_some(least)
+}
+
+/// Gives the targets of autoscalers their `minReplicas` where these are more than what they have.
+pub fn scale(manifests: &mut [Manifest]) {
+    let autoscalers = manifests.iter().filter(|one| one.kind == "HorizontalPodAutoscaler" && !one.foreign);
+    let scaled: Vec<(usize, i64)> = autoscalers
+        .filter_map(|own| {
+            let at = target(own, manifests)?;
+            Some((at, least(own, &manifests[at])?))
+        })
+        .collect();
+    for (at, least) in scaled {
+        manifests[at].object["spec"]["replicas"] = least.into();
+    }
 }
 
 #[cfg(test)]
@@ -125,5 +186,33 @@ mod tests {
             both,
             ["horizontalpodautoscaler web: deployment web is planned with its replicas, 3, not with maxReplicas 9"]
         );
+    }
+
+    #[test]
+    fn there_are_as_many_as_an_autoscaler_makes_at_least() {
+        let spec = serde_json::json!({"spec": {"minReplicas": 4, "maxReplicas": 9, "scaleTargetRef": {"kind": "Deployment", "name": "web"}}});
+        let autoscaler = manifest("HorizontalPodAutoscaler", spec, false);
+        for (written, planned, told) in [
+            (
+                serde_json::json!({"spec": {}}),
+                4,
+                "is planned with minReplicas, 4, not with its replicas, 1, and not with maxReplicas 9",
+            ),
+            (
+                serde_json::json!({"spec": {"replicas": 7}}),
+                7,
+                "is planned with its replicas, 7, not with maxReplicas 9",
+            ),
+            (
+                serde_json::json!({"spec": {"replicas": 0}}),
+                0,
+                "is planned with its replicas, 0, not with maxReplicas 9",
+            ),
+        ] {
+            let mut both = [autoscaler.clone(), manifest("Deployment", written, false)];
+            assert!(warnings(&both)[0].ends_with(told), "{:?}", warnings(&both));
+            scale(&mut both);
+            assert_eq!(replicas(&both[1]), planned);
+        }
     }
 }

@@ -537,3 +537,110 @@ fn what_few_pods_ask_for_has_the_right_pool_or_a_reason() {
     let by_pool = plan("zone-of-pool", 0, &[pool, workload("Deployment", "web", 1, &cpu("1"))]);
     assert_eq!(by_pod.claim("web")["cheapestZone"], by_pool.claim("web")["cheapestZone"]);
 }
+
+#[test]
+fn a_pod_that_the_api_servers_validation_refuses_gets_no_node() {
+    let whole = |resources: &str, pod: &str| format!("resources: {{{resources}}}, {}", container("main", pod));
+    for (name, more, pod, word) in [
+        // What the namespace gives is less than what the container asks for.
+        (
+            "range",
+            "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\nspec: {limits: [{type: Container, default: {memory: 512Mi}}]}\n",
+            container("main", "requests: {memory: 1Gi}"),
+            "must be less than or equal to memory limit of 512Mi",
+        ),
+        ("device", "", container("main", "requests: {nvidia.com/gpu: 1}"), "Limit must be set for non overcommitable"),
+        ("half", "", container("main", "limits: {nvidia.com/gpu: 500m}"), "must be an integer"),
+        ("unknown", "", container("main", "requests: {foo: 1}"), "must be a standard resource type or fully qualified"),
+        ("huge", "", container("main", "limits: {hugepages-2Mi: 4Mi}"), "HugePages require cpu or memory"),
+        (
+            "less",
+            "",
+            whole("requests: {cpu: 1}", "requests: {cpu: 2}"),
+            "must be greater than or equal to aggregate container requests of 2",
+        ),
+        ("disk", "", whole("limits: {ephemeral-storage: 1Gi}", ""), "Unsupported value"),
+        (
+            "port",
+            "",
+            "hostNetwork: true, containers: [{name: a, image: a, ports: [{containerPort: 80, hostPort: 81}]}]"
+                .to_owned(),
+            "must match `containerPort`",
+        ),
+    ] {
+        let manifests = [pool_of("m5.large"), more.to_owned(), workload("Deployment", name, 2, &pod)];
+        let plan = plan(&format!("invalid-{name}"), 1, &manifests);
+        plan.left_for(name, 2, word);
+        let warning = format!("warning: Deployment {name}: the API server would refuse 2 of 2 pod(s): ");
+        assert!(plan.warnings.contains(&warning), "{}", plan.warnings);
+    }
+}
+
+#[test]
+fn a_limit_range_for_pods_bounds_what_the_pod_asks_for_as_a_whole() {
+    let range = "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\nspec: {limits: [{type: Pod, max: {memory: 3Gi}}]}\n";
+    let pod = "resources: {limits: {memory: 4Gi}}, containers: [{name: a, image: a}]";
+    let plan = plan("whole-range", 1, &[pool_of("m5.large"), range.to_owned(), workload("Deployment", "w", 1, pod)]);
+    plan.left_for("w", 1, "maximum memory usage per Pod is 3Gi, but limit is 4Gi");
+}
+
+#[test]
+fn a_daemonset_whose_pods_are_refused_takes_no_room_and_is_named() {
+    let pod = format!("priorityClassName: system-nope, {}", cpu("50"));
+    let set = workload_in("lim", "DaemonSet", "agent", 1, &pod);
+    let plan = plan("refused-daemons", 0, &[pool_of("m5.large"), set, workload("Deployment", "web", 1, &cpu("1"))]);
+    assert_eq!(plan.claims().len(), 1);
+    assert!(
+        plan.warnings.contains("warning: DaemonSet lim/agent: the API server would refuse its pods"),
+        "{}",
+        plan.warnings
+    );
+}
+
+#[test]
+fn a_priority_class_that_the_api_server_refuses_is_named_and_is_none() {
+    let class = |name: &str, value: &str, more: &str| {
+        format!(
+            "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: {value}\n{more}"
+        )
+    };
+    let manifests = [
+        pool_of("m5.large"),
+        class("first", "100", "globalDefault: true\n"),
+        class("second", "50", "globalDefault: true\n"),
+        class("system-mine", "5", ""),
+        class("huge", "2000000000", ""),
+        workload("Deployment", "web", 1, &cpu("1")),
+        workload("Deployment", "urgent", 1, &format!("priorityClassName: huge, {}", cpu("1"))),
+    ];
+    let plan = plan("priority-classes", 1, &manifests);
+    plan.left_for("urgent", 1, "no PriorityClass with name huge was found");
+    for told in [
+        "PriorityClass second: the API server would refuse it: PriorityClass first is already marked as default",
+        "PriorityClass system-mine: the API server would refuse it: priority class names with 'system-' prefix",
+        "PriorityClass huge: the API server would refuse it: maximum allowed value of a user defined priority is 1000000000",
+    ] {
+        assert!(plan.warnings.contains(told), "{told}: {}", plan.warnings);
+    }
+}
+
+#[test]
+fn user_data_that_no_launch_would_survive_leaves_the_pool_out_and_is_named() {
+    let pool = Pool::default().text() + &class("userData: \"MIME-Version: 1.0\\nbroken\"");
+    let plan = plan("user-data", 1, &[pool, workload("Deployment", "web", 1, &cpu("1"))]);
+    assert!(plan.warnings.contains("would not be Ready: spec.userData: "), "{}", plan.warnings);
+    plan.left_for("web", 1, "spec.userData");
+}
+
+#[test]
+fn our_keys_where_nobody_looks_and_limits_of_nothing_are_named() {
+    let pool = Pool { labels: "dovetail.dev/disruption: observe", spec: "limits: {cpus: 9}", ..Pool::default() };
+    let manifests = [pool.text(), class(""), workload("Deployment", "web", 1, &cpu("1"))];
+    let plan = plan("misplaced", 0, &manifests);
+    for told in [
+        "spec.template.metadata.labels[dovetail.dev/disruption]: is a label, and only annotations of ours are looked at",
+        "spec.limits.cpus (no node has such a resource: it limits nothing)",
+    ] {
+        assert!(plan.warnings.contains(told), "{told}: {}", plan.warnings);
+    }
+}

@@ -160,6 +160,82 @@ fn lists_of_one_kind_as_an_api_server_answers_them_are_unfolded() {
     assert_eq!(json(&output, 0)["scheduledPods"], 2);
 }
 
+#[test]
+fn items_of_a_list_of_one_kind_need_not_say_what_they_are_and_a_list_may_be_empty() {
+    let item = "{metadata: {name: web}, spec: {replicas: 2, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}";
+    let text = format!(
+        "apiVersion: apps/v1\nkind: DeploymentList\nitems: [{item}]\n---\napiVersion: v1\nkind: ServiceList\nitems: null\n---\napiVersion: v1\nkind: List\nitems: []\n"
+    );
+    let output = fed(&["plan", "--json", "-f", POOL, "-f", "-"], &text);
+    assert_eq!(json(&output, 0)["scheduledPods"], 2);
+}
+
+#[test]
+fn a_whole_number_may_have_a_point_in_yaml_and_in_json_as_for_kubectl() {
+    let deployment = |replicas: &str, port: &str| {
+        format!(
+            r#"{{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {{"name": "web"}}, "spec": {{"replicas": {replicas}, "selector": {{"matchLabels": {{"a": "b"}}}},
+            "template": {{"metadata": {{"labels": {{"a": "b"}}}}, "spec": {{"containers": [{{"name": "a", "image": "a", "ports": [{{"containerPort": {port}}}], "resources": {{"requests": {{"cpu": 1.0, "memory": 1e9}}}}}}]}}}}}}}}"#
+        )
+    };
+    let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: other}\nspec: {weight: 10.0, limits: {cpu: 100.0}, template: {spec: {nodeClassRef: \
+                {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: [{key: karpenter.k8s.aws/instance-family, operator: In, values: [m5], minValues: 1.0}]}}}\n";
+    for text in [deployment("5.0", "80.0"), format!("{pool}---\n{}\n", deployment("0.5e1", "8e1"))] {
+        let output = fed(&["plan", "--json", "-f", POOL, "-f", "-"], &text);
+        let answer = json(&output, 0);
+        assert_eq!(answer["scheduledPods"], 5, "{text}");
+        for claim in answer["nodeClaims"].as_array().unwrap() {
+            let pods = claim["podNames"].as_array().unwrap().len();
+            assert_eq!(claim["requests"]["cpu"], pods.to_string(), "{claim}");
+        }
+    }
+    for (replicas, port, told) in [("5.5", "80", "spec.replicas: is 5.5"), ("5", "80.5", "containerPort: is 80.5")] {
+        let output = fed(&["plan", "--json", "-f", POOL, "-f", "-"], &deployment(replicas, port));
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn files_of_comments_alone_are_left_out_beside_others_and_an_empty_one_is_a_mistake() {
+    let comments = write("comments/comments.yaml", "# nothing is enabled\n---\n# nor here\n");
+    let shop = write("comments/shop.yaml", SHOP);
+    let output = dovetail(&["plan", "--json", "-f", POOL, "-f", &comments, "-f", &shop]);
+    assert_eq!(json(&output, 0)["scheduledPods"], 3);
+    let output = fed(&["plan", "--json", "-f", POOL, "-f", "-"], "");
+    assert_eq!(output.status.code(), Some(2), "a pipe that broke");
+    assert!(stderr(&output).contains("-:1: holds no object"), "{}", stderr(&output));
+    let output = dovetail(&["plan", "-f", &comments]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn what_a_chart_brings_at_other_moments_only_is_not_planned_and_is_named() {
+    let pod = |name: &str, hook: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, annotations: {{helm.sh/hook: \"{hook}\"}}}}\nspec: {{containers: [{{name: a, image: a}}]}}\n"
+        )
+    };
+    let suspended = "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: paused}\nspec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}\n";
+    let text = [
+        pod("probe", "test"),
+        pod("first", "pre-install,pre-upgrade"),
+        pod("last", "post-delete, pre-rollback"),
+        suspended.to_owned(),
+    ]
+    .concat();
+    let output = fed(&["plan", "--json", "-f", POOL, "-f", "-"], &text);
+    assert_eq!(json(&output, 0)["scheduledPods"], 1);
+    let told = stderr(&output);
+    for line in [
+        "warning: pod probe: a Helm hook (test) that no install runs; its pods are not planned for",
+        "warning: pod last: a Helm hook (post-delete, pre-rollback) that no install runs; its pods are not planned for",
+        "warning: job paused: it is suspended; its pods are not planned for",
+    ] {
+        assert!(told.lines().any(|one| one == line), "{line}: {told}");
+    }
+}
+
 /// A scenario with the shop in it, and a step.
 fn scenario(name: &str, step: &str) -> String {
     write(&format!("{name}/shop.yaml"), SHOP);

@@ -387,6 +387,31 @@ fn a_rollout_of_spread_pods_misses_nobody_and_ends_as_it_began() {
 }
 
 #[test]
+fn pods_that_wait_for_a_class_are_told_what_it_lacks_and_the_report_says_it_once() {
+    let pool = pool_of("m5.large").replacen("karpenter.sh/discovery: demo", "karpenter.sh/discovery: other", 1);
+    let web = workload("Deployment", "web", 5, &cpu("1"));
+    let played = play("class-lacks", &[pool.clone(), web.clone()], "until: 2m\n");
+    let reasons = played.report["pods"]["pending"].to_string();
+    let why = "it is not Ready: EC2NodeClass default: UnhealthyDependents: SubnetsReady=False (the selector matches no subnet)";
+    assert_eq!(launched(&played), 0);
+    assert_eq!(reasons.matches(why).count(), 5, "{reasons}");
+    write("class-lacks-told/all.yaml", &[pool, web].concat());
+    let path = write("class-lacks-told/scenario.yaml", "apply: [all.yaml]\nuntil: 2m\n");
+    let told = common::stdout(&common::dovetail(&["simulate", &path]));
+    let pending: Vec<&str> = told.lines().filter(|line| line.starts_with("  pending: ")).collect();
+    assert!(pending.len() == 1 && pending[0].starts_with("  pending: 5 pods, such as default/web-"), "{pending:?}");
+}
+
+#[test]
+fn a_profile_that_is_not_there_is_told_in_ec2s_words() {
+    let pool = pool_of("m5.large").replacen("role: KarpenterNodeRole-demo", "instanceProfile: nope", 1);
+    let played = play("no-profile", &[pool, workload("Deployment", "web", 1, &cpu("1"))], "until: 2m\n");
+    let told = played.report["timeline"].to_string();
+    let words = "InvalidParameterValue: Value (nope) for parameter iamInstanceProfile.name is invalid.";
+    assert!(launched(&played) == 0 && told.contains(words), "{told}");
+}
+
+#[test]
 fn a_pool_whose_class_is_missing_is_named_and_serves_when_it_comes() {
     let pool = pool_of("m5.large").replace(&class(""), "");
     let web = workload("Deployment", "web", 1, &cpu("1"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dovetail_api::names::labels;
+use dovetail_api::names::{annotations, labels};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::{Instance, LaunchRequest, LaunchedInstance};
 use dovetail_core::launch_limits::Origin;
@@ -31,6 +31,11 @@ pub fn named_types(claim: &NodeClaim) -> Vec<String> {
     named.map(|named| named.values.clone()).unwrap_or_default()
 }
 
+/// Whether `minValues` have been lowered for the claim.
+pub fn has_relaxed_min_values(claim: &NodeClaim) -> bool {
+    claim.annotations().get(annotations::MIN_VALUES_RELAXED).is_some_and(|says| says == "true")
+}
+
 /// The launch of a claim. A claim that names no types may be any of its class's.
 pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: &Types) -> LaunchRequest {
     let mut request = LaunchRequest::new(token, pool_of(claim), class);
@@ -46,6 +51,7 @@ pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: 
     request.labels = claim.labels().clone();
     request.taints = claim.spec.taints.clone();
     request.startup_taints = claim.spec.startup_taints.clone();
+    request.min_values_relaxed = has_relaxed_min_values(claim);
     request
 }
 

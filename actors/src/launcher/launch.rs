@@ -28,6 +28,7 @@ use crate::context::desk::Desk;
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
+use crate::launcher::facts::{self, Types, as_launched, has_relaxed_min_values, named_types, pool_of};
 use crate::launcher::LauncherLinks;
 use crate::launcher::facts::{self, Types, as_launched, named_types, pool_of};
 use crate::launcher::fleet;
@@ -377,8 +378,7 @@ impl Launching {
         };
         self.wrote(&claim);
         span.with_all(|| traces::attributes(&claim)).with(names::PODS, pods).end();
-        let min_values_relaxed =
-            claim.annotations().get(annotations::MIN_VALUES_RELAXED).is_some_and(|says| says == "true");
+        let min_values_relaxed = has_relaxed_min_values(&claim);
         self.desk.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned", min_values_relaxed });
         let story = Story::ClaimCreated {
             node_claim: claim.name_any(),

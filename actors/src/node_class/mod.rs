@@ -388,7 +388,7 @@ fn judged(class: &EC2NodeClass, found: &NodeClassResolution, now: jiff::Timestam
         class.finalizers_mut().push(NODE_CLASS_FINALIZER.into());
     }
     let generation = class.metadata.generation;
-    let misspelt = own::of_class(class.annotations());
+    let misspelt = own::of_class(&class);
     let missing = unimplemented::of_class(&class);
     let status = class.status.get_or_insert_default();
     found.write_to(status);

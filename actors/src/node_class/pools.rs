@@ -30,7 +30,7 @@ pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, now: Timestamp) -> 
     own.insert(annotations::NODE_POOL_HASH_VERSION.into(), hash::VERSION.into());
     let ((says, reason, message), class_ready) = (validity::verdict(&pool), class_readiness(&pool, class));
     let (valid, unread) = ((says, reason.to_owned(), message), validity::budgets(&pool));
-    let misspelt = own::of_pool(pool.annotations());
+    let misspelt = own::of_pool(&pool);
     let missing = unimplemented::of_pool(&pool);
     let status = pool.status.get_or_insert_default();
     status.node_class_observed_generation = class.and_then(|class| class.metadata.generation);
@@ -90,9 +90,19 @@ fn class_readiness(pool: &NodePool, class: Option<&EC2NodeClass>) -> Judgement {
     let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     match condition(conditions, READY) {
         Some(ready) if ready.status == TRUE => (TRUE, String::new(), String::new()),
-        Some(ready) if ready.status == FALSE => (FALSE, ready.reason.clone(), ready.message.clone()),
+        Some(ready) if ready.status == FALSE => (FALSE, ready.reason.clone(), roots(conditions, ready)),
         _ => (UNKNOWN, "NodeClassReadinessUnknown".into(), "the EC2NodeClass is not resolved yet".into()),
     }
+}
+
+/// Why a class is not Ready: what its conditions say, each with its reason, but for the one that only sums up the others.
+fn roots(conditions: &[Condition], ready: &Condition) -> String {
+    const SUM: &str = "DependenciesNotReady";
+    let bad = conditions.iter().filter(|one| one.type_ != READY && one.status != TRUE && one.reason != SUM);
+    // What is merely said, such as what is not implemented, keeps no class from being Ready.
+    let bad = bad.filter(|one| ready.message.contains(&format!("{}=", one.type_)));
+    let told: Vec<String> = bad.map(|one| format!("{}={} ({})", one.type_, one.status, one.message)).collect();
+    if told.is_empty() { ready.message.clone() } else { told.join(", ") }
 }
 
 /// The same for a pool whose class is there and cannot be read.

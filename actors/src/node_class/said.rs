@@ -21,9 +21,8 @@ pub fn write(
     generation: Option<i64>,
     now: Timestamp,
 ) {
-    let each = misspelt
-        .into_iter()
-        .map(|(key, Wrong { what, allowed })| format!("metadata.annotations[{key}]: {what} (allowed: {allowed})"));
+    let each =
+        misspelt.into_iter().map(|(field, Wrong { what, allowed })| format!("{field}: {what} (allowed: {allowed})"));
     let misspelt: Vec<String> = each.collect();
     let misspelt = (!misspelt.is_empty()).then(|| format!("{}; it has no effect", validity::sentence(&misspelt)));
     let said =
@@ -48,7 +47,9 @@ mod tests {
     fn each_is_there_while_it_has_something_to_say() {
         let mut all = Vec::new();
         let now = Timestamp::UNIX_EPOCH;
-        let misspelt = || vec![("dovetail.dev/x".to_owned(), Wrong::new("there is no such annotation", "y"))];
+        let misspelt = || {
+            vec![("metadata.annotations[dovetail.dev/x]".to_owned(), Wrong::new("there is no such annotation", "y"))]
+        };
         write(&mut all, (misspelt(), &["spec.replicas".to_owned()]), Some(1), now);
         let told =
             |all: &[Condition], type_: &str| condition(all, type_).map(|one| (one.status.clone(), one.message.clone()));

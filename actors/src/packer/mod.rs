@@ -286,7 +286,7 @@ impl Packer {
     }
 
     fn act_on(&mut self, solved: Solved, mut request: Request, asked: Timestamp) {
-        let Solved { snapshot, planning, packing, failed, held, solving } = solved;
+        let Solved { snapshot, planning, mut packing, failed, held, solving } = solved;
         let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable || entry.unmarked);
         self.handled.retain(|uid| self.since.contains(uid) || waiting(uid));
         self.leaving = !snapshot.leaving.is_empty();
@@ -294,6 +294,7 @@ impl Packer {
             self.left_over.clear();
             return;
         }
+        dovetail_core::termination::home::stay(&snapshot, &planning, &mut packing);
         let mut also = traces::that_lead_to_moves(&snapshot, &planning);
         if let Some(first) = also.first().filter(|_| request.own) {
             request.trace = *first;

@@ -99,7 +99,7 @@ stories! {
     /// Everything has been listed once.
     Synced "synced" Debug { pods: usize, nodes: usize, node_claims: usize } => format!("cluster state synced: {pods} pods, {nodes} nodes, {node_claims} nodeclaims");
     /// An object of the API server cannot be read; it is treated as there and not understood.
-    Unreadable "unreadable" Error { resource: String, object: String, uid: String, why: String } => format!("{resource} {object} cannot be read, it is left as it is and not used: {why}");
+    Unreadable "unreadable" Error { resource: String, object: String, uid: String, why: String } => format!("{resource} {object} cannot be read, it counts as there and not understood: {why}");
     /// A watch has failed for a minute or more.
     WatchFailing "watch_failing" Error { resource: String, seconds: u64, error: String } => format!("watching {resource} has failed for {seconds}s: {error}");
     /// This replica leads, and does not know the cluster yet.

@@ -15,6 +15,7 @@ pub fn of_pool(pool: &NodePool) -> Vec<String> {
         all.push("spec.replicas (a static pool gets no nodes)".to_owned());
     }
     all.extend(consolidation(pool));
+    all.extend(limits_of_nothing(pool));
     for (index, budget) in pool.spec.disruption.budgets.iter().enumerate() {
         let to_come = |reason: &String| REASONS_TO_COME.contains(&reason.as_str());
         let named: Vec<&str> = budget.reasons.iter().filter(|reason| to_come(reason)).map(String::as_str).collect();
@@ -24,6 +25,20 @@ pub fn of_pool(pool: &NodePool) -> Vec<String> {
         }
     }
     all
+}
+
+/// Limits of what no node has, such as `cpus`.
+#[must_use]
+pub fn limits_of_nothing(pool: &NodePool) -> Vec<String> {
+    let limits = pool.spec.limits.iter().flat_map(|limits| limits.keys());
+    let unknown = limits.filter(|name| !is_counted(name));
+    unknown.map(|name| format!("spec.limits.{name} (no node has such a resource: it limits nothing)")).collect()
+}
+
+/// Whether nodes may have a resource of that name: Kubernetes' own, or one of a domain, which devices have.
+fn is_counted(name: &str) -> bool {
+    let own = ["cpu", "memory", "ephemeral-storage", "pods", "nodes"];
+    own.contains(&name) || name.starts_with("hugepages-") || name.contains('/')
 }
 
 /// Consolidation of nodes that are not empty: this goes when it is on the control plane's path.
@@ -86,6 +101,17 @@ mod tests {
             assert_eq!(of_pool(&pool(json!({"disruption": disruption}))), [""; 0], "{disruption}");
         }
         assert_eq!(sentence(&[]), None);
+    }
+
+    #[test]
+    fn a_limit_of_what_no_node_has_is_named() {
+        let of = |limits: Value| {
+            of_pool(&pool(
+                json!({"limits": limits, "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1m"}}),
+            ))
+        };
+        assert_eq!(of(json!({"cpu": "9", "memory": "1Gi", "nodes": "3", "nvidia.com/gpu": "1"})), [""; 0]);
+        assert_eq!(of(json!({"cpus": "9"})), ["spec.limits.cpus (no node has such a resource: it limits nothing)"]);
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub fn read_manifests(
             Err(mistake) => mistakes.push(mistake),
         }
     }
+    leave_out_comments(&mut texts);
     if files.iter().filter(|file| *file == "-").count() > 1 {
         mistakes.push(Mistake::of_file("-", "standard input can be read once only").allowing("one -f -"));
     }
@@ -86,9 +87,22 @@ fn files_of(folder: &str) -> Result<Vec<String>, Mistake> {
     Ok(found)
 }
 
-/// Whether there is more than comments: a chart's templates often come to nothing.
+/// Leaves out texts of comments alone where another holds something: a chart's templates often come to nothing. One that is
+/// empty stays, and is a mistake: a pipe that broke is no chart.
+fn leave_out_comments(texts: &mut Vec<(String, String)>) {
+    if texts.iter().any(|(_, text)| holds_something(text)) {
+        texts.retain(|(_, text)| holds_something(text) || text.trim().is_empty());
+    }
+}
+
+/// Whether there is more than comments.
 fn holds_something(text: &str) -> bool {
-    text.lines().map(str::trim).any(|line| !line.is_empty() && !line.starts_with('#') && line != "---")
+    let content = |line: &str| {
+        let line = line.trim_start_matches('\u{feff}').trim();
+        let line = line.strip_prefix("---").map_or(line, str::trim_start);
+        !line.is_empty() && !line.starts_with('#') && line != "..."
+    };
+    text.lines().any(content)
 }
 
 /// The one line that names what is passed over, by kind; none where nothing is.
@@ -125,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_template_that_came_to_nothing_holds_nothing() {
-        assert!(!holds_something("# Source: a/templates/b.yaml\n---\n\n  # more\n"));
+        assert!(!holds_something("# Source: a/templates/b.yaml\n---\n\n  # more\n--- # and more\n...\n"));
         assert!(holds_something("---\nkind: Pod\n"));
+        assert!(holds_something("--- {kind: Pod}\n"));
     }
 }

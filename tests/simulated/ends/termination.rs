@@ -178,6 +178,16 @@ fn a_deleted_nodepool_takes_all_that_it_owns_and_the_pods_move_to_another() {
 }
 
 #[test]
+fn pods_that_are_spread_over_zones_have_their_places_at_home() {
+    let run = Run::of("zones-go", &[], 0);
+    run.all_bound(12, "b");
+    run.places_came_first(12);
+    let run = Run::of("zones-expire", &[], 0);
+    run.all_bound(12, "a");
+    run.places_came_first(run.seen("pod", &[("change", "evicted")]).len() as u64);
+}
+
+#[test]
 fn pods_that_fit_nowhere_else_are_waited_for_half_a_minute() {
     let run = Run::of("web", &["{at: 4m, delete: {kind: NodePool, name: a}}".to_owned()], 1);
     let evicted = run.seen("pod", &[("change", "evicted")]);

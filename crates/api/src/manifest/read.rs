@@ -9,11 +9,11 @@ use super::{
     objects,
     parse::{self, Documents},
     pods::{MAX_PODS, pod_count},
-    tree::{Content, Node},
+    tree::{Content, Entry, Node},
 };
 use crate::{
     convert,
-    schema::{Path, SchemaError},
+    schema::{Path, SchemaError, schema_for},
 };
 
 /// So many mistakes of a file are told; one cause may make a mistake of every line.
@@ -128,11 +128,8 @@ impl File<'_> {
             return;
         }
         if is_list(node) {
-            node.entry("items")
-                .map(|items| items.value.items())
-                .unwrap_or_default()
-                .iter()
-                .for_each(|item| self.document(item));
+            let items = node.entry("items").map(|items| items.value.items()).unwrap_or_default();
+            items.iter().for_each(|item| self.document(&of_list(node, item)));
             return;
         }
         let mut object = node.to_value();
@@ -146,6 +143,9 @@ impl File<'_> {
         };
         if !identity.known {
             return self.keep(node, identity, object, None);
+        }
+        if let Some(schema) = schema_for(&identity.api_version, &identity.kind) {
+            schema.whole_numbers(&mut object);
         }
         let findings = check::object(node, &object, &identity);
         findings.0.iter().for_each(|error| self.tell(node, error));
@@ -228,8 +228,32 @@ impl File<'_> {
 fn is_list(node: &Node) -> bool {
     let text = |key: &str| node.entry(key).map(|entry| entry.value.to_value()).unwrap_or_default();
     let (version, kind) = (text("apiVersion"), text("kind"));
-    let items = node.entry("items").is_some_and(|items| matches!(items.value.content, Content::List(_)));
+    let items = node
+        .entry("items")
+        .is_some_and(|items| items.value.is_null() || matches!(items.value.content, Content::List(_)));
     version == "v1" && kind == "List" || items && kind.as_str().is_some_and(|kind| kind.ends_with("List"))
+}
+
+/// An item of a list. In a list of one kind an item need not say what it is, as an API server leaves that out.
+fn of_list<'n>(list: &Node, item: &'n Node) -> Cow<'n, Node> {
+    let text = |node: &Node, key: &str| match node.entry(key).map(|entry| entry.value.to_value()) {
+        Some(serde_json::Value::String(text)) => text,
+        _ => String::new(),
+    };
+    let (version, kind) = (text(list, "apiVersion"), text(list, "kind"));
+    let of = kind.strip_suffix("List").unwrap_or_default();
+    let says = !text(item, "apiVersion").is_empty() && !text(item, "kind").is_empty();
+    if of.is_empty() || says {
+        return Cow::Borrowed(item);
+    }
+    let mut named = item.clone();
+    let Content::Mapping(entries) = &mut named.content else { return Cow::Borrowed(item) };
+    entries.retain(|entry| entry.key != "apiVersion" && entry.key != "kind");
+    for (key, value) in [("apiVersion", version.as_str()), ("kind", of)] {
+        let value = Node { line: item.line, content: Content::Scalar(value.into()) };
+        entries.push(Entry { key: key.to_owned(), line: item.line, value });
+    }
+    Cow::Owned(named)
 }
 
 /// Objects that are there already, what older kinds are converted to included.

@@ -13,6 +13,7 @@ mod kinds;
 mod path;
 mod prune;
 mod validate;
+mod whole;
 
 pub use compile::{CompileError, Schema};
 pub use error::{ErrorKind, SchemaError};

@@ -1,6 +1,7 @@
-//! Annotations of our own that users write: a key or a value that is misspelt would be no wish at all.
+//! Annotations of our own that users write: a key or a value that is misspelt, or stands where nobody looks, would be no wish
+//! at all.
 
-use std::collections::BTreeMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Wrong;
 use crate::names::OWN_DOMAIN;
@@ -8,6 +9,8 @@ use crate::names::annotations::{
     CONVERTED_FROM, DISRUPTION, OBSERVED_ALLOCATABLE, OTHER_VERSION, PACKING_POLICY, TTL_SECONDS_AFTER_EMPTY,
     UNUSED_LAUNCHES,
 };
+use crate::schema::is_near;
+use crate::v1::{EC2NodeClass, NodePool};
 
 /// Those of a NodePool.
 const OF_POOL: [&str; 6] =
@@ -17,21 +20,53 @@ const OF_CLASS: [&str; 3] = [CONVERTED_FROM, OBSERVED_ALLOCATABLE, OTHER_VERSION
 /// The values of [`PACKING_POLICY`].
 const POLICIES: [&str; 2] = ["cost", "fewest-nodes"];
 
-/// What is wrong with our annotations on a NodePool, by key.
+/// What is wrong with our keys on a NodePool, by field.
 #[must_use]
-pub fn of_pool(all: &BTreeMap<String, String>) -> Vec<(String, Wrong)> {
-    own(all).filter_map(|(key, value)| Some((key.to_owned(), in_pool(key, value)?))).collect()
+pub fn of_pool(pool: &NodePool) -> Vec<(String, Wrong)> {
+    let mut all = judged(&pool.metadata, &OF_POOL, in_pool);
+    let template = &pool.spec.template.metadata;
+    let at = |field: &str, key: &str| format!("spec.template.metadata.{field}[{key}]");
+    let meant = |key: &&String| is_meant(key, &OF_POOL);
+    all.extend(template.labels.keys().filter(meant).map(|key| (at("labels", key), no_label())));
+    // What the control plane writes itself is refused elsewhere.
+    let free = template.annotations.keys().filter(|key| super::template_annotation(key).is_none());
+    let misplaced = || {
+        Wrong::new("is an annotation of the nodes, and only those of the NodePool itself are looked at", OWN_METADATA)
+    };
+    all.extend(
+        free.filter(meant).map(|key| (at("annotations", key), unknown(key, &OF_POOL).unwrap_or_else(misplaced))),
+    );
+    all
 }
 
-/// What is wrong with our annotations on an EC2NodeClass, by key.
+/// What is wrong with our keys on an EC2NodeClass, by field.
 #[must_use]
-pub fn of_class(all: &BTreeMap<String, String>) -> Vec<(String, Wrong)> {
-    own(all).filter_map(|(key, _)| Some((key.to_owned(), unknown(key, &OF_CLASS)?))).collect()
+pub fn of_class(class: &EC2NodeClass) -> Vec<(String, Wrong)> {
+    judged(&class.metadata, &OF_CLASS, |key, _| unknown(key, &OF_CLASS))
 }
 
-fn own(all: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
-    let ours = |key: &str| key.split_once('/').is_some_and(|(domain, _)| domain == OWN_DOMAIN);
-    all.iter().filter(move |(key, _)| ours(key)).map(|(key, value)| (key.as_str(), value.as_str()))
+/// Where our annotations are looked for.
+const OWN_METADATA: &str = "metadata.annotations";
+
+fn no_label() -> Wrong {
+    Wrong::new("is a label, and only annotations of ours are looked at", OWN_METADATA)
+}
+
+/// The labels and annotations of an object.
+fn judged(metadata: &ObjectMeta, known: &[&str], judge: impl Fn(&str, &str) -> Option<Wrong>) -> Vec<(String, Wrong)> {
+    let labels = metadata.labels.iter().flatten().filter(|(key, _)| is_meant(key, known));
+    let labels = labels.map(|(key, _)| (format!("metadata.labels[{key}]"), no_label()));
+    let annotations = metadata.annotations.iter().flatten().filter(|(key, _)| is_meant(key, known));
+    let annotations =
+        annotations.filter_map(|(key, value)| Some((format!("metadata.annotations[{key}]"), judge(key, value)?)));
+    annotations.chain(labels).collect()
+}
+
+/// Whether a key is one of ours, or is meant to be: of our domain, or of one that is much like it with a name of ours.
+fn is_meant(key: &str, known: &[&str]) -> bool {
+    let Some((domain, name)) = key.split_once('/') else { return false };
+    let ours = |known: &&str| known.split_once('/').is_some_and(|(_, own)| is_near(own, name));
+    domain == OWN_DOMAIN || is_near(OWN_DOMAIN, domain) && known.iter().any(ours)
 }
 
 fn in_pool(key: &str, value: &str) -> Option<Wrong> {
@@ -52,11 +87,22 @@ fn unknown(key: &str, known: &[&str]) -> Option<Wrong> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
     use super::*;
 
-    fn told(of: fn(&BTreeMap<String, String>) -> Vec<(String, Wrong)>, key: &str, value: &str) -> Option<String> {
-        let found = of(&BTreeMap::from([(key.to_owned(), value.to_owned())]));
-        found.into_iter().next().map(|(_, wrong)| wrong.what)
+    fn pool(metadata: Value, template: Value) -> Vec<String> {
+        let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "d"});
+        let spec = json!({"template": {"metadata": template, "spec": {"nodeClassRef": class}}});
+        let pool = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
+        of_pool(&pool).into_iter().map(|(field, _)| field).collect()
+    }
+
+    fn class(annotations: Value) -> Vec<String> {
+        let spec = json!({"subnetSelectorTerms": [], "securityGroupSelectorTerms": [], "amiSelectorTerms": []});
+        let class = serde_json::from_value(json!({"metadata": {"annotations": annotations}, "spec": spec})).unwrap();
+        of_class(&class).into_iter().map(|(field, _)| field).collect()
     }
 
     #[test]
@@ -68,8 +114,14 @@ mod tests {
             ("dovetail.dev/disruption", "obsrve"),
             ("dovetail.dev/ttl-seconds-after-empty", "30s"),
             ("dovetail.dev/allow-collection", "true"),
+            ("dovetial.dev/packing-policy", "cost"),
+            ("dovetail.io/disruption", "observe"),
         ] {
-            assert!(told(of_pool, key, value).is_some(), "{key}={value}");
+            assert_eq!(
+                pool(json!({"annotations": {key: value}}), json!({})),
+                [format!("metadata.annotations[{key}]")],
+                "{value}"
+            );
         }
         for (key, value) in [
             ("dovetail.dev/packing-policy", "cost"),
@@ -77,10 +129,29 @@ mod tests {
             ("dovetail.dev/ttl-seconds-after-empty", "30"),
             ("dovetail.dev/converted-from", "karpenter.sh/v1alpha5/Provisioner/default"),
             ("example.com/packing-policy", "any"),
+            ("dovetails.de/wood", "oak"),
+            ("packing-policy", "any"),
         ] {
-            assert_eq!(told(of_pool, key, value), None, "{key}={value}");
+            assert_eq!(pool(json!({"annotations": {key: value}}), json!({})), [""; 0], "{key}={value}");
         }
-        assert!(told(of_class, "dovetail.dev/packing-policy", "cost").is_some());
-        assert_eq!(told(of_class, "dovetail.dev/observed-allocatable", "{}"), None);
+        assert_eq!(
+            class(json!({"dovetail.dev/packing-policy": "cost"})),
+            ["metadata.annotations[dovetail.dev/packing-policy]"]
+        );
+        assert_eq!(class(json!({"dovetail.dev/observed-allocatable": "{}"})), [""; 0]);
+    }
+
+    #[test]
+    fn a_key_that_stands_where_nobody_looks_is_told() {
+        let own = json!({"dovetail.dev/packing-policy": "cost"});
+        for (metadata, template, field) in [
+            (json!({"labels": own}), json!({}), "metadata.labels"),
+            (json!({}), json!({"labels": own}), "spec.template.metadata.labels"),
+            (json!({}), json!({"annotations": own}), "spec.template.metadata.annotations"),
+        ] {
+            assert_eq!(pool(metadata, template), [format!("{field}[dovetail.dev/packing-policy]")]);
+        }
+        let others = json!({"labels": {"team": "a"}, "annotations": {"example.com/x": "y"}});
+        assert_eq!(pool(others.clone(), others), [""; 0]);
     }
 }

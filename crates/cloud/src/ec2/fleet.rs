@@ -99,7 +99,8 @@ impl Ec2Cloud {
             (self.configs(request, status, selection, subnets).await?, selection.capacity_type);
         let mut tags = self.shared_tags(request);
         tags.insert(tags::LAUNCH_TOKEN.into(), request.token.clone());
-        let call = planned::call(token, capacity_type, &configs, &tags, request.node_class.spec.context.clone());
+        let context = request.node_class.spec.context.clone().filter(|_| !request.min_values_relaxed);
+        let call = planned::call(token, capacity_type, &configs, &tags, context);
         Ok(Arc::new(Planned { call, capacity_type, configs, addresses: predicted(selection, subnets) }))
     }
 

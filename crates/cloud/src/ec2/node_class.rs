@@ -87,6 +87,11 @@ fn reservations_finding(reservations: &Result<Selected, CloudError>) -> Finding 
 fn profile_finding(profile: &Result<String, CloudError>) -> Finding {
     let condition = conditions::INSTANCE_PROFILE_READY;
     match profile {
+        // A class that was stored before the API server asked for one of them; no launch could succeed.
+        Ok(name) if name.is_empty() => {
+            let why = "spec.role and spec.instanceProfile are absent (allowed: exactly one of them)";
+            Finding::not_ready(condition, "InstanceProfileMissing", why)
+        }
         Ok(_) => Finding::ready(condition),
         Err(error) => Finding::unknown(condition, error.code(), error.to_string()),
     }

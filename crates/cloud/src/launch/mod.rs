@@ -38,6 +38,8 @@ pub struct LaunchRequest {
     pub taints: Vec<Taint>,
     /// Taints of the node until someone takes them away.
     pub startup_taints: Vec<Taint>,
+    /// Whether `minValues` have been lowered for the claim: the class's `context` is not sent then (karpenter-aws 1.1).
+    pub min_values_relaxed: bool,
 }
 
 impl LaunchRequest {
@@ -53,6 +55,7 @@ impl LaunchRequest {
             labels: BTreeMap::new(),
             taints: Vec::new(),
             startup_taints: Vec::new(),
+            min_values_relaxed: false,
         }
     }
 }

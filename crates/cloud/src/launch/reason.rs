@@ -82,6 +82,14 @@ pub fn reason_of(code: &str, message: &str) -> &'static str {
         .map_or("LaunchFailed", |(_, reason)| reason)
 }
 
+/// A refusal for people: of one that is not for want of capacity EC2's own words tell which field is wrong.
+fn words(refusal: &Refusal) -> String {
+    let Refusal { capacity_type, instance_type, zone, code, message, .. } = refusal;
+    let own = message.trim();
+    let own = if refusal.is_capacity() || own.is_empty() { String::new() } else { format!(": {own}") };
+    format!("{capacity_type} {instance_type} {zone}: {code}{own}")
+}
+
 impl LaunchError {
     /// No offering is left to be tried.
     pub fn insufficient_capacity(message: impl Into<String>, refusals: Vec<Refusal>) -> Self {
@@ -102,16 +110,18 @@ impl LaunchError {
 
     /// EC2 answered without an instance: for want of capacity when every refusal says so.
     pub fn from_refusals(refusals: Vec<Refusal>) -> Self {
-        let words = |r: &Refusal| format!("{} {} {}: {}", r.capacity_type, r.instance_type, r.zone, r.code);
-        let message = match refusals.as_slice() {
-            [] => "EC2 launched nothing and gave no reason".to_owned(),
-            [only] => words(only),
-            [first, rest @ ..] => format!("{} and {} more refusals", words(first), rest.len()),
+        let worst = refusals.iter().find(|r| !r.is_capacity());
+        let message = match worst.or(refusals.first()) {
+            None => "EC2 launched nothing and gave no reason".to_owned(),
+            Some(told) => match refusals.len() {
+                1 => words(told),
+                2 => format!("{}; and 1 more refusal", words(told)),
+                all => format!("{}; and {} more refusals", words(told), all - 1),
+            },
         };
-        if refusals.iter().all(Refusal::is_capacity) {
+        if worst.is_none() {
             return Self::insufficient_capacity(message, refusals);
         }
-        let worst = refusals.iter().find(|r| !r.is_capacity());
         let reason = worst.map_or("LaunchFailed", |r| reason_of(&r.code, &r.message));
         Self { kind: LaunchErrorKind::Final, reason, message, refusals }
     }
@@ -149,6 +159,20 @@ mod tests {
             refusal("InvalidAMIID.Malformed"),
         ]);
         assert_eq!((mixed.kind, mixed.reason), (LaunchErrorKind::Final, "InvalidAMIID"));
+    }
+
+    #[test]
+    fn the_field_that_ec2_refuses_is_told_in_its_own_words_before_what_is_merely_not_to_be_had() {
+        let wrong = Refusal {
+            message: "Value (nope) for parameter iamInstanceProfile.name is invalid.".into(),
+            ..refusal("InvalidParameterValue")
+        };
+        let told = |all: Vec<Refusal>| LaunchError::from_refusals(all).message;
+        let all = told(vec![refusal("InsufficientInstanceCapacity"), wrong.clone(), wrong.clone()]);
+        let own = "m5.large us-east-1a: InvalidParameterValue: Value (nope) for parameter iamInstanceProfile.name is invalid.";
+        assert!(all.contains(own) && all.ends_with("; and 2 more refusals"), "{all}");
+        assert!(told(vec![wrong.clone(), wrong.clone()]).ends_with("; and 1 more refusal"));
+        assert!(told(vec![wrong]).ends_with("is invalid."));
     }
 
     #[test]

@@ -60,6 +60,19 @@ async fn the_fleet_carries_token_tags_and_one_override_for_each_type_and_zone() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_context_of_a_class_is_sent_unless_min_values_were_lowered() {
+    for (relaxed, sent) in [(false, Some("ctx-1")), (true, None)] {
+        let script = Script::new();
+        let mut request = request("token-1", &["m5.large"], "spot");
+        Arc::make_mut(&mut request.node_class).spec.context = Some("ctx-1".into());
+        request.min_values_relaxed = relaxed;
+        script.cloud().launch(request).await.unwrap();
+        let fleet = &script.calls("CreateFleet")[0];
+        assert_eq!(fleet.get("Context").map(String::as_str), sent, "relaxed: {relaxed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_image_has_its_template_and_a_second_launch_makes_none() {
     let script = Script::new();
     let cloud = script.cloud();

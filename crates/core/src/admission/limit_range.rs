@@ -93,8 +93,16 @@ impl LimitRange {
                 }
                 Scope::Pod => {
                     let Ok(typed) = serde_json::from_value::<PodSpec>(Value::Object(spec.clone())) else { continue };
-                    let requests = requests_of_containers(&typed).unwrap_or_default();
-                    item.check("Pod", &requests, &limits_of_containers(&typed).unwrap_or_default(), &mut broken);
+                    // What is said of the pod as a whole stands above its containers (KEP-2837).
+                    let whole = |containers: Resources, field: &str| {
+                        let own = spec.get("resources").map_or(&Value::Null, |own| &own[field]);
+                        let mut all = containers;
+                        read(&quantities(own)).iter().for_each(|(name, amount)| all.set(name, amount));
+                        all
+                    };
+                    let requests = whole(requests_of_containers(&typed).unwrap_or_default(), "requests");
+                    let limits = whole(limits_of_containers(&typed).unwrap_or_default(), "limits");
+                    item.check("Pod", &requests, &limits, &mut broken);
                 }
             }
         }

@@ -4,7 +4,8 @@
 //!
 //! The order is the API server's: defaulting (requests from limits, ports of the host's network, requests of the pod as
 //! a whole), LimitRanger, Priority, DefaultTolerationSeconds, RuntimeClass, ExtendedResourceToleration (on in EKS),
-//! and last ResourceQuota, which is asked apart, as it counts pods that are there ([`quota`]).
+//! and last ResourceQuota, which is asked apart, as it counts pods that are there ([`quota`]). What admission leaves behind is
+//! held against the API server's validation ([`valid`]): a LimitRange's limit may lie below a container's own request.
 //!
 //! Pods are JSON here: the API server keeps fields that this version of the types does not know, and so do we.
 
@@ -14,6 +15,7 @@ pub mod quota;
 mod runtime_class;
 #[cfg(test)]
 mod tests;
+pub mod valid;
 
 use std::collections::BTreeMap;
 
@@ -46,6 +48,9 @@ pub enum Refusal {
     /// It contradicts its RuntimeClass.
     #[error("pod rejected: {0}")]
     RuntimeClass(String),
+    /// What admission made of it is not valid; every field.
+    #[error("{0}")]
+    Invalid(String),
     /// It breaks a LimitRange of its namespace; every rule that it breaks.
     #[error("{0} (LimitRange {1})")]
     LimitRange(String, String),
@@ -72,7 +77,26 @@ impl PriorityClass {
             preemption_policy: class["preemptionPolicy"].as_str().unwrap_or("PreemptLowerPriority").to_owned(),
         }
     }
+
+    /// Why the API server refuses a new class of that name, where `default` is the default class that is there. In its words.
+    #[must_use]
+    pub fn refusal(&self, name: &str, default: Option<&str>) -> Option<String> {
+        if SYSTEM.contains(&(name, self.value)) {
+            return None;
+        }
+        if name.starts_with("system-") {
+            return Some("priority class names with 'system-' prefix are reserved for system use only".to_owned());
+        }
+        if self.value > MOST_OF_USERS {
+            return Some(format!("maximum allowed value of a user defined priority is {MOST_OF_USERS}"));
+        }
+        let other = default.filter(|other| self.global_default && *other != name)?;
+        Some(format!("PriorityClass {other} is already marked as default. Only one default can exist"))
+    }
 }
+
+/// The highest priority that users may give (Kubernetes, "Pod Priority and Preemption").
+const MOST_OF_USERS: i64 = 1_000_000_000;
 
 /// The classes that are in every cluster (Kubernetes, "Pod Priority and Preemption").
 const SYSTEM: [(&str, i64); 2] = [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
@@ -113,6 +137,20 @@ impl Policies {
             range.check(spec).map_err(|why| Refusal::LimitRange(why, name.clone()))?;
         }
         Ok(())
+    }
+
+    /// The same, and holds what comes of it against the API server's validation.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the API server would refuse it.
+    pub fn admit_valid(&self, namespace: &str, pod: &mut Value) -> Result<(), Refusal> {
+        self.admit(namespace, pod)?;
+        let wrong: Vec<String> = valid::pod(&pod["spec"], "spec").iter().map(ToString::to_string).collect();
+        match wrong.as_slice() {
+            [] => Ok(()),
+            [one] => Err(Refusal::Invalid(one.clone())),
+            several => Err(Refusal::Invalid(format!("[{}]", several.join(", ")))),
+        }
     }
 
     /// The class that a pod is of: the one that it names, or else the default of the cluster. Of several defaults the

@@ -80,7 +80,7 @@ fn admitted(mut pod: KubePod, namespace: &str, policies: &Policies) -> Option<Ku
         spec.overhead = None;
     }
     let mut value = serde_json::to_value(&pod).ok()?;
-    match policies.admit(namespace, &mut value) {
+    match policies.admit_valid(namespace, &mut value) {
         Ok(()) => serde_json::from_value(value).ok(),
         Err(_) => None,
     }

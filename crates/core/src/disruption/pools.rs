@@ -55,13 +55,8 @@ impl<'a> PoolView<'a> {
     /// What of its annotations and budgets makes no sense.
     pub fn mistakes(&self, now: Timestamp) -> Vec<String> {
         let mut all = super::allowed(self.pool, super::Reason::Empty, 0, now).mistakes;
-        let own = self.pool.metadata.annotations.as_ref();
-        let wrong = own.map(validation::own::of_pool).unwrap_or_default();
-        all.extend(
-            wrong
-                .into_iter()
-                .map(|(key, Wrong { what, allowed })| format!("annotation {key}: {what} (allowed: {allowed})")),
-        );
+        let wrong = validation::own::of_pool(self.pool).into_iter();
+        all.extend(wrong.map(|(field, Wrong { what, allowed })| format!("{field}: {what} (allowed: {allowed})")));
         all
     }
 }

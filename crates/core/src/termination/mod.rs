@@ -13,6 +13,7 @@ pub mod claim;
 pub mod deadline;
 pub mod drain;
 pub mod held;
+pub mod home;
 pub mod instance;
 pub mod node;
 pub mod places;

@@ -3,6 +3,7 @@ use super::error::Cause;
 use super::registry::ResourceDef;
 use super::select::Selector;
 use super::{amounts, budgets, meta};
+use dovetail_core::admission::PriorityClass;
 use serde_json::{Value, json};
 
 /// All that is wrong with an object that is about to be stored.
@@ -36,12 +37,20 @@ pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause>
             causes.extend(amounts::of_node(&new["status"]));
         }
         "PriorityClass" if !new["value"].is_i64() => causes.push(Cause::required("value")),
+        "PriorityClass" if old.is_none() => causes.extend(priority_class(new)),
         "StorageClass" if new["provisioner"].as_str().is_none_or(str::is_empty) => {
             causes.push(Cause::required("provisioner"))
         }
         _ => {}
     }
     causes
+}
+
+/// A new class has a name and a value that users may give.
+fn priority_class(new: &Value) -> Option<Cause> {
+    let name = meta::text(new, "name");
+    let why = PriorityClass::from_json(new).refusal(name, None)?;
+    Some(Cause::forbidden(if name.starts_with("system-") { "metadata.name" } else { "value" }, &why))
 }
 
 /// The most that all annotations of an object may have together.

@@ -142,6 +142,26 @@ fn pods(world: &World) -> Pods {
     Pods { total, bound, pending, limited }
 }
 
+/// How many pods of one reason are named.
+const NAMED: usize = 3;
+
+/// Pods by their reasons, in the order of the first pod of each: up to three by name, of more how many.
+fn by_reason(pending: &BTreeMap<String, String>) -> Vec<(String, &str)> {
+    let (mut all, mut places): (Vec<(Vec<&str>, &str)>, BTreeMap<&str, usize>) = (Vec::new(), BTreeMap::new());
+    for (name, reason) in pending {
+        let place = *places.entry(reason).or_insert(all.len());
+        match all.get_mut(place) {
+            Some((names, _)) => names.push(name),
+            None => all.push((vec![name], reason)),
+        }
+    }
+    let named = |names: Vec<&str>| {
+        let first = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+        if names.len() > NAMED { format!("{} pods, such as {first}", names.len()) } else { first }
+    };
+    all.into_iter().map(|(names, reason)| (named(names), reason)).collect()
+}
+
 /// The control plane's latest word on each pod that it could not place.
 fn reasons(world: &World) -> BTreeMap<String, String> {
     let lines = world.timeline.lines();
@@ -201,8 +221,8 @@ impl fmt::Display for Report {
             "\nafter {} s of virtual time: {} of {} pods bound",
             self.virtual_seconds, self.pods.bound, self.pods.total
         )?;
-        for (name, reason) in &self.pods.pending {
-            writeln!(f, "  pending: {name}: {reason}")?;
+        for (names, reason) in by_reason(&self.pods.pending) {
+            writeln!(f, "  pending: {names}: {reason}")?;
         }
         for node in &self.nodes {
             let there = if node.beforehand { ", there beforehand" } else { "" };

@@ -15,7 +15,7 @@ use super::check::{Checker, MOST_NODES, nearest};
 use crate::scenario::{self, NodeGroup, Scenario};
 
 /// Zones in which the sandbox's cluster has subnets: the region's first.
-const ZONES: usize = 3;
+pub(super) const ZONES: usize = 3;
 /// What a taint may do.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const CAPACITY_TYPES: [&str; 2] = ["on-demand", "spot"];

@@ -13,6 +13,7 @@ use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, Schedu
 use dovetail_sandbox::region::CapacityReservation;
 use serde_saphyr::Spanned;
 
+use super::beforehand::ZONES;
 use super::steps::Timed;
 use crate::scenario::{self, Scenario, duration, line};
 use crate::world::Skew;
@@ -247,6 +248,17 @@ impl Checker<'_> {
         }
         let names: Vec<&str> = catalogue.zones.iter().map(|known| known.name.as_str()).collect();
         self.mistake(field, zone, format!("unknown zone {:?}", zone.value), names.join(", "));
+    }
+
+    /// A zone of the region in which the cluster has a subnet.
+    pub(super) fn zone_of_cluster(&mut self, field: &str, zone: &Spanned<String>, catalogue: &Catalogue) {
+        let known: Vec<String> = catalogue.first_zones(ZONES).into_iter().map(|zone| zone.name).collect();
+        if known.contains(&zone.value) {
+            return;
+        }
+        let there = catalogue.zones.iter().any(|known| known.name == zone.value);
+        let what = if there { "has no subnet of the cluster" } else { "is no zone of the region" };
+        self.mistake(field, zone, format!("{:?} {what}", zone.value), known.join(", "));
     }
 
     fn settings(&mut self, scenario: &Scenario) {

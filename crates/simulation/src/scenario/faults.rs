@@ -139,10 +139,9 @@ pub struct TaintOnJoin {
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
     /// Its key.
-    pub key: String,
+    pub key: Spanned<String>,
     /// Its value.
-    #[serde(default)]
-    pub value: String,
+    pub value: Option<Spanned<String>>,
     /// NoSchedule (default), PreferNoSchedule or NoExecute.
     pub effect: Option<Spanned<String>>,
 }
@@ -155,7 +154,7 @@ pub struct LabelTakenOff {
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
     /// Its key.
-    pub key: String,
+    pub key: Spanned<String>,
 }
 
 /// A label that is put on.
@@ -166,10 +165,9 @@ pub struct LabelPutOn {
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
     /// Its key.
-    pub key: String,
+    pub key: Spanned<String>,
     /// Its value.
-    #[serde(default)]
-    pub value: String,
+    pub value: Option<Spanned<String>>,
 }
 
 /// Nodes that join late.

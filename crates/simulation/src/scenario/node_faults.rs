@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dovetail_api::validation::{label_key, label_value};
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_sandbox::faults::{
     JoinsLate, KubeletRefuses, LabelOfNodes, LessAllocatable, NodeFaults, OnTypes, TaintOnJoin, Types, glob_matches,
@@ -14,6 +15,10 @@ use crate::scenario::{duration, faults};
 /// The effects that a taint has.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
+fn text(written: Option<&Spanned<String>>) -> String {
+    written.map(|text| text.value.clone()).unwrap_or_default()
+}
+
 impl Checker<'_> {
     pub(super) fn node_faults(&mut self, written: &faults::NodeFaults, catalogue: Option<&Catalogue>) -> NodeFaults {
         let mut types = |field: &str, globs: &[Spanned<String>]| self.types(field, globs, catalogue);
@@ -25,26 +30,36 @@ impl Checker<'_> {
             cordon_on_join: cordon.map(|one| OnTypes { types: types("cordonOnJoin", &one.types) }),
             label_taken_off: off.map(|one| LabelOfNodes {
                 types: types("labelTakenOff", &one.types),
-                key: one.key.clone(),
+                key: one.key.value.clone(),
                 value: String::new(),
             }),
             label_put_on: on.map(|one| LabelOfNodes {
                 types: types("labelPutOn", &one.types),
-                key: one.key.clone(),
-                value: one.value.clone(),
+                key: one.key.value.clone(),
+                value: text(one.value.as_ref()),
             }),
             kubelet_refuses: refuses
                 .map(|one| KubeletRefuses { types: types("kubeletRefuses", &one.types), pods: one.pods.clone() }),
             ..NodeFaults::default()
         };
+        for (fault, key, value) in [
+            written.taint_on_join.as_ref().map(|one| ("taintOnJoin", &one.key, one.value.as_ref())),
+            off.map(|one| ("labelTakenOff", &one.key, None)),
+            on.map(|one| ("labelPutOn", &one.key, one.value.as_ref())),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            self.key_and_value(&format!("faults.nodes.{fault}"), key, value);
+        }
         found.allocatable = written.allocatable.as_ref().map(|one| LessAllocatable {
             types: self.types("allocatable", &one.types, catalogue),
             less: self.less(&one.less),
         });
         found.taint_on_join = written.taint_on_join.as_ref().map(|one| TaintOnJoin {
             types: self.types("taintOnJoin", &one.types, catalogue),
-            key: one.key.clone(),
-            value: one.value.clone(),
+            key: one.key.value.clone(),
+            value: text(one.value.as_ref()),
             effect: self.effect(one.effect.as_ref()),
         });
         found.joins_late = written.joins_late.as_ref().map(|one| JoinsLate {
@@ -53,6 +68,16 @@ impl Checker<'_> {
         });
         found.lasts = written.lasts.as_ref().map(|text| self.node_time("faults.nodes.for", text));
         found
+    }
+
+    /// A key and a value that no label, and no taint, can have.
+    fn key_and_value(&mut self, field: &str, key: &Spanned<String>, value: Option<&Spanned<String>>) {
+        if let Some(wrong) = label_key(&key.value) {
+            self.mistake(format!("{field}.key"), key, wrong.what, wrong.allowed);
+        }
+        if let Some((value, wrong)) = value.and_then(|value| Some((value, label_value(&value.value)?))) {
+            self.mistake(format!("{field}.value"), value, wrong.what, wrong.allowed);
+        }
     }
 
     fn node_time(&mut self, field: &str, text: &Spanned<String>) -> Duration {

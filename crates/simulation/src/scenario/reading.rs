@@ -71,6 +71,9 @@ fn words(text: &str) -> (&str, String, String) {
         "invalid i64" => own("is not such a number", "a whole number"),
         "invalid floating point" => own("is not a number", "a number, such as 0.1"),
         text if text.starts_with("invalid boolean") => own("is neither true nor false", "true, false"),
+        text if text.starts_with("cannot deserialize null into string") => {
+            own("has no value", "a text, such as '' for none")
+        }
         "expected string scalar" => own("is not a text", "a text"),
         "expected sequence start" => own("is not a list", "a list"),
         "expected mapping start" => own("is not a mapping", "a mapping, `key: value`"),
@@ -96,6 +99,7 @@ mod tests {
             (told("replicas: two\n"), "s:1: replicas: is not such a number (allowed: a whole number from 0)"),
             (told("until: 5m\nuntil: 6m\n"), "s:2: `until` is there twice (allowed: each key once)"),
             (told("until: [5m]\n"), "s:1: until: is not a text (allowed: a text)"),
+            (told("env: {A: null}\n"), "s:1: env.A: has no value (allowed: a text, such as '' for none)"),
             (told("steps: {at: 1m}\n"), "s:1: steps: is not a list (allowed: a list)"),
             (told("- until\n"), "s:1: is not a mapping (allowed: a mapping, `key: value`)"),
             (told("until: 5m\n---\nuntil: 6m\n"), "s:3: there is a second document (allowed: one scenario a file)"),

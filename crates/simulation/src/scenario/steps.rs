@@ -94,6 +94,7 @@ impl Checker<'_> {
         }
         if let Some(some) = &step.delete_some {
             self.kind(field, "deleteSome", &some.kind, crate::world::DELETABLE);
+            self.some(&format!("{field}.deleteSome.count"), &some.kind, some.count);
             found.push(Action::DeleteSome { kind: some.kind.value.clone(), count: some.count });
         }
         if let Some(files) = &step.apply {
@@ -129,7 +130,7 @@ impl Checker<'_> {
         }
         if let Some(down) = &step.zone_down {
             if let Some(catalogue) = catalogue {
-                self.zone(&format!("{field}.zoneDown.zone"), &down.zone, catalogue);
+                self.zone_of_cluster(&format!("{field}.zoneDown.zone"), &down.zone, catalogue);
             }
             let duration =
                 down.duration.as_ref().map(|text| duration(self.path, &format!("{field}.zoneDown.for"), text));
@@ -156,6 +157,7 @@ impl Checker<'_> {
     fn mishap(&mut self, field: &str, step: &Step) -> Option<Action> {
         if let Some(lost) = &step.lose {
             self.kind(field, "lose", &lost.kind, LOSABLE);
+            self.some(&format!("{field}.lose.count"), &lost.kind, lost.count);
             return Some(Action::Lose { kind: lost.kind.value.clone(), count: lost.count });
         }
         if let Some(spoil) = &step.spoil {
@@ -189,6 +191,7 @@ impl Checker<'_> {
             return Some(Action::LookAfterCollection { duration: time });
         }
         let count = step.foreign_instances?;
+        self.some(&format!("{field}.foreignInstances"), &step.at, Some(count as usize));
         if count > MOST_NODES {
             let (what, most) = (format!("{count} instances"), format!("{MOST_NODES} at most"));
             self.mistake(format!("{field}.foreignInstances"), &step.at, what, most);
@@ -198,6 +201,7 @@ impl Checker<'_> {
 
     fn spoil(&mut self, own: &str, field: &str, spoil: &scenario::Spoil) -> Option<Action> {
         self.kind(field, "spoil", &spoil.kind, SPOILABLE);
+        self.some(&format!("{own}.count"), &spoil.kind, spoil.count);
         let found = |how: &Spanned<String>| Odd::WORDS.iter().find(|(word, _)| *word == how.value);
         let odd = match &spoil.how {
             None => Odd::WORDS[0].1,
@@ -221,6 +225,13 @@ impl Checker<'_> {
         match time {
             Some(text) => Some(Some(self.keep(duration(self.path, field, text))?)),
             None => Some(None),
+        }
+    }
+
+    /// A step about none is a slip.
+    fn some(&mut self, field: &str, place: &Spanned<String>, count: Option<usize>) {
+        if count == Some(0) {
+            self.mistake(field, place, "0 are none: nothing would happen", "1 or more");
         }
     }
 
