@@ -327,7 +327,11 @@ impl<'a> Work<'a> {
         }
         let Some((instance, hostname)) = self.instance.take() else { return Err(Failure::Gone) };
         let types = launching.types(&self.claim).await?.unwrap_or_default();
-        let facts = launch_facts::facts(&instance, &types);
+        let mut facts = launch_facts::facts(&instance, &types);
+        if let Some(request) = self.request.as_ref().filter(|_| !adopted) {
+            // The class may have changed since the claim was planned.
+            facts.annotations.extend(launch_facts::stamps(&request.node_class));
+        }
         let claim = launching.write_instance(self.claim.clone(), &facts).await?;
         // It has got another meanwhile: nothing was written.
         if !takes_instance(&Claimed::of(&claim), &instance.id) {
