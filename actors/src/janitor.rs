@@ -18,7 +18,8 @@ use serde_json::json;
 use crate::calls::Calls;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
-use crate::messages::{ClaimChanged, ClaimRef, Observe, Record, Remove, TraceContext};
+use crate::disruptor::Disruptor;
+use crate::messages::{ClaimChanged, ClaimRef, InstancesSeen, Observe, Record, Remove, TraceContext};
 use crate::recorder::{Recorder, object};
 use crate::story::Story;
 use crate::sweep::{Found, Sweep};
@@ -43,6 +44,8 @@ pub struct JanitorLinks {
     pub cluster: Addr<ClusterWatcher>,
     /// For claims that are to go.
     pub terminator: Addr<Terminator>,
+    /// For what instances' networks are.
+    pub disruptor: Addr<Disruptor>,
     /// For events.
     pub recorder: Addr<Recorder>,
     /// The cloud.
@@ -136,6 +139,7 @@ impl Janitor {
 
     fn judge(&mut self, found: &Found, ctx: &mut Context<Self>) {
         self.count("passes", 1);
+        self.desk.post(&self.links.disruptor, InstancesSeen(found.networks.clone()));
         if let Err(why) = &found.release {
             self.say("release_invalid", 0, format!("the release of the collection's brakes is not understood: {why}"));
         }

@@ -19,6 +19,8 @@ pub enum Measure<'a> {
     ClaimTerminated { pool: &'a str, capacity_type: &'a str, zone: &'a str },
     /// A NodeClaim has been told to go by our own decision; `grace` is its terminationGracePeriod in seconds, if it has one.
     ClaimDisrupted { pool: &'a str, capacity_type: &'a str, reason: &'a str, grace: Option<u64> },
+    /// A NodeClaim goes as its Node has had that condition for too long.
+    ClaimUnhealthy { condition: &'static str, pool: &'a str, capacity_type: &'a str, image: &'a str },
     /// A Node has registered.
     NodeCreated { pool: &'a str, zone: &'a str },
     /// A Node is gone; seconds since its deletion began, and of its life, where known.
@@ -75,6 +77,14 @@ pub(crate) fn claim_disrupted(desk: &Desk, claim: &NodeClaim, reason: &str) {
     let (pool, capacity_type) = (label(own, labels::NODE_POOL), label(own, labels::CAPACITY_TYPE));
     let grace = claim.spec.termination_grace_period.as_ref().map(|grace| grace.get().as_secs());
     desk.measure(&Measure::ClaimDisrupted { pool, capacity_type, reason, grace });
+}
+
+/// A claim goes as its Node has had that condition for too long.
+pub(crate) fn claim_unhealthy(desk: &Desk, claim: &NodeClaim, condition: &'static str) {
+    let own = claim.labels();
+    let (pool, capacity_type) = (label(own, labels::NODE_POOL), label(own, labels::CAPACITY_TYPE));
+    let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
+    desk.measure(&Measure::ClaimUnhealthy { condition, pool, capacity_type, image });
 }
 
 /// When the cloud began to end a claim's instance.

@@ -37,6 +37,8 @@
 //! | `interruption`, `terminator` | `PackNow` | `packer` |
 //! | `interruption`, `terminator` | `MarkLeaving` | `cluster_watcher` |
 //! | `disruptor`, `janitor` | `Remove` | `terminator` |
+//! | `disruptor` | `MarkLeaving` | `cluster_watcher` |
+//! | `janitor` | `InstancesSeen` | `disruptor` |
 //! | `leader` | `Elected`, `Deposed` | `control_plane` |
 //! | `control_plane` | `Attach`, `AttachPods`, `CatalogueAttach`, `Detach`, `Forget` | the watchers, `catalogue` |
 //!
@@ -200,7 +202,9 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         recorder: warm.recorder.clone(),
         calls: calls("disruptor"),
     };
+    let disruptor = begin(|_| Disruptor::new(desk, disruptor));
     let janitor = JanitorLinks {
+        disruptor: disruptor.clone(),
         cluster: warm.cluster_watcher.clone(),
         terminator: terminator.clone(),
         recorder: warm.recorder.clone(),
@@ -216,7 +220,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
     let leading = Leading {
         owner: owner_ctx.run(Owner::new(desk, owner)),
         interruption: begin(|_| Interruption::new(desk, interruption)),
-        disruptor: begin(|_| Disruptor::new(desk, disruptor)),
+        disruptor,
         janitor: begin(|_| Janitor::new(desk, janitor)),
         terminator,
         batcher: begin(|_| Batcher::new(desk, packer.clone().recipient())),

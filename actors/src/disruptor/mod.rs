@@ -5,6 +5,7 @@
 //! At the mailbox's bound: what comes in only says that something has changed; however much comes, there is one look at
 //! a time and the next no sooner than [`SETTLE`] after.
 
+mod drift;
 mod tell;
 mod unused;
 mod writes;
@@ -80,11 +81,13 @@ impl Disruptor {
     pub fn new(desk: &Desk, links: DisruptorLinks) -> Self {
         let desk = desk.of("disruptor");
         let rng = desk.rng("trace");
+        let mut memory = Memory::new();
+        memory.set_gates(drift::gates(&desk.settings));
         Self {
             desk,
             links,
             rng,
-            memory: Memory::new(),
+            memory,
             offers: Offers::new(),
             asked: None,
             looking: false,
@@ -126,7 +129,7 @@ impl Handler<Observe> for Disruptor {
         let (validating, asked) = self.memory.counts();
         MessageResult(json!({
             "looks": self.looks, "validating": validating, "asked": asked, "removed": self.removed,
-            "writing": self.busy.len(), "queued": self.queue.len(),
+            "replacing": self.memory.replacing(), "writing": self.busy.len(), "queued": self.queue.len(),
         }))
     }
 }
@@ -189,6 +192,7 @@ impl Disruptor {
 
     fn act(&mut self, decision: Decision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         self.tell(&decision, snapshot);
+        self.order(&decision, snapshot);
         for removal in &decision.removals {
             self.remove(removal);
         }
@@ -196,6 +200,7 @@ impl Disruptor {
         self.queue.extend(unused::writes(snapshot));
         self.queue.extend(decision.ttl.into_iter().map(Write::Ttl));
         self.queue.extend(decision.untaint.into_iter().map(|(node, uid)| Write::Untaint { node, uid }));
+        self.queue.extend(drift::writes(decision.drift, snapshot));
         self.queue.extend(decision.marks.into_iter().filter_map(|mark| {
             let claim = snapshot.claims.get(&mark.claim)?.claim.clone();
             Some(Write::Mark { claim, mark })

@@ -4,6 +4,7 @@
 mod catalogue;
 mod cluster;
 mod events;
+mod instances;
 mod launch;
 mod leadership;
 mod ownership;
@@ -19,6 +20,7 @@ pub use cluster::{
     WatchFailed, WatchRuns, Wrote,
 };
 pub use events::Record;
+pub use instances::InstancesSeen;
 pub use launch::{ClosedPools, Launch, LaunchFails, LaunchOrder, NotRegistered};
 pub use leadership::{Deposed, Elected, Release, Watched};
 pub use ownership::{ClaimRefused, InstanceKnown, LookUp};
