@@ -72,9 +72,13 @@ impl Replacements {
         self.running.retain(|uid, one| there(uid, &one.doomed.claim));
     }
 
+    /// A node could not be replaced; answers for how long its pool waits. Those that fail together are one failure.
     fn fail(&mut self, one: &Doomed, now: Timestamp) -> SignedDuration {
         *self.failed.entry(one.uid.clone()).or_default() += 1;
         let pause = self.pauses.entry(one.pool.clone()).or_default();
+        if pause.until > now {
+            return pause.until.duration_since(now);
+        }
         let length = PAUSES.0.saturating_mul(1 << pause.failures.min(10)).min(PAUSES.1);
         *pause = Pause { failures: pause.failures + 1, until: later(now, length) };
         length

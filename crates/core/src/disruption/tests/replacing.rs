@@ -102,13 +102,14 @@ fn a_node_for_whose_pods_no_place_comes_stays_and_its_pool_waits_ever_longer() {
     let stay = all.act(33.0).drift.stay;
     assert_eq!(stay.len(), 2);
     assert!(stay[0].why.contains("no place for pod default/pod-a"), "{}", stay[0].why);
-    assert_eq!((stay[0].pause, stay[1].pause), (Some(120), Some(240)));
+    assert_eq!((stay[0].pause, stay[1].pause), (Some(120), Some(120)));
     assert!(!all.world.state.snapshot().leaving.claims.contains("claim-a"), "it is not marked any more");
-    for seconds in [40.0, 200.0, 272.0] {
+    for seconds in [40.0, 100.0, 152.0] {
         assert_eq!(begun(&all.act(seconds)), [""; 0], "{seconds}");
     }
-    assert_eq!(begun(&all.act(274.0)).len(), 1, "then one at a time");
-    assert_eq!(begun(&all.act(275.0)), [""; 0]);
+    assert_eq!(begun(&all.act(154.0)).len(), 1, "then one at a time");
+    assert_eq!(begun(&all.act(155.0)), [""; 0]);
+    assert_eq!(all.act(185.0).drift.stay[0].pause, Some(240));
 }
 
 #[test]
