@@ -107,8 +107,10 @@ impl Subject<'_> {
     /// new node of the pool would have unless a pod asks for it is missed on none.
     fn requirements(&self) -> Check {
         let Some(wanted) = &self.pool.requirements else { return Check::Unknown };
-        let mut own = self.node.labels.clone();
-        own.extend(self.claim.metadata.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
+        let of_claim = self.claim.metadata.labels.as_ref();
+        let label = |key: &str| of_claim.and_then(|own| own.get(key)).or_else(|| self.node.labels.get(key));
+        let keys = wanted.iter().map(|(key, _)| key);
+        let own = keys.filter_map(|key| Some((key.to_owned(), label(key)?.clone()))).collect();
         let own = Requirements::from_labels(&own);
         let only_if_asked = |key: &str| {
             let open = wanted.get(key).is_some_and(crate::Requirement::is_complement);

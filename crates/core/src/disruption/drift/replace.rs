@@ -112,7 +112,9 @@ impl<'a> Look<'a> {
         running: &[Machine<'a>],
         totals: Totals,
     ) {
-        let Some(view) = self.pools.get(pool).cloned() else { return };
+        let Some(view) = self.pools.get(pool).filter(|_| !candidates.is_empty() || !running.is_empty()).cloned() else {
+            return;
+        };
         let allowed = allowed(view.pool, Reason::Drifted, totals.nodes(), self.now);
         let over = allowed.nodes.is_some_and(|nodes| totals.disrupting() > nodes);
         for machine in running {
