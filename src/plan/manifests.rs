@@ -13,7 +13,7 @@ use dovetail_cloud::resolve::{self, NodeClassView, SubnetView};
 use dovetail_cloud::shipped;
 use dovetail_core::cluster_state::{ClusterState, PlanningInput};
 use dovetail_core::{InstanceType, Problem};
-use dovetail_core::{pack, validity};
+use dovetail_core::{disruption, pack, validity};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -58,6 +58,8 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
         let unread = validity::budgets(pool).into_iter();
         warnings
             .extend(unread.map(|why| format!("nodepool {}: {why}: nothing of it is disrupted", name(&pool.metadata))));
+        let open = disruption::open_outside(pool).into_iter();
+        warnings.extend(open.map(|why| format!("nodepool {}: {why}", name(&pool.metadata))));
         state.apply_pool(ready(pool.clone()));
     }
     let admission = Admission::of(&manifests);
