@@ -41,6 +41,24 @@ pub(super) fn writes(orders: Orders, snapshot: &Snapshot) -> Vec<Write> {
     marks.chain(stamps.filter_map(|stamp| Some(Write::Stamp { claim: claim(&stamp.claim)?, stamp }))).collect()
 }
 
+/// Whether a write is decided once, and not anew at each look.
+pub(super) fn is_decided_once(write: &Write) -> bool {
+    matches!(write, Write::Drift { .. } | Write::Stamp { .. })
+}
+
+/// Whether a write that has not begun is still to be made: nothing else has been decided of the claim since, and it does not go.
+pub(super) fn stays(write: &Write, decision: &Decision) -> bool {
+    let orders = &decision.drift;
+    let goes = |claim: &str| decision.removals.iter().flat_map(|one| &one.claims).any(|doomed| doomed.claim == claim);
+    match write {
+        Write::Drift { mark, .. } => !goes(&mark.claim) && orders.marks.iter().all(|other| other.claim != mark.claim),
+        Write::Stamp { stamp, .. } => {
+            !goes(&stamp.claim) && orders.stamps.iter().all(|other| other.claim != stamp.claim)
+        }
+        _ => false,
+    }
+}
+
 impl Handler<InstancesSeen> for Disruptor {
     type Result = ();
 

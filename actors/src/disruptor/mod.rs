@@ -196,7 +196,7 @@ impl Disruptor {
         for removal in &decision.removals {
             self.remove(removal);
         }
-        self.queue.retain(|write| matches!(write, Write::Usage { .. }));
+        self.queue.retain(|write| matches!(write, Write::Usage { .. }) || drift::stays(write, &decision));
         self.queue.extend(unused::writes(snapshot));
         self.queue.extend(decision.ttl.into_iter().map(Write::Ttl));
         self.queue.extend(decision.untaint.into_iter().map(|(node, uid)| Write::Untaint { node, uid }));
@@ -237,10 +237,13 @@ impl Disruptor {
 
     /// Begins what is to be written and not being written, as far as there is room.
     fn write(&mut self, ctx: &mut Context<Self>) {
+        let mut later = VecDeque::new();
         while self.busy.len() < MOST_WRITES {
-            let Some(write) = self.queue.pop_front() else { return };
+            let Some(write) = self.queue.pop_front() else { break };
             let object = write.object();
             if !self.busy.insert(object.clone()) {
+                // What is decided once is written once the object is free; the rest is derived anew.
+                later.extend(drift::is_decided_once(&write).then_some(write));
                 continue;
             }
             let writing = writes::write(self.links.clone(), write, self.desk.wall()).into_actor(self);
@@ -249,6 +252,7 @@ impl Disruptor {
                 disruptor.write(ctx);
             }));
         }
+        self.queue.append(&mut later);
     }
 }
 

@@ -114,7 +114,8 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) {
         }
         Write::Stamp { claim, stamp } => {
             // What is refused is tried again ever later (`dovetail_core::disruption::drift`).
-            let written = Claims::new(links.calls.clone()).change_as_seen(&claim, |claim| stamp.put_on(claim)).await;
+            let written =
+                Claims::new(links.calls.clone()).change_metadata((*claim).clone(), |claim| stamp.put_on(claim)).await;
             written.map(|claim| Wrote::Claim(Arc::new(claim)))
         }
         Write::Usage { pool, usage } => {
