@@ -39,7 +39,7 @@ fn condition<'a>(claim: &'a Value, type_: &str) -> Option<&'a Value> {
 }
 
 fn claim(world: &World, name: &str) -> Option<Arc<Value>> {
-    world.api.get(&NODE_CLAIMS, "", name).ok()
+    world.api.get(&NODE_CLAIMS, "", name)
 }
 
 fn is_tainted(world: &World) -> bool {
