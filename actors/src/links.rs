@@ -10,9 +10,9 @@ use actix::prelude::*;
 
 use crate::context::mailbox::Mailbox;
 use crate::messages::{
-    ClaimRefused, ClosedPools, InstanceKnown, InstanceTypesFor, Interrupted, Launch, LookUp, MarkLeaving, NotRead,
-    NotRegistered, PackNow, Plan, Planned, PodSeen, Record, Refused, Remove, SoldOut, TakeShown, TakeSnapshot,
-    TellNotSynced, TookReserved, WatchFailed, WatchRuns, Wrote,
+    ClaimRefused, ClosedPools, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, Launch, LookUp,
+    MarkLeaving, NotRead, NotRegistered, PackNow, Plan, Planned, PodSeen, Record, Refused, Remove, SoldOut, TakeShown,
+    TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns, Wrote,
 };
 
 /// An address of whatever takes the messages of `T`.
@@ -109,4 +109,8 @@ link! {
 link! {
     /// For Kubernetes events.
     ToRecorder = TakesOfEvents: Record
+}
+link! {
+    /// For what the instances of a region are like.
+    ToDisruptor = TakesOfSeen: InstancesSeen
 }

@@ -36,6 +36,8 @@
 //! | `packer`, `disruptor`, `launcher`, `replica` | `InstanceTypesFor` | `catalogue` |
 //! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `janitor` | `Record` | `recorder` |
 //! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
+//! | `disruptor` | `MarkLeaving` | `cluster_watcher` |
+//! | `janitor` | `InstancesSeen` | `disruptor` |
 //! | `leader` | `Elected`, `Deposed` | `control_plane` |
 //! | `control_plane` | `Attach`, `Detach`, `Forget` | `cluster_watcher` |
 //! | `control_plane` | `AttachPods`, `Detach` | `pod_watcher` |
@@ -204,7 +206,9 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         recorder: warm.recorder.clone().into(),
         calls: calls("disruptor"),
     };
+    let disruptor = begin(|_| Disruptor::new(desk, disruptor));
     let janitor = JanitorLinks {
+        disruptor: disruptor.clone().into(),
         cluster: warm.cluster_watcher.clone().into(),
         terminator: terminator.clone().into(),
         recorder: warm.recorder.clone().into(),
@@ -220,7 +224,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
     let leading = Leading {
         owner: owner_ctx.run(Owner::new(desk, owner)),
         interruption: begin(|_| Interruption::new(desk, interruption)),
-        disruptor: begin(|_| Disruptor::new(desk, disruptor)),
+        disruptor,
         janitor: begin(|_| Janitor::new(desk, janitor)),
         terminator,
         batcher: begin(|_| Batcher::new(desk, packer.clone().recipient())),

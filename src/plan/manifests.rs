@@ -14,7 +14,7 @@ use dovetail_cloud::shipped;
 use dovetail_cloud::user_data::{self, ClusterFacts};
 use dovetail_core::cluster_state::{ClusterState, PlanningInput};
 use dovetail_core::{InstanceType, Problem};
-use dovetail_core::{pack, validity};
+use dovetail_core::{disruption, pack, validity};
 use dovetail_input::manifests::read_manifests;
 use dovetail_input::{Mistake, environment};
 use dovetail_telemetry::stopwatch::Stopwatch;
@@ -68,6 +68,8 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
         let unread = validity::budgets(pool).into_iter();
         warnings
             .extend(unread.map(|why| format!("nodepool {}: {why}: nothing of it is disrupted", name(&pool.metadata))));
+        let open = disruption::open_outside(pool).into_iter();
+        warnings.extend(open.map(|why| format!("nodepool {}: {why}", name(&pool.metadata))));
         let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|class| unready.get(class));
         state.apply_pool(ready(pool.clone(), class.map(String::as_str)));
     }

@@ -112,7 +112,7 @@ fn settings_of_karpenters_of_every_age_arrive_and_what_does_not_is_noted() {
         "webhook.enabled=true",
         "logEncoding=json",
         "settings.featureGates.drift=true",
-        "settings.featureGates.nodeRepair=true",
+        "settings.featureGates.staticCapacity=true",
         "settings.ignoreDRARequests=false",
     ];
     let objects = rendered(&values);
@@ -133,7 +133,7 @@ fn settings_of_karpenters_of_every_age_arrive_and_what_does_not_is_noted() {
         "webhook, of an older chart",
         "logEncoding, of an older chart",
         "settings.featureGates.drift: there is no such gate",
-        "not implemented: settings.featureGates.nodeRepair",
+        "not implemented: settings.featureGates.staticCapacity",
         "not implemented: settings.ignoreDRARequests=false",
     ] {
         assert!(note.contains(told), "{told} is not in {note}");

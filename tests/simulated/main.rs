@@ -13,6 +13,8 @@ mod broken;
 mod cases_simulate;
 #[path = "ends/disruption.rs"]
 mod disruption;
+#[path = "ends/drift.rs"]
+mod drift;
 #[path = "ends/interruption.rs"]
 mod interruption;
 mod metrics;

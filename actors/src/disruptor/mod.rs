@@ -5,6 +5,7 @@
 //! At the mailbox's bound: what comes in only says that something has changed; however much comes, there is one look at
 //! a time and the next no sooner than [`SETTLE`] after.
 
+mod drift;
 mod tell;
 mod unused;
 mod writes;
@@ -77,11 +78,13 @@ impl Disruptor {
     pub fn new(desk: &Desk, links: DisruptorLinks) -> Self {
         let desk = desk.of("disruptor");
         let rng = desk.rng("trace");
+        let mut memory = Memory::new();
+        memory.set_gates(drift::gates(&desk.settings));
         Self {
             desk,
             links,
             rng,
-            memory: Memory::new(),
+            memory,
             offers: Offers::new(),
             asked: None,
             looking: false,
@@ -123,7 +126,7 @@ impl Handler<Observe> for Disruptor {
         let (validating, asked) = self.memory.counts();
         MessageResult(json!({
             "looks": self.looks, "validating": validating, "asked": asked, "removed": self.removed,
-            "writing": self.busy.len(), "queued": self.queue.len(),
+            "replacing": self.memory.replacing(), "writing": self.busy.len(), "queued": self.queue.len(),
         }))
     }
 }
@@ -186,13 +189,15 @@ impl Disruptor {
 
     fn act(&mut self, decision: Decision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         self.tell(&decision, snapshot);
+        self.order(&decision, snapshot);
         for removal in &decision.removals {
             self.remove(removal);
         }
-        self.queue.retain(|write| matches!(write, Write::Usage { .. }));
+        self.queue.retain(|write| matches!(write, Write::Usage { .. }) || drift::stays(write, &decision));
         self.queue.extend(unused::writes(snapshot));
         self.queue.extend(decision.ttl.into_iter().map(Write::Ttl));
         self.queue.extend(decision.untaint.into_iter().map(|(node, uid)| Write::Untaint { node, uid }));
+        self.queue.extend(drift::writes(decision.drift, snapshot));
         self.queue.extend(decision.marks.into_iter().filter_map(|mark| {
             let claim = snapshot.claims.get(&mark.claim)?.claim.clone();
             Some(Write::Mark { claim, mark })
@@ -229,10 +234,13 @@ impl Disruptor {
 
     /// Begins what is to be written and not being written, as far as there is room.
     fn write(&mut self, ctx: &mut Context<Self>) {
+        let mut later = VecDeque::new();
         while self.busy.len() < MOST_WRITES {
-            let Some(write) = self.queue.pop_front() else { return };
+            let Some(write) = self.queue.pop_front() else { break };
             let object = write.object();
             if !self.busy.insert(object.clone()) {
+                // What is decided once is written once the object is free; the rest is derived anew.
+                later.extend(drift::is_decided_once(&write).then_some(write));
                 continue;
             }
             let writing = writes::write(self.links.clone(), write, self.desk.wall()).into_actor(self);
@@ -241,6 +249,7 @@ impl Disruptor {
                 disruptor.write(ctx);
             }));
         }
+        self.queue.append(&mut later);
     }
 }
 

@@ -135,7 +135,7 @@ impl Disruptor {
     }
 }
 
-fn node_object(name: &str, uid: &str) -> ObjectReference {
+pub(super) fn node_object(name: &str, uid: &str) -> ObjectReference {
     reference("v1", "Node", "", name, uid)
 }
 

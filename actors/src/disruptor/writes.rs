@@ -7,6 +7,7 @@ use std::sync::Arc;
 use dovetail_api::names::annotations::{EMPTINESS_TIMESTAMP, OBSERVED_ALLOCATABLE, UNUSED_LAUNCHES};
 use dovetail_api::names::taints::DISRUPTED;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use dovetail_core::disruption::drift::{DriftMark, Stamp};
 use dovetail_core::disruption::{Mark, PoolUsage, TtlMark};
 use dovetail_core::lifecycle::claim::to_quantities;
 use jiff::Timestamp;
@@ -39,6 +40,20 @@ pub(super) enum Write {
         /// How it is to be.
         mark: Mark,
     },
+    /// A claim's condition Drifted.
+    Drift {
+        /// The claim as it stands.
+        claim: Arc<NodeClaim>,
+        /// How it is to be.
+        mark: DriftMark,
+    },
+    /// A claim's hashes.
+    Stamp {
+        /// The claim as it stands.
+        claim: Arc<NodeClaim>,
+        /// What is to be written on it.
+        stamp: Stamp,
+    },
     /// What a pool's nodes have together.
     Usage {
         /// The pool as it stands.
@@ -68,6 +83,8 @@ impl Write {
         match self {
             Self::Ttl(TtlMark { node, .. }) | Self::Untaint { node, .. } => format!("node/{node}"),
             Self::Mark { mark, .. } => format!("nodeclaim/{}", mark.claim),
+            Self::Drift { mark, .. } => format!("nodeclaim/{}", mark.claim),
+            Self::Stamp { stamp, .. } => format!("nodeclaim/{}", stamp.claim),
             Self::Usage { pool, .. } | Self::Unused { pool, .. } => format!("nodepool/{}", pool.name_any()),
             Self::Observed { class, .. } => format!("ec2nodeclass/{}", class.name_any()),
         }
@@ -88,6 +105,17 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) {
             let claims = Claims::new(links.calls.clone());
             let claim = NodeClaim::clone(&claim);
             let written = claims.change_status(claim, |claim| mark.on(claim, now)).await;
+            written.map(|claim| Wrote::Claim(Arc::new(claim)))
+        }
+        Write::Drift { claim, mark } => {
+            let written =
+                Claims::new(links.calls.clone()).change_status((*claim).clone(), |claim| mark.on(claim, now)).await;
+            written.map(|claim| Wrote::Claim(Arc::new(claim)))
+        }
+        Write::Stamp { claim, stamp } => {
+            // What is refused is tried again ever later (`dovetail_core::disruption::drift`).
+            let written =
+                Claims::new(links.calls.clone()).change_metadata((*claim).clone(), |claim| stamp.put_on(claim)).await;
             written.map(|claim| Wrote::Claim(Arc::new(claim)))
         }
         Write::Usage { pool, usage } => {

@@ -20,8 +20,9 @@ use serde_json::json;
 use crate::context::desk::Desk;
 use crate::janitor::sweep::{Found, Sweep};
 use crate::kube::calls::Calls;
+use crate::links::ToDisruptor;
 use crate::links::{ToClusterWatcher, ToRecorder, ToTerminator};
-use crate::messages::{ClaimChanged, ClaimRef, Observe, Record, Remove, TraceContext};
+use crate::messages::{ClaimChanged, ClaimRef, InstancesSeen, Observe, Record, Remove, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::story::Story;
 
@@ -44,6 +45,8 @@ pub struct JanitorLinks {
     pub cluster: ToClusterWatcher,
     /// For claims that are to go.
     pub terminator: ToTerminator,
+    /// For what instances' networks are.
+    pub disruptor: ToDisruptor,
     /// For events.
     pub recorder: ToRecorder,
     /// The cloud.
@@ -137,6 +140,7 @@ impl Janitor {
 
     fn judge(&mut self, found: &Found, ctx: &mut Context<Self>) {
         self.count("passes", 1);
+        self.desk.post(&self.links.disruptor, InstancesSeen(found.networks.clone()));
         if let Err(why) = &found.release {
             self.say("release_invalid", 0, format!("the release of the collection's brakes is not understood: {why}"));
         }

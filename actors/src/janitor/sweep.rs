@@ -1,6 +1,7 @@
 //! What the janitor does: lists everything, the cloud first, and ends what it is told to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::names::{TERMINATION_FINALIZER, annotations, instance_id, labels, tags};
@@ -8,6 +9,7 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{CloudError, Instance, Made, MadeKind};
 use dovetail_core::cluster_state::{Kind, Unreadable};
 use dovetail_core::collection::{MadeThing, Owner, SeenClaim, SeenInstance, SeenNode, Survey, is_released};
+use dovetail_core::disruption::drift::{InstanceNetwork, Networks};
 use dovetail_core::ownership::{self, Maker, NotOwned};
 use dovetail_core::{lifecycle, ownership::token_on};
 use k8s_openapi::api::core::v1::{Namespace, Node};
@@ -44,6 +46,8 @@ pub struct Sweep {
 pub struct Found {
     /// Everything.
     pub survey: Survey,
+    /// What the instances' networks are.
+    pub networks: Arc<Networks>,
     /// Until when the brakes are released, as it is written.
     pub until: String,
     /// What is wrong with that.
@@ -57,6 +61,15 @@ pub struct Ending {
     pub asked: BTreeMap<String, Duration>,
     /// What will not be ended.
     pub refused: Vec<CloudError>,
+}
+
+fn networks(instances: &[Instance]) -> Arc<Networks> {
+    let living = instances.iter().filter(|one| !one.is_terminating());
+    let network = |one: &Instance| InstanceNetwork {
+        subnet: one.subnet_id.clone(),
+        security_groups: one.security_group_ids.iter().filter(|id| !id.is_empty()).cloned().collect(),
+    };
+    Arc::new(living.map(|one| (one.id.clone(), network(one))).collect())
 }
 
 /// A pass failed; whoever failed has told why.
@@ -85,7 +98,7 @@ impl Sweep {
             released,
         };
         survey.ended.extend(self.ended(&survey).await);
-        Some(Found { survey, until: annotation, release })
+        Some(Found { survey, networks: networks(&instances), until: annotation, release })
     }
 
     /// Which of the instances that are missing the cloud says to have ended.

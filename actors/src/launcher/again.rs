@@ -11,7 +11,7 @@ use dovetail_api::v1::NodeClaim;
 use kube::ResourceExt;
 
 use super::Launcher;
-use crate::backoff::Backoff;
+use crate::context::backoff::Backoff;
 use crate::messages::ClaimChanged;
 
 /// The first pause and the longest.

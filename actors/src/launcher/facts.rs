@@ -8,6 +8,7 @@ use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::{Instance, LaunchRequest, LaunchedInstance};
 use dovetail_core::launch_limits::Origin;
 use dovetail_core::lifecycle::claim::{from_quantities, read, to_quantities};
+use dovetail_core::lifecycle::hash;
 use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
 use dovetail_core::{InstanceType, Offering, Operator};
 use kube::ResourceExt;
@@ -53,6 +54,14 @@ pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: 
     request.startup_taints = claim.spec.startup_taints.clone();
     request.min_values_relaxed = has_relaxed_min_values(claim);
     request
+}
+
+/// By which spec of its class an instance is launched, as its claim says it.
+pub fn stamps(class: &EC2NodeClass) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (annotations::NODE_CLASS_HASH.to_owned(), hash::node_class(&class.spec)),
+        (annotations::NODE_CLASS_HASH_VERSION.to_owned(), hash::VERSION.to_owned()),
+    ])
 }
 
 /// An instance that was found, as if it had just been launched.

@@ -28,9 +28,8 @@ use crate::context::desk::Desk;
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
-use crate::launcher::facts::{self, Types, as_launched, has_relaxed_min_values, named_types, pool_of};
 use crate::launcher::LauncherLinks;
-use crate::launcher::facts::{self, Types, as_launched, named_types, pool_of};
+use crate::launcher::facts::{self, Types, as_launched, has_relaxed_min_values, named_types, pool_of};
 use crate::launcher::fleet;
 use crate::messages::{
     InstanceTypesFor, LaunchFails, LaunchOrder, Record, Refused, SoldOut, TakeSnapshot, TookReserved, TraceContext,
@@ -328,7 +327,11 @@ impl<'a> Work<'a> {
         }
         let Some((instance, hostname)) = self.instance.take() else { return Err(Failure::Gone) };
         let types = launching.types(&self.claim).await?.unwrap_or_default();
-        let facts = facts::facts(&instance, &types);
+        let mut facts = facts::facts(&instance, &types);
+        if let Some(request) = self.request.as_ref().filter(|_| !adopted) {
+            // The class may have changed since the claim was planned.
+            facts.annotations.extend(facts::stamps(&request.node_class));
+        }
         let claim = launching.write_instance(self.claim.clone(), &facts).await?;
         // It has got another meanwhile: nothing was written.
         if !takes_instance(&Claimed::of(&claim), &instance.id) {

@@ -7,10 +7,10 @@
 //! At the mailbox's bound: an order is queued inside, and no more than [`AT_ONCE`] launches run; a claim is in the queue
 //! or running at most once.
 
+mod again;
 mod cost;
 pub(crate) mod facts;
 mod fleet;
-mod again;
 mod held;
 mod late;
 mod launch;

@@ -4,6 +4,7 @@
 mod catalogue;
 mod cluster;
 mod events;
+mod instances;
 mod launch;
 mod ownership;
 mod packing;
@@ -18,6 +19,7 @@ pub use cluster::{
     WatchFailed, WatchRuns, Wrote,
 };
 pub use events::Record;
+pub use instances::InstancesSeen;
 pub use launch::{ClosedPools, Launch, LaunchFails, LaunchOrder, NotRegistered};
 pub use ownership::{ClaimRefused, InstanceKnown, LookUp};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};

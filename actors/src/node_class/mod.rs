@@ -380,7 +380,7 @@ fn is_ready(class: &EC2NodeClass) -> bool {
 /// The class with what was found written on it.
 fn judged(class: &EC2NodeClass, found: &NodeClassResolution, now: jiff::Timestamp) -> EC2NodeClass {
     let mut class = class.clone();
-    let hash = hash::of(&json!(class.spec));
+    let hash = hash::node_class(&class.spec);
     let own = class.annotations_mut();
     own.insert(annotations::NODE_CLASS_HASH.into(), hash);
     own.insert(annotations::NODE_CLASS_HASH_VERSION.into(), hash::VERSION.into());

@@ -8,6 +8,7 @@ use dovetail_core::Resources;
 use dovetail_core::cluster_state::{JoinedNode, Planning, Snapshot, Target};
 use dovetail_core::launch_backoff::Demand;
 use dovetail_core::lifecycle::claim::{ClaimPlan, node_claim};
+use dovetail_core::lifecycle::hash;
 use dovetail_core::pack::{PlannedClaim, Reason};
 use dovetail_core::resources::NODES;
 use kube::ResourceExt;
@@ -35,7 +36,7 @@ impl Plans<'_> {
         let pool = self.planning.pools.get(planned.pool)?;
         let name = self.free_name(&pool.name_any(), rng);
         let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|name| self.snapshot.classes.get(name));
-        let class_hash = class.and_then(|class| class.annotations().get(annotations::NODE_CLASS_HASH));
+        let class_hash = class.map(|class| hash::node_class(&class.spec));
         // The class is said by nodeClassRef and by the label; as a requirement its key is refused.
         let class_label = pool.spec.template.spec.node_class_ref.label();
         let requirements: Vec<_> = planned.requirements.iter().filter(|one| one.key != class_label).cloned().collect();
@@ -51,7 +52,7 @@ impl Plans<'_> {
             requests: &planned.requests,
             term: self.term.0,
             traceparent,
-            class_hash: class_hash.map(String::as_str),
+            class_hash: class_hash.as_deref(),
         });
         let launched_for = self.snapshot.launched_for(
             &pool.name_any(),

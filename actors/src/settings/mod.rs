@@ -206,6 +206,8 @@ impl Default for Settings {
 
 /// The gate that is on unless switched off.
 const RESERVED_CAPACITY: &str = "ReservedCapacity";
+/// The gate of node repair.
+const NODE_REPAIR: &str = "NodeRepair";
 
 /// A token that is shorter is guessed.
 pub const SHORTEST_TOKEN: usize = 16;
@@ -306,6 +308,11 @@ impl Settings {
     /// Whether the gate `ReservedCapacity` is open.
     pub fn reserved_capacity(&self) -> bool {
         self.gates.contains(RESERVED_CAPACITY)
+    }
+
+    /// Whether nodes that are unhealthy for too long are replaced.
+    pub fn node_repair(&self) -> bool {
+        self.gates.contains(NODE_REPAIR)
     }
 
     /// How long what a node class selects counts before it is asked for anew.

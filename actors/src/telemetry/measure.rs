@@ -11,6 +11,8 @@ pub enum Measure<'a> {
     ClaimTerminated { pool: &'a str, capacity_type: &'a str, zone: &'a str },
     /// A NodeClaim has been told to go by our own decision; `grace` is its terminationGracePeriod in seconds, if it has one.
     ClaimDisrupted { pool: &'a str, capacity_type: &'a str, reason: &'a str, grace: Option<u64> },
+    /// A NodeClaim goes as its Node has had that condition for too long.
+    ClaimUnhealthy { condition: &'static str, pool: &'a str, capacity_type: &'a str, image: &'a str },
     /// A Node has registered.
     NodeCreated { pool: &'a str, zone: &'a str },
     /// A Node is gone; seconds since its deletion began, and of its life, where known.

@@ -261,6 +261,19 @@ stories! {
     /// Nodes of a pool could go and its budgets allow none.
     BudgetBlocked "budget_blocked" Info { node_pool: String, reason: String, nodes: usize } =>
         format!("budgets of nodepool {node_pool} allow no disruptions for reason {reason}; {nodes} node(s) could go");
+    /// A node is not what its pool or class asks for any more.
+    Drifted "drifted" Debug { node_claim: String, node: String, reason: String, why: String } => format!("node {node} has drifted: {reason}, {why}");
+    /// A node is again what its pool and class ask for.
+    DriftCleared "drift_cleared" Debug { node_claim: String, node: String } => format!("node {node} does not drift any more");
+    /// Places are made for the pods of drifted nodes, which go when these are ready.
+    Replacing "replacing" Info { node_pool: String, nodes: Names } => format!("replacing drifted node(s) of nodepool {node_pool}: {nodes}");
+    /// A drifted node stays after all.
+    ReplacementOff "replacement_off" Info { node: String, node_claim: String, why: String, pause_seconds: Option<i64> } =>
+        format!("node {node} is not replaced, {why}{}", pause_seconds.map(|pause| format!("; the next of its nodepool is tried in {} min", pause / 60)).unwrap_or_default());
+    /// A class's images have moved on by themselves.
+    UnpinnedImage "unpinned_image" Warn { node_class: String, selector: String, image: String } => format!("nodes of node class {node_class} drift as {selector} now finds image {image}: unsafe in production");
+    /// Too many nodes of a pool are unhealthy for one to be repaired.
+    NodeRepairBlocked "node_repair_blocked" Warn { node: String, why: String } => format!("node {node} is not repaired: {why}");
     /// What the region offers has been read.
     CatalogueRead "catalogue_read" Debug { instance_types: usize, offerings: usize } => format!("read {instance_types} instance types with {offerings} offerings");
     /// Something failed and is tried again; said once until it succeeds.

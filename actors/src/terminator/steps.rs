@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dovetail_api::names::TERMINATION_FINALIZER;
 use dovetail_api::names::annotations::{END_REASON, END_TRACEPARENT, TERMINATION_TIMESTAMP};
 use dovetail_api::v1::NodeClaim;
+use dovetail_core::disruption::Reason;
 use dovetail_core::termination::instance::handle;
 use dovetail_core::termination::{Said, node, with};
 use jiff::Timestamp;
@@ -163,6 +164,10 @@ impl Hand {
             }
             if let Some(reason) = reason {
                 claim.annotations_mut().insert(END_REASON.into(), end_reason(reason, now));
+                if reason == Reason::Unhealthy.label() {
+                    // Its time is over: it is drained by force (core spec 5.10).
+                    claim.annotations_mut().insert(TERMINATION_TIMESTAMP.into(), now.to_string());
+                }
             }
         }
     }

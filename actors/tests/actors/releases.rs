@@ -18,7 +18,7 @@ use dovetail_core::ownership::is_token_of;
 use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, Gvr, LEASES, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use serde_json::{Value, json};
 use tokio::task::LocalSet;
-use world::cloud::Launched;
+use world::cloud::{Launched, subnet_in};
 use world::{Spoil, World, run};
 
 /// What is kept of a release, in the order in which it is made again.
@@ -119,7 +119,7 @@ async fn restore(world: &World, left: &Value) {
             zone: text(one, "zone"),
             capacity_type: text(one, "capacityType"),
             image_id: "ami-1".into(),
-            subnet_id: "subnet-1".into(),
+            subnet_id: subnet_in(&text(one, "zone")),
             private_dns_name: text(one, "name"),
             launched_at: one["launchedAt"].as_str().map(|time| time.parse().unwrap()),
             tags: [

@@ -197,7 +197,7 @@ impl FakeCloud {
             zone: offering.zone.clone(),
             capacity_type: offering.capacity_type.clone(),
             image_id: "ami-1".into(),
-            subnet_id: "subnet-1".into(),
+            subnet_id: subnet_in(&offering.zone),
             private_dns_name: format!("ip-10-0-{}-{}.ec2.internal", number / 250, number % 250),
             launched_at: Some(self.clock.wall()),
             tags: [(LAUNCH_TOKEN, request.token.as_str()), (CLUSTER_UID, UID), (NODE_POOL, &request.node_pool)]
@@ -221,6 +221,11 @@ impl FakeCloud {
 
 /// The cluster's.
 const UID: &str = "uid-of-this-cluster";
+
+/// The one subnet of a zone.
+pub fn subnet_in(zone: &str) -> String {
+    format!("subnet-{zone}")
+}
 
 fn token_of(instance: &Instance) -> Option<&String> {
     instance.tags.get(LAUNCH_TOKEN)
@@ -274,7 +279,7 @@ impl Cloud for FakeCloud {
             conditions::INSTANCE_PROFILE_READY,
             conditions::VALIDATION_SUCCEEDED,
         ];
-        let subnet = |zone: &str| Subnet { id: format!("subnet-{zone}"), zone: zone.into(), zone_id: String::new() };
+        let subnet = |zone: &str| Subnet { id: subnet_in(zone), zone: zone.into(), zone_id: String::new() };
         let found = NodeClassResolution {
             subnets: ["us-east-1a", "us-east-1b"].into_iter().map(subnet).collect(),
             security_groups: vec![SecurityGroup { id: "sg-1".into(), name: String::new() }],

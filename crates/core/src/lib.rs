@@ -6,6 +6,7 @@ pub mod cluster_state;
 pub mod collection;
 pub mod disruption;
 pub mod faults;
+pub mod images;
 pub mod instance_type;
 pub mod interruption;
 pub mod labels;

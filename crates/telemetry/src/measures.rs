@@ -26,6 +26,9 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
             };
             count(Id::ClaimsDisrupted, &[reason, pool, capacity_type, mode]);
         }
+        Measure::ClaimUnhealthy { condition, pool, capacity_type, image } => {
+            count(Id::ClaimsUnhealthy, &[condition, pool, capacity_type, image]);
+        }
         Measure::NodeCreated { pool, zone } => count(Id::NodesCreated, &[pool, zone]),
         Measure::NodeTerminated { pool, zone, seconds, lifetime } => {
             count(Id::NodesTerminated, &[pool, zone]);

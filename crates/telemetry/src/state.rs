@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dovetail_actors::replica::View;
+use dovetail_api::names::conditions::DRIFTED;
 use dovetail_api::names::labels;
+use dovetail_api::v1::condition;
 use dovetail_core::cluster_state::{Kind, NodeEntry, PodEntry, Snapshot};
 use dovetail_core::disruption::{self, Reason};
 use dovetail_core::instance_type::InstanceType;
@@ -104,6 +106,7 @@ impl Latest {
         cost(page, &view);
         pools(page, &view);
         eligible(page, &view.snapshot);
+        drifted(page, &view.snapshot);
         scheduler(page, &view, &actors);
     }
 }
@@ -355,8 +358,27 @@ fn eligible(page: &mut Page, snapshot: &Snapshot) {
         *(if visitors == 0 { &mut empty } else { &mut full }) += 1;
     }
     page.gauge("karpenter_voluntary_disruption_eligible_nodes", "Nodes that could go, budgets aside");
-    for (reason, count) in [("empty", empty), ("underutilized", full)] {
+    let drifted = snapshot.claims.values().filter(|claim| claim.facts.drifted.is_some() && !claim.facts.leaving);
+    let drifted = u32::try_from(drifted.count()).unwrap_or(u32::MAX);
+    for (reason, count) in [("empty", empty), ("underutilized", full), ("drifted", drifted)] {
         page.sample("karpenter_voluntary_disruption_eligible_nodes", &[("reason", reason)], f64::from(count));
+    }
+}
+
+/// NodeClaims whose condition Drifted is True, those that go already left out.
+fn drifted(page: &mut Page, snapshot: &Snapshot) {
+    let mut by: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for entry in snapshot.claims.values().filter(|entry| entry.facts.drifted.is_some() && !entry.facts.leaving) {
+        let conditions = entry.claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let reason = condition(conditions, DRIFTED).map_or("", |one| one.reason.as_str());
+        *by.entry((entry.facts.pool.as_str(), reason)).or_default() += 1;
+    }
+    page.gauge(
+        "dovetail_nodeclaims_drifted",
+        "NodeClaims that are not what their pool or class asks for, and stay yet",
+    );
+    for ((pool, reason), count) in by {
+        page.sample("dovetail_nodeclaims_drifted", &[("nodepool", pool), ("reason", reason)], count as f64);
     }
 }
 

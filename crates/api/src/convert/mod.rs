@@ -17,9 +17,9 @@ mod family;
 mod kubelet;
 mod selector;
 mod template;
-pub mod webhook;
 #[cfg(test)]
 mod tests;
+pub mod webhook;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;

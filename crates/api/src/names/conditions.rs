@@ -23,6 +23,8 @@ pub const INITIALIZED: &str = "Initialized";
 pub const CONSOLIDATABLE: &str = "Consolidatable";
 /// NodeClaim: a command holds it.
 pub const DISRUPTION_REASON: &str = "DisruptionReason";
+/// NodeClaim: it is not what its pool or its class asks for any more.
+pub const DRIFTED: &str = "Drifted";
 /// NodeClaim: pods are gone.
 pub const DRAINED: &str = "Drained";
 /// NodeClaim: volumes are gone.

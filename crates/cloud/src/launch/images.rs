@@ -1,7 +1,8 @@
 //! Which image an instance type takes, and where SSM says what the images of an alias are (karpenter-aws 1.2, 4.7). Pure.
 
 use dovetail_api::v1::Ami;
-use dovetail_core::{InstanceType, NodeSelectorRequirement, Requirements};
+use dovetail_core::InstanceType;
+pub use dovetail_core::images::Images;
 
 use crate::family::AmiFamily;
 
@@ -81,29 +82,6 @@ fn al2023_path(kubernetes: &str, arch: &str, variant: &str, version: &str) -> St
         version => format!("amazon-eks-node-al2023-{arch}-{variant}-{kubernetes}-{version}"),
     };
     format!("/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2023/{arch}/{variant}/{image}/image_id")
-}
-
-/// The images that a node class has resolved to, with what each asks of an instance type.
-#[derive(Debug)]
-pub struct Images<'a>(Vec<(&'a Ami, Requirements)>);
-
-impl<'a> Images<'a> {
-    /// Of these. One whose requirements make no sense is for no type.
-    pub fn of(amis: &'a [Ami]) -> Self {
-        let read = |ami: &'a Ami| {
-            let wanted: Result<Vec<_>, _> = ami.requirements.iter().map(NodeSelectorRequirement::from_kube).collect();
-            Some((ami, Requirements::from_written(&wanted.ok()?).ok()?))
-        };
-        Self(amis.iter().filter_map(read).collect())
-    }
-
-    /// The first whose requirements agree with the type.
-    pub fn fitting(&self, instance_type: &InstanceType) -> Option<&'a Ami> {
-        let spoken_of = |key: &str| self.0.iter().any(|(_, wanted)| wanted.get(key).is_some());
-        let own = instance_type.requirements.iter().filter(|one| spoken_of(&one.key));
-        let own = Requirements::from_written(own).ok()?;
-        self.0.iter().find(|(_, wanted)| own.intersects(wanted).is_ok()).map(|(ami, _)| *ami)
-    }
 }
 
 /// Makes unavailable what no image is for: it cannot be launched, and would be planned again and again. Answers the names of

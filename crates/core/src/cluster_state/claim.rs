@@ -54,6 +54,8 @@ pub struct ClaimFacts {
     pub expires: Option<Timestamp>,
     /// Whether Consolidatable is True.
     pub consolidatable: bool,
+    /// Since when Drifted is True.
+    pub drifted: Option<Timestamp>,
     /// Whether a command says that it holds the claim.
     pub disruption_reason: bool,
     /// `status.lastPodEventTime`.
@@ -145,6 +147,9 @@ impl ClaimFacts {
             created,
             expires: created.zip(age).and_then(|(created, age)| at_the_latest(created).checked_add(age).ok()),
             consolidatable: is_true(conditions, conditions::CONSOLIDATABLE),
+            drifted: condition(conditions, conditions::DRIFTED)
+                .filter(|one| one.status == conditions::TRUE)
+                .map(|one| one.last_transition_time.0),
             disruption_reason: is_true(conditions, conditions::DISRUPTION_REASON),
             last_pod_event: status.and_then(|status| status.last_pod_event_time.as_ref()).map(|time| time.0),
             launched_for: meta

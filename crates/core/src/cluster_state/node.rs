@@ -6,6 +6,7 @@ use dovetail_api::names::{annotations, labels, taints};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 
+use crate::disruption::repair::{self, Unwell};
 use crate::lifecycle::{claim::from_quantities, initialization::is_ready};
 use crate::resources::Resources;
 
@@ -28,6 +29,8 @@ pub struct NodeEntry {
     pub allocatable: Resources,
     /// Whether its kubelet says Ready.
     pub ready: bool,
+    /// The conditions that it is repaired for, those that it has.
+    pub unwell: Vec<Unwell>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// The annotation by which it is to be left alone: `karpenter.sh/do-not-disrupt`, or where that is absent
@@ -68,6 +71,7 @@ impl NodeEntry {
             capacity: from_quantities(&status.capacity.unwrap_or_default()),
             allocatable: from_quantities(&status.allocatable.unwrap_or_default()),
             ready: is_ready(node),
+            unwell: repair::unwell(node),
             deleting: node.metadata.deletion_timestamp.is_some(),
             resource_version: node.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
         }

@@ -24,6 +24,16 @@ pub(super) struct Totals {
 }
 
 impl Totals {
+    /// How many nodes there are.
+    pub fn nodes(self) -> usize {
+        self.nodes
+    }
+
+    /// How many of them are being disrupted.
+    pub fn disrupting(self) -> usize {
+        self.disrupting
+    }
+
     /// Counts a machine (core spec 5.3): initialized, and its instance not ending; one that is not Ready or is leaving is
     /// being disrupted.
     pub fn count(&mut self, machine: &Machine<'_>, leaving: bool) {

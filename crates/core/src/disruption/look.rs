@@ -7,13 +7,14 @@ use dovetail_api::names::taints;
 use jiff::Timestamp;
 
 use super::blocked::{self, Blocked};
+use super::drift::{self, Candidate};
 use super::emptiness::{self, Candidates, Totals};
 use super::machines::{Machine, machines};
 use super::marks::{self, Mark};
 use super::memory::Memory;
 use super::pools::{Observing, PoolView, pools};
 use super::ttl::{self, TtlMark};
-use super::{Reason, expiry};
+use super::{Reason, expiry, repair};
 use crate::cluster_state::{Moment, Snapshot};
 use crate::instance_type::InstanceType;
 
@@ -41,6 +42,10 @@ pub struct Decision {
     pub mistakes: Vec<(String, String)>,
     /// Pods whose annotation makes no sense.
     pub nonsense: Vec<Nonsense>,
+    /// About nodes that are no longer what is asked for.
+    pub drift: drift::Orders,
+    /// Nodes that are unwell and stay, as too many of their pool are.
+    pub not_repaired: Vec<repair::NotRepaired>,
     /// When something is due, if nothing changes before.
     pub again: Option<Timestamp>,
 }
@@ -63,6 +68,10 @@ pub enum Cause {
     Empty,
     /// Its time is over.
     Expired,
+    /// It is no longer what is asked for, its pods have places, and the budgets allow it.
+    Drifted,
+    /// Its Node has had that condition for too long.
+    Unhealthy(&'static str),
 }
 
 impl Cause {
@@ -72,6 +81,8 @@ impl Cause {
         match self {
             Self::Ttl(_) | Self::Empty => Reason::Empty,
             Self::Expired => Reason::Expired,
+            Self::Drifted => Reason::Drifted,
+            Self::Unhealthy(_) => Reason::Unhealthy,
         }
     }
 }
@@ -124,10 +135,12 @@ pub struct Nonsense {
 /// Looks at the cluster. `memory` is this term's.
 pub fn look(snapshot: &Snapshot, offers: &Offers, memory: &mut Memory, now: Moment) -> Decision {
     memory.forget(snapshot, now.wall);
+    memory.drift.begin(snapshot, offers, now.wall);
     let mut look = Look {
         snapshot,
         offers,
         now: now.wall,
+        moment: now,
         pools: pools(snapshot),
         first: !memory.begin(),
         memory,
@@ -136,6 +149,7 @@ pub fn look(snapshot: &Snapshot, offers: &Offers, memory: &mut Memory, now: Mome
     };
     look.mistakes();
     let machines = machines(snapshot, now);
+    look.repair(&machines);
     look.machines(&machines);
     look.expire();
     look.finish()
@@ -146,6 +160,8 @@ pub(super) struct Look<'a> {
     pub snapshot: &'a Snapshot,
     pub offers: &'a Offers,
     pub now: Timestamp,
+    /// The same on both clocks.
+    pub moment: Moment,
     pub pools: BTreeMap<&'a str, PoolView<'a>>,
     pub memory: &'a mut Memory,
     /// Whether it is the term's first.
@@ -168,10 +184,20 @@ impl<'a> Look<'a> {
     fn machines(&mut self, machines: &[Machine<'a>]) {
         let mut totals: BTreeMap<&str, Totals> = BTreeMap::new();
         let mut candidates: BTreeMap<&str, Candidates<'a>> = BTreeMap::new();
+        let mut drifted: BTreeMap<&str, (Vec<Candidate<'a>>, Vec<Machine<'a>>)> = BTreeMap::new();
         for machine in machines {
             let Some(view) = self.pools.get(machine.claim.pool.as_str()).cloned() else { continue };
             let asked = self.memory.is_asked(&machine.claim.uid);
-            let leaving = asked || machine.leaving;
+            let replacing = self.memory.replacing.has(&machine.claim.uid);
+            let leaving = asked || machine.leaving || replacing;
+            if replacing || !leaving {
+                let judged = self.drift(machine);
+                let (of_pool, running) = drifted.entry(machine.claim.pool.as_str()).or_default();
+                match replacing {
+                    true => running.push(*machine),
+                    false => of_pool.extend(judged),
+                }
+            }
             totals.entry(machine.claim.pool.as_str()).or_default().count(machine, leaving);
             if leaving {
                 // What was asked for may not come to pass: since when it is vacant stays known.
@@ -197,6 +223,9 @@ impl<'a> Look<'a> {
         self.memory.vacant.turn();
         for (pool, candidates) in candidates {
             self.empty(pool, candidates, totals.get(pool).copied().unwrap_or_default());
+        }
+        for (pool, (candidates, running)) in drifted {
+            self.replace(pool, candidates, &running, totals.get(pool).copied().unwrap_or_default());
         }
         self.memory.planned.turn();
         self.memory.exhausted.turn();
@@ -276,6 +305,12 @@ impl<'a> Look<'a> {
         self.going.entry((observing, cause)).or_default().push(doomed);
     }
 
+    /// How many of a pool are told to go at this look.
+    pub fn going_now(&self, pool: &str) -> usize {
+        let told = self.going.iter().filter(|((observing, _), _)| !observing).flat_map(|(_, claims)| claims);
+        told.filter(|one| one.pool == pool).count()
+    }
+
     /// A machine could go and may not.
     pub fn block(&mut self, machine: &Machine<'a>, why: String, until: Option<Timestamp>) {
         self.look_again(until);
@@ -311,6 +346,8 @@ impl<'a> Look<'a> {
         let removed: BTreeSet<&String> =
             self.out.removals.iter().flat_map(|removal| &removal.claims).map(|doomed| &doomed.claim).collect();
         self.out.marks.retain(|mark| !removed.contains(&mark.claim));
+        self.out.drift.marks.retain(|mark| !removed.contains(&mark.claim));
+        self.out.drift.stamps.retain(|stamp| !removed.contains(&stamp.claim));
         self.out
     }
 }

@@ -1,10 +1,12 @@
 //! What a term remembers from look to look. A successor starts without it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::Reason;
+use super::drift::{Gates, Known, Networks, Replacements};
 use super::look::Doomed;
 use crate::cluster_state::Snapshot;
 
@@ -33,6 +35,12 @@ pub struct Memory {
     pub(super) exhausted: Turns<()>,
     /// What has been said of pools, by name: the version, and what is wrong with it.
     judged: BTreeMap<String, (String, Vec<String>)>,
+    /// What nodes are held against.
+    pub(super) drift: Known,
+    /// Unwell nodes that stay and have been told of, by uid.
+    pub(super) not_repaired: Turns<()>,
+    /// Drifted nodes whose pods are getting places.
+    pub(super) replacing: Replacements,
 }
 
 impl Memory {
@@ -40,6 +48,25 @@ impl Memory {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What of disruption is on.
+    pub fn set_gates(&mut self, gates: Gates) {
+        self.drift.gates = gates;
+    }
+
+    /// What the cloud says of the instances' networks.
+    pub fn learn_networks(&mut self, networks: Arc<Networks>) {
+        // The same again is no reason to hold every node against it.
+        if *self.drift.networks != *networks {
+            self.drift.networks = networks;
+        }
+    }
+
+    /// How many drifted nodes are being replaced.
+    #[must_use]
+    pub fn replacing(&self) -> usize {
+        self.replacing.count()
     }
 
     /// How many claims are about to go, and how many have been asked to.
@@ -60,6 +87,7 @@ impl Memory {
         };
         self.asked.retain(|uid, (name, when)| there(uid, name) && now.duration_since(*when) < PATIENCE);
         self.expired.retain(|uid, name| there(uid, name));
+        self.replacing.retain(there);
         self.cleared.retain(|node| snapshot.nodes.contains_key(node));
         self.judged.retain(|pool, _| snapshot.pools.contains_key(pool));
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! snapshot, offers, time ──► look ──► marks on claims (Consolidatable, lastPodEventTime)
 //!                             │  ▲    the TTL on Nodes of pools converted from Provisioners
-//!                          memory     removals: empty, expired
+//!                          memory     removals: empty, expired, drifted, unhealthy
 //!                                     what would have been removed, what is held and by what
 //!                                     when to look again
 //! ```
@@ -13,6 +13,7 @@
 mod blocked;
 mod budgets;
 mod cost;
+pub mod drift;
 mod emptiness;
 mod expiry;
 mod look;
@@ -20,8 +21,10 @@ mod machines;
 mod marks;
 mod memory;
 pub mod methods;
+mod misread;
 mod pools;
 mod price;
+pub mod repair;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -36,6 +39,7 @@ pub use cost::eviction_cost;
 pub use look::{Cause, Decision, Doomed, Exhausted, Nonsense, Offers, Removal, look};
 pub use marks::Mark;
 pub use memory::Memory;
+pub use misread::open_outside;
 pub use pools::Observing;
 pub use schedule::Schedule;
 pub use ttl::TtlMark;
@@ -57,6 +61,8 @@ pub enum Reason {
     Interrupted,
     /// Its instance is gone.
     GarbageCollected,
+    /// Its Node has been unwell for too long.
+    Unhealthy,
 }
 
 impl Reason {
@@ -70,6 +76,7 @@ impl Reason {
             Self::Underutilized => "underutilized",
             Self::Interrupted => "interrupted",
             Self::GarbageCollected => "garbage_collected",
+            Self::Unhealthy => "unhealthy",
         }
     }
 
@@ -80,7 +87,7 @@ impl Reason {
             Self::Empty => Some("Empty"),
             Self::Drifted => Some("Drifted"),
             Self::Underutilized => Some("Underutilized"),
-            Self::Expired | Self::Interrupted | Self::GarbageCollected => None,
+            Self::Expired | Self::Interrupted | Self::GarbageCollected | Self::Unhealthy => None,
         }
     }
 }

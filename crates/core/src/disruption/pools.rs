@@ -55,6 +55,7 @@ impl<'a> PoolView<'a> {
     /// What of its annotations and budgets makes no sense.
     pub fn mistakes(&self, now: Timestamp) -> Vec<String> {
         let mut all = super::allowed(self.pool, super::Reason::Empty, 0, now).mistakes;
+        all.extend(super::open_outside(self.pool));
         let wrong = validation::own::of_pool(self.pool).into_iter();
         all.extend(wrong.map(|(field, Wrong { what, allowed })| format!("{field}: {what} (allowed: {allowed})")));
         all

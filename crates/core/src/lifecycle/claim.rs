@@ -34,7 +34,7 @@ pub struct ClaimPlan<'a> {
     pub term: u64,
     /// Trace context of the batch.
     pub traceparent: &'a str,
-    /// The class's hash annotation, as the class carries it.
+    /// The class's hash ([`hash::node_class`]), where the class is there.
     pub class_hash: Option<&'a str>,
 }
 

@@ -1,22 +1,30 @@
-//! The hash by which a claim is known to be of its pool's current template. Karpenter hashes Go structs, which no other
-//! language can repeat: ours has a version of its own, so that taking over from Karpenter marks nothing as drifted.
+//! The hash by which a claim is known to be of its pool's current template, and of its class. Karpenter hashes Go structs, which
+//! no other language can repeat: ours has a version of its own, so that taking over from Karpenter marks nothing as drifted.
+//! What is hashed, and what is not, is in [`super::canonical`].
 
-use dovetail_api::v1::NodePool;
-use serde_json::{Value, json};
+use dovetail_api::v1::{EC2NodeClassSpec, NodePool};
+use serde_json::Value;
+#[cfg(test)]
+use serde_json::json;
 
-/// Value of `karpenter.sh/nodepool-hash-version` and of the class's for hashes made here.
-pub const VERSION: &str = "dovetail-v1";
+use super::canonical;
+
+/// Value of `karpenter.sh/nodepool-hash-version` and of the class's for hashes made here. It is raised whenever the same object
+/// would get another hash than before: claims of another version are stamped anew, and do not drift by it.
+pub const VERSION: &str = "dovetail-v2";
 
 /// Hash of what makes a pool's claims what they are: the template without its requirements, which drift by themselves
-/// (core spec 5.6).
+/// (core spec 5.6). A decimal number.
 #[must_use]
 pub fn node_pool(pool: &NodePool) -> String {
-    let mut template = json!(pool.spec.template);
-    if let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.remove("requirements");
-        spec.remove("resources");
-    }
-    of(&template)
+    of(&canonical::template(&pool.spec.template))
+}
+
+/// Hash of what makes a class's instances what they are, but for the selectors, which drift by what they resolve to
+/// (aws spec 6.3). A decimal number.
+#[must_use]
+pub fn node_class(spec: &EC2NodeClassSpec) -> String {
+    of(&canonical::class(spec))
 }
 
 /// Hash of a JSON value: the order of its object's keys does not matter.

@@ -8,6 +8,7 @@
 //!
 //! Each stage is pure: a claim, the Nodes with its provider id and the time give what to write, or what is waited for.
 
+mod canonical;
 pub mod claim;
 pub mod creations;
 pub mod hash;

@@ -50,9 +50,8 @@ pub(super) fn class_down(spec: &mut Map<String, Value>, notes: &mut Notes) {
 
 /// Ubuntu is no family of v1: AL2's user data on Ubuntu's disk, the images by the user's own terms.
 fn ubuntu_up(spec: &mut Map<String, Value>, notes: &mut Notes) {
-    let empty = |spec: &Map<String, Value>, name: &str| {
-        spec.get(name).and_then(Value::as_array).is_none_or(Vec::is_empty)
-    };
+    let empty =
+        |spec: &Map<String, Value>, name: &str| spec.get(name).and_then(Value::as_array).is_none_or(Vec::is_empty);
     let mut fields = vec!["amiFamily"];
     spec.insert("amiFamily".into(), json!("AL2"));
     if empty(spec, "blockDeviceMappings") {

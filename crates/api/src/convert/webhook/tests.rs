@@ -59,7 +59,11 @@ fn claim(version: Version) -> BoxedStrategy<Value> {
     );
     let old = fields(
         &["apiVersion", "kind", "name"],
-        vec![text(&["karpenter.k8s.aws/v1beta1", "example.com/v1", ""]), text(&["EC2NodeClass", "Other", ""]), text(&["default"])],
+        vec![
+            text(&["karpenter.k8s.aws/v1beta1", "example.com/v1", ""]),
+            text(&["EC2NodeClass", "Other", ""]),
+            text(&["default"]),
+        ],
     );
     let new = fields(
         &["group", "kind", "name"],
@@ -67,9 +71,11 @@ fn claim(version: Version) -> BoxedStrategy<Value> {
     );
     let (reference, names, last): (_, &[&str], _) = match version {
         Version::V1Beta1 => (old, &["requirements", "taints", "startupTaints", "nodeClassRef", "kubelet"], kubelet),
-        Version::V1 => {
-            (new, &["requirements", "taints", "startupTaints", "nodeClassRef", "expireAfter", "terminationGracePeriod"], text(DURATIONS))
-        }
+        Version::V1 => (
+            new,
+            &["requirements", "taints", "startupTaints", "nodeClassRef", "expireAfter", "terminationGracePeriod"],
+            text(DURATIONS),
+        ),
     };
     let mut values = vec![list(requirement), list(taint.clone()), list(taint), reference, last];
     if version == Version::V1 {
@@ -79,13 +85,13 @@ fn claim(version: Version) -> BoxedStrategy<Value> {
 }
 
 fn pool(version: Version) -> BoxedStrategy<Value> {
-    let metadata = fields(&["labels", "annotations"], vec![Just(json!({"a": "b"})).boxed(), Just(json!({"c": "d"})).boxed()]);
+    let metadata =
+        fields(&["labels", "annotations"], vec![Just(json!({"a": "b"})).boxed(), Just(json!({"c": "d"})).boxed()]);
     let template = fields(&["metadata", "spec"], vec![metadata, claim(version)]);
     let (budget, policies): (&[&str], &[&str]) = match version {
-        Version::V1 => (
-            &["nodes", "schedule", "duration", "reasons"],
-            &["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"],
-        ),
+        Version::V1 => {
+            (&["nodes", "schedule", "duration", "reasons"], &["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"])
+        }
         Version::V1Beta1 => (&["nodes", "schedule", "duration"], &["WhenEmpty", "WhenUnderutilized"]),
     };
     let mut values = vec![text(&["0", "10%"]), text(&["@daily"]), text(&["8h"])];
@@ -94,7 +100,10 @@ fn pool(version: Version) -> BoxedStrategy<Value> {
     }
     let budgets = list(fields(budget, values));
     let disruption = match version {
-        Version::V1 => fields(&["consolidateAfter", "consolidationPolicy", "budgets"], vec![text(DURATIONS), text(policies), budgets]),
+        Version::V1 => fields(
+            &["consolidateAfter", "consolidationPolicy", "budgets"],
+            vec![text(DURATIONS), text(policies), budgets],
+        ),
         Version::V1Beta1 => fields(
             &["consolidateAfter", "consolidationPolicy", "budgets", "expireAfter"],
             vec![text(DURATIONS), text(policies), budgets, text(DURATIONS)],
@@ -135,11 +144,26 @@ fn class(version: Version) -> BoxedStrategy<Value> {
     let names: &[&str] = match version {
         Version::V1 => {
             values.push(Just(json!({"maxPods": 20})).boxed());
-            &["amiFamily", "amiSelectorTerms", "subnetSelectorTerms", "blockDeviceMappings", "metadataOptions", "role", "userData", "kubelet"]
+            &[
+                "amiFamily",
+                "amiSelectorTerms",
+                "subnetSelectorTerms",
+                "blockDeviceMappings",
+                "metadataOptions",
+                "role",
+                "userData",
+                "kubelet",
+            ]
         }
-        Version::V1Beta1 => {
-            &["amiFamily", "amiSelectorTerms", "subnetSelectorTerms", "blockDeviceMappings", "metadataOptions", "role", "userData"]
-        }
+        Version::V1Beta1 => &[
+            "amiFamily",
+            "amiSelectorTerms",
+            "subnetSelectorTerms",
+            "blockDeviceMappings",
+            "metadataOptions",
+            "role",
+            "userData",
+        ],
     };
     fields(names, values)
 }
@@ -212,7 +236,10 @@ fn what_v1_cannot_hold_is_written_as_karpenters_webhook_writes_it() {
     let new = converted(&object("karpenter.sh/v1beta1", "NodePool", &spec), Version::V1).unwrap();
     let notes = &new["metadata"]["annotations"];
     assert_eq!(notes[annotations::V1BETA1_KUBELET], r#"{"maxPods":20}"#);
-    assert_eq!(new["spec"]["template"]["spec"]["nodeClassRef"], json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}));
+    assert_eq!(
+        new["spec"]["template"]["spec"]["nodeClassRef"],
+        json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"})
+    );
     assert_eq!(notes.get(annotations::OTHER_VERSION), None, "nothing else is lost");
 }
 

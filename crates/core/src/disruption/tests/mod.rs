@@ -1,9 +1,12 @@
 //! Looks at a small cluster, at chosen times.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod drift;
 mod emptiness;
 mod expiry;
 mod marks;
+mod repair;
+mod replacing;
 mod ttl;
 mod usage;
 

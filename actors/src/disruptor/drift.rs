@@ -1,0 +1,165 @@
+//! Nodes that are no longer what is asked for, and nodes that are unwell: what is decided of them (`dovetail_core::disruption`) is
+//! ordered and told here.
+//!
+//! A node that is to be replaced is marked as leaving first, which makes places for its pods; it is removed when
+//! those are ready. The mark is this term's own: where the leader is succeeded before, the node stays, and the successor begins anew.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::names::labels;
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::cluster_state::Snapshot;
+use dovetail_core::disruption::drift::{DriftMark, Gates, Orders, Stays, Unpinned};
+use dovetail_core::disruption::repair::NotRepaired;
+use dovetail_core::disruption::{Cause, Decision};
+use kube::ResourceExt;
+
+use super::tell::{claim_object, node_object, reference};
+use super::writes::Write;
+use super::{Disruptor, SETTLE};
+use crate::context::desk::Desk;
+use crate::messages::{InstancesSeen, MarkLeaving, Record};
+use crate::settings::Settings;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::{Names, Story};
+
+/// How many names a story gives.
+const NAMED: usize = 20;
+/// That nodes are not repaired is said this often at a Node (core spec 7.2).
+const REPAIR_QUIET: Duration = Duration::from_secs(900);
+/// That a class's images move on by themselves is said once for each image that it moves on to.
+const UNPINNED_QUIET: Duration = Duration::from_secs(3600);
+
+/// What of disruption is on.
+pub(super) fn gates(settings: &Settings) -> Gates {
+    Gates { node_repair: settings.node_repair(), reserved_capacity: settings.reserved_capacity() }
+}
+
+/// What is to be written.
+pub(super) fn writes(orders: Orders, snapshot: &Snapshot) -> Vec<Write> {
+    let claim = |name: &str| snapshot.claims.get(name).map(|entry| entry.claim.clone());
+    let marks = orders.marks.into_iter().filter_map(|mark| Some(Write::Drift { claim: claim(&mark.claim)?, mark }));
+    let stamps = orders.stamps.into_iter();
+    marks.chain(stamps.filter_map(|stamp| Some(Write::Stamp { claim: claim(&stamp.claim)?, stamp }))).collect()
+}
+
+/// Whether a write is decided once, and not anew at each look.
+pub(super) fn is_decided_once(write: &Write) -> bool {
+    matches!(write, Write::Drift { .. } | Write::Stamp { .. })
+}
+
+/// Whether a write that has not begun is still to be made: nothing else has been decided of the claim since, and it does not go.
+pub(super) fn stays(write: &Write, decision: &Decision) -> bool {
+    let orders = &decision.drift;
+    let goes = |claim: &str| decision.removals.iter().flat_map(|one| &one.claims).any(|doomed| doomed.claim == claim);
+    match write {
+        Write::Drift { mark, .. } => !goes(&mark.claim) && orders.marks.iter().all(|other| other.claim != mark.claim),
+        Write::Stamp { stamp, .. } => {
+            !goes(&stamp.claim) && orders.stamps.iter().all(|other| other.claim != stamp.claim)
+        }
+        _ => false,
+    }
+}
+
+impl Handler<InstancesSeen> for Disruptor {
+    type Result = ();
+
+    fn handle(&mut self, InstancesSeen(networks): InstancesSeen, ctx: &mut Self::Context) {
+        self.memory.learn_networks(networks);
+        if self.looking {
+            self.changed = true;
+        } else {
+            self.look_in(SETTLE, ctx);
+        }
+    }
+}
+
+impl Disruptor {
+    /// Orders and tells what is decided of drift and repair, but for removals and writes.
+    pub(super) fn order(&self, decision: &Decision, snapshot: &Snapshot) {
+        for removal in &decision.removals {
+            let Cause::Unhealthy(condition) = removal.cause else { continue };
+            let claims = removal.claims.iter().filter_map(|doomed| snapshot.claims.get(&doomed.claim));
+            claims.for_each(|entry| claim_unhealthy(&self.desk, &entry.claim, condition));
+        }
+        let orders = &decision.drift;
+        orders.marks.iter().for_each(|mark| self.tell_drift(mark));
+        orders.unpinned.iter().for_each(|class| self.warn_unpinned(class));
+        let begin: Vec<String> = orders.begin.iter().map(|doomed| doomed.claim.clone()).collect();
+        if !begin.is_empty() {
+            self.tell_begin(orders);
+            self.mark(begin, true);
+        }
+        let stay: Vec<String> = orders.stay.iter().map(|one| one.doomed.claim.clone()).collect();
+        if !stay.is_empty() {
+            orders.stay.iter().for_each(|one| self.tell_stays(one));
+            self.mark(stay, false);
+        }
+        decision.not_repaired.iter().for_each(|one| self.tell_not_repaired(one));
+    }
+
+    fn mark(&self, claims: Vec<String>, leaving: bool) {
+        self.desk.post(&self.links.cluster, MarkLeaving { term: self.desk.term, claims, leaving });
+    }
+
+    fn tell_drift(&self, mark: &DriftMark) {
+        let (node_claim, node) = (mark.claim.clone(), mark.node.clone());
+        let Some((reason, what)) = &mark.drifted else {
+            return self.desk.tell(Story::DriftCleared { node_claim, node });
+        };
+        let (reason, why) = (reason.name().to_owned(), what.clone());
+        let record = Record::normal(claim_object(&mark.claim, &mark.uid), "Drifted", format!("{reason}: {why}"));
+        self.desk.post(&self.links.recorder, record);
+        self.desk.tell(Story::Drifted { node_claim, node, reason, why });
+    }
+
+    fn tell_begin(&self, orders: &Orders) {
+        let mut by_pool: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for doomed in &orders.begin {
+            by_pool.entry(&doomed.pool).or_default().push(&doomed.node);
+        }
+        for (pool, nodes) in by_pool {
+            let names = Names::first(NAMED, nodes.iter().map(|node| (*node).to_owned()));
+            self.desk.tell(Story::Replacing { node_pool: pool.to_owned(), nodes: names });
+        }
+    }
+
+    fn tell_stays(&self, one: &Stays) {
+        let (node, node_claim) = (one.doomed.node.clone(), one.doomed.claim.clone());
+        let (why, pause_seconds) = (one.why.clone(), one.pause);
+        self.desk.tell(Story::ReplacementOff { node, node_claim, why, pause_seconds });
+    }
+
+    fn warn_unpinned(&self, class: &Unpinned) {
+        let Unpinned { class, uid, selector, image } = class;
+        let message = format!(
+            "Nodes drift as {selector} now finds image {image}: a selector that moves on by itself replaces nodes whenever an image is published, which is unsafe in production; name one image or version"
+        );
+        let object = reference("karpenter.k8s.aws/v1", "EC2NodeClass", "", class, uid);
+        let record = Record::warning(object, "UnpinnedImage", message).quiet_for(UNPINNED_QUIET);
+        self.desk.post(&self.links.recorder, record);
+        let (node_class, selector, image) = (class.clone(), selector.clone(), image.clone());
+        self.desk.tell(Story::UnpinnedImage { node_class, selector, image });
+    }
+
+    fn tell_not_repaired(&self, one: &NotRepaired) {
+        let (unwell, all) = one.unwell;
+        let message = format!("{unwell} of {all} nodes of nodepool {} are unhealthy: none is repaired", one.pool);
+        let object = node_object(&one.node, &one.node_uid);
+        let record = Record::warning(object, "NodeRepairBlocked", message.clone()).quiet_for(REPAIR_QUIET);
+        self.desk.post(&self.links.recorder, record);
+        if one.news {
+            self.desk.tell(Story::NodeRepairBlocked { node: one.node.clone(), why: message });
+        }
+    }
+}
+
+/// A claim goes as its Node has had that condition for too long.
+fn claim_unhealthy(desk: &Desk, claim: &NodeClaim, condition: &'static str) {
+    let label = |key: &str| claim.labels().get(key).map_or("", String::as_str);
+    let (pool, capacity_type) = (label(labels::NODE_POOL), label(labels::CAPACITY_TYPE));
+    let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
+    desk.measure(&Measure::ClaimUnhealthy { condition, pool, capacity_type, image });
+}

@@ -1,0 +1,173 @@
+//! What a node is held against, one check a reason.
+
+use std::collections::BTreeSet;
+
+use dovetail_api::names::conditions::{CAPACITY_RESERVATIONS_READY, READY, TRUE};
+use dovetail_api::names::{annotations, instance_id, labels};
+use dovetail_api::v1::{EC2NodeClass, EC2NodeClassStatus, NodeClaim, condition, is_true};
+
+use super::known::{OfClass, OfPool};
+use super::offered::Offered;
+use super::{Drift, DriftReason, Gates, InstanceNetwork};
+use crate::Requirements;
+use crate::cluster_state::{ClaimFacts, NodeEntry};
+use crate::lifecycle::hash;
+
+/// What a check comes to.
+pub(super) enum Check {
+    /// The node is as it is asked for.
+    Agrees,
+    /// It is not, and in what.
+    Differs(String),
+    /// Nobody can say.
+    Unknown,
+}
+
+impl Check {
+    fn of(agrees: bool, differs: impl FnOnce() -> String) -> Self {
+        if agrees { Self::Agrees } else { Self::Differs(differs()) }
+    }
+}
+
+/// A node, and what it is held against.
+pub(super) struct Subject<'a> {
+    pub claim: &'a NodeClaim,
+    pub facts: &'a ClaimFacts,
+    pub node: &'a NodeEntry,
+    pub pool: &'a OfPool,
+    /// The class, where it is settled.
+    pub class: Option<(&'a EC2NodeClass, &'a OfClass)>,
+    pub network: Option<&'a InstanceNetwork>,
+    pub gates: Gates,
+}
+
+/// The status of a class that is there, Ready and resolved as it stands now: anything else drifts nothing.
+pub(super) fn settled(class: &EC2NodeClass) -> Option<&EC2NodeClassStatus> {
+    let status = class.status.as_ref().filter(|_| class.metadata.deletion_timestamp.is_none())?;
+    let ready = condition(&status.conditions, READY).filter(|ready| ready.status == TRUE)?;
+    let seen = ready.observed_generation.is_none_or(|seen| Some(seen) == class.metadata.generation);
+    seen.then_some(status)
+}
+
+impl Subject<'_> {
+    /// Goes through the reasons in their order.
+    pub fn drift(&self, offered: &mut Offered<'_>) -> Drift {
+        let mut unknown = BTreeSet::new();
+        for reason in DriftReason::ALL {
+            match self.check(reason, offered) {
+                Check::Agrees => {}
+                Check::Differs(what) => return Drift::Is(reason, what),
+                Check::Unknown => drop(unknown.insert(reason)),
+            }
+        }
+        Drift::IsNot(unknown)
+    }
+
+    fn check(&self, reason: DriftReason, offered: &mut Offered<'_>) -> Check {
+        let status = self.class.and_then(|(class, _)| class.status.as_ref());
+        let Some(status) = status else {
+            return match reason {
+                DriftReason::NodePool => self.node_pool(),
+                DriftReason::Requirements => self.requirements(),
+                _ => Check::Unknown,
+            };
+        };
+        match reason {
+            DriftReason::NodePool => self.node_pool(),
+            DriftReason::Requirements => self.requirements(),
+            DriftReason::InstanceTypeNotFound => offered.instance_type(self.claim, self.facts),
+            DriftReason::NodeClass => self.node_class(),
+            DriftReason::Ami => offered.image(self.claim, status),
+            DriftReason::SecurityGroup => self.security_groups(status),
+            DriftReason::Subnet => self.subnet(status),
+            DriftReason::CapacityReservation => self.reservation(status),
+        }
+    }
+
+    fn node_pool(&self) -> Check {
+        let keys = (annotations::NODE_POOL_HASH, annotations::NODE_POOL_HASH_VERSION);
+        match same_hash(self.claim, keys, &self.pool.hash) {
+            Some(same) => Check::of(same, || format!("the template of nodepool {} has changed", self.facts.pool)),
+            None => Check::Unknown,
+        }
+    }
+
+    fn node_class(&self) -> Check {
+        let keys = (annotations::NODE_CLASS_HASH, annotations::NODE_CLASS_HASH_VERSION);
+        let Some((_, known)) = self.class else { return Check::Unknown };
+        match same_hash(self.claim, keys, &known.hash) {
+            Some(same) => Check::of(same, || {
+                format!("the spec of ec2nodeclass {} has changed", self.claim.spec.node_class_ref.name)
+            }),
+            None => Check::Unknown,
+        }
+    }
+
+    /// What the pool requires now, of the claim's labels; a label that the claim does not have may stand on its Node. One that no
+    /// new node of the pool would have unless a pod asks for it is missed on none.
+    fn requirements(&self) -> Check {
+        let Some(wanted) = &self.pool.requirements else { return Check::Unknown };
+        let of_claim = self.claim.metadata.labels.as_ref();
+        let label = |key: &str| of_claim.and_then(|own| own.get(key)).or_else(|| self.node.labels.get(key));
+        let keys = wanted.iter().map(|(key, _)| key);
+        let own = keys.filter_map(|key| Some((key.to_owned(), label(key)?.clone()))).collect();
+        let own = Requirements::from_labels(&own);
+        let only_if_asked = |key: &str| {
+            let open = wanted.get(key).is_some_and(crate::Requirement::is_complement);
+            own.get(key).is_none() && open && !labels::is_well_known(key)
+        };
+        let undefined: BTreeSet<String> =
+            wanted.iter().map(|(key, _)| key).filter(|key| only_if_asked(key)).map(ToOwned::to_owned).collect();
+        match own.compatible(wanted, &undefined) {
+            Ok(()) => Check::Agrees,
+            Err(why) => Check::Differs(format!("the requirements of nodepool {}: {why}", self.facts.pool)),
+        }
+    }
+
+    fn security_groups(&self, status: &EC2NodeClassStatus) -> Check {
+        let own = self.network.map(|network| &network.security_groups).filter(|own| !own.is_empty());
+        let Some(own) = own.filter(|_| !status.security_groups.is_empty()) else { return Check::Unknown };
+        let wanted: BTreeSet<&String> = status.security_groups.iter().map(|group| &group.id).collect();
+        Check::of(own.iter().eq(wanted.iter().copied()), || {
+            format!("the instance has {}, the class {}", listed(own), listed(wanted))
+        })
+    }
+
+    fn subnet(&self, status: &EC2NodeClassStatus) -> Check {
+        let own = self.network.map(|network| &network.subnet).filter(|own| !own.is_empty());
+        let Some(own) = own.filter(|_| !status.subnets.is_empty()) else { return Check::Unknown };
+        Check::of(status.subnets.iter().any(|subnet| subnet.id == *own), || {
+            format!("the instance is in {own}, which is none of the class's subnets")
+        })
+    }
+
+    fn reservation(&self, status: &EC2NodeClassStatus) -> Check {
+        let Some(own) = &self.claim.metadata.labels else { return Check::Unknown };
+        let reserved = own.get(labels::CAPACITY_TYPE).is_some_and(|kind| kind == labels::RESERVED);
+        let Some(id) = own.get(labels::CAPACITY_RESERVATION_ID).filter(|_| reserved) else { return Check::Agrees };
+        let selects = self.class.is_some_and(|(class, _)| !class.spec.capacity_reservation_selector_terms.is_empty());
+        let looked_up = !selects || is_true(&status.conditions, CAPACITY_RESERVATIONS_READY);
+        if !self.gates.reserved_capacity || !looked_up {
+            return Check::Unknown;
+        }
+        Check::of(status.capacity_reservations.iter().any(|one| one.id == *id), || {
+            format!("{id} is none of the class's capacity reservations")
+        })
+    }
+}
+
+/// Whether a claim carries that hash; nothing where it carries none of this version.
+fn same_hash(claim: &NodeClaim, (hash, version): (&str, &str), wanted: &str) -> Option<bool> {
+    let own = claim.metadata.annotations.as_ref()?;
+    let written = own.get(hash).filter(|_| own.get(version).is_some_and(|version| version == hash::VERSION))?;
+    Some(written == wanted)
+}
+
+fn listed<'a>(ids: impl IntoIterator<Item = &'a String>) -> String {
+    ids.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// The instance of a claim.
+pub(super) fn instance_of(claim: &NodeClaim) -> Option<&str> {
+    instance_id(&claim.status.as_ref()?.provider_id)
+}

@@ -1,0 +1,243 @@
+//! What a term knows of drift: read off pools and classes once for each of their versions, and of claims as long as nothing
+//! that they are held against changes. A successor works it out anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use jiff::{SignedDuration, Timestamp};
+
+use super::checks::{Subject, instance_of, settled};
+use super::offered::{Missed, Offered};
+use super::{Drift, DriftMark, DriftReason, Gates, Networks, Orders, Stamp, Unpinned};
+use crate::Requirements;
+use crate::cluster_state::{Kind, Snapshot};
+use crate::disruption::look::Offers;
+use crate::disruption::machines::Machine;
+use crate::lifecycle::{claim::read, hash};
+use crate::validity;
+
+/// However little changes, claims are held against what they are to be this often (core spec 5.6).
+const AGAIN: SignedDuration = SignedDuration::from_secs(60);
+/// A claim that could not be stamped is tried again after so long, then after twice that, and so on.
+const STAMP_PAUSE: SignedDuration = SignedDuration::from_secs(10);
+/// The longest of these pauses.
+const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
+/// How many claims are stamped at a look.
+const MOST_STAMPS: usize = 100;
+
+/// What is read off a pool.
+#[derive(Clone, Debug)]
+pub(super) struct OfPool {
+    version: Option<String>,
+    pub hash: String,
+    /// None where they make no sense.
+    pub requirements: Option<Requirements>,
+    /// Whether nodes can be launched for it as it stands.
+    pub valid: bool,
+}
+
+/// What is read off a class.
+#[derive(Clone, Debug)]
+pub(super) struct OfClass {
+    version: Option<String>,
+    pub hash: String,
+}
+
+/// A claim as it was last held against what it is to be.
+#[derive(Clone, Debug)]
+struct Held {
+    claim: Arc<NodeClaim>,
+    epoch: u64,
+    drift: Drift,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    pub gates: Gates,
+    pub networks: Arc<Networks>,
+    pools: BTreeMap<String, OfPool>,
+    classes: BTreeMap<String, OfClass>,
+    held: BTreeMap<String, Held>,
+    missed: Missed,
+    stamped: BTreeMap<String, (u32, Timestamp)>,
+    unpinned: BTreeSet<(String, String)>,
+    seen: Option<Seen>,
+    epoch: u64,
+}
+
+/// What claims were last held against.
+#[derive(Clone, Debug)]
+struct Seen {
+    pools: Arc<BTreeMap<String, Arc<NodePool>>>,
+    classes: Arc<BTreeMap<String, Arc<EC2NodeClass>>>,
+    offers: Offers,
+    networks: Arc<Networks>,
+    gates: Gates,
+    at: Timestamp,
+}
+
+impl Known {
+    /// A look begins: finds out whether anything has changed that claims are held against.
+    pub fn begin(&mut self, snapshot: &Snapshot, offers: &Offers, now: Timestamp) {
+        let there = |uid: &str, claim: &NodeClaim| {
+            let name = claim.metadata.name.as_deref().unwrap_or_default();
+            snapshot.claims.get(name).is_some_and(|entry| entry.facts.uid == uid)
+        };
+        if self.seen.as_ref().is_some_and(|seen| self.is_as(seen, snapshot, offers, now)) {
+            return;
+        }
+        self.epoch += 1;
+        self.held.retain(|uid, held| there(uid, &held.claim));
+        self.missed.retain(|uid, _| self.held.contains_key(uid));
+        self.stamped.retain(|uid, _| self.held.contains_key(uid));
+        self.read(snapshot);
+        self.seen = Some(Seen {
+            pools: snapshot.pools.clone(),
+            classes: snapshot.classes.clone(),
+            offers: offers.clone(),
+            networks: self.networks.clone(),
+            gates: self.gates,
+            at: now,
+        });
+    }
+
+    fn is_as(&self, seen: &Seen, snapshot: &Snapshot, offers: &Offers, now: Timestamp) -> bool {
+        Arc::ptr_eq(&seen.pools, &snapshot.pools)
+            && Arc::ptr_eq(&seen.classes, &snapshot.classes)
+            && Arc::ptr_eq(&seen.networks, &self.networks)
+            && seen.gates == self.gates
+            && seen.offers.len() == offers.len()
+            && seen.offers.iter().zip(offers).all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(one.1, other.1))
+            && now.duration_since(seen.at).abs() < AGAIN
+    }
+
+    /// Reads pools and classes of which a new version is there.
+    fn read(&mut self, snapshot: &Snapshot) {
+        self.pools.retain(|name, _| snapshot.pools.contains_key(name));
+        for (name, pool) in snapshot.pools.iter() {
+            let version = pool.metadata.resource_version.clone();
+            if version.is_none() || self.pools.get(name).is_none_or(|known| known.version != version) {
+                self.pools.insert(name.clone(), of_pool(pool, version));
+            }
+        }
+        self.classes.retain(|name, _| snapshot.classes.contains_key(name));
+        for (name, class) in snapshot.classes.iter() {
+            let version = class.metadata.resource_version.clone();
+            if version.is_none() || self.classes.get(name).is_none_or(|known| known.version != version) {
+                self.classes.insert(name.clone(), OfClass { version, hash: hash::node_class(&class.spec) });
+            }
+        }
+    }
+
+    /// Whether nodes of a pool can be replaced now: pool and class are as a launch needs them.
+    pub fn may_replace(&self, snapshot: &Snapshot, pool: &str, class: Option<&str>, offers: &Offers) -> bool {
+        let settled = |class: &str| settled_class(snapshot, class).is_some();
+        let offered = |class: &str| offers.get(class).is_some_and(|types| !types.is_empty());
+        self.pools.get(pool).is_some_and(|known| known.valid)
+            && class.is_some_and(|class| settled(class) && offered(class))
+    }
+
+    /// Holds a node against what it is to be; what follows is added to the orders. Nothing is known of one whose pool is not there
+    /// or cannot be read.
+    pub fn judge(
+        &mut self,
+        machine: &Machine<'_>,
+        snapshot: &Snapshot,
+        offers: &Offers,
+        out: &mut Orders,
+        now: Timestamp,
+    ) -> Option<Drift> {
+        let entry = snapshot.claims.get(&machine.claim.name)?;
+        let uid = &machine.claim.uid;
+        if let Some(held) = self.held.get(uid).filter(|held| held.epoch == self.epoch)
+            && Arc::ptr_eq(&held.claim, &entry.claim)
+        {
+            return Some(held.drift.clone());
+        }
+        let pool = self.pools.get(&machine.claim.pool)?;
+        if snapshot.unreadable(Kind::NodePool, &machine.claim.pool).is_some() {
+            return None;
+        }
+        let reference = &entry.claim.spec.node_class_ref.name;
+        let class = settled_class(snapshot, reference);
+        let of_class = self.classes.get(reference).filter(|_| readable(snapshot, reference));
+        let subject = Subject {
+            claim: &entry.claim,
+            facts: machine.claim,
+            node: machine.node,
+            pool,
+            class: class.zip(of_class),
+            network: instance_of(&entry.claim).and_then(|id| self.networks.get(id)),
+            gates: self.gates,
+        };
+        let drift = subject.drift(&mut Offered::new(offers, &mut self.missed, now));
+        out.marks.extend(DriftMark::of(&entry.claim, &machine.node.name, &machine.claim.pool, &drift));
+        let hashes = (Some(pool.hash.as_str()), of_class.map(|class| class.hash.as_str()));
+        if let Some(stamp) = Stamp::of(&entry.claim, hashes.0, hashes.1)
+            && out.stamps.len() < MOST_STAMPS
+            && may_stamp(&mut self.stamped, uid, now)
+        {
+            out.stamps.push(stamp);
+        }
+        self.warn(class, &drift, out);
+        let held = Held { claim: entry.claim.clone(), epoch: self.epoch, drift: drift.clone() };
+        self.held.insert(uid.clone(), held);
+        Some(drift)
+    }
+
+    /// An image that has moved on by itself is told of once.
+    fn warn(&mut self, class: Option<&EC2NodeClass>, drift: &Drift, out: &mut Orders) {
+        let (Some(class), Drift::Is(DriftReason::Ami, what)) = (class, drift) else { return };
+        let Some(selector) = unpinned(class) else { return };
+        let uid = class.metadata.uid.clone().unwrap_or_default();
+        let image = what.rsplit(' ').next().unwrap_or_default().to_owned();
+        if self.unpinned.insert((uid.clone(), image.clone())) {
+            let class = class.metadata.name.clone().unwrap_or_default();
+            out.unpinned.push(Unpinned { class, uid, selector, image });
+        }
+    }
+}
+
+/// Whether a claim may be stamped now: at once, and again ever later where that fails.
+fn may_stamp(stamped: &mut BTreeMap<String, (u32, Timestamp)>, uid: &str, now: Timestamp) -> bool {
+    let (tries, next) = stamped.get(uid).copied().unwrap_or((0, now));
+    if next > now {
+        return false;
+    }
+    let pause = STAMP_PAUSE.saturating_mul(1 << tries.min(10)).min(LONGEST_PAUSE);
+    stamped.insert(uid.to_owned(), (tries + 1, now.checked_add(pause).unwrap_or(Timestamp::MAX)));
+    true
+}
+
+fn of_pool(pool: &NodePool, version: Option<String>) -> OfPool {
+    let written: Vec<_> = pool.spec.template.spec.requirements.iter().map(read).collect();
+    let valid = validity::node_pool(pool).is_empty() && pool.metadata.deletion_timestamp.is_none();
+    // A pool that makes no sense gets no nodes: none of those that it has is replaced for what it asks.
+    let requirements = Requirements::from_written(&written).ok().filter(|_| valid);
+    OfPool { version, hash: hash::node_pool(pool), requirements, valid }
+}
+
+fn readable(snapshot: &Snapshot, class: &str) -> bool {
+    snapshot.unreadable(Kind::NodeClass, class).is_none()
+}
+
+/// A class that nodes may drift by.
+fn settled_class<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a EC2NodeClass> {
+    let class = snapshot.classes.get(name).filter(|_| readable(snapshot, name))?;
+    settled(class).map(|_| class.as_ref())
+}
+
+/// The part of a class's selector that finds other images as time goes by, if any does.
+fn unpinned(class: &EC2NodeClass) -> Option<String> {
+    class.spec.ami_selector_terms.iter().find_map(|term| {
+        let wild = |text: &&String| text.contains(['*', '?']);
+        let latest = |alias: &&String| alias.ends_with("@latest");
+        let by_tag = || (!term.tags.is_empty() && term.name.is_none()).then(|| "tags".to_owned());
+        let name = term.name.as_ref().filter(wild).map(|name| format!("name {name}"));
+        let alias = || term.alias.as_ref().filter(latest).map(|alias| format!("alias {alias}"));
+        let parameter = || term.ssm_parameter.as_ref().map(|name| format!("ssmParameter {name}"));
+        name.or_else(alias).or_else(parameter).or_else(by_tag)
+    })
+}

@@ -1,0 +1,131 @@
+//! What is written on claims about drift: the condition Drifted, and hashes of this version.
+
+use dovetail_api::names::annotations::{
+    NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION, NODE_POOL_HASH, NODE_POOL_HASH_VERSION,
+};
+use dovetail_api::names::conditions::{DRIFTED, TRUE};
+use dovetail_api::v1::{NodeClaim, condition, is_true, set_condition};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::{Drift, DriftReason};
+use crate::lifecycle::hash::VERSION;
+
+/// How a claim's condition Drifted is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriftMark {
+    /// The claim's name.
+    pub claim: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its Node's name.
+    pub node: String,
+    /// Its pool's name.
+    pub pool: String,
+    /// Why it drifts, and in what; it does not where there is none.
+    pub drifted: Option<(DriftReason, String)>,
+}
+
+impl DriftMark {
+    /// What is to be written on a claim, if anything is. What could not be checked leaves a condition that says so as it is.
+    pub(super) fn of(claim: &NodeClaim, node: &str, pool: &str, drift: &Drift) -> Option<Self> {
+        let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let there = condition(conditions, DRIFTED);
+        let drifted = match drift {
+            Drift::Is(reason, what) => {
+                let same = |one: &&_| is_true(conditions, DRIFTED) && says(one, *reason, what);
+                if there.filter(same).is_some() {
+                    return None;
+                }
+                Some((*reason, what.clone()))
+            }
+            Drift::IsNot(unknown) => {
+                let doubted = |name: &str| DriftReason::named(name).is_some_and(|reason| unknown.contains(&reason));
+                there.filter(|one| !doubted(&one.reason))?;
+                None
+            }
+        };
+        let (name, uid) = named(claim)?;
+        Some(Self { claim: name, uid, node: node.to_owned(), pool: pool.to_owned(), drifted })
+    }
+
+    /// The claim with the mark on it. Another claim of its name is left alone.
+    #[must_use]
+    pub fn on(&self, claim: &NodeClaim, now: Timestamp) -> NodeClaim {
+        let mut claim = claim.clone();
+        if claim.metadata.uid.as_ref() != Some(&self.uid) || claim.metadata.deletion_timestamp.is_some() {
+            return claim;
+        }
+        let generation = claim.metadata.generation;
+        let conditions = &mut claim.status.get_or_insert_default().conditions;
+        match &self.drifted {
+            Some((reason, what)) => {
+                set_condition(conditions, (DRIFTED, TRUE, reason.name(), what), generation, now);
+            }
+            None => conditions.retain(|one| one.type_ != DRIFTED),
+        }
+        claim
+    }
+}
+
+/// A claim's name and uid; none while it is only planned.
+fn named(claim: &NodeClaim) -> Option<(String, String)> {
+    claim.metadata.name.clone().zip(claim.metadata.uid.clone())
+}
+
+fn says(one: &Condition, reason: DriftReason, what: &str) -> bool {
+    one.reason == reason.name() && one.message == what
+}
+
+/// Hashes to be written on a claim that carries those of another version, Karpenter's or an earlier one of ours. One that drifts
+/// already keeps its hash, and only the version is written: it goes on drifting (core spec 5.6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The claim's name.
+    pub claim: String,
+    /// Its uid.
+    pub uid: String,
+    /// The pool's hash, where the claim has none of this version.
+    pub pool: Option<String>,
+    /// The class's.
+    pub class: Option<String>,
+}
+
+impl Stamp {
+    /// What is to be written on a claim, if anything is, given the hashes of what is there and can be read.
+    pub(super) fn of(claim: &NodeClaim, pool: Option<&str>, class: Option<&str>) -> Option<Self> {
+        let own = claim.metadata.annotations.as_ref();
+        let old = |key: &str| own.and_then(|own| own.get(key)).is_none_or(|version| version != VERSION);
+        let (name, uid) = named(claim)?;
+        let stamp = Self {
+            claim: name,
+            uid,
+            pool: pool.filter(|_| old(NODE_POOL_HASH_VERSION)).map(ToOwned::to_owned),
+            class: class.filter(|_| old(NODE_CLASS_HASH_VERSION)).map(ToOwned::to_owned),
+        };
+        (stamp.pool.is_some() || stamp.class.is_some()).then_some(stamp)
+    }
+
+    /// Stamps the claim as it stands now; one that has been stamped meanwhile, and another of its name, is left alone.
+    pub fn put_on(&self, claim: &mut NodeClaim) {
+        if claim.metadata.uid.as_ref() != Some(&self.uid) {
+            return;
+        }
+        let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let drifted = is_true(conditions, DRIFTED);
+        let own = claim.metadata.annotations.get_or_insert_default();
+        let hashes = [
+            (&self.pool, NODE_POOL_HASH, NODE_POOL_HASH_VERSION),
+            (&self.class, NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION),
+        ];
+        for (hash, key, version) in hashes {
+            let Some(hash) = hash.as_ref().filter(|_| own.get(version).is_none_or(|version| version != VERSION)) else {
+                continue;
+            };
+            own.insert(version.to_owned(), VERSION.to_owned());
+            if !drifted || !own.contains_key(key) {
+                own.insert(key.to_owned(), hash.clone());
+            }
+        }
+    }
+}

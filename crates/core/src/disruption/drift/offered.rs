@@ -1,0 +1,95 @@
+//! What the cloud offers for a node: its instance type, and the image that this type takes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dovetail_api::names::labels;
+use dovetail_api::v1::{EC2NodeClassStatus, NodeClaim};
+use jiff::{SignedDuration, Timestamp};
+
+use super::checks::Check;
+use crate::InstanceType;
+use crate::cluster_state::ClaimFacts;
+use crate::disruption::look::Offers;
+use crate::images::Images;
+
+/// A younger claim's type has just been bought (core spec 5.6).
+const YOUNG: SignedDuration = SignedDuration::from_hours(1);
+/// So long a type is missed before that is believed: an answer of the cloud may be short.
+const MISSED: SignedDuration = SignedDuration::from_mins(30);
+
+/// Since when types of claims are missed, by uid: a term's own knowledge.
+pub(super) type Missed = BTreeMap<String, Timestamp>;
+
+/// The offers at a look.
+pub(super) struct Offered<'a> {
+    offers: &'a Offers,
+    now: Timestamp,
+    missed: &'a mut Missed,
+    /// By class and type the image that it takes, worked out once a look.
+    images: BTreeMap<(String, String), Option<String>>,
+}
+
+impl<'a> Offered<'a> {
+    /// At a look.
+    pub fn new(offers: &'a Offers, missed: &'a mut Missed, now: Timestamp) -> Self {
+        Self { offers, now, missed, images: BTreeMap::new() }
+    }
+
+    fn types(&self, claim: &NodeClaim) -> Option<&'a Arc<Vec<Arc<InstanceType>>>> {
+        self.offers.get(&claim.spec.node_class_ref.name).filter(|types| !types.is_empty())
+    }
+
+    /// The claim's own type.
+    fn own(&self, claim: &NodeClaim) -> Option<&'a InstanceType> {
+        let name = label(claim, labels::INSTANCE_TYPE)?;
+        self.types(claim)?.iter().find(|one| one.name == name).map(AsRef::as_ref)
+    }
+
+    /// Whether the claim's type is listed, and offered where the claim is, be it sold out or not.
+    pub fn instance_type(&mut self, claim: &NodeClaim, facts: &ClaimFacts) -> Check {
+        let old = facts.created.is_some_and(|created| self.now.duration_since(created) > YOUNG);
+        let (Some(_), Some(name), true) = (self.types(claim), label(claim, labels::INSTANCE_TYPE), old) else {
+            return Check::Unknown;
+        };
+        if self.own(claim).is_some_and(|own| is_offered(own, claim)) {
+            self.missed.remove(&facts.uid);
+            return Check::Agrees;
+        }
+        let since = *self.missed.entry(facts.uid.clone()).or_insert(self.now);
+        if self.now.duration_since(since) < MISSED {
+            return Check::Unknown;
+        }
+        Check::Differs(format!("instance type {name} is not offered any more where the node is"))
+    }
+
+    /// Whether the class still has the claim's image for its type. No drift where it has none for it.
+    pub fn image(&mut self, claim: &NodeClaim, status: &EC2NodeClassStatus) -> Check {
+        let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
+        let Some(own) = self.own(claim).filter(|_| !image.is_empty() && !status.amis.is_empty()) else {
+            return Check::Unknown;
+        };
+        let key = (claim.spec.node_class_ref.name.clone(), own.name.clone());
+        let fitting = || Images::of(&status.amis).fitting(own).map(|ami| ami.id.clone());
+        match self.images.entry(key).or_insert_with(fitting) {
+            None => Check::Unknown,
+            Some(wanted) if wanted == image => Check::Agrees,
+            Some(wanted) => Check::Differs(format!("the node has image {image}, its class now {wanted}")),
+        }
+    }
+}
+
+fn label<'a>(claim: &'a NodeClaim, key: &str) -> Option<&'a str> {
+    claim.metadata.labels.as_ref()?.get(key).map(String::as_str)
+}
+
+/// A reserved instance may have been bought on demand as well.
+fn is_offered(own: &InstanceType, claim: &NodeClaim) -> bool {
+    let (zone, kind) = (label(claim, labels::ZONE), label(claim, labels::CAPACITY_TYPE));
+    own.offerings.iter().any(|one| {
+        let same = kind.is_none_or(|kind| {
+            one.capacity_type == kind || (kind == labels::RESERVED && one.capacity_type == labels::ON_DEMAND)
+        });
+        same && zone.is_none_or(|zone| zone == one.zone)
+    })
+}

@@ -1,0 +1,275 @@
+//! Replacing drifted nodes: as many at a time as budgets allow, those without pods first, then those that have drifted longest.
+//!
+//! Places for a node's pods are made while it serves, untainted; only when all are ready does it go. Where a place does not come
+//! in time, the node stays, and its pool's next try waits: two minutes, then four, up to an hour, one node at a time. So what
+//! makes all replacements bad replaces nobody.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Drift, Stays};
+use crate::clock::later;
+use crate::cluster_state::PodEntry;
+use crate::disruption::emptiness::Totals;
+use crate::disruption::look::{Cause, Doomed, Exhausted, Look, doomed};
+use crate::disruption::machines::Machine;
+use crate::disruption::pools::{Observing, PoolView};
+use crate::disruption::{Blocked, Reason, allowed, blocked};
+use crate::termination::Place;
+use crate::termination::places::{LONGEST, WITHOUT_A_PLACE};
+
+/// The first pause of a pool whose node could not be replaced, and the longest.
+const PAUSES: (SignedDuration, SignedDuration) = (SignedDuration::from_mins(2), SignedDuration::from_hours(1));
+/// So many of a pool may be replaced together, or a tenth of it where that is more, whatever budgets allow.
+const TOGETHER: usize = 10;
+
+/// A drifted node that is known to be so at the API server too, and since when.
+#[derive(Clone, Copy)]
+pub struct Candidate<'a> {
+    pub machine: Machine<'a>,
+    pub since: Timestamp,
+}
+
+/// A node whose pods' places are being made.
+#[derive(Clone, Debug)]
+struct Replacing {
+    doomed: Doomed,
+    since: Timestamp,
+    /// When there was last hope of a place for every pod.
+    hoped: Timestamp,
+}
+
+/// A pool whose nodes could not be replaced.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pause {
+    failures: u32,
+    until: Timestamp,
+}
+
+/// What a term is replacing, and what has failed.
+#[derive(Clone, Debug, Default)]
+pub struct Replacements {
+    running: BTreeMap<String, Replacing>,
+    pauses: BTreeMap<String, Pause>,
+    /// How often claims could not be replaced, by uid: others are tried first.
+    failed: BTreeMap<String, u32>,
+}
+
+impl Replacements {
+    /// Whether a claim's pods are getting places.
+    pub fn has(&self, uid: &str) -> bool {
+        self.running.contains_key(uid)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Forgets claims that are gone or being deleted.
+    pub fn retain(&mut self, there: impl Fn(&str, &str) -> bool) {
+        self.running.retain(|uid, one| there(uid, &one.doomed.claim));
+    }
+
+    /// A node could not be replaced; answers for how long its pool waits. Those that fail together are one failure.
+    fn fail(&mut self, one: &Doomed, now: Timestamp) -> SignedDuration {
+        *self.failed.entry(one.uid.clone()).or_default() += 1;
+        let pause = self.pauses.entry(one.pool.clone()).or_default();
+        if pause.until > now {
+            return pause.until.duration_since(now);
+        }
+        let length = PAUSES.0.saturating_mul(1 << pause.failures.min(10)).min(PAUSES.1);
+        *pause = Pause { failures: pause.failures + 1, until: later(now, length) };
+        length
+    }
+}
+
+/// What a node that is being replaced comes to.
+enum Outcome {
+    /// Not all places are ready; and whether each is on its way.
+    Waits(bool),
+    /// All places are.
+    Ready,
+    /// It stays; and whether that is as it could not be replaced.
+    Stays(String, bool),
+}
+
+impl<'a> Look<'a> {
+    /// Holds a node against what it is to be.
+    pub(in crate::disruption) fn drift(&mut self, machine: &Machine<'a>) -> Option<Candidate<'a>> {
+        let (snapshot, offers, now) = (self.snapshot, self.offers, self.now);
+        let drift = self.memory.drift.judge(machine, snapshot, offers, &mut self.out.drift, now)?;
+        let since = machine.claim.drifted.filter(|_| matches!(drift, Drift::Is(..)) && machine.initialized())?;
+        Some(Candidate { machine: *machine, since })
+    }
+
+    /// A pool's drifted nodes, and those that are being replaced.
+    pub(in crate::disruption) fn replace(
+        &mut self,
+        pool: &'a str,
+        candidates: Vec<Candidate<'a>>,
+        running: &[Machine<'a>],
+        totals: Totals,
+    ) {
+        let Some(view) = self.pools.get(pool).filter(|_| !candidates.is_empty() || !running.is_empty()).cloned() else {
+            return;
+        };
+        let allowed = allowed(view.pool, Reason::Drifted, totals.nodes(), self.now);
+        let over = allowed.nodes.is_some_and(|nodes| totals.disrupting() > nodes);
+        for machine in running {
+            if self.memory.is_asked(&machine.claim.uid) {
+                continue;
+            }
+            let outcome = match self.outcome(machine, &view) {
+                _ if allowed.is_none() => Outcome::Stays("the pool's budgets do not allow it any more".into(), false),
+                // Others are being disrupted beyond what is allowed: it goes when they are back or gone.
+                Outcome::Ready if over => Outcome::Waits(true),
+                outcome => outcome,
+            };
+            self.settle(machine, outcome);
+        }
+        let candidates = self.free_to_go(candidates, &view);
+        if candidates.is_empty() {
+            return;
+        }
+        if view.observing != Observing::No {
+            return candidates.iter().for_each(|one| self.go(Cause::Drifted, doomed(&one.machine)));
+        }
+        if allowed.is_none() {
+            self.no_budget(&view, pool, candidates.len());
+        }
+        let gone = self.going_now(pool);
+        let together = TOGETHER.max(totals.nodes().div_ceil(10)).saturating_sub(running.len());
+        let room = allowed.after(totals.disrupting() + gone).min(together);
+        self.begin_some(pool, &candidates, room);
+    }
+
+    /// Starts with as many as there is room for.
+    fn begin_some(&mut self, pool: &str, candidates: &[Candidate<'a>], room: usize) {
+        let pause = self.memory.replacing.pauses.get(pool).copied().unwrap_or_default();
+        let closed = self.snapshot.closed_pools.get(pool).is_some_and(|closed| closed.until > self.moment.monotonic);
+        let held = pause.until > self.now || closed;
+        let alone = pause.failures > 0;
+        if held {
+            self.look_again(Some(pause.until).filter(|until| *until > self.now));
+        }
+        let mut begun = self.memory.replacing.running.values().filter(|one| one.doomed.pool == pool).count();
+        for one in candidates.iter().take(room) {
+            let doomed = doomed(&one.machine);
+            if !moves_any(&one.machine) {
+                self.go(Cause::Drifted, doomed);
+            } else if !held && !(alone && begun > 0) {
+                begun += 1;
+                let (since, uid) = (self.now, doomed.uid.clone());
+                self.out.drift.begin.push(doomed.clone());
+                self.memory.replacing.running.insert(uid, Replacing { doomed, since, hoped: since });
+            }
+        }
+    }
+
+    /// Those that nothing holds: without pods first, then those that have failed less often, then the longest drifted.
+    fn free_to_go(&mut self, candidates: Vec<Candidate<'a>>, view: &PoolView<'a>) -> Vec<Candidate<'a>> {
+        let mut free = Vec::with_capacity(candidates.len());
+        for one in candidates.into_iter().filter(|one| !one.machine.nominated) {
+            let class = view.pool.spec.template.spec.node_class_ref.ec2_name();
+            let may = self.memory.drift.may_replace(self.snapshot, &one.machine.claim.pool, class, self.offers);
+            match self.holds(&one.machine) {
+                Some((why, until)) => self.block(&one.machine, why, until),
+                None if may => free.push(one),
+                None => {}
+            }
+        }
+        let failed = &self.memory.replacing.failed;
+        free.sort_by_cached_key(|one| {
+            let claim = one.machine.claim;
+            let failures = failed.get(&claim.uid).copied().unwrap_or_default();
+            (moves_any(&one.machine), failures, one.since, claim.name.clone())
+        });
+        free
+    }
+
+    /// What keeps a drifted node. With a `terminationGracePeriod` pods do not: it bounds how long they may (core spec 5.2).
+    fn holds(&self, machine: &Machine<'a>) -> Option<(String, Option<Timestamp>)> {
+        let claim = self.snapshot.claims.get(&machine.claim.name)?;
+        if claim.claim.spec.termination_grace_period.is_none() {
+            return blocked::why(machine, self.snapshot, self.now);
+        }
+        let annotation = machine.node.do_not_disrupt?;
+        Some((format!("the node has the annotation {annotation}"), None))
+    }
+
+    fn outcome(&self, machine: &Machine<'a>, view: &PoolView<'a>) -> Outcome {
+        let uid = &machine.claim.uid;
+        let Some(one) = self.memory.replacing.running.get(uid) else { return Outcome::Ready };
+        if view.observing != Observing::No {
+            return Outcome::Stays("its nodepool is only observed".into(), false);
+        }
+        if machine.claim.drifted.is_none() {
+            return Outcome::Stays("it does not drift any more".into(), false);
+        }
+        if let Some((why, _)) = self.holds(machine).filter(|_| machine.node.do_not_disrupt.is_some()) {
+            return Outcome::Stays(why, false);
+        }
+        // The mark may not have come through yet.
+        if !self.snapshot.leaving.claims.contains(&machine.claim.name) {
+            return Outcome::Waits(true);
+        }
+        let movers = self.snapshot.movers(&machine.node.name, self.now);
+        let places = movers.iter().map(|pod| (pod, Place::of(self.snapshot, pod, self.moment)));
+        let missing: Vec<_> = places.filter(|(_, place)| *place != Place::Ready).collect();
+        let Some((pod, _)) = missing.first() else { return Outcome::Ready };
+        let (namespace, name) = (&pod.pod.namespace, &pod.pod.name);
+        let hope = missing.iter().all(|(_, place)| *place != Place::None);
+        let since = |then: Timestamp| self.now.duration_since(then);
+        if since(one.since) >= LONGEST {
+            return Outcome::Stays(format!("no place is ready for pod {namespace}/{name} after ten minutes"), true);
+        }
+        if !hope && since(one.hoped) >= WITHOUT_A_PLACE {
+            return Outcome::Stays(format!("there is no place for pod {namespace}/{name}"), true);
+        }
+        Outcome::Waits(hope)
+    }
+
+    fn settle(&mut self, machine: &Machine<'a>, outcome: Outcome) {
+        let uid = &machine.claim.uid;
+        let Some(one) = self.memory.replacing.running.get_mut(uid) else { return };
+        match outcome {
+            Outcome::Waits(hope) => {
+                one.hoped = if hope { self.now } else { one.hoped };
+                let due = later(one.since, LONGEST).min(later(one.hoped, WITHOUT_A_PLACE));
+                let marked = self.snapshot.leaving.claims.contains(&machine.claim.name);
+                if !marked {
+                    self.out.drift.begin.push(one.doomed.clone());
+                }
+                // Places become ready without a change of the cluster's that is told here: it is looked every second.
+                self.look_again(Some(due.min(later(self.now, SignedDuration::from_secs(1)))));
+            }
+            Outcome::Ready => {
+                let doomed = Doomed { pods: doomed(machine).pods, ..one.doomed.clone() };
+                self.memory.replacing.pauses.remove(&doomed.pool);
+                self.memory.replacing.failed.remove(&doomed.uid);
+                self.go(Cause::Drifted, doomed);
+            }
+            Outcome::Stays(why, failed) => {
+                let doomed = one.doomed.clone();
+                self.memory.replacing.running.remove(uid);
+                let pause = failed.then(|| self.memory.replacing.fail(&doomed, self.now));
+                let Doomed { claim, uid, node, node_uid, .. } = doomed.clone();
+                self.out.blocked.push(Blocked { claim, uid, node, node_uid, why: why.clone(), news: true });
+                self.out.drift.stay.push(Stays { doomed, why, pause: pause.map(|pause| pause.as_secs()) });
+            }
+        }
+    }
+
+    fn no_budget(&mut self, view: &PoolView<'a>, pool: &str, nodes: usize) {
+        let news = self.memory.exhausted.keep(&format!("{pool}/drifted"), ());
+        let uid = view.pool.metadata.uid.clone().unwrap_or_default();
+        self.out.exhausted.push(Exhausted { pool: pool.to_owned(), uid, reason: Reason::Drifted, nodes, news });
+    }
+}
+
+/// Whether a pod on it needs a place elsewhere.
+fn moves_any(machine: &Machine<'_>) -> bool {
+    machine.load.is_some_and(|load| load.pods.values().any(|pod| PodEntry::reschedulable(pod)))
+}

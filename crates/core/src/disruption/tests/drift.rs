@@ -1,0 +1,381 @@
+//! Which nodes drift, and which do not.
+
+use std::collections::BTreeMap;
+
+use dovetail_api::v1::{EC2NodeClass, condition};
+
+use super::*;
+use crate::disruption::drift::{Gates, InstanceNetwork};
+use crate::lifecycle::hash;
+
+/// A pool, its class as it was resolved, and nodes launched by both.
+pub(super) struct Drifting {
+    pub world: World,
+    pub class: Value,
+    pub networks: BTreeMap<String, InstanceNetwork>,
+}
+
+impl Drifting {
+    pub(super) fn new(disruption: Value) -> Self {
+        let class = json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+            "metadata": {"name": "default", "uid": "uid-class", "generation": 1, "resourceVersion": "2"},
+            "spec": {"role": "r", "subnetSelectorTerms": [{"id": "subnet-1"}], "tags": {"release": "one"},
+                "securityGroupSelectorTerms": [{"id": "sg-1"}], "amiFamily": "AL2023", "amiSelectorTerms": [{"name": "al2023-*"}]},
+            "status": {
+                "subnets": [{"id": "subnet-1", "zone": "a"}],
+                "securityGroups": [{"id": "sg-1"}, {"id": "sg-2"}],
+                "amis": [{"id": "ami-1", "name": "one", "requirements": []}],
+                "conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
+                    "observedGeneration": 1, "lastTransitionTime": at(0.0)}]},
+        });
+        let mut all = Self { world: World::new(disruption), class, networks: BTreeMap::new() };
+        all.world.memory.set_gates(Gates { node_repair: false, reserved_capacity: true });
+        all.apply_class();
+        all
+    }
+
+    fn apply_class(&mut self) {
+        self.class["metadata"]["resourceVersion"] = json!(self.world.next().to_string());
+        self.world.state.apply_class(serde_json::from_value::<EC2NodeClass>(self.class.clone()).unwrap());
+    }
+
+    /// The class changes, and is resolved again.
+    pub(super) fn change_class(&mut self, change: impl FnOnce(&mut Value)) {
+        let generation = json!(self.class["metadata"]["generation"].as_i64().unwrap() + 1);
+        change(&mut self.class);
+        self.class["metadata"]["generation"] = generation.clone();
+        self.class["status"]["conditions"][0]["observedGeneration"] = generation;
+        self.apply_class();
+    }
+
+    pub(super) fn change_pool(&mut self, change: impl FnOnce(&mut Value)) {
+        let mut pool = self.world.pool.clone();
+        change(&mut pool);
+        pool["metadata"]["resourceVersion"] = json!(self.world.next().to_string());
+        self.world.apply_pool(pool);
+    }
+
+    fn hashes(&self) -> Value {
+        let pool: NodePool = serde_json::from_value(self.world.pool.clone()).unwrap();
+        let class: EC2NodeClass = serde_json::from_value(self.class.clone()).unwrap();
+        json!({"karpenter.sh/nodepool-hash": hash::node_pool(&pool), "karpenter.sh/nodepool-hash-version": hash::VERSION,
+            "karpenter.k8s.aws/ec2nodeclass-hash": hash::node_class(&class.spec),
+            "karpenter.k8s.aws/ec2nodeclass-hash-version": hash::VERSION})
+    }
+
+    /// A node that was launched as pool and class are now.
+    pub(super) fn node(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
+        let hashes = self.hashes();
+        self.world.machine(name, |claim, node| {
+            claim["metadata"]["annotations"] = hashes;
+            claim["metadata"]["labels"] = node["metadata"]["labels"].clone();
+            claim["status"]["imageID"] = json!("ami-1");
+            claim["status"]["providerID"] = json!(format!("aws:///a/i-{name}"));
+            node["spec"]["providerID"] = json!(format!("aws:///a/i-{name}"));
+            change(claim);
+        });
+        let security_groups = ["sg-1".to_owned(), "sg-2".to_owned()].into();
+        self.networks.insert(format!("i-{name}"), InstanceNetwork { subnet: "subnet-1".into(), security_groups });
+        self.hear();
+    }
+
+    /// The cloud's instances are listed.
+    pub(super) fn hear(&mut self) {
+        self.world.memory.learn_networks(Arc::new(self.networks.clone()));
+    }
+
+    /// A look; what it wants written on claims is written.
+    pub(super) fn look(&mut self, seconds: f64) -> Decision {
+        let decision = self.world.look(seconds);
+        for mark in &decision.drift.marks {
+            let there = self.world.state.snapshot().claims[&mark.claim].claim.clone();
+            self.write(mark.on(&there, at(seconds)));
+        }
+        for stamp in &decision.drift.stamps {
+            let mut claim = NodeClaim::clone(&self.world.state.snapshot().claims[&stamp.claim].claim);
+            stamp.put_on(&mut claim);
+            self.write(claim);
+        }
+        decision
+    }
+
+    fn write(&mut self, mut claim: NodeClaim) {
+        claim.metadata.resource_version = Some(self.world.next().to_string());
+        self.world.state.apply_claim(Arc::new(claim));
+    }
+
+    /// Why a node drifts, as its claim says it.
+    pub(super) fn reason(&self, name: &str) -> Option<String> {
+        let claim = self.world.claim(name);
+        condition(&claim.status.as_ref().unwrap().conditions, "Drifted").map(|one| one.reason.clone())
+    }
+}
+
+/// A pool whose nodes nothing but drift takes away.
+fn one_node() -> Drifting {
+    let mut all = Drifting::new(json!({"consolidateAfter": "Never"}));
+    all.node("n", |_| ());
+    all.world.pod("p", "n", |_| ());
+    all.look(1.0);
+    assert_eq!(all.reason("n"), None, "nothing has changed");
+    all
+}
+
+#[test]
+fn a_changed_template_is_drift_and_what_it_says_otherwise_is_not() {
+    let mut all = one_node();
+    all.change_pool(|pool| pool["spec"]["limits"] = json!({"cpu": "100"}));
+    all.look(2.0);
+    assert_eq!(all.reason("n"), None);
+    all.change_pool(|pool| pool["spec"]["template"]["metadata"] = json!({"labels": {"release": "two"}}));
+    all.look(3.0);
+    assert_eq!(all.reason("n").as_deref(), Some("NodePoolDrifted"));
+    all.change_pool(|pool| drop(pool["spec"]["template"].as_object_mut().unwrap().remove("metadata")));
+    all.look(4.0);
+    assert_eq!(all.reason("n"), None, "taken back, it is no drift any more");
+}
+
+#[test]
+fn a_requirement_that_a_running_node_satisfies_is_no_drift_however_narrow() {
+    let mut all = one_node();
+    let require =
+        |key: &str, operator: &str, values: Value| json!([{"key": key, "operator": operator, "values": values}]);
+    let set = |all: &mut Drifting, wanted: Value| {
+        all.change_pool(|pool| pool["spec"]["template"]["spec"]["requirements"] = wanted)
+    };
+    set(&mut all, require("karpenter.sh/capacity-type", "In", json!(["spot"])));
+    all.look(2.0);
+    set(&mut all, require("node.kubernetes.io/instance-type", "In", json!(["m5.large"])));
+    all.look(3.0);
+    set(&mut all, require("example.com/rack", "Exists", json!([])));
+    all.look(4.0);
+    assert_eq!(all.reason("n"), None, "no new node would have that label either");
+    set(&mut all, require("karpenter.sh/capacity-type", "In", json!(["on-demand"])));
+    all.look(5.0);
+    assert_eq!(all.reason("n").as_deref(), Some("RequirementsDrifted"));
+    set(&mut all, require("example.com/team", "In", json!(["a"])));
+    all.look(6.0);
+    assert_eq!(all.reason("n").as_deref(), Some("RequirementsDrifted"), "a label that it lacks and new nodes get");
+}
+
+#[test]
+fn a_pool_that_makes_no_sense_drifts_nothing_by_its_requirements() {
+    let mut all = one_node();
+    let nonsense = json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": []}]);
+    all.change_pool(|pool| pool["spec"]["template"]["spec"]["requirements"] = nonsense);
+    all.look(2.0);
+    assert_eq!(all.reason("n"), None);
+}
+
+#[test]
+fn a_changed_class_is_drift_and_another_selector_that_finds_the_same_is_not() {
+    let mut all = one_node();
+    all.change_class(|class| {
+        class["spec"]["amiSelectorTerms"] = json!([{"id": "ami-1"}]);
+        class["spec"]["subnetSelectorTerms"] = json!([{"tags": {"a": "b"}}]);
+        class["spec"]["securityGroupSelectorTerms"] = json!([{"name": "nodes"}]);
+        class["status"]["securityGroups"].as_array_mut().unwrap().reverse();
+    });
+    all.look(2.0);
+    assert_eq!(all.reason("n"), None);
+    all.change_class(|class| class["spec"]["tags"]["release"] = json!("two"));
+    all.look(3.0);
+    assert_eq!(all.reason("n").as_deref(), Some("NodeClassDrift"));
+}
+
+#[test]
+fn each_thing_that_a_class_resolves_to_is_drift_when_the_node_has_another() {
+    for (path, value, reason) in [
+        ("/status/amis/0/id", json!("ami-2"), "AMIDrift"),
+        ("/status/securityGroups", json!([{"id": "sg-1"}]), "SecurityGroupDrift"),
+        ("/status/subnets", json!([{"id": "subnet-9", "zone": "b"}]), "SubnetDrift"),
+    ] {
+        let mut all = one_node();
+        all.change_class(|class| *class.pointer_mut(path).unwrap() = value);
+        all.look(2.0);
+        assert_eq!(all.reason("n").as_deref(), Some(reason));
+    }
+}
+
+#[test]
+fn a_reservation_that_is_none_of_the_classes_any_more_is_drift_while_the_gate_is_on() {
+    let reserved = |claim: &mut Value| {
+        claim["metadata"]["labels"]["karpenter.sh/capacity-type"] = json!("reserved");
+        claim["metadata"]["labels"]["karpenter.k8s.aws/capacity-reservation-id"] = json!("cr-1");
+    };
+    let ready = |status: &str| json!({"type": "CapacityReservationsReady", "status": status, "reason": "x", "message": "", "lastTransitionTime": at(0.0)});
+    for (gate, status, reason) in
+        [(true, "True", Some("CapacityReservationDrift")), (true, "Unknown", None), (false, "True", None)]
+    {
+        let mut all = Drifting::new(json!({"consolidateAfter": "Never"}));
+        all.world.memory.set_gates(Gates { node_repair: false, reserved_capacity: gate });
+        all.change_class(|class| {
+            class["spec"]["capacityReservationSelectorTerms"] = json!([{"id": "cr-2"}]);
+            class["status"]["conditions"].as_array_mut().unwrap().push(ready(status));
+        });
+        all.node("n", reserved);
+        all.look(1.0);
+        assert_eq!(all.reason("n").as_deref(), reason, "{gate} {status}");
+    }
+}
+
+#[test]
+fn a_class_that_is_not_ready_not_resolved_or_gone_drifts_nothing_and_takes_no_drift_back() {
+    let spoil: Vec<(&str, Box<dyn Fn(&mut Value)>)> = vec![
+        ("not ready", Box::new(|class| class["status"]["conditions"][0]["status"] = json!("False"))),
+        ("unknown", Box::new(|class| class["status"]["conditions"][0]["status"] = json!("Unknown"))),
+        ("not resolved yet", Box::new(|class| class["metadata"]["generation"] = json!(99))),
+        ("deleted", Box::new(|class| class["metadata"]["deletionTimestamp"] = json!(at(1.0)))),
+        ("without a status", Box::new(|class| drop(class.as_object_mut().unwrap().remove("status")))),
+    ];
+    for (what, spoil) in &spoil {
+        let mut all = one_node();
+        all.class["spec"]["tags"]["release"] = json!("two");
+        all.class["status"]["amis"][0]["id"] = json!("ami-2");
+        spoil(&mut all.class);
+        all.apply_class();
+        assert_eq!(all.look(2.0).drift.marks, [], "{what}");
+        let mut all = one_node();
+        all.change_class(|class| class["status"]["amis"][0]["id"] = json!("ami-2"));
+        all.look(2.0);
+        all.class["status"]["amis"][0]["id"] = json!("ami-1");
+        spoil(&mut all.class);
+        all.apply_class();
+        all.look(3.0);
+        assert_eq!(all.reason("n").as_deref(), Some("AMIDrift"), "{what}: nobody knows");
+    }
+}
+
+#[test]
+fn images_groups_and_subnets_that_could_not_be_looked_up_drift_nothing() {
+    for path in ["/status/amis", "/status/securityGroups", "/status/subnets"] {
+        let mut all = one_node();
+        all.change_class(|class| *class.pointer_mut(path).unwrap() = json!([]));
+        all.look(2.0);
+        assert_eq!(all.reason("n"), None, "{path}");
+    }
+    let mut all = one_node();
+    all.networks.clear();
+    all.hear();
+    all.change_class(|class| class["status"]["securityGroups"] = json!([{"id": "sg-9"}]));
+    all.look(2.0);
+    assert_eq!(all.reason("n"), None, "the instance was not listed");
+    let mut all = one_node();
+    let gpu = json!([{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]);
+    all.change_class(|class| class["status"]["amis"] = json!([{"id": "ami-2", "name": "two", "requirements": gpu}]));
+    all.world.pod("other", "n", |_| ());
+    all.look(2.0);
+    assert_eq!(all.reason("n").as_deref(), Some("AMIDrift"), "the type says nothing of its architecture here");
+}
+
+#[test]
+fn an_image_that_moves_on_by_itself_is_told_of_once_and_a_chosen_one_is_not() {
+    let mut all = one_node();
+    all.node("m", |_| ());
+    all.change_class(|class| class["status"]["amis"][0]["id"] = json!("ami-2"));
+    let told = all.look(2.0).drift.unpinned;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((told[0].selector.as_str(), told[0].image.as_str()), ("name al2023-*", "ami-2"));
+    all.node("o", |_| ());
+    assert_eq!(all.look(3.0).drift.unpinned, []);
+    let mut all = one_node();
+    all.change_class(|class| {
+        class["spec"]["amiSelectorTerms"] = json!([{"id": "ami-2"}]);
+        class["status"]["amis"][0]["id"] = json!("ami-2");
+    });
+    assert_eq!(all.look(2.0).drift.unpinned, []);
+    assert_eq!(all.reason("n").as_deref(), Some("AMIDrift"));
+}
+
+#[test]
+fn a_type_that_is_not_offered_is_drift_when_it_is_missed_for_half_an_hour_on_an_old_node() {
+    let mut all = one_node();
+    all.node("n", |claim| {
+        claim["metadata"]["labels"]["node.kubernetes.io/instance-type"] = json!("m1.tiny");
+    });
+    for (seconds, reason) in
+        [(2.0, None), (3590.0, None), (3700.0, None), (5000.0, None), (5510.0, Some("InstanceTypeNotFound"))]
+    {
+        all.look(seconds);
+        assert_eq!(all.reason("n").as_deref(), reason, "{seconds}");
+    }
+    all.node("m", |claim| claim["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!("z"));
+    all.look(5600.0);
+    all.look(7500.0);
+    assert_eq!(all.reason("m").as_deref(), Some("InstanceTypeNotFound"), "it is offered elsewhere only");
+}
+
+#[test]
+fn claims_of_another_hash_version_are_stamped_once_and_do_not_drift() {
+    let mut all = one_node();
+    for (name, version) in [("old", json!("dovetail-v1")), ("karpenter", json!("v3")), ("none", Value::Null)] {
+        all.node(name, |claim| {
+            let own = claim["metadata"]["annotations"].as_object_mut().unwrap();
+            for key in ["karpenter.sh/nodepool-hash", "karpenter.k8s.aws/ec2nodeclass-hash"] {
+                own.insert(key.into(), json!("123"));
+                own.insert(format!("{key}-version"), version.clone());
+            }
+            own.retain(|_, value| !value.is_null());
+        });
+    }
+    assert_eq!(all.look(2.0).drift.stamps.len(), 3);
+    for seconds in [3.0, 70.0, 140.0] {
+        let drift = all.look(seconds).drift;
+        assert_eq!((drift.stamps, drift.marks), (vec![], vec![]));
+    }
+    let own = all.world.claim("karpenter").metadata.annotations.unwrap();
+    assert_eq!(own["karpenter.sh/nodepool-hash-version"], hash::VERSION);
+    assert_eq!(all.hashes()["karpenter.sh/nodepool-hash"], own["karpenter.sh/nodepool-hash"]);
+    all.change_pool(|pool| pool["spec"]["template"]["metadata"] = json!({"labels": {"release": "two"}}));
+    all.look(150.0);
+    assert_eq!(all.reason("karpenter").as_deref(), Some("NodePoolDrifted"), "from then on it is held against its hash");
+}
+
+#[test]
+fn a_claim_that_drifts_already_keeps_its_hash_and_goes_on_drifting() {
+    let mut all = one_node();
+    all.node("n", |claim| {
+        let own = &mut claim["metadata"]["annotations"];
+        (own["karpenter.sh/nodepool-hash"], own["karpenter.sh/nodepool-hash-version"]) = (json!("123"), json!("v3"));
+        let drifted = json!({"type": "Drifted", "status": "True", "reason": "NodePoolDrifted", "message": "", "lastTransitionTime": at(0.0)});
+        claim["status"]["conditions"].as_array_mut().unwrap().push(drifted);
+    });
+    all.look(2.0);
+    all.look(3.0);
+    let own = all.world.claim("n").metadata.annotations.unwrap();
+    assert_eq!(
+        (own["karpenter.sh/nodepool-hash"].as_str(), own["karpenter.sh/nodepool-hash-version"].as_str()),
+        ("123", hash::VERSION)
+    );
+    assert_eq!(all.reason("n").as_deref(), Some("NodePoolDrifted"));
+}
+
+#[test]
+fn a_claim_that_cannot_be_stamped_is_tried_ever_later() {
+    let mut all = one_node();
+    all.node("n", |claim| claim["metadata"]["annotations"] = json!({}));
+    let mut tried = Vec::new();
+    for step in 0..1200 {
+        let seconds = 2.0 + f64::from(step);
+        all.change_pool(|pool| pool["metadata"]["annotations"]["tick"] = json!(step.to_string()));
+        if !all.world.look_only(seconds).drift.stamps.is_empty() {
+            tried.push(step);
+        }
+    }
+    assert_eq!(tried, [0, 10, 30, 70, 150, 310, 630], "10 s, then twice that and so on");
+}
+
+#[test]
+fn nodes_without_a_pool_or_a_class_do_not_drift() {
+    let mut all = one_node();
+    all.node("n", |claim| {
+        claim["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("gone");
+        claim["metadata"]["annotations"]["karpenter.sh/nodepool-hash"] = json!("1");
+    });
+    assert_eq!(all.look(2.0).drift.marks, []);
+    all.node("m", |claim| claim["spec"]["nodeClassRef"]["name"] = json!("gone"));
+    all.change_class(|class| class["spec"]["tags"]["release"] = json!("two"));
+    all.look(3.0);
+    assert_eq!(all.reason("m"), None);
+}
