@@ -3,7 +3,7 @@
 
     hostile.py [--minutes MINUTES]      7 minutes of load unless said: three tenths of it quiet, the rest hostile; 2 is short
 
-Fifty ordinary pods a minute come in batches of ten, live for 25 s and need nodes of their own. First that is measured in
+Fifty ordinary pods a minute come in batches of ten, and go when they have had a node for 25 s. First that is measured in
 peace, then while
 
   mallory-pods     may create pods in one namespace, and nothing else
@@ -32,7 +32,6 @@ Prints tables in Markdown; ends with 1 when anything was otherwise.
 """
 
 import argparse
-import collections
 import datetime
 import json
 import os
@@ -53,7 +52,7 @@ from load import REPLICAS, comes, provisioned
 from parts import REGION
 from places import Controls, Scheduler, Timeline, Waited, Watch, asked, control_node
 
-#: A batch of so many pods, every so many seconds, each of which lives for so long.
+#: A batch of so many pods, every so many seconds; each goes when it has had a node for so long.
 BATCH, EVERY, LIVES = 10, 12.0, 25.0
 CPU, MEMORY = "1", "1Gi"
 #: The share of the time that is quiet, and how long one waits for what has to come at an end.
@@ -88,10 +87,11 @@ class Seen:
 class Shop(threading.Thread):
     """The ordinary pods: created, and deleted again."""
 
-    def __init__(self, cluster, phase, seconds):
+    def __init__(self, cluster, seen, phase, seconds):
         super().__init__(daemon=True)
         self.kube = Kube(cluster.parts.server, cluster.parts.pki, "admin")
-        self.phase, self.ends, self.made, self.failed = phase, time.monotonic() + seconds, {}, []
+        self.phase, self.bound, self.made, self.failed = phase, seen.times.bound, {}, []
+        self.ends, self.ended = time.monotonic() + seconds, False
         self.start()
 
     def run(self):
@@ -101,8 +101,8 @@ class Shop(threading.Thread):
             self.failed.append(str(why))
 
     def trade(self):
-        live, number, next_batch = collections.deque(), 0, time.monotonic()
-        while live or time.monotonic() < self.ends:
+        live, number, next_batch = [], 0, time.monotonic()
+        while (live and not self.ended) or time.monotonic() < self.ends:
             now = time.monotonic()
             if now >= next_batch and now < self.ends:
                 for _ in range(BATCH):
@@ -110,10 +110,12 @@ class Shop(threading.Thread):
                     number += 1
                     self.kube.create("/api/v1/namespaces/default/pods", ordinary(name))
                     self.made[f"default/{name}"] = time.monotonic()
-                    live.append((now + LIVES, name))
+                    live.append(name)
                 next_batch += EVERY
-            while live and live[0][0] <= now:
-                self.delete(live.popleft()[1])
+            over = [name for name in live if self.bound.get(f"default/{name}", now) <= now - LIVES]
+            for name in over:
+                live.remove(name)
+                self.delete(name)
             time.sleep(0.1)
 
     def delete(self, name):
@@ -210,9 +212,10 @@ class Phase:
     def __init__(self, cluster, seen, foreign, name, seconds):
         self.name, self.seconds, self.since = name, seconds, time.monotonic()
         before = launched(cluster, foreign)
-        shop = Shop(cluster, name, seconds)
+        shop = Shop(cluster, seen, name, seconds)
         shop.join(seconds + LIVES + PATIENCE)
-        comes(lambda: shop.made.keys() <= seen.times.bound.keys(), PATIENCE / 3)
+        shop.ended = True
+        shop.join(PATIENCE / 3)
         self.failed, self.made, self.until = shop.failed, dict(shop.made), time.monotonic()
         self.launches = len(launched(cluster, foreign) - before)
         if shop.is_alive():

@@ -12,7 +12,7 @@ import threading
 import time
 
 CONTROL = "control"
-#: A control every so many seconds. They stay: each scheduled pod that goes has kube-scheduler look at all again that fit nowhere.
+#: A control every so many seconds. They stay, as a pod that goes may have kube-scheduler look again at pods that fit nowhere.
 EVERY = 1.0
 SUFFIXES = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
             "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}

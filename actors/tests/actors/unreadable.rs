@@ -330,19 +330,25 @@ fn a_pool_whose_unreadable_class_is_gone_is_told_that_it_has_none() {
         world.until(minutes(1), || ready(&world, "odd").0 == "True").await;
         let spoilt = json!({"metadata": {"annotations": wire::spoilt()}});
         world.api.patch(&EC2_NODE_CLASSES, "", "odd", &spoilt).unwrap();
-        world.until(minutes(1), || ready(&world, "odd").1.contains("cannot be read")).await;
+        let class_ready = || condition(&world, "odd", "NodeClassReady");
+        world.until(minutes(1), || class_ready().1.contains("cannot be read")).await;
         delete(&world, &EC2_NODE_CLASSES, "odd");
-        world.until(minutes(1), || !ready(&world, "odd").1.contains("cannot be read")).await;
-        assert_eq!(ready(&world, "odd").0, "False");
+        world.until(minutes(1), || class_ready().1.contains("is not there")).await;
+        assert_eq!((class_ready().0.as_str(), ready(&world, "odd").0.as_str()), ("False", "False"));
     });
 }
 
 /// Whether a pool is Ready, and why not.
 fn ready(world: &World, pool: &str) -> (String, String) {
+    condition(world, pool, "Ready")
+}
+
+/// A condition of a pool: its status and its message.
+fn condition(world: &World, pool: &str, type_: &str) -> (String, String) {
     let pool = world.api.get(&NODE_POOLS, "", pool).unwrap();
     let all = pool["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let ready = all.into_iter().find(|one| one["type"] == "Ready").unwrap_or_default();
-    let text = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
+    let found = all.into_iter().find(|one| one["type"] == type_).unwrap_or_default();
+    let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
     (text("status"), text("message"))
 }
 
