@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cluster_state::{ClusterState, Kind, Moment, Target};
+use crate::lifecycle::hash::VERSION;
 
 /// A cluster, its disruption's memory, and the time in seconds.
 struct World {
@@ -84,9 +85,11 @@ impl World {
     fn machine(&mut self, name: &str, change: impl FnOnce(&mut Value, &mut Value)) {
         let version = self.next().to_string();
         let condition = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": at(0.0)});
+        // Stamped, so that looks at other things have nothing to write for drift.
+        let stamped = json!({"karpenter.sh/nodepool-hash-version": VERSION, "karpenter.k8s.aws/ec2nodeclass-hash-version": VERSION});
         let mut claim = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-            "metadata": {"name": format!("claim-{name}"), "uid": format!("uid-claim-{name}"), "resourceVersion": version,
+            "metadata": {"name": format!("claim-{name}"), "annotations": stamped, "uid": format!("uid-claim-{name}"), "resourceVersion": version,
                 "creationTimestamp": at(0.0), "labels": {"karpenter.sh/nodepool": "default"}},
             "spec": {"expireAfter": "Never",
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}},
