@@ -13,7 +13,6 @@ mod kept;
 mod known;
 mod left;
 mod look;
-mod measures;
 mod owned;
 mod places;
 mod steps;
