@@ -19,7 +19,7 @@ use super::clock::OwnClock;
 use super::failing::FailingSolver;
 use super::journal::Timeline;
 use crate::input::{Failure, Mistake};
-use crate::telemetry::state::Latest;
+use crate::telemetry::state::{self, Latest};
 
 /// What a replica is started in.
 pub struct Surroundings<'a> {
@@ -100,8 +100,8 @@ impl Replica {
             let Some((latest, every)) = latest else { return std::future::pending::<()>().await };
             loop {
                 tokio::time::sleep(every).await;
-                let state = handle.state().await;
-                let leads = state["leader"]["leads"] == true;
+                let state = handle.observe().await.unwrap_or_default();
+                let leads = state::leads(&state);
                 latest.heard(&identity, &state, clock.wall());
                 if leads {
                     timeline.saw(&state);
