@@ -128,7 +128,7 @@ pub struct SimulateArgs {
     pub events: Option<String>,
     /// Break something on purpose, so that the checks are seen to fail
     #[arg(long = "break", value_enum, hide = true)]
-    pub broken: Option<crate::world::Broken>,
+    pub broken: Option<dovetail_simulation::Broken>,
     /// Write the metrics as /metrics would show them at the end
     #[arg(long, value_name = "FILE", conflicts_with = "random")]
     pub metrics: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::input::Failure;
+use dovetail_input::Failure;
 
 /// Prints the CRDs as a stream of YAML documents.
 pub fn run() -> Result<(), Failure> {

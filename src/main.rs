@@ -2,23 +2,18 @@
 
 mod cli;
 mod crds;
-mod input;
-mod manifests;
 mod plan;
 mod run;
 mod sandbox;
 mod simulate;
-mod stopwatch;
 mod story;
-mod telemetry;
-mod world;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use dovetail_input::Failure;
 
 use cli::{Cli, Command};
-use input::Failure;
 
 /// Small objects by the million, of one thread, in a short life: what a problem is read into and solved with.
 #[global_allocator]

@@ -4,10 +4,10 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
 use dovetail_actors::telemetry::story::Level;
+use dovetail_simulation::Line;
 use jiff::Timestamp;
 
 use crate::cli::LogFormat;
-use crate::world::Line;
 
 /// One aligned line: time, replica, actor, what happened. A terminal that has gone away is no reason to stop.
 pub fn print_plain(line: &Line) {

@@ -204,7 +204,7 @@ fn jaeger_finds_by_a_pod_s_name_the_whole_story_that_two_leaders_told() {
     assert_eq!((taken_over.links.as_slice(), taken_over.term()), ([bound.trace.clone()].as_slice(), bound.term()));
 
     // All nodes are to be taken back: each announcement has a trace of its own, found by its instance; a packing that
-    // moves the pods of several points to no other trace than to those (that it does: tests/traces.rs).
+    // moves the pods of several points to no other trace than to those (that it does: tests/simulated/traces.rs).
     real.order("refuse");
     let nodes = real.objects("nodes");
     let ids =

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use dovetail_core::pack::{Packing, PlannedClaim, Reason};
 use dovetail_core::{NodeSelectorRequirement, Problem, Resources};
+use dovetail_telemetry::stopwatch::peak_rss_kib;
 use serde::Serialize;
-
-use crate::stopwatch::peak_rss_kib;
 
 /// What the command took.
 pub struct Times {

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use dovetail_core::disruption::methods::{Cluster, Settings, Settled, settle};
 use dovetail_core::pack::Packing;
+use dovetail_input::{Failure, Mistake, describe};
+use dovetail_telemetry::stopwatch::Stopwatch;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::answer::{Answer, Times, file_name, milliseconds};
 use super::{Loaded, print};
 use crate::cli::PlanArgs;
-use crate::input::{Failure, Mistake, describe};
-use crate::stopwatch::Stopwatch;
 
 /// How many nodes of a pool one command may take: a count, or a percentage that is rounded up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,9 @@ use dovetail_cloud::shipped;
 use dovetail_core::cluster_state::{ClusterState, PlanningInput};
 use dovetail_core::{InstanceType, Problem};
 use dovetail_core::{pack, validity};
+use dovetail_input::manifests::read_manifests;
+use dovetail_input::{Mistake, environment};
+use dovetail_telemetry::stopwatch::Stopwatch;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -22,9 +25,6 @@ use k8s_openapi::jiff::Timestamp;
 use super::admitted::{self, Admission, Admitted};
 use super::{Loaded, node_groups, storage, unplanned};
 use crate::cli::{PackingPolicy, PlanArgs};
-use crate::input::{Mistake, environment};
-use crate::manifests::read_manifests;
-use crate::stopwatch::Stopwatch;
 
 /// Zones in which the imagined cluster has subnets.
 pub(super) const ZONES: usize = 3;

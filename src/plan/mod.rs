@@ -19,10 +19,10 @@ use std::time::Duration;
 use dovetail_core::Problem;
 use dovetail_core::pack::{self, Packing};
 use dovetail_core::problem::Policy;
+use dovetail_input::Failure;
+use dovetail_telemetry::stopwatch::Stopwatch;
 
 use crate::cli::{PackingPolicy, PlanArgs};
-use crate::input::Failure;
-use crate::stopwatch::Stopwatch;
 
 /// A problem as read, and how long that took.
 struct Loaded {

@@ -10,10 +10,9 @@ use dovetail_cloud::resolve::{self, NodeClassView};
 use dovetail_core::labels::{CAPACITY_TYPE, ON_DEMAND, SPOT};
 use dovetail_core::resources::NODES;
 use dovetail_core::{NodeSelectorRequirement, Policy, Pool, Problem};
+use dovetail_input::Mistake;
 use k8s_openapi::api::core::v1::Taint;
 use serde::Deserialize;
-
-use crate::input::Mistake;
 
 /// What eksctl takes where a group names no type.
 const DEFAULT_TYPE: &str = "m5.large";

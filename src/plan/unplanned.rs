@@ -1,8 +1,7 @@
 //! What is among the manifests and not planned for, and what is said of it.
 
 use dovetail_api::manifest::Manifest;
-
-use crate::manifests::passed_over;
+use dovetail_input::manifests::passed_over;
 
 /// Kinds that a plan depends on.
 const READ: &[&str] = &[

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use dovetail_core::Problem;
+use dovetail_input::{Mistake, read_all, read_bytes};
+use dovetail_telemetry::stopwatch::Stopwatch;
 
 use super::{Loaded, census};
-use crate::input::{Mistake, read_all, read_bytes};
-use crate::stopwatch::Stopwatch;
 
 /// Longest workload file, bytes, packed and unpacked: 200,000 pods have some 50 MB.
 const MOST_BYTES: u64 = 64 << 20;

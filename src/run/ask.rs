@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::future::Future;
 use std::time::Duration;
 
+use dovetail_input::Failure;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connect::plainly;
-use crate::input::Failure;
 
 /// Longest wait for one answer.
 const ONE_ANSWER: Duration = Duration::from_secs(10);

@@ -6,10 +6,10 @@ use dovetail_actors::Settings;
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, NoAws, SdkParts};
 use dovetail_cloud::{Cloud as _, CloudError};
 use dovetail_core::clock::Clock;
+use dovetail_input::{Failure, Mistake};
 
 use super::ask::{Asker, Attempt};
 use super::preflight::Facts;
-use crate::input::{Failure, Mistake};
 
 /// Codes by which AWS says that it does not know whose request it is.
 const NOT_TAKEN: [&str; 8] = [

@@ -7,12 +7,12 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dovetail_actors::Settings;
+use dovetail_input::{Failure, Mistake, describe};
 use kube::client::ClientBuilder;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 use super::limit::RateLimit;
-use crate::input::{Failure, Mistake, describe};
 
 /// How long a connection may take to come about.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);

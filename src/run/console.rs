@@ -6,11 +6,11 @@ use std::sync::Arc;
 use dovetail_actors::Settings;
 use dovetail_observability::door::Door;
 use dovetail_observability::serve::{self, Pages};
+use dovetail_telemetry::console;
+use dovetail_telemetry::state::Latest;
+use dovetail_telemetry::told::Told;
 
 use super::process::bind;
-use crate::telemetry::console;
-use crate::telemetry::state::Latest;
-use crate::telemetry::told::Told;
 
 /// Serves the console. What stands in its way is told, and no reason not to provision.
 pub fn serve(settings: &Settings, in_cluster: bool, identity: &str, latest: &Latest, told: &Told) {

@@ -7,12 +7,12 @@ use dovetail_actors::messages::ReplicaState;
 use dovetail_actors::{Entry, Journal, LogJournal, Measure, ReplicaHandle, Span};
 use dovetail_core::clock::Clock as _;
 use dovetail_observability::{Health, Metrics};
+use dovetail_telemetry::state::Latest;
+use dovetail_telemetry::told::Told;
+use dovetail_telemetry::{Spans, measures, state};
 use tokio::time::{sleep, timeout};
 
 use super::clock::SystemClock;
-use crate::telemetry::state::Latest;
-use crate::telemetry::told::Told;
-use crate::telemetry::{Spans, measures, state};
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(2);
@@ -131,7 +131,6 @@ impl Journal for CountedJournal {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::world::{World, WorldConfig};
     use dovetail_actors::messages::{CatalogueState, ClusterWatcherState, LeaderState, WatchFailing};
     use dovetail_actors::{InlineSolver, ReplicaParts, Settings};
     use dovetail_cloud::ec2::Ec2Cloud;
@@ -139,6 +138,7 @@ mod tests {
     use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
     use dovetail_sandbox::faults::FaultSettings;
     use dovetail_sandbox::log::Caller;
+    use dovetail_simulation::{World, WorldConfig};
     use std::collections::BTreeMap;
     use tokio::task::LocalSet;
 

@@ -19,15 +19,15 @@ use std::time::Duration;
 use dovetail_actors::{ReplicaParts, Settings};
 use dovetail_cloud::Cloud as _;
 use dovetail_core::clock::Clock;
+use dovetail_input::Failure;
 use dovetail_observability::Health;
+use dovetail_telemetry::state::Latest;
+use dovetail_telemetry::told::Told;
+use dovetail_telemetry::{self as telemetry, Spans};
 use tokio::task::LocalSet;
 
 pub use options::RunArgs;
 
-use crate::input::Failure;
-use crate::telemetry::state::Latest;
-use crate::telemetry::told::Told;
-use crate::telemetry::{self, Spans};
 use ask::Asker;
 use clock::SystemClock;
 use connect::Target;

@@ -8,8 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use dovetail_actors::Settings;
 use dovetail_actors::settings::{Known, TABLE, without_effect};
 use dovetail_core::Policy;
-
-use crate::input::Mistake;
+use dovetail_input::Mistake;
 
 /// What the command line says, by setting.
 #[derive(Clone, Debug, Default)]

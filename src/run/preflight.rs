@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use dovetail_actors::Settings;
 use dovetail_actors::reading::Api;
+use dovetail_input::Failure;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Service};
@@ -14,7 +15,6 @@ use kube::api::ListParams;
 
 use super::ask::{Asker, NoAnswer};
 use super::others::{Others, Own, look};
-use crate::input::Failure;
 
 /// What has to be mapped: API version, kind, and the CRD's name.
 const NEEDED: [(&str, &str, &str); 3] = [

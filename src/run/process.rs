@@ -7,13 +7,13 @@ use std::sync::Arc;
 use dovetail_actors::Settings;
 use dovetail_actors::settings::LogFormat;
 use dovetail_core::clock::Clock as _;
+use dovetail_input::Failure;
 use dovetail_observability::log::{self, LogOptions};
 use dovetail_observability::{Health, Metrics, serve as pages};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::clock::SystemClock;
-use crate::input::Failure;
-pub use crate::telemetry::{COMMIT, VERSION};
+pub use dovetail_telemetry::{COMMIT, VERSION};
 
 /// Begins the log; a panic stands in it too.
 pub fn log(settings: &Settings, in_cluster: bool) -> Result<(), Failure> {

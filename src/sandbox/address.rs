@@ -4,13 +4,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use dovetail_actors::settings::SHORTEST_TOKEN;
+use dovetail_input::{Failure, Mistake, describe};
 use dovetail_sandbox::apiserver::{Identity, Listener};
+use dovetail_simulation::World;
 
 use super::page;
 use super::serving::Serving;
 use crate::cli::SandboxArgs;
-use crate::input::{Failure, Mistake, describe};
-use crate::world::World;
 
 /// What is written into kubeconfigs for an address that means all of them.
 const HERE: &str = "127.0.0.1";

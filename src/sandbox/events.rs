@@ -5,9 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use dovetail_sandbox::apiserver::{ChangeKind, EVENTS, Happened, PODS};
+use dovetail_simulation::World;
 use serde_json::{Value, json};
-
-use crate::world::World;
 
 /// Writes them for as long as the world lives.
 pub fn start(world: &Rc<World>) {

@@ -15,19 +15,19 @@ use std::time::Duration;
 
 use dovetail_cloud::shipped;
 use dovetail_core::clock::Clock;
+use dovetail_input::manifests::read_manifests;
+use dovetail_input::{Failure, Mistake, environment};
 use dovetail_sandbox::clock::RealClock;
 use dovetail_sandbox::faults::FaultSettings;
 use dovetail_sandbox::region;
+use dovetail_simulation::{Line, Watcher, World, WorldConfig};
+use dovetail_telemetry::state::Latest;
+use dovetail_telemetry::{self as telemetry, Spans};
 use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 use crate::cli::SandboxArgs;
-use crate::input::{Failure, Mistake, environment};
-use crate::manifests::read_manifests;
 use crate::story::Screen;
-use crate::telemetry::state::Latest;
-use crate::telemetry::{self, Spans};
-use crate::world::{Line, Watcher, World, WorldConfig};
 use address::Address;
 use page::Shown;
 use pods::ControlPlanePods;
@@ -79,7 +79,7 @@ async fn live(
     let shown = Shown {
         latest: latest.clone(),
         metrics: telemetry::metrics(&latest, spans.clone()),
-        traces: crate::telemetry::console::trace_pages(),
+        traces: dovetail_telemetry::console::trace_pages(),
     };
     world.timeline.count_in(shown.metrics.clone());
     world.watch(latest, Duration::from_secs(1).mul_f64(args.speed));

@@ -4,14 +4,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use dovetail_sandbox::apiserver::{Page, Pages};
+use dovetail_simulation::World;
+use dovetail_telemetry::console::{self, StoryLine};
+use dovetail_telemetry::state::Latest;
 use futures::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 
 use super::state;
 use crate::cli::SandboxArgs;
-use crate::telemetry::console::{self, StoryLine};
-use crate::telemetry::state::Latest;
-use crate::world::World;
 use dovetail_observability::Metrics;
 
 /// Askers that wait for the state at once; those beyond wait to ask.

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_input::Failure;
 use dovetail_sandbox::apiserver::{ApiServer, ChangeKind, LogBook, PODS};
+use dovetail_simulation::{Action, ReplicaRef, World};
 use serde_json::{Value, json};
 
 use crate::cli::SandboxArgs;
-use crate::input::Failure;
-use crate::world::{Action, ReplicaRef, World};
 
 /// Where they are.
 const NAMESPACE: &str = "kube-system";

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use dovetail_sandbox::apiserver::LEASES;
 use dovetail_sandbox::region::{Instance, InstanceState};
+use dovetail_simulation::World;
 use serde_json::{Value, json};
 
 use crate::cli::SandboxArgs;
-use crate::world::World;
 
 /// Lines of the story that are kept.
 pub const LINES: usize = 200;

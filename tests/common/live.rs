@@ -33,7 +33,6 @@ struct Said {
 pub struct Live {
     child: Child,
     said: Arc<Said>,
-    name: String,
     kubeconfig: PathBuf,
     program: Option<String>,
 }
@@ -43,6 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 impl Live {
     /// Starts one; `name` names its files.
+    #[track_caller]
     pub fn start(name: &str, args: &[&str]) -> Self {
         let kubeconfig = scratch(&format!("{name}.kubeconfig"));
         let _ = std::fs::remove_file(&kubeconfig);
@@ -65,7 +65,7 @@ impl Live {
             to.lines.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
             to.more.notify_all();
         });
-        let live = Self { child, said, name: name.to_owned(), kubeconfig, program: None };
+        let live = Self { child, said, kubeconfig, program: None };
         live.wait_until_served();
         live
     }
@@ -118,7 +118,7 @@ impl Live {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(self.program.as_deref().unwrap_or_else(|| kubectl_program()));
         command
-            .args(["--kubeconfig", self.kubeconfig(), "--cache-dir", arg(&scratch(&format!("{}.cache", self.name)))])
+            .args(["--kubeconfig", self.kubeconfig(), "--cache-dir", arg(&self.kubeconfig.with_extension("cache"))])
             .args(args)
             .current_dir(root())
             .env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false");

@@ -7,6 +7,7 @@ pub mod page;
 pub mod real;
 pub mod spans;
 
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -24,6 +25,7 @@ pub fn post(file: &str) -> PathBuf {
 }
 
 /// A workload file of that name, made by tests/workloads/make.py.
+#[track_caller]
 pub fn workload(name: &str) -> PathBuf {
     let file = scratch(&format!("{name}.json.gz"));
     let made = python(&["tests/workloads/make.py", name, arg(&file)]);
@@ -59,7 +61,9 @@ pub fn json(output: &Output, status: i32) -> serde_json::Value {
 }
 
 /// A file of a test's own under target/, in a folder that each run of a test program begins empty: a file that an earlier
-/// run left must never stand in for one that this run did not write.
+/// run left must never stand in for one that this run did not write. Each source file of tests that asks has a folder of
+/// its own there, so that tests of two files may choose the same names.
+#[track_caller]
 pub fn scratch(name: &str) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -72,10 +76,14 @@ pub fn scratch(name: &str) -> PathBuf {
         std::fs::create_dir_all(&folder).expect("target/ is writable");
         folder
     });
+    let asks = Path::new(Location::caller().file()).file_stem().expect("a source file has a name");
+    let folder = folder.join(asks);
+    std::fs::create_dir_all(&folder).expect("target/ is writable");
     folder.join(name)
 }
 
 /// Writes a file of a test's own.
+#[track_caller]
 pub fn write(name: &str, text: &str) -> String {
     let path = scratch(name);
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("target/ is writable");

@@ -9,7 +9,7 @@ import threading
 
 from browser import Browser
 
-PAGE = os.path.join(os.path.dirname(__file__), "../../src/telemetry/console.html")
+PAGE = os.path.join(os.path.dirname(__file__), "../../crates/telemetry/src/console.html")
 
 
 def state(nodes, pods, turn):

@@ -57,11 +57,13 @@ spec:
 }
 
 /// Plays `scenario` (its end: `steps`, `faults`, `until`) over that workload.
+#[track_caller]
 pub fn play(name: &str, pods: u32, scenario: &str) -> Played {
     play_over(name, &manifests(pods), scenario)
 }
 
 /// Plays it over manifests of the test's own.
+#[track_caller]
 pub fn play_over(name: &str, manifests: &str, scenario: &str) -> Played {
     write(&format!("{name}/workload.yaml"), manifests);
     // A region of few instance types, so that a replica starts quickly.
@@ -70,6 +72,7 @@ pub fn play_over(name: &str, manifests: &str, scenario: &str) -> Played {
 }
 
 /// Plays a scenario file; its report is checked by the audit.
+#[track_caller]
 pub fn play_file(name: &str, path: &str) -> Played {
     let (events, saved) = (scratch(&format!("{name}.jsonl")), scratch(&format!("{name}.report.json")));
     let output = dovetail(&["simulate", path, "--json", "--events", arg(&events)]);

@@ -25,6 +25,11 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
          `proof metrics` counts the series of 5,000 nodes; `proof console` the frames of 2,000",
         steps::proof,
     ),
+    (
+        "measure",
+        "how fast a stranger finds their way: figures of the tree beside their goals; --all names what is over",
+        steps::measure,
+    ),
     ("figures", "the figures of docs/performance.md, made anew (minutes)", steps::figures),
 ];
 

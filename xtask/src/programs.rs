@@ -12,8 +12,7 @@ use serde_json::Value;
 use crate::steps::{cargo_program, command, root};
 
 /// Programs that mostly wait, one after another in each lane; all others are the last lane, which gives way to these.
-const WAITING: [&[&str]; 2] =
-    [&["real", "chart"], &["conformance", "sandbox", "kubectl", "console", "run", "real_posts"]];
+const WAITING: [&[&str]; 2] = [&["real"], &["conformance", "live", "real_posts"]];
 
 /// A test program.
 pub struct Program {

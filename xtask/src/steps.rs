@@ -75,7 +75,7 @@ fn real_parts() -> Result<(), String> {
 /// The Helm chart.
 pub fn chart() -> Result<(), String> {
     run("helm", "python3", &["tests/real/build.py", "helm"])?;
-    cargo("chart", &["test", "--release", "--workspace", "--test", "chart"])
+    cargo("chart", &["test", "--release", "--workspace", "--test", "commands", "chart::"])
 }
 
 /// What goes into an AWS account: template, policies, module, cluster configurations.
@@ -94,6 +94,13 @@ pub fn real() -> Result<(), String> {
     }
     let args: Vec<&str> = std::iter::once("tests/real/cluster.py").chain(words.iter().map(String::as_str)).collect();
     run("real", "python3", &args)
+}
+
+/// Figures of the tree beside their goals.
+pub fn measure() -> Result<(), String> {
+    let more: Vec<String> = std::env::args().skip(2).collect();
+    let args: Vec<&str> = std::iter::once("tools/measure.py").chain(more.iter().map(String::as_str)).collect();
+    run("measure", "python3", &args)
 }
 
 /// Format, references and clippy.
@@ -137,7 +144,7 @@ pub fn proof() -> Result<(), String> {
         }
         Some("model") => {
             // Of the workspace, as the tests: of the package alone, core would be compiled a second time.
-            let tests = ["test", "--release", "--workspace", "--test", "model", "--test", "launch_model"];
+            let tests = ["test", "--release", "--workspace", "--test", "protocols"];
             cargo("model", &[&tests[..], &["--", "--ignored", "--nocapture", "--test-threads=1"]].concat())
         }
         Some("handover") => {

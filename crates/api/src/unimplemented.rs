@@ -1,6 +1,6 @@
 //! What a NodePool or an EC2NodeClass may ask for, by its schema, and what nothing is done about yet: said on the object, by
 //! the condition [`NOT_IMPLEMENTED`](crate::names::conditions::NOT_IMPLEMENTED), and by `plan` as a warning. The object is
-//! used all the same. Who brings the effect takes the entry out of here; tests/effects.rs holds fields and entries together.
+//! used all the same. Who brings the effect takes the entry out of here; tests/commands/effects.rs holds fields and entries together.
 
 use crate::v1::{ConsolidationPolicy, DurationOrNever, EC2NodeClass, NodePool};
 

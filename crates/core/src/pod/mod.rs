@@ -8,8 +8,8 @@ pub use from_kube::{PodError, effective_limits, effective_requests, limits_of_co
 use k8s_openapi::api::core::v1::{Affinity, Taint, Toleration, TopologySpreadConstraint};
 use serde::{Deserialize, Serialize};
 
+use crate::pack::filter::taints::covers;
 use crate::pack::is_soft;
-use crate::pack::taints::covers;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
 

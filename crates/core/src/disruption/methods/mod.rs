@@ -39,8 +39,8 @@ pub use settle::{Settled, settle};
 
 use super::Reason;
 use crate::pack::PackingError;
-use crate::pack::context::Context;
 use crate::pack::fleet::Fleet;
+use crate::pack::model::context::Context;
 
 /// A way to find nodes that may go.
 trait Method {

@@ -9,7 +9,7 @@ use super::settings::Settings;
 use super::{fleet, next, options};
 use crate::Problem;
 use crate::pack::PackingError;
-use crate::pack::context::Context;
+use crate::pack::model::context::Context;
 
 /// More passes than this are not made.
 const MOST_ROUNDS: usize = 50;

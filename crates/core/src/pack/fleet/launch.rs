@@ -7,17 +7,17 @@ use rustc_hash::FxHashMap;
 
 use super::node::node_of_claim;
 use super::{Fleet, Free, member};
-use crate::pack::assign;
-use crate::pack::bits::Bits;
-use crate::pack::context::Context;
-use crate::pack::draft::{Draft, Spot};
-use crate::pack::finish::Finisher;
-use crate::pack::item::Item;
 use crate::pack::limits::Limits;
-use crate::pack::offers::Mask;
-use crate::pack::plan::PlannedClaim;
-use crate::pack::policies::policy_of;
-use crate::pack::reserved::Room;
+use crate::pack::model::bits::Bits;
+use crate::pack::model::context::Context;
+use crate::pack::model::item::Item;
+use crate::pack::model::offers::Mask;
+use crate::pack::model::plan::PlannedClaim;
+use crate::pack::model::reserved::Room;
+use crate::pack::place::assign;
+use crate::pack::place::draft::{Draft, Spot};
+use crate::pack::place::finish::Finisher;
+use crate::pack::policy::policies::policy_of;
 
 /// What classes ask of pools, each looked at once; limits apart, which a planned node's types are held to.
 pub(super) struct Items<'c> {

@@ -10,16 +10,16 @@ pub(crate) mod node;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::classes::Amounts;
-use super::context::Context;
-use super::cost::rates::rates;
-use super::existing::Free;
 use super::limits::Limits;
-use super::offers::Mask;
-use super::shared::Attached;
-use super::topology::domains::Domains;
-use super::topology::node_rules::Tally;
-use super::topology::places::Domain;
+use crate::pack::filter::shared::Attached;
+use crate::pack::filter::topology::domains::Domains;
+use crate::pack::filter::topology::node_rules::Tally;
+use crate::pack::filter::topology::places::Domain;
+use crate::pack::model::classes::Amounts;
+use crate::pack::model::context::Context;
+use crate::pack::model::offers::Mask;
+use crate::pack::place::existing::Free;
+use crate::pack::policy::cost::rates::rates;
 use crate::problem::ExistingNode;
 
 /// A node, and what of it moves.

@@ -1,7 +1,7 @@
 //! From a planned claim to the node that it becomes.
 
 use crate::labels;
-use crate::pack::plan::PlannedClaim;
+use crate::pack::model::plan::PlannedClaim;
 use crate::problem::{ExistingNode, Problem};
 
 /// The node that a claim of a problem becomes if it gets its cheapest option where that is cheapest, with nothing on it yet.

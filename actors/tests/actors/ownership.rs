@@ -1,0 +1,423 @@
+//! What is not ours is not touched, and what is ours is not stolen: users who may write NodeClaims, their status, or Nodes end,
+//! drain, taint and take over no instance that is not theirs, and launch nothing past the ceilings.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::world;
+
+use dovetail_actors::Settings;
+use dovetail_api::names::tags;
+use dovetail_cloud::Instance;
+use dovetail_core::launch_limits::Ceilings;
+use dovetail_core::lifecycle::token::launch_token;
+use dovetail_sandbox::apiserver::{DeleteOptions, Gvr, NODE_CLAIMS, NODES};
+use serde_json::{Value, json};
+use world::{World, minutes, on_demand_m5, run};
+
+/// This cluster's, as the world's cloud has it.
+const UID: &str = "uid-of-this-cluster";
+
+/// A claim that a person makes.
+fn by_hand(world: &World, name: &str, annotations: &Value) -> Value {
+    let claim = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "default"}, "annotations": annotations,
+            "finalizers": ["karpenter.sh/termination"]},
+        "spec": {"requirements": on_demand_m5(), "expireAfter": "Never", "resources": {"requests": {"cpu": "1"}},
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}},
+    });
+    Value::clone(&world.api.create(&NODE_CLAIMS, "", claim).unwrap())
+}
+
+/// Writes an instance on a claim, as if it had been launched for it.
+fn write_instance(world: &World, name: &str, provider_id: &str, node: &str, stages: &[&str]) {
+    let when = world.clock_text();
+    let condition = |stage: &&str| json!({"type": stage, "status": "True", "reason": stage, "message": "", "lastTransitionTime": when});
+    let conditions: Vec<Value> = stages.iter().map(condition).collect();
+    let status = json!({"status": {"providerID": provider_id, "nodeName": node, "conditions": conditions,
+        "capacity": {"cpu": "96"}, "allocatable": {"cpu": "96"}}});
+    world.api.patch_status(&NODE_CLAIMS, "", name, &status).unwrap();
+}
+
+/// A Node of an instance that is somebody else's.
+fn node_of(world: &World, instance: &Instance) -> Value {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": instance.private_dns_name, "labels": {"team": "other"}},
+        "spec": {"providerID": instance.provider_id()}});
+    world.api.create(&NODES, "", node).unwrap();
+    let status = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        "capacity": {"cpu": "2", "pods": "100"}, "allocatable": {"cpu": "2", "pods": "100"}}});
+    world.api.patch_status(&NODES, "", &instance.private_dns_name, &status).unwrap();
+    node_as_it_is(world, &instance.private_dns_name)
+}
+
+/// What of a Node anybody but its kubelet writes.
+fn node_as_it_is(world: &World, name: &str) -> Value {
+    let node = world.api.get(&NODES, "", name).unwrap_or_else(|| panic!("node {name} is gone: {}", told(world)));
+    let (meta, spec) = (&node["metadata"], &node["spec"]);
+    json!([
+        meta["uid"],
+        meta["labels"],
+        meta["annotations"],
+        meta["finalizers"],
+        meta["ownerReferences"],
+        meta["deletionTimestamp"],
+        spec["taints"]
+    ])
+}
+
+fn delete(world: &World, kind: &Gvr, name: &str) {
+    world.api.delete(kind, "", name, &DeleteOptions::default()).unwrap();
+}
+
+fn told(world: &World) -> String {
+    world.story().join("\n")
+}
+
+fn lives(world: &World, id: &str) -> bool {
+    world.cloud.living().iter().any(|one| one.id == id)
+}
+
+fn claim(world: &World, name: &str) -> Option<Value> {
+    world.api.get(&NODE_CLAIMS, "", name).map(|claim| Value::clone(&claim))
+}
+
+/// Messages of the events about a claim with a reason.
+fn events(world: &World, name: &str, reason: &str) -> Vec<String> {
+    let about = |event: &Value| event["involvedObject"]["name"] == name && event["reason"] == reason;
+    let events = world.api.list(&Gvr::new("", "v1", "events"));
+    let about = events.iter().filter(|event| about(event));
+    about.map(|event| event["message"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Tags of instances that are not the claim `by-hand`'s, and the tag that a refusal names.
+fn strangers() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
+    let ours = |more: Vec<(&'static str, String)>| [vec![(tags::CLUSTER_UID, UID.to_owned())], more].concat();
+    let named = vec![
+        ("kubernetes.io/cluster/demo", "owned".to_owned()),
+        (tags::CLUSTER_NAME, "demo".to_owned()),
+        (tags::NODE_POOL, "default".to_owned()),
+        (tags::NODE_CLAIM, "by-hand".to_owned()),
+    ];
+    let of_another = [named.clone(), vec![(tags::CLUSTER_UID, "uid-of-another".to_owned())]].concat();
+    vec![
+        (tags::CLUSTER_UID, vec![]),
+        (tags::CLUSTER_UID, vec![("Name", "database".to_owned())]),
+        (tags::CLUSTER_UID, named),
+        (tags::CLUSTER_UID, of_another),
+        (tags::LAUNCH_TOKEN, ours(vec![])),
+        (tags::LAUNCH_TOKEN, ours(vec![(tags::LAUNCH_TOKEN, launch_token(["uid-of-another-claim"], 1))])),
+        (tags::NODE_CLAIM, ours(vec![(tags::NODE_CLAIM, "another".to_owned())])),
+    ]
+}
+
+fn with_tags(world: &World, id: &str, own: &[(&'static str, String)]) -> Instance {
+    let own: Vec<(&str, &str)> = own.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    world.cloud.strange(id, &own)
+}
+
+#[test]
+fn a_provider_id_written_by_hand_ends_drains_and_registers_nothing_and_the_claim_goes_alone() {
+    for (at, (tag, own)) in strangers().into_iter().enumerate() {
+        for stages in [&["Launched"][..], &["Launched", "Registered", "Initialized"]] {
+            let own = own.clone();
+            run(|world| async move {
+                world.pool("default", on_demand_m5());
+                let _replica = world.replica(0);
+                tokio::time::sleep(minutes(1)).await;
+                let instance = with_tags(&world, "i-0000000000000abcd", &own);
+                let before = node_of(&world, &instance);
+                let interrupted = json!({"dovetail.dev/interruption": "spot_interrupted 2030-01-01T00:00:00Z"});
+                by_hand(&world, "by-hand", &interrupted);
+                write_instance(&world, "by-hand", &instance.provider_id(), &instance.private_dns_name, stages);
+                tokio::time::sleep(minutes(2)).await;
+                let unchanged = |when: &str| {
+                    let now = node_as_it_is(&world, &instance.private_dns_name);
+                    assert_eq!(now, before, "{at} {stages:?} {when}: {}", told(&world));
+                    assert!(lives(&world, &instance.id), "{at} {stages:?} {when}: {}", told(&world));
+                };
+                unchanged("while it is there");
+                let said = events(&world, "by-hand", "InstanceNotOwned");
+                assert!(said.iter().any(|one| one.contains(&instance.id) && one.contains(tag)), "{at}: {said:?}");
+                delete(&world, &NODE_CLAIMS, "by-hand");
+                tokio::time::sleep(minutes(3)).await;
+                assert_eq!(claim(&world, "by-hand"), None, "{at} {stages:?}: {}", told(&world));
+                unchanged("after it is gone");
+                assert!(world.journal.count("instance_not_owned") > 0);
+            });
+        }
+    }
+}
+
+#[test]
+fn what_is_no_instance_is_refused_without_asking_ec2() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let _replica = world.replica(0);
+        tokio::time::sleep(minutes(1)).await;
+        for (name, provider_id) in [("a", "kind://docker/kind/worker"), ("b", "aws:///us-east-1a/fargate-ip-10-0-0-1")]
+        {
+            by_hand(&world, name, &json!({}));
+            write_instance(&world, name, provider_id, "", &["Launched"]);
+            tokio::time::sleep(minutes(1)).await;
+            assert_eq!(events(&world, name, "InstanceNotOwned").len(), 1, "{}", told(&world));
+            delete(&world, &NODE_CLAIMS, name);
+            tokio::time::sleep(minutes(1)).await;
+            assert_eq!(claim(&world, name), None, "{}", told(&world));
+        }
+    });
+}
+
+#[test]
+fn an_instance_that_ec2_does_not_know_holds_no_claim_for_ever() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let _replica = world.replica(0);
+        tokio::time::sleep(minutes(1)).await;
+        by_hand(&world, "by-hand", &json!({}));
+        world
+            .api
+            .patch_status(
+                &NODE_CLAIMS,
+                "",
+                "by-hand",
+                &json!({"status": {"providerID": "aws:///us-east-1a/i-0dead000000000000"}}),
+            )
+            .unwrap();
+        delete(&world, &NODE_CLAIMS, "by-hand");
+        tokio::time::sleep(minutes(3)).await;
+        assert_eq!(claim(&world, "by-hand"), None, "{}", told(&world));
+    });
+}
+
+#[test]
+fn of_two_claims_with_one_instance_the_second_takes_nothing_with_it() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        let _replica = world.replica(0);
+        world.until_bound(1, minutes(5)).await;
+        let first = Value::clone(&world.claims()[0]);
+        let (provider_id, node) =
+            (first["status"]["providerID"].as_str().unwrap(), first["status"]["nodeName"].as_str().unwrap());
+        by_hand(&world, "twin", &json!({}));
+        write_instance(&world, "twin", provider_id, node, &["Launched", "Registered", "Initialized"]);
+        tokio::time::sleep(minutes(1)).await;
+        let before = node_as_it_is(&world, node);
+        delete(&world, &NODE_CLAIMS, "twin");
+        tokio::time::sleep(minutes(3)).await;
+        assert_eq!(claim(&world, "twin"), None, "{}", told(&world));
+        assert_eq!((node_as_it_is(&world, node), world.bound()), (before, 1), "{}", told(&world));
+        assert_eq!(world.cloud.living().len(), 1);
+        let stays = claim(&world, first["metadata"]["name"].as_str().unwrap()).unwrap();
+        assert!(stays["metadata"]["deletionTimestamp"].is_null());
+        // Its own claim still takes it along.
+        delete(&world, &NODE_CLAIMS, first["metadata"]["name"].as_str().unwrap());
+        world.until(minutes(5), || !lives(&world, provider_id.rsplit('/').next().unwrap())).await;
+    });
+}
+
+#[test]
+fn a_launch_token_copied_from_another_claim_adopts_and_ends_nothing_of_it() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        let _replica = world.replica(0);
+        world.until_bound(1, minutes(5)).await;
+        let first = Value::clone(&world.claims()[0]);
+        let own = first["status"]["providerID"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        let token = first["metadata"]["annotations"]["dovetail.dev/launch-token"].clone();
+        by_hand(&world, "thief", &json!({"dovetail.dev/launch-token": token}));
+        let has_one = || claim(&world, "thief").is_some_and(|thief| thief["status"]["providerID"].is_string());
+        world.until(minutes(4), has_one).await;
+        let thief = claim(&world, "thief").unwrap();
+        let got = thief["status"]["providerID"].as_str().unwrap();
+        assert!(!got.ends_with(&own), "{got}: {}", told(&world));
+        assert!(!events(&world, "thief", "LaunchTokenNotOwned").is_empty(), "{}", told(&world));
+        // One that is deleted at once looks for nothing of the other's either.
+        by_hand(&world, "short", &json!({"dovetail.dev/launch-token": token}));
+        for name in ["thief", "short"] {
+            delete(&world, &NODE_CLAIMS, name);
+        }
+        tokio::time::sleep(minutes(3)).await;
+        assert_eq!((claim(&world, "thief"), claim(&world, "short")), (None, None), "{}", told(&world));
+        assert!(lives(&world, &own) && world.cloud.living().len() == 1, "{}", told(&world));
+    });
+}
+
+#[test]
+fn a_node_made_by_hand_with_the_provider_id_of_another_ends_and_takes_over_nothing() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        let _replica = world.replica(0);
+        world.until(minutes(5), || world.journal.count("launched") > 0).await;
+        let launched = world.cloud.launched()[0].instance.clone();
+        let copied = |name: &str| {
+            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "default"},
+                "finalizers": ["karpenter.sh/termination"]}, "spec": {"providerID": launched.provider_id()}});
+            world.api.create(&NODES, "", node).unwrap();
+        };
+        // Before its own joins, and after.
+        copied("early");
+        world.until_bound(1, minutes(5)).await;
+        copied("late");
+        tokio::time::sleep(minutes(1)).await;
+        let name = world.claims()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        assert_eq!(
+            claim(&world, &name).unwrap()["status"]["nodeName"],
+            launched.private_dns_name.as_str(),
+            "{}",
+            told(&world)
+        );
+        // One that is empty, as nobody runs it, does not make the claim's node empty.
+        tokio::time::sleep(minutes(5)).await;
+        for node in ["early", "late"] {
+            delete(&world, &NODES, node);
+        }
+        tokio::time::sleep(minutes(2)).await;
+        let stays = claim(&world, &name).unwrap_or_else(|| panic!("{}", told(&world)));
+        assert!(stays["metadata"]["deletionTimestamp"].is_null(), "{}", told(&world));
+        assert!(world.api.get(&NODES, "", "early").is_none() && world.api.get(&NODES, "", "late").is_none());
+        assert!(lives(&world, &launched.id) && world.bound() == 1, "{}", told(&world));
+    });
+}
+
+#[test]
+fn a_node_with_our_finalizer_on_somebody_elses_instance_is_not_drained() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let _replica = world.replica(0);
+        tokio::time::sleep(minutes(1)).await;
+        let instance = world.cloud.strange("i-0000000000000abcd", &[("Name", "database")]);
+        node_of(&world, &instance);
+        let name = &instance.private_dns_name;
+        let held = json!({"metadata": {"finalizers": ["karpenter.sh/termination"], "labels": {"karpenter.sh/nodepool": "default"}}});
+        world.api.patch(&NODES, "", name, &held).unwrap();
+        delete(&world, &NODES, name);
+        tokio::time::sleep(minutes(1)).await;
+        assert!(world.api.get(&NODES, "", name).is_none(), "{}", told(&world));
+        assert_eq!((world.journal.count("draining"), world.journal.count("cordoned")), (0, 0), "{}", told(&world));
+        assert!(lives(&world, &instance.id));
+    });
+}
+
+#[test]
+fn the_collection_ends_nothing_that_does_not_carry_this_clusters_uid() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        let _replica = world.replica(0);
+        world.until_bound(1, minutes(5)).await;
+        let without_uid = |own: &[(&'static str, String)]| !own.contains(&(tags::CLUSTER_UID, UID.to_owned()));
+        for (at, (_, own)) in strangers().into_iter().filter(|(_, own)| without_uid(own)).enumerate() {
+            with_tags(&world, &format!("i-{at:017x}f"), &own);
+        }
+        let ours =
+            world.cloud.strange("i-0000000000000ffff", &[(tags::CLUSTER_UID, UID), (tags::LAUNCH_TOKEN, "dt-0-1")]);
+        tokio::time::sleep(minutes(20)).await;
+        assert!(!lives(&world, &ours.id), "an orphan of ours is collected: {}", told(&world));
+        assert_eq!(world.cloud.living().len(), 5, "{}", told(&world));
+    });
+}
+
+#[test]
+fn what_karpenter_launched_goes_with_its_claim_only_where_the_setting_says_so() {
+    for adopts in [false, true] {
+        run(|world| async move {
+            world.pool("default", on_demand_m5());
+            let settings = Settings { adopt_karpenter_instances: adopts, ..Settings::default() };
+            let _replica = world.replica_with(0, settings);
+            tokio::time::sleep(minutes(1)).await;
+            let instance = world.cloud.strange(
+                "i-0000000000000abcd",
+                &[
+                    ("kubernetes.io/cluster/demo", "owned"),
+                    (tags::CLUSTER_NAME, "demo"),
+                    (tags::NODE_POOL, "default"),
+                    (tags::NODE_CLASS, "default"),
+                    (tags::NODE_CLAIM, "default-abcde"),
+                ],
+            );
+            by_hand(&world, "default-abcde", &json!({}));
+            write_instance(&world, "default-abcde", &instance.provider_id(), "", &["Launched"]);
+            tokio::time::sleep(minutes(1)).await;
+            delete(&world, &NODE_CLAIMS, "default-abcde");
+            tokio::time::sleep(minutes(3)).await;
+            assert_eq!(claim(&world, "default-abcde"), None, "{}", told(&world));
+            assert_eq!(lives(&world, &instance.id), !adopts, "{}", told(&world));
+        });
+    }
+}
+
+#[test]
+fn a_successor_ends_what_its_predecessor_launched() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        world.pods(1, "500m");
+        let first = world.replica(0);
+        world.until_bound(1, minutes(5)).await;
+        drop(first);
+        let name = world.claims()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        delete(&world, &NODE_CLAIMS, &name);
+        let id = world.cloud.living()[0].id.clone();
+        let _second = world.replica(1);
+        world.until(minutes(5), || !lives(&world, &id)).await;
+        assert!(
+            world.journal.count("drained") > 0 && world.journal.count("instance_not_owned") == 0,
+            "{}",
+            told(&world)
+        );
+    });
+}
+
+#[test]
+fn claims_made_by_hand_wait_at_the_ceiling_say_so_and_are_launched_when_it_allows() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let ceilings = Ceilings { launches: Some(2), cost: None };
+        let _replica = world.replica_with(0, Settings { ceilings, ..Settings::default() });
+        tokio::time::sleep(minutes(1)).await;
+        let names = ["one", "two", "three", "four", "five"];
+        for name in names {
+            by_hand(&world, name, &json!({}));
+        }
+        // A claim that has no time to launch is given up after five minutes, one that waits is not.
+        tokio::time::sleep(minutes(20)).await;
+        assert_eq!(world.cloud.calls().len(), 2, "{}", told(&world));
+        let held: Vec<_> = names.into_iter().filter(|name| !events(&world, name, "LaunchHeld").is_empty()).collect();
+        assert_eq!(held.len(), 3, "{held:?} {}", told(&world));
+        for name in &held {
+            let there = claim(&world, name).unwrap_or_else(|| panic!("{name} is gone: {}", told(&world)));
+            let conditions = there["status"]["conditions"].as_array().unwrap();
+            let launched = conditions.iter().find(|one| one["type"] == "Launched").unwrap();
+            assert_eq!((&launched["status"], &launched["reason"]), (&json!("False"), &json!("LaunchHeld")));
+            assert!(launched["message"].as_str().unwrap().contains("2 launches within an hour"), "{launched}");
+        }
+        // Pods' own claims wait beside them.
+        world.pods(1, "90");
+        tokio::time::sleep(minutes(5)).await;
+        assert_eq!(world.cloud.calls().len(), 2, "{}", told(&world));
+        tokio::time::sleep(minutes(40)).await;
+        assert_eq!(world.cloud.calls().len(), 4, "{}", told(&world));
+    });
+}
+
+#[test]
+fn claims_made_by_hand_wait_for_what_all_may_cost() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        // An m5.large is $0.096 an hour.
+        let ceilings = Ceilings { launches: None, cost: Some(0.2) };
+        let _replica = world.replica_with(0, Settings { ceilings, ..Settings::default() });
+        tokio::time::sleep(minutes(1)).await;
+        for name in ["one", "two", "three", "four"] {
+            by_hand(&world, name, &json!({"karpenter.sh/do-not-disrupt": "true"}));
+        }
+        tokio::time::sleep(minutes(10)).await;
+        assert_eq!(world.cloud.living().len(), 2, "{}", told(&world));
+        // One that goes makes room.
+        let launched = world.claims().into_iter().find(|claim| claim["status"]["providerID"].is_string()).unwrap();
+        delete(&world, &NODE_CLAIMS, launched["metadata"]["name"].as_str().unwrap());
+        tokio::time::sleep(minutes(5)).await;
+        assert_eq!((world.cloud.living().len(), world.cloud.calls().len()), (2, 3), "{}", told(&world));
+    });
+}

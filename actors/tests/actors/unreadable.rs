@@ -1,0 +1,279 @@
+//! What cannot be read is there and not understood: it is named, it holds what it holds, and everybody else goes on.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::world;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use dovetail_actors::{InlineSolver, ReplicaHandle, ReplicaParts, Settings};
+use dovetail_sandbox::Caller;
+use dovetail_sandbox::apiserver::{DeleteOptions, Gvr, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
+use serde_json::{Value, json};
+use world::{World, minutes, on_demand_m5, run, wire};
+
+const FOREVER: &str = "9999-12-31T23:59:59Z";
+
+fn pod(name: &str, change: impl FnOnce(&mut Value)) -> Value {
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": "500m"}}}]},
+        "status": {"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0 nodes"}]}});
+    change(&mut pod);
+    pod
+}
+
+fn events(world: &World, reason: &str) -> Vec<Arc<Value>> {
+    let all = world.api.list(&Gvr::new("", "v1", "events"));
+    all.into_iter().filter(|event| event["reason"] == reason).collect()
+}
+
+/// An empty node of the default pool goes after ten seconds.
+fn empty_nodes_go_soon(world: &World) {
+    let disruption = json!({"spec": {"disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "10s"}}});
+    world.api.patch(&NODE_POOLS, "", "default", &disruption).unwrap();
+}
+
+async fn cluster(replica: &ReplicaHandle) -> Value {
+    replica.state().await["cluster_watcher"].clone()
+}
+
+fn told(world: &World, event: &str) -> usize {
+    world.journal.count(event)
+}
+
+#[test]
+fn managed_fields_that_any_user_may_write_stop_nobody() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let deep = (0..130).fold(json!({}), |inner, _| json!({"f:a": inner}));
+        let evil = json!([{"manager": "evil", "operation": "Update", "apiVersion": "v1", "time": FOREVER,
+            "fieldsType": "FieldsV1", "fieldsV1": deep}]);
+        world
+            .api
+            .create(&PODS, "default", pod("bad-before", |pod| pod["metadata"]["managedFields"] = evil.clone()))
+            .unwrap();
+        let replica = world.replica(0);
+        world.pods(3, "500m");
+        world.until_bound(4, minutes(2)).await;
+        for n in 0..20 {
+            let bad = pod(&format!("bad-{n}"), |pod| pod["metadata"]["managedFields"] = evil.clone());
+            world.api.create(&PODS, "default", bad).unwrap();
+        }
+        world.pods_of("late", 3, "500m");
+        world.until_bound(27, minutes(2)).await;
+        assert_eq!(told(&world, "retrying"), 0, "{}", world.story().join("\n"));
+        assert_eq!(cluster(&replica).await["unreadable"], json!({}));
+    });
+}
+
+#[test]
+fn a_watch_event_that_cannot_be_read_costs_no_back_off_and_the_object_is_named_once() {
+    run(|world| async move {
+        world.spoils();
+        world.pool("default", on_demand_m5());
+        let replica = world.replica(0);
+        world.pods(1, "500m");
+        world.until_bound(1, minutes(2)).await;
+        let odd = pod("odd", |pod| pod["metadata"]["annotations"] = wire::spoilt());
+        world.api.create(&PODS, "default", odd).unwrap();
+        for n in 0..50 {
+            let patch = json!({"metadata": {"labels": {"n": format!("{n}")}}});
+            world.api.patch(&PODS, "default", "odd", &patch).unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        world.pods_of("late", 1, "500m");
+        world.until_bound(2, Duration::from_secs(20)).await;
+        assert_eq!((told(&world, "retrying"), told(&world, "unreadable")), (0, 1), "{}", world.story().join("\n"));
+        assert_eq!(cluster(&replica).await["unreadable"], json!({"Pod": 1}));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let said = events(&world, "Unreadable");
+        assert_eq!(said.len(), 1);
+        assert_eq!((&said[0]["involvedObject"]["name"], &said[0]["type"]), (&json!("odd"), &json!("Warning")));
+        // It may have a node, and nobody here ends the pods of nodes.
+        let at_once = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+        world.api.delete(&PODS, "default", "odd", &at_once).unwrap();
+        world.until(minutes(2), || world.api.get(&PODS, "default", "odd").is_none()).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(cluster(&replica).await["unreadable"], json!({}), "counted down when it is gone");
+    });
+}
+
+#[test]
+fn a_running_pod_that_cannot_be_read_keeps_its_node_until_it_goes() {
+    run(|world| async move {
+        world.spoils();
+        world.pool("default", on_demand_m5());
+        empty_nodes_go_soon(&world);
+        let replica = world.replica(0);
+        world.pods(1, "500m");
+        world.until_bound(1, minutes(2)).await;
+        let node = world.api.list(&NODES)[0]["metadata"]["name"].clone();
+        let odd = pod("odd", |pod| {
+            pod["metadata"]["annotations"] = wire::spoilt();
+            pod["spec"]["nodeName"] = node.clone();
+            pod["status"] = json!({"phase": "Running"});
+        });
+        world.api.create(&PODS, "default", odd).unwrap();
+        world.api.delete(&PODS, "default", "pod-0000", &DeleteOptions::default()).unwrap();
+        tokio::time::sleep(minutes(10)).await;
+        assert_eq!(world.claims().len(), 1, "the node is not empty:\n{}", world.story().join("\n"));
+        assert!(world.claims()[0]["metadata"]["deletionTimestamp"].is_null());
+        assert_eq!(cluster(&replica).await["unreadable"], json!({"Pod": 1}));
+        world.api.delete(&PODS, "default", "odd", &DeleteOptions::default()).unwrap();
+        world.until(minutes(5), || world.claims().is_empty()).await;
+    });
+}
+
+#[test]
+fn a_running_pod_that_asks_for_more_than_there_is_keeps_its_node() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        empty_nodes_go_soon(&world);
+        let _replica = world.replica(0);
+        world.pods(1, "500m");
+        world.until_bound(1, minutes(2)).await;
+        let node = world.api.list(&NODES)[0]["metadata"]["name"].clone();
+        let huge = pod("huge", |pod| {
+            pod["spec"]["nodeName"] = node.clone();
+            pod["spec"]["containers"][0]["resources"] =
+                json!({"requests": {"cpu": "100m"}, "limits": {"cpu": "10P", "memory": "9e30"}});
+            pod["status"] = json!({"phase": "Running"});
+        });
+        world.api.create(&PODS, "default", huge).unwrap();
+        world.api.delete(&PODS, "default", "pod-0000", &DeleteOptions::default()).unwrap();
+        tokio::time::sleep(minutes(5)).await;
+        assert_eq!(world.claims().len(), 1, "{}", world.story().join("\n"));
+        assert!(world.claims()[0]["metadata"]["deletionTimestamp"].is_null());
+    });
+}
+
+#[test]
+fn a_pool_that_cannot_be_read_is_not_ready_and_the_others_serve() {
+    run(|world| async move {
+        world.spoils();
+        world.pool("default", on_demand_m5());
+        world.pool("odd", on_demand_m5());
+        world.api.patch(&NODE_POOLS, "", "odd", &json!({"metadata": {"annotations": wire::spoilt()}})).unwrap();
+        let replica = world.replica(0);
+        world.pods(2, "500m");
+        world.until_bound(2, minutes(2)).await;
+        assert_eq!(cluster(&replica).await["unreadable"], json!({"NodePool": 1}));
+        let odd = world.api.get(&NODE_POOLS, "", "odd").unwrap();
+        let ready =
+            odd["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Ready").unwrap().clone();
+        assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("Unreadable")));
+        let skipped =
+            world.story().into_iter().filter(|line| line.contains("nodepool odd is left out: it cannot be read"));
+        assert_eq!(skipped.count(), 1, "{}", world.story().join("\n"));
+        world.api.patch(&NODE_POOLS, "", "odd", &json!({"metadata": {"annotations": {"test/odd": null}}})).unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(cluster(&replica).await["unreadable"], json!({}), "what can be read again counts no more");
+    });
+}
+
+#[test]
+fn a_claim_that_cannot_be_read_is_known_to_a_new_leader_and_never_collected() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let first = world.replica(0);
+        world.pods(1, "500m");
+        world.until_bound(1, minutes(2)).await;
+        first.shutdown().await;
+        drop(first);
+        let name = world.claims()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        world.api.patch(&NODE_CLAIMS, "", &name, &json!({"metadata": {"annotations": wire::spoilt()}})).unwrap();
+        world.spoils();
+        let second = world.replica(1);
+        world.pods_of("late", 40, "1");
+        world.until_bound(41, minutes(4)).await;
+        let living = world.cloud.living().len();
+        tokio::time::sleep(minutes(15)).await;
+        assert_eq!(world.cloud.living().len(), living, "its instance is no orphan:\n{}", world.story().join("\n"));
+        assert!(world.claims().iter().any(|claim| claim["metadata"]["name"] == name.as_str()));
+        assert_eq!(cluster(&second).await["unreadable"], json!({"NodeClaim": 1}));
+        assert_eq!(told(&world, "collected") + told(&world, "collection_braked"), 0);
+    });
+}
+
+#[test]
+fn a_node_that_cannot_be_read_is_not_removed_not_even_when_it_is_empty() {
+    run(|world| async move {
+        world.spoils();
+        world.pool("default", on_demand_m5());
+        let _replica = world.replica(0);
+        empty_nodes_go_soon(&world);
+        world.pods(1, "500m");
+        world.until_bound(1, minutes(2)).await;
+        let node = world.api.list(&NODES)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        world.api.patch(&NODES, "", &node, &json!({"metadata": {"annotations": wire::spoilt()}})).unwrap();
+        world.api.delete(&PODS, "default", "pod-0000", &DeleteOptions::default()).unwrap();
+        tokio::time::sleep(minutes(20)).await;
+        assert!(world.api.get(&NODES, "", &node).unwrap()["metadata"]["deletionTimestamp"].is_null());
+        assert_eq!(told(&world, "gave_up"), 0, "{}", world.story().join("\n"));
+    });
+}
+
+fn forbidden(world: &World, path: &'static str, on: &Arc<AtomicBool>) -> ReplicaHandle {
+    let client = |name: &str| wire::forbidding(world.api.client(Caller::replica(0, name)), path, on.clone());
+    dovetail_actors::start(ReplicaParts {
+        identity: "replica-0".into(),
+        kube: client("controller"),
+        lease_kube: world.api.client(Caller::replica(0, "lease")),
+        cloud: world.cloud.clone(),
+        clock: world.clock.clone(),
+        rng_seed: 0,
+        settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
+        solver: Arc::new(InlineSolver),
+        journal: world.journal.clone(),
+    })
+}
+
+#[test]
+fn a_kind_that_cannot_be_listed_is_named_everywhere_and_a_pod_is_told_once() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let first = world.replica(1);
+        world.pods(1, "500m");
+        world.until_bound(1, minutes(2)).await;
+        first.shutdown().await;
+        drop(first);
+        world.pods_of("late", 2, "96");
+        let on = Arc::new(AtomicBool::new(true));
+        let replica = forbidden(&world, "/nodepools", &on);
+        tokio::time::sleep(minutes(3)).await;
+        let state = cluster(&replica).await;
+        assert_eq!(state["notListed"], json!(["nodepools"]));
+        assert!(
+            state["watchesFailing"]["nodepools"]["error"].as_str().unwrap().contains("the test forbids it"),
+            "{state}"
+        );
+        assert_eq!(told(&world, "watch_failing"), 1, "{}", world.story().join("\n"));
+        let line = world.story().into_iter().find(|line| line.contains("watching nodepools has failed for")).unwrap();
+        assert!(line.contains("the test forbids it"), "{line}");
+        let said = events(&world, "FailedScheduling");
+        let said: Vec<_> = said.iter().filter(|one| one.to_string().contains("nodepools cannot be watched")).collect();
+        assert_eq!(said.len(), 2, "once a pod");
+        on.store(false, Ordering::Relaxed);
+        tokio::time::sleep(minutes(3)).await;
+        assert_eq!(cluster(&replica).await["notListed"], json!([]));
+        assert_eq!(cluster(&replica).await["watchesFailing"], json!({}));
+    });
+}
+
+#[test]
+fn a_new_leader_whose_watches_fail_says_so_as_an_error_with_what_the_api_server_says() {
+    run(|world| async move {
+        world.pool("default", on_demand_m5());
+        let first = world.replica(1);
+        world.pods(1, "500m");
+        world.until_bound(1, minutes(2)).await;
+        first.shutdown().await;
+        drop(first);
+        let _second = forbidden(&world, "/persistentvolumes", &Arc::new(AtomicBool::new(true)));
+        world.until(Duration::from_secs(40), || told(&world, "not_synced") > 0).await;
+        let line = world.story().into_iter().find(|line| line.contains("leads and does nothing yet")).unwrap();
+        assert!(line.contains("persistentvolumes") && line.contains("the test forbids it"), "{line}");
+    });
+}

@@ -1,0 +1,86 @@
+//! The CRDs under `deploy/crds` are what the code says; `UPDATE=1 cargo test -p dovetail-api --test api crds` writes them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::{fs, path::PathBuf};
+
+use dovetail_api::crds;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds")
+}
+
+#[test]
+fn the_files_under_deploy_are_up_to_date() {
+    let files = crds::crd_files().unwrap();
+    let update = std::env::var_os("UPDATE").is_some();
+    for (name, text) in &files {
+        let path = folder().join(name);
+        if update {
+            fs::write(&path, text).unwrap();
+        }
+        let there = fs::read_to_string(&path).unwrap_or_default();
+        assert!(&there == text, "{name} is stale: run with UPDATE=1");
+    }
+    let mut there: Vec<String> =
+        fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    there.retain(|name| name.ends_with(".yaml"));
+    assert_eq!(there.len(), files.len(), "a CRD that nobody makes: {there:?}");
+}
+
+#[test]
+fn the_yaml_says_what_the_objects_say() {
+    for ((name, text), crd) in crds::crd_files().unwrap().iter().zip(crds::crds()) {
+        let read: serde_json::Value = serde_saphyr::from_str(text).unwrap();
+        let mut made = serde_json::to_value(&crd).unwrap();
+        made.as_object_mut().unwrap().remove("status");
+        assert!(read == made, "{name}");
+    }
+}
+
+#[test]
+fn each_crd_stores_one_version_and_every_version_has_a_schema() {
+    for crd in crds::crds() {
+        let stored = crd.spec.versions.iter().filter(|version| version.storage).count();
+        assert_eq!(stored, 1, "{:?}", crd.metadata.name);
+        for version in &crd.spec.versions {
+            let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+            assert!(
+                schema.is_some_and(|schema| schema.properties.is_some()),
+                "{:?} {}",
+                crd.metadata.name,
+                version.name
+            );
+        }
+    }
+}
+
+#[test]
+fn v1_alone_is_served_and_what_was_stored_before_stays_named() {
+    let all = crds::crds();
+    let kinds: Vec<_> = all.iter().map(|crd| crd.spec.names.kind.as_str()).collect();
+    assert_eq!(kinds, ["NodePool", "NodeClaim", "EC2NodeClass"], "the alpha kinds are not ours to define");
+    for crd in &all {
+        let versions: Vec<_> =
+            crd.spec.versions.iter().map(|one| (one.name.as_str(), one.served, one.storage)).collect();
+        assert_eq!(versions, [("v1", true, true), ("v1beta1", false, false)], "{:?}", crd.metadata.name);
+    }
+}
+
+#[test]
+fn names_columns_and_subresources_are_those_of_the_specification() {
+    let all = crds::crds();
+    let pool = &all[0];
+    assert_eq!(pool.spec.names.plural, "nodepools");
+    assert_eq!(pool.spec.names.categories.as_deref(), Some(&["karpenter".to_string()][..]));
+    assert_eq!(pool.spec.scope, "Cluster");
+    let scale = pool.spec.versions[0].subresources.as_ref().and_then(|sub| sub.scale.as_ref()).unwrap();
+    assert_eq!(
+        (scale.spec_replicas_path.as_str(), scale.status_replicas_path.as_str()),
+        (".spec.replicas", ".status.nodes")
+    );
+    let columns: Vec<_> =
+        pool.spec.versions[0].additional_printer_columns.iter().flatten().map(|column| column.name.as_str()).collect();
+    assert_eq!(columns, ["NodeClass", "Nodes", "Ready", "Age", "Weight", "CPU", "Memory"]);
+    assert_eq!(all[2].spec.names.short_names.as_deref(), Some(&["ec2nc".to_string(), "ec2ncs".to_string()][..]));
+}

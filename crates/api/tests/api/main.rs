@@ -1,0 +1,6 @@
+//! What is read, written and said of Kubernetes' objects: manifests, the CRDs, and schemas held against types.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
+
+mod crds;
+mod manifests;
+mod schemas;

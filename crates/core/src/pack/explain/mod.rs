@@ -1,0 +1,336 @@
+//! Why a class of pods is left over: each pool's rules one after the other, with what each removes.
+
+pub(in crate::pack) mod reason;
+pub(in crate::pack) mod warnings;
+
+use super::limits::Limits;
+use crate::pack::explain::reason::{PoolReason, Reason, Removed, Rule};
+use crate::pack::filter::alternatives::{GivenUp, alternatives};
+use crate::pack::filter::taints;
+use crate::pack::model::bits::Bits;
+use crate::pack::model::classes::Class;
+use crate::pack::model::context::Context;
+use crate::pack::model::daemons::Clash;
+use crate::pack::model::pools::PoolView;
+use crate::pack::model::reserved::Reservations;
+use crate::pod::{NOT_SUPPORTED, Pod};
+use crate::problem::{LeftOut, PreferencePolicy};
+use crate::requirements::{Incompatible, NodeSelectorRequirement, Requirements, describe};
+use crate::resources::format_amount;
+
+/// The reason of a class, by its least demanding alternative.
+pub(crate) fn reason(
+    context: &Context<'_>,
+    class: &Class,
+    (limits, reservations): (&[Limits], &Reservations),
+    topology: Option<&str>,
+) -> Reason {
+    if let Some(wrong) = &class.refused {
+        match wrong.strip_suffix(NOT_SUPPORTED) {
+            Some(rule) => return Reason::Unsupported { rule: rule.to_owned() },
+            None => return Reason::Invalid { problem: wrong.clone() },
+        }
+    }
+    let pools = (0..context.pools.len()).map(|at| why_not(context, class, at, (&limits[at], reservations), topology));
+    let pools: Vec<PoolReason> = pools.chain(context.problem.left_out.iter().map(left_out)).collect();
+    if pools.is_empty() { Reason::NoNodePool } else { Reason::NoPoolFits { pools } }
+}
+
+/// The reason of a pool that may not be used now, whatever the pod asks for.
+fn left_out(one: &LeftOut) -> PoolReason {
+    PoolReason {
+        pool: one.pool.clone(),
+        rule: Rule::Pool,
+        detail: one.why.clone(),
+        instance_types: 0,
+        removed: Vec::new(),
+    }
+}
+
+/// The trial of one pool: rules remove instance types until none is left.
+struct Trial<'c, 'a> {
+    context: &'c Context<'a>,
+    view: &'c PoolView,
+    types: Bits,
+    removed: Vec<Removed>,
+}
+
+impl Trial<'_, '_> {
+    /// Applies a rule; says whether anything is left.
+    fn keep(&mut self, rule: Rule, types: Bits) -> bool {
+        let lost = self.types.count() - types.count();
+        if lost > 0 {
+            self.removed.push(Removed { rule, instance_types: lost });
+        }
+        self.types = types;
+        !self.types.is_empty()
+    }
+
+    /// Applies where the pod's volumes are; says whether anything is left.
+    fn keep_where_volumes_are(&mut self, class: &Class, pool: usize) -> bool {
+        let mut there = Bits::empty(self.context.problem.instance_types.len());
+        let selections = class.alternatives.iter().filter_map(|(set, _)| self.context.selection(*set, pool));
+        selections.for_each(|selection| there.or(&selection.types));
+        there.and(&self.types);
+        self.keep(Rule::Volumes, there)
+    }
+
+    fn end(self, rule: Rule, detail: String) -> PoolReason {
+        let pool = self.context.problem.node_pools[self.view.index].name.clone();
+        PoolReason { pool, rule, detail, instance_types: self.view.types.count(), removed: self.removed }
+    }
+}
+
+fn why_not(
+    context: &Context<'_>,
+    class: &Class,
+    pool: usize,
+    (limits, reservations): (&Limits, &Reservations),
+    topology: Option<&str>,
+) -> PoolReason {
+    let view = &context.pools[pool];
+    let mut trial = Trial { context, view, types: view.types.clone(), removed: vec![] };
+    if let Some(broken) = &view.broken {
+        return trial.end(Rule::Pool, broken.clone());
+    }
+    if trial.types.is_empty() {
+        return trial.end(Rule::Pool, format!("no instance type is what it requires ({})", view.requirements));
+    }
+    let example = class.example(context.problem);
+    let taints = &context.problem.node_pools[view.index].taints;
+    let forgiving = class.alternatives.iter().any(|(_, forgiving)| *forgiving);
+    let named: Vec<String> = taints
+        .iter()
+        .filter(|taint| taints::untolerated(std::slice::from_ref(taint), &example.tolerations, forgiving).is_some())
+        .map(taints::describe)
+        .collect();
+    if !named.is_empty() {
+        let noun = if named.len() == 1 { "taint" } else { "taints" };
+        return trial.end(Rule::Taints, format!("{noun} {} not tolerated", named.join(", ")));
+    }
+    let Some((set, _)) = class.alternatives.last() else {
+        return trial.end(Rule::Requirements, "no alternative".to_owned());
+    };
+    let without_volumes = own_requirements(example);
+    let wanted = without_volumes.as_ref().unwrap_or(&context.sets[*set as usize]);
+    if let Err(conflict) = view.requirements.compatible(wanted, &context.allowed_undefined) {
+        return refused_label(trial, conflict);
+    }
+    if let Err((rule, detail)) = types_left(&mut trial, wanted) {
+        return trial.end(rule, detail);
+    }
+    let cells = view.cells & context.offers.select(wanted);
+    if let Some(told) = reservations.describe(cells) {
+        let mut open = trial.types.clone();
+        open.and(&context.bought(cells & reservations.open()).types);
+        if !trial.keep(Rule::Offerings, open) {
+            return trial.end(Rule::Offerings, told);
+        }
+    }
+    if without_volumes.is_some() && !trial.keep_where_volumes_are(class, pool) {
+        let detail = format!("its volumes can only be where {}", places(&example.volume_topology));
+        return trial.end(Rule::Volumes, detail);
+    }
+    let mut fitting = trial.types.clone();
+    context.fitting(pool, &class.first, &mut fitting);
+    let before = trial.types.clone();
+    if !trial.keep(Rule::Resources, fitting) {
+        let detail = too_large(context, class, pool, &before);
+        return trial.end(Rule::Resources, detail);
+    }
+    let before = trial.types.clone();
+    let mut allowed = before.clone();
+    limits.keep(context.problem, &mut allowed);
+    if !trial.keep(Rule::Limits, allowed) {
+        let of = &context.problem.node_pools[view.index];
+        let detail = limits.describe(context.problem, &before, of);
+        return trial.end(Rule::Limits, detail);
+    }
+    if let Some(told) = topology.filter(|_| view.min_values.is_empty()) {
+        return trial.end(Rule::Topology, told.to_owned());
+    }
+    let count = trial.types.count();
+    if view.min_values.is_empty() {
+        // Each rule by itself leaves something: only all of the pods and rules together leave nothing.
+        let detail = format!("the {count} instance types left go together with no node of this packing");
+        return trial.end(Rule::Together, detail);
+    }
+    let demands: Vec<String> = view.min_values.iter().map(|(key, least)| format!("{least} of {key}")).collect();
+    let detail = format!("the {count} instance types left do not offer minValues {}", demands.join(", "));
+    trial.end(Rule::MinValues, detail)
+}
+
+/// What a pod with volumes asks for apart from these; `None` for one without.
+fn own_requirements(pod: &Pod) -> Option<Requirements> {
+    if pod.volume_topology.is_empty() {
+        return None;
+    }
+    let own = alternatives(pod, PreferencePolicy::Ignore, false, GivenUp::default()).ok()?;
+    own.into_iter().next_back().map(|one| one.requirements)
+}
+
+/// `zone In [a], or zone In [b]`.
+fn places(all: &[Vec<NodeSelectorRequirement>]) -> String {
+    const MOST: usize = 4;
+    let told = all.iter().take(MOST).map(|place| match Requirements::from_written(place) {
+        Ok(read) => read.to_string(),
+        Err(error) => error.to_string(),
+    });
+    let rest = if all.len() > MOST { format!(", or {} other places", all.len() - MOST) } else { String::new() };
+    format!("{}{rest}", told.collect::<Vec<_>>().join(", or "))
+}
+
+fn refused_label(trial: Trial<'_, '_>, conflict: Incompatible) -> PoolReason {
+    match conflict {
+        Incompatible::Undefined { .. } => trial.end(Rule::UndefinedLabel, conflict.to_string()),
+        Incompatible::Conflict { wanted, offered, .. } => trial.end(
+            Rule::Requirements,
+            format!("node selector {wanted} conflicts with the pool's {}", strip_key(&offered)),
+        ),
+    }
+}
+
+/// `In [on-demand]` of `karpenter.sh/capacity-type In [on-demand]`.
+fn strip_key(described: &str) -> &str {
+    described.split_once(' ').map_or(described, |(_, rest)| rest)
+}
+
+/// Applies the pod's keys one after the other, then the offerings.
+fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (Rule, String)> {
+    let (context, view) = (trial.context, trial.view);
+    for (key, requirement) in wanted.iter() {
+        if context.offers.keys.contains(key) || view.labels.contains(key) {
+            continue;
+        }
+        let mut types = trial.types.clone();
+        match context.columns.get(key) {
+            Some(column) => types.and(&column.select(requirement)),
+            None if view.requirements.get(key).is_none() && !requirement.allows_absence() => types.clear(),
+            None => continue,
+        }
+        if !trial.keep(Rule::InstanceTypes, types) {
+            let told = describe(key, requirement);
+            return Err((Rule::InstanceTypes, format!("no instance type of the pool that is left has {told}")));
+        }
+    }
+    let cells = view.cells & context.offers.select(wanted);
+    let mut types = trial.types.clone();
+    types.and(&context.bought(cells).types);
+    if !trial.keep(Rule::Offerings, types) {
+        let keys = context.offers.keys.iter();
+        let asked: Vec<String> = keys
+            .filter_map(|key| {
+                let own = view.requirements.get(key);
+                let both = match (own, wanted.get(key)) {
+                    (Some(own), Some(wanted)) => own.intersect(wanted),
+                    (one, other) => one.or(other)?.clone(),
+                };
+                Some(describe(key, &both))
+            })
+            .collect();
+        let told = if asked.is_empty() { "anywhere".to_owned() } else { format!("with {}", asked.join(", ")) };
+        return Err((Rule::Offerings, format!("nothing is available {told}")));
+    }
+    Ok(())
+}
+
+/// The resource that is short everywhere, or all of them together.
+fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) -> String {
+    let count = types.count();
+    let noun = if count == 1 { "instance type" } else { "instance types" };
+    if context.pools[pool].is_group {
+        return too_large_for_a_group(context, class, pool);
+    }
+    for (resource, name) in context.names.0.iter().enumerate() {
+        let asked = class.first[resource];
+        let most = types.iter().map(|at| context.room(pool, at)[resource]).max().unwrap_or(0).max(0);
+        if asked > most {
+            if let Some(told) = kept_off(context, class, resource) {
+                return told;
+            }
+            let (asked, most) = (person(name, asked), person(name, most));
+            return format!("needs {asked}, the largest of {} {noun} allows {most}", grouped(count));
+        }
+    }
+    let named = context.names.named().iter().zip(&class.first);
+    let asked: Vec<String> = named.filter(|(_, a)| **a > 0).map(|(n, a)| person(n, *a)).collect();
+    format!("needs {} at once, none of {} {noun} has all of it free", asked.join(" and "), grouped(count))
+}
+
+/// That a DaemonSet keeps the pod off, or is not there to be joined, if this resource stands for its nodes.
+fn kept_off(context: &Context<'_>, class: &Class, resource: usize) -> Option<String> {
+    if let Some((_, company)) = context.names.companies().find(|(at, _)| *at == resource) {
+        let name = &company.name;
+        return Some(format!(
+            "required pod affinity to the pods of DaemonSet {name}, which does not run on such a node"
+        ));
+    }
+    let (_, conflict) = context.names.conflicts().find(|(at, _)| *at == resource)?;
+    let name = &conflict.name;
+    Some(match conflict.clash(context.problem, class.example(context.problem))? {
+        Clash::Port(port) => format!("host port {port} is taken by DaemonSet {name}"),
+        Clash::AntiAffinity => {
+            format!("anti-affinity keeps it off the pods of DaemonSet {name}, which runs on every such node")
+        }
+    })
+}
+
+/// A node of a group may become the smallest of its types.
+fn too_large_for_a_group(context: &Context<'_>, class: &Class, pool: usize) -> String {
+    for (resource, name) in context.names.0.iter().enumerate() {
+        let asked = class.first[resource];
+        let least =
+            context.pools[pool].types.iter().map(|at| context.room(pool, at)[resource]).min().unwrap_or(0).max(0);
+        if asked > least {
+            if let Some(told) = kept_off(context, class, resource) {
+                return told;
+            }
+            return format!(
+                "needs {}, a node of the group has {} for certain",
+                person(name, asked),
+                person(name, least)
+            );
+        }
+    }
+    "not every instance type of the group is what it asks for".to_owned()
+}
+
+/// An amount as a person says it: `400 CPU`, `3Gi of memory`.
+fn person(name: &str, amount: i64) -> String {
+    match name {
+        crate::resources::CPU => {
+            let text = format!("{}.{:03}", amount / 1000, amount % 1000);
+            format!("{} CPU", text.trim_end_matches('0').trim_end_matches('.'))
+        }
+        crate::resources::MEMORY | crate::resources::EPHEMERAL_STORAGE => {
+            format!("{} of {name}", rounded_binary(amount))
+        }
+        _ => format!("{} {name}", format_amount(name, amount)),
+    }
+}
+
+/// Bytes in the largest unit that leaves at least ten, rounded down.
+fn rounded_binary(bytes: i64) -> String {
+    let mut shown = (bytes, "");
+    for suffix in ["Ki", "Mi", "Gi", "Ti", "Pi"] {
+        let exact = shown.0 % 1024 == 0 && shown.0 > 0;
+        if shown.0 < 10 * 1024 && !exact {
+            break;
+        }
+        shown = (shown.0 / 1024, suffix);
+    }
+    format!("{}{}", shown.0, shown.1)
+}
+
+/// `1,190`.
+fn grouped(count: usize) -> String {
+    let digits = count.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

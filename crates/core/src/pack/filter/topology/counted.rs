@@ -1,0 +1,162 @@
+//! Whether pods count for a spread on nodes that are still to be made: it may count only nodes with some labels, or whose
+//! taints its own pods tolerate.
+
+use std::cell::RefCell;
+
+use rustc_hash::FxHashMap;
+
+use super::groups::{Group, Kind};
+use super::places::Place;
+use crate::pack::filter::taints::{Tolerated, untolerated};
+use crate::pack::model::context::Context;
+use crate::requirements::Requirements;
+
+/// What is known before there is a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counted {
+    Surely,
+    /// One node that may be launched would count and another would not.
+    Maybe,
+    Never,
+}
+
+impl Counted {
+    /// What parts come to that are all possible.
+    fn of(parts: impl Iterator<Item = Self>) -> Self {
+        parts.reduce(|a, b| if a == b { a } else { Self::Maybe }).unwrap_or(Self::Maybe)
+    }
+}
+
+/// How many pods of a group are in a domain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Those that count for sure: what the least of a spread is taken of.
+    pub sure: u32,
+    /// Those that may count besides: what no domain may have too many of.
+    pub most: u32,
+}
+
+impl Held {
+    /// Takes on so many.
+    pub fn add(&mut self, counted: Counted, count: u32) {
+        if counted != Counted::Never {
+            self.most += count;
+        }
+        if counted == Counted::Surely {
+            self.sure += count;
+        }
+    }
+
+    /// Gives so many back.
+    pub fn take(&mut self, counted: Counted, count: u32) {
+        if counted != Counted::Never {
+            self.most = self.most.saturating_sub(count);
+        }
+        if counted == Counted::Surely {
+            self.sure = self.sure.saturating_sub(count);
+        }
+    }
+}
+
+/// Answers it for a class, a place and a group, each looked at once.
+pub(super) struct Counting<'c, 'a> {
+    context: &'c Context<'a>,
+    known: RefCell<FxHashMap<(u32, u32, u32), Counted>>,
+}
+
+impl<'c, 'a> Counting<'c, 'a> {
+    pub fn new(context: &'c Context<'a>) -> Self {
+        Self { context, known: RefCell::default() }
+    }
+
+    /// Whether a class's pods on a new node in a place count for a group.
+    pub fn of(&self, class: usize, place: u32, group: u32) -> Counted {
+        let topology = &self.context.topology;
+        let of = &topology.groups[group as usize];
+        // Where its own pods can be, its own rule counts.
+        if !is_particular(of) || topology.of_class[class].level(usize::MAX).states.contains(&group) {
+            return Counted::Surely;
+        }
+        let key = (class as u32, place, group);
+        if let Some(known) = self.known.borrow().get(&key) {
+            return *known;
+        }
+        let found = self.look(class, place, of);
+        self.known.borrow_mut().insert(key, found);
+        found
+    }
+
+    fn look(&self, class: usize, at: u32, group: &Group) -> Counted {
+        let context = self.context;
+        let keys = context.topology.of_class[class].keys;
+        let Some(place) = context.places.of(keys).get(at as usize) else { return Counted::Maybe };
+        let tolerations = &context.classes[class].example(context.problem).tolerations;
+        let reachable = |pool: &usize| {
+            let taints = &context.problem.node_pools[context.pools[*pool].index].taints;
+            untolerated(taints, tolerations, true).is_none()
+        };
+        let pools: Vec<usize> = (0..context.pools.len()).filter(reachable).collect();
+        let sets = context.classes[class].alternatives.iter().map(|(set, _)| context.places.narrowed(*set, keys, at));
+        let parts = sets.flat_map(|set| {
+            let pools = pools.iter().filter(move |pool| context.selection(set, **pool).is_some());
+            pools.map(move |pool| self.in_pool(set, *pool, (place, keys), group))
+        });
+        Counted::of(parts)
+    }
+
+    /// The same for the nodes of one pool that suit a requirement set.
+    fn in_pool(&self, set: u32, pool: usize, (place, keys): (&Place, u32), group: &Group) -> Counted {
+        let Kind::Spread { nodes, tolerated, labels, .. } = &group.kind else { return Counted::Surely };
+        let (context, topology) = (self.context, &self.context.topology);
+        let taints = &context.problem.node_pools[context.pools[pool].index].taints;
+        if tolerated.as_ref().is_some_and(|all| !Tolerated::cover(all, taints)) {
+            return Counted::Never;
+        }
+        let mut found = self.suits(set, pool, place, nodes);
+        for label in labels {
+            let Some(key) = topology.keys.get_index_of(label) else { return Counted::Never };
+            let asked = keys >> key & 1 == 1;
+            match place.domain[key] {
+                Some(_) => {}
+                None if asked || !context.places.may_have(topology, label, pool) => return Counted::Never,
+                None if context.places.may_lack(key, pool) => found = Counted::of([found, Counted::Maybe].into_iter()),
+                None => {}
+            }
+        }
+        found
+    }
+
+    /// Whether they have the labels that one of several requirements asks for.
+    fn suits(&self, set: u32, pool: usize, place: &Place, nodes: &[Requirements]) -> Counted {
+        let context = self.context;
+        let Some(own) = context.selection(set, pool).filter(|_| !nodes.is_empty()) else { return Counted::Surely };
+        let bought = |cells| {
+            let mut types = own.types.clone();
+            types.and(&context.bought(cells).types);
+            types
+        };
+        let (cells, mut possible) = (own.cells & place.mask, false);
+        let types = bought(cells);
+        for one in nodes {
+            let mut both = context.sets[set as usize].clone();
+            both.intersect(one);
+            let Some(met) = context.select(&both, &context.pools[pool]) else { continue };
+            let left = bought(met.cells & place.mask);
+            let mut narrowed = left.clone();
+            narrowed.and(&met.types);
+            possible |= !narrowed.is_empty();
+            if met.cells & place.mask == cells && met.joint == own.joint && narrowed == types {
+                return Counted::Surely;
+            }
+        }
+        if possible { Counted::Maybe } else { Counted::Never }
+    }
+}
+
+/// Whether a rule does not count all nodes.
+fn is_particular(group: &Group) -> bool {
+    match &group.kind {
+        Kind::Spread { nodes, tolerated, labels, .. } => !nodes.is_empty() || tolerated.is_some() || !labels.is_empty(),
+        _ => false,
+    }
+}

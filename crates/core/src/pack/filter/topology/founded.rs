@@ -1,0 +1,89 @@
+//! Whether pods that need company come one after the other: kube-scheduler binds none of several that wait for each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::counted::Held;
+use super::domains::{Domains, Placed};
+use crate::pack::place::draft::Share;
+
+impl Domains<'_, '_> {
+    /// Of the pods on planned nodes, given node by node, those that have to be in a domain with others and cannot be bound in
+    /// any order, as class and count: the company that they need comes with pods that need them.
+    pub fn unfounded(&self, without_node: &[Placed], nodes: &[&[Share]]) -> Vec<(u32, u32)> {
+        let topology = &self.context.topology;
+        // Rules over one kind of domain alone choose company that is placed already.
+        if !topology.of_class.iter().any(|part| part.is_wide() && !part.company.is_empty()) {
+            return vec![];
+        }
+        let (mut counts, mut stating) = self.with_nodes(without_node);
+        let mut members: Vec<BTreeSet<u32>> = Vec::new();
+        let mut waiting: Vec<(usize, Share)> = Vec::new();
+        for (node, shares) in nodes.iter().enumerate() {
+            members.push(BTreeSet::new());
+            for share in *shares {
+                self.give_back(share.class as usize, share.spot.place, share.count, (&mut counts, &mut stating));
+                waiting.push((node, *share));
+            }
+        }
+        loop {
+            let before = waiting.len();
+            if !self.context.work(before) {
+                break;
+            }
+            waiting.retain(|(node, share)| {
+                let founded = self.has_company(share, &counts, &members[*node]);
+                if founded {
+                    self.believe((share.class, share.spot.place, share.count), &mut counts);
+                    members[*node].extend(&self.context.node_rules(share.class).member);
+                }
+                !founded
+            });
+            if waiting.len() == before {
+                break;
+            }
+        }
+        let waiting = waiting.into_iter().filter(|(_, share)| topology.follows(share.class as usize));
+        waiting.map(|(_, share)| (share.class, share.count)).collect()
+    }
+
+    /// Of the pods on planned nodes those that are the only company that they have there, while others of the kind have
+    /// other nodes: kube-scheduler lets the first of its kind begin, and these may be bound before.
+    pub fn outrun(&self, nodes: &[&[Share]]) -> Vec<(u32, u32)> {
+        let of_class = &self.context.topology.of_class;
+        let on = |shares: &[Share], group: u32| -> u32 {
+            let members = shares.iter().filter(|share| self.context.node_rules(share.class).member.contains(&group));
+            members.map(|share| share.count).sum()
+        };
+        let mut everywhere: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut total = |group| {
+            *everywhere.entry(group).or_insert_with(|| nodes.iter().map(|shares| on(shares, group)).sum::<u32>())
+        };
+        let mut found = Vec::new();
+        for shares in nodes {
+            for share in shares.iter().filter(|share| share.count == 1) {
+                let own = &self.context.node_rules(share.class).member;
+                let mut company = of_class[share.class as usize].company.iter().filter(|group| own.contains(group));
+                if company.any(|group| on(shares, *group) == 1 && total(*group) > 1) {
+                    found.push((share.class, 1));
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether pods find the company that they need, or are it themselves.
+    fn has_company(&self, share: &Share, counts: &[Vec<Held>], on_node: &BTreeSet<u32>) -> bool {
+        let topology = &self.context.topology;
+        let part = &topology.of_class[share.class as usize];
+        let own = &self.context.node_rules(share.class).member;
+        let place = self.context.places.of(part.keys).get(share.spot.place as usize);
+        let mut wide = part.level(usize::MAX).states.iter().filter(|at| topology.is_company(**at));
+        part.company.iter().all(|group| own.contains(group) || on_node.contains(group))
+            && wide.all(|at| {
+                let domain = place.and_then(|place| place.domain[topology.key_of(*at)]);
+                part.meant.contains(at)
+                    || part.is_with_daemon(*at)
+                    || domain.is_some_and(|domain| counts[*at as usize][domain as usize].most > 0)
+            })
+    }
+}

@@ -1,0 +1,423 @@
+//! Rules between pods: spread, affinity, anti-affinity and host ports.
+//!
+//! Those whose domain is the node become rules for what one node may hold ([`node_rules`]). Those over zones or other
+//! labels are decided before nodes are planned ([`domains`]): each pod they speak of gets its domain, and planning then
+//! only sees where it may be. Soft rules are kept in both as long as they leave a way, and given up in the order of
+//! [`super::alternatives`]; those over nodes choose among nodes that are there and never open one more, but for a spread that
+//! lets a node hold many: it bounds what is lost with one node, and holds on new ones while nothing is left over for it.
+
+mod counted;
+pub(crate) mod domains;
+mod founded;
+pub(crate) mod groups;
+mod moves;
+pub(crate) mod node_rules;
+pub(crate) mod places;
+mod reach;
+pub(crate) mod selector;
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use smallvec::SmallVec;
+
+use self::groups::{Group, Groups, Kind, Reader, Stated};
+use self::node_rules::NodeRules;
+use super::alternatives::Alternative;
+use crate::pack::rounds::steps::Steps;
+use crate::pod::Pod;
+use crate::problem::Problem;
+
+/// A soft spread over hosts that lets a node hold so many bounds what is lost with one node; less would rather be alone,
+/// which opens no node.
+const MANY: u32 = 10;
+
+/// More distinct keys of wide rules than this are not told apart.
+const MOST_KEYS: usize = 32;
+
+fn too_many_keys() -> String {
+    format!("more than {MOST_KEYS} topology keys are not supported yet")
+}
+
+/// All rules between pods, and what each class has to do with them.
+#[derive(Debug, Default)]
+pub(crate) struct Topology {
+    pub groups: Groups,
+    /// Label keys of wide rules.
+    pub keys: IndexSet<String, FxBuildHasher>,
+    /// For each group the place of its key, if it is wide.
+    key_of: Vec<Option<u8>>,
+    /// Distinct node rules; the first is none at all.
+    pub node_rules: IndexSet<NodeRules, FxBuildHasher>,
+    /// For each class its node rules and its part in wider rules.
+    pub of_class: Vec<Part>,
+    index: Index,
+}
+
+/// What a class has to do with rules between pods.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Part {
+    /// Index of its hard node rules.
+    pub node_rules: u32,
+    /// Index of the node rules that new nodes are held to: the hard ones, and soft spread that lets a node hold many.
+    pub new_node_rules: u32,
+    /// Groups of which its node must hold a pod, but for those that a DaemonSet's pod is of.
+    pub company: SmallVec<[u32; 1]>,
+    /// Groups of company that its pods find on any new node that they can be on: a DaemonSet's pods.
+    with_daemons: SmallVec<[u32; 1]>,
+    /// For each of its alternatives, or for all where these do not differ in rules.
+    levels: Vec<Level>,
+    /// Rules over wider domains that mean it.
+    pub meant: Vec<u32>,
+    /// Which of the wide keys its rules ask for, as bits.
+    pub keys: u32,
+    /// How many of its pods a node may hold, where its hard node rules speak of itself alone.
+    pub apart: Option<u32>,
+}
+
+/// The rules of one alternative of a class, soft ones among them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Level {
+    /// Index of its node rules, which nodes that are there are held to.
+    pub node_rules: u32,
+    /// Rules over wider domains that it states.
+    pub states: Vec<u32>,
+}
+
+static NO_RULES: Level = Level { node_rules: 0, states: Vec::new() };
+
+impl Part {
+    /// Whether its domain has to be decided before planning.
+    pub fn is_wide(&self) -> bool {
+        self.keys != 0
+    }
+
+    /// Whether a new node that its pods can be on has a DaemonSet's pod that a rule asks for.
+    pub fn is_with_daemon(&self, group: u32) -> bool {
+        self.with_daemons.contains(&group)
+    }
+
+    /// The rules of an alternative.
+    pub fn level(&self, alternative: usize) -> &Level {
+        self.levels.get(alternative).or(self.levels.last()).unwrap_or(&NO_RULES)
+    }
+}
+
+/// Whether any rule looks at other pods' labels.
+pub(crate) fn labels_matter(problem: &Problem) -> bool {
+    problem.pods.iter().any(states_any)
+        || problem.existing_nodes.iter().any(|node| node.pods.iter().any(states_any))
+        || problem.daemon_pods.iter().any(groups::keeps_distance)
+}
+
+/// Whether any soft spread may bound what a new node holds.
+pub(crate) fn any_soft_spread(problem: &Problem) -> bool {
+    let mut all = problem.pods.iter().flat_map(|pod| &pod.topology_spread_constraints);
+    all.any(|spread| spread.when_unsatisfiable == "ScheduleAnyway" && spread.max_skew >= MANY as i32)
+}
+
+/// Whether a pod states any rule between pods, hard or soft.
+pub(crate) fn states_any(pod: &Pod) -> bool {
+    !pod.topology_spread_constraints.is_empty()
+        || !pod.host_ports.is_empty()
+        || pod
+            .affinity
+            .as_ref()
+            .is_some_and(|affinity| affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some())
+}
+
+/// The rules of a class as groups, before it is known which of them mean it.
+#[derive(Debug, Default)]
+struct Draft {
+    hard: Vec<u32>,
+    /// Soft ones kept, by alternative; one entry where all keep the same.
+    soft: Vec<Vec<u32>>,
+    /// Hard ones that DaemonSets' pods meet on every new node that it may be on.
+    with_daemons: SmallVec<[u32; 1]>,
+}
+
+impl Draft {
+    /// How many rules there are, those of each alternative.
+    fn work(&self) -> usize {
+        let soft: usize = self.soft.iter().map(Vec::len).sum();
+        self.hard.len() * self.soft.len().max(1) + soft
+    }
+}
+
+/// So many groups are looked at in a step.
+const GROUPS_A_STEP: usize = 16;
+
+/// Reads the rules of the classes one after the other.
+pub(crate) struct Builder<'a> {
+    problem: &'a Problem,
+    topology: Topology,
+    drafts: Vec<(&'a Pod, Draft)>,
+    /// Whether soft spread that lets a node hold many holds on new nodes.
+    softly_capped: bool,
+}
+
+impl<'a> Builder<'a> {
+    pub fn new(problem: &'a Problem, softly_capped: bool) -> Self {
+        let mut topology = Topology::default();
+        topology.node_rules.insert(NodeRules::default());
+        Self { problem, topology, drafts: vec![], softly_capped }
+    }
+
+    /// Takes the next class, by its example; answers why it cannot be placed, if so.
+    /// `with_daemons` are those of its rules that DaemonSets' pods meet on every new node that it may be on.
+    pub fn add(
+        &mut self,
+        pod: &'a Pod,
+        stated: &Stated,
+        alternatives: &[Alternative],
+        with_daemons: &[&Group],
+    ) -> Option<String> {
+        let mut draft = Draft::default();
+        let mut wrong = None;
+        for group in &stated.hard {
+            match self.intern(group) {
+                Some(at) => {
+                    draft.hard.push(at);
+                    draft.with_daemons.extend(with_daemons.contains(&group).then_some(at));
+                }
+                None => wrong = Some(too_many_keys()),
+            }
+        }
+        for alternative in alternatives {
+            let kept: Vec<u32> = stated.kept(alternative.given_up).filter_map(|group| self.intern(group)).collect();
+            draft.soft.push(kept);
+        }
+        if draft.soft.iter().all(Vec::is_empty) {
+            draft.soft.truncate(1);
+        }
+        self.drafts.push((pod, draft));
+        wrong
+    }
+
+    fn intern(&mut self, group: &Group) -> Option<u32> {
+        let topology = &mut self.topology;
+        if let Some(known) = topology.groups.get_index_of(group) {
+            return Some(known as u32);
+        }
+        let mut key = None;
+        if !group.by_node() {
+            if topology.keys.len() == MOST_KEYS && !topology.keys.contains(&group.key) {
+                return None;
+            }
+            key = Some(topology.keys.insert_full(group.key.clone()).0 as u8);
+        }
+        topology.key_of.push(key);
+        Some(topology.groups.insert_full(group.clone()).0 as u32)
+    }
+
+    /// What all of them come to; it may end early when the steps are spent.
+    pub fn finish(mut self, steps: &Steps) -> Topology {
+        let reader = Reader::new(self.problem);
+        for pod in self.problem.existing_nodes.iter().flat_map(|node| &node.pods).take_while(|_| steps.take(1)) {
+            for group in reader.kept_by_bound(pod) {
+                self.intern(&group);
+            }
+        }
+        let Self { mut topology, drafts, softly_capped, .. } = self;
+        if topology.groups.is_empty() {
+            topology.of_class = vec![Part::default(); drafts.len()];
+            return topology;
+        }
+        topology.index = Index::of(&topology.groups);
+        let index = &topology.index;
+        let mut known: FxHashMap<(&str, &BTreeMap<String, String>), Vec<u32>> = FxHashMap::default();
+        let mut meant_by_class = Vec::with_capacity(drafts.len());
+        for (pod, _) in &drafts {
+            steps.take(1 + index.others.len() / GROUPS_A_STEP);
+            if steps.bound_met().is_err() {
+                break;
+            }
+            // Ports are the pod's own and not its labels'.
+            meant_by_class.push(match pod.host_ports.is_empty() {
+                false => index.meaning(&topology.groups, pod),
+                true => {
+                    let slot = known.entry((pod.namespace.as_str(), &pod.labels));
+                    slot.or_insert_with(|| index.meaning(&topology.groups, pod)).clone()
+                }
+            });
+        }
+        for ((_, draft), meant) in drafts.into_iter().zip(meant_by_class) {
+            if !steps.take(1 + draft.work() * (1 + meant.len() / GROUPS_A_STEP)) {
+                break;
+            }
+            let part = topology.part(&draft, &meant, softly_capped);
+            topology.of_class.push(part);
+        }
+        topology.find_those_apart();
+        topology
+    }
+}
+
+/// The groups by a label that the pods they mean have: a pod looks at few of many.
+#[derive(Debug, Default)]
+struct Index {
+    by_label: FxHashMap<(String, String), Vec<u32>>,
+    others: Vec<u32>,
+}
+
+impl Index {
+    fn of(groups: &Groups) -> Self {
+        let mut index = Self { by_label: FxHashMap::default(), others: vec![] };
+        for (at, group) in groups.iter().enumerate() {
+            match group.certain() {
+                Some((key, values)) => {
+                    for value in values {
+                        index.by_label.entry((key.to_owned(), value.clone())).or_default().push(at as u32);
+                    }
+                }
+                None => index.others.push(at as u32),
+            }
+        }
+        index
+    }
+
+    /// The groups that mean a pod, in order.
+    fn meaning(&self, groups: &Groups, pod: &Pod) -> Vec<u32> {
+        let labels = pod.labels.iter().map(|(key, value)| self.by_label.get(&(key.clone(), value.clone())));
+        let possible = labels.flatten().flatten().chain(&self.others).copied();
+        let mut found: Vec<u32> = possible.filter(|at| groups[*at as usize].means(pod)).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+impl Topology {
+    /// The place of a wide group's key.
+    pub fn key_of(&self, group: u32) -> usize {
+        self.key_of[group as usize].map_or(0, usize::from)
+    }
+
+    fn part(&mut self, draft: &Draft, meant: &[u32], softly_capped: bool) -> Part {
+        let by_node = |group: &u32| self.key_of[*group as usize].is_none();
+        let lonely = |group: &u32| !draft.with_daemons.contains(group);
+        let company = draft.hard.iter().copied().filter(by_node).filter(lonely);
+        let mut part = Part {
+            company: company.filter(|group| self.is_company(*group)).collect(),
+            with_daemons: draft.with_daemons.clone(),
+            meant: meant.iter().copied().filter(|group| !by_node(group)).collect(),
+            ..Part::default()
+        };
+        part.keys = self.bits(&part.meant);
+        part.node_rules = self.rules(draft.hard.iter(), meant);
+        part.new_node_rules = self.rules(draft.hard.iter().filter(|group| lonely(group)), meant);
+        let caps = draft.soft.first().filter(|_| softly_capped).into_iter().flatten();
+        let caps: Vec<u32> = caps.copied().filter(|group| self.bounds_a_node(*group)).collect();
+        if !caps.is_empty() {
+            part.new_node_rules = self.rules(draft.hard.iter().filter(|group| lonely(group)).chain(&caps), meant);
+        }
+        for soft in &draft.soft {
+            let all = || draft.hard.iter().chain(soft);
+            let states: Vec<u32> = all().copied().filter(|group| self.key_of[*group as usize].is_some()).collect();
+            part.keys |= self.bits(&states);
+            let node_rules = self.rules(all(), meant);
+            part.levels.push(Level { node_rules, states });
+        }
+        part
+    }
+
+    /// Finds the classes whose node rules concern no other class: many apps, each apart from itself, are alike.
+    fn find_those_apart(&mut self) {
+        let mut users = vec![0u32; self.groups.len()];
+        let rules = |part: &Part| &self.node_rules[part.new_node_rules as usize];
+        for part in self.of_class.iter().filter(|part| part.new_node_rules != 0) {
+            let own = rules(part);
+            let stated = own.caps.iter().map(|(group, _)| *group).filter(|group| !own.member.contains(group));
+            own.member.iter().copied().chain(stated).for_each(|group| users[group as usize] += 1);
+        }
+        let apart = |part: &Part| {
+            let own = rules(part);
+            let alone =
+                own.caps.iter().map(|(group, _)| group).chain(&own.member).all(|group| users[*group as usize] == 1);
+            let caps = own.caps.iter().filter(|(group, _)| own.member.contains(group)).map(|(_, cap)| *cap);
+            (part.new_node_rules != 0 && alone && own.needs.is_empty()).then(|| caps.min().unwrap_or(u32::MAX))
+        };
+        let found: Vec<Option<u32>> = self.of_class.iter().map(apart).collect();
+        self.of_class.iter_mut().zip(found).for_each(|(part, apart)| part.apart = apart);
+    }
+
+    /// Whether a class's pods have to be in a domain with others.
+    pub fn follows(&self, class: usize) -> bool {
+        let part = &self.of_class[class];
+        part.level(usize::MAX).states.iter().any(|group| self.is_company(*group) && !part.is_with_daemon(*group))
+    }
+
+    /// Whether a class's pods have to be spread over domains wider than a node.
+    pub fn is_spread(&self, class: usize) -> bool {
+        let spread = |at: &u32| matches!(self.groups[*at as usize].kind, Kind::Spread { .. });
+        self.of_class[class].level(usize::MAX).states.iter().any(spread)
+    }
+
+    /// Whether a rule parts pods rather than gathers them.
+    pub fn parts(&self, group: u32) -> bool {
+        matches!(self.groups[group as usize].kind, Kind::Spread { .. } | Kind::Distance)
+    }
+
+    fn is_company(&self, group: u32) -> bool {
+        self.groups[group as usize].kind == Kind::Company
+    }
+
+    /// Whether a rule is a spread over hosts that lets a node hold many.
+    fn bounds_a_node(&self, group: u32) -> bool {
+        let of = &self.groups[group as usize];
+        of.by_node() && matches!(of.kind, Kind::Spread { skew, .. } if skew >= MANY)
+    }
+
+    fn bits(&self, groups: &[u32]) -> u32 {
+        groups.iter().fold(0, |bits, group| bits | 1 << self.key_of(*group))
+    }
+
+    /// Interns what those of the groups stated and meant come to that are by node.
+    fn rules<'g>(&mut self, stated: impl Iterator<Item = &'g u32>, meant: &[u32]) -> u32 {
+        let mut rules = NodeRules::default();
+        for group in stated.filter(|group| self.key_of[**group as usize].is_none()) {
+            if self.is_company(*group) {
+                rules.needs.push(*group);
+            } else {
+                rules.caps.push((*group, cap(&self.groups[*group as usize], meant.contains(group))));
+            }
+        }
+        rules.member = meant.iter().copied().filter(|group| self.key_of[*group as usize].is_none()).collect();
+        rules.caps.sort_unstable();
+        rules.caps.dedup();
+        rules.needs.sort_unstable();
+        rules.needs.dedup();
+        self.node_rules.insert_full(rules).0 as u32
+    }
+
+    /// The groups that mean a pod, in order.
+    pub fn meaning(&self, pod: &Pod) -> Vec<u32> {
+        self.index.meaning(&self.groups, pod)
+    }
+
+    /// The node rules of a pod that is on a node already: it counts, and keeps its distance.
+    pub fn of_bound(&self, reader: Reader<'_>, pod: &Pod) -> NodeRules {
+        let mut rules = NodeRules::default();
+        if self.groups.is_empty() {
+            return rules;
+        }
+        for group in reader.kept_by_bound(pod) {
+            if let Some(at) = self.groups.get_index_of(&group).filter(|_| group.by_node()) {
+                rules.caps.push((at as u32, u32::from(group.means(pod))));
+            }
+        }
+        let member = self.meaning(pod).into_iter();
+        rules.member = member.filter(|group| self.groups[*group as usize].by_node()).collect();
+        rules
+    }
+}
+
+/// How many of a group's pods a node may hold beside, or with, one that states the rule.
+fn cap(group: &Group, is_member: bool) -> u32 {
+    match &group.kind {
+        // The least is zero: a node without any could always be made.
+        Kind::Spread { skew, .. } => *skew,
+        _ => u32::from(is_member),
+    }
+}

@@ -1,0 +1,228 @@
+//! The domains that there are, and the places in which a node can be: what rules over zones and other labels tell apart.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::Topology;
+use crate::labels;
+use crate::pack::model::classes::{Class, RequirementSets};
+use crate::pack::model::columns::{Column, Columns};
+use crate::pack::model::offers::{Mask, Offers};
+use crate::pack::model::pools::PoolView;
+use crate::pack::rounds::steps::Steps;
+use crate::problem::{ExistingNode, Problem};
+use crate::requirements::{Requirement, Requirements};
+
+/// For each wide key the place of a value among its values, where it is known.
+pub(crate) type Domain = SmallVec<[Option<u32>; 2]>;
+
+/// Where a new node can be.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// The ways of buying it there.
+    pub mask: Mask,
+    pub domain: Domain,
+    /// Keys that buying does not decide, with the value that the node has to have, or `None` where it must lack the key.
+    pins: SmallVec<[(usize, Option<u32>); 1]>,
+}
+
+/// Places that no more than so many keys' values make; more are not looked at.
+const MOST_PLACES: usize = 4096;
+
+/// All domains, and the places by the keys that they tell apart.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    /// The values of each wide key.
+    pub values: Vec<Vec<String>>,
+    /// For each key and value the pools whose nodes may have it.
+    pub pools: Vec<Vec<Vec<usize>>>,
+    /// For each key the pools whose new nodes may be without it.
+    lacking: Vec<Vec<usize>>,
+    by_keys: FxHashMap<u32, Vec<Place>>,
+    /// Requirement sets narrowed to a place, where that takes more than a way of buying: by set, keys and place.
+    narrowed: FxHashMap<(u32, u32, u32), u32>,
+}
+
+impl Places {
+    /// Finds them, for the keys that classes ask for; narrowed requirement sets are added to `sets`.
+    pub fn find(
+        problem: &Problem,
+        pools: &[PoolView],
+        (columns, offers): (&Columns<'_>, &Offers),
+        topology: &Topology,
+        (classes, sets, steps): (&[Class], &mut RequirementSets, &Steps),
+    ) -> Self {
+        let mut places = Self::default();
+        for key in &topology.keys {
+            let found = universe(problem, pools, columns, offers, key);
+            let (values, reached) = found.into_iter().unzip();
+            places.values.push(values);
+            places.pools.push(reached);
+            let lacking = pools.iter().enumerate().filter(|(_, pool)| may_lack(pool, columns, key));
+            places.lacking.push(lacking.map(|(at, _)| at).collect());
+        }
+        for (part, class) in topology.of_class.iter().zip(classes).filter(|(part, _)| part.is_wide()) {
+            if !places.by_keys.contains_key(&part.keys) {
+                let all = places.of_keys(part.keys, topology, offers);
+                places.by_keys.insert(part.keys, all);
+            }
+            let all = &places.by_keys[&part.keys];
+            for (place, one) in all.iter().enumerate().filter(|(_, one)| !one.pins.is_empty()) {
+                for (set, _) in &class.alternatives {
+                    if !steps.take(8 + sets[*set as usize].len()) {
+                        return places;
+                    }
+                    places.narrowed.entry((*set, part.keys, place as u32)).or_insert_with(|| {
+                        let mut narrow = sets[*set as usize].clone();
+                        for (key, value) in &one.pins {
+                            let value = value.map(|value| places.values[*key][value as usize].as_str());
+                            let pin = value.map_or_else(Requirement::does_not_exist, |one| Requirement::one_of([one]));
+                            narrow.add(&topology.keys[*key], pin);
+                        }
+                        sets.insert_full(narrow).0 as u32
+                    });
+                }
+            }
+        }
+        places
+    }
+
+    /// The places that a class's keys tell apart.
+    pub fn of(&self, keys: u32) -> &[Place] {
+        self.by_keys.get(&keys).map_or(&[], Vec::as_slice)
+    }
+
+    /// A requirement set within a place.
+    pub fn narrowed(&self, set: u32, keys: u32, place: u32) -> u32 {
+        self.narrowed.get(&(set, keys, place)).copied().unwrap_or(set)
+    }
+
+    /// Whether a pool's nodes may have a label over which pods are spread.
+    pub fn may_have(&self, topology: &Topology, label: &str, pool: usize) -> bool {
+        let key = topology.keys.get_index_of(label);
+        key.is_some_and(|key| self.pools[key].iter().any(|reached| reached.contains(&pool)))
+    }
+
+    /// Whether a pool's nodes may be without a key.
+    pub fn may_lack(&self, key: usize, pool: usize) -> bool {
+        self.lacking[key].contains(&pool)
+    }
+
+    /// The domains of an existing node.
+    pub fn of_node(&self, topology: &Topology, node: &ExistingNode) -> Domain {
+        let value = |key: &String| {
+            let own = node.labels.iter().find(|(own, _)| labels::stable(own) == key);
+            own.map(|(_, value)| value)
+        };
+        let all = topology.keys.iter().zip(&self.values);
+        all.map(|(key, values)| value(key).and_then(|value| position(values, value))).collect()
+    }
+
+    fn of_keys(&self, keys: u32, topology: &Topology, offers: &Offers) -> Vec<Place> {
+        let asked = |key: usize| keys >> key & 1 == 1;
+        let nowhere: Domain = self.values.iter().map(|_| None).collect();
+        let bought = |key: &str| topology.keys.get_index_of(key).filter(|key| asked(*key));
+        let (zone, capacity_type) = (bought(labels::ZONE), bought(labels::CAPACITY_TYPE));
+        let mut all: Vec<Place> = Vec::new();
+        for (at, cell) in offers.cells.iter().enumerate() {
+            let mut domain = nowhere.clone();
+            for (key, value) in [(zone, &cell.zone), (capacity_type, &cell.capacity_type)] {
+                if let Some(key) = key {
+                    domain[key] = position(&self.values[key], value);
+                }
+            }
+            match all.iter_mut().find(|place| place.domain == domain) {
+                Some(place) => place.mask |= 1 << at,
+                None => all.push(Place { mask: 1 << at, domain, pins: SmallVec::new() }),
+            }
+        }
+        for key in
+            (0..topology.keys.len()).filter(|key| asked(*key) && Some(*key) != zone && Some(*key) != capacity_type)
+        {
+            let values = self.pools[key].iter().enumerate().filter(|(_, pools)| !pools.is_empty());
+            let values: Vec<Option<u32>> = values.map(|(value, _)| Some(value as u32)).collect();
+            // Where no node has the key there is nothing to tell apart: rules over it hold or fail alike everywhere.
+            if values.is_empty() {
+                continue;
+            }
+            let values: Vec<Option<u32>> =
+                values.into_iter().chain((!self.lacking[key].is_empty()).then_some(None)).collect();
+            let with = |place: &Place, value: &Option<u32>| {
+                let mut place = place.clone();
+                place.domain[key] = *value;
+                place.pins.push((key, *value));
+                place
+            };
+            let both = all.iter().flat_map(|place| values.iter().map(move |value| with(place, value)));
+            all = both.take(MOST_PLACES).collect();
+        }
+        all.sort_by(|a, b| a.domain.cmp(&b.domain));
+        all
+    }
+}
+
+fn position(values: &[String], value: &str) -> Option<u32> {
+    values.iter().position(|own| own == value).map(|at| at as u32)
+}
+
+/// All domains of a key, with the pools whose nodes can be there: those of pools, and those of existing nodes.
+fn universe(
+    problem: &Problem,
+    pools: &[PoolView],
+    columns: &Columns<'_>,
+    offers: &Offers,
+    key: &str,
+) -> BTreeMap<String, Vec<usize>> {
+    let mut all: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (at, pool) in pools.iter().enumerate() {
+        let mut add = |value: &str| {
+            let reached = all.entry(value.to_owned()).or_default();
+            if reached.last() != Some(&at) {
+                reached.push(at);
+            }
+        };
+        if matches!(key, labels::ZONE | labels::CAPACITY_TYPE) {
+            let cells = offers.cells.iter().enumerate().filter(|(cell, _)| pool.cells >> cell & 1 == 1);
+            cells.for_each(|(_, cell)| add(if key == labels::ZONE { &cell.zone } else { &cell.capacity_type }));
+        }
+        if key == labels::CAPACITY_TYPE {
+            continue;
+        }
+        let own = pool.requirements.get(key).filter(|own| !own.is_empty());
+        let concrete = own.filter(|own| !own.is_complement());
+        match columns.get(key).filter(|_| !pool.labels.contains(key)) {
+            Some(column) => {
+                for at in pool.types.iter() {
+                    let said = column.statement(at).filter(|said| !said.is_complement());
+                    let values = said.into_iter().flat_map(Requirement::values);
+                    values.filter(|value| own.is_none_or(|own| own.has(value))).for_each(&mut add);
+                }
+            }
+            None if key != labels::ZONE => concrete.into_iter().flat_map(Requirement::values).for_each(&mut add),
+            None => {}
+        }
+    }
+    for node in &problem.existing_nodes {
+        for (_, value) in node.labels.iter().filter(|(own, _)| labels::stable(own) == key) {
+            all.entry(value.clone()).or_default();
+        }
+    }
+    all
+}
+
+/// Whether a pool's node may be without a key.
+fn may_lack(pool: &PoolView, columns: &Columns<'_>, key: &str) -> bool {
+    let lacks = |column: &Column| pool.types.iter().any(|at| column.statement(at).is_none());
+    !pool.labels.contains(key)
+        && pool.requirements.get(key).is_none_or(Requirement::allows_absence)
+        && columns.get(key).is_none_or(|column| lacks(&column))
+}
+
+/// What the labels of a node are.
+pub(super) fn labels_of(node: &ExistingNode) -> Requirements {
+    let mut own = Requirements::from_labels(&node.labels);
+    own.add(labels::NODE_NAME_FIELD, Requirement::one_of([node.name.as_str()]));
+    own
+}

@@ -1,0 +1,181 @@
+//! The domains in which the pods of a spread could get a new node. One that they can never have is not counted: kube-scheduler
+//! counts nodes that there are, and none will ever be there for these pods.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use super::domains::Domains;
+use super::groups::Kind;
+use crate::labels;
+use crate::pack::filter::alternatives::{GivenUp, alternatives};
+use crate::pack::filter::taints::{Tolerated, untolerated};
+use crate::pack::model::context::{Context, Selection};
+use crate::pack::place::draft::Draft;
+use crate::problem::PreferencePolicy;
+use crate::requirements::{Requirement, Requirements};
+
+/// So many instance types are looked at in a step.
+const TYPES_A_STEP: usize = 64;
+
+/// The classes that state each group, softly or not, in their order.
+pub(super) fn stating(context: &Context<'_>) -> Vec<Vec<u32>> {
+    let topology = &context.topology;
+    let mut all: Vec<Vec<u32>> = vec![vec![]; topology.groups.len()];
+    for (class, part) in (0..).zip(&topology.of_class) {
+        let stated: BTreeSet<u32> = part.levels.iter().flat_map(|level| &level.states).copied().collect();
+        stated.into_iter().for_each(|group| all[group as usize].push(class));
+    }
+    all
+}
+
+/// The domains of a group, by their place among its key's values, in which some pool could make a node for a pod of one of
+/// the classes: by what the pod requires of a node, its tolerations and what it requests. Where its volumes are is no part
+/// of it (spec core 3.8).
+pub(super) fn reached(context: &Context<'_>, group: u32, classes: &[u32]) -> BTreeSet<u32> {
+    let key = context.topology.key_of(group);
+    let mut found = BTreeSet::new();
+    for class in classes.iter().map(|class| *class as usize) {
+        let pools: Vec<usize> = (0..context.pools.len()).filter(|pool| is_open(context, group, class, *pool)).collect();
+        for (selection, pool, wanted) in selections(context, class, &pools) {
+            add(context, (class, pool, key), &selection, &wanted, &mut found);
+        }
+        // Most groups are stated by one class, and most reach everything.
+        if found.len() == context.places.values[key].len() {
+            break;
+        }
+    }
+    found
+}
+
+/// Whether the pods of a class tolerate a pool's taints, and its nodes may have all labels over which they are spread.
+fn is_open(context: &Context<'_>, group: u32, class: usize, pool: usize) -> bool {
+    let topology = &context.topology;
+    let Kind::Spread { labels, .. } = &topology.groups[group as usize].kind else { return true };
+    let taints = &context.problem.node_pools[context.pools[pool].index].taints;
+    let tolerations = &context.classes[class].example(context.problem).tolerations;
+    untolerated(taints, tolerations, true).is_none()
+        && labels.iter().all(|label| context.places.may_have(topology, label, pool))
+}
+
+/// What a class's requirements leave of each of these pools, preferences and volumes apart.
+fn selections<'c>(
+    context: &'c Context<'_>,
+    class: usize,
+    pools: &[usize],
+) -> Vec<(Cow<'c, Selection>, usize, Cow<'c, Requirements>)> {
+    let own = &context.classes[class];
+    let pod = own.example(context.problem);
+    let mut all = Vec::new();
+    if pod.volume_topology.is_empty() {
+        let hard = |at: &usize| own.hard.is_empty() || own.hard.contains(&(*at as u32));
+        let sets: BTreeSet<u32> = (0..own.alternatives.len()).filter(hard).map(|at| own.alternatives[at].0).collect();
+        for set in sets {
+            let found = pools.iter().filter_map(|pool| Some((context.selection(set, *pool)?, *pool)));
+            let wanted = &context.sets[set as usize];
+            all.extend(found.map(|(one, pool)| (Cow::Borrowed(one), pool, Cow::Borrowed(wanted))));
+        }
+        return all;
+    }
+    let strict = alternatives(pod, PreferencePolicy::Ignore, false, GivenUp::default()).unwrap_or_default();
+    for wanted in strict.into_iter().map(|one| one.requirements) {
+        let found = pools.iter().filter_map(|pool| Some((context.select(&wanted, &context.pools[*pool])?, *pool)));
+        all.extend(found.map(|(one, pool)| (Cow::Owned(one), pool, Cow::Owned(wanted.clone()))));
+    }
+    all
+}
+
+/// Adds the domains that nodes have which a class's requirements leave of a pool.
+fn add(
+    context: &Context<'_>,
+    (class, pool, key): (usize, usize, usize),
+    selection: &Selection,
+    wanted: &Requirements,
+    found: &mut BTreeSet<u32>,
+) {
+    let mut types = selection.types.clone();
+    context.fitting(pool, &context.classes[class].first, &mut types);
+    if types.is_empty() || !context.work(1 + types.count() / TYPES_A_STEP) {
+        return;
+    }
+    let (values, name) = (&context.places.values[key], context.topology.keys[key].as_str());
+    let mut note = |value: &str| {
+        if let Ok(at) = values.binary_search_by(|own| own.as_str().cmp(value)) {
+            found.insert(at as u32);
+        }
+    };
+    if matches!(name, labels::ZONE | labels::CAPACITY_TYPE) {
+        let offers = &context.offers;
+        let bought = types.iter().fold(0, |cells, at| cells | offers.available(at)) & selection.cells;
+        let cells = offers.cells.iter().enumerate().filter(|(at, _)| bought >> at & 1 == 1);
+        cells.for_each(|(_, cell)| note(if name == labels::ZONE { &cell.zone } else { &cell.capacity_type }));
+        // A zone that is sold out for some minutes counts all the same, by what the types say: a spread is not broken for that.
+        if name == labels::CAPACITY_TYPE {
+            return;
+        }
+    }
+    let view = &context.pools[pool];
+    let asked = [view.requirements.get(name), wanted.get(name)];
+    let allowed = |value: &&str| asked.iter().flatten().all(|one| one.has(value));
+    match context.columns.get(name).filter(|_| !view.labels.contains(name)) {
+        Some(column) => {
+            let said = types.iter().filter_map(|at| column.statement(at)).filter(|said| !said.is_complement());
+            said.flat_map(Requirement::values).filter(allowed).for_each(note);
+        }
+        None => {
+            let own = asked[0].filter(|own| !own.is_empty() && !own.is_complement());
+            own.into_iter().flat_map(Requirement::values).filter(allowed).for_each(note);
+        }
+    }
+}
+
+impl Domains<'_, '_> {
+    /// The domain of a planned node by a group's key, if it can only be in one.
+    pub fn domain_of(&self, group: u32, draft: &Draft) -> Option<u32> {
+        let context = self.context;
+        let key = context.topology.key_of(group);
+        let (values, name) = (&context.places.values[key], context.topology.keys[key].as_str());
+        let at = |value: &str| values.binary_search_by(|own| own.as_str().cmp(value)).ok().map(|at| at as u32);
+        if matches!(name, labels::ZONE | labels::CAPACITY_TYPE) {
+            let offers = &context.offers;
+            let bought = draft.types.iter().fold(0, |cells, at| cells | offers.available(at)) & draft.cells;
+            let cells = offers.cells.iter().enumerate().filter(|(at, _)| bought >> at & 1 == 1);
+            let found: BTreeSet<&str> = cells
+                .map(|(_, cell)| if name == labels::ZONE { cell.zone.as_str() } else { cell.capacity_type.as_str() })
+                .collect();
+            return found.first().filter(|_| found.len() == 1).and_then(|value| at(value));
+        }
+        let view = &context.pools[draft.pool];
+        if let Some(value) = view.requirements.get(name).and_then(Requirement::single) {
+            return at(value);
+        }
+        let places = draft.shares.iter().filter_map(|share| {
+            let keys = context.topology.of_class[share.class as usize].keys;
+            context.places.of(keys).get(share.spot.place as usize)?.domain[key]
+        });
+        let of_sets = draft.shares.iter().filter_map(|share| context.sets[share.set as usize].get(name));
+        let asked = of_sets.filter_map(Requirement::single).filter_map(at).chain(places).next();
+        asked.or_else(|| {
+            let column = context.columns.get(name)?;
+            let said: BTreeSet<Option<&str>> =
+                draft.types.iter().map(|at| column.statement(at).and_then(Requirement::single)).collect();
+            said.first().copied().flatten().filter(|_| said.len() == 1).and_then(at)
+        })
+    }
+
+    /// Whether a planned node takes part in a spread, by the policies of that.
+    pub fn counts_node(&self, group: u32, draft: &Draft) -> bool {
+        let (context, topology) = (self.context, &self.context.topology);
+        let Kind::Spread { nodes, tolerated, labels, .. } = &topology.groups[group as usize].kind else { return false };
+        let view = &context.pools[draft.pool];
+        let taints = &context.problem.node_pools[view.index].taints;
+        let suits = |one: &Requirements| {
+            let Some(met) = context.select(one, view) else { return false };
+            let mut others = draft.types.clone();
+            others.without(&met.types);
+            others.is_empty() && draft.cells & view.cells & !met.cells == 0
+        };
+        tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, taints))
+            && labels.iter().all(|label| context.places.may_have(topology, label, draft.pool))
+            && (nodes.is_empty() || nodes.iter().any(suits))
+    }
+}

@@ -1,0 +1,122 @@
+//! A pool's limits while packing: what is left, and which instance types that still allows (spec core 3.11).
+
+pub(in crate::pack) mod tight;
+
+use crate::pack::model::bits::Bits;
+use crate::problem::{Pool, Problem};
+use crate::resources::{NODES, Resources};
+
+/// What is left of a pool's limits.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    left: Resources,
+    nodes: Option<i64>,
+    /// The most that any type of the pool has of each limited resource.
+    largest: Resources,
+}
+
+impl Limits {
+    /// A pool's limits less what its nodes have.
+    pub fn new(limits: &Resources, usage: &Resources) -> Self {
+        let mut left = Resources::new();
+        for (name, amount) in limits.iter().filter(|(name, _)| *name != NODES) {
+            left.set(name, amount.saturating_sub(usage.get(name)));
+        }
+        let nodes = limits.find(NODES).map(|most| most.saturating_sub(usage.get(NODES)));
+        Self { left, nodes, largest: Resources::new() }
+    }
+
+    /// Learns how large the pool's types are.
+    pub fn know_types(&mut self, problem: &Problem, types: &Bits) {
+        for (name, _) in self.left.iter() {
+            let most = types.iter().map(|at| problem.instance_types[at].capacity.get(name)).max();
+            self.largest.set(name, most.unwrap_or(0));
+        }
+    }
+
+    /// Whether no type is too large for what is left.
+    pub fn are_far(&self) -> bool {
+        self.nodes.is_none_or(|nodes| nodes > 0) && self.left.iter().all(|(name, left)| self.largest.get(name) <= left)
+    }
+
+    /// How many more nodes are allowed, where that is limited.
+    pub fn nodes(&self) -> Option<u64> {
+        self.nodes.map(|left| u64::try_from(left).unwrap_or(0))
+    }
+
+    /// Removes the types that are too large for what is left.
+    pub fn keep(&self, problem: &Problem, types: &mut Bits) {
+        if self.are_far() {
+            return;
+        }
+        for at in types.clone().iter() {
+            if !self.allow(&problem.instance_types[at].capacity) {
+                types.remove(at);
+            }
+        }
+    }
+
+    /// Whether one more node, of this capacity, is within what is left.
+    pub fn allow(&self, capacity: &Resources) -> bool {
+        self.nodes.is_none_or(|nodes| nodes > 0) && self.left.iter().all(|(name, left)| capacity.get(name) <= left)
+    }
+
+    /// Takes a planned node off: the most that any of its types has of each limited resource.
+    pub fn take(&mut self, problem: &Problem, types: impl Iterator<Item = usize> + Clone) {
+        self.change(problem, types, -1);
+    }
+
+    /// Gives back what was taken for a planned node.
+    pub fn give_back(&mut self, problem: &Problem, types: impl Iterator<Item = usize> + Clone) {
+        self.change(problem, types, 1);
+    }
+
+    fn change(&mut self, problem: &Problem, types: impl Iterator<Item = usize> + Clone, sign: i64) {
+        if let Some(nodes) = &mut self.nodes {
+            *nodes = nodes.saturating_add(sign);
+        }
+        let names: Vec<String> = self.left.iter().map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            let most = types.clone().map(|at| problem.instance_types[at].capacity.get(&name)).max().unwrap_or(0);
+            let left = self.left.get(&name);
+            self.left.set(name, left.saturating_add(most.saturating_mul(sign)));
+        }
+    }
+
+    /// No limits at all.
+    pub fn none() -> Self {
+        Self { left: Resources::new(), nodes: None, largest: Resources::new() }
+    }
+
+    /// Whether anything beside the number of nodes is limited.
+    pub fn bound_resources(&self) -> bool {
+        self.left.iter().next().is_some()
+    }
+
+    /// How much of what is limited a type takes, for the largest of the pool.
+    pub fn share(&self, problem: &Problem, at: usize) -> f64 {
+        let capacity = &problem.instance_types[at].capacity;
+        let of = |(name, _): (&str, i64)| capacity.get(name) as f64 / self.largest.get(name).max(1) as f64;
+        self.left.iter().map(of).fold(0.0, f64::max)
+    }
+
+    /// What is left, in words; the first limit that the smallest of these types exceeds.
+    pub fn describe(&self, problem: &Problem, types: &Bits, pool: &Pool) -> String {
+        if self.nodes.is_some_and(|nodes| nodes <= 0) {
+            return format!("limit of {} nodes reached", pool.limits.get(NODES));
+        }
+        for (name, left) in self.left.iter() {
+            let least = types.iter().map(|at| problem.instance_types[at].capacity.get(name)).min();
+            if least.is_some_and(|least| least > left) {
+                let shown = |amount: i64| crate::resources::format_amount(name, amount);
+                return format!(
+                    "limit of {} {name} reached: {} left, the smallest instance type that would do has {}",
+                    shown(pool.limits.get(name)),
+                    shown(left.max(0)),
+                    shown(least.unwrap_or(0)),
+                );
+            }
+        }
+        "its limits leave no instance type that would do".to_owned()
+    }
+}

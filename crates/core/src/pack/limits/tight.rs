@@ -1,0 +1,318 @@
+//! Where a limit binds: nodes give up options that take more of it than they need, and pods that it left over join
+//! nodes planned for others. Limits count a planned node at its largest option (spec core 3.11).
+
+use std::rc::Rc;
+
+use crate::pack::filter::topology::domains::Chance;
+use crate::pack::limits::Limits;
+use crate::pack::model::bits::Bits;
+use crate::pack::model::context::Context;
+use crate::pack::model::item::Item;
+use crate::pack::model::options::varied_enough;
+use crate::pack::model::plan::PlannedClaim;
+use crate::pack::model::reserved::Room;
+use crate::pack::place::assign::{assign, item};
+use crate::pack::place::draft::{Draft, Spot};
+use crate::pack::rounds::solve::Plan;
+use crate::problem::Policy;
+
+/// So many times a planned node is looked at in one go: the bound on work.
+const MOST_LOOKS: usize = 200_000;
+
+/// So often pods left over choose their places again.
+const MOST_ROUNDS: usize = 4;
+
+impl<'c> Plan<'c, '_> {
+    /// Finds places for those of the classes chosen that limits left over: on planned nodes first, then on new ones, for
+    /// which the others take as little of the limits as they can until [`Self::loosen`].
+    pub(in crate::pack) fn tighten(&mut self, chosen: &[usize]) {
+        if self.limits.iter().all(Limits::are_far) || !self.any_hindered(chosen) {
+            return;
+        }
+        self.place_anew(chosen);
+        if !self.tight {
+            if !self.any_hindered(chosen) {
+                return;
+            }
+            self.tight = true;
+            (0..self.claims.len()).for_each(|node| self.rewrite(node, None));
+        }
+        self.place_anew(chosen);
+    }
+
+    /// Lets pods left over choose their places again and looks for room, as long as any finds it: what one takes, the limits
+    /// do not leave for the place that another chose.
+    fn place_anew(&mut self, chosen: &[usize]) {
+        for _ in 0..MOST_ROUNDS {
+            let before = self.left_over();
+            self.choose_anew(chosen);
+            // Where limits leave a new node what chose another place is planned as at first.
+            while self.plan_together(chosen) | self.new_nodes(chosen) {}
+            self.find_room(chosen);
+            if self.left_over() == before {
+                break;
+            }
+        }
+    }
+
+    /// Puts pods left over on planned nodes, but for those that would leave a node that may be spot too few types, and on new
+    /// ones; on any planned node only where limits leave no other.
+    pub(in crate::pack) fn find_room(&mut self, chosen: &[usize]) {
+        for choosy in [true, false] {
+            self.choosy = choosy;
+            while self.join(chosen) | self.plan_together(chosen) | self.new_nodes(chosen) {}
+        }
+    }
+
+    /// Lets pods whose place was chosen and that got no node there choose again, as limits are now.
+    fn choose_anew(&mut self, chosen: &[usize]) {
+        let context = self.context;
+        for at in chosen.iter().copied().filter(|at| context.topology.of_class[*at].is_wide()) {
+            for (spot, left) in self.waiting(at) {
+                (0..left).for_each(|_| self.domains.forget(at, spot.place));
+                self.forgotten.push((at as u32, spot.place, left));
+                self.pinned.remove(&(at as u32, spot));
+            }
+            self.place_wide(at);
+        }
+    }
+
+    /// Gives nodes back what options limits allow: each its cheapest type first, then whatever there is room for.
+    pub(in crate::pack) fn loosen(&mut self) {
+        if !std::mem::take(&mut self.tight) {
+            return;
+        }
+        for node in 0..self.claims.len() {
+            let draft = Rc::clone(&self.drafts[node]);
+            let mut open = self.allowed(node, &draft);
+            let order = self.context.bought(draft.cells);
+            let Some(first) = order.order.iter().find(|at| open.has(**at as usize)) else { continue };
+            open.clear();
+            open.insert(*first as usize);
+            if draft.may_be(self.context, &open) {
+                self.rewrite(node, Some(&open));
+            }
+        }
+        for node in 0..self.claims.len() {
+            let open = self.allowed(node, &Rc::clone(&self.drafts[node]));
+            self.rewrite(node, Some(&open));
+        }
+    }
+
+    /// Whether a pod of the classes waits that could have a node but for limits.
+    fn any_hindered(&self, chosen: &[usize]) -> bool {
+        let unlimited = vec![Limits::none(); self.limits.len()];
+        chosen.iter().filter(|at| self.left[**at] > 0).any(|at| {
+            let spots = self.waiting(*at).into_iter().map(|(spot, _)| spot).chain([Spot::ANYWHERE]);
+            let room = Room { limits: &unlimited, ..self.room() };
+            spots.into_iter().any(|spot| assign(self.context, *at as u32, 1, room, spot, None).is_some())
+        })
+    }
+
+    /// The claim of a node, without its pods; while it is tight, with as few types as take least of the limits.
+    pub(in crate::pack) fn claim(&mut self, draft: &Draft, policy: Policy) -> Option<PlannedClaim> {
+        let limits = &self.limits[draft.pool];
+        if !self.tight || policy == Policy::NodeGroups || !limits.bound_resources() {
+            return self.finisher.claim(draft, policy);
+        }
+        let mut narrow = draft.clone();
+        narrow.types = least(self.context, draft, limits);
+        self.finisher.claim(&narrow, policy)
+    }
+
+    pub(in crate::pack) fn policy(&self, pool: usize) -> Policy {
+        self.context.problem.node_pools[self.context.pools[pool].index].policy
+    }
+
+    /// The types that a planned node may be within the limits, what it takes itself apart.
+    fn allowed(&self, node: usize, draft: &Draft) -> Bits {
+        let mut limits = self.limits[draft.pool].clone();
+        limits.give_back(self.context.problem, types_of(&self.claims[node]));
+        let mut types = draft.types.clone();
+        limits.keep(self.context.problem, &mut types);
+        types
+    }
+
+    /// Writes a claim anew, out of some of its node's types or of all; leaves it where that comes to nothing.
+    fn rewrite(&mut self, node: usize, types: Option<&Bits>) {
+        let mut draft = Draft::clone(&self.drafts[node]);
+        let policy = self.policy(draft.pool);
+        if policy == Policy::NodeGroups || !self.limits[draft.pool].bound_resources() {
+            return;
+        }
+        types.into_iter().for_each(|types| draft.types.clone_from(types));
+        if let Some(claim) = self.claim(&draft, policy) {
+            self.replace(node, claim);
+        }
+    }
+
+    /// Puts a claim in another's place, with that one's pods before its own.
+    pub(in crate::pack) fn replace(&mut self, node: usize, mut claim: PlannedClaim) {
+        let limits = &mut self.limits[self.drafts[node].pool];
+        limits.give_back(self.context.problem, types_of(&self.claims[node]));
+        limits.take(self.context.problem, types_of(&claim));
+        claim.pods.splice(..0, std::mem::take(&mut self.claims[node].pods));
+        self.claims[node] = claim;
+    }
+
+    /// Puts pods left over on planned nodes that still take them; says whether any did.
+    fn join(&mut self, chosen: &[usize]) -> bool {
+        let mut looks = MOST_LOOKS;
+        let mut moved = false;
+        for at in chosen.iter().copied() {
+            for (spot, mut left) in self.waiting(at) {
+                let asked = self.asked(at, spot);
+                for node in 0..self.claims.len() {
+                    if left == 0 || looks == 0 {
+                        break;
+                    }
+                    looks -= 1;
+                    let count = self.put(node, &asked, left);
+                    left -= count;
+                    moved |= count > 0;
+                }
+            }
+            while self.join_somewhere(at, &mut looks) {
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// Puts one pod of a class for which rules between pods have chosen no place yet on a planned node.
+    fn join_somewhere(&mut self, at: usize, looks: &mut usize) -> bool {
+        let context = self.context;
+        let part = &context.topology.of_class[at];
+        let held_back = if self.lessons.strictly { self.lessons.held_back[at] } else { 0 };
+        if !part.is_wide() || self.without_place(at) <= held_back {
+            return false;
+        }
+        for level in 0..context.classes[at].alternatives.len() {
+            let mut feasible = Vec::new();
+            for place in 0..context.places.of(part.keys).len() as u32 {
+                let asked = self.asked(at, Spot { level: level as u32, place });
+                let nodes = (0..self.claims.len()).take(*looks);
+                *looks = looks.saturating_sub(nodes.len());
+                let node = nodes.into_iter().find(|node| self.grown(*node, &asked, 1).is_some());
+                feasible.extend(node.map(|node| {
+                    let weight = context.weight(self.drafts[node].pool);
+                    Chance { place, weight, price: self.claims[node].price }
+                }));
+            }
+            let Some(Chance { place, .. }) = self.domains.best(at, level, &feasible, |_| false) else { continue };
+            self.domains.put(at, place);
+            let spot = Spot { level: level as u32, place };
+            *self.pinned.entry((at as u32, spot)).or_insert(0) += 1;
+            let asked = self.asked(at, spot);
+            return (0..self.claims.len()).any(|node| self.put(node, &asked, 1) > 0);
+        }
+        false
+    }
+
+    /// For each pool what a class asks of it, by each of its alternatives.
+    fn asked(&self, at: usize, spot: Spot) -> Vec<Vec<Item<'c>>> {
+        let context = self.context;
+        let all = &context.classes[at].alternatives;
+        let alternatives = match spot {
+            Spot::ANYWHERE => all.as_slice(),
+            Spot { level, .. } => all.get(level as usize..=level as usize).unwrap_or_default(),
+        };
+        let unlimited = vec![Limits::none(); self.limits.len()];
+        // A planned node has its instance already, whether reserved or bought.
+        let reserved = context.offers.reserved;
+        let rooms = [!reserved, reserved].map(|open| Room { limits: &unlimited, open });
+        let of_pool = |pool: usize| {
+            let asked = alternatives.iter().flat_map(|one| rooms.map(|room| (*one, room)));
+            asked.filter_map(|(one, room)| Some(item(context, (at as u32, 1, spot), one, pool, room)?.0)).collect()
+        };
+        (0..context.pools.len()).map(of_pool).collect()
+    }
+
+    /// Puts as many pods on a planned node as it takes within the limits, and says how many.
+    fn put(&mut self, node: usize, asked: &[Vec<Item<'_>>], wanted: u32) -> u32 {
+        let Some((draft, count, item)) = self.grown(node, asked, wanted) else { return 0 };
+        let key = (item.class, item.spot);
+        let Some(mut claim) = self.claim(&draft, self.policy(draft.pool)) else { return 0 };
+        self.deal(key, count, &mut claim);
+        self.replace(node, claim);
+        self.drafts[node] = Rc::new(draft);
+        count
+    }
+
+    /// A planned node with as many more pods as it takes within the limits, by the first alternative that it takes any by.
+    fn grown<'i, 'k>(
+        &self,
+        node: usize,
+        asked: &'i [Vec<Item<'k>>],
+        wanted: u32,
+    ) -> Option<(Draft, u32, &'i Item<'k>)> {
+        asked[self.drafts[node].pool].iter().find_map(|item| {
+            let (draft, count) = self.grown_by(node, item, wanted)?;
+            Some((draft, count, item))
+        })
+    }
+
+    /// Whether pods leave a node that may be spot too few types where it has enough without them.
+    fn narrows(&self, before: &Draft, after: &Draft) -> bool {
+        let varied = |draft: &Draft| varied_enough(self.context, &draft.types, draft.cells);
+        self.policy(before.pool) == Policy::Cost && varied(before) && !varied(after)
+    }
+
+    fn grown_by(&self, node: usize, item: &Item<'_>, wanted: u32) -> Option<(Draft, u32)> {
+        let context = self.context;
+        let rules = context.node_rules(item.class);
+        let there = &self.drafts[node];
+        if !context.work(there.tally.work(rules)) {
+            return None;
+        }
+        let first = there.tally.allows(rules, 1) == 0;
+        if there.tally.opens(rules, 1) == 0 || (first && !self.may_be_first(item.class as usize)) {
+            return None;
+        }
+        let one = |draft: &mut Draft| if first { draft.open(context, item) } else { draft.add(context, item, 1) };
+        // Most nodes are full whatever the limits.
+        let mut unlimited = Draft::clone(there);
+        if !one(&mut unlimited) || (self.choosy && self.narrows(there, &unlimited)) {
+            return None;
+        }
+        let mut draft = Draft::clone(there);
+        draft.types = self.allowed(node, there);
+        if !one(&mut draft) {
+            return None;
+        }
+        let mut count = 1;
+        let mut step = draft.tally.allows(rules, wanted - 1);
+        while step > 0 && count < wanted {
+            step = step.min(wanted - count);
+            let mut more = Draft::clone(&draft);
+            if more.add(context, item, step) && !(self.choosy && self.narrows(there, &more)) {
+                draft = more;
+                count += step;
+            } else {
+                step /= 2;
+            }
+        }
+        Some((draft, count))
+    }
+}
+
+pub(in crate::pack) fn types_of(claim: &PlannedClaim) -> impl Iterator<Item = usize> + Clone {
+    claim.options.iter().map(|option| option.instance_type)
+}
+
+/// Of the types that a node may be those that take least of the limits, the cheapest of equals: as few as `minValues` allow.
+fn least(context: &Context<'_>, draft: &Draft, limits: &Limits) -> Bits {
+    let bought = context.bought(draft.cells);
+    let all = bought.order.iter().map(|at| *at as usize).filter(|at| draft.types.has(*at));
+    let mut order: Vec<(f64, usize)> = all.map(|at| (limits.share(context.problem, at), at)).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut few = 1;
+    loop {
+        let mut types = Bits::empty(context.problem.instance_types.len());
+        order.iter().take(few).for_each(|(_, at)| types.insert(*at));
+        if few >= order.len() || draft.may_be(context, &types) {
+            return types;
+        }
+        few *= 2;
+    }
+}

@@ -1,0 +1,340 @@
+//! Pods compiled once: equal pods are one class with a count, so that work grows with classes and not with pods.
+
+use std::cmp::{Ordering, Reverse};
+use std::hash::{Hash, Hasher};
+use std::io;
+
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
+use smallvec::SmallVec;
+
+use super::columns::Columns;
+use super::daemons::{DaemonCompany, DaemonConflict};
+use super::offers::Offers;
+use super::pools::PoolView;
+use crate::pack::filter::alternatives::{self, Alternative, GivenUp, alternatives, where_volumes_can_be};
+use crate::pack::filter::shared::{Attached, Shared, SharedVolumes};
+use crate::pack::filter::topology::groups::{Group, Reader, Stated};
+use crate::pack::filter::topology::{self, Builder, Topology};
+use crate::pack::rounds::steps::Steps;
+use crate::pod::Pod;
+use crate::problem::{PreferencePolicy, Problem};
+use crate::requirements::Requirements;
+use crate::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources};
+use crate::volumes::is_attachable;
+
+/// Amounts of the resources that anything asks for, in the order of [`ResourceNames`].
+pub(crate) type Amounts = SmallVec<[i64; 4]>;
+
+/// More than can be asked for, and far from overflow.
+pub(crate) const UNBOUNDED: i64 = i64::MAX / 4;
+
+/// The resources that count: cpu, memory, pods and whatever else a pod requests; last one for each DaemonSet that keeps
+/// some pod off its nodes, which a node has no more where such a daemon runs, and one for each rule by which pods have to be
+/// with a DaemonSet's, which a node has only where such a daemon runs.
+#[derive(Debug)]
+pub(crate) struct ResourceNames(pub Vec<String>, Vec<DaemonConflict>, Vec<DaemonCompany>);
+
+impl ResourceNames {
+    /// Collects them.
+    pub fn of(problem: &Problem, pools: &[PoolView], columns: &Columns<'_>, offers: &Offers) -> Self {
+        let mut names = vec![CPU.to_owned(), MEMORY.to_owned(), PODS.to_owned()];
+        let mut others = std::collections::BTreeSet::new();
+        for pod in problem.pods.iter().chain(&problem.daemon_pods) {
+            if pod.requests.get(EPHEMERAL_STORAGE) > 0 && !others.contains(EPHEMERAL_STORAGE) {
+                others.insert(EPHEMERAL_STORAGE.to_owned());
+            }
+            for name in pod.shared_volumes.values().filter(|name| is_attachable(name)) {
+                if !others.contains(name) {
+                    others.insert(name.clone());
+                }
+            }
+            for (name, amount) in pod.requests.uncommon() {
+                if amount > 0 && !others.contains(name) {
+                    others.insert(name.to_owned());
+                }
+            }
+        }
+        names.extend(others);
+        let conflicts = DaemonConflict::all(problem);
+        names.extend(conflicts.iter().map(|conflict| format!("nodes without DaemonSet {}", conflict.name)));
+        let companies = DaemonCompany::all(problem, pools, columns, offers);
+        names.extend(companies.iter().map(|company| format!("nodes with DaemonSet {}", company.name)));
+        Self(names, conflicts, companies)
+    }
+
+    /// The resources that have names of their own.
+    pub fn named(&self) -> &[String] {
+        &self.0[..self.0.len() - self.1.len() - self.2.len()]
+    }
+
+    /// The DaemonSets that keep pods off, each with its place among the resources.
+    pub fn conflicts(&self) -> impl Iterator<Item = (usize, &DaemonConflict)> {
+        self.1.iter().enumerate().map(|(nth, conflict)| (self.named().len() + nth, conflict))
+    }
+
+    /// The rules by which pods have to be with a DaemonSet's, each with its place among the resources.
+    pub fn companies(&self) -> impl Iterator<Item = (usize, &DaemonCompany)> {
+        self.2.iter().enumerate().map(|(nth, company)| (self.named().len() + self.1.len() + nth, company))
+    }
+
+    pub fn amounts(&self, resources: &Resources) -> Amounts {
+        let mut amounts: Amounts = self.named().iter().map(|name| resources.get(name)).collect();
+        amounts.resize(self.0.len(), 0);
+        amounts
+    }
+
+    /// What a pod or a daemon requests; nobody requests less than nothing.
+    fn requested(&self, pod: &Pod) -> Amounts {
+        let mut amounts = self.amounts(&pod.requests);
+        amounts.iter_mut().for_each(|amount| *amount = (*amount).max(0));
+        amounts
+    }
+
+    /// What a pod, by index, takes of a node.
+    pub fn of_pod(&self, problem: &Problem, at: u32) -> Amounts {
+        let pod = &problem.pods[at as usize];
+        let mut amounts = self.requested(pod);
+        amounts[2] = 1;
+        for (at, conflict) in self.conflicts() {
+            amounts[at] = i64::from(conflict.clash(problem, pod).is_some());
+        }
+        for (slot, company) in self.companies() {
+            amounts[slot] = i64::from(company.is_for(at));
+        }
+        amounts
+    }
+
+    /// What a daemon takes of a node that may have labels: of the places of those that it keeps off all.
+    pub fn of_daemon(&self, daemon: usize, pod: &Pod, may_have: impl Fn(&str) -> bool) -> Amounts {
+        let mut amounts = self.requested(pod);
+        amounts[2] = 1;
+        let own = self.conflicts().filter(|(_, one)| one.daemon == daemon && may_have(&one.key));
+        own.for_each(|(at, _)| amounts[at] = UNBOUNDED);
+        amounts
+    }
+
+    /// What a node with so much has room for; attachments that it does not name have no bound.
+    pub fn room(&self, resources: &Resources) -> Amounts {
+        let room = |name: &String| match resources.find(name) {
+            None if is_attachable(name) => UNBOUNDED,
+            found => found.unwrap_or(0),
+        };
+        let mut amounts: Amounts = self.named().iter().map(room).collect();
+        amounts.resize(self.0.len(), UNBOUNDED);
+        amounts
+    }
+
+    /// What is written down as requested: attachments and ports are counted, but are no resource of a node.
+    pub fn resources(&self, amounts: &[i64]) -> Resources {
+        let named = self.named().iter().zip(amounts).filter(|(name, amount)| **amount != 0 && !is_attachable(name));
+        named.map(|(name, amount)| (name.clone(), *amount)).collect()
+    }
+}
+
+/// Pods that are equal as far as scheduling can see.
+#[derive(Debug)]
+pub(crate) struct Class {
+    /// Their indices in the problem, by age, then uid, then name.
+    pub pods: Vec<u32>,
+    pub requests: Amounts,
+    /// Volumes that they use together with others, and the amounts that the first of them on a node takes.
+    pub shared: Shared,
+    pub first: Amounts,
+    /// Indices of requirement sets, with whether preferring taints are tolerated; tried in order.
+    pub alternatives: Vec<(u32, bool)>,
+    /// Which alternatives have nothing soft: where none of these has a place, no other has. Empty where all are such.
+    pub hard: SmallVec<[u32; 2]>,
+    /// Why they can never be placed, as a sentence.
+    pub refused: Option<String>,
+}
+
+impl Class {
+    /// The pod that stands for all.
+    pub fn example<'a>(&self, problem: &'a Problem) -> &'a Pod {
+        &problem.pods[self.pods[0] as usize]
+    }
+}
+
+/// The distinct requirement sets of all classes.
+pub(crate) type RequirementSets = IndexSet<Requirements, FxBuildHasher>;
+
+/// Compiles the pods. Classes come in an order that does not depend on the order of the pods: more cpu first, then
+/// more memory (spec core 3.3), then more of anything else, then by the first pod; pods still to come after all that
+/// wait. It may end early when the steps are spent: its answer is worth nothing then.
+pub(crate) fn compile(
+    problem: &Problem,
+    softly_capped: bool,
+    (names, volumes): (&ResourceNames, &SharedVolumes),
+    sets: &mut RequirementSets,
+    steps: &Steps,
+) -> (Vec<Class>, Topology) {
+    let forgiveness = problem.node_pools.iter().any(|pool| crate::pack::filter::taints::any_preferring(&pool.taints))
+        || problem.existing_nodes.iter().any(|node| crate::pack::filter::taints::any_preferring(&node.taints));
+    let ages: Vec<Age> = problem.pods.iter().zip(0..).map(|(pod, at)| Age::of(pod, at)).collect();
+    let oldest = |a: &u32, b: &u32| ages[*a as usize].cmp_in(problem, &ages[*b as usize]);
+    let keyed = grouped(problem, topology::labels_matter(problem)).into_iter().map(|mut pods| {
+        pods.sort_unstable_by(oldest);
+        let example = &problem.pods[pods[0] as usize];
+        (example.to_come, Reverse(names.of_pod(problem, pods[0])), pods)
+    });
+    let mut keyed: Vec<(bool, Reverse<Amounts>, Vec<u32>)> = keyed.collect();
+    keyed.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)).then_with(|| oldest(&a.2[0], &b.2[0])));
+    let class = |(_, Reverse(requests), pods): (bool, Reverse<Amounts>, Vec<u32>)| {
+        let shared = volumes.of_pod(names, &problem.pods[pods[0] as usize]);
+        let mut first = requests.clone();
+        Attached::default().add_missing(&shared, &mut first);
+        Class { pods, requests, shared, first, alternatives: vec![], hard: SmallVec::new(), refused: None }
+    };
+    let mut classes: Vec<Class> = keyed.into_iter().map(class).collect();
+    let reader = Reader::new(problem);
+    let mut topology = Builder::new(problem, softly_capped);
+    for class in &mut classes {
+        let example = &problem.pods[class.pods[0] as usize];
+        if !steps.take(names.0.len() + alternatives::work(example)) {
+            break;
+        }
+        let (stated, wrong) = match stated(reader, example) {
+            Ok(stated) => (stated, None),
+            Err(wrong) => (Stated::default(), Some(wrong)),
+        };
+        let found = alternatives(example, problem.preferences_of(example), forgiveness, stated.soft());
+        let found = match found.and_then(|found| where_volumes_can_be(found, example)) {
+            Ok(found) => found,
+            Err(wrong) => {
+                class.refused = Some(wrong);
+                vec![]
+            }
+        };
+        let with_daemons = names.companies().filter(|(_, company)| company.is_for(class.pods[0]));
+        let with_daemons: Vec<&Group> = with_daemons.map(|(_, company)| &company.group).collect();
+        let unkept = topology.add(example, &stated, &found, &with_daemons);
+        class.refused = class.refused.take().or(wrong).or(unkept).or_else(|| example.blocked.clone());
+        if found.iter().any(|one| !one.hard) {
+            class.hard = found.iter().zip(0..).filter(|(one, _)| one.hard).map(|(_, at)| at).collect();
+        }
+        let index = |one: Alternative| (sets.insert_full(one.requirements).0 as u32, one.forgiving);
+        class.alternatives = found.into_iter().map(index).collect();
+    }
+    (classes, topology.finish(steps))
+}
+
+/// The rules between pods that a pod states. Topology counts nodes by what it requires, preferences apart.
+fn stated(reader: Reader<'_>, pod: &Pod) -> Result<Stated, String> {
+    if !topology::states_any(pod) {
+        return Ok(Stated::default());
+    }
+    let strict = alternatives(pod, PreferencePolicy::Ignore, false, GivenUp::default()).unwrap_or_default();
+    reader.stated(pod, &strict.into_iter().map(|one| one.requirements).collect::<Vec<_>>())
+}
+
+/// What orders pods, mostly without a look at them: with very many, each costs a miss of the cache.
+#[derive(Clone, Copy)]
+struct Age {
+    created: Option<jiff::Timestamp>,
+    /// The first bytes of the uid.
+    uid: [u8; 16],
+    pod: u32,
+}
+
+impl Age {
+    fn of(pod: &Pod, at: u32) -> Self {
+        let mut uid = [0; 16];
+        let known = pod.uid.len().min(uid.len());
+        uid[..known].copy_from_slice(&pod.uid.as_bytes()[..known]);
+        Self { created: pod.created, uid, pod: at }
+    }
+
+    /// Older pods first, then by uid, namespace and name.
+    fn cmp_in(&self, problem: &Problem, other: &Self) -> Ordering {
+        let whole = |age: &Self| {
+            let pod = &problem.pods[age.pod as usize];
+            (&pod.uid, &pod.namespace, &pod.name)
+        };
+        (self.created, self.uid).cmp(&(other.created, other.uid)).then_with(|| whole(self).cmp(&whole(other)))
+    }
+}
+
+/// The pods in groups of equals, in order of first appearance.
+fn grouped(problem: &Problem, labels_matter: bool) -> Vec<Vec<u32>> {
+    let mut groups: Vec<Vec<u32>> = Vec::new();
+    let mut by_hash: FxHashMap<u64, SmallVec<[u32; 1]>> = FxHashMap::default();
+    for (at, pod) in problem.pods.iter().enumerate() {
+        let candidates = by_hash.entry(hash(pod, labels_matter)).or_default();
+        let known = candidates.iter().copied().find(|group| {
+            let example = &problem.pods[groups[*group as usize][0] as usize];
+            equal(pod, example, labels_matter)
+        });
+        match known {
+            Some(group) => groups[group as usize].push(at as u32),
+            None => {
+                candidates.push(groups.len() as u32);
+                groups.push(vec![at as u32]);
+            }
+        }
+    }
+    groups
+}
+
+pub(in crate::pack) fn equal(a: &Pod, b: &Pod, labels_matter: bool) -> bool {
+    a.requests == b.requests
+        && a.priority == b.priority
+        && a.node_selector == b.node_selector
+        && a.tolerations == b.tolerations
+        && a.host_ports == b.host_ports
+        && a.affinity == b.affinity
+        && a.topology_spread_constraints == b.topology_spread_constraints
+        && a.volume_topology == b.volume_topology
+        && a.shared_volumes == b.shared_volumes
+        && a.blocked == b.blocked
+        && a.to_come == b.to_come
+        && a.relaxed == b.relaxed
+        && a.refused_nodes == b.refused_nodes
+        && (!labels_matter || (a.namespace == b.namespace && a.labels == b.labels))
+}
+
+pub(in crate::pack) fn hash(pod: &Pod, labels_matter: bool) -> u64 {
+    let mut hasher = FxHasher::default();
+    pod.requests.hash(&mut hasher);
+    pod.priority.hash(&mut hasher);
+    pod.node_selector.hash(&mut hasher);
+    pod.host_ports.hash(&mut hasher);
+    (&pod.volume_topology, &pod.shared_volumes, &pod.blocked, pod.to_come, pod.relaxed, &pod.refused_nodes)
+        .hash(&mut hasher);
+    if labels_matter {
+        pod.namespace.hash(&mut hasher);
+        pod.labels.hash(&mut hasher);
+    }
+    // The API's own types have no hash: their JSON has. Writing into a hasher cannot fail.
+    if let Some(affinity) = &pod.affinity {
+        let _ = serde_json::to_writer(Hashing(&mut hasher), affinity);
+    }
+    for spread in &pod.topology_spread_constraints {
+        (&spread.topology_key, spread.max_skew, &spread.when_unsatisfiable, spread.min_domains).hash(&mut hasher);
+        (&spread.match_label_keys, &spread.node_affinity_policy, &spread.node_taints_policy).hash(&mut hasher);
+        let Some(selector) = &spread.label_selector else { continue };
+        selector.match_labels.hash(&mut hasher);
+        for one in selector.match_expressions.iter().flatten() {
+            (&one.key, &one.operator, &one.values).hash(&mut hasher);
+        }
+    }
+    // All of it: pods that differ in anything that is left out are held against each other one by one.
+    for toleration in &pod.tolerations {
+        (&toleration.key, &toleration.operator, &toleration.value, &toleration.effect).hash(&mut hasher);
+        toleration.toleration_seconds.hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+struct Hashing<'a>(&'a mut FxHasher);
+
+impl io::Write for Hashing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

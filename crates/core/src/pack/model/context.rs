@@ -1,0 +1,229 @@
+//! The problem compiled for packing: everything that is decided once and looked up afterwards.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::bits::Bits;
+use super::classes::{self, Amounts, Class, RequirementSets, ResourceNames};
+use super::columns::Columns;
+use super::offers::{Bought, Mask, Offers};
+use super::plan::Options;
+use super::pools::{self, PoolView};
+use crate::labels;
+use crate::pack::filter::joint::{JointId, Joints};
+use crate::pack::filter::shared::SharedVolumes;
+use crate::pack::filter::topology::Topology;
+use crate::pack::filter::topology::node_rules::NodeRules;
+use crate::pack::filter::topology::places::Places;
+use crate::pack::rounds::failure::PackingError;
+use crate::pack::rounds::steps::Steps;
+use crate::problem::Problem;
+use crate::requirements::Requirements;
+
+/// The compiled problem.
+pub(crate) struct Context<'a> {
+    pub problem: &'a Problem,
+    pub options: &'a Options,
+    pub names: ResourceNames,
+    pub volumes: SharedVolumes,
+    pub columns: Columns<'a>,
+    pub offers: Offers,
+    /// In the order in which they are tried: weight descending, then name descending.
+    pub pools: Vec<PoolView>,
+    pub classes: Vec<Class>,
+    pub topology: Topology,
+    pub places: Places,
+    pub sets: RequirementSets,
+    /// Keys that a pod may ask for although a pool does not define them.
+    pub allowed_undefined: BTreeSet<String>,
+    /// The bound on the work.
+    pub steps: Steps,
+    joints: RefCell<Joints>,
+    selections: Vec<OnceCell<Option<Selection>>>,
+}
+
+/// What a requirement set leaves of a pool.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Selection {
+    pub types: Bits,
+    pub cells: Mask,
+    pub joint: JointId,
+}
+
+impl<'a> Context<'a> {
+    /// Compiles a problem.
+    ///
+    /// # Errors
+    /// [`PackingError::Bound`] where that takes more steps than there are.
+    pub fn new(problem: &'a Problem, options: &'a Options) -> Result<Self, PackingError> {
+        let steps = Steps::of(problem, options);
+        let volumes = SharedVolumes::of(problem);
+        let mut pools = pools::read(problem);
+        let mut universe = Bits::empty(problem.instance_types.len());
+        pools.iter().for_each(|pool| universe.or(&pool.types));
+        let offers = Offers::read(problem, &universe);
+        let columns = Columns::new(&problem.instance_types, universe);
+        pools.iter_mut().for_each(|pool| pool.cells = offers.select(&pool.requirements));
+        let names = ResourceNames::of(problem, &pools, &columns, &offers);
+        let mut allowed_undefined: BTreeSet<String> = labels::WELL_KNOWN.into_iter().map(str::to_owned).collect();
+        allowed_undefined.extend(problem.well_known_labels.iter().cloned());
+        steps.take(pools.len() * problem.instance_types.len() * names.0.len());
+        steps.bound_met()?;
+        for pool in &mut pools {
+            pool.finish(problem, &names, &columns, &offers);
+        }
+        let mut sets = RequirementSets::default();
+        let (classes, topology) =
+            classes::compile(problem, options.soft_spread_on_new_nodes, (&names, &volumes), &mut sets, &steps);
+        steps.bound_met()?;
+        let places = Places::find(problem, &pools, (&columns, &offers), &topology, (&classes, &mut sets, &steps));
+        steps.take(sets.len() * pools.len());
+        steps.bound_met()?;
+        let selections = std::iter::repeat_with(OnceCell::new).take(sets.len() * pools.len()).collect();
+        let joints = RefCell::new(Joints::new(problem.instance_types.len()));
+        Ok(Self {
+            problem,
+            options,
+            names,
+            volumes,
+            columns,
+            offers,
+            pools,
+            classes,
+            topology,
+            places,
+            sets,
+            allowed_undefined,
+            steps,
+            joints,
+            selections,
+        })
+    }
+
+    /// Takes steps for work that is about to be done; once they are spent the answer is no.
+    pub fn work(&self, steps: usize) -> bool {
+        self.steps.take(steps)
+    }
+
+    /// What requirement set `set` leaves of pool `pool`, resources and limits apart; `None` if nothing.
+    pub fn selection(&self, set: u32, pool: usize) -> Option<&Selection> {
+        let slot = &self.selections[set as usize * self.pools.len() + pool];
+        slot.get_or_init(|| self.select(&self.sets[set as usize], &self.pools[pool])).as_ref()
+    }
+
+    /// The same for a requirement set that is none of a class's.
+    pub fn select(&self, wanted: &Requirements, pool: &PoolView) -> Option<Selection> {
+        if !self.work(8 + wanted.len())
+            || pool.types.is_empty()
+            || pool.requirements.compatible(wanted, &self.allowed_undefined).is_err()
+        {
+            return None;
+        }
+        let cells = pool.cells & self.offers.select(wanted);
+        let mut types = pool.types.clone();
+        let mut together = Requirements::new();
+        for (key, requirement) in wanted.iter() {
+            if self.offers.keys.contains(key) || pool.labels.contains(key) {
+                continue;
+            }
+            let own = pool.requirements.get(key);
+            let both = own.map_or_else(|| requirement.clone(), |own| own.intersect(requirement));
+            match self.columns.get(key) {
+                Some(column) => {
+                    types.and(&column.select(&both));
+                    if column.open {
+                        together.add(key, both);
+                    }
+                }
+                // Well known, and nothing that a pool could launch has it.
+                None if own.is_none() && !requirement.allows_absence() => types.clear(),
+                None if own.is_some_and(|own| own.single().is_none()) => together.add(key, both),
+                None => {}
+            }
+        }
+        types.and(&self.bought(cells).types);
+        let joint = self.joints.borrow_mut().of(together, &self.columns);
+        types.and(self.joints.borrow().types(joint));
+        (!types.is_empty()).then_some(Selection { types, cells, joint })
+    }
+
+    /// Both together on one node; `None` when they exclude each other.
+    pub fn meet(&self, a: JointId, b: JointId) -> Option<JointId> {
+        if a == b || b == JointId::NONE {
+            return Some(a);
+        }
+        if a == JointId::NONE {
+            return Some(b);
+        }
+        self.joints.borrow_mut().meet(a, b, &self.columns)
+    }
+
+    /// Keeps the types that satisfy a joint requirement.
+    pub fn keep_joint(&self, joint: JointId, types: &mut Bits) {
+        if joint != JointId::NONE {
+            types.and(self.joints.borrow().types(joint));
+        }
+    }
+
+    /// What a set of cells comes to.
+    pub fn bought(&self, mask: Mask) -> Rc<Bought> {
+        self.offers.bought(mask, self.problem)
+    }
+
+    /// The cells of spot capacity.
+    pub fn spot_cells(&self) -> Mask {
+        self.offers.with(|cell| cell.capacity_type == labels::SPOT)
+    }
+
+    /// The types of a pool that hold so much beside the pool's daemons; of a node group all or none.
+    pub fn fitting(&self, pool: usize, requests: &[i64], types: &mut Bits) {
+        let view = &self.pools[pool];
+        view.fit.keep(requests, types);
+        if view.is_group && types.count() < view.types.count() {
+            types.clear();
+        }
+    }
+
+    /// What a pool's node of a type has for pods.
+    pub fn room(&self, pool: usize, at: usize) -> &[i64] {
+        self.pools[pool].fit.room(at)
+    }
+
+    /// The weight of a pool, by its place here.
+    pub fn weight(&self, pool: usize) -> i32 {
+        self.problem.node_pools[self.pools[pool].index].weight
+    }
+
+    /// In how many ways a class's volumes can be had: so many of its alternatives differ in that alone.
+    pub fn volume_ways(&self, class: usize) -> usize {
+        self.classes[class].example(self.problem).volume_topology.len().max(1)
+    }
+
+    /// What a class means for the new nodes it is on.
+    pub fn node_rules(&self, class: u32) -> &NodeRules {
+        &self.topology.node_rules[self.topology.of_class[class as usize].new_node_rules as usize]
+    }
+
+    /// Whether a class's pods have to be on a node with others, and are such themselves.
+    pub fn is_own_company(&self, class: usize) -> bool {
+        let company = &self.topology.of_class[class].company;
+        !company.is_empty() && company.iter().all(|group| self.node_rules(class as u32).member.contains(group))
+    }
+
+    /// What a class means for the existing nodes it is on: soft rules bind nobody else.
+    pub fn hard_node_rules(&self, class: usize) -> &NodeRules {
+        &self.topology.node_rules[self.topology.of_class[class].node_rules as usize]
+    }
+
+    /// What a class by one of its alternatives means for the existing nodes it is on, soft rules kept.
+    pub fn node_rules_there(&self, class: usize, alternative: usize) -> &NodeRules {
+        let level = self.topology.of_class[class].level(alternative);
+        &self.topology.node_rules[level.node_rules as usize]
+    }
+
+    /// Nothing requested of any resource.
+    pub fn nothing(&self) -> Amounts {
+        Amounts::from_elem(0, self.names.0.len())
+    }
+}

@@ -1,0 +1,258 @@
+//! Nodes that only a soft rule opens. kube-scheduler binds pods on the first node that is ready, whatever they would rather
+//! have, so that a small node for the last few of them comes up and stays empty where others have room. Such a node is not
+//! launched: its pods go where room is left, without what they merely prefer.
+//!
+//! A spread or a distance over zones and other labels has its first node in each domain all the same: that is what it is for.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use super::classes::Amounts;
+use super::context::Context;
+use super::options::varied_enough;
+use super::plan::PlannedClaim;
+use super::reserved::Room;
+use crate::pack::limits::Limits;
+use crate::pack::limits::tight::types_of;
+use crate::pack::place::assign::item;
+use crate::pack::place::draft::{Draft, Share, Spot};
+use crate::pack::policy::cost::cheapest;
+use crate::pack::rounds::solve::Plan;
+use crate::problem::Policy;
+
+/// So many times a planned node is looked at for room: the bound on work.
+const MOST_LOOKS: usize = 200_000;
+/// So many looks are a step.
+const LOOKS_A_STEP: usize = 16;
+
+/// What is left on a planned node that has become the cheapest of its types.
+struct Hole {
+    price: f64,
+    room: Amounts,
+}
+
+impl Hole {
+    fn of(context: &Context<'_>, draft: &Draft) -> Option<Self> {
+        let (first, price) = cheapest(context, draft)?;
+        let room = context.room(draft.pool, first).iter().zip(&draft.requests);
+        Some(Self { price, room: room.map(|(have, taken)| have.saturating_sub(*taken)).collect() })
+    }
+
+    /// How many pods fit that request so much.
+    fn holds(&self, requests: &[i64]) -> u32 {
+        let each = requests.iter().zip(&self.room).filter(|(asked, _)| **asked > 0);
+        let each = each.map(|(asked, have)| (have / asked).max(0)).min();
+        each.unwrap_or(0).min(i64::from(u32::MAX)) as u32
+    }
+}
+
+/// Planned nodes as they would be with the pods of one that is given up, and which pods move: from a share, to a node's share.
+#[derive(Default)]
+struct Moves {
+    grown: BTreeMap<usize, Draft>,
+    moved: Vec<(Share, usize, Share)>,
+}
+
+impl<'c> Plan<'c, '_> {
+    /// Gives up the planned nodes that only soft rules opened and whose pods have room on others, the cheapest first.
+    pub(in crate::pack) fn fold(&mut self) {
+        let mut open: Vec<usize> = (0..self.claims.len()).filter(|node| self.is_opened_softly(*node)).collect();
+        if open.is_empty() || self.claims.len() < 2 {
+            return;
+        }
+        open.sort_by(|a, b| self.claims[*a].price.total_cmp(&self.claims[*b].price).then(a.cmp(b)));
+        let takes = |node: usize| self.may_take(node).then(|| Hole::of(self.context, &self.drafts[node])).flatten();
+        let mut holes: Vec<Option<Hole>> = (0..self.claims.len()).map(takes).collect();
+        let mut looks = MOST_LOOKS;
+        let mut given_up = Vec::new();
+        for node in open {
+            if self.keeps_a_domain(node) {
+                continue;
+            }
+            let own = holes[node].take();
+            let claims = self.moves(node, &holes, &mut looks).and_then(|moves| Some((self.written(&moves)?, moves)));
+            let Some((claims, moves)) = claims else {
+                holes[node] = own;
+                continue;
+            };
+            for taker in moves.grown.keys() {
+                holes[*taker] = Hole::of(self.context, &moves.grown[taker]);
+            }
+            self.carry_out(node, moves, claims);
+            given_up.push(node);
+        }
+        given_up.sort_unstable();
+        for node in given_up.into_iter().rev() {
+            let (claim, draft) = (self.claims.remove(node), self.drafts.remove(node));
+            self.limits[draft.pool].give_back(self.context.problem, types_of(&claim));
+        }
+    }
+
+    /// Whether a planned node is of a pool that looks for the lowest price, and bought.
+    fn may_take(&self, node: usize) -> bool {
+        let draft = &self.drafts[node];
+        self.policy(draft.pool) == Policy::Cost && draft.cells & self.context.offers.reserved == 0
+    }
+
+    /// Whether all its pods could be elsewhere as far as rules go, and one of them is there by what it merely prefers.
+    fn is_opened_softly(&self, node: usize) -> bool {
+        let shares = &self.drafts[node].shares;
+        self.may_take(node)
+            && shares.iter().any(|share| self.is_placed_softly(share))
+            && shares.iter().all(|share| self.is_movable(share.class as usize))
+    }
+
+    fn is_placed_softly(&self, share: &Share) -> bool {
+        let class = &self.context.classes[share.class as usize];
+        let hard = |level: &u32| match share.spot {
+            Spot::ANYWHERE => class.alternatives[*level as usize].0 == share.set,
+            spot => spot.level == *level,
+        };
+        !class.hard.is_empty() && !class.hard.iter().any(hard)
+    }
+
+    /// Whether a class has soft rules, and nothing binds its pods' domains: neither its own hard rules nor those of others.
+    fn is_movable(&self, class: usize) -> bool {
+        let part = &self.context.topology.of_class[class];
+        !self.context.classes[class].hard.is_empty()
+            && part.company.is_empty()
+            && part.level(usize::MAX).states.is_empty()
+            && part.meant.iter().all(|group| !self.domains.is_stated(*group))
+    }
+
+    /// Whether it is the only node in a domain over which its pods would rather be spread.
+    fn keeps_a_domain(&self, node: usize) -> bool {
+        let topology = &self.context.topology;
+        let shares = &self.drafts[node].shares;
+        shares.iter().filter(|share| share.spot != Spot::ANYWHERE).any(|share| {
+            let states = &topology.of_class[share.class as usize].level(share.spot.level as usize).states;
+            states.iter().filter(|group| topology.parts(**group)).any(|group| {
+                let meant = |one: &&Share| topology.of_class[one.class as usize].meant.contains(group);
+                let here: u32 = shares.iter().filter(meant).map(|one| one.count).sum();
+                self.domains.held_in(*group, share.class as usize, share.spot.place) <= here
+            })
+        })
+    }
+
+    /// Where all pods of a node find room; none if any does not.
+    fn moves(&self, node: usize, holes: &[Option<Hole>], looks: &mut usize) -> Option<Moves> {
+        let own = &self.drafts[node];
+        let weight = self.context.weight(own.pool);
+        let takers = holes.iter().enumerate().filter_map(|(at, hole)| Some((at, hole.as_ref()?)));
+        let mut takers: Vec<(usize, f64)> = takers
+            .filter(|(at, _)| self.context.weight(self.drafts[*at].pool) >= weight)
+            .map(|(at, hole)| (at, hole.price))
+            .collect();
+        // Those of the same kind of capacity first, then the dearest: the largest has room for longest.
+        let apart = |at: usize| self.drafts[at].cells & own.cells == 0;
+        takers.sort_by(|a, b| apart(a.0).cmp(&apart(b.0)).then(b.1.total_cmp(&a.1)).then(a.0.cmp(&b.0)));
+        let mut moves = Moves::default();
+        for share in &own.shares {
+            let mut left = share.count;
+            let requests = &self.context.classes[share.class as usize].requests;
+            for (taker, _) in &takers {
+                if left == 0 {
+                    break;
+                }
+                *looks = looks.checked_sub(1)?;
+                if looks.is_multiple_of(LOOKS_A_STEP) && !self.context.work(1) {
+                    return None;
+                }
+                let before = holes[*taker].as_ref()?;
+                let hole = moves.grown.get(taker).and_then(|draft| Hole::of(self.context, draft));
+                let most = hole.as_ref().unwrap_or(before).holds(requests).min(left);
+                if most > 0 {
+                    left -= self.move_some(share, most, (*taker, before.price), &mut moves);
+                }
+            }
+            if left > 0 {
+                return None;
+            }
+        }
+        Some(moves)
+    }
+
+    /// Moves as many pods of a share to a planned node as it takes without becoming dearer or losing types that it needs.
+    fn move_some(&self, share: &Share, most: u32, (taker, price): (usize, f64), moves: &mut Moves) -> u32 {
+        let context = self.context;
+        let draft = moves.grown.get(&taker).unwrap_or(&self.drafts[taker]);
+        let class = &context.classes[share.class as usize];
+        let unlimited = vec![Limits::none(); self.limits.len()];
+        let room = Room { limits: &unlimited, open: !context.offers.reserved };
+        let places = context.places.of(context.topology.of_class[share.class as usize].keys);
+        for level in &class.hard {
+            let (set, forgiving) = class.alternatives[*level as usize];
+            if forgiving {
+                continue;
+            }
+            let there = (0..places.len() as u32).filter(|at| places[*at as usize].mask & draft.cells != 0);
+            let mut spots: Vec<Spot> = there.map(|place| Spot { level: *level, place }).collect();
+            if places.is_empty() {
+                spots.push(Spot::ANYWHERE);
+            }
+            for spot in spots {
+                let Some((item, _)) = item(context, (share.class, most, spot), (set, forgiving), draft.pool, room)
+                else {
+                    continue;
+                };
+                let mut count = draft.tally.allows(context.node_rules(item.class), most);
+                while count > 0 {
+                    let mut grown = draft.clone();
+                    let good = grown.add(context, &item, count)
+                        && cheapest(context, &grown).is_some_and(|(_, after)| after <= price)
+                        && (varied_enough(context, &grown.types, grown.cells)
+                            || !varied_enough(context, &draft.types, draft.cells));
+                    if good {
+                        let new = Share { set: item.set, spot, count, ..*share };
+                        moves.moved.push((*share, taker, new));
+                        moves.grown.insert(taker, grown);
+                        return count;
+                    }
+                    count /= 2;
+                }
+            }
+        }
+        0
+    }
+
+    /// The claims of the nodes as they would be.
+    fn written(&mut self, moves: &Moves) -> Option<Vec<PlannedClaim>> {
+        moves.grown.values().map(|draft| self.claim(draft, Policy::Cost)).collect()
+    }
+
+    /// Puts the pods of a node on others.
+    fn carry_out(&mut self, node: usize, moves: Moves, claims: Vec<PlannedClaim>) {
+        let mut pods: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
+        for pod in std::mem::take(&mut self.claims[node].pods) {
+            pods.entry(self.class_of(node, pod)).or_default().push(pod);
+        }
+        for ((taker, draft), claim) in moves.grown.into_iter().zip(claims) {
+            self.replace(taker, claim);
+            self.drafts[taker] = Rc::new(draft);
+        }
+        for (old, taker, new) in moves.moved {
+            let own = pods.entry(old.class).or_default();
+            let rest = own.split_off(own.len().min(new.count as usize));
+            self.claims[taker].pods.extend(std::mem::replace(own, rest));
+            if old.spot != Spot::ANYWHERE {
+                for _ in 0..new.count {
+                    self.domains.forget(old.class as usize, old.spot.place);
+                    self.domains.put(old.class as usize, new.spot.place);
+                }
+            }
+        }
+    }
+
+    /// The class of a pod on a planned node.
+    fn class_of(&self, node: usize, pod: usize) -> u32 {
+        let shares = &self.drafts[node].shares;
+        if shares.iter().all(|share| share.class == shares[0].class) {
+            return shares[0].class;
+        }
+        let mut classes = shares.iter().map(|share| share.class);
+        let own = |class: &u32| self.context.classes[*class as usize].pods.contains(&(pod as u32));
+        classes.find(own).unwrap_or(0)
+    }
+}

@@ -1,0 +1,52 @@
+//! What a pool is asked to carry: so many pods of a class by one of its requirement sets.
+
+use super::context::Selection;
+use super::offers::Mask;
+use crate::pack::place::draft::Spot;
+
+/// Pods that have no place yet: a count that only falls, and never by more than there are. A plan that places more than it was
+/// asked to would hand out pods that do not exist; it panics here, where it goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PodsLeft(u32);
+
+impl PodsLeft {
+    /// So many.
+    pub fn new(count: u32) -> Self {
+        Self(count)
+    }
+
+    /// How many there are.
+    pub fn count(self) -> u32 {
+        self.0
+    }
+
+    /// Whether all have their places.
+    pub fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// So many have got their places.
+    pub fn take(&mut self, count: u32) {
+        self.0 -= count;
+    }
+
+    /// No more are asked for than this.
+    pub fn bound(&mut self, most: u32) {
+        self.0 = self.0.min(most);
+    }
+}
+
+/// Pods of one class that go to one pool.
+#[derive(Debug, Clone)]
+pub(crate) struct Item<'c> {
+    pub class: u32,
+    pub set: u32,
+    /// What the set leaves of the pool.
+    pub selection: &'c Selection,
+    /// What rules between pods chose for them.
+    pub spot: Spot,
+    /// The ways of buying that the set and the place leave.
+    pub cells: Mask,
+    /// Pods not placed yet.
+    pub left: PodsLeft,
+}

@@ -1,0 +1,243 @@
+//! Which instance types a planned node keeps as options.
+
+use std::collections::BTreeSet;
+
+use smallvec::SmallVec;
+
+use super::bits::Bits;
+use super::context::Context;
+use super::offers::Mask;
+use crate::labels;
+use crate::pack::place::draft::Draft;
+use crate::problem::{MinValuesPolicy, Policy};
+use crate::requirements::Requirements;
+
+/// How many distinct values a node's types have to offer, in the order of the pool's `minValues`.
+pub(crate) type Least = SmallVec<[u32; 2]>;
+
+/// Whether the types offer as many distinct values as the pool's `minValues` demand, or need not.
+pub(crate) fn enough_values(context: &Context<'_>, pool: usize, types: &Bits, cells: Mask) -> bool {
+    let view = &context.pools[pool];
+    view.min_values.is_empty()
+        || context.problem.min_values_policy == MinValuesPolicy::BestEffort
+        || enough_of(context, pool, types, cells, &written(context, pool))
+}
+
+/// Whether the types offer so many.
+pub(crate) fn enough_of(context: &Context<'_>, pool: usize, types: &Bits, cells: Mask, least: &Least) -> bool {
+    least.is_empty() || {
+        // Each type's values are looked up by name.
+        if !context.work(types.count() * least.len()) {
+            return false;
+        }
+        let mut values = Values::new(context, pool, cells, least);
+        types.iter().for_each(|at| {
+            values.add(at);
+        });
+        values.enough()
+    }
+}
+
+/// What a node that is opened with types has to keep: what is written, or, where the best effort is asked for, what these
+/// types can offer of it.
+pub(crate) fn least_of(context: &Context<'_>, pool: usize, types: &Bits, cells: Mask) -> Least {
+    let least = written(context, pool);
+    if least.is_empty() || context.problem.min_values_policy == MinValuesPolicy::Strict {
+        return least;
+    }
+    let mut values = Values::new(context, pool, cells, &least);
+    types.iter().for_each(|at| {
+        values.add(at);
+    });
+    values.reached()
+}
+
+/// Lowers the `minValues` of a claim's requirements to what the types kept offer; says whether any was.
+pub(crate) fn lower(context: &Context<'_>, draft: &Draft, kept: &[u32], all: &mut Requirements) -> bool {
+    let least = written(context, draft.pool);
+    if least.is_empty() || context.problem.min_values_policy == MinValuesPolicy::Strict {
+        return false;
+    }
+    let mut values = Values::new(context, draft.pool, draft.cells, &least);
+    kept.iter().for_each(|at| {
+        values.add(*at as usize);
+    });
+    let mut lowered = false;
+    for ((key, written), reached) in context.pools[draft.pool].min_values.iter().zip(values.reached()) {
+        // One at least, as there is a node.
+        let reached = reached.max(1);
+        let Some(own) = all.get(key).cloned().filter(|_| reached < *written) else { continue };
+        all.remove(key);
+        all.add(key, own.with_min_values(reached));
+        lowered = true;
+    }
+    lowered
+}
+
+fn written(context: &Context<'_>, pool: usize) -> Least {
+    context.pools[pool].min_values.iter().map(|(_, least)| *least).collect()
+}
+
+/// The options of a node that may be `types`, cheapest first. Under `cost` those that cost at most so many times the
+/// cheapest, and more, the next cheapest, until there are enough types in enough families; under `fewest-nodes` all.
+/// Whatever `minValues` need is among them, and there are never more than the options' bound.
+pub(crate) fn choose(context: &Context<'_>, pool: usize, types: &Bits, cells: Mask, policy: Policy) -> Vec<u32> {
+    let bought = context.bought(cells);
+    let order: Vec<u32> = bought.order.iter().copied().filter(|at| types.has(*at as usize)).collect();
+    let limits = context.options;
+    let Some(first) = order.first() else { return order };
+    let ceiling = match policy {
+        Policy::Cost => bought.price[*first as usize] * limits.price_spread,
+        Policy::FewestNodes | Policy::NodeGroups => f64::INFINITY,
+    };
+    let spot = cells & context.spot_cells();
+    let mut values = Values::new(context, pool, cells, &written(context, pool));
+    let mut families = Families::new(context);
+    let mut kept = Vec::new();
+    let mut later = Vec::new();
+    let mut varied = 0;
+    for at in order {
+        let may_be_spot = spot == 0 || context.offers.available(at as usize) & spot != 0;
+        let cheap = bought.price[at as usize] <= ceiling * (1.0 + 1e-12);
+        let few = varied < limits.spot_types && may_be_spot;
+        let alike = families.count() < limits.spot_families && may_be_spot && !families.knows(at);
+        if kept.len() < limits.most_types && (cheap || few || alike) {
+            kept.push(at);
+            values.add(at as usize);
+            if may_be_spot {
+                varied += 1;
+                families.add(at);
+            }
+        } else {
+            later.push(at);
+        }
+    }
+    if !values.enough() {
+        add_missing_values(&mut values, &mut kept, later, limits.most_types);
+        let price = |at: &u32| bought.price[*at as usize];
+        kept.sort_by(|a, b| price(a).total_cmp(&price(b)));
+    }
+    kept
+}
+
+/// Whether enough types in enough families can be spot among `types`, or spot is out of the question.
+pub(crate) fn varied_enough(context: &Context<'_>, types: &Bits, cells: Mask) -> bool {
+    let spot = cells & context.spot_cells();
+    if spot == 0 {
+        return true;
+    }
+    let mut spot_types = types.clone();
+    spot_types.and(&context.bought(spot).types);
+    if spot_types.count() < context.options.spot_types {
+        return false;
+    }
+    let mut families = Families::new(context);
+    spot_types.iter().any(|at| {
+        families.add(at as u32);
+        families.count() >= context.options.spot_families
+    })
+}
+
+/// Takes what offers a value still missing, cheapest first, and makes room at the dear end where there is none.
+fn add_missing_values(values: &mut Values<'_, '_>, kept: &mut Vec<u32>, later: Vec<u32>, most: usize) {
+    let mut added = Vec::new();
+    for at in later {
+        if values.enough() {
+            break;
+        }
+        if values.add(at as usize) {
+            added.push(at);
+        }
+    }
+    kept.truncate(most.saturating_sub(added.len()));
+    kept.extend(added);
+}
+
+/// The distinct values seen of the keys with `minValues`.
+struct Values<'c, 'a> {
+    context: &'c Context<'a>,
+    cells: Mask,
+    demands: Vec<(&'c str, u32, BTreeSet<String>)>,
+}
+
+impl<'c, 'a> Values<'c, 'a> {
+    fn new(context: &'c Context<'a>, pool: usize, cells: Mask, least: &Least) -> Self {
+        let demands = context.pools[pool].min_values.iter().zip(least);
+        let demands = demands.map(|((key, _), least)| (key.as_str(), *least, BTreeSet::new())).collect();
+        Self { context, cells, demands }
+    }
+
+    /// Adds a type; says whether it brought a value that was missing.
+    fn add(&mut self, at: usize) -> bool {
+        let mut new = false;
+        for (key, least, seen) in &mut self.demands {
+            if seen.len() >= *least as usize {
+                continue;
+            }
+            let before = seen.len();
+            match self.context.columns.get(key) {
+                _ if *key == labels::ZONE || *key == labels::CAPACITY_TYPE => {
+                    let mask = self.context.offers.available(at) & self.cells;
+                    let zone = *key == labels::ZONE;
+                    let cells = self.context.offers.cells.iter().enumerate().filter(|(cell, _)| mask >> cell & 1 == 1);
+                    seen.extend(cells.map(|(_, cell)| if zone { &cell.zone } else { &cell.capacity_type }.clone()));
+                }
+                Some(column) => {
+                    let statement = column.statement(at).filter(|statement| !statement.is_complement());
+                    seen.extend(statement.into_iter().flat_map(|one| one.values().map(str::to_owned)));
+                }
+                None => {}
+            }
+            new |= seen.len() > before;
+        }
+        new
+    }
+
+    /// How many of each are there, of those that are demanded; none where no type says anything of the key.
+    fn reached(&self) -> Least {
+        let seen = self.demands.iter();
+        seen.map(|(_, least, seen)| (*least).min(u32::try_from(seen.len()).unwrap_or(u32::MAX))).collect()
+    }
+
+    fn enough(&self) -> bool {
+        self.demands.iter().all(|(_, least, seen)| seen.len() >= *least as usize)
+    }
+}
+
+/// The instance families seen: by label, or by the part of the name before the point.
+struct Families<'c, 'a> {
+    context: &'c Context<'a>,
+    column: Option<std::rc::Rc<super::columns::Column>>,
+    seen: BTreeSet<u32>,
+    named: BTreeSet<&'c str>,
+}
+
+impl<'c, 'a> Families<'c, 'a> {
+    fn new(context: &'c Context<'a>) -> Self {
+        let column = context.columns.get(labels::INSTANCE_FAMILY);
+        Self { context, column, seen: BTreeSet::new(), named: BTreeSet::new() }
+    }
+
+    fn name(&self, at: u32) -> &'c str {
+        let name = &self.context.problem.instance_types[at as usize].name;
+        name.split_once('.').map_or(name.as_str(), |(family, _)| family)
+    }
+
+    fn knows(&self, at: u32) -> bool {
+        match &self.column {
+            Some(column) => self.seen.contains(&column.entry(at as usize)),
+            None => self.named.contains(self.name(at)),
+        }
+    }
+
+    fn add(&mut self, at: u32) {
+        match &self.column {
+            Some(column) => self.seen.insert(column.entry(at as usize)),
+            None => self.named.insert(self.name(at)),
+        };
+    }
+
+    fn count(&self) -> usize {
+        self.seen.len() + self.named.len()
+    }
+}

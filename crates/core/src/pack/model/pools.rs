@@ -1,0 +1,177 @@
+//! A NodePool compiled: what its nodes are, which instance types they may be and what these have for pods.
+
+use std::collections::BTreeSet;
+
+use super::bits::Bits;
+use super::classes::{Amounts, ResourceNames, UNBOUNDED};
+use super::columns::{self, Columns};
+use super::daemons;
+use super::offers::{Mask, Offers};
+use super::ranks::Ranks;
+use crate::labels;
+use crate::pack::limits::Limits;
+use crate::problem::{Policy, Pool, Problem};
+use crate::requirements::{Requirement, Requirements};
+use crate::volumes::is_attachable;
+
+/// A compiled pool.
+#[derive(Debug)]
+pub(crate) struct PoolView {
+    /// Its index in the problem.
+    pub index: usize,
+    /// Its requirements and labels, its name and that of its node class among them.
+    pub requirements: Requirements,
+    /// Keys that its labels define on every node.
+    pub labels: BTreeSet<String>,
+    /// The instance types that its nodes may be.
+    pub types: Bits,
+    /// The ways of buying them.
+    pub cells: Mask,
+    pub fit: Fit,
+    /// Keys for which the types kept must offer so many values.
+    pub min_values: Vec<(String, u32)>,
+    pub limits: Limits,
+    /// Whether each of its nodes has to be all its types at once ([`Policy::NodeGroups`]).
+    pub is_group: bool,
+    /// Why it can have no node at all.
+    pub broken: Option<String>,
+}
+
+/// Reads the pools in the order in which they are tried: weight descending, then name descending (spec core 3.4).
+pub(crate) fn read(problem: &Problem) -> Vec<PoolView> {
+    let mut order: Vec<usize> = (0..problem.node_pools.len()).collect();
+    order.sort_by(|a, b| {
+        let (a, b) = (&problem.node_pools[*a], &problem.node_pools[*b]);
+        b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name))
+    });
+    order.into_iter().map(|index| PoolView::read(problem, index)).collect()
+}
+
+/// What a node of the pool is for certain or may be.
+pub(crate) fn requirements_of(pool: &Pool) -> Result<Requirements, crate::requirements::RequirementError> {
+    let mut all = Requirements::from_written(&pool.requirements)?;
+    all.intersect(&Requirements::from_labels(&pool.labels));
+    all.add(labels::NODE_POOL, Requirement::one_of([pool.name.as_str()]));
+    if let Some(class) = &pool.node_class {
+        all.add("karpenter.k8s.aws/ec2nodeclass", Requirement::one_of([class.as_str()]));
+    }
+    Ok(all)
+}
+
+impl PoolView {
+    fn read(problem: &Problem, index: usize) -> Self {
+        let pool = &problem.node_pools[index];
+        let count = problem.instance_types.len();
+        let (requirements, broken) = match requirements_of(pool) {
+            Ok(all) => (all, None),
+            Err(error) => (Requirements::new(), Some(error.to_string())),
+        };
+        let mut types = match &pool.instance_types {
+            None => Bits::full(count),
+            Some(listed) => {
+                let mut types = Bits::empty(count);
+                listed.iter().filter(|at| **at < count).for_each(|at| types.insert(*at));
+                types
+            }
+        };
+        if broken.is_some() {
+            types = Bits::empty(count);
+        }
+        let labels: BTreeSet<String> = pool.labels.keys().map(|key| labels::stable(key).to_owned()).collect();
+        // Labels are requirements as well: what an instance type says of their keys has to agree.
+        let of_types = |key: &str| !matches!(key, labels::ZONE | labels::CAPACITY_TYPE | labels::NODE_POOL);
+        let wanted: Vec<_> = requirements.iter().filter(|(key, _)| of_types(key)).collect();
+        columns::keep_satisfying(&problem.instance_types, &wanted, &mut types);
+        let min_values = requirements.iter().filter_map(|(key, one)| Some((key.to_owned(), one.min_values()?)));
+        Self {
+            index,
+            labels,
+            types,
+            cells: 0,
+            fit: Fit::default(),
+            min_values: min_values.collect(),
+            limits: Limits::new(&pool.limits, &pool.usage),
+            is_group: pool.policy == Policy::NodeGroups,
+            requirements,
+            broken,
+        }
+    }
+
+    /// The second half of reading, when offerings and resources are known.
+    pub fn finish(&mut self, problem: &Problem, names: &ResourceNames, columns: &Columns<'_>, offers: &Offers) {
+        let pool = &problem.node_pools[self.index];
+        let overhead = daemons::overhead(problem, pool, self, names, columns, offers);
+        self.fit = Fit::new(problem, &self.types, names, overhead);
+        self.limits.know_types(problem, &self.types);
+    }
+}
+
+/// What the pool's nodes have for pods, daemons taken off.
+#[derive(Debug, Default)]
+pub(crate) struct Fit {
+    width: usize,
+    room: Vec<i64>,
+    /// What daemons take, by type; empty when there are none.
+    pub daemons: Vec<Amounts>,
+    ranks: Vec<Ranks>,
+    /// Types on which something is below zero already.
+    never: Option<Bits>,
+}
+
+impl Fit {
+    fn new(problem: &Problem, types: &Bits, names: &ResourceNames, daemons: Vec<Amounts>) -> Self {
+        let width = names.0.len();
+        let count = problem.instance_types.len();
+        let mut room = vec![0; width * count];
+        let mut never = Bits::empty(count);
+        for at in types.iter() {
+            let slot = &mut room[at * width..(at + 1) * width];
+            allocatable(&problem.instance_types[at], names, slot);
+            if let Some(taken) = daemons.get(at) {
+                slot.iter_mut().zip(taken).for_each(|(have, taken)| *have = have.saturating_sub(*taken));
+            }
+            if slot.iter().any(|amount| *amount < 0) {
+                never.insert(at);
+            }
+        }
+        let ranks = (0..width).map(|resource| Ranks::new(types, count, |at| room[at * width + resource])).collect();
+        Self { width, room, daemons, ranks, never: (!never.is_empty()).then_some(never) }
+    }
+
+    /// Keeps the types that hold so much.
+    pub fn keep(&self, requests: &[i64], types: &mut Bits) {
+        for (ranks, amount) in self.ranks.iter().zip(requests) {
+            if *amount > 0 {
+                ranks.keep(*amount, types);
+            }
+        }
+        if let Some(never) = &self.never {
+            types.without(never);
+        }
+    }
+
+    /// What a type has for pods.
+    pub fn room(&self, at: usize) -> &[i64] {
+        &self.room[at * self.width..(at + 1) * self.width]
+    }
+}
+
+/// [`crate::InstanceType::allocatable`] for the resources that count, without building maps.
+fn allocatable(one: &crate::InstanceType, names: &ResourceNames, out: &mut [i64]) {
+    out[names.named().len()..].fill(UNBOUNDED);
+    for (name, slot) in names.named().iter().zip(out.iter_mut()) {
+        if is_attachable(name) {
+            *slot = one.attachments.find(name).unwrap_or(UNBOUNDED);
+            continue;
+        }
+        *slot = one.capacity.get(name);
+        for part in [&one.overhead.kube_reserved, &one.overhead.system_reserved, &one.overhead.eviction_threshold] {
+            if !part.is_empty() {
+                *slot = slot.saturating_sub(part.get(name));
+            }
+        }
+    }
+    let huge = one.capacity.uncommon().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, bytes)| bytes);
+    let huge = huge.fold(0, i64::saturating_add);
+    out[1] = out[1].saturating_sub(huge);
+}

@@ -1,0 +1,104 @@
+//! Reserved capacity: it is paid for already, so it comes before anything that is bought, and every planned node of it
+//! takes one instance of its reservation, until none is left (spec core 3.12).
+
+use super::bits::Bits;
+use super::context::Context;
+use super::item::Item;
+use super::offers::{Mask, Offers, Reservation};
+use super::options::enough_values;
+use crate::pack::limits::Limits;
+use crate::pack::place::draft::Draft;
+
+/// What is left of each reservation while packing, whichever pool uses it.
+#[derive(Debug, Clone)]
+pub(crate) struct Reservations {
+    all: Vec<Reservation>,
+    /// The ways of buying without those of reservations that are used up.
+    open: Mask,
+}
+
+/// What new nodes may be made of: pools' limits, and the ways of buying that are left.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room<'p> {
+    pub limits: &'p [Limits],
+    pub open: Mask,
+}
+
+impl Reservations {
+    pub fn new(offers: &Offers) -> Self {
+        Self { all: offers.reservations.clone(), open: offers.all() }
+    }
+
+    /// The ways of buying without those of reservations that are used up.
+    pub fn open(&self) -> Mask {
+        self.open
+    }
+
+    /// Whether any reservation has no instance left for a node that could use one.
+    pub fn are_short(&self) -> bool {
+        self.all.iter().any(|one| one.left == Some(0))
+    }
+
+    /// Nothing more is planned in these ways.
+    pub fn close(&mut self, cells: Mask) {
+        self.open &= !cells;
+    }
+
+    /// Settles which reservation a planned node is of, and takes an instance of it: the one whose instance type costs
+    /// least. Where the pool's `minValues` ask for more types than that, it holds every reservation that would do, so that
+    /// whichever it gets is there. `None` when nothing is left for it.
+    pub fn hold(&mut self, context: &Context<'_>, draft: &Draft) -> Option<Draft> {
+        let held = self.narrowed(context, draft)?;
+        for one in self.all.iter_mut().filter(|one| one.cells & held.cells != 0) {
+            one.left = one.left.map(|left| left.saturating_sub(1));
+            if one.left == Some(0) {
+                self.open &= !one.cells;
+            }
+        }
+        Some(held)
+    }
+
+    fn narrowed(&self, context: &Context<'_>, draft: &Draft) -> Option<Draft> {
+        let cells = draft.cells & self.open & context.offers.reserved;
+        let bought = context.bought(cells);
+        let first = bought.order.iter().find(|at| draft.types.has(**at as usize))?;
+        let (_, cheapest) = context.offers.cheapest(*first as usize, cells);
+        [1 << cheapest, cells].into_iter().find_map(|cells| {
+            let mut types: Bits = draft.types.clone();
+            types.and(&context.bought(cells).types);
+            let enough = !types.is_empty() && enough_values(context, draft.pool, &types, cells);
+            enough.then(|| draft.narrowed(types, cells))
+        })
+    }
+
+    /// Asks for no more of the items than what is left of the reservations could carry of each.
+    pub fn bound(&self, context: &Context<'_>, pool: usize, items: &mut [Item<'_>]) {
+        for item in items {
+            let requests = &context.classes[item.class as usize].requests;
+            let carried = |one: &Reservation| {
+                let Some(left) = one.left else { return u32::MAX };
+                let types = context.bought(one.cells);
+                let each = types.order.iter().map(|at| {
+                    let room = context.room(pool, *at as usize).iter().zip(requests);
+                    room.filter(|(_, asked)| **asked > 0).map(|(have, asked)| have / asked).min().unwrap_or(0)
+                });
+                left.saturating_mul(u32::try_from(each.max().unwrap_or(0)).unwrap_or(0))
+            };
+            let usable = self.all.iter().filter(|one| one.cells & item.cells & self.open != 0);
+            item.left.bound(usable.map(carried).fold(0, u32::saturating_add));
+        }
+    }
+
+    /// What is used up of what a pod could have had, in words.
+    pub fn describe(&self, cells: Mask) -> Option<String> {
+        let used = self.all.iter().filter(|one| one.left == Some(0) && one.cells & cells != 0);
+        let named: Vec<&str> = used.map(|one| if one.id.is_empty() { "without an id" } else { &one.id }).collect();
+        let noun = if named.len() == 1 { "capacity reservation" } else { "capacity reservations" };
+        (!named.is_empty()).then(|| format!("nothing is left of {noun} {}", named.join(", ")))
+    }
+}
+
+/// What to try one after the other: reserved capacity, then what is bought.
+pub(crate) fn in_order(offers: &Offers, cells: Mask) -> impl Iterator<Item = Mask> + use<> {
+    [cells & offers.reserved, cells & !offers.reserved].into_iter().filter(|part| *part != 0)
+}

@@ -1,0 +1,155 @@
+//! Which pool a class's pods go to, and nodes for pods that have to be together.
+
+use super::draft::{Draft, Spot};
+use crate::pack::filter::taints;
+use crate::pack::model::bits::Bits;
+use crate::pack::model::context::Context;
+use crate::pack::model::item::{Item, PodsLeft};
+use crate::pack::model::reserved::{Room, in_order};
+use crate::problem::Policy;
+
+/// What a look at a pool for a class by one of its alternatives takes, in steps.
+const ITEM: usize = 4;
+
+/// The first alternative of a class for which a pool has a node, and the first such pool; of one pool only, if given.
+/// Where volumes can be had in several ways, the pool comes first.
+pub(crate) fn assign<'c>(
+    context: &'c Context<'_>,
+    at: u32,
+    left: u32,
+    room: Room<'_>,
+    spot: Spot,
+    only: Option<usize>,
+) -> Option<(usize, Item<'c>)> {
+    first(context, at, left, room, spot, only).map(|(pool, item, _)| (pool, item))
+}
+
+/// The same, with the instance types that hold one of the pods.
+pub(crate) fn first<'c>(
+    context: &'c Context<'_>,
+    at: u32,
+    left: u32,
+    room: Room<'_>,
+    spot: Spot,
+    only: Option<usize>,
+) -> Option<(usize, Item<'c>, Bits)> {
+    let class = &context.classes[at as usize];
+    let alternatives = match spot {
+        Spot::ANYWHERE => class.alternatives.as_slice(),
+        Spot { level, .. } => class.alternatives.get(level as usize..=level as usize).unwrap_or_default(),
+    };
+    let ways = context.volume_ways(at as usize);
+    let pools = || (0..context.pools.len()).filter(|pool| only.is_none_or(|only| only == *pool));
+    // What has no place without its soft rules has none with them: they are not given up one after the other for that.
+    let fits = |level: &u32| {
+        let one = class.alternatives[*level as usize];
+        pools().any(|pool| item(context, (at, left, spot), one, pool, room).is_some())
+    };
+    if spot == Spot::ANYWHERE && !class.hard.is_empty() && !class.hard.iter().any(fits) {
+        return None;
+    }
+    alternatives.chunks(ways).find_map(|ways| {
+        pools().find_map(|pool| {
+            let item = |one: &(u32, bool)| item(context, (at, left, spot), *one, pool, room);
+            ways.iter().find_map(item).map(|(item, types)| (pool, item, types))
+        })
+    })
+}
+
+/// What a class asks of a pool by one of its alternatives, if it could get a node there, and the types that hold one of its pods.
+pub(crate) fn item<'c>(
+    context: &'c Context<'_>,
+    (at, left, spot): (u32, u32, Spot),
+    (set, forgiving): (u32, bool),
+    pool: usize,
+    room: Room<'_>,
+) -> Option<(Item<'c>, Bits)> {
+    if !context.work(ITEM) {
+        return None;
+    }
+    let class = &context.classes[at as usize];
+    let keys = context.topology.of_class[at as usize].keys;
+    let tolerations = &class.example(context.problem).tolerations;
+    let place = context.places.of(keys).get(spot.place as usize);
+    let mask = place.map_or(!0, |place| place.mask);
+    let set = context.places.narrowed(set, keys, spot.place);
+    let view = &context.pools[pool];
+    let of = &context.problem.node_pools[view.index];
+    if taints::untolerated(&of.taints, tolerations, forgiving).is_some() {
+        return None;
+    }
+    let selection = context.selection(set, pool)?;
+    let mut cells = selection.cells & mask & room.open;
+    if of.policy == Policy::Cost && view.min_values.is_empty() {
+        cells = context.offers.worthwhile(cells);
+    }
+    in_order(&context.offers, cells).find_map(|cells| {
+        let mut types: Bits = selection.types.clone();
+        if cells != selection.cells {
+            types.and(&context.bought(cells).types);
+        }
+        context.fitting(pool, &class.first, &mut types);
+        room.limits[pool].keep(context.problem, &mut types);
+        let good = !types.is_empty() && crate::pack::model::options::enough_values(context, pool, &types, cells);
+        let left = PodsLeft::new(left);
+        good.then_some((Item { class: at, set, selection, spot, cells, left }, types))
+    })
+}
+
+/// Pods of a class, where they are to be and how many of them there are.
+pub(crate) type Waiting = (usize, Spot, u32);
+
+/// Plans nodes for pods that have to be on a node with others.
+pub(crate) struct Together<'c, 'a> {
+    context: &'c Context<'a>,
+    room: Room<'c>,
+}
+
+impl<'c, 'a> Together<'c, 'a> {
+    pub fn new(context: &'c Context<'a>, room: Room<'c>) -> Self {
+        Self { context, room }
+    }
+
+    /// A node with the first pod of a group, and one that needs it.
+    pub fn open(&self, first: Waiting, second: Option<Waiting>) -> Option<Draft> {
+        let context = self.context;
+        (0..context.pools.len()).find_map(|pool| {
+            let mut types = context.pools[pool].types.clone();
+            self.room.limits[pool].keep(context.problem, &mut types);
+            let mut draft = Draft::new(context, pool, types);
+            let first = self.item(first, pool)?;
+            let with_second = |draft: &mut Draft| match second {
+                Some(second) => self.item(second, pool).is_some_and(|second| draft.add(context, &second, 1)),
+                None => true,
+            };
+            (draft.open(context, &first) && with_second(&mut draft)).then_some(draft)
+        })
+    }
+
+    /// Adds as many of a class as the node takes, those apart that are on it.
+    pub fn add(&self, draft: &mut Draft, waiting: Waiting) {
+        let there = draft.shares.iter().filter(|share| (share.class as usize, share.spot) == (waiting.0, waiting.1));
+        let there: u32 = there.map(|share| share.count).sum();
+        let Some(item) = self.item(waiting, draft.pool) else { return };
+        let rules = self.context.node_rules(item.class);
+        let mut most = draft.tally.allows(rules, waiting.2.saturating_sub(there));
+        // Each step is the largest that still fits, halved until nothing does.
+        let mut step = most;
+        while step > 0 {
+            step = step.min(most);
+            if draft.add(self.context, &item, step) {
+                most -= step;
+            } else {
+                step /= 2;
+            }
+            if most == 0 {
+                break;
+            }
+        }
+    }
+
+    fn item(&self, waiting: Waiting, pool: usize) -> Option<Item<'c>> {
+        let (at, spot, left) = waiting;
+        assign(self.context, at as u32, left, self.room, spot, Some(pool)).map(|(_, item)| item)
+    }
+}

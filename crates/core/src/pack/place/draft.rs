@@ -1,0 +1,172 @@
+//! A node being planned: what it holds and what it may still be.
+
+use smallvec::SmallVec;
+
+use crate::pack::filter::joint::JointId;
+use crate::pack::filter::shared::Attached;
+use crate::pack::filter::topology::node_rules::Tally;
+use crate::pack::model::bits::Bits;
+use crate::pack::model::classes::Amounts;
+use crate::pack::model::context::Context;
+use crate::pack::model::item::Item;
+use crate::pack::model::offers::Mask;
+use crate::pack::model::options::{Least, enough_of, least_of};
+
+/// What putting pods on a planned node takes, in steps.
+const PUT: usize = 4;
+/// So many shares of a node, or resources, are looked at in a step.
+const SHARES_A_STEP: usize = 16;
+const RESOURCES_A_STEP: usize = 8;
+
+/// What rules between pods chose for a pod: one of its class's alternatives, and a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Spot {
+    pub level: u32,
+    pub place: u32,
+}
+
+impl Spot {
+    /// Any alternative, no particular place.
+    pub const ANYWHERE: Self = Self { level: u32::MAX, place: u32::MAX };
+}
+
+/// So many pods of a class, placed by one of its requirement sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Share {
+    pub class: u32,
+    pub set: u32,
+    /// What rules between pods chose, or [`Spot::ANYWHERE`].
+    pub spot: Spot,
+    pub count: u32,
+}
+
+/// A node being planned.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    /// Its pool, by place in the context.
+    pub pool: usize,
+    pub shares: SmallVec<[Share; 4]>,
+    /// What its pods request.
+    pub requests: Amounts,
+    /// The types that it may be.
+    pub types: Bits,
+    /// The ways of buying it.
+    pub cells: Mask,
+    pub joint: JointId,
+    /// What rules whose domain is the node count on it.
+    pub tally: Tally,
+    volumes: Attached,
+    /// How many distinct values its types have to offer (`minValues`), once its first pod has decided it.
+    least: Option<Least>,
+}
+
+impl Draft {
+    /// An empty node of a pool that may be any of `types`.
+    pub fn new(context: &Context<'_>, pool: usize, types: Bits) -> Self {
+        Self {
+            pool,
+            shares: SmallVec::new(),
+            requests: context.nothing(),
+            types,
+            cells: context.pools[pool].cells,
+            joint: JointId::NONE,
+            tally: Tally::default(),
+            volumes: Attached::default(),
+            least: None,
+        }
+    }
+
+    /// The same node as one of fewer types, bought in fewer ways.
+    pub fn narrowed(&self, types: Bits, cells: Mask) -> Self {
+        Self { types, cells, ..self.clone() }
+    }
+
+    /// Adds pods if the node can still be something afterwards; says whether it could.
+    pub fn add(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
+        let rules = context.node_rules(item.class);
+        context.work(self.tally.work(rules))
+            && self.tally.allows(rules, count) == count
+            && self.put(context, item, count)
+    }
+
+    /// Adds so many pods, or fewer where volumes that they share take what is left; says how many, which is never more.
+    pub fn add_most(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> u32 {
+        let shared = context.classes[item.class as usize].shared.len() as u32;
+        let tries = if shared > 0 { 4 } else { 1 };
+        let mut tries = [count, count.saturating_sub(shared), count / 2, count.min(1)].into_iter().take(tries);
+        tries.find(|count| *count > 0 && self.add(context, item, *count)).unwrap_or(0)
+    }
+
+    /// Adds the first pod of its group, which needs no other there.
+    pub fn open(&mut self, context: &Context<'_>, item: &Item<'_>) -> bool {
+        let rules = context.node_rules(item.class);
+        context.work(self.tally.work(rules)) && self.tally.opens(rules, 1) == 1 && self.put(context, item, 1)
+    }
+
+    fn put(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
+        let class = &context.classes[item.class as usize];
+        let (selection, requests) = (item.selection, &class.requests);
+        let share = Share { class: item.class, set: item.set, spot: item.spot, count };
+        let rules = context.node_rules(item.class);
+        if !context.work(PUT + self.shares.len() / SHARES_A_STEP + requests.len() / RESOURCES_A_STEP) {
+            return false;
+        }
+        let Some(joint) = context.meet(self.joint, selection.joint) else { return false };
+        let cells = self.cells & item.cells;
+        let mut total = self.requests.clone();
+        for (sum, amount) in total.iter_mut().zip(requests) {
+            *sum = sum.saturating_add(amount.saturating_mul(i64::from(share.count)));
+        }
+        self.volumes.add_missing(&class.shared, &mut total);
+        let mut types = self.types.clone();
+        types.and(&selection.types);
+        context.fitting(self.pool, &total, &mut types);
+        if cells != self.cells {
+            types.and(&context.bought(cells).types);
+        }
+        if joint != self.joint {
+            context.keep_joint(joint, &mut types);
+        }
+        if types.is_empty() {
+            return false;
+        }
+        let least = self.least.clone().unwrap_or_else(|| self.least_with(context, item));
+        if !enough_of(context, self.pool, &types, cells, &least) {
+            return false;
+        }
+        self.least = Some(least);
+        (self.requests, self.types, self.cells, self.joint) = (total, types, cells, joint);
+        self.tally.add(rules, count);
+        self.volumes.attach(&class.shared);
+        let same = |own: &&mut Share| (own.class, own.set, own.spot) == (share.class, share.set, share.spot);
+        match self.shares.iter_mut().find(same) {
+            Some(own) => own.count += share.count,
+            None => self.shares.push(share),
+        }
+        true
+    }
+
+    /// What `minValues` come to for a node that is opened with one pod of an item.
+    fn least_with(&self, context: &Context<'_>, item: &Item<'_>) -> Least {
+        if context.pools[self.pool].min_values.is_empty() {
+            return Least::new();
+        }
+        let cells = self.cells & item.cells;
+        let mut types = self.types.clone();
+        types.and(&item.selection.types);
+        types.and(&context.bought(cells).types);
+        context.fitting(self.pool, &context.classes[item.class as usize].first, &mut types);
+        least_of(context, self.pool, &types, cells)
+    }
+
+    /// Whether it may be these types as far as `minValues` go.
+    pub fn may_be(&self, context: &Context<'_>, types: &Bits) -> bool {
+        let least = self.least.as_ref();
+        !types.is_empty() && least.is_none_or(|least| enough_of(context, self.pool, types, self.cells, least))
+    }
+
+    /// How many pods it holds.
+    pub fn pods(&self) -> u32 {
+        self.shares.iter().map(|share| share.count).sum()
+    }
+}

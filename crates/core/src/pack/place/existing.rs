@@ -1,0 +1,265 @@
+//! Nodes that are there are filled first: initialized ones, then by name (spec core 3.4); what is not launched yet, the least first.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::labels;
+use crate::pack::filter::shared::Attached;
+use crate::pack::filter::taints;
+use crate::pack::filter::topology::domains::Domains;
+use crate::pack::filter::topology::groups::Reader;
+use crate::pack::filter::topology::node_rules::{NodeRules, Tally};
+use crate::pack::model::classes::Class;
+use crate::pack::model::context::Context;
+use crate::problem::ExistingNode;
+use crate::requirements::{Requirement, Requirements};
+use crate::resources;
+
+/// What reading a node takes, in steps.
+const A_NODE: usize = 4;
+
+/// A node with what is free on it.
+#[derive(Debug)]
+pub(in crate::pack) struct Free<'a> {
+    pub(in crate::pack) index: usize,
+    pub(in crate::pack) node: Cow<'a, ExistingNode>,
+    labels: Requirements,
+    pub(in crate::pack) room: Vec<i64>,
+    pub(in crate::pack) tally: Tally,
+    pub(in crate::pack) volumes: Attached,
+}
+
+impl<'a> Free<'a> {
+    /// Reads a node.
+    pub(in crate::pack) fn read(context: &Context<'_>, index: usize, node: Cow<'a, ExistingNode>) -> Self {
+        let problem = context.problem;
+        let mut labels: BTreeMap<String, String> = node.labels.clone();
+        labels.entry(labels::HOSTNAME.to_owned()).or_insert_with(|| node.name.clone());
+        labels.insert(labels::NODE_NAME_FIELD.to_owned(), node.name.clone());
+        let mut room = context.names.room(&node.allocatable).to_vec();
+        if is_fargate(&node) {
+            // Each of these is made for its one pod; nothing else is ever bound there.
+            room.fill(-1);
+        }
+        for taken in [&node.used, &node.daemon_requests] {
+            room.iter_mut()
+                .zip(context.names.amounts(taken))
+                .for_each(|(room, amount)| *room = room.saturating_sub(amount));
+        }
+        let labels = Requirements::from_labels(&labels);
+        for (at, conflict) in context.names.conflicts() {
+            if conflict.binds_on(problem, &node.taints, &labels) {
+                room[at] = room[at].min(0);
+            }
+        }
+        let mut tally = Tally::default();
+        let reader = Reader::new(problem);
+        for pod in node.pods.iter().take_while(|_| context.work(1)) {
+            tally.add(&context.topology.of_bound(reader, pod), 1);
+        }
+        for (_, company) in context.names.companies().filter(|_| !node.initialized) {
+            let rule = context.topology.groups.get_index_of(&company.group).filter(|_| company.group.by_node());
+            if let Some(at) = rule.filter(|_| company.comes_to(problem, &node.taints, &labels)) {
+                tally.add(&NodeRules { member: [at as u32].into_iter().collect(), ..NodeRules::default() }, 1);
+            }
+        }
+        let volumes = context.volumes.attached(node.volumes.iter());
+        Self { index, node, labels, room, tally, volumes }
+    }
+
+    /// How many more pods of a class fit.
+    pub(in crate::pack) fn holds(&self, class: &Class) -> i64 {
+        if class.shared.is_empty() {
+            return holds(&self.room, &class.requests);
+        }
+        holds(&self.room_beside(class), &class.requests)
+    }
+
+    /// What is left beside the volumes that a class shares and that are not attached yet.
+    fn room_beside(&self, class: &Class) -> Vec<i64> {
+        let mut missing = vec![0; self.room.len()];
+        self.volumes.add_missing(&class.shared, &mut missing);
+        self.room.iter().zip(missing).map(|(room, missing)| room.saturating_sub(missing)).collect()
+    }
+
+    /// Whether its taints and labels are what an alternative of a class asks for.
+    pub(in crate::pack) fn suits(&self, context: &Context<'_>, class: &Class, level: usize) -> bool {
+        let (set, forgiving) = class.alternatives[level];
+        let example = class.example(context.problem);
+        if example.refused_nodes.contains(&self.node.name) {
+            return false;
+        }
+        let tolerations = &example.tolerations;
+        taints::untolerated(&self.node.taints, tolerations, forgiving).is_none()
+            && satisfies(&self.labels, &context.sets[set as usize])
+    }
+
+    pub(in crate::pack) fn take(&mut self, class: &Class, rules: &NodeRules, count: u32) {
+        for (room, amount) in self.room.iter_mut().zip(&class.requests) {
+            *room = room.saturating_sub(amount.saturating_mul(i64::from(count)));
+        }
+        if !class.shared.is_empty() {
+            self.room = self.room_beside(class);
+            self.volumes.attach(&class.shared);
+        }
+        self.tally.add(rules, count);
+    }
+}
+
+/// Which of the existing nodes are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Those that are ready for pods.
+    Initialized,
+    /// Those that are on their way.
+    Coming,
+    /// All.
+    Any,
+}
+
+impl Stage {
+    fn has(self, node: &ExistingNode) -> bool {
+        match self {
+            Self::Initialized => node.initialized,
+            Self::Coming => !node.initialized,
+            Self::Any => true,
+        }
+    }
+}
+
+/// The existing nodes in the order in which they are filled.
+pub(crate) struct Existing<'a>(Vec<Free<'a>>);
+
+impl<'a> Existing<'a> {
+    pub fn of(context: &Context<'a>) -> Self {
+        Self(free_nodes(context))
+    }
+
+    /// Whether any node is on its way.
+    pub fn any_coming(&self) -> bool {
+        self.0.iter().any(|free| !free.node.initialized)
+    }
+
+    /// Places pods of a class, alternative by alternative and node by node: which node takes how many.
+    pub fn fill(&mut self, context: &Context<'_>, at: usize, stage: Stage, left: &mut u32) -> Vec<(usize, u32)> {
+        let mut placed = Vec::new();
+        if self.0.is_empty() {
+            return placed;
+        }
+        let class = &context.classes[at];
+        if !self.worth_relaxing(context, class, stage) {
+            return placed;
+        }
+        for level in 0..class.alternatives.len() {
+            let rules = context.node_rules_there(at, level);
+            for free in self.0.iter_mut().filter(|free| stage.has(&free.node)) {
+                if *left == 0 || !context.work(free.tally.work(rules)) {
+                    return placed;
+                }
+                let count = free.holds(class).min(i64::from(*left)) as u32;
+                let count = free.tally.allows(rules, count);
+                if count == 0 || !free.suits(context, class, level) {
+                    continue;
+                }
+                // Soft rules bind nobody else.
+                free.take(class, context.hard_node_rules(at), count);
+                *left -= count;
+                placed.push((free.index, count));
+            }
+        }
+        placed
+    }
+
+    /// Places one pod of a class that rules over wider domains speak of: the first node that takes it.
+    pub fn take_one(&mut self, context: &Context<'_>, at: usize, domains: &mut Domains<'_, '_>) -> Option<usize> {
+        let class = &context.classes[at];
+        if !self.worth_relaxing(context, class, Stage::Any) {
+            return None;
+        }
+        for level in 0..class.alternatives.len() {
+            let rules = context.node_rules_there(at, level);
+            for free in &mut self.0 {
+                if !context.work(free.tally.work(rules)) {
+                    return None;
+                }
+                if free.holds(class) > 0
+                    && free.tally.allows(rules, 1) > 0
+                    && free.suits(context, class, level)
+                    && domains.take(at, level, free.index)
+                {
+                    free.take(class, context.hard_node_rules(at), 1);
+                    return Some(free.index);
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether any of these nodes may hold a pod of a class by what it requires, rules between pods apart. Where none does, what
+    /// it prefers is not given up one after the other.
+    fn worth_relaxing(&self, context: &Context<'_>, class: &Class, stage: Stage) -> bool {
+        if class.hard.is_empty() {
+            return true;
+        }
+        let mut open = self.0.iter().filter(|free| stage.has(&free.node));
+        open.any(|free| {
+            let suits = |level: &u32| free.suits(context, class, *level as usize);
+            context.work(1) && free.holds(class) > 0 && class.hard.iter().any(suits)
+        })
+    }
+
+    /// Whether any of the chosen nodes has what one pod of a class asks of it, rules between pods apart.
+    pub fn may_hold(&self, context: &Context<'_>, at: usize, chosen: impl Fn(usize) -> bool) -> bool {
+        let class = &context.classes[at];
+        let mut open = self.0.iter().filter(|free| context.work(1) && chosen(free.index) && free.holds(class) > 0);
+        open.any(|free| (0..class.alternatives.len()).any(|level| free.suits(context, class, level)))
+    }
+
+    /// Whether any node holds a pod of a group.
+    pub fn holds(&self, group: u32) -> bool {
+        self.0.iter().any(|free| free.tally.held(group) > 0)
+    }
+}
+
+/// Whether a node with these labels is what is wanted: every key there, or allowed to be absent.
+pub(crate) fn satisfies(labels: &Requirements, wanted: &Requirements) -> bool {
+    wanted.iter().all(|(key, requirement)| match labels.get(key).and_then(Requirement::single) {
+        Some(value) => requirement.has(value),
+        None => requirement.allows_absence(),
+    })
+}
+
+/// How many more pods fit.
+fn holds(room: &[i64], requests: &[i64]) -> i64 {
+    if room.iter().any(|amount| *amount < 0) {
+        return 0;
+    }
+    let each = room.iter().zip(requests).filter(|(_, amount)| **amount > 0).map(|(room, amount)| room / amount);
+    each.min().unwrap_or(0)
+}
+
+fn is_fargate(node: &ExistingNode) -> bool {
+    node.labels.get(labels::COMPUTE_TYPE).is_some_and(|kind| kind == "fargate")
+}
+
+/// Of a NodeClaim that is not launched, as an earlier leader leaves it: what it was planned for is what it asks for, and no
+/// more. The largest pods come first and find the least that takes them, so that what was planned together finds its places
+/// again; by name, a large pod may take what many small ones were to have. Others keep Karpenter's order (spec core 3.4).
+fn size_asked_for(node: &ExistingNode) -> Option<(i64, i64)> {
+    let launched = node.initialized || node.labels.contains_key(labels::INSTANCE_TYPE);
+    (!launched).then(|| (node.allocatable.get(resources::CPU), node.allocatable.get(resources::MEMORY)))
+}
+
+fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
+    let problem = context.problem;
+    let mut order: Vec<usize> = (0..problem.existing_nodes.len()).collect();
+    order.sort_by_cached_key(|at| {
+        let node = &problem.existing_nodes[*at];
+        (!node.initialized, size_asked_for(node), node.name.as_str())
+    });
+    let mut nodes = Vec::with_capacity(order.len());
+    for index in order.into_iter().take_while(|_| context.work(A_NODE)) {
+        nodes.push(Free::read(context, index, Cow::Borrowed(&problem.existing_nodes[index])));
+    }
+    nodes
+}

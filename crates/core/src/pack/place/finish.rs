@@ -1,0 +1,103 @@
+//! From a planned node to the claim that is answered.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use super::draft::Draft;
+use crate::labels;
+use crate::pack::model::context::Context;
+use crate::pack::model::plan::{LaunchOption, PlannedClaim};
+use crate::problem::Policy;
+use crate::requirements::{Requirement, Requirements};
+
+/// What writing a claim takes, in steps, beside its types.
+const CLAIM: usize = 50;
+
+/// Writes claims, and remembers what it wrote for nodes that differ only in which pods they hold.
+pub(crate) struct Finisher<'c, 'a> {
+    context: &'c Context<'a>,
+    /// By pool and the distinct requirement sets of its pods.
+    bases: FxHashMap<(usize, Vec<u32>), Rc<Requirements>>,
+}
+
+impl<'c, 'a> Finisher<'c, 'a> {
+    pub fn new(context: &'c Context<'a>) -> Self {
+        Self { context, bases: FxHashMap::default() }
+    }
+
+    /// The claim of a node, without its pods; `None` if nothing can be launched for it.
+    pub fn claim(&mut self, draft: &Draft, policy: Policy) -> Option<PlannedClaim> {
+        let context = self.context;
+        let view = &context.pools[draft.pool];
+        if !context.work(CLAIM + draft.types.count()) {
+            return None;
+        }
+        let kept = crate::pack::model::options::choose(context, draft.pool, &draft.types, draft.cells, policy);
+        let first = *kept.first()?;
+        let bought = context.bought(draft.cells);
+        let (price, cell) = context.offers.cheapest(first as usize, draft.cells);
+        let cell = &context.offers.cells[cell];
+        let price_of = |at: &u32| bought.price[*at as usize];
+        let options = kept.iter().map(|at| LaunchOption { instance_type: *at as usize, price: price_of(at) });
+        let mut requests = context.names.resources(&draft.requests);
+        if !view.fit.daemons.is_empty() {
+            let least = kept.iter().map(|at| &view.fit.daemons[*at as usize]);
+            let least = least.fold(None, |least: Option<crate::pack::model::classes::Amounts>, one| match least {
+                None => Some(one.clone()),
+                Some(least) => Some(least.iter().zip(one).map(|(a, b)| *a.min(b)).collect()),
+            });
+            requests.add(&context.names.resources(&least.unwrap_or_default()));
+        }
+        let mut all = self.requirements(draft, &kept);
+        let min_values_relaxed = crate::pack::model::options::lower(context, draft, &kept, &mut all);
+        Some(PlannedClaim {
+            pool: view.index,
+            pods: vec![],
+            requests,
+            requirements: all.to_written(),
+            min_values_relaxed,
+            options: options.collect(),
+            cheapest_zone: cell.zone.clone(),
+            cheapest_capacity_type: cell.capacity_type.clone(),
+            price,
+        })
+    }
+
+    fn requirements(&mut self, draft: &Draft, kept: &[u32]) -> Requirements {
+        let context = self.context;
+        let mut all = Requirements::clone(&self.base(draft));
+        let name = |at: &u32| context.problem.instance_types[*at as usize].name.as_str();
+        all.add(labels::INSTANCE_TYPE, Requirement::one_of(kept.iter().map(name)));
+        let open = kept.iter().fold(0, |mask, at| mask | context.offers.available(*at as usize)) & draft.cells;
+        let cells = context.offers.cells.iter().enumerate().filter(|(at, _)| open >> at & 1 == 1);
+        let (zones, capacity_types): (BTreeSet<&str>, BTreeSet<&str>) =
+            cells.clone().map(|(_, cell)| (cell.zone.as_str(), cell.capacity_type.as_str())).unzip();
+        all.add(labels::CAPACITY_TYPE, Requirement::one_of(capacity_types));
+        let held: BTreeSet<&str> = cells.clone().filter_map(|(_, cell)| cell.reservation()).collect();
+        if !held.is_empty() {
+            all.add(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(held));
+        }
+        // Zones are named where the node may not be in all those of its pool's.
+        if draft.cells != context.pools[draft.pool].cells {
+            all.add(labels::ZONE, Requirement::one_of(zones));
+        }
+        all
+    }
+
+    /// The requirements of the pool and of the pods.
+    fn base(&mut self, draft: &Draft) -> Rc<Requirements> {
+        let sets: BTreeSet<u32> = draft.shares.iter().map(|share| share.set).collect();
+        let key = (draft.pool, sets.into_iter().collect::<Vec<_>>());
+        let context = self.context;
+        let build = |key: &(usize, Vec<u32>)| {
+            let mut all = context.pools[key.0].requirements.clone();
+            key.1.iter().for_each(|set| all.intersect(&context.sets[*set as usize]));
+            all.remove(labels::HOSTNAME);
+            all.remove(labels::NODE_NAME_FIELD);
+            Rc::new(all)
+        };
+        Rc::clone(self.bases.entry(key).or_insert_with_key(build))
+    }
+}

@@ -1,0 +1,148 @@
+//! Instance types worth filling: none that another one beats in room and price for the same shapes.
+
+use rustc_hash::FxHashMap;
+
+use super::Aims;
+use super::shapes::Shapes;
+use crate::pack::model::bits::Bits;
+use crate::pack::model::classes::Amounts;
+use crate::pack::model::context::Context;
+use crate::pack::model::offers::Mask;
+
+/// With more shapes than this, types that are almost alike are not told apart: a node gets the cheapest type that holds
+/// what is planned on it anyway.
+const MANY_SHAPES: usize = 48;
+
+/// A dearer type is worth a look with that many shapes if it has so much more room than a cheaper one.
+const MORE_ROOM: f64 = 1.08;
+
+/// With more pods than this of shapes that are not many, types are told apart even by room that all these together do
+/// not ask for: it makes other patterns.
+const FEW_PODS: u32 = 100;
+
+/// So many candidates are looked at in a step.
+const CANDIDATES_A_STEP: usize = 8;
+
+/// A type bought in one of some cells that all shapes see alike.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub at: usize,
+    /// Dollars an hour.
+    pub price: f64,
+    /// The same with what a node costs beside its price.
+    pub cost: f64,
+    /// The ways of buying it that are meant.
+    pub cells: Mask,
+    /// The shapes that it may carry.
+    pub shapes: Vec<u32>,
+}
+
+/// Types that are in the same sets: the shapes that these allow, what all their pods ask for together, which is as much
+/// room as is of use, and the candidates kept, cheapest first, so that the first to have room wins.
+struct Kept {
+    allowed: Vec<u32>,
+    asked: Amounts,
+    candidates: Vec<usize>,
+}
+
+impl Kept {
+    fn of(shapes: &Shapes<'_>, allowed: Vec<u32>, nothing: Amounts) -> Self {
+        let mut asked = nothing;
+        let pods: u32 = allowed.iter().map(|shape| shapes.all[*shape as usize].count).sum();
+        if pods > FEW_PODS && shapes.all.len() <= MANY_SHAPES {
+            asked.fill(i64::MAX);
+            return Self { allowed, asked, candidates: vec![] };
+        }
+        for shape in allowed.iter().map(|shape| &shapes.all[*shape as usize]) {
+            for (sum, one) in asked.iter_mut().zip(&shape.requests) {
+                *sum = sum.saturating_add(one.saturating_mul(i64::from(shape.count)));
+            }
+        }
+        Self { allowed, asked, candidates: vec![] }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Candidates {
+    pub all: Vec<Candidate>,
+    pub aims: Aims,
+}
+
+impl Candidates {
+    pub fn of(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, aims: Aims) -> Self {
+        let mut open = Bits::empty(context.problem.instance_types.len());
+        shapes.all.iter().for_each(|shape| open.or(&shape.types));
+        let sets = distinct_sets(shapes);
+        let mut all: Vec<Candidate> = Vec::new();
+        for cells in cell_groups(context, pool, shapes) {
+            let bought = context.bought(cells);
+            // By what sets a type is in.
+            let mut kept: FxHashMap<Vec<bool>, Kept> = FxHashMap::default();
+            for at in bought.order.iter().map(|at| *at as usize).filter(|at| open.has(*at)) {
+                let signature: Vec<bool> = sets.iter().map(|set| set.has(at)).collect();
+                let room = context.room(pool, at);
+                let may = |shape: &u32| {
+                    let shape = &shapes.all[*shape as usize];
+                    shape.cells & cells != 0 && shape.types.has(at)
+                };
+                let same = kept.entry(signature).or_insert_with(|| {
+                    Kept::of(shapes, (0..shapes.all.len() as u32).filter(may).collect(), context.nothing())
+                });
+                if !context.work(1 + same.candidates.len() / CANDIDATES_A_STEP) {
+                    break;
+                }
+                let more = if shapes.all.len() > MANY_SHAPES { MORE_ROOM } else { 1.0 };
+                let beaten = same.candidates.iter().any(|other| {
+                    let (room_of, shapes) = (context.room(pool, all[*other].at), &all[*other].shapes);
+                    let rooms = room_of.iter().zip(room).zip(&same.asked);
+                    let mut rooms = rooms.map(|((other, own), asked)| (*other as f64, *own.min(asked) as f64));
+                    let all_carried = shapes.len() == same.allowed.len();
+                    rooms.all(|(other, own)| other * if all_carried { more } else { 1.0 } >= own)
+                });
+                if beaten {
+                    continue;
+                }
+                let holds = |shape: &u32| {
+                    let requests = &shapes.all[*shape as usize].requests;
+                    requests.iter().zip(room).all(|(asked, have)| asked <= have)
+                };
+                let carried: Vec<u32> = same.allowed.iter().copied().filter(holds).collect();
+                if !carried.is_empty() {
+                    same.candidates.push(all.len());
+                    let price = bought.price[at];
+                    all.push(Candidate { at, price, cost: price + aims.node_price, cells, shapes: carried });
+                }
+            }
+        }
+        Self { all, aims }
+    }
+
+    /// Lets a node cost so much beside its price.
+    pub fn set_node_price(&mut self, node: f64) {
+        self.all.iter_mut().for_each(|candidate| candidate.cost = candidate.price + node);
+    }
+}
+
+/// The distinct type sets of the shapes.
+fn distinct_sets<'s>(shapes: &'s Shapes<'_>) -> Vec<&'s Bits> {
+    let mut sets: Vec<&Bits> = Vec::new();
+    for shape in &shapes.all {
+        if !sets.contains(&&shape.types) {
+            sets.push(&shape.types);
+        }
+    }
+    sets
+}
+
+/// Cells that every shape allows or forbids together.
+fn cell_groups(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>) -> Vec<Mask> {
+    let mut masks: Vec<Mask> = shapes.all.iter().map(|shape| shape.cells).collect();
+    masks.sort_unstable();
+    masks.dedup();
+    let mut groups = vec![context.pools[pool].cells];
+    for mask in masks {
+        groups = groups.iter().flat_map(|group| [group & mask, group & !mask]).filter(|group| *group != 0).collect();
+    }
+    groups.sort_unstable();
+    groups
+}

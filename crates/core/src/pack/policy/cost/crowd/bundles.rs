@@ -1,0 +1,201 @@
+//! Bundles: pods that may be on the same nodes and ask for about the same proportion of cpu and memory.
+
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+
+use super::super::shapes::{Shape, Shapes, half_of};
+use super::fluid::Flow;
+use crate::pack::filter::joint::JointId;
+use crate::pack::model::bits::Bits;
+use crate::pack::model::classes::Amounts;
+use crate::pack::model::context::Context;
+use crate::pack::model::item::Item;
+use crate::pack::model::offers::Mask;
+
+/// So many bundles there are at most, if there are not more kinds.
+const MOST: usize = 160;
+
+/// A bundle is not cut for a difference of less than this factor.
+const ALIKE: f64 = 1.05;
+
+/// How much a difference in size counts beside one in proportion.
+const SIZE_COUNTS: f64 = 0.25;
+
+/// The pods of one item.
+#[derive(Debug, Clone)]
+pub(super) struct Entry<'c> {
+    pub item: usize,
+    pub requests: &'c Amounts,
+    /// What one pod asks for, as a part of all that is asked.
+    pub weight: f64,
+    /// The logarithm of its cpu over its memory, each as a part of all that is asked.
+    proportion: f64,
+    pub count: u32,
+    pub left: u32,
+    /// How many one node should hold at most.
+    pub half: u32,
+}
+
+/// Pods that are planned alike.
+#[derive(Debug, Clone)]
+pub(super) struct Bundle {
+    types: Bits,
+    cells: Mask,
+    joint: JointId,
+    /// Its entries, the largest first.
+    pub entries: Vec<usize>,
+    /// What all ask for.
+    pub total: Vec<f64>,
+    /// The most that one pod asks for of each resource.
+    pub largest: Amounts,
+    /// The least that a pod asks for of each resource, for its weight.
+    pub least: Vec<f64>,
+    pub weight: f64,
+    /// What all are worth.
+    pub value: f64,
+}
+
+#[derive(Debug)]
+pub(super) struct Bundles<'c> {
+    pub entries: Vec<Entry<'c>>,
+    pub all: Vec<Bundle>,
+}
+
+impl<'c> Bundles<'c> {
+    pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], which: &[usize]) -> Self {
+        let entries = entries(context, items, which);
+        let mut kinds: IndexMap<(&Bits, Mask, JointId), Vec<usize>, FxBuildHasher> = IndexMap::default();
+        for (at, entry) in entries.iter().enumerate() {
+            let item = &items[entry.item];
+            kinds.entry((&item.selection.types, item.cells, item.selection.joint)).or_default().push(at);
+        }
+        let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
+        for (kind, members) in kinds.values().enumerate() {
+            parts.push((kind, members.clone()));
+        }
+        cut(&entries, &mut parts);
+        let bundle = |(kind, members): (usize, Vec<usize>)| {
+            let item = &items[entries[kinds[kind][0]].item];
+            let mut types = item.selection.types.clone();
+            types.and(open);
+            if item.cells != item.selection.cells {
+                types.and(&context.bought(item.cells).types);
+            }
+            Bundle::of(context, &entries, members, (types, item.cells, item.selection.joint))
+        };
+        let all = parts.into_iter().map(bundle).collect();
+        Self { entries, all }
+    }
+
+    /// The bundles as shapes, each as large as its largest pod.
+    pub fn shapes(&self) -> Shapes<'static> {
+        let shape = |bundle: &Bundle| Shape {
+            requests: bundle.largest.clone(),
+            types: bundle.types.clone(),
+            cells: bundle.cells,
+            joint: bundle.joint,
+            count: bundle.entries.iter().map(|at| self.entries[*at].count).sum(),
+            cap: u32::MAX,
+            half: u32::MAX,
+            rules: None,
+            items: vec![],
+        };
+        Shapes { all: self.all.iter().map(shape).collect() }
+    }
+
+    /// Lets each bundle be worth what the program says.
+    pub fn set_values(&mut self, flow: &Flow) {
+        self.all.iter_mut().zip(&flow.values).for_each(|(bundle, value)| bundle.value = *value);
+    }
+
+    /// The types that every bundle may be on that may be on this one.
+    pub fn types_like(&self, at: usize) -> Option<Bits> {
+        let mut with = self.all.iter().map(|bundle| &bundle.types).filter(|types| types.has(at));
+        let mut types = with.next()?.clone();
+        with.for_each(|more| types.and(more));
+        Some(types)
+    }
+}
+
+/// The resources by which pods are told apart: all but the count of pods.
+pub(super) fn told_by(resource: usize) -> bool {
+    resource != 2
+}
+
+fn entries<'c>(context: &'c Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<Entry<'c>> {
+    let mut all = vec![0.0; context.names.0.len()];
+    for item in which.iter().map(|at| &items[*at]) {
+        let requests = &context.classes[item.class as usize].requests;
+        let count = f64::from(item.left.count());
+        all.iter_mut().zip(requests).for_each(|(sum, asked)| *sum += *asked as f64 * count);
+    }
+    let part = |requests: &Amounts, at: usize| if all[at] > 0.0 { requests[at] as f64 / all[at] } else { 0.0 };
+    let entry = |at: &usize| {
+        let item = &items[*at];
+        let requests = &context.classes[item.class as usize].requests;
+        let asked: f64 = (0..all.len()).filter(|at| told_by(*at)).map(|at| part(requests, at)).sum();
+        // Pods count a little: those that ask for nothing else have to be somewhere.
+        let weight = asked + part(requests, 2) * 1e-3;
+        let proportion = ((part(requests, 0) + weight * 0.01) / (part(requests, 1) + weight * 0.01)).ln();
+        let count = item.left.count();
+        Entry { item: *at, requests, weight, proportion, count, left: count, half: half_of(context, item.class) }
+    };
+    which.iter().map(entry).collect()
+}
+
+/// Cuts the parts that differ most in themselves, by proportion or by size, until there are enough.
+fn cut(entries: &[Entry<'_>], parts: &mut Vec<(usize, Vec<usize>)>) {
+    let keys = |at: usize| [entries[at].proportion, entries[at].weight.ln() * SIZE_COUNTS];
+    let weight = |at: &usize| entries[*at].weight * f64::from(entries[*at].count);
+    let spread = |members: &[usize]| {
+        let range = |axis: usize| {
+            let bounds = members.iter().map(|at| keys(*at)[axis]);
+            let (low, high) =
+                bounds.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), key| (low.min(key), high.max(key)));
+            high - low
+        };
+        let (first, second) = (range(0), range(1));
+        let axis = usize::from(second > first);
+        let widest = first.max(second);
+        let sum: f64 = members.iter().map(weight).sum();
+        (if widest > ALIKE.ln() { sum * widest } else { 0.0 }, axis)
+    };
+    let mut worst: Vec<(f64, usize)> = parts.iter().map(|(_, members)| spread(members)).collect();
+    while parts.len() < MOST {
+        let at = (0..worst.len()).max_by(|a, b| worst[*a].0.total_cmp(&worst[*b].0).then(b.cmp(a)));
+        let Some(at) = at.filter(|at| worst[*at].0 > 0.0) else { return };
+        let axis = worst[at].1;
+        let (kind, mut members) = std::mem::take(&mut parts[at]);
+        members.sort_by(|a, b| keys(*a)[axis].total_cmp(&keys(*b)[axis]).then(a.cmp(b)));
+        let middle = f64::midpoint(keys(members[0])[axis], keys(members[members.len() - 1])[axis]);
+        let upper = members.split_off(members.partition_point(|at| keys(*at)[axis] <= middle));
+        worst[at] = spread(&members);
+        worst.push(spread(&upper));
+        parts[at] = (kind, members);
+        parts.push((kind, upper));
+    }
+}
+
+impl Bundle {
+    fn of(
+        context: &Context<'_>,
+        entries: &[Entry<'_>],
+        mut members: Vec<usize>,
+        (types, cells, joint): (Bits, Mask, JointId),
+    ) -> Self {
+        members.sort_by(|a, b| entries[*b].weight.total_cmp(&entries[*a].weight).then(a.cmp(b)));
+        let resources = context.names.0.len();
+        let (mut total, mut largest) = (vec![0.0; resources], context.nothing());
+        let mut least = vec![f64::INFINITY; resources];
+        let mut weight = 0.0;
+        for entry in members.iter().map(|at| &entries[*at]) {
+            weight += entry.weight * f64::from(entry.count);
+            for (at, asked) in entry.requests.iter().enumerate() {
+                total[at] += *asked as f64 * f64::from(entry.count);
+                largest[at] = largest[at].max(*asked);
+                least[at] = least[at].min(*asked as f64 / entry.weight);
+            }
+        }
+        Self { types, cells, joint, entries: members, total, largest, least, weight, value: 0.0 }
+    }
+}

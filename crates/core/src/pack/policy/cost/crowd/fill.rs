@@ -1,0 +1,324 @@
+//! Filling one node with pods, large ones first, so that all that it has runs out together.
+
+use smallvec::SmallVec;
+
+use super::super::Aims;
+use super::super::candidates::{Candidate, Candidates};
+use super::bundles::{Bundles, told_by};
+use crate::pack::model::bits::Bits;
+use crate::pack::model::classes::Amounts;
+use crate::pack::model::context::Context;
+use crate::pack::model::item::Item;
+use crate::pack::model::options::varied_enough;
+use crate::pack::place::draft::Draft;
+
+/// The parts of a node that are tried where the whole leaves it too few types to choose from.
+const PARTS: [f64; 12] = [1.0, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2];
+
+/// Pods of one class are taken as many at a time as fill this part of a node.
+const AT_A_TIME: f64 = 0.125;
+
+/// So many pods that do not fit are passed over in looking for one of a bundle that does.
+const MOST_PASSED: usize = 48;
+
+/// How much it counts that a pod asks for what a node has left in the same proportion, beside its size.
+const PROPORTION_COUNTS: f64 = 0.8;
+
+/// So many looks at a pod are a step.
+const LOOKS_A_STEP: usize = 16;
+
+/// A node with pods, and what these are worth.
+#[derive(Debug)]
+pub(super) struct Filled {
+    pub draft: Draft,
+    pub value: f64,
+    taken: Vec<(usize, usize, u32)>,
+}
+
+/// How far a candidate may be filled so that a node which may be spot keeps enough types to choose from.
+pub(super) fn varied_room(
+    context: &Context<'_>,
+    pool: usize,
+    (candidate, aims): (&Candidate, Aims),
+    bundles: &Bundles<'_>,
+) -> Amounts {
+    let room = context.room(pool, candidate.at);
+    let whole = Amounts::from_slice(room);
+    let cells = candidate.cells;
+    let Some(alike) = bundles.types_like(candidate.at).filter(|_| aims.varied) else { return whole };
+    let mut alike = alike;
+    alike.and(&context.bought(cells).types);
+    if !varied_enough(context, &alike, cells) {
+        return whole;
+    }
+    for part in PARTS {
+        // A resource of which others have much less is not what this type is for.
+        let asked: Amounts =
+            room.iter().enumerate().map(|(at, have)| if at == 2 { 0 } else { scaled(*have, part) }).collect();
+        let mut types = alike.clone();
+        context.fitting(pool, &asked, &mut types);
+        if varied_enough(context, &types, cells) {
+            return room.iter().map(|have| scaled(*have, part)).collect();
+        }
+    }
+    whole
+}
+
+fn scaled(amount: i64, part: f64) -> i64 {
+    if part >= 1.0 { amount } else { (amount as f64 * part) as i64 }
+}
+
+/// What of each bundle is meant for nodes of a type, as a part of it.
+#[derive(Debug)]
+pub(super) struct Meant {
+    /// For the next of them.
+    pub node: Vec<f64>,
+    /// For all that are still to come.
+    pub all: Vec<f64>,
+}
+
+/// Whose pods a node is filled with, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Its,
+    ItsLikes,
+    Anybodys,
+}
+
+/// Where a bundle's next pod is looked for.
+struct Cursor {
+    bundle: usize,
+    /// Its place among the bundle's entries; what is before fits no more.
+    at: usize,
+}
+
+impl Meant {
+    /// How much of a bundle may be taken.
+    fn left(&self, whose: Whose, bundle: usize) -> f64 {
+        match whose {
+            Whose::Its => self.node[bundle],
+            Whose::ItsLikes => self.all[bundle],
+            Whose::Anybodys => f64::INFINITY,
+        }
+    }
+}
+
+/// Fills nodes, and keeps count of what is left.
+pub(super) struct Filler<'f, 'c, 'a> {
+    context: &'c Context<'a>,
+    pool: usize,
+    open: &'f Bits,
+    candidates: &'f Candidates,
+    rooms: &'f [Amounts],
+    items: Vec<Item<'c>>,
+    bundles: Bundles<'c>,
+}
+
+impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
+    pub fn new(
+        context: &'c Context<'a>,
+        (pool, open): (usize, &'f Bits),
+        (candidates, rooms): (&'f Candidates, &'f [Amounts]),
+        items: &[Item<'c>],
+        bundles: Bundles<'c>,
+    ) -> Self {
+        let items = bundles.entries.iter().map(|entry| items[entry.item].clone()).collect();
+        Self { context, pool, open, candidates, rooms, items, bundles }
+    }
+
+    /// How many pods of each item have got a node.
+    pub fn taken(&self) -> impl Iterator<Item = (usize, u32)> {
+        self.bundles.entries.iter().map(|entry| (entry.item, entry.count - entry.left))
+    }
+
+    /// A node of a candidate's size with pods, of those meant for it first; none if it would have none.
+    pub fn fill(&mut self, candidate: usize, mut meant: Option<&mut Meant>) -> Option<Filled> {
+        for part in [1.0, 0.75, 0.5, 0.25, 0.0] {
+            let room = self.rooms[candidate].iter().map(|have| scaled(*have, part)).collect();
+            let filled = self.filled(candidate, room, part == 0.0, meant.as_deref_mut());
+            let one = matches!(filled.taken.as_slice(), [(_, _, 1)]);
+            if filled.taken.is_empty() && part == 1.0 {
+                return None;
+            }
+            let varied = || varied_enough(self.context, &filled.draft.types, filled.draft.cells);
+            if !filled.taken.is_empty()
+                && (one || !self.candidates.aims.varied || varied() || !self.may_be_varied(&filled))
+            {
+                return Some(filled);
+            }
+            self.put_back(filled);
+        }
+        None
+    }
+
+    /// Whether its pods have enough types to choose from one by one.
+    fn may_be_varied(&self, filled: &Filled) -> bool {
+        let draft = &filled.draft;
+        let mut types = self.open.clone();
+        let mut largest = self.context.nothing();
+        for (entry, _, _) in &filled.taken {
+            types.and(&self.items[*entry].selection.types);
+            largest
+                .iter_mut()
+                .zip(self.bundles.entries[*entry].requests)
+                .for_each(|(most, asked)| *most = (*most).max(*asked));
+        }
+        types.and(&self.context.bought(draft.cells).types);
+        self.context.fitting(self.pool, &largest, &mut types);
+        varied_enough(self.context, &types, draft.cells)
+    }
+
+    fn filled(&mut self, candidate: usize, mut room: Amounts, one: bool, mut meant: Option<&mut Meant>) -> Filled {
+        let context = self.context;
+        let whole = Amounts::from_slice(&self.rooms[candidate]);
+        if one {
+            room.clone_from(&whole);
+        }
+        let draft = Draft::new(context, self.pool, self.open.clone());
+        let mut filled = Filled { draft, value: 0.0, taken: vec![] };
+        let shapes = &self.candidates.all[candidate].shapes;
+        let some = |bundle: &u32| !self.bundles.all[*bundle as usize].entries.is_empty();
+        let mut cursors: Vec<Cursor> = shapes
+            .iter()
+            .filter(|bundle| some(bundle))
+            .map(|bundle| Cursor { bundle: *bundle as usize, at: 0 })
+            .collect();
+        let mut looks = 0;
+        let mut whose = if meant.is_some() { Whose::Its } else { Whose::Anybodys };
+        loop {
+            let mut best: Option<(f64, usize)> = None;
+            for (nth, cursor) in cursors.iter_mut().enumerate() {
+                let left = meant.as_ref().map_or(1.0, |meant| meant.left(whose, cursor.bundle));
+                if left <= 0.0 {
+                    continue;
+                }
+                looks += 1;
+                let Some(entry) = next(&self.bundles, cursor, &room, &mut looks) else { continue };
+                let score = score(self.bundles.entries[entry].requests, &room, &whole);
+                if best.is_none_or(|(most, _)| score > most) {
+                    best = Some((score, nth));
+                }
+            }
+            if looks >= LOOKS_A_STEP {
+                if !context.work(looks / LOOKS_A_STEP) {
+                    break;
+                }
+                looks %= LOOKS_A_STEP;
+            }
+            let Some((_, nth)) = best else {
+                whose = match whose {
+                    Whose::Its => Whose::ItsLikes,
+                    Whose::ItsLikes => Whose::Anybodys,
+                    Whose::Anybodys => break,
+                };
+                continue;
+            };
+            let cursor = &mut cursors[nth];
+            let bundle = cursor.bundle;
+            let entry = self.bundles.all[bundle].entries[cursor.at];
+            let left = meant.as_ref().map_or(f64::INFINITY, |meant| meant.left(whose, bundle));
+            let each = self.bundles.entries[entry].weight / self.bundles.all[bundle].weight;
+            let most = if one { 1 } else { (left / each).ceil().clamp(1.0, f64::from(u32::MAX)) as u32 };
+            let taken = self.take(entry, most, &mut filled, (&room, &whole));
+            if taken == 0 {
+                cursor.at += 1;
+                continue;
+            }
+            let own = &mut self.bundles.entries[entry];
+            own.left -= taken;
+            let part = each * f64::from(taken);
+            filled.value += self.bundles.all[bundle].value * part;
+            if let Some(meant) = meant.as_deref_mut() {
+                meant.node[bundle] -= part;
+                meant.all[bundle] -= part;
+            }
+            room.iter_mut().zip(own.requests).for_each(|(have, asked)| *have -= asked * i64::from(taken));
+            filled.taken.push((entry, bundle, taken));
+            if own.left == 0 {
+                cursor.at += 1;
+            }
+            if one {
+                break;
+            }
+        }
+        filled
+    }
+
+    /// Puts pods of an entry on a node, some at a time; says how many.
+    fn take(&self, entry: usize, most: u32, filled: &mut Filled, (room, whole): (&Amounts, &Amounts)) -> u32 {
+        let own = &self.bundles.entries[entry];
+        let mut count = i64::from(own.left.min(most));
+        let mut at_a_time = count;
+        for ((asked, have), whole) in own.requests.iter().zip(room).zip(whole).filter(|((asked, _), _)| **asked > 0) {
+            count = count.min(have / asked);
+            at_a_time = at_a_time.min((*whole as f64 * AT_A_TIME) as i64 / asked);
+        }
+        let mut count = count.min(at_a_time.max(1)) as u32;
+        let there: u32 = filled.taken.iter().filter(|(at, _, _)| *at == entry).map(|(_, _, count)| count).sum();
+        count = count.min(own.half.saturating_sub(there));
+        let item = &self.items[entry];
+        count = filled.draft.tally.allows(self.context.node_rules(item.class), count);
+        filled.draft.add_most(self.context, item, count)
+    }
+
+    /// Undoes a filling.
+    pub fn put_back(&mut self, filled: Filled) {
+        filled.taken.into_iter().for_each(|(entry, _, count)| self.bundles.entries[entry].left += count);
+    }
+
+    /// Lets a filling stand.
+    pub fn keep(&mut self, filled: Filled) -> Draft {
+        let mut touched: SmallVec<[usize; 16]> = SmallVec::new();
+        for (entry, bundle, _) in &filled.taken {
+            if self.bundles.entries[*entry].left == 0 && !touched.contains(bundle) {
+                touched.push(*bundle);
+            }
+        }
+        for at in touched {
+            let Bundles { entries, all } = &mut self.bundles;
+            let bundle = &mut all[at];
+            bundle.entries.retain(|entry| entries[*entry].left > 0);
+        }
+        filled.draft
+    }
+}
+
+/// The next entry of a bundle that has pods and fits.
+fn next(bundles: &Bundles<'_>, cursor: &mut Cursor, room: &Amounts, looks: &mut usize) -> Option<usize> {
+    let bundle = &bundles.all[cursor.bundle];
+    let mut passed = 0;
+    while let Some(at) = bundle.entries.get(cursor.at) {
+        *looks += 1;
+        let entry = &bundles.entries[*at];
+        if entry.left > 0 && entry.requests.iter().zip(room).all(|(asked, have)| asked <= have) {
+            return Some(*at);
+        }
+        // No pod that weighs more than this can fit.
+        let most = bundle.least.iter().zip(room).filter(|(least, _)| **least > 0.0);
+        let most = most.map(|(least, have)| *have as f64 / least).fold(f64::INFINITY, f64::min) * (1.0 + 1e-9);
+        cursor.at += 1;
+        let rest = &bundle.entries[cursor.at..];
+        if entry.weight > most {
+            cursor.at += rest.partition_point(|at| bundles.entries[*at].weight > most);
+            continue;
+        }
+        passed += 1;
+        if passed > MOST_PASSED {
+            cursor.at = bundle.entries.len();
+        }
+    }
+    None
+}
+
+/// How well a pod goes with what a node has left: much of what is plentiful, and as much as can be.
+fn score(requests: &Amounts, room: &Amounts, whole: &Amounts) -> f64 {
+    let (mut score, mut size) = (0.0, 0.0);
+    for (at, ((asked, have), whole)) in requests.iter().zip(room).zip(whole).enumerate() {
+        if told_by(at) && *whole > 0 && *asked > 0 {
+            let whole = *whole as f64;
+            score += *asked as f64 / whole * (*have as f64 / whole);
+            size += *asked as f64 / whole;
+        }
+    }
+    score / size.max(f64::MIN_POSITIVE).powf(PROPORTION_COUNTS)
+}

@@ -1,0 +1,196 @@
+//! How many nodes of which type, and what of each bundle on them, if bundles could be cut at will.
+
+use rustc_hash::FxHashMap;
+
+use super::super::Pattern;
+use super::super::candidates::{Candidate, Candidates};
+use super::super::lp::Master;
+use super::bundles::Bundles;
+use super::knapsack::{self, Choice};
+use crate::pack::model::classes::{Amounts, UNBOUNDED};
+use crate::pack::model::context::Context;
+
+/// A bundle is counted in so many parts for each node that it would need alone.
+const PARTS_A_NODE: f64 = 1e4;
+
+/// How often patterns are generated anew at most, and how much they have to be worth beyond their cost.
+const ROUNDS: usize = 60;
+const WORTH_A_ROUND: f64 = 1.001;
+
+/// So many candidates are asked in every round, and the others in turns.
+const ASKED_FIRST: usize = 24;
+const TURNS: usize = 6;
+
+/// No more patterns enter in a round.
+const MOST_ENTERING: usize = 64;
+
+/// So many bundles are looked at in a step.
+const BUNDLES_A_STEP: usize = 2;
+/// A step of the program takes as long as so many looks, for each pair of bundles.
+const PAIRS_A_STEP: usize = 64;
+
+/// Nodes of one candidate.
+#[derive(Debug)]
+pub(super) struct Mix {
+    pub candidate: usize,
+    pub nodes: f64,
+    /// For each bundle the part of it that goes there.
+    pub quota: Vec<f64>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    pub mixes: Vec<Mix>,
+    /// What each bundle is worth.
+    pub values: Vec<f64>,
+}
+
+/// The bundles that have a place, and how they are counted.
+struct Rows {
+    /// For each row its bundle.
+    bundle: Vec<usize>,
+    /// For each bundle its row.
+    row: Vec<Option<usize>>,
+    /// In how many parts a row is counted.
+    parts: Vec<u32>,
+    /// How many of them its best candidate holds, at what price.
+    singles: Vec<(u32, f64)>,
+    best: Vec<usize>,
+}
+
+/// The best mix of nodes.
+pub(super) fn best(context: &Context<'_>, bundles: &Bundles<'_>, candidates: &Candidates, rooms: &[Amounts]) -> Flow {
+    let rows = rows(bundles, candidates, rooms);
+    let mut flow = Flow { mixes: vec![], values: vec![0.0; bundles.all.len()] };
+    if rows.bundle.is_empty() {
+        return flow;
+    }
+    let mut master = Master::new(&rows.parts, &rows.singles, candidates.aims.node_price);
+    let mut of: FxHashMap<Pattern, usize> = FxHashMap::default();
+    for (row, (held, _)) in rows.singles.iter().enumerate() {
+        of.insert(vec![(row as u32, *held)], rows.best[row]);
+    }
+    generate(context, &mut master, &mut of, (bundles, candidates, rooms), &rows);
+    for (row, dual) in master.duals().iter().enumerate() {
+        flow.values[rows.bundle[row]] = dual.max(0.0) * f64::from(rows.parts[row]);
+    }
+    let mut mixes: Vec<Option<Mix>> = candidates.all.iter().map(|_| None).collect();
+    for (pattern, _, level) in master.solution() {
+        let Some(candidate) = of.get(pattern).copied() else { continue };
+        let mix =
+            mixes[candidate].get_or_insert_with(|| Mix { candidate, nodes: 0.0, quota: vec![0.0; bundles.all.len()] });
+        mix.nodes += level;
+        for (row, held) in pattern {
+            let row = *row as usize;
+            mix.quota[rows.bundle[row]] += level * f64::from(*held) / f64::from(rows.parts[row]);
+        }
+    }
+    flow.mixes = mixes.into_iter().flatten().collect();
+    flow
+}
+
+/// What part of a bundle a node holds.
+fn held(total: &[f64], room: &Amounts) -> f64 {
+    let parts = total.iter().zip(room).filter(|(asked, _)| **asked > 0.0);
+    parts.map(|(asked, have)| *have as f64 / asked).fold(f64::INFINITY, f64::min)
+}
+
+fn rows(bundles: &Bundles<'_>, candidates: &Candidates, rooms: &[Amounts]) -> Rows {
+    let mut best: Vec<Option<(f64, f64, usize)>> = vec![None; bundles.all.len()];
+    for (at, (candidate, room)) in candidates.all.iter().zip(rooms).enumerate() {
+        for bundle in &candidate.shapes {
+            let held = held(&bundles.all[*bundle as usize].total, room);
+            let cost = candidate.cost / held;
+            let slot = &mut best[*bundle as usize];
+            if held > 0.0 && held.is_finite() && slot.is_none_or(|(least, _, _)| cost < least) {
+                *slot = Some((cost, held, at));
+            }
+        }
+    }
+    let mut rows = Rows { bundle: vec![], row: vec![None; best.len()], parts: vec![], singles: vec![], best: vec![] };
+    for (bundle, found) in best.into_iter().enumerate() {
+        let Some((_, held, at)) = found else { continue };
+        rows.row[bundle] = Some(rows.bundle.len());
+        rows.bundle.push(bundle);
+        let parts = (PARTS_A_NODE / held).round().clamp(1.0, f64::from(u32::MAX)) as u32;
+        rows.parts.push(parts);
+        rows.singles.push(((held * f64::from(parts)).max(1.0) as u32, candidates.all[at].price));
+        rows.best.push(at);
+    }
+    rows
+}
+
+/// Generates patterns as long as they pay.
+fn generate(
+    context: &Context<'_>,
+    master: &mut Master,
+    of: &mut FxHashMap<Pattern, usize>,
+    (bundles, candidates, rooms): (&Bundles<'_>, &Candidates, &[Amounts]),
+    rows: &Rows,
+) {
+    let mut known = vec![f64::INFINITY; candidates.all.len()];
+    let mut order: Vec<usize> = (0..known.len()).collect();
+    let pairs = rows.bundle.len() * rows.bundle.len();
+    for round in 0..ROUNDS {
+        master.price();
+        let duals = master.duals().to_vec();
+        order.sort_by(|a, b| known[*b].total_cmp(&known[*a]).then(a.cmp(b)));
+        let mut found: Vec<(f64, Pattern, usize)> = Vec::new();
+        for (rank, at) in order.iter().copied().enumerate() {
+            if rank >= ASKED_FIRST && !found.is_empty() && (at + round) % TURNS != 0 {
+                continue;
+            }
+            let candidate = &candidates.all[at];
+            if !context.work(1 + candidate.shapes.len() / BUNDLES_A_STEP) {
+                return;
+            }
+            let (value, pattern) = filling((candidate, &rooms[at]), bundles, rows, &duals);
+            known[at] = value / candidate.cost;
+            if known[at] > WORTH_A_ROUND {
+                found.push((known[at], pattern, at));
+            }
+        }
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut entered = false;
+        for (_, pattern, at) in found.into_iter().take(MOST_ENTERING) {
+            if !context.work(pairs / PAIRS_A_STEP) {
+                return;
+            }
+            if master.enter(pattern.clone(), candidates.all[at].price) {
+                of.insert(pattern, at);
+                entered = true;
+            }
+        }
+        if !entered {
+            return;
+        }
+    }
+}
+
+/// The most valuable contents of a candidate.
+fn filling(
+    (candidate, room): (&Candidate, &Amounts),
+    bundles: &Bundles<'_>,
+    rows: &Rows,
+    duals: &[f64],
+) -> (f64, Pattern) {
+    let bounded: Vec<usize> = (0..room.len()).filter(|at| room[*at] < UNBOUNDED / 2).collect();
+    let choice = |bundle: &u32| -> Option<(usize, Choice)> {
+        let row = rows.row[*bundle as usize]?;
+        let parts = f64::from(rows.parts[row]);
+        let total = &bundles.all[*bundle as usize].total;
+        let value = duals[row];
+        let taken = bounded
+            .iter()
+            .map(|at| if total[*at] > 0.0 { total[*at] / parts / (room[*at] as f64).max(1e-3) } else { 0.0 });
+        (value > 0.0).then(|| (row, (value, taken.collect())))
+    };
+    let choices: Vec<(usize, Choice)> = candidate.shapes.iter().filter_map(choice).collect();
+    let (_, held) = knapsack::best(&choices, bounded.len());
+    let mut pattern: Pattern =
+        held.into_iter().map(|(row, level)| (row as u32, level.clamp(0.0, f64::from(u32::MAX)) as u32)).collect();
+    pattern.retain(|(_, count)| *count > 0);
+    pattern.sort_unstable();
+    let worth = pattern.iter().map(|(row, count)| duals[*row as usize] * f64::from(*count)).sum();
+    (worth, pattern)
+}

@@ -1,0 +1,129 @@
+//! Very many shapes of few pods each: too many for patterns of shapes, and each too rare for any pattern to come whole.
+//!
+//! Pods that may be on the same nodes and ask for cpu and memory in about the same proportion are a bundle. A linear
+//! program that cuts bundles at will says how many nodes of which type there are, and what of each bundle goes to which
+//! ([`fluid`]). Nodes are then filled with the pods themselves, large ones first, so that all resources run out together
+//! ([`fill`]). What whole nodes leave over is planned by what its pods are worth in that program.
+
+mod bundles;
+mod fill;
+mod fluid;
+mod knapsack;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::candidates::Candidates;
+use super::mix::Hope;
+use super::{Aims, holes};
+use crate::pack::limits::Limits;
+use crate::pack::model::bits::Bits;
+use crate::pack::model::context::Context;
+use crate::pack::model::item::Item;
+use crate::pack::place::draft::Draft;
+use crate::pack::policy::fewest;
+use bundles::Bundles;
+use fill::{Filled, Filler, Meant};
+use fluid::Mix;
+
+/// A part of a node of that size is planned as a whole one: what it leaves empty, pods left over may have.
+const NEARLY_WHOLE: f64 = 0.1;
+
+/// A part of a node is planned as the program has it if its pods are worth so much of what it costs.
+const WORTH_KEEPING: f64 = 0.9;
+
+/// Among the nodes for what is left one that is worth so much less than another was hoped to be is as good.
+const AS_GOOD: f64 = 1.004;
+
+/// Plans nodes of one pool for some of the items; takes what it places off their counts.
+pub(super) fn pack(
+    context: &Context<'_>,
+    pool: usize,
+    (open, limits): (&Bits, &Limits),
+    (items, which): (&mut [Item<'_>], &[usize]),
+    aims: Aims,
+) -> Vec<(Draft, u32)> {
+    let mut bundles = Bundles::of(context, open, items, which);
+    let candidates = Candidates::of(context, pool, &bundles.shapes(), aims);
+    let rooms: Vec<_> = (0..candidates.all.len())
+        .map(|at| fill::varied_room(context, pool, (&candidates.all[at], candidates.aims), &bundles))
+        .collect();
+    let flow = fluid::best(context, &bundles, &candidates, &rooms);
+    bundles.set_values(&flow);
+    let mut filler = Filler::new(context, (pool, open), (&candidates, &rooms), items, bundles);
+    let mut drafts = Vec::new();
+    let mut parts = Vec::new();
+    for mix in flow.mixes {
+        let candidate = mix.candidate;
+        if let Some(left) = whole_nodes(&mut filler, mix, &mut drafts) {
+            parts.push((candidate, left));
+        }
+    }
+    for (candidate, mut left) in parts {
+        let Some(filled) = filler.fill(candidate, Some(&mut left)) else { continue };
+        if worth(context, &filled, candidates.aims) < WORTH_KEEPING {
+            filler.put_back(filled);
+        } else {
+            drafts.push((filler.keep(filled), 1));
+        }
+    }
+    the_rest(context, &mut filler, &candidates, &mut drafts);
+    filler.taken().for_each(|(item, count)| items[item].left.take(count));
+    drafts.extend(what_no_bundle_holds(context, pool, (items, which), limits));
+    drafts
+}
+
+/// Nodes for pods that are left: no type was worth a look for their bundle.
+fn what_no_bundle_holds(
+    context: &Context<'_>,
+    pool: usize,
+    (items, which): (&mut [Item<'_>], &[usize]),
+    limits: &Limits,
+) -> Vec<(Draft, u32)> {
+    let left: Vec<usize> = which.iter().copied().filter(|at| !items[*at].left.is_none()).collect();
+    let mut some: Vec<Item<'_>> = left.iter().map(|at| items[*at].clone()).collect();
+    let planned = fewest::pack(context, pool, &mut some, &mut limits.clone());
+    left.into_iter().zip(some).for_each(|(at, item)| items[at] = item);
+    planned.into_iter().map(|draft| (draft, 1)).collect()
+}
+
+/// The nodes of one type that the program has, as many as come whole, with what of each bundle is meant for them.
+/// Answers what of the bundles is left for a part of a node.
+fn whole_nodes(filler: &mut Filler<'_, '_, '_>, mix: Mix, drafts: &mut Vec<(Draft, u32)>) -> Option<Meant> {
+    let Mix { candidate, nodes, quota } = mix;
+    let mut meant = Meant { node: vec![0.0; quota.len()], all: quota.clone() };
+    for _ in 0..(nodes + NEARLY_WHOLE) as u32 {
+        meant.node.iter_mut().zip(&quota).for_each(|(own, all)| *own += all / nodes);
+        let filled = filler.fill(candidate, Some(&mut meant))?;
+        drafts.push((filler.keep(filled), 1));
+    }
+    meant.node.clone_from(&meant.all);
+    Some(meant)
+}
+
+/// What is left: again and again the node that is worth most for its cost.
+fn the_rest(
+    context: &Context<'_>,
+    filler: &mut Filler<'_, '_, '_>,
+    candidates: &Candidates,
+    drafts: &mut Vec<(Draft, u32)>,
+) {
+    let all = 0..candidates.all.len();
+    let mut hopes: BinaryHeap<(Hope, Reverse<usize>)> = all.map(|at| (Hope(f64::INFINITY), Reverse(at))).collect();
+    while let Some((_, Reverse(at))) = hopes.pop() {
+        let Some(filled) = filler.fill(at, None) else { continue };
+        let ratio = worth(context, &filled, candidates.aims);
+        if hopes.peek().is_some_and(|(next, _)| next.0 > ratio * AS_GOOD) {
+            filler.put_back(filled);
+        } else {
+            drafts.push((filler.keep(filled), 1));
+        }
+        hopes.push((Hope(ratio), Reverse(at)));
+    }
+}
+
+/// What a node's pods are worth for what it costs.
+fn worth(context: &Context<'_>, filled: &Filled, aims: Aims) -> f64 {
+    let price = holes::cheapest(context, &filled.draft).map_or(f64::INFINITY, |(_, price)| price);
+    filled.value / (price + aims.node_price).max(f64::MIN_POSITIVE)
+}

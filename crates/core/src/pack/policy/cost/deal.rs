@@ -1,0 +1,82 @@
+//! From patterns of shapes to nodes with pods of classes.
+
+use smallvec::SmallVec;
+
+use super::Pattern;
+use super::shapes::{Shapes, half_of};
+use crate::pack::model::context::Context;
+use crate::pack::model::item::Item;
+use crate::pack::place::draft::Draft;
+
+/// Deals a pattern's pods out to the items of its shapes, which may make several drafts of one pattern. What rules
+/// for nodes do not let together stays with its item.
+pub(super) fn deal(
+    context: &Context<'_>,
+    empty: &Draft,
+    shapes: &Shapes<'_>,
+    items: &mut [Item<'_>],
+    pattern: &Pattern,
+    times: u32,
+    drafts: &mut Vec<(Draft, u32)>,
+) {
+    let mut left = times;
+    while left > 0 {
+        let mut draft = empty.clone();
+        let mut taken: Vec<(usize, u32)> = Vec::new();
+        for (shape, count) in pattern {
+            take(context, &mut draft, &shapes.all[*shape as usize].items, items, *count, &mut taken);
+        }
+        if taken.is_empty() {
+            return;
+        }
+        // As long as no item runs out, the next node is the same.
+        let again = taken.iter().map(|(at, count)| items[*at].left.count() / count).min().unwrap_or(0).min(left - 1);
+        taken.iter().for_each(|(at, count)| items[*at].left.take(count * again));
+        left -= 1 + again;
+        drafts.push((draft, 1 + again));
+    }
+}
+
+/// Takes so many pods of a shape, those with most left first where rules tell them apart.
+fn take(
+    context: &Context<'_>,
+    draft: &mut Draft,
+    of_shape: &[usize],
+    items: &mut [Item<'_>],
+    mut wanted: u32,
+    taken: &mut Vec<(usize, u32)>,
+) {
+    let ruled = of_shape.iter().any(|at| context.topology.of_class[items[*at].class as usize].node_rules != 0);
+    let mut order: Vec<usize> = of_shape.to_vec();
+    if ruled {
+        order.sort_by_key(|at| std::cmp::Reverse(items[*at].left));
+    }
+    // Of each item no more than half its workload as long as there are others.
+    let mut most: SmallVec<[u32; 8]> = order.iter().map(|at| half_of(context, items[*at].class)).collect();
+    loop {
+        let mut bound = false;
+        for (at, most) in order.iter().copied().zip(&mut most) {
+            let item = &mut items[at];
+            let wish = wanted.min(item.left.count());
+            bound |= wish > *most;
+            let count = draft.tally.allows(context.node_rules(item.class), wish.min(*most));
+            let count = draft.add_most(context, item, count);
+            if count > 0 {
+                item.left.take(count);
+                wanted -= count;
+                *most -= count;
+                match taken.iter_mut().find(|(own, _)| *own == at) {
+                    Some((_, own)) => *own += count,
+                    None => taken.push((at, count)),
+                }
+            }
+            if wanted == 0 {
+                return;
+            }
+        }
+        if !bound {
+            return;
+        }
+        most.fill(u32::MAX);
+    }
+}

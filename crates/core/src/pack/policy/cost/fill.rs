@@ -1,0 +1,215 @@
+//! Filling one node with what is worth most.
+
+use std::collections::BinaryHeap;
+
+use super::Pattern;
+use super::candidates::Candidate;
+use super::search::{self, Choice, Found};
+use super::shapes::Shapes;
+use crate::pack::filter::joint::JointId;
+use crate::pack::filter::topology::node_rules::Tally;
+use crate::pack::model::classes::Amounts;
+use crate::pack::model::context::Context;
+
+/// How strongly cpu and memory count when pods are ordered by worth per resource taken. No one order is best for all
+/// types: the best of several is taken.
+const EVENLY: [f64; 2] = [1.0, 1.0];
+const BY_CPU: [[f64; 2]; 2] = [[1.0, 0.25], [1.0, 0.02]];
+const BY_MEMORY: [[f64; 2]; 2] = [[0.25, 1.0], [0.02, 1.0]];
+
+/// With more shapes than this only the resource that runs out first is tried as the one that counts.
+const FEW_SHAPES: usize = 48;
+
+/// With more than this it is tried only once.
+const MANY_SHAPES: usize = 256;
+
+/// A filling looks at so many shapes in a step.
+const SHAPES_A_STEP: usize = 2;
+
+/// How much every other resource counts.
+const OTHER_WEIGHT: f64 = 0.3;
+
+/// A shape that may be taken: its value, and what it takes of cpu, memory and the rest.
+#[derive(Debug, Clone, Copy)]
+struct Able {
+    shape: u32,
+    value: f64,
+    taken: [f64; 3],
+}
+
+/// Fills nodes; keeps its buffers.
+pub(super) struct Filler<'c, 'a> {
+    context: &'c Context<'a>,
+    shapes: &'c Shapes<'c>,
+    pool: usize,
+    able: Vec<Able>,
+    /// The least that any of these asks of each resource.
+    least: Amounts,
+    /// The able by worth, see [`Filler::rank`].
+    order: BinaryHeap<u64>,
+    pattern: Pattern,
+    whole: Amounts,
+    room: Amounts,
+    tally: Tally,
+}
+
+impl<'c, 'a> Filler<'c, 'a> {
+    pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes<'c>) -> Self {
+        Self {
+            context,
+            shapes,
+            pool,
+            able: vec![],
+            least: Amounts::new(),
+            order: BinaryHeap::new(),
+            pattern: Pattern::new(),
+            whole: Amounts::new(),
+            room: Amounts::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// What it fills for.
+    pub fn context(&self) -> &'c Context<'a> {
+        self.context
+    }
+
+    /// The most valuable filling of so many quarters of a candidate found, with its value. At most `left` pods of each
+    /// shape.
+    pub fn fill(&mut self, candidate: &Candidate, value: &[f64], left: &[u32], quarters: i64) -> (f64, Pattern) {
+        if !self.context.work(1 + candidate.shapes.len() / SHAPES_A_STEP) {
+            return (0.0, Pattern::new());
+        }
+        self.whole.clear();
+        let room = self.context.room(self.pool, candidate.at);
+        self.whole.extend(room.iter().map(|have| if quarters == 4 { *have } else { have / 4 * quarters }));
+        self.look(candidate, value, left);
+        let mut best = (0.0, Pattern::new());
+        self.attempt(EVENLY, candidate, left, &mut best);
+        let of_whole = |at: usize| self.room[at] as f64 / self.whole[at].max(1) as f64;
+        let cpu_first = of_whole(0) <= of_whole(1);
+        let few = self.able.len() <= FEW_SHAPES;
+        let tried = if self.able.len() <= MANY_SHAPES { 2 } else { 1 };
+        for (weights, first) in [(BY_CPU, cpu_first), (BY_MEMORY, !cpu_first)] {
+            if few || first {
+                weights.into_iter().take(tried).for_each(|weights| self.attempt(weights, candidate, left, &mut best));
+            }
+        }
+        best.1.sort_unstable();
+        best
+    }
+
+    /// The most valuable filling by a search, for shapes that no rules bind to each other: one worth more than `known`,
+    /// if there is any, and the steps that it took.
+    pub fn search(&mut self, candidate: &Candidate, value: &[f64], left: &[u32], known: f64) -> Found {
+        self.look(candidate, value, left);
+        let bound = |one: &Able| {
+            let shape = &self.shapes.all[one.shape as usize];
+            shape.rules.is_some() || shape.joint != JointId::NONE
+        };
+        if self.able.iter().any(bound) {
+            return Found::default();
+        }
+        let choices = self.able.iter().map(|one| {
+            let shape = &self.shapes.all[one.shape as usize];
+            let most = left[one.shape as usize].min(shape.cap);
+            let part = one.taken.iter().sum();
+            Choice { shape: one.shape, value: one.value, requests: &shape.requests, most, part }
+        });
+        let room = Amounts::from_slice(self.context.room(self.pool, candidate.at));
+        search::best(choices.collect(), &room, known)
+    }
+
+    fn attempt(&mut self, weights: [f64; 2], candidate: &Candidate, left: &[u32], best: &mut (f64, Pattern)) {
+        self.rank(weights);
+        let worth = self.by_order(candidate, left);
+        if worth > best.0 * (1.0 + 1e-9) {
+            best.0 = worth;
+            best.1.clone_from(&self.pattern);
+        }
+    }
+
+    /// Finds the shapes that may be taken, and what each takes of the node.
+    fn look(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) {
+        let room = self.context.room(self.pool, candidate.at);
+        let part: smallvec::SmallVec<[f64; 4]> = room.iter().map(|have| 1.0 / (*have).max(1) as f64).collect();
+        self.able.clear();
+        self.least.clear();
+        self.least.resize(room.len(), i64::MAX);
+        for shape in &candidate.shapes {
+            let value = value[*shape as usize];
+            if left[*shape as usize] == 0 || value <= 0.0 {
+                continue;
+            }
+            let mut taken = [0.0; 3];
+            let requests = &self.shapes.all[*shape as usize].requests;
+            for (resource, ((asked, part), least)) in requests.iter().zip(&part).zip(&mut self.least).enumerate() {
+                taken[resource.min(2)] += *asked as f64 * part;
+                *least = (*least).min(*asked);
+            }
+            self.able.push(Able { shape: *shape, value, taken });
+        }
+    }
+
+    /// Orders the shapes by value for what they take, the first of equals first: the bits of a positive number are in
+    /// the order of the numbers, and the last of them, which do not matter, make room for the place.
+    fn rank(&mut self, weights: [f64; 2]) {
+        const PLACE: u64 = 0xffff;
+        let mut order = std::mem::take(&mut self.order).into_vec();
+        order.clear();
+        order.extend(self.able.iter().enumerate().map(|(at, one)| {
+            let taken = weights[0] * one.taken[0] + weights[1] * one.taken[1] + OTHER_WEIGHT * one.taken[2];
+            ((one.value / taken).to_bits() & !PLACE) | (PLACE - (at as u64).min(PLACE))
+        }));
+        self.order = BinaryHeap::from(order);
+    }
+
+    /// Fills in that order, into the pattern kept; answers what it is worth.
+    fn by_order(&mut self, candidate: &Candidate, left: &[u32]) -> f64 {
+        self.room.clone_from(&self.whole);
+        self.tally.clear();
+        self.pattern.clear();
+        let mut worth = 0.0;
+        let mut joint = JointId::NONE;
+        while let Some(key) = self.order.pop() {
+            let Able { shape, value, .. } = self.able[0xffff - (key & 0xffff) as usize];
+            let one = &self.shapes.all[shape as usize];
+            if one.requests.iter().zip(&self.room).any(|(asked, have)| asked > have) {
+                continue;
+            }
+            let mut count = i64::from(left[shape as usize].min(one.cap));
+            for (asked, have) in one.requests.iter().zip(&self.room) {
+                if *asked > 0 && asked.saturating_mul(count) > *have {
+                    count = have / asked;
+                }
+            }
+            if let Some(rules) = one.rules.filter(|_| count > 0) {
+                count = i64::from(self.tally.allows(rules, count as u32));
+            }
+            if count <= 0 {
+                continue;
+            }
+            if one.joint != joint {
+                let Some(met) = self.context.meet(joint, one.joint) else { continue };
+                let mut types = one.types.clone();
+                self.context.keep_joint(met, &mut types);
+                if !types.has(candidate.at) {
+                    continue;
+                }
+                joint = met;
+            }
+            if let Some(rules) = one.rules {
+                self.tally.add(rules, count as u32);
+            }
+            for (have, asked) in self.room.iter_mut().zip(&one.requests) {
+                *have -= asked * count;
+            }
+            worth += value * count as f64;
+            self.pattern.push((shape, count as u32));
+            if self.least.iter().zip(&self.room).any(|(least, have)| least > have) {
+                break;
+            }
+        }
+        worth
+    }
+}

@@ -1,0 +1,92 @@
+//! What a plan left over, put where planned nodes have room to spare, at no cost.
+
+use super::shapes::half_of;
+use crate::pack::model::classes::Amounts;
+use crate::pack::model::context::Context;
+use crate::pack::model::item::Item;
+use crate::pack::model::offers::Mask;
+use crate::pack::model::options::varied_enough;
+use crate::pack::place::draft::Draft;
+
+/// So many times a planned node is looked at: the bound on work.
+const MOST_LOOKS: usize = 2_000_000;
+
+/// So many looks at a hole are a step.
+const LOOKS_A_STEP: usize = 16;
+
+/// Room to spare on the type that is cheapest for what a node holds.
+struct Hole {
+    draft: usize,
+    cheapest: usize,
+    price: f64,
+    cells: Mask,
+    room: Amounts,
+}
+
+impl Hole {
+    fn of(context: &Context<'_>, draft: &Draft, at: usize) -> Option<Self> {
+        let (cheapest, price) = cheapest(context, draft)?;
+        let room = context
+            .room(draft.pool, cheapest)
+            .iter()
+            .zip(&draft.requests)
+            .map(|(have, taken)| have.saturating_sub(*taken));
+        Some(Self { draft: at, cheapest, price, cells: draft.cells, room: room.collect() })
+    }
+}
+
+/// The cheapest type that a node may be, and its price.
+pub(crate) fn cheapest(context: &Context<'_>, draft: &Draft) -> Option<(usize, f64)> {
+    let bought = context.bought(draft.cells);
+    let first = bought.order.iter().find(|at| draft.types.has(**at as usize))?;
+    Some((*first as usize, bought.price[*first as usize]))
+}
+
+/// Puts pods left over on nodes planned once, as long as that makes none dearer and takes no needed choice away.
+pub(super) fn fill(context: &Context<'_>, items: &mut [Item<'_>], drafts: &mut [(Draft, u32)]) {
+    if items.iter().all(|item| item.left.is_none()) {
+        return;
+    }
+    let single = drafts.iter().enumerate().filter(|(_, (_, times))| *times == 1);
+    let mut holes: Vec<Hole> = single.filter_map(|(at, (draft, _))| Hole::of(context, draft, at)).collect();
+    let mut looks = 0;
+    for item in items.iter_mut().filter(|item| !item.left.is_none()) {
+        for hole in &mut holes {
+            looks += 1;
+            if item.left.is_none() || looks > MOST_LOOKS || (looks.is_multiple_of(LOOKS_A_STEP) && !context.work(1)) {
+                break;
+            }
+            let (draft, _) = &mut drafts[hole.draft];
+            let Some(grown) = grown(context, hole, draft, item) else { continue };
+            *draft = grown;
+            if let Some(smaller) = Hole::of(context, draft, hole.draft) {
+                *hole = smaller;
+            }
+        }
+    }
+}
+
+/// The node with as many of the item's pods as it has room for; takes them off the item.
+fn grown(context: &Context<'_>, hole: &Hole, draft: &Draft, item: &mut Item<'_>) -> Option<Draft> {
+    let requests = &context.classes[item.class as usize].requests;
+    let full = requests.iter().zip(&hole.room).any(|(asked, have)| asked > have);
+    if full || hole.cells & item.cells == 0 || !item.selection.types.has(hole.cheapest) {
+        return None;
+    }
+    let fits = requests.iter().zip(&hole.room).filter(|(asked, _)| **asked > 0).map(|(asked, have)| have / asked);
+    let there: u32 = draft.shares.iter().filter(|share| share.class == item.class).map(|share| share.count).sum();
+    let most = half_of(context, item.class).saturating_sub(there);
+    let most = fits.fold(i64::from(item.left.count().min(most)), i64::min) as u32;
+    let count = draft.tally.allows(context.node_rules(item.class), most);
+    if count == 0 {
+        return None;
+    }
+    let mut grown = draft.clone();
+    let good = grown.add(context, item, count)
+        && cheapest(context, &grown).is_some_and(|(_, price)| price <= hole.price)
+        && (varied_enough(context, &grown.types, grown.cells) || !varied_enough(context, &draft.types, draft.cells));
+    good.then(|| {
+        item.left.take(count);
+        grown
+    })
+}

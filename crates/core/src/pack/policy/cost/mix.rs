@@ -1,0 +1,356 @@
+//! Several shapes: the best mix of patterns, rounded down, and the rest by the same values.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use super::candidates::{Candidate, Candidates};
+use super::fill::Filler;
+use super::lp::Master;
+use super::rates;
+use super::shapes::{Shape, Shapes};
+use super::variety::Variety;
+use super::{Answer, Pattern};
+use crate::pack::filter::topology::node_rules::NodeRules;
+use crate::pack::model::context::Context;
+
+/// How often patterns are generated anew at most: the bound on work, instead of time, keeps the answer the same.
+const ROUNDS: usize = 60;
+
+/// Patterns that are worth less than this beyond their cost are not worth another round.
+const WORTH_A_ROUND: f64 = 1.002;
+
+/// With so few shapes, and pairs of a candidate and a shape that it carries, all candidates are asked in every round; otherwise so many, and the others in turns.
+pub(super) const FEW_ROWS: usize = 24;
+const FEW_PAIRS: usize = 16_384;
+const ASKED_FIRST: usize = 24;
+const TURNS: usize = 6;
+
+/// No more patterns enter in a round: later ones are worth less by then.
+const MOST_ENTERING: usize = 64;
+
+/// With more shapes than this the linear program is left out, and a pod is worth what it asks for.
+pub(super) const MOST_ROWS: usize = 200;
+
+/// With fewer pods of each shape, where shapes are not few, as well: rounding would leave nothing of its answer.
+const LEAST_PODS_A_SHAPE: usize = 8;
+
+/// How much dearer than the cheapest answer found one with fewer nodes may be.
+const FEWER_NODES_MAY_COST: f64 = 1.02;
+
+/// What a node is first taken to cost beside its price when fewer are looked for, in prices of the mean node.
+const FIRST_NODE_PRICE: f64 = 0.1;
+
+/// So many prices of a node are tried, ever closer to the one at which the answer gets too dear.
+const TRIES: usize = 3;
+
+/// So many shapes are looked at in generating patterns: the bound on work, beside that on rounds. It grows with the
+/// pods, less with many shapes: what the linear program knows of few pods of each is lost in rounding.
+const MOST_LOOKS: usize = 1_000_000;
+const LEAST_LOOKS: usize = 20_000;
+const LOOKS_A_POD: usize = 60;
+const LOOKS_A_POD_OF_SOME_SHAPES: usize = 400;
+const LOOKS_A_POD_OF_FEW_SHAPES: usize = 300;
+
+/// So many shapes are some.
+const SOME_ROWS: usize = 64;
+
+/// A step of the linear program takes as long as so many looks, for each pair of shapes.
+const PAIRS_A_LOOK: usize = 64;
+
+/// Steps of all searches together: the bound on their work.
+const MOST_STEPS: usize = 1_000_000;
+const STEPS_A_POD: usize = 150;
+
+/// A candidate that was worth less than this of its cost when filled in order is not searched.
+const WORTH_A_SEARCH: f64 = 0.8;
+
+/// Among the patterns for what is left one that is worth so much less than another was hoped to be is as good.
+const AS_GOOD: f64 = 1.004;
+
+/// Fewer nodes are looked for only with so few shapes.
+const FEW_FOR_FEWER: usize = 32;
+
+/// The patterns to launch and how often: among answers little dearer than the cheapest the one with the fewest nodes.
+/// Where the cheapest is not wanted no fewer nodes are looked for.
+pub(super) fn plan(
+    context: &Context<'_>,
+    pool: usize,
+    shapes: &Shapes<'_>,
+    candidates: &mut Candidates,
+    unwanted: impl Fn(&Answer) -> bool,
+) -> Answer {
+    let counts = shapes.counts();
+    let pods: usize = counts.iter().map(|count| *count as usize).sum();
+    candidates.set_node_price(candidates.aims.node_price);
+    let (filler, variety) = (Filler::new(context, pool, shapes), Variety::new(context, pool, shapes, candidates.aims));
+    let mut planner = Planner { filler, variety, steps: MOST_STEPS.min(pods * STEPS_A_POD) };
+    let Some(singles) = planner.singles(context, pool, shapes, candidates) else { return Answer::new() };
+    let sparse = counts.len() > FEW_ROWS && pods < counts.len() * LEAST_PODS_A_SHAPE;
+    if shapes.all.len() > MOST_ROWS || sparse {
+        let value = worth(context, pool, shapes, candidates, &singles);
+        let mut answer = Answer::new();
+        planner.rest(candidates, &value, &mut counts.clone(), &mut answer);
+        return answer;
+    }
+    let mut master = Master::new(&counts, &singles, candidates.aims.node_price);
+    let a_pod = match counts.len() {
+        few if few <= FEW_ROWS => LOOKS_A_POD_OF_FEW_SHAPES,
+        some if some <= SOME_ROWS => LOOKS_A_POD_OF_SOME_SHAPES,
+        _ => LOOKS_A_POD,
+    };
+    let looks = MOST_LOOKS.min(LEAST_LOOKS + pods.saturating_mul(a_pod));
+    planner.best_mix(&mut master, candidates, &counts, (ROUNDS, looks));
+    let mut best = planner.whole(&master, candidates, &counts);
+    if shapes.all.len() > FEW_FOR_FEWER || unwanted(&best) {
+        return best;
+    }
+    let most = best.price * FEWER_NODES_MAY_COST;
+    let mean = best.price / f64::from(best.nodes.max(1));
+    // The dearest node known to be within bounds, and the cheapest known not to be.
+    let mut bracket = (0.0, None);
+    let mut next = FIRST_NODE_PRICE;
+    for _ in 0..TRIES {
+        let node = candidates.aims.node_price + next * mean;
+        candidates.set_node_price(node);
+        master.reprice(node);
+        planner.best_mix(&mut master, candidates, &counts, (ROUNDS / 4, looks / 8));
+        let other = planner.whole(&master, candidates, &counts);
+        if other.price > most {
+            bracket.1 = Some(next);
+        } else {
+            bracket.0 = next;
+            if (other.nodes, Hope(other.price)) < (best.nodes, Hope(best.price)) {
+                best = other;
+            }
+        }
+        next = match bracket {
+            (low, None) => low * 2.5,
+            (low, Some(high)) => (low + high) / 2.0,
+        };
+    }
+    best
+}
+
+/// What a pod of each shape is worth without a linear program over shapes: what it asks at going rates, or what it costs
+/// with its like alone, where a node holds no more of these, whatever room it has, or where going rates say nothing.
+fn worth(
+    context: &Context<'_>,
+    pool: usize,
+    shapes: &Shapes<'_>,
+    candidates: &Candidates,
+    singles: &[(u32, f64)],
+) -> Vec<f64> {
+    let alone = |(held, price): &(u32, f64)| (price + candidates.aims.node_price) / f64::from(*held);
+    let Some(rates) = rates::values(context, pool, shapes, candidates) else {
+        return singles.iter().map(alone).collect();
+    };
+    let capped = |shape: &Shape<'_>, held| held == shape.cap && shape.rules.is_some_and(NodeRules::caps_itself);
+    let known = rates.into_iter().zip(singles).zip(&shapes.all);
+    known.map(|((rate, single), shape)| if capped(shape, single.0) { rate.max(alone(single)) } else { rate }).collect()
+}
+
+/// The patterns of the mix as often as they come whole.
+fn round_down(master: &Master, left: &mut [u32], answer: &mut Answer) {
+    for (pattern, price, level) in master.solution() {
+        let possible = pattern.iter().map(|(shape, count)| left[*shape as usize] / count).min().unwrap_or(0);
+        let times = ((level + 1e-6) as u32).min(possible);
+        if times > 0 {
+            pattern.iter().for_each(|(shape, count)| left[*shape as usize] -= count * times);
+            answer.add(pattern.clone(), price, times);
+        }
+    }
+}
+
+struct Planner<'c, 'a> {
+    filler: Filler<'c, 'a>,
+    variety: Variety<'c, 'a>,
+    /// Steps left to searches.
+    steps: usize,
+}
+
+impl Planner<'_, '_> {
+    /// An answer in whole nodes.
+    fn whole(&mut self, master: &Master, candidates: &Candidates, counts: &[u32]) -> Answer {
+        let mut left = counts.to_vec();
+        let mut answer = Answer::new();
+        round_down(master, &mut left, &mut answer);
+        self.rest(candidates, master.duals(), &mut left, &mut answer);
+        answer
+    }
+
+    /// The linear program's best mix, patterns generated as they pay.
+    fn best_mix(
+        &mut self,
+        master: &mut Master,
+        candidates: &Candidates,
+        counts: &[u32],
+        (rounds, most_looks): (usize, usize),
+    ) {
+        let mut looks = 0;
+        // What each candidate was last worth for its cost: those that were worth most are asked again first.
+        let mut known = vec![f64::INFINITY; candidates.all.len()];
+        let mut order: Vec<usize> = (0..candidates.all.len()).collect();
+        let pairs: usize = candidates.all.iter().map(|one| one.shapes.len()).sum();
+        let all = counts.len() <= FEW_ROWS && pairs < FEW_PAIRS;
+        let asked_first = if all { order.len() } else { ASKED_FIRST };
+        let mut thorough = false;
+        for round in 0..rounds {
+            master.price();
+            let duals = master.duals().to_vec();
+            order.sort_by(|a, b| known[*b].total_cmp(&known[*a]).then(a.cmp(b)));
+            let mut found: Vec<(f64, Pattern, f64)> = Vec::new();
+            for (rank, at) in order.iter().enumerate() {
+                // The rest takes turns, unless the best have nothing more to say.
+                if rank >= asked_first && !found.is_empty() && (at + round) % TURNS != 0 {
+                    continue;
+                }
+                let candidate = &candidates.all[*at];
+                looks += candidate.shapes.len();
+                let search = thorough && known[*at] > WORTH_A_SEARCH;
+                let (value, pattern) = match search {
+                    true => self.searched(candidate, &duals, counts),
+                    false => self.filling(candidate, &duals, counts),
+                };
+                known[*at] = value / candidate.cost;
+                if known[*at] > WORTH_A_ROUND {
+                    found.push((known[*at], pattern, candidate.price));
+                }
+            }
+            found.sort_by(|a, b| b.0.total_cmp(&a.0));
+            let mut entered = false;
+            for (_, pattern, price) in found.into_iter().take(counts.len().clamp(8, MOST_ENTERING)) {
+                if !self.filler.context().work(counts.len() * counts.len() / PAIRS_A_LOOK) {
+                    break;
+                }
+                if master.enter(pattern, price) {
+                    entered = true;
+                    looks += counts.len() * counts.len() / PAIRS_A_LOOK;
+                }
+            }
+            if looks > most_looks {
+                break;
+            }
+            if !entered {
+                if thorough || counts.len() > FEW_ROWS {
+                    break;
+                }
+                // What filling in order no longer improves, a search may.
+                thorough = true;
+            }
+        }
+    }
+
+    /// For each shape the cheapest way to carry it alone: how many on a node, and the node's price.
+    fn singles(
+        &mut self,
+        context: &Context<'_>,
+        pool: usize,
+        shapes: &Shapes<'_>,
+        candidates: &Candidates,
+    ) -> Option<Vec<(u32, f64)>> {
+        let node = candidates.aims.node_price;
+        let mut best: Vec<Option<(u32, f64)>> = vec![None; shapes.all.len()];
+        for candidate in &candidates.all {
+            let room = context.room(pool, candidate.at);
+            for shape in &candidate.shapes {
+                let one = &shapes.all[*shape as usize];
+                let mut count = one.count.min(one.cap);
+                for (asked, have) in one.requests.iter().zip(room).filter(|(asked, _)| **asked > 0) {
+                    count = count.min((have / asked).clamp(0, i64::from(u32::MAX)) as u32);
+                }
+                while count > 1 && !self.variety.enough(&vec![(*shape, count)]) {
+                    count = count * 3 / 4;
+                }
+                let slot = &mut best[*shape as usize];
+                let each = candidate.cost / f64::from(count);
+                if count > 0 && slot.is_none_or(|(held, price)| each < (price + node) / f64::from(held)) {
+                    *slot = Some((count, candidate.price));
+                }
+            }
+        }
+        best.into_iter().collect()
+    }
+
+    /// The best filling that leaves the node enough variety; of a part of the node where the whole does not.
+    fn filling(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) -> (f64, Pattern) {
+        for quarters in [4, 3, 2, 1] {
+            let (worth, pattern) = self.filler.fill(candidate, value, left, quarters);
+            if self.variety.enough(&pattern) {
+                return (worth, pattern);
+            }
+        }
+        (0.0, Pattern::new())
+    }
+
+    /// The same by a search, where that finds more, as long as the steps last.
+    fn searched(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) -> (f64, Pattern) {
+        let known = self.filling(candidate, value, left);
+        if self.steps == 0 {
+            return known;
+        }
+        let found = self.filler.search(candidate, value, left, known.0);
+        self.steps = self.steps.saturating_sub(found.steps);
+        match found.filling {
+            Some(better) if self.variety.enough(&better.1) => better,
+            _ => known,
+        }
+    }
+
+    /// What rounding left: again and again the pattern that is worth most for its cost.
+    fn rest(&mut self, candidates: &Candidates, value: &[f64], left: &mut [u32], answer: &mut Answer) {
+        let floor = value.iter().copied().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+        let value: Vec<f64> =
+            value.iter().map(|value| if *value > 0.0 { *value } else { floor.min(1.0) * 1e-3 }).collect();
+        // What a candidate is worth only falls as pods go: the most hopeful is filled again, and taken if it is still
+        // worth more than the next ever was.
+        let mut hopes: BinaryHeap<(Hope, Reverse<usize>)> =
+            (0..candidates.all.len()).map(|at| (Hope(f64::INFINITY), Reverse(at))).collect();
+        while left.iter().any(|count| *count > 0) {
+            let Some((_, Reverse(at))) = hopes.pop() else { break };
+            let candidate = &candidates.all[at];
+            let (worth, pattern) = self.filling(candidate, &value, left);
+            if pattern.is_empty() {
+                continue;
+            }
+            let ratio = worth / candidate.cost;
+            if hopes.peek().is_some_and(|(next, _)| next.0 > ratio * AS_GOOD) {
+                hopes.push((Hope(ratio), Reverse(at)));
+                continue;
+            }
+            let times = pattern.iter().map(|(shape, count)| left[*shape as usize] / count).min().unwrap_or(0);
+            pattern.iter().for_each(|(shape, count)| left[*shape as usize] -= count * times);
+            answer.add(pattern, candidate.price, times);
+            hopes.push((Hope(ratio), Reverse(at)));
+        }
+        while let Some(pattern) = one_alone(candidates, left) {
+            let times = left[pattern[0].0 as usize];
+            left[pattern[0].0 as usize] = 0;
+            answer.add(pattern, 0.0, times);
+        }
+    }
+}
+
+/// A pod alone on a node, where nothing else is left to do.
+fn one_alone(candidates: &Candidates, left: &[u32]) -> Option<Pattern> {
+    let carried = candidates.all.iter().flat_map(|candidate| &candidate.shapes);
+    let shape = carried.copied().filter(|shape| left[*shape as usize] > 0).min()?;
+    Some(vec![(shape, 1)])
+}
+
+/// What a candidate may be worth for its cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Hope(pub f64);
+
+impl Eq for Hope {}
+
+impl PartialOrd for Hope {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Hope {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}

@@ -1,0 +1,105 @@
+//! What cpu, memory and the rest cost at the best mix of nodes, as if pods could be cut at will: where there are many
+//! shapes of few pods each, what a pod is worth follows from what it asks.
+
+use super::candidates::Candidates;
+use super::lp::Master;
+use super::shapes::{Shape, Shapes};
+use crate::pack::model::context::Context;
+
+/// With more kinds of shapes than this, by what they may be bought as, each asks for too little to be priced alone.
+const MOST_KINDS: usize = 6;
+
+/// Amounts are counted in so many parts of all that is asked.
+const PARTS: f64 = 1e9;
+
+/// Steps of a linear program of a few rows.
+const MOST_STEPS: usize = 40;
+
+/// What a pod of each shape is worth; `None` where shapes are of many kinds.
+pub(super) fn values(
+    context: &Context<'_>,
+    pool: usize,
+    shapes: &Shapes<'_>,
+    candidates: &Candidates,
+) -> Option<Vec<f64>> {
+    let same = |a: &Shape<'_>, b: &Shape<'_>| a.cells == b.cells && a.types == b.types;
+    let mut kinds: Vec<usize> = Vec::new();
+    let mut kind_of = vec![0; shapes.all.len()];
+    for (at, shape) in shapes.all.iter().enumerate() {
+        let known = kinds.iter().position(|first| same(&shapes.all[*first], shape));
+        kind_of[at] = known.unwrap_or_else(|| {
+            kinds.push(at);
+            kinds.len() - 1
+        });
+        if kinds.len() > MOST_KINDS {
+            return None;
+        }
+    }
+    let mut value = vec![0.0; shapes.all.len()];
+    for kind in 0..kinds.len() {
+        let of_kind = || (0..shapes.all.len()).filter(|at| kind_of[*at] == kind);
+        let mut carried = vec![false; shapes.all.len()];
+        of_kind().for_each(|at| carried[at] = true);
+        let mut all = vec![0.0; context.names.0.len()];
+        for at in of_kind() {
+            let shape = &shapes.all[at];
+            all.iter_mut().zip(&shape.requests).for_each(|(sum, asked)| *sum += *asked as f64 * f64::from(shape.count));
+        }
+        // Types that carry any of these, by what of all that is asked each has.
+        let some = candidates.all.iter().filter(|one| one.shapes.iter().any(|shape| carried[*shape as usize]));
+        let have: Vec<(Vec<f64>, f64)> = some
+            .map(|one| {
+                let room = context.room(pool, one.at).iter().zip(&all);
+                (room.map(|(have, all)| if *all > 0.0 { *have as f64 / all } else { 1.0 }).collect(), one.cost)
+            })
+            .collect();
+        let rates = rates(&have, all.len());
+        for at in of_kind() {
+            let asked = shapes.all[at].requests.iter().zip(&all).zip(&rates);
+            value[at] =
+                asked.map(|((asked, all), rate)| if *all > 0.0 { *asked as f64 / all * rate } else { 0.0 }).sum();
+        }
+    }
+    Some(value)
+}
+
+/// What all of each resource is worth where nodes have such parts of it at such costs.
+pub(in crate::pack) fn rates(nodes: &[(Vec<f64>, f64)], resources: usize) -> Vec<f64> {
+    let units = |part: f64| (part * PARTS).clamp(0.0, f64::from(u32::MAX)) as u32;
+    let alone = |resource: usize| {
+        let held = nodes.iter().map(|(parts, cost)| (units(parts[resource]), *cost)).filter(|(held, _)| *held > 0);
+        held.min_by(|a, b| (a.1 / f64::from(a.0)).total_cmp(&(b.1 / f64::from(b.0))))
+    };
+    let Some(singles) = (0..resources).map(alone).collect::<Option<Vec<_>>>() else { return vec![1.0; resources] };
+    let mut master = Master::new(&vec![PARTS as u32; resources], &singles, 0.0);
+    for _ in 0..MOST_STEPS {
+        let worth = |parts: &[f64]| -> f64 {
+            parts.iter().zip(master.duals()).map(|(part, dual)| f64::from(units(*part)) * dual).sum()
+        };
+        let best = nodes.iter().max_by(|a, b| (worth(&a.0) / a.1).total_cmp(&(worth(&b.0) / b.1)));
+        let Some((parts, cost)) = best.filter(|(parts, cost)| worth(parts) > cost * 1.0001) else { break };
+        let pattern = parts.iter().enumerate().map(|(at, part)| (at as u32, units(*part))).collect();
+        if !master.enter(pattern, *cost) {
+            break;
+        }
+    }
+    master.duals().iter().map(|dual| dual.max(0.0) * PARTS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_plentiful_costs_nothing_and_what_is_scarce_the_whole_node() {
+        let rates = rates(&[(vec![0.1, 0.5], 2.0)], 2);
+        assert!((rates[0] - 20.0).abs() < 1e-3 && rates[1].abs() < 1e-3, "{rates:?}");
+    }
+
+    #[test]
+    fn two_kinds_of_nodes_price_both() {
+        // All of the one costs ten nodes of either kind; mixed, two thirds of that for both.
+        let rates = rates(&[(vec![0.1, 0.05], 1.0), (vec![0.05, 0.1], 1.0)], 2);
+        assert!((rates[0] - 20.0 / 3.0).abs() < 1e-3 && (rates[1] - 20.0 / 3.0).abs() < 1e-3, "{rates:?}");
+    }
+}

@@ -1,0 +1,158 @@
+//! The best filling of one node where shapes are few: all fillings in turn, those left out that cannot be better.
+
+use smallvec::SmallVec;
+
+use super::Pattern;
+use crate::pack::model::classes::Amounts;
+
+/// So many partial fillings are looked at: the bound on work.
+const MOST_STEPS: usize = 3000;
+
+/// A shape that may be taken.
+#[derive(Debug)]
+pub(super) struct Choice<'s> {
+    pub shape: u32,
+    pub value: f64,
+    /// What one pod takes.
+    pub requests: &'s Amounts,
+    /// How many may be taken.
+    pub most: u32,
+    /// What one pod takes of the node, as a part of it, summed over resources.
+    pub part: f64,
+}
+
+/// What a search found: a filling with what it is worth, after so many steps.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub filling: Option<(f64, Pattern)>,
+    pub steps: usize,
+}
+
+/// What one unit is worth, or how much of the whole it is, for each resource.
+type Rates = SmallVec<[f64; 5]>;
+
+/// The search, see [`best`].
+struct Search<'s> {
+    choices: Vec<Choice<'s>>,
+    /// From each choice on the most that one unit of each resource is worth, and then of the node as a whole.
+    most_worth: Vec<Rates>,
+    steps: usize,
+    taken: Vec<u32>,
+    best: f64,
+    found: Option<Vec<u32>>,
+}
+
+/// A filling of `room` that is worth more than `known`, if there is one and it is found within the bound on work.
+pub(super) fn best(mut choices: Vec<Choice<'_>>, room: &Amounts, known: f64) -> Found {
+    let density = |choice: &Choice<'_>| choice.value / choice.part;
+    choices.sort_by(|a, b| density(b).total_cmp(&density(a)).then(a.shape.cmp(&b.shape)));
+    let mut most_worth = vec![Rates::from_elem(0.0, room.len() + 1); choices.len() + 1];
+    for (at, choice) in choices.iter().enumerate().rev() {
+        let mut worth = most_worth[at + 1].clone();
+        for (worth, asked) in worth.iter_mut().zip(choice.requests) {
+            *worth = worth.max(choice.value / *asked as f64);
+        }
+        worth[room.len()] = worth[room.len()].max(density(choice));
+        most_worth[at] = worth;
+    }
+    let taken = vec![0; choices.len()];
+    let mut search = Search { choices, most_worth, steps: 0, taken, best: known * (1.0 + 1e-6), found: None };
+    let whole: Rates = room.iter().map(|have| 1.0 / (*have).max(1) as f64).collect();
+    search.from(0, 0.0, &mut room.clone(), &whole);
+    let pattern = |taken: Vec<u32>| {
+        let counts = search.choices.iter().zip(taken).filter(|(_, count)| *count > 0);
+        let mut pattern: Pattern = counts.map(|(choice, count)| (choice.shape, count)).collect();
+        pattern.sort_unstable();
+        pattern
+    };
+    let filling = search.found.take().map(|taken| (search.best, pattern(taken)));
+    Found { filling, steps: search.steps }
+}
+
+impl Search<'_> {
+    fn from(&mut self, at: usize, worth: f64, room: &mut Amounts, whole: &Rates) {
+        if worth > self.best {
+            self.best = worth;
+            self.found = Some(self.taken.clone());
+        }
+        if at == self.choices.len() || self.steps >= MOST_STEPS {
+            return;
+        }
+        self.steps += 1;
+        let mut parts = 0.0;
+        let mut more = f64::INFINITY;
+        for ((have, whole), worth) in room.iter().zip(whole).zip(&self.most_worth[at]) {
+            parts += *have as f64 * whole;
+            // A resource that some choice asks nothing of bounds nothing.
+            more = more.min(if worth.is_finite() { *have as f64 * worth } else { f64::INFINITY });
+        }
+        if worth + more.min(parts * self.most_worth[at][room.len()]) <= self.best {
+            return;
+        }
+        let choice = &self.choices[at];
+        let (value, requests) = (choice.value, choice.requests);
+        let asked = requests.iter().zip(room.iter()).filter(|(asked, _)| **asked > 0);
+        let most = asked.fold(i64::from(choice.most), |most, (asked, have)| most.min(have / asked)).max(0);
+        for (have, asked) in room.iter_mut().zip(requests) {
+            *have -= asked * most;
+        }
+        for count in (0..=most).rev() {
+            self.taken[at] = count as u32;
+            self.from(at + 1, worth + value * count as f64, room, whole);
+            if self.steps >= MOST_STEPS {
+                break;
+            }
+            if count > 0 {
+                room.iter_mut().zip(requests).for_each(|(have, asked)| *have += asked);
+            }
+        }
+        self.taken[at] = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The most that any filling is worth.
+    fn every(choices: &[(f64, Amounts, u32)], room: &Amounts) -> f64 {
+        let Some(((value, asked, most), rest)) = choices.split_first() else { return 0.0 };
+        let mut best = 0.0;
+        for count in 0..=i64::from(*most) {
+            let left: Amounts = room.iter().zip(asked).map(|(have, asked)| have - asked * count).collect();
+            if left.iter().all(|have| *have >= 0) {
+                best = f64::max(best, value * count as f64 + every(rest, &left));
+            }
+        }
+        best
+    }
+
+    proptest! {
+        #[test]
+        fn the_filling_found_is_the_best_there_is(
+            shapes in prop::collection::vec((1u32..50, 0i64..9, 1i64..9, 1u32..4), 1..4),
+            cpu in 1i64..30,
+            memory in 1i64..30,
+        ) {
+            let room = Amounts::from_slice(&[cpu, memory]);
+            let all: Vec<(f64, Amounts, u32)> = shapes
+                .iter()
+                .map(|(value, cpu, memory, most)| (f64::from(*value), Amounts::from_slice(&[*cpu, *memory]), *most))
+                .collect();
+            let part = |asked: &Amounts| asked.iter().zip(&room).map(|(asked, have)| *asked as f64 / *have as f64).sum();
+            let choices = all.iter().enumerate().map(|(at, (value, requests, most))| Choice {
+                shape: at as u32, value: *value, requests, most: *most, part: part(requests),
+            });
+            let most = every(&all, &room);
+            match best(choices.collect(), &room, 0.0).filling {
+                Some((worth, pattern)) => {
+                    prop_assert!((worth - most).abs() < 1e-6, "{worth} of {most}");
+                    let sum: f64 = pattern.iter().map(|(shape, count)| all[*shape as usize].0 * f64::from(*count)).sum();
+                    prop_assert!((sum - worth).abs() < 1e-6);
+                }
+                None => prop_assert_eq!(most, 0.0),
+            }
+        }
+    }
+}

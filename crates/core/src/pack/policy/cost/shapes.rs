@@ -1,0 +1,153 @@
+//! Items that ask for the same are one shape, whatever class they come from.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::Pattern;
+use crate::pack::filter::joint::JointId;
+use crate::pack::filter::topology::node_rules::{NodeRules, Tally};
+use crate::pack::model::bits::Bits;
+use crate::pack::model::classes::Amounts;
+use crate::pack::model::context::Context;
+use crate::pack::model::item::Item;
+use crate::pack::model::offers::Mask;
+
+/// With more shapes than this, telling them apart is more work than it is worth.
+pub(super) const MANY: usize = 1000;
+
+/// So many are told apart by all that rules for nodes say.
+const FEW: usize = 200;
+
+/// Beyond that rules of as many pods are told apart as well, if they cap these: one in so many.
+const COMMON: u64 = 16;
+
+/// A workload of so many pods is not to hang on one node.
+const WORTH_SPLITTING: usize = 10;
+
+/// How many pods of a class one node should hold at most: half of a workload worth splitting.
+pub(super) fn half_of(context: &Context<'_>, class: u32) -> u32 {
+    let all = context.classes[class as usize].pods.len();
+    if all >= WORTH_SPLITTING { (all / 2) as u32 } else { u32::MAX }
+}
+
+/// Pods that ask for the same.
+#[derive(Debug, Clone)]
+pub(super) struct Shape<'c> {
+    pub requests: Amounts,
+    pub types: Bits,
+    pub cells: Mask,
+    pub joint: JointId,
+    pub count: u32,
+    /// How many of them one node may hold by their own rules.
+    pub cap: u32,
+    /// How many of them one node may hold without holding more than half of a workload worth splitting.
+    pub half: u32,
+    /// Their rules for nodes, if all have the same.
+    pub rules: Option<&'c NodeRules>,
+    /// Their items, in order.
+    pub items: Vec<usize>,
+}
+
+/// The ids of rules that let a node hold only so many of their own pods, where one pod in [`COMMON`] has the same.
+fn common_caps(context: &Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<u32> {
+    let mut pods: BTreeMap<u32, u64> = BTreeMap::new();
+    for item in which.iter().map(|at| &items[*at]).filter(|item| context.node_rules(item.class).caps_itself()) {
+        let id = context.topology.of_class[item.class as usize].node_rules;
+        *pods.entry(id).or_insert(0) += u64::from(item.left.count());
+    }
+    let all: u64 = which.iter().map(|at| u64::from(items[*at].left.count())).sum();
+    pods.into_iter().filter(|(_, pods)| pods * COMMON >= all).map(|(id, _)| id).collect()
+}
+
+/// All shapes, in the order of their first item.
+#[derive(Debug)]
+pub(super) struct Shapes<'c> {
+    pub all: Vec<Shape<'c>>,
+}
+
+/// What makes two items one shape: requests, types, cells, joint requirement, rules for nodes.
+type Key<'k> = (&'k Amounts, &'k Bits, Mask, JointId, Told);
+
+/// How items are told apart by their rules for nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Told {
+    /// So many of a class, and each class for itself.
+    Apart(u32),
+    /// By all that the rules say.
+    Rules(u32),
+    /// By whether they only count.
+    Roughly(bool),
+}
+
+impl<'c> Shapes<'c> {
+    /// The shapes of the items. Where rules for nodes tell too many apart, those with any rule become one shape
+    /// whose cap is only a bound; planning again what does not fit as hoped makes up for that.
+    pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], which: &[usize]) -> Self {
+        let exact = Self::merged(context, open, items, which, true);
+        if exact.all.len() <= FEW { exact } else { Self::merged(context, open, items, which, false) }
+    }
+
+    fn merged(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], which: &[usize], exact: bool) -> Self {
+        let mut all: Vec<Shape<'c>> = Vec::new();
+        let mut known: FxHashMap<Key<'_>, usize> = FxHashMap::default();
+        let mut seen: Vec<Vec<u32>> = Vec::new();
+        let common = if exact { vec![] } else { common_caps(context, items, which) };
+        for at in which.iter().copied() {
+            let item = &items[at];
+            let requests = &context.classes[item.class as usize].requests;
+            let selection = item.selection;
+            let part = &context.topology.of_class[item.class as usize];
+            let (id, rules) = (part.node_rules, context.node_rules(item.class));
+            // Classes apart from themselves alone are alike: a node takes some of each. Where too many are told apart:
+            // no rule, one that caps, or one that only counts.
+            let told = match part.apart {
+                Some(cap) => Told::Apart(cap),
+                None if exact || id == 0 || common.contains(&id) => Told::Rules(id),
+                None => Told::Roughly(rules.caps.is_empty()),
+            };
+            let new = || {
+                let mut types = selection.types.clone();
+                types.and(open);
+                if item.cells != selection.cells {
+                    types.and(&context.bought(item.cells).types);
+                }
+                let rules = (matches!(told, Told::Rules(_)) && !rules.is_empty()).then_some(rules);
+                let (requests, cells, joint) = (requests.clone(), item.cells, selection.joint);
+                Shape { requests, types, cells, joint, count: 0, cap: 0, half: 0, rules, items: vec![] }
+            };
+            let key = (requests, &selection.types, item.cells, selection.joint, told);
+            let shape = *known.entry(key).or_insert_with(|| {
+                all.push(new());
+                seen.push(vec![]);
+                all.len() - 1
+            });
+            // Equal rules cap their classes together, unless each class has its own.
+            if !seen[shape].contains(&id) {
+                seen[shape].push(id);
+                all[shape].cap = all[shape].cap.saturating_add(Tally::default().allows(rules, u32::MAX));
+            }
+            all[shape].count += item.left.count();
+            all[shape].half = all[shape].half.saturating_add(item.left.count().min(half_of(context, item.class)));
+            all[shape].items.push(at);
+        }
+        Self { all }
+    }
+
+    /// Whether a pattern puts more than half of a workload on one node.
+    pub fn hang_on_one_node(&self, patterns: &[(Pattern, u32)]) -> bool {
+        let mut held = patterns.iter().flat_map(|(pattern, _)| pattern);
+        held.any(|(shape, count)| *count > self.all[*shape as usize].half)
+    }
+
+    /// The same shapes, of which no node may hold more than half of a workload.
+    pub fn split(&self) -> Self {
+        let mut all = self.all.clone();
+        all.iter_mut().for_each(|shape| shape.cap = shape.cap.min(shape.half));
+        Self { all }
+    }
+
+    pub fn counts(&self) -> Vec<u32> {
+        self.all.iter().map(|shape| shape.count).collect()
+    }
+}

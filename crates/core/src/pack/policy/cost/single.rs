@@ -1,0 +1,108 @@
+//! One shape only: how many nodes of which size carry exactly so many pods at the least cost.
+
+use super::Answer;
+use super::candidates::Candidates;
+use super::shapes::Shapes;
+use super::variety::Variety;
+use crate::pack::model::context::Context;
+
+/// Up to so many pods the answer is exact; beyond, whole nodes of the best size come first.
+const EXACT: u32 = 4096;
+
+/// So many sizes of a node are tried in a step.
+const SIZES_A_STEP: usize = 64;
+
+/// The patterns to launch and how often.
+pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &Candidates) -> Answer {
+    let sizes = sizes(context, pool, shapes, candidates);
+    if !context.work(shapes.all[0].count.min(EXACT) as usize * sizes.len() / SIZES_A_STEP) {
+        return Answer::new();
+    }
+    let found = cheapest(&sizes, shapes.all[0].count);
+    let nodes: u32 = found.nodes.iter().map(|(_, times)| times).sum();
+    let price = found.cost - candidates.aims.node_price * f64::from(nodes);
+    Answer { patterns: found.nodes.into_iter().map(|(held, times)| (vec![(0, held)], times)).collect(), price, nodes }
+}
+
+/// How many pods a node may hold at what cost, each count once, by its lowest cost.
+fn sizes(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &Candidates) -> Vec<(u32, f64)> {
+    let shape = &shapes.all[0];
+    let mut variety = Variety::new(context, pool, shapes, candidates.aims);
+    let mut sizes: Vec<(u32, f64)> = Vec::new();
+    for candidate in &candidates.all {
+        let room = context.room(pool, candidate.at);
+        let each = shape.requests.iter().zip(room).filter(|(asked, _)| **asked > 0).map(|(asked, have)| have / asked);
+        let mut held = each.min().unwrap_or(0).clamp(0, i64::from(shape.count.min(shape.cap))) as u32;
+        while held > 1 && !variety.enough(&vec![(0, held)]) {
+            held -= 1 + held / 16;
+        }
+        if held > 0 {
+            sizes.push((held, candidate.cost));
+        }
+    }
+    sizes.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.total_cmp(&b.1)));
+    // A size that holds less for as much is no use.
+    let mut least = f64::INFINITY;
+    sizes.retain(|(_, cost)| {
+        let useful = *cost < least;
+        least = least.min(*cost);
+        useful
+    });
+    sizes
+}
+
+struct Found {
+    cost: f64,
+    nodes: Vec<(u32, u32)>,
+}
+
+/// The least cost of carrying `count` pods: exact for small counts, by dynamic programming over the count.
+fn cheapest(sizes: &[(u32, f64)], count: u32) -> Found {
+    let each = |(held, cost): &(u32, f64)| cost / f64::from(*held);
+    let Some(best) = sizes.iter().min_by(|a, b| each(a).total_cmp(&each(b))) else {
+        return Found { cost: 0.0, nodes: vec![] };
+    };
+    let whole = count.saturating_sub(EXACT) / best.0;
+    let rest = (count - whole * best.0) as usize;
+    let mut cost = vec![0.0; rest + 1];
+    let mut by = vec![0; rest + 1];
+    for pods in 1..=rest {
+        cost[pods] = f64::INFINITY;
+        for (size, (held, price)) in sizes.iter().enumerate() {
+            let total = cost[pods.saturating_sub(*held as usize)] + price;
+            if total < cost[pods] {
+                (cost[pods], by[pods]) = (total, size);
+            }
+        }
+    }
+    let mut nodes: Vec<(u32, u32)> = if whole > 0 { vec![(best.0, whole)] } else { vec![] };
+    let mut left = rest as u32;
+    while left > 0 {
+        let held = sizes[by[left as usize]].0.min(left);
+        left -= held;
+        match nodes.iter_mut().find(|(known, _)| *known == held) {
+            Some((_, times)) => *times += 1,
+            None => nodes.push((held, 1)),
+        }
+    }
+    Found { cost: cost[rest] + f64::from(whole) * best.1, nodes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cheapest_nodes_carry_exactly_all_pods() {
+        let found = cheapest(&[(10, 8.0), (4, 4.0), (1, 1.5)], 25);
+        let carried: u32 = found.nodes.iter().map(|(held, times)| held * times).sum();
+        assert_eq!(carried, 25);
+        assert!((found.cost - 21.5).abs() < 1e-9, "{}", found.cost);
+    }
+
+    #[test]
+    fn large_counts_are_carried_whole() {
+        let found = cheapest(&[(10, 8.0), (4, 4.0)], 1_000_003);
+        assert_eq!(found.nodes.iter().map(|(held, times)| u64::from(held * times)).sum::<u64>(), 1_000_003);
+    }
+}

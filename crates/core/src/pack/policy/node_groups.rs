@@ -1,0 +1,65 @@
+//! `node-groups`, Cluster Autoscaler's way, for comparison: a pool is a group of nodes of fixed types, and whichever of
+//! them a node becomes has to hold what is planned on it. Pods go to the first node that takes them, the largest first; a
+//! group grows up to its limit of nodes and never shrinks below its least.
+
+use crate::pack::limits::Limits;
+use crate::pack::model::context::Context;
+use crate::pack::model::item::Item;
+use crate::pack::model::plan::PlannedClaim;
+use crate::pack::place::draft::Draft;
+use crate::problem::Policy;
+
+/// Plans nodes of one group for the items, in their order; takes what it places off their counts.
+pub(crate) fn pack(context: &Context<'_>, pool: usize, items: &mut [Item<'_>], limits: &mut Limits) -> Vec<Draft> {
+    let mut drafts: Vec<Draft> = Vec::new();
+    for item in items {
+        for draft in &mut drafts {
+            fill(context, draft, item);
+        }
+        while !item.left.is_none() {
+            let mut types = context.pools[pool].types.clone();
+            limits.keep(context.problem, &mut types);
+            let mut draft = Draft::new(context, pool, types);
+            fill(context, &mut draft, item);
+            if draft.pods() == 0 {
+                break;
+            }
+            limits.take(context.problem, draft.types.iter());
+            drafts.push(draft);
+        }
+    }
+    drafts
+}
+
+/// Adds as many of an item as the node takes.
+fn fill(context: &Context<'_>, draft: &mut Draft, item: &mut Item<'_>) {
+    let mut step = draft.tally.allows(context.node_rules(item.class), item.left.count());
+    while step > 0 && !item.left.is_none() {
+        step = step.min(item.left.count());
+        if draft.add(context, item, step) {
+            item.left.take(step);
+        } else {
+            step /= 2;
+        }
+    }
+}
+
+/// More nodes than this no group is filled up to.
+const MOST_MISSING: usize = 1000;
+
+/// Empty nodes of groups that have fewer than their least.
+pub(crate) fn missing(context: &Context<'_>, claims: &[PlannedClaim]) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for (at, view) in context.pools.iter().enumerate() {
+        let pool = &context.problem.node_pools[view.index];
+        if pool.policy != Policy::NodeGroups || view.types.is_empty() {
+            continue;
+        }
+        let there = claims.iter().filter(|claim| claim.pool == view.index).count();
+        let missing = (pool.min_nodes as usize).saturating_sub(there).min(MOST_MISSING);
+        let mut empty = Draft::new(context, at, view.types.clone());
+        empty.cells &= !context.offers.reserved;
+        drafts.extend(std::iter::repeat_n(empty, missing));
+    }
+    drafts
+}

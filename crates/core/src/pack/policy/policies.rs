@@ -1,0 +1,81 @@
+//! Which nodes one pool gets for the pods that it takes: by its policy, and fewer where a limit leaves too few.
+
+use super::{cost, fewest, node_groups};
+use crate::pack::limits::Limits;
+use crate::pack::model::context::Context;
+use crate::pack::model::item::Item;
+use crate::pack::place::draft::Draft;
+use crate::problem::Policy;
+
+/// The policy of a pool's nodes.
+pub(in crate::pack) fn policy_of(context: &Context<'_>, pool: usize) -> Policy {
+    context.problem.node_pools[context.pools[pool].index].policy
+}
+
+/// Nodes of one pool for the items, by the pool's policy, and how often each.
+pub(in crate::pack) fn nodes(
+    context: &Context<'_>,
+    pool: usize,
+    items: &mut [Item<'_>],
+    limits: &mut Limits,
+) -> Vec<(Draft, u32)> {
+    match policy_of(context, pool) {
+        Policy::FewestNodes => once_each(fewest::pack(context, pool, items, limits)),
+        Policy::NodeGroups => once_each(node_groups::pack(context, pool, items, limits)),
+        Policy::Cost => cheapest(context, pool, items, limits),
+    }
+}
+
+/// Prices of a node, in those of the mean node, that are tried where a limit leaves too few nodes for the cheapest.
+const DEARER_NODES: [f64; 3] = [1.0, 6.0, 40.0];
+/// How often the price between too many nodes and few enough is halved.
+const HALVINGS: usize = 2;
+
+/// The cheapest nodes for the items; where a limit leaves too few nodes for those, the cheapest found of fewer.
+fn cheapest(context: &Context<'_>, pool: usize, items: &[Item<'_>], limits: &Limits) -> Vec<(Draft, u32)> {
+    let base = context.options.price_per_node;
+    let plan = |node_price: f64, varied: bool| {
+        cost::pack(context, pool, limits, &mut items.to_vec(), cost::Aims { node_price, varied })
+    };
+    let planned = plan(base, true);
+    let Some(most) = limits.nodes() else { return planned };
+    let nodes = |planned: &[(Draft, u32)]| planned.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
+    if most == 0 || nodes(&planned) <= most {
+        return planned;
+    }
+    let pods = |planned: &[(Draft, u32)]| planned.iter().map(|(draft, times)| draft.pods() * times).sum::<u32>();
+    let worth = |planned: &[(Draft, u32)]| (std::cmp::Reverse(pods(planned)), cost::price(context, planned));
+    let mean = (cost::price(context, &planned) / nodes(&planned) as f64).max(base);
+    let mut best = once_each(fewest::pack(context, pool, &mut items.to_vec(), &mut limits.clone()));
+    let mut few = |node_price: f64, varied: bool| {
+        let planned = plan(node_price, varied);
+        let few = nodes(&planned) <= most;
+        if few && worth(&planned) < worth(&best) {
+            best = planned;
+        }
+        few
+    };
+    // Choice among types is given up before pods are.
+    for varied in [true, false] {
+        let first = if varied { None } else { Some(0.0) };
+        let prices = first.into_iter().chain(DEARER_NODES).map(|factor| base + factor * mean);
+        let mut too_low = base;
+        for price in prices {
+            if !few(price, varied) {
+                too_low = price;
+                continue;
+            }
+            let mut enough = price;
+            for _ in 0..if price > base { HALVINGS } else { 0 } {
+                let middle = f64::midpoint(too_low, enough);
+                *(if few(middle, varied) { &mut enough } else { &mut too_low }) = middle;
+            }
+            return best;
+        }
+    }
+    best
+}
+
+fn once_each(drafts: Vec<Draft>) -> Vec<(Draft, u32)> {
+    drafts.into_iter().map(|draft| (draft, 1)).collect()
+}

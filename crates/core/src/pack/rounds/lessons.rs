@@ -1,0 +1,154 @@
+//! What a plan teaches the next: which pods are not to be counted on, where a pool gives less than was believed, and
+//! whether the urgent were passed over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::solve::Plan;
+use crate::pack::filter::topology::domains::Placed;
+use crate::pack::limits::Limits;
+use crate::pack::model::classes::Class;
+use crate::pack::place::draft::{Draft, Share, Spot};
+use crate::pack::place::existing::Existing;
+
+/// What earlier rounds have shown.
+#[derive(Debug, Clone, Default)]
+pub(in crate::pack) struct Lessons {
+    /// How many pods of each class get no place.
+    pub held_back: Vec<u32>,
+    /// Whether these join no planned nodes either: most that mislead others do so only where they would have a node of their own.
+    pub strictly: bool,
+    /// What pool, by its weight, a class got in a place that a heavier one was believed to give it.
+    pub lighter: BTreeMap<(u32, u32), i32>,
+    /// Domains that a spread counts though its pods could not have them, by group and place among the values: nodes planned
+    /// for others are there.
+    pub counted: BTreeSet<(u32, u32)>,
+}
+
+impl Plan<'_, '_> {
+    /// The pods that have a place but no node, as far as others hang on them, as class and count.
+    pub(in crate::pack) fn leaned_on(&self) -> Vec<(u32, u32)> {
+        let waiting = self.without_node();
+        if waiting.is_empty() && self.forgotten.is_empty() {
+            return vec![];
+        }
+        let by_class = summed(self.domains.leaned_on(&waiting, &self.forgotten));
+        // Those that were forgotten may have found a place since.
+        let left = by_class.into_iter().map(|(class, count)| (class, count.min(self.left[class as usize])));
+        left.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The pods that a rule forbids where they have their nodes, since pods that it means were moved, as class and count.
+    pub(in crate::pack) fn upset(&self) -> Vec<(u32, u32)> {
+        if self.forgotten.is_empty() {
+            return vec![];
+        }
+        if !self.context.work(self.drafts.len() + self.forgotten.len()) {
+            return vec![];
+        }
+        let shares = self.drafts.iter().flat_map(|draft| &draft.shares);
+        let on_nodes: Vec<Placed> = shares.map(|share| (share.class, share.spot.place, share.count)).collect();
+        summed(self.domains.upset(&self.without_node(), &self.forgotten, &on_nodes)).into_iter().collect()
+    }
+
+    /// The pods on planned nodes that have to be beside others and that may not be bound there, as class and count.
+    pub(in crate::pack) fn unfounded(&self) -> Vec<(u32, u32)> {
+        if self.context.topology.of_class.iter().all(|part| part.company.is_empty()) {
+            return vec![];
+        }
+        if !self.context.work(self.drafts.len()) {
+            return vec![];
+        }
+        let nodes: Vec<&[Share]> = self.drafts.iter().map(|draft| draft.shares.as_slice()).collect();
+        let mut found = self.domains.unfounded(&self.without_node(), &nodes);
+        found.extend(self.domains.outrun(&nodes));
+        summed(found).into_iter().collect()
+    }
+
+    /// The places where a class got a lighter pool than it was believed to, limits having been reached, while another place
+    /// promises a heavier one: by class and place, the weight that it got.
+    pub(in crate::pack) fn lighter_than_believed(&self) -> Vec<((u32, u32), i32)> {
+        let context = self.context;
+        // The heaviest pool is the first.
+        let light = |draft: &&Rc<Draft>| context.weight(draft.pool) < context.weight(0);
+        if self.limits.iter().all(Limits::are_far) || !self.drafts.iter().any(|draft| light(&draft)) {
+            return vec![];
+        }
+        let mut got: BTreeMap<(u32, Spot), i32> = BTreeMap::new();
+        for draft in self.drafts.iter().filter(light) {
+            let wide = draft.shares.iter().filter(|share| share.spot != Spot::ANYWHERE);
+            for share in wide {
+                let least = got.entry((share.class, share.spot)).or_insert(i32::MAX);
+                *least = context.weight(draft.pool).min(*least);
+            }
+        }
+        let before = Plan::new(context, &self.lessons);
+        let mut found = Vec::new();
+        for ((class, spot), weight) in got {
+            let chances = before.feasible_places(class as usize, spot.level as usize);
+            let heavier = |own: bool| chances.iter().any(|one| (one.place == spot.place) == own && one.weight > weight);
+            if heavier(true) && heavier(false) {
+                found.push(((class, spot.place), weight));
+            }
+        }
+        found
+    }
+
+    /// The domains that spreads have to count although their pods can never have them, since nodes are planned there for others:
+    /// kube-scheduler counts those nodes, as far as the spread's policies say, and would not bind what is planned beside.
+    pub(in crate::pack) fn counted_for_others(&self) -> BTreeSet<(u32, u32)> {
+        let mut found = BTreeSet::new();
+        for group in self.domains.with_domains_left_out() {
+            for draft in self.drafts.iter().take_while(|_| self.context.work(1)) {
+                let domain = self.domains.domain_of(group, draft).filter(|at| !self.domains.counts(group, *at));
+                if let Some(domain) = domain.filter(|_| self.domains.counts_node(group, draft)) {
+                    found.insert((group, domain));
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether a pod is left over while a less urgent one has a place, which limits or reservations may have caused.
+    pub(in crate::pack) fn passed_over_the_urgent(&self) -> bool {
+        let far = !self.limits.is_empty() && self.limits.iter().all(Limits::are_far);
+        if far && !self.reservations.are_short() {
+            return self.nodes_took_less_urgent();
+        }
+        let classes = self.context.classes.iter().zip(&self.left).filter(|(class, _)| class.refused.is_none());
+        let priority = |class: &Class| class.example(self.context.problem).priority;
+        let waiting = classes.clone().filter(|(_, left)| **left > 0).map(|(class, _)| priority(class)).max();
+        let placed = classes.filter(|(class, left)| (**left as usize) < class.pods.len());
+        waiting > placed.map(|(class, _)| priority(class)).min() && waiting.is_some()
+    }
+
+    /// Whether a pod is left over that could be on an existing node if less urgent ones were not there.
+    fn nodes_took_less_urgent(&self) -> bool {
+        let (context, problem) = (self.context, self.context.problem);
+        let of = |class: &Class| class.example(problem).priority;
+        let mut waiting =
+            context.classes.iter().enumerate().filter(|(at, class)| class.refused.is_none() && self.left[*at] > 0);
+        let Some(most) = waiting.clone().map(|(_, class)| of(class)).max() else { return false };
+        let least = |pods: &Vec<usize>| pods.iter().map(|pod| problem.pods[*pod].priority).min();
+        let taken = self.on_existing.iter().filter_map(|(node, pods)| Some((*node, least(pods)?)));
+        let taken: BTreeMap<usize, i32> = taken.filter(|(_, least)| *least < most).collect();
+        if taken.is_empty() {
+            return false;
+        }
+        let empty = Existing::of(context);
+        waiting.any(|(at, class)| {
+            empty.may_hold(context, at, |node| taken.get(&node).is_some_and(|least| *least < of(class)))
+        })
+    }
+
+    fn without_node(&self) -> Vec<Placed> {
+        let waiting = self.pinned.iter().filter(|(_, count)| **count > 0);
+        waiting.map(|((class, spot), count)| (*class, spot.place, *count)).collect()
+    }
+}
+
+fn summed(counts: Vec<(u32, u32)>) -> BTreeMap<u32, u32> {
+    let mut by_class = BTreeMap::new();
+    counts.into_iter().for_each(|(class, count)| *by_class.entry(class).or_insert(0) += count);
+    by_class
+}

@@ -1,0 +1,165 @@
+//! Packing in rounds: what one has shown to mislead others is left out of the next.
+
+pub(in crate::pack) mod failure;
+pub(in crate::pack) mod isolation;
+pub(in crate::pack) mod lessons;
+pub(in crate::pack) mod solve;
+pub(in crate::pack) mod steps;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::pack::explain::reason::Reason;
+use crate::pack::filter::soft;
+use crate::pack::filter::topology::any_soft_spread;
+use crate::pack::model::context::Context;
+use crate::pack::model::plan::{Options, Packing};
+use crate::pack::policy::node_groups;
+use crate::pack::rounds::failure::PackingError;
+use crate::pack::rounds::lessons::Lessons;
+use crate::pack::rounds::solve::Plan;
+use crate::problem::Problem;
+
+/// Packs. The answer depends on the problem only, and not on the order of its pods. Where packing meets its bound every pod is
+/// left over, with that for its reason: for who has nobody to leave out ([`crate::pack::Isolation`]).
+#[must_use]
+pub fn solve(problem: &Problem, options: &Options) -> Packing {
+    solve_within(problem, options).unwrap_or_else(|error| {
+        let reason = Arc::new(Reason::PackingFailed { error: error.to_string() });
+        let waiting = (0..problem.pods.len()).filter(|pod| !problem.pods[*pod].to_come);
+        Packing { unscheduled: waiting.map(|pod| (pod, Arc::clone(&reason))).collect(), ..Packing::default() }
+    })
+}
+
+/// Packs within a bound on the work, which is by the problem's size or by the options.
+///
+/// # Errors
+/// [`PackingError::Bound`] when that is met. The same problem meets it always, or never.
+pub fn solve_within(problem: &Problem, options: &Options) -> Result<Packing, PackingError> {
+    if let Some(policy) = options.policy {
+        let mut other = problem.clone();
+        other.node_pools.iter_mut().for_each(|pool| pool.policy = policy);
+        return solve_within(&other, &Options { policy: None, ..options.clone() });
+    }
+    let problem = &*soft::with_heaviest(problem);
+    let packing = solve_once(problem, options)?;
+    if packing.unscheduled.is_empty() || !options.soft_spread_on_new_nodes || !any_soft_spread(problem) {
+        return Ok(packing);
+    }
+    let loose = solve_once(problem, &Options { soft_spread_on_new_nodes: false, ..options.clone() })?;
+    Ok(if loose.unscheduled.len() < packing.unscheduled.len() { loose } else { packing })
+}
+
+fn solve_once(problem: &Problem, options: &Options) -> Result<Packing, PackingError> {
+    let context = Context::new(problem, options)?;
+    let mut plan = counted(&context);
+    plan.loosen();
+    plan.fold();
+    for draft in node_groups::missing(&context, &plan.claims) {
+        plan.admit(draft, 1);
+    }
+    context.steps.bound_met()?;
+    let answer = plan.answer();
+    context.steps.bound_met()?;
+    Ok(crate::pack::place::to_come::taken_out(problem, answer))
+}
+
+/// A plan in which spreads count the domains of nodes planned for others, or as near as rounds come to it.
+fn counted<'c, 'a>(context: &'c Context<'a>) -> Plan<'c, 'a> {
+    let mut known = BTreeSet::new();
+    let mut plan = settled(context, &known);
+    for _ in 0..ROUNDS {
+        let found = plan.counted_for_others();
+        if found.is_empty() {
+            break;
+        }
+        known.extend(found);
+        plan = settled(context, &known);
+    }
+    plan
+}
+
+/// A plan in which no pod was put where it gets a lighter pool than elsewhere, or as near as rounds come to it.
+fn settled<'c, 'a>(context: &'c Context<'a>, counted: &BTreeSet<(u32, u32)>) -> Plan<'c, 'a> {
+    let held_back = vec![0; context.classes.len()];
+    let mut lessons = Lessons { held_back, counted: counted.clone(), ..Lessons::default() };
+    let mut plan = founded(context, lessons.clone());
+    for _ in 0..ROUNDS {
+        let lighter = plan.lighter_than_believed();
+        if lighter.is_empty() {
+            break;
+        }
+        lessons.lighter.extend(lighter);
+        let next = founded(context, lessons.clone());
+        if next.left_over() > plan.left_over() {
+            break;
+        }
+        plan = next;
+    }
+    plan
+}
+
+/// The first plan in which no pod was misled by another, or as near as rounds come to it.
+fn founded<'c, 'a>(context: &'c Context<'a>, mut lessons: Lessons) -> Plan<'c, 'a> {
+    let mut plan = planned(context, &lessons);
+    let mut before_upset: Option<Plan<'c, 'a>> = None;
+    let mut upset = 0;
+    for round in 0..=2 * ROUNDS {
+        let mut misled = plan.leaned_on();
+        if misled.is_empty() {
+            misled = plan.unfounded();
+        }
+        let leaned_on = !misled.is_empty();
+        if !leaned_on {
+            misled = plan.upset();
+            if misled.is_empty() {
+                break;
+            }
+            upset += misled.iter().map(|(_, count)| count).sum::<u32>();
+        }
+        let held_back = &mut lessons.held_back;
+        misled.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
+        if leaned_on && round >= ROUNDS {
+            let needs_others = |class: &usize| {
+                context.topology.follows(*class) || !context.topology.of_class[*class].company.is_empty()
+            };
+            let followers = (0..held_back.len()).filter(needs_others);
+            followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);
+        }
+        lessons.strictly = round >= ROUNDS;
+        let next = planned(context, &lessons);
+        let last = std::mem::replace(&mut plan, next);
+        if !leaned_on {
+            before_upset.get_or_insert(last);
+        }
+    }
+    // Holding back the upset is to leave over them, and nobody else.
+    before_upset.filter(|before| plan.left_over() > before.left_over() + upset).unwrap_or(plan)
+}
+
+/// Packs once, with what earlier rounds have shown.
+fn planned<'c, 'a>(context: &'c Context<'a>, lessons: &Lessons) -> Plan<'c, 'a> {
+    let mut plan = Plan::new(context, lessons);
+    plan.place(&|_| true);
+    if plan.passed_over_the_urgent() {
+        plan = Plan::new(context, lessons);
+        for priority in priorities(context) {
+            plan.place(&|class| class.example(context.problem).priority == priority);
+        }
+        // What less urgent ones were given may have room left for more urgent ones.
+        for priority in priorities(context) {
+            plan.find_room(&plan.open(&|class| class.example(context.problem).priority == priority));
+        }
+    }
+    plan
+}
+
+/// All priorities, the most urgent first.
+fn priorities(context: &Context<'_>) -> Vec<i32> {
+    let all: BTreeSet<i32> = context.classes.iter().map(|class| class.example(context.problem).priority).collect();
+    all.into_iter().rev().collect()
+}
+
+/// So often packing is begun again without the pods that others were placed beside and that got no node; then, as often,
+/// without any that has to be beside another. So often, too, with places known where a pool gives less than was believed.
+const ROUNDS: u32 = 4;

@@ -1,0 +1,443 @@
+//! The order of things: existing nodes, then new nodes pool by pool, then the reasons for what is left.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::lessons::Lessons;
+use crate::pack::explain;
+use crate::pack::filter::topology::domains::{Chance, Domains, Placed};
+use crate::pack::limits::Limits;
+use crate::pack::model::classes::Class;
+use crate::pack::model::context::Context;
+use crate::pack::model::item::Item;
+use crate::pack::model::plan::{Packing, PlannedClaim};
+use crate::pack::model::reserved::{Reservations, Room};
+use crate::pack::place::assign::{self, Together, assign};
+use crate::pack::place::draft::{Draft, Spot};
+use crate::pack::place::existing::{Existing, Stage};
+use crate::pack::place::finish::Finisher;
+use crate::pack::policy::policies::{nodes, policy_of};
+
+/// What is planned so far.
+pub(in crate::pack) struct Plan<'c, 'a> {
+    pub(in crate::pack) context: &'c Context<'a>,
+    pub(in crate::pack) lessons: Lessons,
+    /// Pods not placed yet, by class.
+    pub(in crate::pack) left: Vec<u32>,
+    pub(in crate::pack) limits: Vec<Limits>,
+    pub(in crate::pack) reservations: Reservations,
+    existing: Existing<'a>,
+    /// Where the pods are that rules between pods speak of.
+    pub(in crate::pack) domains: Domains<'c, 'a>,
+    /// Pods whose place such rules chose and that have no node yet, by class and spot.
+    pub(in crate::pack) pinned: BTreeMap<(u32, Spot), u32>,
+    /// Pods, as class, place and count, that had such a place and chose again.
+    pub(in crate::pack) forgotten: Vec<Placed>,
+    pub(in crate::pack) finisher: Finisher<'c, 'a>,
+    hand: Hand<'c>,
+    pub(in crate::pack) on_existing: BTreeMap<usize, Vec<usize>>,
+    pub(in crate::pack) claims: Vec<PlannedClaim>,
+    /// What each claim was written for.
+    pub(in crate::pack) drafts: Vec<Rc<Draft>>,
+    /// Whether limits bind so that nodes take as little of them as they can, for the time being.
+    pub(in crate::pack) tight: bool,
+    /// Whether pods left over keep off planned nodes that they would leave too few types.
+    pub(in crate::pack) choosy: bool,
+}
+
+impl<'c, 'a> Plan<'c, 'a> {
+    pub(in crate::pack) fn new(context: &'c Context<'a>, lessons: &Lessons) -> Self {
+        let left: Vec<u32> = context.classes.iter().map(|class| class.pods.len() as u32).collect();
+        Self {
+            context,
+            lessons: lessons.clone(),
+            limits: context.pools.iter().map(|pool| pool.limits.clone()).collect(),
+            reservations: Reservations::new(&context.offers),
+            existing: Existing::of(context),
+            domains: Domains::new(context, &lessons.counted),
+            pinned: BTreeMap::new(),
+            forgotten: vec![],
+            finisher: Finisher::new(context),
+            hand: Hand { next: vec![0; left.len()], classes: &context.classes },
+            left,
+            on_existing: BTreeMap::new(),
+            claims: vec![],
+            drafts: vec![],
+            tight: false,
+            choosy: false,
+        }
+    }
+
+    /// The classes chosen, but for those that can have no node.
+    pub(in crate::pack) fn open(&self, chosen: &dyn Fn(&Class) -> bool) -> Vec<usize> {
+        let classes = self.context.classes.iter().enumerate();
+        classes.filter(|(_, class)| class.refused.is_none() && chosen(class)).map(|(at, _)| at).collect()
+    }
+
+    /// Places the classes chosen: on existing nodes, then on new ones as long as any pool takes any.
+    pub(in crate::pack) fn place(&mut self, chosen: &dyn Fn(&Class) -> bool) {
+        let context = self.context;
+        let chosen = self.open(chosen);
+        let (mut wide, narrow): (Vec<usize>, Vec<usize>) =
+            chosen.iter().partition(|at| context.topology.of_class[**at].is_wide());
+        // One that is its own company on a node can only come first of all, so it says where others of its kind begin.
+        // Those that are counted by a spread which binds others go before those: where they go nobody would ask later.
+        wide.sort_by_key(|at| (!context.is_own_company(*at), context.topology.is_spread(*at)));
+        narrow.iter().for_each(|at| {
+            self.fill_existing(*at, Stage::Initialized);
+        });
+        self.fill_coming(&chosen, &wide);
+        let company: Vec<usize> =
+            narrow.into_iter().filter(|at| !context.topology.of_class[*at].company.is_empty()).collect();
+        // A pod may wait for another one to be placed: go round until nothing moves.
+        loop {
+            let moved = wide.iter().filter(|at| self.place_wide(**at)).count() > 0;
+            if !company.iter().fold(moved, |moved, at| self.fill_existing(*at, Stage::Any) || moved) {
+                break;
+            }
+        }
+        while self.plan_together(&chosen) | self.new_nodes(&chosen) {}
+        self.tighten(&chosen);
+    }
+
+    /// Places pods on nodes that are on their way: those were planned for pods largest first, whatever rules they have, and in
+    /// that order the pods find their places again, as far as the order of the wide among themselves allows. Otherwise small
+    /// pods without rules take what large ones with rules were to have, and a new leader launches for these once more.
+    fn fill_coming(&mut self, chosen: &[usize], wide: &[usize]) {
+        if !self.existing.any_coming() {
+            return;
+        }
+        let mut wide = wide.iter().copied();
+        for at in chosen {
+            if !self.context.topology.of_class[*at].is_wide() {
+                self.fill_existing(*at, Stage::Coming);
+            } else if let Some(at) = wide.next() {
+                let mut waiting = self.without_place(at).saturating_sub(self.lessons.held_back[at]);
+                while waiting > 0 && self.take_existing(at) {
+                    waiting -= 1;
+                }
+            }
+        }
+    }
+
+    /// Gives a pod of a class that rules over wider domains speak of an existing node; says whether it got one.
+    fn take_existing(&mut self, at: usize) -> bool {
+        let Some(node) = self.existing.take_one(self.context, at, &mut self.domains) else { return false };
+        self.left[at] -= 1;
+        self.on_existing.entry(node).or_default().extend(self.hand.deal(at as u32, 1));
+        true
+    }
+
+    /// Gives pods of a class existing nodes; says whether any got one.
+    fn fill_existing(&mut self, at: usize, stage: Stage) -> bool {
+        let before = self.left[at];
+        for (node, count) in self.existing.fill(self.context, at, stage, &mut self.left[at]) {
+            self.on_existing.entry(node).or_default().extend(self.hand.deal(at as u32, count));
+        }
+        self.left[at] < before
+    }
+
+    /// Gives pods of a class that rules over wider domains speak of their existing node, or at least their place; says
+    /// whether any got one.
+    pub(in crate::pack) fn place_wide(&mut self, at: usize) -> bool {
+        let context = self.context;
+        let mut waiting = self.without_place(at).saturating_sub(self.lessons.held_back[at]);
+        let before = waiting;
+        let levels = context.classes[at].alternatives.len();
+        let ways = context.volume_ways(at);
+        let own_company = context.is_own_company(at);
+        let mut feasible: Vec<Option<Vec<Chance>>> = vec![None; levels];
+        let mut worth_relaxing = context.classes[at].hard.is_empty();
+        while waiting > 0 {
+            if !self.take_existing(at) {
+                // What has no place without its soft rules has none with them.
+                if !worth_relaxing && !self.has_place_without_soft_rules(at, &mut feasible) {
+                    break;
+                }
+                worth_relaxing = true;
+                let mut found: Option<(usize, Chance)> = None;
+                for (level, feasible) in feasible.iter_mut().enumerate() {
+                    // Where volumes can be had in several ways, the pool comes first.
+                    if level % ways == 0 && found.is_some() {
+                        break;
+                    }
+                    let feasible = feasible.get_or_insert_with(|| self.feasible_places(at, level));
+                    // Only one node can be where the first of those is that have to be together.
+                    if own_company && let Some(first) = self.pinned.range(of_class(at as u32)).next() {
+                        let first = first.0.1.place;
+                        feasible.retain(|one| one.place == first);
+                    }
+                    // Only a pod that gives up what it prefers goes where its like are.
+                    let spots = |place| (0..levels as u32).map(move |level| Spot { level, place });
+                    let pinned = &self.pinned;
+                    let chosen = |place| level > 0 && spots(place).any(|spot| pinned.contains_key(&(at as u32, spot)));
+                    let best = self.domains.best(at, level, feasible, chosen);
+                    if best.is_some_and(|best| found.is_none_or(|(_, found)| best.weight > found.weight)) {
+                        found = best.map(|best| (level, best));
+                    }
+                }
+                let Some((level, Chance { place, .. })) = found else { break };
+                self.domains.put(at, place);
+                *self.pinned.entry((at as u32, Spot { level: level as u32, place })).or_insert(0) += 1;
+            }
+            waiting -= 1;
+        }
+        waiting < before
+    }
+
+    /// Whether a pod of a class could have a place by what it requires; notes in which places it could have a node.
+    fn has_place_without_soft_rules(&self, at: usize, feasible: &mut [Option<Vec<Chance>>]) -> bool {
+        self.context.classes[at].hard.iter().any(|level| {
+            let level = *level as usize;
+            let feasible = feasible[level].get_or_insert_with(|| self.feasible_places(at, level));
+            self.domains.best(at, level, feasible, |_| false).is_some()
+        })
+    }
+
+    /// How many pods of a class have neither a node nor a place.
+    pub(in crate::pack) fn without_place(&self, at: usize) -> u32 {
+        let pinned: u32 = self.pinned.range(of_class(at as u32)).map(|(_, count)| *count).sum();
+        self.left[at] - pinned
+    }
+
+    /// The places in which a class by one of its alternatives could get a new node, with the cheapest that holds its pod.
+    pub(in crate::pack) fn feasible_places(&self, at: usize, level: usize) -> Vec<Chance> {
+        let context = self.context;
+        let places = context.places.of(context.topology.of_class[at].keys);
+        let chance = |place: u32| {
+            let spot = Spot { level: level as u32, place };
+            let (pool, item, types) = assign::first(context, at as u32, 1, self.room(), spot, None)?;
+            let bought = context.bought(item.cells);
+            let first = bought.order.iter().find(|at| types.has(**at as usize))?;
+            let known = self.lessons.lighter.get(&(at as u32, place));
+            let weight = known.map_or(context.weight(pool), |known| context.weight(pool).min(*known));
+            Some(Chance { place, weight, price: bought.price[*first as usize] })
+        };
+        (0..places.len() as u32).filter_map(chance).collect()
+    }
+
+    /// How many pods have no node.
+    pub(in crate::pack) fn left_over(&self) -> u32 {
+        self.left.iter().sum()
+    }
+
+    pub(in crate::pack) fn room(&self) -> Room<'_> {
+        Room { limits: &self.limits, open: self.reservations.open() }
+    }
+
+    /// The pods of a class without a node, by spot.
+    pub(in crate::pack) fn waiting(&self, at: usize) -> Vec<(Spot, u32)> {
+        let mut all: Vec<(Spot, u32)> = match self.context.topology.of_class[at].is_wide() {
+            false => vec![(Spot::ANYWHERE, self.left[at].saturating_sub(self.lessons.held_back[at]))],
+            true => self.pinned.range(of_class(at as u32)).map(|((_, spot), left)| (*spot, *left)).collect(),
+        };
+        all.retain(|(_, left)| *left > 0);
+        all
+    }
+
+    pub(in crate::pack) fn answer(mut self) -> Packing {
+        let mut unscheduled = Vec::new();
+        for (class, count) in self.left.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let part = &self.context.topology.of_class[class];
+            let told = (part.is_wide() || !part.company.is_empty()).then(|| self.domains.describe(class));
+            let left = (self.limits.as_slice(), &self.reservations);
+            let reason = explain::reason(self.context, &self.context.classes[class], left, told.as_deref());
+            let reason = Arc::new(reason);
+            unscheduled.extend(self.hand.deal(class as u32, *count).map(|pod| (pod, Arc::clone(&reason))));
+        }
+        Packing {
+            total_price: self.claims.iter().map(|claim| claim.price).sum(),
+            expected_price: self.claims.iter().map(PlannedClaim::expected_price).sum(),
+            claims: self.claims,
+            on_existing: self.on_existing.into_iter().collect(),
+            unscheduled,
+        }
+    }
+
+    /// Plans nodes for pods that have to be on a node with others; says whether there was any.
+    pub(in crate::pack) fn plan_together(&mut self, chosen: &[usize]) -> bool {
+        let context = self.context;
+        let company = |at: &usize| !context.topology.of_class[*at].company.is_empty();
+        let followers: Vec<usize> = chosen.iter().copied().filter(company).collect();
+        let mut progress = false;
+        for at in &followers {
+            while let Some(draft) = self.gather(*at, &followers, chosen) {
+                let reserved = draft.cells & context.offers.reserved;
+                if self.admit(draft, 1) {
+                    progress = true;
+                } else if reserved != 0 {
+                    self.reservations.close(reserved);
+                } else {
+                    break;
+                }
+            }
+        }
+        progress
+    }
+
+    /// A node for pods of a class and for those that they have to be with; of reserved capacity if that holds as many.
+    fn gather(&self, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
+        let reserved = self.context.offers.reserved;
+        let first = self.gather_in(self.room(), at, followers, chosen);
+        if first.as_ref().map_or(reserved == 0, |draft| draft.cells & reserved == 0) {
+            return first;
+        }
+        let bought = Room { open: self.room().open & !reserved, ..self.room() };
+        let second = self.gather_in(bought, at, followers, chosen);
+        let pods = |draft: &Option<Draft>| draft.as_ref().map_or(0, Draft::pods);
+        if pods(&second) > pods(&first) { second } else { first }
+    }
+
+    fn gather_in(&self, room: Room<'_>, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
+        let context = self.context;
+        if !context.work(chosen.len()) {
+            return None;
+        }
+        let company = &context.topology.of_class[at].company;
+        let together = Together::new(context, room);
+        let waiting = |at: usize| self.waiting(at).into_iter().map(move |(spot, left)| (at, spot, left));
+        for own in waiting(at) {
+            let others = chosen.iter().filter(|other| **other != at);
+            let suits = |other: &&usize| {
+                let part = &context.topology.of_class[**other];
+                part.company.is_empty()
+                    && company.iter().all(|group| context.node_rules(**other as u32).member.contains(group))
+            };
+            // Those that wait for company themselves may wait for these.
+            let mut first: Vec<&usize> = others.filter(suits).collect();
+            first.sort_by_key(|other| context.topology.follows(**other));
+            let first = first.into_iter().flat_map(|other| waiting(*other));
+            let mut draft = first.filter_map(|first| together.open(first, Some(own))).next();
+            if draft.is_none() && self.may_be_first(at) {
+                draft = together.open(own, None);
+            }
+            let Some(mut draft) = draft else { continue };
+            for follower in std::iter::once(at).chain(followers.iter().copied().filter(|other| *other != at)) {
+                for (follower, spot, left) in waiting(follower) {
+                    together.add(&mut draft, (follower, spot, left));
+                }
+            }
+            return Some(draft);
+        }
+        None
+    }
+
+    /// The first of its kind may be alone, if it is its own company and there is no other anywhere.
+    pub(in crate::pack) fn may_be_first(&self, at: usize) -> bool {
+        let own = &self.context.node_rules(at as u32).member;
+        let there = |group: &u32| self.existing.holds(*group) || self.is_placed(*group);
+        self.context.topology.of_class[at].company.iter().all(|group| own.contains(group) && !there(group))
+    }
+
+    /// Whether a pod of a group has been placed in this round.
+    fn is_placed(&self, group: u32) -> bool {
+        let context = self.context;
+        let placed = |at: usize| (self.left[at] as usize) < context.classes[at].pods.len();
+        (0..self.left.len()).any(|at| placed(at) && context.node_rules(at as u32).member.contains(&group))
+    }
+
+    /// One pass over the pools; says whether anything was placed, so that what one cannot take comes to the next.
+    pub(in crate::pack) fn new_nodes(&mut self, chosen: &[usize]) -> bool {
+        let context = self.context;
+        let mut by_pool: Vec<Vec<Item<'c>>> = context.pools.iter().map(|_| vec![]).collect();
+        for at in chosen.iter().filter(|at| self.left[**at] > 0 && context.topology.of_class[**at].company.is_empty()) {
+            for (spot, left) in self.waiting(*at) {
+                if let Some((pool, item)) = assign(context, *at as u32, left, self.room(), spot, None) {
+                    by_pool[pool].push(item);
+                }
+            }
+        }
+        if let Some(pool) = by_pool.iter().position(|items| items.iter().any(|item| self.is_reserved(item))) {
+            by_pool[pool].retain(|item| self.is_reserved(item));
+            self.use_reserved(pool, &mut by_pool[pool]);
+            return true;
+        }
+        let mut progress = false;
+        for (pool, mut items) in by_pool.into_iter().enumerate().filter(|(_, items)| !items.is_empty()) {
+            for (draft, times) in nodes(context, pool, &mut items, &mut self.limits[pool].clone()) {
+                progress |= self.admit(draft, times);
+            }
+        }
+        progress
+    }
+
+    fn is_reserved(&self, item: &Item<'_>) -> bool {
+        item.cells & self.context.offers.reserved != 0
+    }
+
+    /// Plans a pool's nodes of reserved capacity, as many as there are; whatever pods are left go round again.
+    fn use_reserved(&mut self, pool: usize, items: &mut [Item<'c>]) {
+        let context = self.context;
+        self.reservations.bound(context, pool, items);
+        let mut used = false;
+        for (draft, times) in nodes(context, pool, items, &mut self.limits[pool].clone()) {
+            used |= self.admit(draft, times);
+        }
+        if !used {
+            let cells = items.iter().fold(0, |cells, item| cells | item.cells);
+            self.reservations.close(cells & context.offers.reserved);
+        }
+    }
+
+    /// Turns a planned node into claims as far as limits and reservations allow; says whether there was any.
+    pub(in crate::pack) fn admit(&mut self, mut draft: Draft, times: u32) -> bool {
+        let problem = self.context.problem;
+        let policy = policy_of(self.context, draft.pool);
+        let reserved = draft.cells & self.context.offers.reserved != 0;
+        let mut known: Option<(PlannedClaim, Rc<Draft>)> = None;
+        for time in 0..times {
+            let limits = &self.limits[draft.pool];
+            if !limits.are_far() {
+                limits.keep(problem, &mut draft.types);
+                if !draft.may_be(self.context, &draft.types) {
+                    return time > 0;
+                }
+                known = None;
+            }
+            if reserved {
+                let held = self.reservations.hold(self.context, &draft);
+                known = held.and_then(|held| self.claim(&held, policy).map(|claim| (claim, Rc::new(held))));
+            } else if known.is_none() {
+                known = self.claim(&draft, policy).map(|claim| (claim, Rc::new(draft.clone())));
+            }
+            let Some((claim, shared)) = &known else { return time > 0 };
+            self.limits[draft.pool].take(problem, claim.options.iter().map(|option| option.instance_type));
+            let mut claim = claim.clone();
+            self.drafts.push(Rc::clone(shared));
+            for share in &draft.shares {
+                self.deal((share.class, share.spot), share.count, &mut claim);
+            }
+            self.claims.push(claim);
+        }
+        times > 0
+    }
+
+    /// Puts so many pods of a class on a claim.
+    pub(in crate::pack) fn deal(&mut self, (class, spot): (u32, Spot), count: u32, claim: &mut PlannedClaim) {
+        self.left[class as usize] -= count;
+        if let Some(pinned) = self.pinned.get_mut(&(class, spot)) {
+            *pinned -= count;
+        }
+        claim.pods.extend(self.hand.deal(class, count));
+    }
+}
+
+fn of_class(class: u32) -> std::ops::RangeInclusive<(u32, Spot)> {
+    (class, Spot { level: 0, place: 0 })..=(class, Spot::ANYWHERE)
+}
+
+/// Hands out the pods of the classes, each once, in order.
+struct Hand<'c> {
+    next: Vec<usize>,
+    classes: &'c [Class],
+}
+
+impl Hand<'_> {
+    fn deal(&mut self, class: u32, count: u32) -> impl Iterator<Item = usize> {
+        let first = self.next[class as usize];
+        let end = first + count as usize;
+        self.next[class as usize] = end;
+        self.classes[class as usize].pods[first..end].iter().map(|pod| *pod as usize)
+    }
+}

@@ -1,0 +1,86 @@
+//! The bound on the work of one packing. It counts steps and not time, so that the same problem has the same answer on every
+//! machine.
+//!
+//! A step is about what a look at one planned node or one instance type set takes: some 100 ns. Whatever looks for a place
+//! takes its steps first and finds none once they are spent. So every loop ends by itself, as nothing moves any more, and the
+//! answer, which is then worth nothing, is thrown away ([`crate::pack::PackingError::Bound`]).
+
+use std::cell::Cell;
+
+use super::failure::PackingError;
+use crate::pack::model::plan::Options;
+use crate::problem::Problem;
+
+/// Steps that every packing has, however small.
+const BASE: u64 = 20_000_000;
+/// Steps for each pod, existing node, bound pod and instance type of a pool. Real workloads take less than a tenth of what they
+/// get by this (tests/packing/drawn/workloads.rs).
+const A_POD: u64 = 20_000;
+const A_NODE: u64 = 50_000;
+const A_BOUND_POD: u64 = 2_000;
+const A_TYPE_OF_A_POOL: u64 = 200;
+
+/// The steps that are left to a packing.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    all: u64,
+    left: Cell<u64>,
+}
+
+impl Steps {
+    /// What a problem gets by its size, or what the options say.
+    pub fn of(problem: &Problem, options: &Options) -> Self {
+        let all = options.most_steps.unwrap_or_else(|| by_size(problem));
+        Self { all, left: Cell::new(all) }
+    }
+
+    /// Takes so many; says whether there were as many. Once there were not, there never are.
+    pub fn take(&self, count: usize) -> bool {
+        let left = self.left.get().saturating_sub(count as u64);
+        self.left.set(left);
+        left > 0
+    }
+
+    /// Whether the bound was met.
+    ///
+    /// # Errors
+    /// [`PackingError::Bound`] if so: whatever was computed is worth nothing.
+    pub fn bound_met(&self) -> Result<(), PackingError> {
+        if self.left.get() == 0 { Err(PackingError::Bound { steps: self.all }) } else { Ok(()) }
+    }
+}
+
+/// How many steps a packing of a problem may take, by its size.
+#[must_use]
+pub fn by_size(problem: &Problem) -> u64 {
+    let bound: usize = problem.existing_nodes.iter().map(|node| node.pods.len()).sum();
+    let types = problem.instance_types.len().saturating_mul(problem.node_pools.len());
+    let parts = [
+        (problem.pods.len(), A_POD),
+        (problem.existing_nodes.len(), A_NODE),
+        (bound, A_BOUND_POD),
+        (types, A_TYPE_OF_A_POOL),
+    ];
+    parts.iter().fold(BASE, |sum, (count, each)| sum.saturating_add(each.saturating_mul(*count as u64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_that_are_spent_do_not_come_back() {
+        let steps = Steps::of(&Problem::default(), &Options { most_steps: Some(10), ..Options::default() });
+        assert!(steps.take(9) && steps.bound_met().is_ok());
+        assert_eq!(steps.left.get(), 1);
+        assert!(!steps.take(5) && !steps.take(0));
+        assert_eq!(steps.bound_met(), Err(PackingError::Bound { steps: 10 }));
+    }
+
+    #[test]
+    fn a_larger_problem_gets_more_steps() {
+        let small = Steps::of(&Problem::default(), &Options::default()).all;
+        let problem = Problem { pods: vec![crate::Pod::default(); 10], ..Problem::default() };
+        assert_eq!(Steps::of(&problem, &Options::default()).all, small + 10 * A_POD);
+    }
+}

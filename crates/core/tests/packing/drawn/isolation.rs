@@ -1,0 +1,156 @@
+//! What packing fails with is found by halves and left out; all others are packed together.
+#![allow(clippy::unwrap_used)]
+
+use crate::common;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dovetail_core::pack::{Isolated, Isolation, Options, Packing, PackingError, Reason, solve_within};
+use dovetail_core::problem::Policy;
+use dovetail_core::{Pod, Problem};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn error() -> PackingError {
+    PackingError::Panic { message: "a fault of the test".into() }
+}
+
+/// So many workloads of two pods each, `w0` to `wN`.
+fn problem(workloads: usize) -> Problem {
+    let pod = |at: usize| {
+        json!({"name": format!("w{}-{at}", at / 2), "labels": {"app": format!("w{}", at / 2)},
+            "requests": {"cpu": format!("{}m", 100 + 10 * (at / 2)), "memory": "64Mi"}})
+    };
+    let pods: Vec<Value> = (0..2 * workloads).map(pod).collect();
+    let offering = json!({"zone": "a", "capacityType": "on-demand", "price": 0.1, "available": true});
+    serde_json::from_value(json!({"nodePools": [{"name": "p"}], "pods": pods, "instanceTypes": [
+        {"name": "m", "capacity": {"cpu": "4", "memory": "32Gi", "pods": "20"}, "offerings": [offering]}]}))
+    .unwrap()
+}
+
+/// Drives it by a solver that fails where `breaks` says so of the pods asked about, and counts what it was asked.
+fn driven(problem: &Problem, breaks: impl Fn(&Problem) -> bool) -> (Isolated, usize) {
+    let mut isolation = Isolation::new(Arc::new(problem.clone()), Options::default(), |_| None);
+    for asked_so_far in 1.. {
+        let asked = isolation.asked();
+        let answer = if breaks(&asked.problem) { Err(error()) } else { solve_within(&asked.problem, &asked.options) };
+        if let Some(isolated) = isolation.answered(answer) {
+            return (isolated, asked_so_far);
+        }
+        assert!(asked_so_far < 60, "it ends");
+    }
+    unreachable!()
+}
+
+fn has(problem: &Problem, app: &str) -> bool {
+    problem.pods.iter().any(|pod| pod.labels.get("app").is_some_and(|own| own == app))
+}
+
+fn apps_of<'a>(problem: &Problem, pods: impl IntoIterator<Item = &'a usize>) -> BTreeSet<String> {
+    pods.into_iter().map(|pod| problem.pods[*pod].labels["app"].clone()).collect()
+}
+
+fn placed(packing: &Packing) -> usize {
+    packing.claims.iter().map(|claim| claim.pods.len()).sum()
+}
+
+#[test]
+fn what_does_not_fail_is_asked_once_and_is_the_solver_s_own_answer() {
+    let problem = problem(5);
+    let (isolated, asked) = driven(&problem, |_| false);
+    assert_eq!((asked, &isolated.error, isolated.left_out.len()), (1, &None, 0));
+    assert_eq!(isolated.packing, solve_within(&problem, &Options::default()).unwrap());
+}
+
+#[test]
+fn what_fails_by_cost_alone_is_packed_by_fewest_nodes() {
+    let problem = problem(5);
+    let (isolated, asked) = driven(&problem, |asked| asked.node_pools[0].policy == Policy::Cost);
+    assert_eq!((asked, isolated.error, isolated.left_out.len()), (2, Some(error()), 0));
+    assert_eq!(placed(&isolated.packing), 10);
+}
+
+#[test]
+fn one_workload_that_breaks_it_is_left_out_whole_and_named_and_the_others_are_packed_by_their_own_policy() {
+    let problem = problem(40);
+    let (isolated, asked) = driven(&problem, |asked| has(asked, "w17"));
+    assert!(asked <= 16, "asked {asked} times for one of 40");
+    assert_eq!(isolated.left_out.len(), 1);
+    assert!(isolated.left_out[0].alone);
+    assert_eq!(apps_of(&problem, &isolated.left_out[0].pods), BTreeSet::from(["w17".to_owned()]));
+    assert_eq!(placed(&isolated.packing), 78);
+    assert_eq!(isolated.packing.unscheduled.len(), 2);
+    assert!(
+        matches!(&*isolated.packing.unscheduled[0].1, Reason::PackingFailed { error } if error.contains("fault of the test"))
+    );
+    // As cheap as if it had never been there.
+    let mut without = problem.clone();
+    without.pods.retain(|pod| pod.labels["app"] != "w17");
+    let alone = solve_within(&without, &Options::default()).unwrap();
+    assert!((alone.total_price - isolated.packing.total_price).abs() < 1e-9);
+}
+
+#[test]
+fn of_two_that_do_not_go_together_the_one_with_rules_is_left_out() {
+    let mut problem = problem(10);
+    let shared = problem.pods.iter_mut().filter(|pod| pod.labels["app"] == "w2");
+    shared.for_each(|pod| _ = pod.shared_volumes.insert("v".into(), "attachable-volumes-csi-x".into()));
+    let (isolated, _) = driven(&problem, |asked| has(asked, "w2") && has(asked, "w7"));
+    assert_eq!(
+        apps_of(&problem, isolated.left_out.iter().flat_map(|one| &one.pods)),
+        BTreeSet::from(["w2".to_owned()])
+    );
+}
+
+#[test]
+fn when_everything_fails_everybody_is_left_out_and_it_ends() {
+    let problem = problem(100);
+    let (isolated, asked) = driven(&problem, |_| true);
+    assert!(asked <= 30, "{asked}");
+    assert_eq!((placed(&isolated.packing), isolated.packing.unscheduled.len()), (0, 200));
+    assert!(isolated.left_out.iter().any(|one| !one.alone), "too many to be told apart at once");
+}
+
+#[test]
+fn pods_of_two_namespaces_are_two_classes_and_those_of_one_stateful_set_are_one() {
+    let pod = |namespace: &str, name: &str| -> Pod {
+        serde_json::from_value(json!({"name": name, "namespace": namespace,
+            "labels": {"app": "a", "statefulset.kubernetes.io/pod-name": name}}))
+        .unwrap()
+    };
+    assert!(dovetail_core::pack::alike(&pod("a", "s-0"), &pod("a", "s-1")));
+    assert!(!dovetail_core::pack::alike(&pod("a", "s-0"), &pod("b", "s-0")));
+}
+
+#[test]
+fn what_is_left_out_from_the_start_is_answered_with_its_reason_and_never_asked_about() {
+    let problem = problem(4);
+    let bad = |pod: &Pod| pod.labels["app"] == "w1";
+    let mut isolation = Isolation::new(Arc::new(problem.clone()), Options::default(), |pod| bad(pod).then(error));
+    let asked = isolation.asked();
+    assert!(!has(&asked.problem, "w1"));
+    let isolated = isolation.answered(solve_within(&asked.problem, &asked.options)).unwrap();
+    assert_eq!((isolated.left_out.len(), placed(&isolated.packing), isolated.packing.unscheduled.len()), (0, 6, 2));
+    assert!(isolated.packing.unscheduled.iter().all(|(pod, _)| bad(&problem.pods[*pod])));
+    assert_eq!(common::violations(&problem, &isolated.packing), [""; 0]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whoever_breaks_it_every_pod_is_answered_once_and_few_culprits_are_found_exactly(
+        workloads in 1..40usize,
+        culprits in prop::collection::btree_set(0..40usize, 0..3),
+    ) {
+        let problem = problem(workloads);
+        let culprits: BTreeSet<String> = culprits.into_iter().filter(|at| *at < workloads).map(|at| format!("w{at}")).collect();
+        let (isolated, _) = driven(&problem, |asked| culprits.iter().any(|app| has(asked, app)));
+        prop_assert_eq!(common::violations(&problem, &isolated.packing), Vec::<String>::new());
+        let found = apps_of(&problem, isolated.left_out.iter().flat_map(|one| &one.pods));
+        prop_assert_eq!(found, culprits);
+        let again = driven(&problem, |_| false).0;
+        prop_assert_eq!(again, driven(&problem, |_| false).0);
+    }
+}

@@ -1,0 +1,131 @@
+//! Manifest files as the user named them: files, folders, standard input.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use dovetail_api::manifest::{self, Manifest, ReadOptions};
+
+use crate::{MOST_TEXT, Mistake, as_text, describe, read_all, read_text};
+
+/// Minor version of the Kubernetes that the sandbox is and `plan` imagines.
+pub const KUBERNETES_MINOR: u32 = 33;
+
+/// How the files of a folder end that are manifests; `kubectl` takes the same.
+const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// Reads manifest files; every mistake of every file comes back together.
+///
+/// A folder stands for the files in it that end with [`ENDINGS`], in the order of their names; folders in it are not looked
+/// into. `-` is standard input.
+pub fn read_manifests(
+    files: &[String],
+    env: &BTreeMap<String, String>,
+    cluster_name: &str,
+) -> Result<Vec<Manifest>, Vec<Mistake>> {
+    let mut texts = Vec::new();
+    let mut mistakes = Vec::new();
+    for file in files {
+        match read_named(file) {
+            Ok(of_file) => texts.extend(of_file),
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    if files.iter().filter(|file| *file == "-").count() > 1 {
+        mistakes.push(Mistake::of_file("-", "standard input can be read once only").allowing("one -f -"));
+    }
+    let options = ReadOptions {
+        env: env.clone(),
+        cluster_name: cluster_name.to_owned(),
+        kubernetes_minor: Some(KUBERNETES_MINOR),
+    };
+    match manifest::read(&texts, &options) {
+        Ok(manifests) if mistakes.is_empty() => Ok(manifests),
+        Ok(_) => Err(mistakes),
+        Err(errors) => {
+            mistakes.extend(errors.into_iter().map(Mistake::from));
+            Err(mistakes)
+        }
+    }
+}
+
+/// The texts behind a name, each with the name of its file.
+fn read_named(file: &str) -> Result<Vec<(String, String)>, Mistake> {
+    if file == "-" {
+        let text = as_text("-", read_all("-", std::io::stdin(), MOST_TEXT)?)?;
+        return Ok(vec![("-".to_owned(), text)]);
+    }
+    if !Path::new(file).is_dir() {
+        return Ok(vec![(file.to_owned(), read_text(file)?)]);
+    }
+    let mut texts = Vec::new();
+    for path in files_of(file)? {
+        let text = read_text(&path)?;
+        if holds_something(&text) {
+            texts.push((path, text));
+        }
+    }
+    if texts.is_empty() {
+        return Err(Mistake::of_file(file, "holds no manifest").allowing("a folder with *.yaml, *.yml or *.json"));
+    }
+    Ok(texts)
+}
+
+/// The manifest files of a folder, by name.
+fn files_of(folder: &str) -> Result<Vec<String>, Mistake> {
+    let failed = |why: std::io::Error| Mistake::of_file(folder, describe(&why));
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let ends_well = path.extension().and_then(|end| end.to_str()).is_some_and(|end| ENDINGS.contains(&end));
+        if ends_well && path.is_file() {
+            let name = path.to_str().ok_or_else(|| Mistake::of_file(folder, "has a file whose name is not UTF-8"))?;
+            found.push(name.to_owned());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Whether there is more than comments: a chart's templates often come to nothing.
+fn holds_something(text: &str) -> bool {
+    text.lines().map(str::trim).any(|line| !line.is_empty() && !line.starts_with('#') && line != "---")
+}
+
+/// The one line that names what is passed over, by kind; none where nothing is.
+pub fn passed_over<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> Option<String> {
+    by_kind(manifests).map(|kinds| format!("passed over: {kinds}"))
+}
+
+/// How many there are of each kind; none where there is nothing.
+pub fn by_kind<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> Option<String> {
+    let mut kinds: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for manifest in manifests {
+        *kinds.entry((manifest.kind.as_str(), about(manifest))).or_default() += 1;
+    }
+    if kinds.is_empty() {
+        return None;
+    }
+    let kinds: Vec<String> = kinds.iter().map(|((kind, about), count)| format!("{count} {kind}{about}")).collect();
+    Some(kinds.join(", "))
+}
+
+/// What the line says of a kind that is not Kubernetes' own.
+fn about(manifest: &Manifest) -> String {
+    if !manifest.foreign {
+        return String::new();
+    }
+    let containers = &manifest.object["spec"]["template"]["spec"]["containers"];
+    let pods = if containers.is_array() { "; its pods are not counted" } else { "" };
+    format!(" ({}{pods})", manifest.api_version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_that_came_to_nothing_holds_nothing() {
+        assert!(!holds_something("# Source: a/templates/b.yaml\n---\n\n  # more\n"));
+        assert!(holds_something("---\nkind: Pod\n"));
+    }
+}

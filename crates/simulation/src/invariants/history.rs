@@ -1,0 +1,340 @@
+//! The run as the event log tells it, replayed: what stood where at each entry.
+
+use std::collections::BTreeMap;
+
+use dovetail_core::quantity;
+use dovetail_sandbox::log::Entry;
+use serde_json::Value;
+
+use super::rules::{self, Rules};
+use crate::scenario::parse_duration;
+
+/// Amounts of resources by name: milliCPU, bytes, or plain numbers.
+pub(crate) type Amounts = BTreeMap<String, i64>;
+
+/// A NodeClaim.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Claim {
+    /// The term in which it was made, whoever has taken it over since.
+    pub term: String,
+    pub name: String,
+    pub pool: String,
+    pub token: String,
+    /// Its instance's id, empty while it has none.
+    pub instance: String,
+    pub requests: Amounts,
+    /// What its instance has, as far as it was written.
+    pub capacity: Amounts,
+    pub created: f64,
+    /// Nobody was told that it was made, by a request that may have been done long after it had been given up, and no replica
+    /// has written to it since.
+    pub unheard: bool,
+    /// When its time is over.
+    pub expires: Option<f64>,
+    /// Whether its drain ends by force some time.
+    pub forced: bool,
+    pub initialized: bool,
+    /// EC2 had nothing for its latest launch, or its deletion was asked for: it brings nothing, whatever comes of that.
+    pub given_up: bool,
+    /// Since when it is being deleted, by whomever.
+    pub leaving: Option<f64>,
+    /// Since when it is not there.
+    pub gone: Option<f64>,
+}
+
+/// An instance of ours.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Machine {
+    /// The launch token, of all attempts that it names.
+    pub token: String,
+    pub from: f64,
+    pub to: Option<f64>,
+    /// The cloud has warned of its end.
+    pub warned: bool,
+}
+
+/// A Node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    pub instance: String,
+    pub ready: bool,
+    pub deleting: bool,
+}
+
+/// A pod.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pod {
+    pub namespace: String,
+    pub name: String,
+    /// `Kind/name` of what it is one of, empty for a pod of its own.
+    pub owner: String,
+    pub requests: Amounts,
+    pub node: String,
+    pub ready: bool,
+    /// Until when it is or was ready as the API server shows it, which hears of an instance's end only after a while.
+    pub shown_ready: f64,
+    /// When it was made.
+    pub created: f64,
+    pub deleting: bool,
+    /// Whether it has succeeded or failed.
+    pub ended: bool,
+    /// Since when it is being deleted, unless by an eviction.
+    pub removed: Option<f64>,
+}
+
+/// Everything as it stands after the entries so far.
+#[derive(Default)]
+pub(super) struct State {
+    pub now: f64,
+    /// By uid.
+    pub claims: BTreeMap<String, Claim>,
+    /// By id; those of ours, which have a token.
+    pub machines: BTreeMap<String, Machine>,
+    /// By name.
+    pub nodes: BTreeMap<String, Node>,
+    /// By uid; those that are there.
+    pub pods: BTreeMap<String, Pod>,
+    pub rules: Rules,
+    /// Claims by name that an operator has deleted.
+    deleted: BTreeMap<String, f64>,
+}
+
+impl State {
+    /// What an entry changes.
+    pub fn take(&mut self, entry: &Entry) {
+        self.now = seconds(entry);
+        match entry.kind.as_str() {
+            "api" if entry.text("resource") == "nodeclaims" && entry.text("subresource") != "eviction" => {
+                self.claim(entry);
+            }
+            "aws" if entry.text("action") == "CreateFleet" => self.launch(entry),
+            "instance" => self.machine(entry),
+            "node" => self.node(entry),
+            "pod" => self.pod(entry),
+            "rules" => self.rules.take(entry),
+            "step" => self.step(entry.text("what")),
+            _ => {}
+        }
+    }
+
+    fn claim(&mut self, entry: &Entry) {
+        if !accepted(entry) {
+            let refused = entry.text("verb") == "delete" && entry.replica.is_some();
+            let named = self.claims.values_mut().filter(|claim| refused && claim.name == entry.text("name"));
+            named.for_each(|claim| claim.given_up |= claim.instance.is_empty());
+            return;
+        }
+        let (uid, now) = (entry.text("uid").to_owned(), self.now);
+        if uid.is_empty() {
+            return;
+        }
+        let verb = entry.text("verb");
+        let there = entry.field("claim").filter(|claim| claim.is_object());
+        let known = self.claims.contains_key(&uid);
+        let claim = self.claims.entry(uid).or_insert_with(|| Claim { created: now, ..Claim::default() });
+        let Some(written) = there else {
+            claim.gone.get_or_insert(now);
+            return;
+        };
+        let text = |field: &str| written[field].as_str().unwrap_or_default().to_owned();
+        // It may be there again: from a backup, and as it was then.
+        claim.gone = None;
+        if verb == "restore" {
+            let goes = entry.field("deleting") == Some(&Value::Bool(true));
+            claim.leaving = goes.then_some(now);
+            self.deleted.remove(entry.text("name"));
+        }
+        entry.text("name").clone_into(&mut claim.name);
+        let by_replica = entry.replica.is_some();
+        claim.unheard |= verb == "create" && entry.field("answerLost") == Some(&Value::Bool(true));
+        claim.unheard &= verb == "create" || !by_replica;
+        claim.given_up &= claim.token == text("token");
+        (claim.pool, claim.token) = (text("nodePool"), text("token"));
+        if !known {
+            claim.term = text("term");
+        }
+        claim.instance = text("providerID").rsplit('/').next().unwrap_or_default().to_owned();
+        claim.requests = amounts(&written["requests"]);
+        if let Some(sent) = entry.field("sent") {
+            let spec = &sent["spec"];
+            if !known {
+                let after = spec["expireAfter"].as_str().and_then(parse_duration);
+                claim.expires = after.map(|after| now + after.as_secs_f64());
+                claim.forced = spec["terminationGracePeriod"].is_string();
+            }
+            let status = &sent["status"];
+            if status["capacity"].is_object() {
+                claim.capacity = amounts(&status["capacity"]);
+            }
+            let conditions = status["conditions"].as_array();
+            if let Some(one) = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Initialized")) {
+                claim.initialized = one["status"] == "True";
+            }
+        }
+        if verb == "delete" || self.deleted.contains_key(&claim.name) {
+            claim.leaving.get_or_insert(now);
+        }
+    }
+
+    /// A launch that brought nothing.
+    fn launch(&mut self, entry: &Entry) {
+        let token = entry.field("parameters").and_then(|all| all["token"].as_str()).map(base).unwrap_or_default();
+        let brought =
+            entry.field("result").and_then(|result| result["instances"].as_array()).is_some_and(|all| !all.is_empty());
+        if entry.text("code") == "OK" && !brought {
+            let own = self.claims.values_mut().filter(|claim| claim.token == token && claim.instance.is_empty());
+            own.for_each(|claim| claim.given_up = true);
+        }
+    }
+
+    fn machine(&mut self, entry: &Entry) {
+        let (id, token) = (entry.text("id"), entry.text("token"));
+        if token.is_empty() {
+            return;
+        }
+        let now = self.now;
+        let machine = self.machines.entry(id.to_owned()).or_insert_with(|| Machine {
+            token: base(token).to_owned(),
+            from: now,
+            ..Machine::default()
+        });
+        match entry.text("change") {
+            "shutting-down" | "terminated" => {
+                machine.to.get_or_insert(now);
+            }
+            "interrupted" => machine.warned = true,
+            _ => {}
+        }
+    }
+
+    fn node(&mut self, entry: &Entry) {
+        let name = entry.text("name");
+        if entry.text("change") == "deleted" {
+            self.nodes.remove(name);
+            return;
+        }
+        let node = self.nodes.entry(name.to_owned()).or_default();
+        match entry.text("change") {
+            "joined" => entry.text("instance").clone_into(&mut node.instance),
+            "ready" => node.ready = true,
+            "not-ready" => node.ready = false,
+            "deleting" => node.deleting = true,
+            "staying" => node.deleting = false,
+            _ => {}
+        }
+    }
+
+    fn pod(&mut self, entry: &Entry) {
+        let uid = entry.text("uid");
+        if entry.text("change") == "deleted" {
+            self.pods.remove(uid);
+            return;
+        }
+        let pod = self.pods.entry(uid.to_owned()).or_default();
+        match entry.text("change") {
+            "created" => {
+                pod.created = self.now;
+                entry.text("namespace").clone_into(&mut pod.namespace);
+                entry.text("name").clone_into(&mut pod.name);
+                entry.text("owner").clone_into(&mut pod.owner);
+                pod.requests = entry.field("requests").map(rules::sum).unwrap_or_default();
+            }
+            "bound" => entry.text("node").clone_into(&mut pod.node),
+            "ready" => (pod.ready, pod.shown_ready) = (true, f64::INFINITY),
+            "lost" => pod.ready = false,
+            change @ ("not-ready" | "succeeded" | "failed") => {
+                pod.ended |= change != "not-ready";
+                (pod.ready, pod.shown_ready) = (false, pod.shown_ready.min(self.now))
+            }
+            "deleting" if !pod.deleting => (pod.deleting, pod.removed) = (true, Some(self.now)),
+            "evicted" => pod.deleting = true,
+            _ => {}
+        }
+    }
+
+    /// An operator's deletion is no call of a replica; nor is what is scaled.
+    fn step(&mut self, what: &str) {
+        if what.starts_with("Scale {") {
+            self.rules.scale(what);
+        }
+        if what.starts_with("Restore {") {
+            self.rules.restored();
+        }
+        let (Some("Delete"), Some(name)) = (what.split(' ').next(), quoted(what, "name")) else { return };
+        match quoted(what, "kind") {
+            Some("NodeClaim") => {}
+            Some("NodePool") => return drop(self.rules.pools.remove(name)),
+            Some("PodDisruptionBudget") => {
+                let namespace = quoted(what, "namespace").unwrap_or_default();
+                return drop(self.rules.budgets.remove(&(namespace.to_owned(), name.to_owned())));
+            }
+            _ => return,
+        }
+        let now = self.now;
+        self.deleted.insert(name.to_owned(), now);
+        let found = self.claims.values_mut().filter(|claim| claim.name == name && claim.gone.is_none());
+        found.for_each(|claim| claim.leaving = claim.leaving.or(Some(now)));
+    }
+
+    /// Claims that are there.
+    pub fn living_claims(&self) -> impl Iterator<Item = &Claim> {
+        self.claims.values().filter(|claim| claim.gone.is_none())
+    }
+
+    /// Whether a claim has the instance, or waits for what its token brings.
+    pub fn is_claimed(&self, id: &str) -> bool {
+        let token = self.machines.get(id).map_or("", |machine| machine.token.as_str());
+        self.living_claims().any(|claim| claim.instance == id || (claim.instance.is_empty() && claim.token == token))
+    }
+
+    /// The claim that has an instance.
+    pub fn claim_of(&self, id: &str) -> Option<&Claim> {
+        self.living_claims().find(|claim| !id.is_empty() && claim.instance == id)
+    }
+
+    /// Whether a claim's machine stays: nothing of it is being deleted, and the cloud lets its instance run on.
+    pub fn stays(&self, claim: &Claim) -> bool {
+        let node_goes = self.nodes.values().any(|node| node.instance == claim.instance && node.deleting);
+        let ends = self.machines.get(&claim.instance).is_some_and(|machine| machine.warned || machine.to.is_some());
+        claim.leaving.is_none() && (claim.instance.is_empty() || !(node_goes || ends))
+    }
+}
+
+/// A text in a step's description: `name: "app-0"`.
+pub(super) fn quoted<'a>(what: &'a str, field: &str) -> Option<&'a str> {
+    what.split(&format!(" {field}: \"")).nth(1)?.split('"').next()
+}
+
+/// When an entry was written, in seconds.
+pub(super) fn seconds(entry: &Entry) -> f64 {
+    entry.micros as f64 / 1e6
+}
+
+/// Whether a write was accepted.
+pub(super) fn accepted(entry: &Entry) -> bool {
+    entry.field("code").and_then(Value::as_u64).is_some_and(|code| code < 300)
+}
+
+/// A launch that is made again with a new template has the token with a suffix.
+pub(super) fn base(token: &str) -> &str {
+    token.trim_end_matches("-r")
+}
+
+/// Quantities by name: CPU in thousandths, all else whole.
+pub(crate) fn amounts(list: &Value) -> Amounts {
+    let read = |(name, value): (&String, &Value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let scale = if name == "cpu" { 1000 } else { 1 };
+        Some((name.clone(), quantity::parse(&text, scale).ok()?))
+    };
+    list.as_object().into_iter().flatten().filter_map(read).collect()
+}
+
+/// Adds up.
+pub(super) fn add(sum: &mut Amounts, more: &Amounts) {
+    for (name, amount) in more {
+        let one = sum.entry(name.clone()).or_default();
+        // One that asks for more than there is stands at the largest number already.
+        *one = one.saturating_add(*amount);
+    }
+}

@@ -1,0 +1,285 @@
+//! What operators allow: NodePools' limits and budgets, and PodDisruptionBudgets with the workloads that they cover. They
+//! are noted in the event log whenever manifests have been applied, so that whoever reads the log can judge by them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dovetail_sandbox::apiserver::Gvr;
+use dovetail_sandbox::cluster::needs;
+use dovetail_sandbox::log::{Caller, Entry};
+use serde_json::{Value, json};
+
+use super::history::{Amounts, add, amounts, quoted};
+use crate::scenario::parse_duration;
+use crate::world::World;
+
+/// Writes the rules as they stand into the event log.
+pub(crate) fn note(world: &World) {
+    let note = |fields: Vec<(&str, Value)>| world.log.append("rules", &Caller::named("operator"), fields);
+    for pool in world.api.list(&Gvr::new("karpenter.sh", "v1", "nodepools")) {
+        let spec = &pool["spec"];
+        note(vec![
+            ("resource", json!("nodepools")),
+            ("name", pool["metadata"]["name"].clone()),
+            ("limits", spec["limits"].clone()),
+            ("budgets", spec["disruption"]["budgets"].clone()),
+            ("ttl", json!(!pool["metadata"]["annotations"]["dovetail.dev/ttl-seconds-after-empty"].is_null())),
+        ]);
+    }
+    for set in world.api.list(&Gvr::new("apps", "v1", "daemonsets")) {
+        note(vec![
+            ("resource", json!("daemonsets")),
+            ("namespace", set["metadata"]["namespace"].clone()),
+            ("name", set["metadata"]["name"].clone()),
+            ("requests", requests(world, &set)),
+        ]);
+    }
+    for set in world.api.list(&Gvr::new("apps", "v1", "statefulsets")) {
+        note(vec![
+            ("resource", json!("statefulsets")),
+            ("namespace", set["metadata"]["namespace"].clone()),
+            ("name", set["metadata"]["name"].clone()),
+            ("replicas", set["spec"]["replicas"].clone()),
+            ("requests", requests(world, &set)),
+        ]);
+    }
+    let workloads = workloads(world);
+    for budget in world.api.list(&Gvr::new("policy", "v1", "poddisruptionbudgets")) {
+        let (spec, namespace) = (&budget["spec"], &budget["metadata"]["namespace"]);
+        let own = workloads.iter().filter(|(_, own, labels)| own == namespace && covers(&spec["selector"], labels));
+        note(vec![
+            ("resource", json!("poddisruptionbudgets")),
+            ("namespace", namespace.clone()),
+            ("name", budget["metadata"]["name"].clone()),
+            ("minAvailable", spec["minAvailable"].clone()),
+            ("maxUnavailable", spec["maxUnavailable"].clone()),
+            ("covers", own.map(|(name, ..)| json!(name)).collect()),
+        ]);
+    }
+}
+
+/// What a pod of a workload takes from its node, once admission has filled in what its template leaves out.
+fn requests(world: &World, set: &Value) -> Value {
+    let namespace = set["metadata"]["namespace"].as_str().unwrap_or_default();
+    json!([needs(&world.api.admitted_spec(namespace, &set["spec"]["template"]))])
+}
+
+/// `Kind/name`, namespace and pods' labels of what makes pods.
+fn workloads(world: &World) -> Vec<(String, Value, Value)> {
+    let kinds = [("Deployment", "deployments"), ("StatefulSet", "statefulsets"), ("ReplicaSet", "replicasets")];
+    let of_kind = |(kind, plural): (&'static str, &str)| {
+        let all = world.api.list(&Gvr::new("apps", "v1", plural));
+        all.into_iter().map(move |one| {
+            let name = one["metadata"]["name"].as_str().unwrap_or_default();
+            let labels = one["spec"]["template"]["metadata"]["labels"].clone();
+            (format!("{kind}/{name}"), one["metadata"]["namespace"].clone(), labels)
+        })
+    };
+    kinds.into_iter().flat_map(of_kind).collect()
+}
+
+/// Whether a selector takes these labels; one with expressions is passed over.
+fn covers(selector: &Value, labels: &Value) -> bool {
+    let wanted = selector["matchLabels"].as_object();
+    selector["matchExpressions"].is_null()
+        && wanted.is_some_and(|wanted| wanted.iter().all(|(key, value)| labels[key] == *value))
+}
+
+/// The rules that hold.
+#[derive(Default)]
+pub(super) struct Rules {
+    pub pools: BTreeMap<String, Pool>,
+    /// What a pod of each DaemonSet takes from every node, at most, by namespace and name.
+    daemons: BTreeMap<(String, String), Amounts>,
+    /// What comes one after another, by namespace and name: a planner counts all of it.
+    pub ordered: BTreeMap<(String, String), Ordered>,
+    /// By namespace and name.
+    pub budgets: BTreeMap<(String, String), PodBudget>,
+    /// Replicas that workloads have been scaled to, by namespace and `Kind/name`: now, and the fewest.
+    scales: BTreeMap<(String, String), (usize, usize)>,
+}
+
+/// A StatefulSet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ordered {
+    /// The most that it has had.
+    pub replicas: i64,
+    /// What it had at first.
+    first: usize,
+    /// What each asks for.
+    pub requests: Amounts,
+}
+
+/// What a pool says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pool {
+    pub limits: Amounts,
+    pub budgets: Vec<Budget>,
+    /// Whether it was a Provisioner with a time to live, to which budgets do not apply.
+    pub ttl: bool,
+}
+
+/// How many nodes may be disrupted at once.
+#[derive(Clone, Debug)]
+pub(super) struct Budget {
+    nodes: String,
+    reasons: BTreeSet<String>,
+    /// Second of the day (UTC) and for how long; always without. One that is written otherwise is passed over.
+    daily: Option<(f64, f64)>,
+}
+
+/// How many pods have to stay.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PodBudget {
+    least: Option<String>,
+    most_away: Option<String>,
+    covers: BTreeSet<String>,
+}
+
+impl Rules {
+    /// Takes a note.
+    pub fn take(&mut self, entry: &Entry) {
+        let value = |name: &str| entry.field(name).cloned().unwrap_or_default();
+        let name = entry.text("name").to_owned();
+        match entry.text("resource") {
+            "nodepools" => {
+                let budgets = value("budgets").as_array().into_iter().flatten().filter_map(Budget::of).collect();
+                let (limits, ttl) = (amounts(&value("limits")), value("ttl") == true);
+                self.pools.insert(name, Pool { limits, budgets, ttl });
+            }
+            "statefulsets" => {
+                let own = self.ordered.entry((entry.text("namespace").to_owned(), name)).or_default();
+                let replicas = value("replicas").as_i64().unwrap_or(1);
+                (own.replicas, own.first) = (own.replicas.max(replicas), usize::try_from(replicas).unwrap_or(0));
+                own.requests = sum(&value("requests"));
+            }
+            "daemonsets" => {
+                let mut requests = sum(&value("requests"));
+                requests.insert("pods".to_owned(), 1);
+                let most = self.daemons.entry((entry.text("namespace").to_owned(), name)).or_default();
+                for (name, amount) in requests {
+                    let own = most.entry(name).or_default();
+                    *own = amount.max(*own);
+                }
+            }
+            "poddisruptionbudgets" => {
+                let text = |field: &str| match value(field) {
+                    Value::Null => None,
+                    Value::String(text) => Some(text),
+                    other => Some(other.to_string()),
+                };
+                let covers = value("covers")
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect();
+                let budget = PodBudget { least: text("minAvailable"), most_away: text("maxUnavailable"), covers };
+                self.budgets.insert((entry.text("namespace").to_owned(), name), budget);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Rules {
+    /// What DaemonSets' pods take from every node together, at most, and how many there are.
+    pub fn daemons(&self) -> Amounts {
+        let mut all = Amounts::new();
+        self.daemons.values().for_each(|requests| add(&mut all, requests));
+        all
+    }
+
+    /// `Scale { kind: "StatefulSet", namespace: "default", name: "app-0", replicas: 2 }`.
+    pub fn scale(&mut self, what: &str) {
+        let (Some(namespace), Some(name)) = (quoted(what, "namespace"), quoted(what, "name")) else { return };
+        let replicas: Option<i64> =
+            what.rsplit("replicas: ").next().and_then(|rest| rest.trim_end_matches(" }").parse().ok());
+        let kind = quoted(what, "kind").unwrap_or_default();
+        if let Some(replicas) = replicas.and_then(|replicas| usize::try_from(replicas).ok()) {
+            let before = self.ordered.get(&(namespace.to_owned(), name.to_owned())).map_or(replicas, |own| own.first);
+            let scale =
+                self.scales.entry((namespace.to_owned(), format!("{kind}/{name}"))).or_insert((replicas, before));
+            *scale = (replicas, scale.1.min(replicas));
+        }
+        if let Some(own) =
+            self.ordered.get_mut(&(namespace.to_owned(), name.to_owned())).filter(|_| kind == "StatefulSet")
+        {
+            own.replicas = own.replicas.max(replicas.unwrap_or(0));
+        }
+    }
+
+    /// How many pods a workload has been scaled to, if it has.
+    pub fn wanted(&self, namespace: &str, owner: &str) -> Option<usize> {
+        self.scales.get(&(namespace.to_owned(), owner.to_owned())).map(|(now, _)| *now)
+    }
+
+    /// The API server was restored: workloads may want what they wanted before.
+    pub fn restored(&mut self) {
+        self.scales.values_mut().for_each(|(now, fewest)| *now = *fewest);
+    }
+}
+
+/// What a list of amounts comes to together.
+pub(super) fn sum(list: &Value) -> Amounts {
+    let mut all = Amounts::new();
+    for one in list.as_array().into_iter().flatten() {
+        add(&mut all, &amounts(one));
+    }
+    all
+}
+
+/// A day, in seconds.
+const DAY: f64 = 86_400.0;
+
+impl Budget {
+    fn of(written: &Value) -> Option<Self> {
+        let nodes = written["nodes"].as_str().map_or_else(|| written["nodes"].to_string(), str::to_owned);
+        let reasons = written["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        let daily = match (written["schedule"].as_str(), written["duration"].as_str()) {
+            (None, _) => None,
+            (Some(line), duration) => Some((minute_and_hour(line)?, parse_duration(duration?)?.as_secs_f64())),
+        };
+        Some(Self { nodes, reasons: reasons.collect(), daily })
+    }
+
+    /// How many of so many nodes it lets go for a reason, where it holds all the time from `since` to `until`, both in
+    /// seconds of the world's days.
+    pub fn allows(&self, reason: &str, total: usize, since: f64, until: f64) -> Option<usize> {
+        let named = self.reasons.is_empty() || self.reasons.contains(reason);
+        let holds = self.daily.is_none_or(|(begin, long)| {
+            let into = (until - begin).rem_euclid(DAY);
+            into < long && until - since <= into
+        });
+        (named && holds).then(|| scaled(&self.nodes, total)).flatten()
+    }
+}
+
+/// `M H * * *` as a second of the day.
+fn minute_and_hour(line: &str) -> Option<f64> {
+    let parts: Vec<&str> = line.split_whitespace().collect();
+    let [minute, hour, "*", "*", "*"] = parts[..] else { return None };
+    Some(minute.parse::<f64>().ok()? * 60.0 + hour.parse::<f64>().ok()? * 3600.0)
+}
+
+impl PodBudget {
+    /// Whether it is about the pods of a workload.
+    pub fn covers(&self, owner: &str) -> bool {
+        self.covers.contains(owner)
+    }
+
+    /// How many of so many pods have to be ready.
+    pub fn least(&self, pods: usize) -> usize {
+        let least = self.least.as_deref().and_then(|text| scaled(text, pods));
+        let away = self.most_away.as_deref().and_then(|text| scaled(text, pods));
+        least.or_else(|| away.map(|away| pods.saturating_sub(away))).unwrap_or(0)
+    }
+}
+
+/// A number, or a share of so many, rounded up.
+fn scaled(text: &str, total: usize) -> Option<usize> {
+    match text.strip_suffix('%') {
+        None => text.parse().ok(),
+        Some(percent) => Some((total * percent.parse::<usize>().ok()?).div_ceil(100)),
+    }
+}

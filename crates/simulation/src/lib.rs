@@ -1,0 +1,19 @@
+//! The control plane, a cluster and a region in one process, on virtual time: what is played, what goes wrong in it, and what must hold in every run.
+//!
+//! - [`World`]: a cluster, a region, and replicas of the control plane in it; [`Action`]: what can happen to them.
+//! - [`play_file`]: a scenario file to its end, and its [`Report`]; [`random`]: scenarios drawn from seeds; [`shrink()`]: what a
+//!   scenario that fails is cut down to.
+
+mod invariants;
+mod play;
+pub mod random;
+mod report;
+mod scenario;
+mod settled;
+mod shrink;
+mod world;
+
+pub use play::{MetricsWritten, Options, Played, play_file};
+pub use report::Report;
+pub use shrink::{Shrunk, shrink};
+pub use world::{Action, Broken, Line, ReplicaRef, Skew, Timeline, Watcher, World, WorldConfig};

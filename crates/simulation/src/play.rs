@@ -1,0 +1,250 @@
+//! The control plane, a cluster and a region in one process, on virtual time.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use dovetail_api::manifest::Manifest;
+use dovetail_input::manifests::read_manifests;
+use dovetail_input::{Failure, Mistake, describe, environment};
+use dovetail_observability::Metrics;
+use dovetail_sandbox::log::{Caller, EventLog};
+use dovetail_telemetry::state::Latest;
+use dovetail_telemetry::stopwatch::Stopwatch;
+use dovetail_telemetry::{self as telemetry, Spans};
+use serde_json::json;
+use tokio::task::LocalSet;
+
+use crate::report::{self, Report};
+use crate::scenario::check::{self, Checked};
+use crate::scenario::steps::Timed;
+use crate::scenario::{self, Scenario, names};
+use crate::world::{Broken, Watcher, World, WorldConfig, forget_rules, virtual_clock};
+
+/// How often replicas are asked what they see, where metrics are wanted.
+const WATCH: Duration = Duration::from_secs(10);
+
+/// What is wanted beside the report.
+#[derive(Clone, Copy, Default)]
+struct Seen<'a> {
+    spans: Option<&'a Spans>,
+    metrics: Option<(&'a Metrics, &'a Latest)>,
+}
+
+/// How a scenario is played, beside what it says itself.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// The seed, instead of the scenario's.
+    pub seed: Option<u64>,
+    /// The setting `INTERRUPTION`, instead of the scenario's.
+    pub interruption: Option<&'static str>,
+    /// `NAME=VALUE` that fill `${NAME}` in manifests, before the scenario's own.
+    pub env: Vec<String>,
+    /// Files of such lines; `env` wins over them.
+    pub env_file: Vec<String>,
+    /// What is broken on purpose.
+    pub broken: Option<Broken>,
+    /// Where everything that happens is written, JSON Lines.
+    pub events: Option<String>,
+    /// Where the metrics are written as they are at the end.
+    pub metrics: Option<String>,
+    /// Where the traces are written, one OTLP/JSON document.
+    pub traces: Option<String>,
+    /// Hears the story as it happens.
+    pub watcher: Option<Watcher>,
+}
+
+/// What has become of a scenario.
+pub struct Played {
+    /// How it came out.
+    pub report: Report,
+    /// The metrics that were written, where they are wanted.
+    pub metrics: Option<MetricsWritten>,
+}
+
+/// What it took to write the metrics.
+pub struct MetricsWritten {
+    series: usize,
+    bytes: usize,
+    milliseconds: u128,
+}
+
+impl fmt::Display for MetricsWritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { series, bytes, milliseconds } = self;
+        write!(f, "metrics: {series} series, {} KiB, made in {milliseconds} ms", bytes / 1024)
+    }
+}
+
+/// Plays a scenario file to its end.
+///
+/// # Errors
+/// It or what it names is not understood, or something outside fails: a file cannot be written, the world refuses a step.
+pub fn play_file(path: &Path, options: &Options) -> Result<Played, Failure> {
+    let path = &path.to_string_lossy();
+    let mut scenario = scenario::read(path)?;
+    if let Some(seed) = options.seed {
+        scenario.seed = seed;
+    }
+    let mut checked = check::check(path, &scenario)?;
+    if let Some(interruption) = options.interruption {
+        checked.settings.insert("INTERRUPTION".to_owned(), interruption.to_owned());
+    }
+    let mut env = environment(&options.env, &options.env_file)?;
+    env.extend(scenario.env.clone());
+    let reader = Reader { env, scenario: &scenario };
+    let first = reader.read(&checked.apply)?;
+    // Manifests of later steps are read before anything starts, too: bad input is said at once.
+    names::check(path, &scenario, &first, |files| reader.read(files))?;
+    let events = options.events.as_deref().map(create).transpose()?;
+    let traces = options.traces.as_deref().map(|path| Ok::<_, Failure>((create(path)?, Spans::kept()))).transpose()?;
+
+    let latest = Latest::default();
+    let metrics = options.metrics.as_deref().map(|path| {
+        let metrics = telemetry::metrics(&latest, None);
+        Ok::<_, Failure>((create(path)?, metrics))
+    });
+    let metrics = metrics.transpose()?;
+    let seen = Seen {
+        spans: traces.as_ref().map(|(_, spans)| spans),
+        metrics: metrics.as_ref().map(|(_, all)| (all, &latest)),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
+    let run = Run {
+        path,
+        watcher: options.watcher.as_ref(),
+        scenario: &scenario,
+        checked: &checked,
+        reader: &reader,
+        first: &first,
+        broken: options.broken,
+    };
+    let report = LocalSet::new().block_on(&runtime, run.play(events, seen))?;
+    let metrics = metrics.map(|(file, metrics)| write_metrics(file, &metrics)).transpose()?;
+    if let Some((mut file, spans)) = traces {
+        let written = writeln!(file, "{}", spans.document());
+        written.map_err(|why| Failure::System(format!("--traces: {why}")))?;
+    }
+    Ok(Played { report, metrics })
+}
+
+fn write_metrics(mut file: File, metrics: &Metrics) -> Result<MetricsWritten, Failure> {
+    let watch = Stopwatch::start();
+    let text = metrics.text();
+    let series = text.lines().filter(|line| !line.starts_with('#')).count();
+    let milliseconds = watch.elapsed().as_millis();
+    file.write_all(text.as_bytes()).map_err(|why| Failure::System(format!("--metrics: {why}")))?;
+    Ok(MetricsWritten { series, bytes: text.len(), milliseconds })
+}
+
+fn create(path: &str) -> Result<File, Failure> {
+    File::create(path).map_err(|why| Failure::System(format!("{path}: {}", describe(&why))))
+}
+
+/// Reads manifests with the scenario's variables.
+struct Reader<'a> {
+    env: BTreeMap<String, String>,
+    scenario: &'a Scenario,
+}
+
+impl Reader<'_> {
+    fn read(&self, files: &[String]) -> Result<Vec<Manifest>, Vec<Mistake>> {
+        read_manifests(files, &self.env, &self.scenario.cluster_name.value)
+    }
+}
+
+struct Run<'a> {
+    path: &'a str,
+    watcher: Option<&'a Watcher>,
+    scenario: &'a Scenario,
+    checked: &'a Checked,
+    reader: &'a Reader<'a>,
+    first: &'a [Manifest],
+    broken: Option<Broken>,
+}
+
+impl Run<'_> {
+    async fn play(&self, events: Option<File>, seen: Seen<'_>) -> Result<Report, Failure> {
+        let mut world = self.world(events)?;
+        if let Some(spans) = seen.spans {
+            world.timeline.trace_to(spans.clone());
+        }
+        if let Some((metrics, latest)) = seen.metrics {
+            world.timeline.count_in(metrics.clone());
+            world.watch(latest.clone(), WATCH);
+        }
+        let world = Rc::new(world);
+        world.apply(self.first)?;
+        crate::invariants::note_rules(&world);
+        let forgotten = forget_rules(&world.api, self.broken);
+        forgotten.map_err(|why| Failure::System(format!("what is broken on purpose: {why}")))?;
+        world.start_replicas()?;
+        let started = tokio::time::Instant::now();
+        for Timed { at, action, step } in &self.checked.steps {
+            tokio::time::sleep_until(started + *at).await;
+            let done = world.act(action, &|files| self.reader.read(files));
+            done.map_err(|why| self.refused(*step, why))?;
+            if matches!(action, crate::world::Action::Apply { .. }) {
+                crate::invariants::note_rules(&world);
+            }
+        }
+        crate::settled::wait(&world, self.checked.settled, started + self.checked.until).await;
+        let report = report::of(&world);
+        world.log.append("end", &Caller::named("simulation"), [("violations", json!(report.violations()))]);
+        world.log.flush().map_err(|why| Failure::System(format!("--events: {why}")))?;
+        Ok(report)
+    }
+
+    /// What the world has refused, with the place of the step.
+    fn refused(&self, step: usize, why: Failure) -> Failure {
+        let (Failure::System(what), Some(own)) = (&why, self.scenario.steps.get(step)) else { return why };
+        let field = format!("steps[{step}]");
+        let (file, line) = (self.path.to_owned(), scenario::line(&own.at));
+        Failure::System(Mistake { line, field, ..Mistake::of_file(file, what) }.to_string())
+    }
+
+    fn world(&self, events: Option<File>) -> Result<World, Failure> {
+        let config = WorldConfig {
+            region: self.scenario.region.value.clone(),
+            catalogue: self.checked.catalogue.clone(),
+            cluster_name: self.scenario.cluster_name.value.clone(),
+            seed: self.scenario.seed,
+            replicas: self.checked.replicas,
+            settings: self.checked.settings.clone(),
+            reservations: self.checked.reservations.clone(),
+            nodes: self.checked.nodes.clone(),
+            faults: self.checked.faults.clone(),
+            panics_for: self.checked.panics_for.clone(),
+            endpoint: None,
+            clocks: self.checked.clocks.clone(),
+            broken: self.broken,
+        };
+        World::new(config, virtual_clock(), self.watcher.cloned(), |log| {
+            if let Some(file) = events {
+                log.write_to(Box::new(BufWriter::new(file)), true);
+            }
+            self.note_start(log);
+        })
+    }
+
+    fn note_start(&self, log: &EventLog) {
+        let fields = [
+            ("scenario", json!(self.path)),
+            ("seed", json!(self.scenario.seed)),
+            ("region", json!(self.scenario.region.value)),
+            ("clusterName", json!(self.scenario.cluster_name.value)),
+            ("replicas", json!(self.checked.replicas)),
+        ];
+        log.append("start", &Caller::named("simulation"), fields);
+    }
+}
+
+/// A duration in seconds, as the report has it.
+pub(crate) fn seconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e6
+}

@@ -1,0 +1,331 @@
+//! What a scenario means: every mistake in it found before anything starts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_actors::Settings;
+use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::shipped;
+use dovetail_input::Mistake;
+use dovetail_sandbox::cluster::NodesBeforehand;
+use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, SqsFaults, glob_matches};
+use dovetail_sandbox::region::CapacityReservation;
+use serde_saphyr::Spanned;
+
+use super::steps::Timed;
+use crate::scenario::{self, Scenario, duration, line};
+use crate::world::Skew;
+
+/// What a clock may be off at most, and gain or lose at most each second, in microseconds: a tenth.
+const MOST_OFFSET: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
+const MOST_DRIFT: i64 = 100_000;
+/// The longest run: a year, and a day.
+const MOST_UNTIL: Duration = Duration::from_secs(366 * 86_400);
+/// Nodes beforehand, and instances of others, at most: twice what Kubernetes' largest clusters have.
+pub(super) const MOST_NODES: u32 = 10_000;
+
+/// A scenario that makes sense.
+#[derive(Debug)]
+pub struct Checked {
+    /// What the region offers.
+    pub catalogue: Option<Arc<Catalogue>>,
+    /// The end.
+    pub until: Duration,
+    /// The end comes earlier when everything has been settled for so long.
+    pub settled: Option<Duration>,
+    /// How wrong the replicas' clocks are.
+    pub clocks: Vec<Skew>,
+    /// How many replicas.
+    pub replicas: u32,
+    /// Manifest files at time 0.
+    pub apply: Vec<String>,
+    /// What happens when, in order.
+    pub steps: Vec<Timed>,
+    /// What goes wrong from the start.
+    pub faults: FaultSettings,
+    /// Globs of the names of pods for which packing panics.
+    pub panics_for: Vec<String>,
+    /// Settings by name, feature gates folded in.
+    pub settings: BTreeMap<String, String>,
+    /// Capacity reservations of the account.
+    pub reservations: Vec<CapacityReservation>,
+    /// Nodes beforehand, zones filled in.
+    pub nodes: Vec<NodesBeforehand>,
+}
+
+/// Looks at everything; all mistakes come together.
+pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
+    let mut checker = Checker { path, replicas: 1, mistakes: Vec::new() };
+    checker.replicas = checker.count_replicas(scenario.replicas.as_ref());
+    let catalogue = checker.catalogue(&scenario.region, &scenario.instance_types);
+    let until = checker.until(scenario);
+    let checked = Checked {
+        catalogue: catalogue.clone(),
+        until,
+        settled: scenario.settled.as_ref().and_then(|text| checker.keep(duration(path, "settled", text))),
+        clocks: scenario.clocks.iter().enumerate().filter_map(|(n, clock)| checker.clock(n, clock)).collect(),
+        replicas: checker.replicas,
+        apply: scenario.apply.iter().filter_map(|file| checker.file("apply", file)).collect(),
+        steps: checker.steps(&scenario.steps, until, catalogue.as_deref()),
+        faults: checker.faults(&scenario.faults, catalogue.as_deref()),
+        panics_for: checker.pod_globs(&scenario.faults.packing.panics_for),
+        settings: settings(scenario),
+        reservations: scenario.capacity_reservations.iter().map(reservation).collect(),
+        nodes: scenario.nodes.iter().map(super::beforehand::group).collect(),
+    };
+    if let Some(catalogue) = &catalogue {
+        checker.reservations(&scenario.capacity_reservations, catalogue);
+        checker.nodes(&scenario.nodes, catalogue);
+    }
+    checker.settings(scenario);
+    checker.clocks(scenario);
+    if checker.mistakes.is_empty() { Ok(checked) } else { Err(checker.mistakes) }
+}
+
+/// A capacity reservation as the region takes it.
+fn reservation(one: &scenario::CapacityReservation) -> CapacityReservation {
+    CapacityReservation {
+        id: one.id.value.clone(),
+        instance_type: one.instance_type.value.clone(),
+        zone: one.zone.value.clone(),
+        count: one.count,
+        tags: one.tags.clone(),
+    }
+}
+
+/// Settings by name; gates become Karpenter's `Name=true,…`.
+fn settings(scenario: &Scenario) -> BTreeMap<String, String> {
+    let mut all: BTreeMap<String, String> =
+        scenario.settings.iter().map(|(name, value)| (name.clone(), value.value.clone())).collect();
+    if !scenario.feature_gates.is_empty() {
+        let gates = scenario.feature_gates.iter().map(|(name, on)| format!("{name}={}", on.value)).collect::<Vec<_>>();
+        all.insert("FEATURE_GATES".to_owned(), gates.join(","));
+    }
+    all
+}
+
+/// Collects mistakes on its way through a scenario.
+pub(super) struct Checker<'a> {
+    pub(super) path: &'a str,
+    /// How many replicas there are.
+    pub(super) replicas: u32,
+    pub(super) mistakes: Vec<Mistake>,
+}
+
+impl Checker<'_> {
+    pub(super) fn keep<T>(&mut self, result: Result<T, Mistake>) -> Option<T> {
+        result.map_err(|mistake| self.mistakes.push(mistake)).ok()
+    }
+
+    pub(super) fn mistake<T>(
+        &mut self,
+        field: impl Into<String>,
+        at: &Spanned<T>,
+        what: impl Into<String>,
+        allowed: impl Into<String>,
+    ) {
+        self.mistakes.push(Mistake {
+            file: self.path.to_owned(),
+            line: line(at),
+            field: field.into(),
+            what: what.into(),
+            allowed: allowed.into(),
+        });
+    }
+
+    /// The end: later than the beginning, and not beyond a year.
+    fn until(&mut self, scenario: &Scenario) -> Duration {
+        let Some(until) = self.keep(scenario.until(self.path)) else { return Duration::MAX };
+        if let Some(text) = scenario.until.as_ref().filter(|_| until.is_zero() || until > MOST_UNTIL) {
+            let what = format!("{:?} is no length of a run", text.value);
+            self.mistake("until", text, what, "more than 0, 8784h at most (a year)");
+        }
+        until
+    }
+
+    /// A clock is a replica's.
+    fn clocks(&mut self, scenario: &Scenario) {
+        let replicas = usize::try_from(self.replicas).unwrap_or(usize::MAX);
+        if scenario.clocks.len() > replicas {
+            let what = format!("{} clocks for {replicas} replica(s)", scenario.clocks.len());
+            let mistake = Mistake { field: "clocks".to_owned(), ..Mistake::of_file(self.path, what) };
+            self.mistakes.push(mistake.allowing("one a replica at most"));
+        }
+    }
+
+    fn clock(&mut self, number: usize, clock: &scenario::WrongClock) -> Option<Skew> {
+        let field = format!("clocks[{number}]");
+        let offset = match &clock.offset {
+            None => jiff::SignedDuration::ZERO,
+            Some(text) => match text.value.parse::<jiff::SignedDuration>() {
+                Ok(offset) if offset.abs() <= MOST_OFFSET => offset,
+                _ => {
+                    let what = format!("{:?} is no offset", text.value);
+                    self.mistake(format!("{field}.offset"), text, what, "a duration from -1h to 1h, as -3s");
+                    return None;
+                }
+            },
+        };
+        let drift_ppm = match &clock.drift {
+            Some(drift) if drift.value.abs() > MOST_DRIFT => {
+                let what = format!("{} microseconds a second", drift.value);
+                self.mistake(format!("{field}.drift"), drift, what, format!("-{MOST_DRIFT} to {MOST_DRIFT}"));
+                return None;
+            }
+            drift => drift.as_ref().map_or(0, |drift| drift.value),
+        };
+        Some(Skew { offset, drift_ppm })
+    }
+
+    fn catalogue(&mut self, region: &Spanned<String>, offers: &[Spanned<String>]) -> Option<Arc<Catalogue>> {
+        if !shipped::regions().any(|known| known == region.value) {
+            self.mistake(
+                "region",
+                region,
+                format!("unknown region {:?}", region.value),
+                shipped::regions().collect::<Vec<_>>().join(", "),
+            );
+            return None;
+        }
+        let catalogue = shipped::catalogue_once(&region.value);
+        for (number, glob) in offers.iter().enumerate() {
+            if !catalogue.types.iter().any(|known| glob_matches(&glob.value, &known.name)) {
+                let what = format!("{:?} is none of {}'s", glob.value, region.value);
+                self.mistake(format!("instanceTypes[{number}]"), glob, what, nearest(&glob.value, &catalogue));
+            }
+        }
+        if offers.is_empty() {
+            return Some(catalogue);
+        }
+        Some(Arc::new(catalogue.narrowed(|name| offers.iter().any(|glob| glob_matches(&glob.value, name)))))
+    }
+
+    fn count_replicas(&mut self, replicas: Option<&Spanned<u32>>) -> u32 {
+        match replicas {
+            Some(number) if !(1..=5).contains(&number.value) => {
+                self.mistake("replicas", number, format!("{} replicas", number.value), "1 to 5");
+                1
+            }
+            Some(number) => number.value,
+            None => 1,
+        }
+    }
+
+    /// A manifest file's path as the process sees it; it has to be there now.
+    pub(super) fn file(&mut self, field: &str, file: &Spanned<String>) -> Option<String> {
+        let path = Scenario::resolve(self.path, &file.value);
+        if path.is_file() || path.is_dir() {
+            return path.to_str().map(str::to_owned);
+        }
+        let what = format!("no such file: {}", path.display());
+        self.mistake(field, file, what, "a manifest file or a folder of them, its path relative to the scenario's");
+        None
+    }
+
+    fn reservations(&mut self, all: &[scenario::CapacityReservation], catalogue: &Catalogue) {
+        for (index, one) in all.iter().enumerate() {
+            let field = |name: &str| format!("capacityReservations[{index}].{name}");
+            let name = &one.instance_type;
+            if catalogue.instance_type(&name.value).is_none() {
+                let what = format!("unknown instance type {:?}", name.value);
+                self.mistake(field("instanceType"), name, what, nearest(&name.value, catalogue));
+            }
+            self.zone(&field("zone"), &one.zone, catalogue);
+            if !one.id.value.starts_with("cr-") {
+                self.mistake(field("id"), &one.id, format!("{:?} is no reservation's id", one.id.value), "cr-…");
+            }
+            if all[..index].iter().any(|other| other.id.value == one.id.value) {
+                self.mistake(field("id"), &one.id, "there is another of that id", "each id once");
+            }
+        }
+    }
+
+    pub(super) fn zone(&mut self, field: &str, zone: &Spanned<String>, catalogue: &Catalogue) {
+        if catalogue.zones.iter().any(|known| known.name == zone.value) {
+            return;
+        }
+        let names: Vec<&str> = catalogue.zones.iter().map(|known| known.name.as_str()).collect();
+        self.mistake(field, zone, format!("unknown zone {:?}", zone.value), names.join(", "));
+    }
+
+    fn settings(&mut self, scenario: &Scenario) {
+        self.names_of_settings(scenario);
+        for (name, value) in &scenario.settings {
+            let one = BTreeMap::from([(name.clone(), value.value.clone())]);
+            for error in Settings::from_map(&one).err().into_iter().flatten() {
+                self.mistake(format!("settings.{name}"), value, error.what, error.allowed);
+            }
+        }
+    }
+
+    fn faults(&mut self, faults: &scenario::Faults, catalogue: Option<&Catalogue>) -> FaultSettings {
+        let (api, ec2) = (&faults.api_server, &faults.ec2);
+        FaultSettings {
+            api_server: ApiServerFaults {
+                error_rate: self.rate("faults.apiServer.errorRate", api.error_rate.as_ref()),
+                throttle_rate: self.rate("faults.apiServer.throttleRate", api.throttle_rate.as_ref()),
+                timeout_rate: self.rate("faults.apiServer.timeoutRate", api.timeout_rate.as_ref()),
+                latency: self.span("faults.apiServer.latency", api.latency.as_ref()),
+            },
+            ec2: Ec2Faults {
+                error_rate: self.rate("faults.ec2.errorRate", ec2.error_rate.as_ref()),
+                throttle_rate: self.rate("faults.ec2.throttleRate", ec2.throttle_rate.as_ref()),
+                timeout_rate: self.rate("faults.ec2.timeoutRate", ec2.timeout_rate.as_ref()),
+                consistency_lag: self.span("faults.ec2.consistencyLag", ec2.consistency_lag.as_ref()),
+                insufficient_capacity: self.offerings(&ec2.insufficient_capacity, catalogue),
+                ..Ec2Faults::default()
+            },
+            sqs: SqsFaults {
+                duplicate_rate: self.rate("faults.sqs.duplicateRate", faults.sqs.duplicate_rate.as_ref()),
+                error_rate: self.rate("faults.sqs.errorRate", faults.sqs.error_rate.as_ref()),
+            },
+            scheduler: SchedulerFaults { refuses: self.places(&faults.scheduler.refuses) },
+            nodes: self.node_faults(&faults.nodes, catalogue),
+        }
+    }
+
+    /// A time that is none where it is not said.
+    fn span(&mut self, field: &str, text: Option<&Spanned<String>>) -> Duration {
+        text.and_then(|text| self.keep(duration(self.path, field, text))).unwrap_or_default()
+    }
+
+    fn rate(&mut self, field: &str, rate: Option<&Spanned<f64>>) -> f64 {
+        let Some(rate) = rate else { return 0.0 };
+        if (0.0..=1.0).contains(&rate.value) {
+            return rate.value;
+        }
+        self.mistake(field, rate, format!("{} is no share", rate.value), "0 to 1");
+        0.0
+    }
+
+    fn pod_globs(&mut self, globs: &[Spanned<String>]) -> Vec<String> {
+        for glob in globs.iter().filter(|glob| glob.value.trim().is_empty()) {
+            self.mistake("faults.packing.panicsFor", glob, "is empty", "globs of pods' names, such as broken-*");
+        }
+        globs.iter().map(|glob| glob.value.clone()).collect()
+    }
+
+    fn places(&mut self, globs: &[Spanned<String>]) -> Vec<String> {
+        for glob in globs.iter().filter(|glob| glob.value.split('/').count() != 3) {
+            let what = format!("{:?} is no node/namespace/pod", glob.value);
+            self.mistake("faults.scheduler.refuses", glob, what, "three globs, such as ip-10-0-*/default/web-*");
+        }
+        globs.iter().map(|glob| glob.value.clone()).collect()
+    }
+}
+
+/// A few types that share a family or a beginning with what was written.
+pub(super) fn nearest(name: &str, catalogue: &Catalogue) -> String {
+    let family = name.split('.').next().unwrap_or(name);
+    let names = catalogue.types.iter().map(|known| known.name.as_str());
+    let all = names.clone();
+    let mut near: Vec<&str> = names.clone().filter(|known| known.split('.').next() == Some(family)).take(8).collect();
+    if near.is_empty() {
+        near = names.filter(|known| known.starts_with(family.get(..1).unwrap_or("m"))).take(8).collect();
+    }
+    if near.is_empty() {
+        near = all.take(8).collect();
+    }
+    format!("an EC2 type of the region, such as {}", near.join(", "))
+}

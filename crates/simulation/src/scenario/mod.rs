@@ -1,0 +1,426 @@
+//! The scenario file: what there is, what happens when, until when (docs/commands.md has the format).
+
+mod beforehand;
+pub(crate) mod check;
+pub mod faults;
+pub(crate) mod names;
+mod node_faults;
+mod reading;
+pub(crate) mod steps;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use dovetail_input::Mistake;
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+pub use faults::Faults;
+pub use reading::read;
+
+/// A scenario as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Scenario {
+    /// The region.
+    #[serde(default = "default_region")]
+    pub region: Spanned<String>,
+    /// Globs of the instance types that the region has, `m5.*`; all that it has in truth where there are none.
+    #[serde(default)]
+    pub instance_types: Vec<Spanned<String>>,
+    /// The cluster's name; subnets, security groups, role and profile of that name exist.
+    #[serde(default = "default_cluster")]
+    pub cluster_name: Spanned<String>,
+    /// Replicas of the control plane.
+    pub replicas: Option<Spanned<u32>>,
+    /// The seed of all chance.
+    #[serde(default)]
+    pub seed: u64,
+    /// Manifests applied at time 0, paths relative to the scenario.
+    #[serde(default)]
+    pub apply: Vec<Spanned<String>>,
+    /// What `${VAR}` in them is filled from.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Settings of the control plane by their environment names.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Spanned<String>>,
+    /// Feature gates of the control plane.
+    #[serde(default)]
+    pub feature_gates: BTreeMap<String, Spanned<bool>>,
+    /// The account's capacity reservations.
+    #[serde(default)]
+    pub capacity_reservations: Vec<CapacityReservation>,
+    /// Nodes that are there beforehand.
+    #[serde(default)]
+    pub nodes: Vec<NodeGroup>,
+    /// What happens when.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+    /// What goes wrong.
+    #[serde(default)]
+    pub faults: Faults,
+    /// The end.
+    pub until: Option<Spanned<String>>,
+    /// The end comes earlier when everything has been settled for so long after the last step.
+    pub settled: Option<Spanned<String>>,
+    /// The replicas' clocks, by number; those that are not named are right.
+    #[serde(default)]
+    pub clocks: Vec<WrongClock>,
+}
+
+/// A capacity reservation of the account.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct CapacityReservation {
+    /// Its id, `cr-…`.
+    pub id: Spanned<String>,
+    /// Such as `m5.large`.
+    pub instance_type: Spanned<String>,
+    /// Such as `us-east-1a`.
+    pub zone: Spanned<String>,
+    /// How many instances it has.
+    pub count: u32,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+}
+
+/// A clock that is wrong.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WrongClock {
+    /// How far wall time is off, `-3s`.
+    pub offset: Option<Spanned<String>>,
+    /// Microseconds gained each second.
+    pub drift: Option<Spanned<i64>>,
+}
+
+/// Nodes that are there beforehand.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct NodeGroup {
+    /// Such as `m5.large`.
+    pub instance_type: Spanned<String>,
+    /// Such as `us-east-1a`; the region's first zone where it is not given.
+    pub zone: Option<Spanned<String>>,
+    /// How many; one where it is not said.
+    pub count: Option<Spanned<u32>>,
+    /// `on-demand` (default) or `spot`.
+    pub capacity_type: Option<Spanned<String>>,
+    /// Labels besides those that a node has anyway.
+    #[serde(default)]
+    pub labels: BTreeMap<String, Spanned<String>>,
+    /// Taints.
+    #[serde(default)]
+    pub taints: Vec<Taint>,
+}
+
+/// A taint of a node that is there beforehand.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Taint {
+    /// The key.
+    pub key: Spanned<String>,
+    /// The value.
+    pub value: Option<Spanned<String>>,
+    /// NoSchedule, PreferNoSchedule or NoExecute.
+    pub effect: Spanned<String>,
+}
+
+/// One thing that happens at a time.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Step {
+    /// When.
+    pub at: Spanned<String>,
+    /// A workload gets another number of replicas.
+    pub scale: Option<Scale>,
+    /// An object is deleted, as `kubectl delete` does.
+    pub delete: Option<Target>,
+    /// Some objects of a kind are deleted, the first by name.
+    pub delete_some: Option<Loss>,
+    /// Manifests are applied.
+    pub apply: Option<Vec<Spanned<String>>>,
+    /// Spot instances get their warning.
+    pub interrupt: Option<Interrupt>,
+    /// A text comes into the interruption queue, whatever it says; `{instance}` stands for the first running spot
+    /// instance.
+    pub message: Option<String>,
+    /// A replica is killed.
+    pub kill: Option<Outage>,
+    /// A replica stops running and goes on later.
+    pub pause: Option<Outage>,
+    /// A replica is cut off.
+    pub partition: Option<Partition>,
+    /// A zone goes down.
+    pub zone_down: Option<ZoneDown>,
+    /// The API server loses objects without a trace, as one that was restored from an older state.
+    pub lose: Option<Loss>,
+    /// Objects become odd: replicas cannot read them.
+    pub spoil: Option<Spoil>,
+    /// The API server restarts.
+    pub restart: Option<Release>,
+    /// Changes reach watches late.
+    pub slow_watches: Option<Slow>,
+    /// What a replica writes is held on its way to the API server.
+    pub hold_writes: Option<Hold>,
+    /// The API server is put back to an older state.
+    pub restore: Option<Restore>,
+    /// EC2 lists no instances.
+    pub empty_lists: Option<While>,
+    /// So many instances of another cluster appear under this cluster's name.
+    pub foreign_instances: Option<u32>,
+    /// The operator releases the brakes of the collection.
+    pub allow_collection: Option<Release>,
+    /// The operator looks after the collection, and releases its brakes where something waits for that.
+    pub look_after_collection: Option<Release>,
+}
+
+/// Objects that are lost.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Loss {
+    /// Such as NodeClaim.
+    pub kind: Spanned<String>,
+    /// How many at most, the first by name; all without it.
+    pub count: Option<usize>,
+}
+
+/// Objects that become odd.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spoil {
+    /// Such as Pod.
+    pub kind: Spanned<String>,
+    /// A glob of their names; all without it.
+    pub names: Option<String>,
+    /// How many at most, the first by name; all without it.
+    pub count: Option<usize>,
+    /// What is odd about them: type (default), depth or managedFields.
+    pub how: Option<Spanned<String>>,
+    /// Without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// For how long.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct While {
+    /// Without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// How late changes are told, and for how long.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slow {
+    /// How late.
+    pub by: Spanned<String>,
+    /// Without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// Whose writes are held, how long each, and for how long.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hold {
+    /// A number from 0, or `leader`.
+    pub replica: Spanned<String>,
+    /// How much later each arrives.
+    pub by: Spanned<String>,
+    /// Without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// Back to an older state.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restore {
+    /// How old that state is.
+    pub age: Spanned<String>,
+    /// How long the API server is down meanwhile.
+    #[serde(rename = "for")]
+    pub duration: Spanned<String>,
+}
+
+/// For how long something lasts that has to end.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    /// From now on.
+    #[serde(rename = "for")]
+    pub duration: Spanned<String>,
+}
+
+/// A workload gets another number of replicas.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scale {
+    /// Deployment, ReplicaSet or StatefulSet.
+    pub kind: Spanned<String>,
+    /// Its name.
+    pub name: Spanned<String>,
+    /// Its namespace.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    /// How many.
+    pub replicas: u32,
+}
+
+/// An object.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// Such as Deployment, Node or NodePool.
+    pub kind: Spanned<String>,
+    /// Its name.
+    pub name: Spanned<String>,
+    /// Its namespace, where it has one.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+}
+
+/// Which spot instances get their warning.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interrupt {
+    /// A share of the running spot instances, `25%`.
+    pub spot: Option<Spanned<String>>,
+    /// A node by name.
+    pub node: Option<Spanned<String>>,
+}
+
+/// Which replica, for how long.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outage {
+    /// A number from 0, or `leader`.
+    pub replica: Spanned<String>,
+    /// For how long; without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// A replica is cut off.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Partition {
+    /// A number from 0, or `leader`.
+    pub replica: Spanned<String>,
+    /// From what: apiServer, ec2, sqs; all by default.
+    #[serde(default)]
+    pub from: Vec<Spanned<String>>,
+    /// in, out or both (default).
+    pub direction: Option<Spanned<String>>,
+    /// For how long; without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// A zone goes down.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneDown {
+    /// Such as `us-east-1a`.
+    pub zone: Spanned<String>,
+    /// For how long; without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// A value that stands nowhere.
+fn unwritten<T>(value: T) -> Spanned<T> {
+    Spanned::new(value, serde_saphyr::Location::UNKNOWN, serde_saphyr::Location::UNKNOWN)
+}
+
+fn default_region() -> Spanned<String> {
+    unwritten("us-east-1".to_owned())
+}
+
+fn default_cluster() -> Spanned<String> {
+    unwritten("demo".to_owned())
+}
+
+fn default_namespace() -> String {
+    "default".to_owned()
+}
+
+/// The run's end where the scenario does not say.
+const DEFAULT_UNTIL: Duration = Duration::from_secs(30 * 60);
+
+impl Scenario {
+    /// The end of the run since time 0.
+    pub fn until(&self, path: &str) -> Result<Duration, Mistake> {
+        match &self.until {
+            Some(text) => duration(path, "until", text),
+            None => Ok(DEFAULT_UNTIL),
+        }
+    }
+
+    /// A file named in the scenario, relative to it.
+    pub fn resolve(path: &str, file: &str) -> PathBuf {
+        Path::new(path).parent().unwrap_or(Path::new("")).join(file)
+    }
+}
+
+/// The line of a value, 0 where it has none.
+pub fn line<T>(value: &Spanned<T>) -> usize {
+    usize::try_from(value.referenced.line()).unwrap_or(0)
+}
+
+/// A duration as Go writes them (`30s`, `1m30s`, `500ms`, `2h`).
+pub fn duration(path: &str, field: &str, text: &Spanned<String>) -> Result<Duration, Mistake> {
+    parse_duration(&text.value).ok_or_else(|| Mistake {
+        file: path.to_owned(),
+        line: line(text),
+        field: field.to_owned(),
+        what: format!("{:?} is not a duration", text.value),
+        allowed: "numbers with ms, s, m or h, such as 30s or 1m30s".to_owned(),
+    })
+}
+
+/// A duration as Go writes them, or none.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let mut rest = text.trim();
+    if rest == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let seconds = match &rest[..letters] {
+            "ms" => number / 1000.0,
+            "s" => number,
+            "m" => number * 60.0,
+            "h" => number * 3600.0,
+            _ => return None,
+        };
+        total = total.checked_add(Duration::try_from_secs_f64(seconds).ok()?)?;
+        rest = &rest[letters..];
+    }
+    (!text.trim().is_empty()).then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        assert_eq!(parse_duration("1m30s"), Some(Duration::from_secs(90)));
+        assert_eq!(parse_duration("500ms"), Some(Duration::from_millis(500)));
+        assert_eq!(parse_duration("1.5h"), Some(Duration::from_secs(5400)));
+        for wrong in ["", "5", "5 m", "m", "1d", "-1s", "1e400h"] {
+            assert_eq!(parse_duration(wrong), None, "{wrong}");
+        }
+    }
+}

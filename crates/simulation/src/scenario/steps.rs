@@ -1,0 +1,321 @@
+//! What a scenario's steps mean.
+
+use std::time::Duration;
+
+use dovetail_api::manifest::MAX_PODS;
+use dovetail_cloud::catalogue::Catalogue;
+use dovetail_sandbox::faults::{Direction, Service};
+use serde_saphyr::Spanned;
+
+use super::check::{Checker, MOST_NODES};
+use crate::scenario::{self, Step, duration};
+use crate::world::{Action, Odd, ReplicaRef, SPOILABLE};
+
+/// Kinds that a restored API server may have lost.
+const LOSABLE: &[&str] = &["NodeClaim", "Node", "NodePool", "EC2NodeClass", "Lease"];
+
+/// Something that happens at a time.
+#[derive(Debug)]
+pub struct Timed {
+    /// When, since time 0.
+    pub at: Duration,
+    /// What.
+    pub action: Action,
+    /// The number of the step in the scenario.
+    pub step: usize,
+}
+
+impl Checker<'_> {
+    pub(super) fn steps(&mut self, steps: &[Step], until: Duration, catalogue: Option<&Catalogue>) -> Vec<Timed> {
+        let mut before = Duration::ZERO;
+        let mut checked = Vec::new();
+        for (index, step) in steps.iter().enumerate() {
+            let field = format!("steps[{index}]");
+            if let Some(at) = self.keep(duration(self.path, &format!("{field}.at"), &step.at)) {
+                if at < before {
+                    let what =
+                        format!("{} is in the past: the step before is at {}s", step.at.value, before.as_secs_f64());
+                    self.mistake(format!("{field}.at"), &step.at, what, "steps in the order of their times");
+                } else if at > until {
+                    let what = format!("{} comes after the end of the run", step.at.value);
+                    self.mistake(format!("{field}.at"), &step.at, what, "a time before `until`");
+                }
+                before = before.max(at);
+                let restored = step.restore.as_ref().map(|restore| self.restore(&field, restore, at));
+                let own = self.action(&field, step, catalogue).map(|action| (at, action));
+                let all = own.into_iter().chain(restored.into_iter().flatten());
+                checked.extend(all.map(|(at, action)| Timed { at, action, step: index }));
+            }
+        }
+        // What is restored has been backed up before; at one time, after what else happens then.
+        checked.sort_by_key(|one| one.at);
+        checked
+    }
+
+    /// A restored state: when it is backed up, and when it is put back.
+    fn restore(&mut self, field: &str, restore: &scenario::Restore, at: Duration) -> Vec<(Duration, Action)> {
+        let age = self.keep(duration(self.path, &format!("{field}.restore.age"), &restore.age));
+        let down = self.keep(duration(self.path, &format!("{field}.restore.for"), &restore.duration));
+        let (Some(age), Some(down)) = (age, down) else { return Vec::new() };
+        match at.checked_sub(age) {
+            Some(of) if !age.is_zero() => vec![(of, Action::Snapshot), (at, Action::Restore { of, duration: down })],
+            _ => {
+                let what =
+                    format!("{} before {}s is no moment of the run before it", restore.age.value, at.as_secs_f64());
+                self.mistake(format!("{field}.restore.age"), &restore.age, what, "more than 0, not more than `at`");
+                Vec::new()
+            }
+        }
+    }
+
+    fn action(&mut self, field: &str, step: &Step, catalogue: Option<&Catalogue>) -> Option<Action> {
+        let mut found = Vec::new();
+        let before = self.mistakes.len();
+        if let Some(scale) = &step.scale {
+            self.kind(field, "scale", &scale.kind, &["Deployment", "ReplicaSet", "StatefulSet"]);
+            if u64::from(scale.replicas) > MAX_PODS {
+                let (what, most) = (format!("{} pods", scale.replicas), format!("{MAX_PODS} at most"));
+                self.mistake(format!("{field}.scale.replicas"), &scale.kind, what, most);
+            }
+            found.push(Action::Scale {
+                kind: scale.kind.value.clone(),
+                namespace: scale.namespace.clone(),
+                name: scale.name.value.clone(),
+                replicas: scale.replicas,
+            });
+        }
+        if let Some(target) = &step.delete {
+            self.kind(field, "delete", &target.kind, crate::world::DELETABLE);
+            found.push(Action::Delete {
+                kind: target.kind.value.clone(),
+                namespace: target.namespace.clone(),
+                name: target.name.value.clone(),
+            });
+        }
+        if let Some(some) = &step.delete_some {
+            self.kind(field, "deleteSome", &some.kind, crate::world::DELETABLE);
+            found.push(Action::DeleteSome { kind: some.kind.value.clone(), count: some.count });
+        }
+        if let Some(files) = &step.apply {
+            if files.is_empty() {
+                self.mistake(
+                    format!("{field}.apply"),
+                    &step.at,
+                    "names no file",
+                    "a list of manifest files or folders",
+                );
+            }
+            let files = files.iter().filter_map(|file| self.file(&format!("{field}.apply"), file)).collect();
+            found.push(Action::Apply { files });
+        }
+        if let Some(which) = &step.interrupt {
+            found.extend(self.interrupt(field, step, which));
+        }
+        if let Some(body) = &step.message {
+            found.push(Action::Message { body: body.clone() });
+        }
+        if let Some(outage) = &step.kill {
+            let field = format!("{field}.kill");
+            let (replica, duration) = self.outage(&field, &outage.replica, outage.duration.as_ref())?;
+            found.push(Action::Kill { replica, duration });
+        }
+        if let Some(outage) = &step.pause {
+            let field = format!("{field}.pause");
+            let (replica, duration) = self.outage(&field, &outage.replica, outage.duration.as_ref())?;
+            found.push(Action::Pause { replica, duration });
+        }
+        if let Some(cut) = &step.partition {
+            found.push(self.partition(field, cut)?);
+        }
+        if let Some(down) = &step.zone_down {
+            if let Some(catalogue) = catalogue {
+                self.zone(&format!("{field}.zoneDown.zone"), &down.zone, catalogue);
+            }
+            let duration =
+                down.duration.as_ref().map(|text| duration(self.path, &format!("{field}.zoneDown.for"), text));
+            let duration = duration.and_then(|result| self.keep(result));
+            found.push(Action::ZoneDown { zone: down.zone.value.clone(), duration });
+        }
+        found.extend(self.mishap(field, step));
+        // What is wrong with it has been said, or is said with what it needs besides.
+        if found.is_empty() && (self.mistakes.len() > before || step.restore.is_some()) {
+            return None;
+        }
+        if found.len() != 1 || step.restore.is_some() {
+            let count = found.len() + usize::from(step.restore.is_some());
+            let what = format!("{count} things to do in one step");
+            let allowed = "exactly one of scale, delete, deleteSome, apply, interrupt, message, kill, pause, partition, zoneDown, lose, spoil, \
+                           restart, slowWatches, holdWrites, restore, emptyLists, foreignInstances, allowCollection, lookAfterCollection";
+            self.mistake(field, &step.at, what, allowed);
+            return None;
+        }
+        found.pop()
+    }
+
+    /// What tries the brakes.
+    fn mishap(&mut self, field: &str, step: &Step) -> Option<Action> {
+        if let Some(lost) = &step.lose {
+            self.kind(field, "lose", &lost.kind, LOSABLE);
+            return Some(Action::Lose { kind: lost.kind.value.clone(), count: lost.count });
+        }
+        if let Some(spoil) = &step.spoil {
+            return self.spoil(&format!("{field}.spoil"), field, spoil);
+        }
+        if let Some(restart) = &step.restart {
+            let time = self.keep(duration(self.path, &format!("{field}.restart.for"), &restart.duration))?;
+            return Some(Action::Restart { duration: time });
+        }
+        if let Some(slow) = &step.slow_watches {
+            let by = self.keep(duration(self.path, &format!("{field}.slowWatches.by"), &slow.by));
+            let time = self.time(&format!("{field}.slowWatches.for"), slow.duration.as_ref())?;
+            return Some(Action::SlowWatches { by: by?, duration: time });
+        }
+        if let Some(hold) = &step.hold_writes {
+            let by = self.keep(duration(self.path, &format!("{field}.holdWrites.by"), &hold.by));
+            let (replica, time) = self.outage(&format!("{field}.holdWrites"), &hold.replica, hold.duration.as_ref())?;
+            return Some(Action::HoldWrites { replica, by: by?, duration: time });
+        }
+        if let Some(empty) = &step.empty_lists {
+            let time = self.time(&format!("{field}.emptyLists.for"), empty.duration.as_ref())?;
+            return Some(Action::EmptyLists { duration: time });
+        }
+        if let Some(release) = &step.allow_collection {
+            let time = self.keep(duration(self.path, &format!("{field}.allowCollection.for"), &release.duration))?;
+            return Some(Action::AllowCollection { duration: time });
+        }
+        if let Some(release) = &step.look_after_collection {
+            let field = format!("{field}.lookAfterCollection.for");
+            let time = self.keep(duration(self.path, &field, &release.duration))?;
+            return Some(Action::LookAfterCollection { duration: time });
+        }
+        let count = step.foreign_instances?;
+        if count > MOST_NODES {
+            let (what, most) = (format!("{count} instances"), format!("{MOST_NODES} at most"));
+            self.mistake(format!("{field}.foreignInstances"), &step.at, what, most);
+        }
+        Some(Action::ForeignInstances { count })
+    }
+
+    fn spoil(&mut self, own: &str, field: &str, spoil: &scenario::Spoil) -> Option<Action> {
+        self.kind(field, "spoil", &spoil.kind, SPOILABLE);
+        let found = |how: &Spanned<String>| Odd::WORDS.iter().find(|(word, _)| *word == how.value);
+        let odd = match &spoil.how {
+            None => Odd::WORDS[0].1,
+            Some(how) => match found(how) {
+                Some((_, odd)) => *odd,
+                None => {
+                    let allowed: Vec<&str> = Odd::WORDS.iter().map(|(word, _)| *word).collect();
+                    let what = format!("{:?} is no way to be odd", how.value);
+                    self.mistake(format!("{own}.how"), how, what, allowed.join(", "));
+                    return None;
+                }
+            },
+        };
+        let duration = self.time(&format!("{own}.for"), spoil.duration.as_ref())?;
+        let names = spoil.names.clone().unwrap_or_else(|| "*".to_owned());
+        Some(Action::Spoil { kind: spoil.kind.value.clone(), names, count: spoil.count, odd, duration })
+    }
+
+    /// A time that may be left out; nothing where it makes no sense.
+    fn time(&mut self, field: &str, time: Option<&Spanned<String>>) -> Option<Option<Duration>> {
+        match time {
+            Some(text) => Some(Some(self.keep(duration(self.path, field, text))?)),
+            None => Some(None),
+        }
+    }
+
+    fn kind(&mut self, field: &str, verb: &str, kind: &Spanned<String>, allowed: &[&str]) {
+        if !allowed.contains(&kind.value.as_str()) {
+            let what = format!("cannot {verb} a {:?}", kind.value);
+            self.mistake(format!("{field}.{verb}.kind"), kind, what, allowed.join(", "));
+        }
+    }
+
+    fn interrupt(&mut self, field: &str, step: &Step, which: &scenario::Interrupt) -> Option<Action> {
+        match (&which.spot, &which.node) {
+            (Some(share), None) => {
+                let number = share.value.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+                let Some(share_of_all) = number.filter(|number| (0.0..=100.0).contains(number)) else {
+                    let what = format!("{:?} is no percentage", share.value);
+                    self.mistake(format!("{field}.interrupt.spot"), share, what, "0% to 100%");
+                    return None;
+                };
+                Some(Action::InterruptSpot { share: share_of_all / 100.0 })
+            }
+            (None, Some(node)) => Some(Action::InterruptNode { node: node.value.clone() }),
+            _ => {
+                self.mistake(
+                    format!("{field}.interrupt"),
+                    &step.at,
+                    "says not which",
+                    "either spot: 25% or node: NAME",
+                );
+                None
+            }
+        }
+    }
+
+    fn outage(
+        &mut self,
+        field: &str,
+        replica: &Spanned<String>,
+        time: Option<&Spanned<String>>,
+    ) -> Option<(ReplicaRef, Option<Duration>)> {
+        let which = match replica.value.as_str() {
+            "leader" => ReplicaRef::Leader,
+            text => match text.parse() {
+                Ok(number) if number < self.replicas => ReplicaRef::Number(number),
+                Ok(number) => {
+                    let what = format!("there is no replica {number}: the scenario has {}", self.replicas);
+                    let allowed = format!("0 to {}, or leader", self.replicas - 1);
+                    self.mistake(format!("{field}.replica"), replica, what, allowed);
+                    return None;
+                }
+                Err(_) => {
+                    let what = format!("unknown replica {text:?}");
+                    self.mistake(format!("{field}.replica"), replica, what, "a number from 0, or leader");
+                    return None;
+                }
+            },
+        };
+        Some((which, self.time(&format!("{field}.for"), time)?))
+    }
+
+    fn partition(&mut self, field: &str, cut: &scenario::Partition) -> Option<Action> {
+        let (replica, duration) = self.outage(&format!("{field}.partition"), &cut.replica, cut.duration.as_ref())?;
+        let mut from = Vec::new();
+        for name in &cut.from {
+            match name.value.as_str() {
+                "apiServer" => from.push(Service::ApiServer),
+                "ec2" => from.push(Service::Ec2),
+                "sqs" => from.push(Service::Sqs),
+                other => {
+                    self.mistake(
+                        format!("{field}.partition.from"),
+                        name,
+                        format!("unknown service {other:?}"),
+                        "apiServer, ec2, sqs",
+                    );
+                }
+            }
+        }
+        if cut.from.is_empty() {
+            from = vec![Service::ApiServer, Service::Ec2, Service::Sqs];
+        }
+        let direction = match cut.direction.as_ref().map(|text| (text, text.value.as_str())) {
+            None | Some((_, "both")) => Direction::Both,
+            Some((_, "in")) => Direction::In,
+            Some((_, "out")) => Direction::Out,
+            Some((text, other)) => {
+                self.mistake(
+                    format!("{field}.partition.direction"),
+                    text,
+                    format!("unknown direction {other:?}"),
+                    "in, out, both",
+                );
+                Direction::Both
+            }
+        };
+        Some(Action::Partition { replica, from, direction, duration })
+    }
+}

@@ -1,0 +1,417 @@
+//! What a scenario's steps do to the world.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use dovetail_input::{Failure, Mistake};
+use dovetail_sandbox::apiserver::{DeleteOptions, Gvr};
+use dovetail_sandbox::faults::{Direction, Service};
+use dovetail_sandbox::log::Caller;
+use dovetail_sandbox::region::{CapacityType, InstanceState};
+use serde_json::json;
+
+use super::replica::Replica;
+use super::{Broken, Odd, World, objects};
+
+/// Something that happens to the world.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// A workload gets another number of replicas.
+    Scale {
+        /// Deployment, ReplicaSet or StatefulSet.
+        kind: String,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// How many.
+        replicas: u32,
+    },
+    /// An object is deleted, as `kubectl delete` does.
+    Delete {
+        /// One of [`DELETABLE`].
+        kind: String,
+        /// Its namespace, where it has one.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// Some objects of a kind are deleted, the first by name.
+    DeleteSome {
+        /// One of [`DELETABLE`].
+        kind: String,
+        /// How many at most; all without it.
+        count: Option<usize>,
+    },
+    /// Manifests are applied.
+    Apply {
+        /// The files.
+        files: Vec<String>,
+    },
+    /// A share of the running spot instances gets its warning.
+    InterruptSpot {
+        /// 0 to 1, rounded up.
+        share: f64,
+    },
+    /// A node's spot instance gets its warning.
+    InterruptNode {
+        /// The node.
+        node: String,
+    },
+    /// A text comes into the interruption queue.
+    Message {
+        /// The text; `{instance}` stands for the first running spot instance.
+        body: String,
+    },
+    /// A replica is killed.
+    Kill {
+        /// Which.
+        replica: ReplicaRef,
+        /// Restarted after that, or never.
+        duration: Option<Duration>,
+    },
+    /// A replica stands still.
+    Pause {
+        /// Which.
+        replica: ReplicaRef,
+        /// For how long, or for ever.
+        duration: Option<Duration>,
+    },
+    /// A replica is cut off.
+    Partition {
+        /// Which.
+        replica: ReplicaRef,
+        /// From what.
+        from: Vec<Service>,
+        /// Which way.
+        direction: Direction,
+        /// For how long, or for ever.
+        duration: Option<Duration>,
+    },
+    /// The API server loses objects without a trace.
+    Lose {
+        /// Their kind.
+        kind: String,
+        /// How many at most; all without it.
+        count: Option<usize>,
+    },
+    /// Objects of a kind become odd: replicas cannot read them.
+    Spoil {
+        /// One of [`super::SPOILABLE`].
+        kind: String,
+        /// A glob of their names.
+        names: String,
+        /// How many at most, the first by name; all without it.
+        count: Option<usize>,
+        /// What is odd about them.
+        odd: Odd,
+        /// For how long, or for ever.
+        duration: Option<Duration>,
+    },
+    /// EC2 lists no instances.
+    EmptyLists {
+        /// For how long, or for ever.
+        duration: Option<Duration>,
+    },
+    /// Instances of another cluster appear under this cluster's name.
+    ForeignInstances {
+        /// How many.
+        count: u32,
+    },
+    /// The operator releases the brakes of the collection.
+    AllowCollection {
+        /// For how long.
+        duration: Duration,
+    },
+    /// An operator looks after the collection, and releases its brakes where something waits for that.
+    LookAfterCollection {
+        /// For how long it is released.
+        duration: Duration,
+    },
+    /// The API server restarts: it refuses everybody, and every watch ends.
+    Restart {
+        /// For how long it is down.
+        duration: Duration,
+    },
+    /// Changes reach watches late.
+    SlowWatches {
+        /// By how much.
+        by: Duration,
+        /// For how long, or for ever.
+        duration: Option<Duration>,
+    },
+    /// What a replica writes is held on its way to the API server.
+    HoldWrites {
+        /// Whose.
+        replica: ReplicaRef,
+        /// How much later each arrives.
+        by: Duration,
+        /// For how long, or for ever.
+        duration: Option<Duration>,
+    },
+    /// Somebody backs up what the API server has stored.
+    Snapshot,
+    /// The API server is put back to an older state, and is down meanwhile.
+    Restore {
+        /// When that state was backed up.
+        of: Duration,
+        /// For how long it is down.
+        duration: Duration,
+    },
+    /// A zone goes down.
+    ZoneDown {
+        /// Which.
+        zone: String,
+        /// For how long, or for ever.
+        duration: Option<Duration>,
+    },
+}
+
+/// Which replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaRef {
+    /// By number, from 0.
+    Number(u32),
+    /// Whoever leads then, or else the next to.
+    Leader,
+}
+
+/// Kinds that a step may delete, by name; the API version follows from the kind.
+pub const DELETABLE: &[&str] = &[
+    "Deployment",
+    "ReplicaSet",
+    "StatefulSet",
+    "DaemonSet",
+    "Job",
+    "Pod",
+    "Node",
+    "NodeClaim",
+    "NodePool",
+    "EC2NodeClass",
+    "PersistentVolumeClaim",
+    "PodDisruptionBudget",
+    "Service",
+    "Lease",
+];
+
+/// The resource of a kind that steps may name.
+pub(super) fn resource(kind: &str) -> Gvr {
+    match kind {
+        "Deployment" => Gvr::new("apps", "v1", "deployments"),
+        "ReplicaSet" => Gvr::new("apps", "v1", "replicasets"),
+        "StatefulSet" => Gvr::new("apps", "v1", "statefulsets"),
+        "DaemonSet" => Gvr::new("apps", "v1", "daemonsets"),
+        "Job" => Gvr::new("batch", "v1", "jobs"),
+        "Node" => Gvr::new("", "v1", "nodes"),
+        "NodeClaim" => Gvr::new("karpenter.sh", "v1", "nodeclaims"),
+        "NodePool" => Gvr::new("karpenter.sh", "v1", "nodepools"),
+        "EC2NodeClass" => Gvr::new("karpenter.k8s.aws", "v1", "ec2nodeclasses"),
+        "PersistentVolumeClaim" => Gvr::new("", "v1", "persistentvolumeclaims"),
+        "PodDisruptionBudget" => Gvr::new("policy", "v1", "poddisruptionbudgets"),
+        "Service" => Gvr::new("", "v1", "services"),
+        "Lease" => Gvr::new("coordination.k8s.io", "v1", "leases"),
+        _ => Gvr::new("", "v1", "pods"),
+    }
+}
+
+/// How long before its end a spot instance is warned.
+const NOTICE: Duration = Duration::from_secs(120);
+
+/// Kinds that steps name and that live in no namespace.
+pub(crate) const CLUSTER_WIDE: &[&str] = &["Node", "NodeClaim", "NodePool", "EC2NodeClass"];
+
+impl World {
+    /// Does it. What the world itself refuses (an object that is not there) comes back as a line for the operator.
+    pub fn act(
+        self: &Rc<Self>,
+        action: &Action,
+        read: &dyn Fn(&[String]) -> Result<Vec<dovetail_api::manifest::Manifest>, Vec<Mistake>>,
+    ) -> Result<(), Failure> {
+        self.log.append("step", &Caller::named("operator"), [("what", json!(format!("{action:?}")))]);
+        self.timeline.step(&action.to_string());
+        match action {
+            Action::Scale { kind, namespace, name, replicas } => {
+                let patch = json!({"spec": {"replicas": replicas}});
+                self.told(self.api.patch(&resource(kind), namespace, name, &patch).map(drop), kind, name)
+            }
+            Action::Delete { kind, namespace, name } => {
+                let namespace = if CLUSTER_WIDE.contains(&kind.as_str()) { "" } else { namespace };
+                let deleted = self.api.delete(&resource(kind), namespace, name, &DeleteOptions::default());
+                self.told(deleted.map(drop), kind, name)
+            }
+            Action::DeleteSome { kind, count } => {
+                let all = self.api.list(&resource(kind));
+                let text = |object: &serde_json::Value, field: &str| {
+                    object["metadata"][field].as_str().unwrap_or_default().to_owned()
+                };
+                let mut names: Vec<_> = all.iter().map(|one| (text(one, "name"), text(one, "namespace"))).collect();
+                names.sort();
+                names.into_iter().take(count.unwrap_or(usize::MAX)).try_for_each(|(name, namespace)| {
+                    self.act(&Action::Delete { kind: kind.clone(), namespace, name }, read)
+                })
+            }
+            Action::Apply { files } => Ok(self.apply(&read(files)?)?),
+            Action::InterruptSpot { share } => self.interrupt_share(*share),
+            Action::InterruptNode { node } => self.interrupt_node(node),
+            Action::Message { body } => {
+                let instance = self.running_spot().into_iter().next().unwrap_or_default();
+                self.region.deliver(&body.replace("{instance}", &instance));
+                Ok(())
+            }
+            Action::Kill { replica, duration } => self.kill(*replica, *duration),
+            Action::Pause { replica, duration } => self.pause(*replica, *duration),
+            Action::Partition { replica, from, direction, duration } => {
+                self.partition(*replica, from, *direction, *duration)
+            }
+            Action::Lose { kind, count } => {
+                self.lose(kind, *count);
+                Ok(())
+            }
+            Action::Spoil { kind, names, count, odd, duration } => {
+                self.spoil(kind, names, *count, *odd, *duration);
+                Ok(())
+            }
+            Action::EmptyLists { duration } => {
+                self.empty_lists(*duration);
+                Ok(())
+            }
+            Action::ForeignInstances { count } => self.foreign_instances(*count),
+            Action::AllowCollection { duration } => self.allow_collection(*duration),
+            Action::LookAfterCollection { duration } if self.collection_waits() => {
+                self.act(&Action::AllowCollection { duration: *duration }, read)
+            }
+            Action::LookAfterCollection { .. } => Ok(()),
+            Action::Restart { duration } => {
+                self.restart(*duration);
+                Ok(())
+            }
+            Action::SlowWatches { by, duration } => {
+                self.slow_watches(*by, *duration);
+                Ok(())
+            }
+            Action::HoldWrites { replica, by, duration } => self.hold_writes(*replica, *by, *duration),
+            Action::Snapshot => {
+                self.snapshots.borrow_mut().push((self.now(), self.api.snapshot()));
+                Ok(())
+            }
+            Action::Restore { of, duration } => self.restore(*of, *duration),
+            Action::ZoneDown { zone, duration } => {
+                self.region.set_zone_down(zone, true);
+                let (region, zone) = (self.region.clone(), zone.clone());
+                later(*duration, move || region.set_zone_down(&zone, false));
+                Ok(())
+            }
+        }
+    }
+
+    /// Applies manifests; what of them the API server does not serve is named on standard error.
+    pub fn apply(&self, manifests: &[dovetail_api::manifest::Manifest]) -> Result<(), Vec<Mistake>> {
+        objects::apply(&self.api, manifests)?.lines().iter().for_each(|line| eprintln!("{line}"));
+        Ok(())
+    }
+
+    fn told(
+        &self,
+        result: Result<(), dovetail_sandbox::apiserver::ApiError>,
+        kind: &str,
+        name: &str,
+    ) -> Result<(), Failure> {
+        result.map_err(|why| Failure::System(format!("{kind} {name}: {why}")))
+    }
+
+    fn running_spot(&self) -> Vec<String> {
+        let runs = |one: &dovetail_sandbox::region::Instance| {
+            one.capacity_type == CapacityType::Spot && one.state == InstanceState::Running
+        };
+        self.region.instances().into_iter().filter(runs).map(|one| one.id).collect()
+    }
+
+    fn interrupt_share(&self, share: f64) -> Result<(), Failure> {
+        let spot = self.running_spot();
+        let count = (spot.len() as f64 * share).ceil() as usize;
+        spot.iter().take(count).try_for_each(|id| self.interrupt(id))
+    }
+
+    fn interrupt_node(&self, node: &str) -> Result<(), Failure> {
+        let found = self.region.instances().into_iter().find(|one| one.hostname == node && one.state.is_alive());
+        let Some(instance) = found else { return Err(Failure::System(format!("no instance is behind node {node}"))) };
+        self.interrupt(&instance.id)
+    }
+
+    fn interrupt(&self, id: &str) -> Result<(), Failure> {
+        self.region.interrupt(id, NOTICE, false).map_err(|why| Failure::System(why.to_string()))
+    }
+
+    fn kill(self: &Rc<Self>, which: ReplicaRef, duration: Option<Duration>) -> Result<(), Failure> {
+        let replica = self.find(which)?;
+        replica.cage().kill();
+        let world = self.clone();
+        later(duration, move || {
+            // The same settings have started it before.
+            let _ = world.start_replica(&replica);
+        });
+        Ok(())
+    }
+
+    fn pause(&self, which: ReplicaRef, duration: Option<Duration>) -> Result<(), Failure> {
+        let replica = self.find(which)?;
+        replica.cage().pause();
+        let clock_sleeps = self.config.broken == Some(Broken::NoDeadline);
+        later(duration, move || {
+            if let Some(time) = duration.filter(|_| clock_sleeps) {
+                replica.sleeps(time);
+            }
+            replica.cage().resume();
+        });
+        Ok(())
+    }
+
+    fn partition(
+        &self,
+        which: ReplicaRef,
+        from: &[Service],
+        direction: Direction,
+        duration: Option<Duration>,
+    ) -> Result<(), Failure> {
+        let number = self.find(which)?.number();
+        self.faults.partition(number, from, direction);
+        let (faults, from) = (self.faults.clone(), from.to_vec());
+        later(duration, move || faults.heal(number, &from));
+        Ok(())
+    }
+
+    fn hold_writes(&self, which: ReplicaRef, by: Duration, duration: Option<Duration>) -> Result<(), Failure> {
+        let number = self.find(which)?.number();
+        self.faults.hold_writes(number, by, duration);
+        Ok(())
+    }
+
+    fn find(&self, which: ReplicaRef) -> Result<Rc<Replica>, Failure> {
+        let number = match which {
+            ReplicaRef::Number(number) => number,
+            ReplicaRef::Leader => self.leader(),
+        };
+        let found = self.replicas.iter().find(|replica| replica.number() == number);
+        found.cloned().ok_or_else(|| Failure::System(format!("there is no replica {number}")))
+    }
+
+    /// Who holds the Lease now, or else the first that lives.
+    fn leader(&self) -> u32 {
+        let lease = self.api.get(&resource("Lease"), "kube-system", "karpenter-leader-election");
+        let holder = lease.as_ref().and_then(|lease| lease["spec"]["holderIdentity"].as_str());
+        let by_lease =
+            self.replicas.iter().find(|replica| holder.is_some_and(|holder| holder.starts_with(&replica.identity())));
+        let alive = || self.replicas.iter().find(|replica| replica.cage().alive());
+        by_lease.or_else(alive).map_or(0, |replica| replica.number())
+    }
+}
+
+/// Does something after a time, or never.
+pub(super) fn later(duration: Option<Duration>, then: impl FnOnce() + 'static) {
+    if let Some(duration) = duration {
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(duration).await;
+            then();
+        });
+    }
+}

@@ -1,0 +1,172 @@
+//! The control plane's own story: every replica's entries and a scenario's steps, in order, for the report, the event log and the terminal.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use dovetail_actors::messages::ReplicaState;
+use dovetail_actors::telemetry::journal::{Entry, Journal};
+use dovetail_actors::telemetry::story::Level;
+use dovetail_actors::{Measure, Span};
+use dovetail_observability::Metrics;
+use dovetail_sandbox::log::{Caller, EventLog};
+use dovetail_telemetry::{Spans, measures, particulars, state};
+use serde_json::{Map, Value};
+
+/// One line of the story.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// Which replica says so; none where a step of the scenario is told.
+    pub replica: Option<u32>,
+    /// Which of its actors; `operator` of a step.
+    pub actor: &'static str,
+    /// How loud it is.
+    pub level: Level,
+    /// What happened, a stable name.
+    pub event: &'static str,
+    /// The same as a sentence.
+    pub text: String,
+    /// The particulars.
+    pub fields: Map<String, Value>,
+    /// The trace that it belongs to, 32 hex digits; empty when to none.
+    pub trace_id: String,
+}
+
+/// Hears every line as it is said.
+pub type Watcher = Arc<dyn Fn(&Line) + Send + Sync>;
+
+struct Kept {
+    lines: VecDeque<Line>,
+    most: usize,
+}
+
+/// All lines so far, or the latest of them. Clones share them.
+#[derive(Clone)]
+pub struct Timeline {
+    lines: Arc<Mutex<Kept>>,
+    log: EventLog,
+    watcher: Option<Watcher>,
+    spans: Arc<OnceLock<Spans>>,
+    metrics: Arc<OnceLock<Metrics>>,
+}
+
+impl Timeline {
+    /// An empty one that also writes into the event log.
+    pub fn new(log: EventLog, watcher: Option<Watcher>) -> Self {
+        let kept = Kept { lines: VecDeque::new(), most: usize::MAX };
+        Self { lines: Arc::new(Mutex::new(kept)), log, watcher, spans: Arc::default(), metrics: Arc::default() }
+    }
+
+    /// From now on only so many of the latest lines are kept, for runs that last.
+    pub fn keep_latest(&self, most: usize) {
+        self.kept().most = most;
+    }
+
+    /// Where spans go from now on; they go nowhere unless that is said.
+    pub fn trace_to(&self, spans: Spans) {
+        // Said once, before any replica starts.
+        let _ = self.spans.set(spans);
+    }
+
+    /// Where everything is counted from now on.
+    pub fn count_in(&self, metrics: Metrics) {
+        // Said once, before any replica starts.
+        let _ = self.metrics.set(metrics);
+    }
+
+    /// What the leader's actors say of themselves.
+    pub fn saw(&self, actors: &ReplicaState) {
+        if let Some(metrics) = self.metrics.get() {
+            metrics.saw(state::seen(actors));
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The journal of one replica.
+    pub fn journal(&self, replica: u32) -> Arc<dyn Journal> {
+        Arc::new(OfReplica { timeline: self.clone(), replica })
+    }
+
+    /// What was said so far.
+    pub fn lines(&self) -> Vec<Line> {
+        self.kept().lines.iter().cloned().collect()
+    }
+
+    /// A step of the scenario.
+    pub fn step(&self, what: &str) {
+        self.add(Line {
+            seconds: self.seconds(),
+            replica: None,
+            actor: "operator",
+            level: Level::Info,
+            event: "step",
+            text: what.to_owned(),
+            fields: Map::from_iter([("what".to_owned(), what.into())]),
+            trace_id: String::new(),
+        });
+    }
+
+    /// Microseconds, as everywhere in the event log.
+    fn seconds(&self) -> f64 {
+        (self.log.seconds() * 1e6).round() / 1e6
+    }
+
+    fn add(&self, line: Line) {
+        let mut fields: Vec<(String, Value)> =
+            vec![("actor".to_owned(), line.actor.into()), ("event".to_owned(), line.event.into())];
+        fields.extend(line.fields.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let who = line.replica.map_or_else(|| Caller::named(""), |replica| Caller::replica(replica, ""));
+        self.log.append("story", &who, fields);
+        if let Some(watcher) = &self.watcher {
+            watcher(&line);
+        }
+        let mut kept = self.kept();
+        kept.lines.push_back(line);
+        while kept.lines.len() > kept.most {
+            kept.lines.pop_front();
+        }
+    }
+}
+
+struct OfReplica {
+    timeline: Timeline,
+    replica: u32,
+}
+
+impl Journal for OfReplica {
+    fn measure(&self, measure: &Measure<'_>) {
+        if let Some(metrics) = self.timeline.metrics.get() {
+            measures::take(metrics, measure);
+        }
+    }
+
+    fn traces(&self) -> bool {
+        self.timeline.spans.get().is_some()
+    }
+
+    fn span(&self, span: Span) {
+        if let Some(spans) = self.timeline.spans.get() {
+            spans.take(&format!("dovetail-{}", self.replica), span);
+        }
+    }
+
+    fn record(&self, entry: &Entry) {
+        if let Some(metrics) = self.timeline.metrics.get() {
+            metrics.happened(entry.actor, entry.story.event());
+        }
+        self.timeline.add(Line {
+            seconds: self.timeline.seconds(),
+            replica: Some(self.replica),
+            actor: entry.actor,
+            level: entry.story.level(),
+            event: entry.story.event(),
+            text: entry.story.to_string(),
+            fields: particulars(&entry.story),
+            trace_id: entry.trace_id.clone(),
+        });
+    }
+}

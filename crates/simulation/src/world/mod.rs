@@ -1,0 +1,212 @@
+//! The world that `simulate` and `sandbox` share: a cluster, a region, and replicas of the control plane in it.
+
+pub mod actions;
+mod broken;
+mod cage;
+mod clock;
+mod failing;
+mod fence;
+mod journal;
+mod mishaps;
+mod objects;
+mod replica;
+mod spoil;
+mod told;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_actors::Settings;
+use dovetail_cloud::catalogue::Catalogue;
+use dovetail_core::clock::Clock;
+use dovetail_input::Failure;
+use dovetail_input::manifests::KUBERNETES_MINOR;
+use dovetail_sandbox::apiserver::{self, ApiServer, Gvr, Snapshot};
+use dovetail_sandbox::clock::VirtualClock;
+use dovetail_sandbox::cluster::{Cluster, ClusterSettings, NodesBeforehand};
+use dovetail_sandbox::faults::{FaultSettings, Faults};
+use dovetail_sandbox::log::EventLog;
+use dovetail_sandbox::region::{CapacityReservation, Region, RegionConfig};
+use dovetail_telemetry::state::Latest;
+use serde_json::Value;
+
+pub use actions::{Action, DELETABLE, ReplicaRef};
+pub use broken::{Broken, forget_rules};
+pub use clock::Skew;
+pub use journal::{Line, Timeline, Watcher};
+pub use mishaps::OTHER_CLUSTER;
+use replica::Replica;
+pub use spoil::{Odd, SPOILABLE};
+
+/// What a world is made from.
+#[derive(Clone, Debug)]
+pub struct WorldConfig {
+    /// The region.
+    pub region: String,
+    /// What the region offers; all that the region of that name has where nothing else is said.
+    pub catalogue: Option<Arc<Catalogue>>,
+    /// The cluster's name.
+    pub cluster_name: String,
+    /// The seed of all chance.
+    pub seed: u64,
+    /// Replicas of the control plane.
+    pub replicas: u32,
+    /// Their settings by environment name.
+    pub settings: BTreeMap<String, String>,
+    /// The account's capacity reservations.
+    pub reservations: Vec<CapacityReservation>,
+    /// Nodes that are there beforehand.
+    pub nodes: Vec<NodesBeforehand>,
+    /// What goes wrong from the start.
+    pub faults: FaultSettings,
+    /// Globs of the names of pods for which packing panics.
+    pub panics_for: Vec<String>,
+    /// The Kubernetes API's address as seen from outside, where it is served.
+    pub endpoint: Option<String>,
+    /// How wrong each replica's clock is; right where it does not say.
+    pub clocks: Vec<Skew>,
+    /// What is broken on purpose.
+    pub broken: Option<Broken>,
+}
+
+/// A cluster in a region, with a control plane. To be used inside a LocalSet.
+pub struct World {
+    config: WorldConfig,
+    /// The API server.
+    pub api: ApiServer,
+    /// The region.
+    pub region: Region,
+    /// All that happens.
+    pub log: EventLog,
+    /// The control plane's own story.
+    pub timeline: Timeline,
+    faults: Faults,
+    clock: Arc<dyn Clock>,
+    replicas: Vec<Rc<Replica>>,
+    latest: Option<(Latest, Duration)>,
+    /// What the API server had stored, by time.
+    snapshots: RefCell<Vec<(Duration, Snapshot)>>,
+    /// Uids of objects that replicas cannot read now.
+    spoilt: Rc<RefCell<BTreeSet<String>>>,
+}
+
+impl World {
+    /// API server, region and cluster, with our CRDs; no replicas yet. Spawns what runs by itself on the current LocalSet.
+    /// `begin` gets the event log before anything has happened.
+    pub fn new(
+        config: WorldConfig,
+        clock: Arc<dyn Clock>,
+        watch: Option<Watcher>,
+        begin: impl FnOnce(&EventLog),
+    ) -> Result<Self, Failure> {
+        // Libraries that draw (retries' jitter, request ids) use this thread's generator.
+        fastrand::seed(config.seed);
+        let log = EventLog::new(clock.clone());
+        begin(&log);
+        let faults = Faults::new(config.seed);
+        faults.set(config.faults.clone());
+        let settings = apiserver::Settings {
+            seed: config.seed,
+            faults: Some(faults.clone()),
+            log: Some(log.clone()),
+            ..apiserver::Settings::default()
+        };
+        let api = ApiServer::with(clock.clone(), settings);
+        let mut of_region = RegionConfig::new(&config.region, &config.cluster_name);
+        of_region.seed = config.seed;
+        of_region.catalogue = config.catalogue.clone();
+        of_region.kubernetes_version = format!("1.{KUBERNETES_MINOR}");
+        of_region.reservations.clone_from(&config.reservations);
+        of_region.endpoint = config.endpoint.clone();
+        let region = Region::new(of_region, clock.clone(), log.clone(), faults.clone());
+        tokio::task::spawn_local(region.run());
+        let timeline = Timeline::new(log.clone(), watch);
+        objects::install_crds(&api)?;
+        // Without replicas of ours it is a cluster into which nobody has installed us.
+        if config.replicas > 0 && config.broken != Some(Broken::NoFence) {
+            fence::install(&api, &config.settings)?;
+        }
+        let settings = ClusterSettings { cluster_name: config.cluster_name.clone(), ..ClusterSettings::default() };
+        let mut cluster = Cluster::new(api.clone(), region.clone(), clock.clone(), log.clone(), settings, config.seed);
+        cluster.place(&config.nodes).map_err(|why| Failure::System(format!("nodes beforehand: {why}")))?;
+        cluster.start();
+        let replicas = (0..config.replicas).map(|number| Rc::new(Replica::new(number))).collect();
+        let world = Self {
+            config,
+            api,
+            region,
+            log,
+            timeline,
+            faults,
+            clock,
+            replicas,
+            latest: None,
+            snapshots: RefCell::default(),
+            spoilt: Rc::default(),
+        };
+        if world.config.broken == Some(Broken::NoBrakes) {
+            world.allow_collection(Duration::from_secs(23 * 3600))?;
+        }
+        Ok(world)
+    }
+
+    /// Has replicas say now and then what they see; to be called before they start.
+    pub fn watch(&mut self, latest: Latest, every: Duration) {
+        self.latest = Some((latest, every));
+    }
+
+    /// Starts every replica.
+    pub fn start_replicas(&self) -> Result<(), Failure> {
+        self.replicas.iter().try_for_each(|replica| self.start_replica(replica))
+    }
+
+    /// Time since the world began, as the event log counts it.
+    pub fn now(&self) -> Duration {
+        Duration::from_micros((self.log.seconds() * 1e6).round() as u64)
+    }
+
+    /// How long a leader acts without renewing its Lease.
+    pub fn renew_deadline(&self) -> Duration {
+        // Settings that make no sense are refused before a world begins.
+        Settings::from_map(&self.config.settings).unwrap_or_default().lease.renew_deadline
+    }
+
+    /// Wall time.
+    pub fn wall(&self) -> jiff::Timestamp {
+        self.clock.wall()
+    }
+
+    /// The pods that there are.
+    pub fn pods(&self) -> Vec<Arc<Value>> {
+        self.api.list(&Gvr::new("", "v1", "pods"))
+    }
+
+    /// The nodes that there are.
+    pub fn nodes(&self) -> Vec<Arc<Value>> {
+        self.api.list(&Gvr::new("", "v1", "nodes"))
+    }
+
+    /// The NodeClaims that there are.
+    pub fn claims(&self) -> Vec<Arc<Value>> {
+        self.api.list(&Gvr::new("karpenter.sh", "v1", "nodeclaims"))
+    }
+
+    fn start_replica(&self, replica: &Replica) -> Result<(), Failure> {
+        replica.start(&replica::Surroundings {
+            config: &self.config,
+            api: &self.api,
+            region: &self.region,
+            clock: &self.clock,
+            timeline: &self.timeline,
+            latest: self.latest.clone(),
+        })
+    }
+}
+
+/// The clock of a simulation: tokio's, paused.
+pub fn virtual_clock() -> Arc<dyn Clock> {
+    Arc::new(VirtualClock::new(dovetail_sandbox::clock::DEFAULT_START))
+}

@@ -1,0 +1,165 @@
+//! A replica of the control plane in its cage, with the sandbox in place of the outside world.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use dovetail_actors::replica::{self, ReplicaParts};
+use dovetail_actors::settings::Settings;
+use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
+use dovetail_core::clock::Clock;
+use dovetail_input::{Failure, Mistake};
+use dovetail_sandbox::apiserver::{ApiServer, Gvr};
+use dovetail_sandbox::log::Caller;
+use dovetail_sandbox::region::Region;
+use dovetail_telemetry::state::{self, Latest};
+
+use super::WorldConfig;
+use super::broken::{Broken, BrokenCloud, claim_twice, forget_purposes};
+use super::cage::Cage;
+use super::clock::OwnClock;
+use super::failing::FailingSolver;
+use super::journal::Timeline;
+
+/// What a replica is started in.
+pub struct Surroundings<'a> {
+    /// The world's configuration.
+    pub config: &'a WorldConfig,
+    /// Its API server.
+    pub api: &'a ApiServer,
+    /// Its region.
+    pub region: &'a Region,
+    /// Its clock.
+    pub clock: &'a Arc<dyn Clock>,
+    /// Where the story goes.
+    pub timeline: &'a Timeline,
+    /// Who is told now and then what the replica sees, and how often.
+    pub latest: Option<(Latest, Duration)>,
+}
+
+/// One replica.
+pub struct Replica {
+    number: u32,
+    cage: Cage,
+    /// How often it was started, so that a restart draws other numbers.
+    starts: std::cell::Cell<u64>,
+    /// How long its clock has stood still with it, where that is what is broken.
+    stood: Arc<AtomicU64>,
+}
+
+impl Replica {
+    /// A replica that does not run yet.
+    pub fn new(number: u32) -> Self {
+        Self { number, cage: Cage::default(), starts: std::cell::Cell::new(0), stood: Arc::default() }
+    }
+
+    /// Its identity in the Lease.
+    pub fn identity(&self) -> String {
+        format!("dovetail-{}", self.number)
+    }
+
+    /// Its cage, to be paused or killed.
+    pub fn cage(&self) -> &Cage {
+        &self.cage
+    }
+
+    /// Its number, from 0.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Its clock has not counted the time for which it stood still.
+    pub fn sleeps(&self, time: Duration) {
+        self.stood.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Its own clock.
+    fn clock(&self, around: &Surroundings<'_>) -> Arc<dyn Clock> {
+        let number = usize::try_from(self.number).unwrap_or(usize::MAX);
+        let skew = around.config.clocks.get(number).copied().unwrap_or_default();
+        Arc::new(OwnClock::new(around.clock.clone(), skew, self.stood.clone()))
+    }
+
+    /// Starts it, or starts it anew.
+    pub fn start(&self, around: &Surroundings<'_>) -> Result<(), Failure> {
+        let parts = self.parts(around)?;
+        let (latest, identity, clock) = (around.latest.clone(), self.identity(), around.clock.clone());
+        let timeline = around.timeline.clone();
+        let twice = (around.config.broken == Some(Broken::TwiceClaimed) && self.number == 0)
+            .then(|| claim_twice(around.api.clone(), parts.kube.clone()));
+        let forgets = (around.config.broken == Some(Broken::NoUnusedBrake) && self.number == 0)
+            .then(|| forget_purposes(around.api.clone()));
+        self.cage.run(async move {
+            let handle = replica::start(parts);
+            if let Some(forgets) = forgets {
+                tokio::task::spawn_local(forgets);
+            }
+            if let Some(twice) = twice {
+                tokio::task::spawn_local(twice);
+            }
+            let Some((latest, every)) = latest else { return std::future::pending::<()>().await };
+            loop {
+                tokio::time::sleep(every).await;
+                let state = handle.observe().await.unwrap_or_default();
+                let leads = state::leads(&state);
+                latest.heard(&identity, &state, clock.wall());
+                if leads {
+                    timeline.saw(&state);
+                }
+                if leads && let Some(view) = handle.view().await {
+                    latest.saw(view);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn parts(&self, around: &Surroundings<'_>) -> Result<ReplicaParts, Failure> {
+        let mut settings = around.config.settings.clone();
+        // As Karpenter's CloudFormation template sets a cluster up: its queue has its name.
+        for name in ["CLUSTER_NAME", "INTERRUPTION_QUEUE"] {
+            settings.entry(name.to_owned()).or_insert_with(|| around.config.cluster_name.clone());
+        }
+        // A second solver's work for one packing in some: what is simulated is what is decided.
+        settings.entry("PACKING_COMPARISON_INTERVAL".to_owned()).or_insert_with(|| "never".to_owned());
+        let settings = Settings::from_map(&settings).map_err(|errors| {
+            let told = errors.into_iter().map(|error| {
+                Mistake::of_file(error.name, format!("{} (given {:?})", error.what, error.value))
+                    .allowing(error.allowed)
+            });
+            Failure::Input(told.collect())
+        })?;
+        self.starts.set(self.starts.get() + 1);
+        let caller = Caller::replica(self.number, self.identity());
+        let rng_seed = around.config.seed.wrapping_mul(1009) ^ u64::from(self.number) ^ (self.starts.get() << 32);
+        let http_client = around.region.http_client(caller.clone());
+        let clock = self.clock(around);
+        let sdk = SdkParts::in_process(http_client, &around.config.region, clock.clone());
+        let cloud = Arc::new(Ec2Cloud::new(sdk, cloud_settings(around, &settings)));
+        Ok(ReplicaParts {
+            identity: self.identity(),
+            kube: around.api.client(caller.clone()),
+            lease_kube: around.api.client(caller),
+            cloud: BrokenCloud::instead_of(cloud, around.config.broken),
+            clock,
+            rng_seed,
+            settings,
+            solver: FailingSolver::with(&around.config.panics_for),
+            journal: around.timeline.journal(self.number),
+        })
+    }
+}
+
+/// Whose cluster it is; the rest the cloud asks of EKS.
+fn cloud_settings(around: &Surroundings<'_>, settings: &Settings) -> Ec2Settings {
+    let namespace = around.api.get(&Gvr::new("", "v1", "namespaces"), "", "kube-system");
+    let uid = namespace.as_ref().and_then(|one| one["metadata"]["uid"].as_str()).unwrap_or_default();
+    Ec2Settings {
+        cluster_name: around.config.cluster_name.clone(),
+        cluster_uid: uid.to_owned(),
+        adopt_karpenter_instances: settings.adopt_karpenter_instances,
+        cluster_dns: Some("172.20.0.10".to_owned()),
+        reserved_capacity: settings.reserved_capacity(),
+        ..Ec2Settings::default()
+    }
+}

@@ -1,0 +1,101 @@
+//! A scenario's own mistakes are found before it starts: one line each, with file, line, field, what is wrong and what is allowed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::common;
+
+use common::{dovetail, stderr, write};
+
+/// Runs a scenario over the examples; what it says of the mistake, without the file's name.
+fn told(name: &str, scenario: &str) -> String {
+    let examples = common::root().join("deploy/examples");
+    let apply = format!("apply: [{0}/spot.yaml, {0}/inflate-10.yaml]\nreplicas: 2\n", examples.display());
+    let path = write(&format!("{name}.yaml"), &format!("{apply}{scenario}"));
+    let output = dovetail(&["simulate", &path]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{name}: {said}");
+    assert!(output.stdout.is_empty(), "{name}");
+    assert_eq!(said.lines().count(), 1, "{name}: {said}");
+    said.trim().strip_prefix(&format!("{path}:")).unwrap_or_else(|| panic!("{name}: {said}")).to_owned()
+}
+
+#[test]
+fn a_mistake_of_a_scenario_names_line_and_field_and_what_is_allowed() {
+    let step = |step: &str| format!("until: 5m\nsteps:\n  - {{at: 1m, {step}}}\n");
+    let node = |more: &str| format!("until: 5m\nnodes:\n  - {{instanceType: m5.large, {more}}}\n");
+    for (name, scenario, place, allowed) in [
+        // Misspelt keys at each level.
+        ("key", "untill: 5m\n".to_owned(), "3: untill: unknown field", "until"),
+        ("key-of-node", node("zones: us-east-1a"), "5: nodes[0].zones: unknown field", "zone"),
+        ("key-of-step", "steps:\n  - {at: 1m, scael: {}}\n".to_owned(), "4: steps[0].scael: unknown field", "scale"),
+        (
+            "key-in-step",
+            step("scale: {kind: Deployment, nam: inflate, replicas: 2}"),
+            "5: steps[0].scale.nam: unknown field",
+            "name",
+        ),
+        (
+            "key-of-fault",
+            "faults: {apiServer: {errorrate: 0.1}}\n".to_owned(),
+            "3: faults.apiServer.errorrate: unknown field",
+            "errorRate",
+        ),
+        // Values that are none of their field.
+        (
+            "number",
+            step("scale: {kind: Deployment, name: inflate, replicas: -2}"),
+            "5: steps[0].scale.replicas: ",
+            "whole number",
+        ),
+        ("text", "until: [5m]\n".to_owned(), "3: until: is not a text", "a text"),
+        ("list", step("apply: web.yaml"), "5: steps[0].apply: is not a list", "a list"),
+        ("missing", "steps:\n  - {restart: {for: 5s}}\n".to_owned(), "4: steps[0].at: is missing", "at"),
+        ("twice", "until: 5m\nuntil: 6m\n".to_owned(), "4: `until` is there twice", "once"),
+        // Times.
+        ("no-end", "until: 0s\n".to_owned(), "3: until: ", "more than 0"),
+        ("far-end", "until: 99999h\n".to_owned(), "3: until: ", "a year"),
+        ("negative", step("kill: {replica: 0, for: -3s}"), "5: steps[0].kill.for: ", "1m30s"),
+        (
+            "late",
+            "until: 5m\nsteps:\n  - {at: 6m, restart: {for: 5s}}\n".to_owned(),
+            "5: steps[0].at: ",
+            "before `until`",
+        ),
+        // What is not there.
+        ("replica", step("kill: {replica: 2}"), "5: steps[0].kill.replica: ", "0 to 1, or leader"),
+        ("object", step("delete: {kind: Deployment, name: inflat}"), "5: steps[0].delete.name: ", "default/inflate"),
+        ("kind", step("deleteSome: {kind: StatefulSet, count: 1}"), "5: steps[0].deleteSome.kind: ", "Deployment"),
+        ("nothing", step("apply: []"), "5: steps[0].apply: ", "manifest files"),
+        ("share", step("interrupt: {spot: 25}"), "5: steps[0].interrupt.spot: ", "0% to 100%"),
+        ("clock", "clocks: [{}, {}, {}]\n".to_owned(), " clocks: 3 clocks", "one a replica"),
+        ("gate", "featureGates: {NodeRepairs: true}\n".to_owned(), "3: featureGates.NodeRepairs: ", "NodeRepair"),
+        ("setting", "settings: {CLUSTER_NAME: other}\n".to_owned(), "3: settings.CLUSTER_NAME: ", "clusterName"),
+        ("cluster", "clusterName: my cluster\n".to_owned(), "3: clusterName: ", "letters"),
+        // Nodes beforehand.
+        ("subnet", node("zone: us-east-1f"), "5: nodes[0].zone: ", "us-east-1a, us-east-1b, us-east-1c"),
+        ("label", node("labels: {team: a b}"), "5: nodes[0].labels.team: ", "digits"),
+        ("taint", node("taints: [{key: a, effect: NoSchedul}]"), "5: nodes[0].taints[0].effect: ", "NoSchedule"),
+        // What EC2 has not.
+        (
+            "no-type",
+            "faults: {ec2: {insufficientCapacity: ['m5.lager/*/*']}}\n".to_owned(),
+            "3: faults.ec2.insufficientCapacity[0]: ",
+            "m5.large",
+        ),
+        (
+            "no-zone",
+            "faults: {ec2: {insufficientCapacity: ['*/us-east-1z/*']}}\n".to_owned(),
+            "3: faults.ec2.insufficientCapacity[0]: ",
+            "us-east-1a",
+        ),
+        (
+            "no-capacity",
+            "faults: {ec2: {insufficientCapacity: ['*/*/on_demand']}}\n".to_owned(),
+            "3: faults.ec2.insufficientCapacity[0]: ",
+            "on-demand",
+        ),
+    ] {
+        let told = told(name, &scenario);
+        let (head, tail) = told.split_once(" (allowed: ").unwrap_or_else(|| panic!("{name}: {told}"));
+        assert!(head.starts_with(place) && tail.contains(allowed), "{name}: {told}");
+    }
+}

@@ -1,0 +1,189 @@
+//! Nothing is accepted without an effect and without a word: every field of the CRDs and every setting either has something
+//! that shows its effect, or is named by what says that it has none. tests/commands/chart.rs does the same for values.yaml.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
+use crate::common;
+#[path = "effects/fields.rs"]
+mod fields;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use common::root;
+use dovetail_actors::settings::{TABLE, Topic, without_effect};
+use dovetail_api::unimplemented;
+use fields::FIELDS;
+use serde_json::{Value, json};
+
+/// Fields that nothing is done about, each with an object's spec that asks for it.
+fn not_implemented() -> Vec<(&'static str, &'static str, Value)> {
+    let policy = |name: &str| json!({"disruption": {"consolidateAfter": "1m", "consolidationPolicy": name}});
+    vec![
+        ("NodePool", "spec.disruption.consolidationPolicy", policy("WhenEmptyOrUnderutilized")),
+        ("NodePool", "spec.disruption.consolidationPolicy", policy("Balanced")),
+        ("NodePool", "spec.replicas", json!({"replicas": 2})),
+        ("EC2NodeClass", "spec.placementGroupSelector", json!({"placementGroupSelector": {"name": "a"}})),
+    ]
+}
+
+/// The leaves of a schema: `spec.amiSelectorTerms[].alias`.
+fn leaves(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    let (properties, below) = match schema["items"]["properties"].as_object() {
+        Some(of_items) => (Some(of_items), format!("{path}[]")),
+        None => (schema["properties"].as_object(), path.to_owned()),
+    };
+    let Some(properties) = properties else {
+        found.insert(path.to_owned());
+        return;
+    };
+    for (name, field) in properties {
+        leaves(field, &format!("{below}.{name}"), found);
+    }
+}
+
+/// All leaves of our kinds, as v1 has them in deploy/crds.
+fn schema_fields() -> BTreeSet<(String, String)> {
+    let mut all = BTreeSet::new();
+    for file in ["karpenter.sh_nodepools", "karpenter.sh_nodeclaims", "karpenter.k8s.aws_ec2nodeclasses"] {
+        let text = std::fs::read_to_string(root().join(format!("deploy/crds/{file}.yaml"))).unwrap();
+        let crd: Value = serde_saphyr::from_str(&text).unwrap();
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
+        let versions = crd["spec"]["versions"].as_array().unwrap();
+        let v1 = versions.iter().find(|version| version["name"] == "v1").unwrap();
+        for top in ["spec", "status"] {
+            let mut found = BTreeSet::new();
+            leaves(&v1["schema"]["openAPIV3Schema"]["properties"][top], top, &mut found);
+            all.extend(found.into_iter().map(|path| (kind.to_owned(), path)));
+        }
+    }
+    assert!(all.len() > 100, "{} fields", all.len());
+    all
+}
+
+fn covers(of: &str, path: &str) -> bool {
+    path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.') || rest.starts_with('['))
+}
+
+#[test]
+fn every_field_of_the_crds_has_something_that_shows_its_effect_or_is_said_to_have_none() {
+    let known: Vec<(&str, &str)> = FIELDS.iter().map(|(kind, path, ..)| (*kind, *path)).collect();
+    let missing = not_implemented();
+    let all: BTreeSet<(&str, &str)> =
+        known.iter().copied().chain(missing.iter().map(|(kind, path, _)| (*kind, *path))).collect();
+    let fields = schema_fields();
+    for (kind, path) in &fields {
+        let covering: Vec<_> = all.iter().filter(|(of, field)| of == kind && covers(field, path)).collect();
+        assert_eq!(
+            covering.len(),
+            1,
+            "{kind} {path}: {covering:?} (tests/commands/effects/fields.rs, or not_implemented here)"
+        );
+    }
+    for (kind, path) in &all {
+        assert!(fields.iter().any(|(of, field)| of == kind && covers(path, field)), "{kind} has no field {path}");
+    }
+}
+
+#[test]
+fn what_shows_the_effect_of_a_field_is_there() {
+    for (kind, path, file, word) in FIELDS {
+        let text =
+            std::fs::read_to_string(root().join(file)).unwrap_or_else(|why| panic!("{kind} {path}: {file}: {why}"));
+        assert!(text.contains(word), "{kind} {path}: {word:?} is not in {file}");
+    }
+}
+
+#[test]
+fn what_is_not_implemented_is_said_of_the_object_by_its_field() {
+    let reference = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+    for (kind, path, asked) in not_implemented() {
+        let mut spec = json!({"subnetSelectorTerms": [], "securityGroupSelectorTerms": [], "amiSelectorTerms": []});
+        if kind == "NodePool" {
+            spec = json!({"template": {"spec": {"nodeClassRef": reference, "requirements": []}}});
+        }
+        spec.as_object_mut().unwrap().extend(asked.as_object().unwrap().clone());
+        let object = json!({"metadata": {"name": "default"}, "spec": spec});
+        let told = match kind {
+            "NodePool" => unimplemented::of_pool(&serde_json::from_value(object).unwrap()),
+            _ => unimplemented::of_class(&serde_json::from_value(object).unwrap()),
+        };
+        assert!(told.iter().any(|one| one.starts_with(path)), "{kind} {path}: {told:?}");
+    }
+}
+
+/// All Rust files below a folder but those of the settings themselves, and what stands in them.
+fn sources(folder: &Path, all: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if !path.ends_with("settings") {
+                sources(&path, all);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            all.push(std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_setting_is_read_by_somebody_or_is_said_at_the_start_to_have_no_effect() {
+    let mut read = Vec::new();
+    for folder in ["actors/src", "src", "crates/simulation/src", "crates/telemetry/src", "crates/input/src"] {
+        sources(&root().join(folder), &mut read);
+    }
+    let own = std::fs::read_to_string(root().join("actors/src/settings/mod.rs")).unwrap();
+    let table = std::fs::read_to_string(root().join("actors/src/settings/table.rs")).unwrap();
+    for known in TABLE {
+        let row = table.split(&format!("\"{}\"", known.name)).nth(1).unwrap().split("row(").next().unwrap();
+        if known.topic == Topic::NoEffect {
+            assert!(!row.contains("own."), "{} is set to something", known.name);
+            continue;
+        }
+        let (_, set) = row.split_once("own.").unwrap_or_else(|| panic!("{} sets nothing", known.name));
+        let end = set.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap();
+        let field = match &set[..end] {
+            // Read by functions of the settings.
+            "set_gates" => "reserved_capacity()",
+            "cpu_requests" => "cores()",
+            "ami_refresh" | "subnet_refresh" => "class_refresh()",
+            field => field,
+        };
+        let (word, bare) = (format!(".{field}"), field.trim_end_matches("()"));
+        assert!(own.contains(bare), "Settings has no {field}");
+        assert!(read.iter().any(|text| text.contains(&word)), "nobody reads {field} ({})", known.name);
+    }
+}
+
+#[test]
+fn a_gate_that_is_not_implemented_is_said() {
+    let told = |name: &str, value: &str| without_effect(&BTreeMap::from([(name.to_owned(), value.to_owned())]));
+    // Those of Karpenter 1.14, and one that is misspelt.
+    for gate in
+        ["NodeRepair", "SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity", "CapacityBuffer", "NodeRepiar"]
+    {
+        let said = told("FEATURE_GATES", &format!("{gate}=true"));
+        assert!(said.len() == 1 && said[0].contains(gate), "{said:?}");
+    }
+    assert_eq!(told("FEATURE_GATES", "ReservedCapacity=true"), [""; 0]);
+}
+
+/// Constants of names, by file.
+#[test]
+fn every_name_of_an_annotation_a_condition_or_a_taint_is_used() {
+    let names = root().join("crates/api/src/names");
+    let mut read = Vec::new();
+    for folder in ["actors/src", "src", "crates"] {
+        sources(&root().join(folder), &mut read);
+    }
+    let uses = |word: &str| {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        read.iter().flat_map(|text| text.split(|c| !is_word(c))).filter(|one| *one == word).count()
+    };
+    for file in ["annotations.rs", "conditions.rs", "taints.rs"] {
+        let text = std::fs::read_to_string(names.join(file)).unwrap();
+        for line in text.lines().filter_map(|line| line.strip_prefix("pub const ")) {
+            let name = line.split(':').next().unwrap();
+            assert!(uses(name) > 1, "{file}: nobody uses {name}");
+        }
+    }
+}

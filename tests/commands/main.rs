@@ -1,0 +1,17 @@
+//! The commands from outside: what they say, what they refuse, and what the texts around them promise. Each test starts the
+//! binary, or reads files of the repository; none needs a cluster beside it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bad_input;
+mod bad_scenarios;
+mod cases_plan;
+mod chart;
+mod contract;
+mod effects;
+mod files;
+mod plan;
+mod readme;
+mod settings;

@@ -1,0 +1,78 @@
+//! What the README shows works as it is written, through a shell.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
+use crate::common;
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+use common::{arg, root, scratch, stderr, stdout};
+use serde_json::Value;
+
+fn readme() -> String {
+    std::fs::read_to_string(root().join("README.md")).unwrap()
+}
+
+/// The command of the README's code that begins so, with the lines that it goes on in.
+fn command(beginning: &str) -> String {
+    let text = readme();
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(&format!("    {beginning}")));
+    let mut found = String::new();
+    for line in &mut lines {
+        found.push_str(line.trim().trim_end_matches('\\'));
+        if !line.ends_with('\\') {
+            return found;
+        }
+    }
+    panic!("the README has no {beginning}");
+}
+
+/// A folder with our binary and helm as `dovetail` and `helm`; made once, as tests run side by side.
+static BIN: LazyLock<PathBuf> = LazyLock::new(|| {
+    let built = common::python(&["tests/real/build.py", "helm"]);
+    assert!(built.status.success(), "{}", stderr(&built));
+    let bin = scratch("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    for (name, program) in [("dovetail", env!("CARGO_BIN_EXE_dovetail")), ("helm", stdout(&built).trim())] {
+        let link = bin.join(name);
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(program, link).unwrap();
+    }
+    bin
+});
+
+/// What a shell makes of a line, with what [`BIN`] has.
+fn shell(line: &str) -> Output {
+    let path = format!("{}:{}", arg(&BIN), std::env::var("PATH").unwrap());
+    Command::new("sh").args(["-c", line]).current_dir(root()).env("PATH", path).output().unwrap()
+}
+
+#[test]
+fn the_helm_line_gives_the_service_account_its_role() {
+    let line = command("helm install").replace("helm install", "helm template");
+    let output = shell(&line);
+    assert!(output.status.success(), "{line}: {}", stderr(&output));
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&stdout(&output)).unwrap();
+    let account = objects.iter().find(|object| object["kind"] == "ServiceAccount").unwrap();
+    assert_eq!(account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"], "ROLE");
+}
+
+#[test]
+fn what_a_chart_brings_is_planned_through_a_pipe() {
+    let line = command("helm template").split("      ").next().unwrap().to_owned();
+    let chart = "web deploy/helm/dovetail --set settings.clusterName=demo --set-json affinity=null";
+    let line = line.replace("CHART", chart).replace("POOLS", "deploy/examples/spot.yaml");
+    let output = shell(&format!("{line} --json"));
+    let answer: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{line}: {}", stderr(&output)));
+    assert_eq!(answer["pods"], 2, "{line}: {}", stderr(&output));
+    assert_eq!(stderr(&output).lines().filter(|line| line.starts_with("passed over: ")).count(), 1);
+}
+
+#[test]
+fn the_crds_are_printed_as_kubectl_takes_them() {
+    let output = shell(command("dovetail crds").split('|').next().unwrap());
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&stdout(&output)).unwrap();
+    assert!(objects.len() >= 3 && objects.iter().all(|object| object["kind"] == "CustomResourceDefinition"));
+}

@@ -1,0 +1,10 @@
+//! What runs in real time on the embedded cluster: `dovetail sandbox` with kubectl and the console, and `dovetail run`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod console;
+mod kubectl;
+mod run;
+mod sandbox;

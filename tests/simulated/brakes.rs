@@ -1,0 +1,215 @@
+//! The brakes of the collection, through the binary: answers that are not to be believed, instances that are somebody
+//! else's, and an operator's release.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::common;
+use crate::played;
+use played::{Played, manifests, play, play_over};
+
+/// Ten nodes, one pod each, for an hour.
+const PODS: u32 = 10;
+
+fn braked(name: &str, steps: &str) -> Played {
+    play(name, PODS, &format!("replicas: 2\nsteps:\n{steps}until: 60m\n"))
+}
+
+#[test]
+fn an_orphan_is_collected_after_two_sightings_and_its_pod_gets_another_node() {
+    let played = braked("orphans", "  - {at: 10m, lose: {kind: NodeClaim, count: 2}}\n");
+    let ended = played.story("collected");
+    assert_eq!(ended.len(), 2, "{ended:?}");
+    for line in ended {
+        let after = line["t"].as_f64().unwrap() - 600.0;
+        assert!((120.0..600.0).contains(&after), "collected {after} s after its claim was lost");
+    }
+    assert_eq!(played.report["pods"]["bound"], PODS);
+    assert_eq!(played.report["launched"], PODS + 2);
+    played.came_out_well();
+}
+
+#[test]
+fn lost_claims_bring_the_collection_to_a_halt_until_an_operator_releases_it() {
+    let steps = "  - {at: 10m, lose: {kind: NodeClaim}}\n  - {at: 30m, allowCollection: {for: 15m}}\n";
+    let played = braked("claims-lost", steps);
+    let said = played.braked("claims_lost");
+    assert!((600.0..900.0).contains(&said[0]), "said at {said:?}");
+    assert!(said.len() >= 2, "it is said again while it lasts: {said:?}");
+    let ended: Vec<f64> = played.times("collected");
+    assert!(ended.iter().all(|t| *t > 1800.0), "ended before the release: {ended:?}");
+    assert_eq!(ended.len(), usize::try_from(PODS).unwrap(), "everything after it");
+    assert!(!played.story("collection_released").is_empty());
+    assert!(played.events_of("CollectionBraked") >= 2, "an operator finds it in the events");
+    assert_eq!(played.report["pods"]["bound"], PODS, "the pods have got other nodes");
+    played.came_out_well();
+}
+
+#[test]
+fn lost_claims_are_told_by_a_new_leader_too() {
+    let steps = "  - {at: 10m, lose: {kind: NodeClaim}}\n  - {at: 10m, kill: {replica: leader}}\n";
+    let played = braked("claims-lost-new-leader", steps);
+    assert!(played.times("collected").is_empty());
+    assert!(!played.braked("claims_lost").is_empty());
+    assert_eq!(played.terminated_by_replicas(), 0);
+    assert_eq!(played.report["pods"]["bound"], PODS, "the nodes run on");
+}
+
+#[test]
+fn an_empty_answer_of_ec2_takes_nothing_away_even_where_the_nodes_are_silent() {
+    // Silent for long enough to be seen so twice, and not for so long that pods are evicted.
+    let steps = "  - {at: 10m, emptyLists: {for: 20m}}\n  - {at: 10m, zoneDown: {zone: ca-west-1a, for: 5m20s}}\n";
+    let played = braked("ec2-empty", steps);
+    let said = played.braked("no_instances");
+    assert!((600.0..900.0).contains(&said[0]), "said at {said:?}");
+    assert_eq!(played.terminated_by_replicas(), 0);
+    assert_eq!(played.report["launched"], PODS);
+    assert_eq!(played.report["pods"]["bound"], PODS);
+    played.came_out_well();
+}
+
+#[test]
+fn instances_of_another_cluster_by_our_name_are_never_touched_not_even_when_released() {
+    let steps = "  - {at: 10m, foreignInstances: 8}\n  - {at: 20m, allowCollection: {for: 30m}}\n";
+    let played = braked("foreign", steps);
+    let said = played.braked("foreign");
+    assert!((600.0..900.0).contains(&said[0]), "said at {said:?}");
+    assert_eq!(played.terminated_by_replicas(), 0);
+    played.came_out_well();
+}
+
+#[test]
+fn more_orphans_than_the_bound_are_left_until_they_are_released() {
+    let steps = "  - {at: 10m, lose: {kind: NodeClaim, count: 6}}\n  - {at: 40m, allowCollection: {for: 10m}}\n";
+    let played = play("over-bound", 20, &format!("steps:\n{steps}until: 60m\n"));
+    assert!(!played.braked("over_bound").is_empty());
+    let ended = played.times("collected");
+    assert!(ended.len() == 6 && ended.iter().all(|t| *t > 2400.0), "{ended:?}");
+    played.came_out_well();
+}
+
+/// What the first leader has collected is told from EC2's times by the second, whose clock is a minute ahead.
+#[test]
+fn a_new_leader_whose_clock_is_ahead_keeps_the_bound_of_ten_minutes() {
+    let steps = "  - {at: 10m, lose: {kind: NodeClaim, count: 5}}\n  - {at: 18m, lose: {kind: NodeClaim, count: 5}}\n  - {at: 19m45s, kill: {replica: leader}}\n";
+    let clocks = "clocks: [{offset: 0s}, {offset: 60s}]\n";
+    let played = play("clock-ahead", 20, &format!("replicas: 2\n{clocks}steps:\n{steps}until: 60m\n"));
+    let ended = played.times("collected");
+    assert_eq!(ended.len(), 10, "{ended:?}");
+    assert!(ended[5] - ended[4] >= 600.0, "five of ten minutes: {ended:?}");
+    played.came_out_well();
+}
+
+#[test]
+fn a_release_that_makes_no_sense_releases_nothing_and_is_said() {
+    let manifest = "apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system, annotations: {dovetail.dev/allow-collection: 'yes'}}\n";
+    common::write("nonsense/release.yaml", manifest);
+    let steps = "  - {at: 10m, lose: {kind: NodeClaim}}\n  - {at: 12m, apply: [release.yaml]}\n";
+    let played = braked("nonsense", steps);
+    assert!(played.times("collected").is_empty());
+    assert!(!played.braked("release_invalid").is_empty());
+}
+
+#[test]
+fn no_more_is_launched_in_an_hour_than_the_ceiling_allows_whoever_leads() {
+    let steps = "  - {at: 20m, kill: {replica: leader, for: 1m}}\n";
+    let scenario =
+        |until: &str| format!("replicas: 2\nsettings: {{MAX_LAUNCHES_PER_HOUR: '4'}}\nsteps:\n{steps}until: {until}\n");
+    let within = play("ceiling-within-the-hour", PODS, &scenario("55m"));
+    assert_eq!((&within.report["launched"], &within.report["pods"]["bound"]), (&4.into(), &4.into()));
+    let held = within.story("launch_held");
+    assert!(held.iter().all(|line| line["reason"] == "max_launches_per_hour") && !held.is_empty());
+    let after = play("ceiling-after-the-hour", PODS, &scenario("75m"));
+    assert_eq!(after.report["launched"], 8);
+}
+
+#[test]
+fn what_was_launched_and_is_gone_counts_for_the_ceiling_whoever_leads() {
+    let workload = manifests(PODS).replace("consolidateAfter: Never", "consolidateAfter: 0s");
+    let scale = |at: &str, replicas: u32| {
+        format!("  - {{at: {at}, scale: {{kind: Deployment, name: web, namespace: default, replicas: {replicas}}}}}\n")
+    };
+    let steps =
+        format!("{}{}  - {{at: 15m, kill: {{replica: leader, for: 1m}}}}\n", scale("5m", 0), scale("15m", PODS));
+    let played = play_over(
+        "ceiling-of-what-is-gone",
+        &workload,
+        &format!("replicas: 2\nsettings: {{MAX_LAUNCHES_PER_HOUR: '4'}}\nsteps:\n{steps}until: 55m\n"),
+    );
+    assert_eq!((&played.report["launched"], &played.report["nodes"]), (&4.into(), &serde_json::json!([])));
+    assert!(played.story("elected").len() > 1, "another leads");
+}
+
+#[test]
+fn what_would_cost_more_an_hour_than_the_ceiling_allows_is_not_launched() {
+    let played = play("ceiling-cost", PODS, "settings: {MAX_COST_PER_HOUR: '0.5'}\nuntil: 20m\n");
+    let cost = played.report["costPerHour"].as_f64().unwrap();
+    assert!((0.4..=0.5).contains(&cost), "{cost}");
+    assert!(!played.story("launch_held").is_empty());
+}
+
+/// User data of one's own that makes no node of the instance.
+fn never_registers() -> String {
+    manifests(PODS).replace(
+        "  amiSelectorTerms: [{alias: al2023@latest}]\n",
+        "  amiFamily: Custom\n  amiSelectorTerms: [{name: 'amazon-eks-node-al2023-x86_64-standard-*'}]\n  userData: nothing\n",
+    )
+}
+
+#[test]
+fn nodes_that_do_not_register_are_tried_one_at_a_time_by_a_new_leader_too() {
+    // The first are given up after a quarter of an hour; the first trial is under way when the leader changes.
+    let scenario = "replicas: 2\nsteps:\n  - {at: 20m, kill: {replica: leader, for: 1m}}\nuntil: 30m\n";
+    let played = play_over("never-registers-new-leader", &never_registers(), scenario);
+    assert!(played.story("elected").len() > 1, "another leads");
+    let trials = played.times("launched").into_iter().filter(|t| *t > 600.0).count();
+    assert_eq!(trials, 1, "{:?}", played.times("launched"));
+    let later = play_over("never-registers-new-leader-later", &never_registers(), &scenario.replace("30m", "60m"));
+    let trials: Vec<f64> = later.times("launched").into_iter().filter(|t| *t > 600.0).collect();
+    assert!((2..=4).contains(&trials.len()), "{trials:?}");
+    assert!(trials.windows(2).all(|pair| pair[1] - pair[0] > 900.0), "one after the other: {trials:?}");
+}
+
+#[test]
+fn nodes_that_do_not_register_are_tried_one_at_a_time() {
+    let played = play_over("never-registers", &never_registers(), "until: 60m\n");
+    assert_eq!(played.report["pods"]["bound"], 0);
+    let launched = played.times("launched");
+    let (at_first, trials): (Vec<f64>, Vec<f64>) = launched.iter().partition(|t| **t < 600.0);
+    assert_eq!(at_first.len(), PODS as usize, "{launched:?}");
+    assert!((2..=4).contains(&trials.len()), "{trials:?}");
+    assert!(trials.windows(2).all(|pair| pair[1] - pair[0] > 900.0), "one after the other: {trials:?}");
+    assert!(played.story("launch_held").iter().any(|line| line["reason"] == "nodes_do_not_register"));
+}
+
+/// A trial that EC2 has nothing for is no trial: its pod has to be in a zone without capacity.
+#[test]
+fn a_trial_that_finds_nothing_makes_way_for_the_next_at_once() {
+    let web = never_registers().replace(
+        "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m6i.large]}",
+        "{key: karpenter.k8s.aws/instance-category, operator: In, values: [m]}",
+    );
+    let deployment = &web[web.find("apiVersion: apps/v1").unwrap()..];
+    let big = deployment
+        .replace("name: web", "name: big")
+        .replace("app: web", "app: big")
+        .replace("replicas: 10", "replicas: 0")
+        .replace("cpu: 500m", "cpu: 3")
+        .replace(
+            "      affinity:\n",
+            "      nodeSelector: {topology.kubernetes.io/zone: ca-west-1a}\n      affinity:\n",
+        );
+    let scale = |at: &str, name: &str, replicas: u32| {
+        format!(
+            "  - {{at: {at}, scale: {{kind: Deployment, name: {name}, namespace: default, replicas: {replicas}}}}}\n"
+        )
+    };
+    // The first nodes are given up after a quarter of an hour; a minute later a trial may begin.
+    let steps = [scale("16m", "web", 0), scale("1199s", "big", 1), scale("20m", "web", 3)].concat();
+    let faults = "faults: {ec2: {insufficientCapacity: ['*/ca-west-1a/*']}}\n";
+    let played =
+        play_over("trial-of-nothing", &format!("{web}---\n{big}"), &format!("{faults}steps:\n{steps}until: 25m\n"));
+    assert!(played.story("launch_held").iter().any(|line| line["reason"] == "nodes_do_not_register"));
+    let refused: Vec<f64> = played.times("launch_failed").into_iter().filter(|t| *t > 1200.0).collect();
+    let launched: Vec<f64> = played.times("launched").into_iter().filter(|t| *t > 1200.0).collect();
+    assert!(refused.len() > 1 && launched.len() == 1, "{refused:?} {launched:?}");
+    assert!(refused[0] < launched[0] && launched[0] < 1210.0, "{refused:?} {launched:?}");
+}

@@ -1,0 +1,30 @@
+//! `dovetail simulate`: scenarios on virtual time, what must come of them, and what is counted and traced in them. The folder
+//! `ends` has those in which nodes end.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../played/mod.rs"]
+mod played;
+
+mod backups;
+mod brakes;
+mod broken;
+mod cases_simulate;
+#[path = "ends/disruption.rs"]
+mod disruption;
+#[path = "ends/interruption.rs"]
+mod interruption;
+mod metrics;
+mod packing;
+mod pools;
+mod refused;
+mod simulate;
+mod sold_out;
+mod takeover;
+#[path = "ends/termination.rs"]
+mod termination;
+mod traces;
+mod unreadable;
+#[path = "ends/unused.rs"]
+mod unused;

@@ -1,0 +1,242 @@
+//! Launches that are refused before there is a node, and nodes that kube-scheduler refuses: how often each is tried.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::common;
+use crate::played;
+
+use played::{Played, manifests, play_over};
+
+/// An admission policy that refuses every NodeClaim of the pool `bad`, as a quota or a webhook may.
+const POLICY: &str = "---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-bad}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules: [{apiGroups: [karpenter.sh], apiVersions: ['*'], operations: [CREATE], resources: [nodeclaims]}]
+  validations:
+    - expression: \"!has(object.metadata.labels) || !('karpenter.sh/nodepool' in object.metadata.labels) || object.metadata.labels['karpenter.sh/nodepool'] != 'bad'\"
+      message: the quota of bad is used up
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-bad}
+spec: {policyName: no-bad, validationActions: [Deny]}
+";
+
+/// A pool `bad` of the greatest weight, whose NodeClaims the API server refuses, and the workload; other pools where `others`.
+fn with_bad_pool(pods: u32, others: bool) -> String {
+    let all = manifests(pods);
+    let documents: Vec<&str> = all.split("---\n").collect();
+    let bad = documents[1].replace("name: default}\nspec:\n", "name: bad}\nspec:\n  weight: 100\n");
+    assert!(bad.contains("weight: 100"));
+    let good = if others { format!("{}---\n", documents[1]) } else { String::new() };
+    format!("{}---\n{bad}---\n{good}{}{POLICY}", documents[0], documents[2])
+}
+
+/// When NodeClaims of a pool were sent, whatever was answered.
+fn sent(played: &Played, pool: &str) -> Vec<f64> {
+    let of = |event: &&serde_json::Value| {
+        event["kind"] == "api" && event["resource"] == "nodeclaims" && event["verb"] == "create"
+    };
+    let all =
+        played.events.iter().filter(of).filter(|event| event["name"].as_str().unwrap_or_default().starts_with(pool));
+    all.map(|event| event["t"].as_f64().unwrap()).collect()
+}
+
+/// When CreateFleet was called.
+fn calls(played: &Played) -> Vec<f64> {
+    let of = |event: &&serde_json::Value| event["kind"] == "aws" && event["action"] == "CreateFleet";
+    played.events.iter().filter(of).map(|event| event["t"].as_f64().unwrap()).collect()
+}
+
+fn within(times: &[f64], from: f64, to: f64) -> usize {
+    times.iter().filter(|t| (from..to).contains(*t)).count()
+}
+
+/// At most five in the first minute, one a minute later.
+fn keep_their_bound(times: &[f64]) {
+    let first = times[0];
+    assert!(within(times, first, first + 60.0) <= 5, "{times:?}");
+    for minute in 1..30 {
+        let from = first + 60.0 * f64::from(minute);
+        assert!(within(times, from, from + 60.0) <= 1, "minute {minute}: {times:?}");
+    }
+}
+
+/// The failed writes to the API server are not in the event log: they are counted by what the launcher says of each.
+fn refused(played: &Played) -> Vec<f64> {
+    let of = |line: &&serde_json::Value| line["reason"] == "CreateFailed";
+    let lines = played.story("launch_failed").into_iter().filter(of);
+    lines.map(|line| line["t"].as_f64().unwrap()).collect()
+}
+
+#[test]
+fn a_pool_whose_claims_are_refused_leaves_the_pods_to_the_others_whatever_its_weight() {
+    let played = play_over("refused-beside", &with_bad_pool(10, true), "settled: 2m\nuntil: 15m\n");
+    let refused = refused(&played);
+    assert!((1..=5).contains(&refused.len()), "{refused:?}");
+    assert!(sent(&played, "bad").len() <= 5);
+    assert!(played.times("launched").iter().all(|t| *t < 10.0), "{:?}", played.times("launched"));
+    assert_eq!(played.report["pods"]["bound"], 10);
+    let skipped = played.story("pool_skipped").into_iter().find(|line| line["node_pool"] == "bad").unwrap().clone();
+    assert!(skipped["why"].as_str().unwrap().contains("the quota of bad is used up"), "{skipped}");
+    played.came_out_well();
+}
+
+#[test]
+fn a_pool_whose_claims_are_refused_is_tried_five_times_in_the_first_minute_and_once_a_minute_later() {
+    let played = play_over("refused-alone", &with_bad_pool(10, false), "until: 20m\n");
+    let refused = refused(&played);
+    keep_their_bound(&refused);
+    assert!(refused.len() >= 15, "it is tried on and on: {refused:?}");
+    let pending = played.report["pods"]["pending"].as_object().unwrap();
+    assert_eq!(pending.len(), 10);
+    for line in played.story("unschedulable") {
+        let error = line["error"].as_str().unwrap();
+        assert!(error.contains("pool bad") && error.contains("the quota of bad is used up"), "{error}");
+    }
+    assert!(!played.story("unschedulable").is_empty());
+}
+
+/// The successor begins anew: the bound holds for each of them.
+#[test]
+fn a_new_leader_keeps_the_bound_from_its_own_beginning() {
+    let scenario = "replicas: 2\nsteps:\n  - {at: 5m, kill: {replica: leader, for: 1m}}\nuntil: 10m\n";
+    let played = play_over("refused-new-leader", &with_bad_pool(10, false), scenario);
+    let elected = played.times("elected");
+    assert_eq!(elected.len(), 2);
+    let all = refused(&played);
+    let (before, after): (Vec<f64>, Vec<f64>) = all.iter().partition(|t| **t < elected[1]);
+    keep_their_bound(&before);
+    keep_their_bound(&after);
+}
+
+fn of_type(name: &str, kind: &str, cpu: u32, replicas: u32) -> (String, String) {
+    let all = manifests(replicas);
+    let documents: Vec<&str> = all.split("---\n").collect();
+    let pool = documents[1]
+        .replace("name: default}\nspec:\n", &format!("name: {name}}}\nspec:\n"))
+        .replace("values: [m5.large, m6i.large]", &format!("values: [{kind}]"))
+        .replace(
+            "    spec:\n      expireAfter",
+            &format!("    metadata: {{labels: {{for: {name}}}}}\n    spec:\n      expireAfter"),
+        );
+    let (head, containers) = documents[2].split_once("      affinity:\n").unwrap();
+    let containers = &containers[containers.find("      containers:").unwrap()..];
+    let selector = format!("      nodeSelector: {{for: {name}}}\n");
+    let deployment = format!("{head}{selector}{containers}")
+        .replace("name: web", &format!("name: {name}"))
+        .replace("app: web", &format!("app: {name}"))
+        .replace("cpu: 500m", &format!("cpu: {cpu}"));
+    (pool, deployment)
+}
+
+/// As case 24 of a cluster that had it: light pods come ten minutes after a thousand for machines that are sold out.
+#[test]
+fn a_thousand_hopeless_pods_take_sixty_claims_at_most_and_hold_up_nobody() {
+    let class = manifests(1).split("---\n").next().unwrap().to_owned();
+    let (heavy, train) = of_type("heavy", "m5.4xlarge", 9, 1000);
+    let (light, small) = of_type("light", "m5.xlarge", 2, 20);
+    common::write("hopeless/light.yaml", &small);
+    let scenario = "faults: {ec2: {insufficientCapacity: ['m5.4xlarge/*/*']}}\nsteps:\n  - {at: 10m, apply: [light.yaml]}\nuntil: 15m\n";
+    let played = play_over("hopeless", &format!("{class}---\n{heavy}---\n{light}---\n{train}"), scenario);
+    let hopeless = sent(&played, "heavy");
+    assert!((2..=60).contains(&hopeless.len()), "{} claims", hopeless.len());
+    assert_eq!(played.report["pods"]["bound"], 20);
+    let launched: Vec<f64> = played.times("launched");
+    assert!(launched.iter().all(|t| (600.0..612.0).contains(t)), "{launched:?}");
+    let lines = played.story("offering_refused");
+    assert!(lines.len() <= 60, "{} lines", lines.len());
+}
+
+/// Nineteen pods that have to be in a zone that has nothing.
+#[test]
+fn pods_for_a_sold_out_zone_send_one_call_at_a_time() {
+    let all = manifests(19)
+        .replace("values: [on-demand]", "values: [spot, on-demand]")
+        .replace(
+            "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m6i.large]}",
+            "{key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}",
+        )
+        .replace(
+            "      affinity:\n",
+            "      nodeSelector: {topology.kubernetes.io/zone: ca-west-1a}\n      affinity:\n",
+        );
+    let scenario = "faults: {ec2: {insufficientCapacity: ['*/ca-west-1a/*']}}\nuntil: 15m\n";
+    let played = play_over("sold-out-zone", &all, scenario);
+    let calls = calls(&played);
+    assert!(within(&calls, 0.0, 18.0) <= 40, "{} calls in the first seconds: {calls:?}", within(&calls, 0.0, 18.0));
+    // Every three minutes each type is asked for again, one call after the other: some sixty calls a round.
+    assert!((5..=330).contains(&calls.len()), "{} calls", calls.len());
+    assert_eq!(played.report["pods"]["bound"], 0);
+}
+
+/// All of spot is known to be gone before what was known first is forgotten, and another pool is taken: also by pods that come
+/// when that has been forgotten, while EC2 throttles.
+#[test]
+fn pods_for_a_pool_of_spot_that_is_gone_get_nodes_of_the_next_pool_whenever_they_come() {
+    let all = manifests(2);
+    let documents: Vec<&str> = all.split("---\n").collect();
+    let spot = documents[1]
+        .replace("name: default}\nspec:\n", "name: spot}\nspec:\n  weight: 100\n")
+        .replace("values: [on-demand]", "values: [spot]")
+        .replace(
+            "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m6i.large]}",
+            "{key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}",
+        );
+    let manifests = format!("{}---\n{}---\n{spot}---\n{}", documents[0], documents[1], documents[2]);
+    let scale = |at: &str, replicas: u32| {
+        format!("  - {{at: {at}, scale: {{kind: Deployment, name: web, namespace: default, replicas: {replicas}}}}}\n")
+    };
+    let faults = "faults: {ec2: {throttleRate: 0.1, insufficientCapacity: ['*/*/spot']}}\n";
+    let steps = format!("steps:\n{}{}", scale("6m", 4), scale("12m", 6));
+    let played = play_over("spot-is-gone", &manifests, &format!("{faults}{steps}until: 18m\n"));
+    assert_eq!(played.report["pods"]["bound"], 6);
+    let launched = played.times("launched");
+    for from in [0.0, 360.0, 720.0] {
+        assert_eq!(within(&launched, from, from + 150.0), 2, "{launched:?}");
+    }
+    played.came_out_well();
+}
+
+#[test]
+fn what_is_sold_out_is_launched_for_within_minutes_of_being_there_again() {
+    let all = manifests(10);
+    let steps = "  - {at: 1s, zoneDown: {zone: ca-west-1a, for: 10m}}\n  - {at: 1s, zoneDown: {zone: ca-west-1b, for: 10m}}\n  - {at: 1s, zoneDown: {zone: ca-west-1c, for: 10m}}\n";
+    let scale = "  - {at: 2s, scale: {kind: Deployment, name: web, namespace: default, replicas: 10}}\n";
+    let scenario = format!("steps:\n{steps}{scale}until: 20m\n");
+    let played = play_over("sold-out-then-back", &all.replace("replicas: 10", "replicas: 0"), &scenario);
+    let launched = played.times("launched");
+    assert_eq!(launched.len(), 10);
+    assert!(launched.iter().all(|t| (600.0..600.0 + 200.0).contains(t)), "{launched:?}");
+    played.came_out_well();
+}
+
+/// A node that is there beforehand, has room, and is refused by kube-scheduler for reasons of its own.
+#[test]
+fn a_node_that_kube_scheduler_refuses_is_left_for_another_after_two_nominations() {
+    let (class, rest) = manifests(1).split_once("---\n").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let rest = rest.replace(
+        "        - {key: karpenter.sh/capacity-type",
+        "        - {key: topology.kubernetes.io/zone, operator: In, values: [ca-west-1b]}\n        - {key: karpenter.sh/capacity-type",
+    );
+    let nodes = "nodes: [{instanceType: m5.2xlarge, zone: ca-west-1a, count: 1}]\n";
+    let probe = play_over("refused-place-names", &format!("{class}---\n{rest}"), &format!("{nodes}until: 1m\n"));
+    let beforehand = probe.report["nodes"][0]["name"].as_str().unwrap().to_owned();
+    assert_eq!(probe.report["nodes"].as_array().unwrap().len(), 1, "the pod fits on it");
+    let faults = format!("faults: {{scheduler: {{refuses: ['{beforehand}/default/web-*']}}}}\n");
+    let scenario = format!("{nodes}{faults}until: 8m\n");
+    let played = play_over("refused-place", &format!("{class}---\n{rest}"), &scenario);
+    let launched = played.times("launched");
+    assert_eq!(launched.len(), 1, "{launched:?}");
+    assert!(launched[0] < 300.0, "{launched:?}");
+    let told = played.story("place_refused");
+    assert_eq!(told.len(), 1);
+    let why = told[0]["why"].as_str().unwrap();
+    assert!(why.contains(&beforehand) && why.contains("refused by a scheduler plugin"), "{why}");
+    assert!(played.events_of("PlaceRefused") >= 1);
+    assert_eq!(played.report["pods"]["bound"], 1);
+    played.came_out_well();
+}

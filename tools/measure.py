@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""How fast a stranger finds their way: figures of the tree, each beside its goal.
+
+`cargo xtask measure` prints them. Nothing fails by them; what has to hold is in `cargo xtask lint`.
+Production code is what lies in a `src` folder and not in a test module or a `tests` folder.
+"""
+
+import collections
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PACKAGES = ["actors", "crates", "observability", "src", "xtask"]
+# What this file looks for stands in it too, and generated folders are not ours.
+SKIPPED = re.compile(r"(^|/)(target[^/]*|\.git|node_modules)(/|$)")
+# An associated type stands indented and is no name of its own.
+TYPE = re.compile(r"^(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type) (\w+)", re.M)
+FUNCTION = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?(?:const )?(?:async )?fn (\w+)", re.M)
+FILLER = re.compile(r"^\s*/// (?:Its \w+\.|See (?:the )?\w+(?: \w+)?\.|The \w+\.|How many\.|Which one\.)$", re.M)
+CAST = re.compile(r"\bas (?:u8|u16|u32|u64|u128|usize|i8|i16|i32|i64|i128|isize|f32|f64)\b")
+BARE_CRATE = re.compile(r"^\s*use crate::(\w+)", re.M)
+
+
+def rust_files():
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.rs")):
+            name = path.relative_to(ROOT).as_posix()
+            if not SKIPPED.search(name):
+                yield name, path.read_text(encoding="utf-8")
+
+
+def is_test_file(name):
+    return "/tests/" in name or name.endswith("/tests.rs") or "/benches/" in name or "/examples/" in name
+
+
+def without_tests(text):
+    """A file's text before its test module."""
+    at = text.find("#[cfg(test)]\nmod tests {")
+    return text if at < 0 else text[:at]
+
+
+def split(files):
+    production, tests = {}, collections.Counter()
+    for name, text in files:
+        if is_test_file(name):
+            tests[name] = text.count("\n")
+            continue
+        code = without_tests(text)
+        production[name] = code
+        tests[name] = text.count("\n") - code.count("\n")
+    return production, tests
+
+
+def function_lengths(text):
+    """Names and lengths in lines of a file's functions, from the line of `fn` to the brace that closes it."""
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        found = FUNCTION.match(line)
+        if not found:
+            continue
+        head = at
+        while head < len(lines) and not re.search(r"[{;]\s*(?://.*)?$|\}$", lines[head]):
+            head += 1
+        if head == len(lines) or not re.search(r"\{\s*(?://.*)?$", lines[head]):
+            continue
+        indent = line[: len(line) - len(line.lstrip())]
+        end = next((one for one in range(head, len(lines)) if lines[one] == indent + "}"), None)
+        if end is not None:
+            yield found[1], end - at + 1
+
+
+def tuple_parameters(text):
+    """How many functions take a tuple: `name: (A, B)` within a function's head."""
+    count = 0
+    for found in FUNCTION.finditer(text):
+        head = text[found.start() : found.start() + 800]
+        head = head[: re.search(r"[{;]", head).start()] if re.search(r"[{;]", head) else head
+        head = head.split("->")[0]
+        count += bool(re.search(r"\w: &?(?:mut )?\((?!\))[^()]*,", head))
+    return count
+
+
+def circles(production):
+    """Pairs of top-level rooms of one crate that use each other, by their `use crate::` lines."""
+    uses = collections.defaultdict(set)
+    for name, text in production.items():
+        crate, _, inside = name.partition("/src/") if "/src/" in name else ("src", "", name.removeprefix("src/"))
+        room = inside.split("/")[0].removesuffix(".rs")
+        if room in ("lib", "main"):
+            continue
+        for used in BARE_CRATE.findall(text):
+            if used != room:
+                uses[(crate, room)].add((crate, used))
+    pairs = {tuple(sorted((one, other))) for one, others in uses.items() for other in others if one in uses.get(other, ())}
+    return sorted(pairs)
+
+
+def documents():
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        if "docs/spec/" not in path.as_posix():
+            yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+
+
+def words_a_sentence(text):
+    prose = [line for line in text.split("\n") if line and not re.match(r"\s*(\||```|    |#)", line)]
+    sentences = [one for one in re.split(r"(?<=[.!?:;])\s+", " ".join(prose)) if len(one.split()) > 2]
+    return sum(len(one.split()) for one in sentences) / max(1, len(sentences))
+
+
+def main():
+    production, tests = split(rust_files())
+    lines = sum(text.count("\n") for text in production.values())
+    names = collections.Counter(name for text in production.values() for name in TYPE.findall(text))
+    twice = sum(count for count in names.values() if count > 1)
+    comments = sum(len(re.findall(r"^\s*// ", text, re.M)) for text in production.values())
+    of_actors = lambda name: name.startswith("actors/")
+    actors = sum(text.count("\n") for name, text in production.items() if of_actors(name))
+    flat = collections.Counter(name.rsplit("/", 1)[0] for name in production)
+    folder, most = flat.most_common(1)[0]
+    long_ones = [(length, f"{name}: {function}") for name, text in production.items() for function, length in function_lengths(text) if length > 60]
+    pack = sum(len(CAST.findall(text)) for name, text in production.items() if name.startswith("crates/core/src/pack/"))
+    wide = sum(len(line) > 100 and not line.startswith("|") for _, text in documents() for line in text.split("\n"))
+    rooms = circles(production)
+    long_files = sorted(((text.count("\n"), name) for name, text in production.items() if text.count("\n") > 400), reverse=True)
+    rows = [
+        ("type names that another type has too", f"{100 * twice / sum(names.values()):.0f} % ({twice} of {sum(names.values())})", "under 10 %"),
+        ("plain comments a thousand lines", f"{1000 * comments / lines:.0f}", "30 to 60 where it is dense"),
+        ("test lines to production lines", f"{sum(tests.values()) / lines:.2f}", "0.8"),
+        ("the same in actors", f"{sum(count for name, count in tests.items() if of_actors(name)) / actors:.2f}", "0.8"),
+        ("functions that take tuples", sum(tuple_parameters(text) for text in production.values()), "0"),
+        ("`as` casts in core/pack", pack, "under 40"),
+        ("files in one folder, at most", f"{most} ({folder})", "15"),
+        ("functions over 60 lines", len(long_ones), "0"),
+        ("files over 400 lines", len(long_files), "0"),
+        ("doc lines that only repeat the name", sum(len(FILLER.findall(text)) for text in production.values()), "0"),
+        ("rooms of one crate that use each other", len(rooms), "0"),
+        ("lines of documents over 100 characters", wide, "0"),
+        ("words a sentence, by document", ", ".join(f"{words_a_sentence(text):.0f}" for _, text in list(documents())[:3]) + " (README, CONTRIBUTING, CHANGELOG)", "15 to 20"),
+    ]
+    for what, figure, goal in rows:
+        print(f"{what:45} {figure!s:45} goal {goal}")
+    if "--all" in sys.argv:
+        for count, name in long_files:
+            print(f"long file: {name} ({count} lines)")
+        for length, name in sorted(long_ones, reverse=True):
+            print(f"long function: {name} ({length} lines)")
+        for one, other in rooms:
+            print(f"circle: {one[0]}: {one[1]} and {other[1]}")
+        for name, count in sorted(names.items(), key=lambda one: (-one[1], one[0])):
+            if count > 2:
+                print(f"type name: {name} ({count} times)")
+        for folder, count in flat.most_common():
+            if count > 15:
+                print(f"folder: {folder} ({count} files)")
+
+
+if __name__ == "__main__":
+    main()
