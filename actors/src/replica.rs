@@ -16,8 +16,8 @@ use crate::context::desk::Desk;
 use crate::context::solver::Solver;
 use crate::leadership::control_plane::ControlPlane;
 use crate::leadership::leader::Leader;
-use crate::leadership::messages::{Release, Watched};
-use crate::messages::{InstanceTypesFor, Observe, TakeSnapshot};
+use crate::leadership::messages::{ObserveReplica, Release, Watched};
+use crate::messages::{InstanceTypesFor, ReplicaState, TakeSnapshot};
 use crate::settings::Settings;
 use crate::telemetry::journal::Journal;
 use crate::telemetry::story::Story;
@@ -70,9 +70,14 @@ pub fn start(parts: ReplicaParts) -> ReplicaHandle {
 }
 
 impl ReplicaHandle {
-    /// The state of every actor that runs, by name.
+    /// The state of every actor that runs. Nothing when `control_plane` has ended.
+    pub async fn observe(&self) -> Option<ReplicaState> {
+        self.control_plane.send(ObserveReplica).await.ok()
+    }
+
+    /// The same as JSON, by the actors' names; null when `control_plane` has ended.
     pub async fn state(&self) -> Value {
-        self.control_plane.send(Observe).await.unwrap_or_default()
+        self.observe().await.and_then(|state| serde_json::to_value(state).ok()).unwrap_or_default()
     }
 
     /// The cluster as it is known, with what can be bought for it. Nothing until everything has been listed once.

@@ -44,7 +44,8 @@
 //! | `control_plane` | `CatalogueAttach`, `Detach` | `catalogue` |
 //! | `replica` | `Watched` | `control_plane` |
 //! | `replica` | `Release` | `leader`, `control_plane` |
-//! | `control_plane`, `replica` | `Observe` | every actor |
+//! | `replica` | `ObserveReplica` | `control_plane` |
+//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `recorder`, `leader` |
 //!
 //! To come with the issue on consolidation: `Replace` from `disruptor` to `launcher`; with the issue on old APIs:
 //! `translator`.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_actors::messages::ReplicaState;
 use dovetail_actors::{Entry, Journal, LogJournal, Measure, ReplicaHandle, Span};
 use dovetail_core::clock::Clock as _;
 use dovetail_observability::{Health, Metrics};
 use dovetail_telemetry::state::Latest;
 use dovetail_telemetry::told::Told;
 use dovetail_telemetry::{Spans, measures, state};
-use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::clock::SystemClock;
@@ -32,13 +32,14 @@ pub async fn beat(replica: &ReplicaHandle, (identity, latest): (&str, &Latest), 
         {
             latest.saw(view);
         }
-        match timeout(ANSWER_WITHIN, replica.state()).await {
+        match timeout(ANSWER_WITHIN, replica.observe()).await {
             Ok(state) => {
-                let silent = silent(&state);
+                let state = state.unwrap_or_default();
+                let silent = &state.control_plane.silent;
                 if silent.is_empty() {
                     health.moves(not_ready(&state));
                 } else {
-                    health.silent(silent);
+                    health.silent(silent.iter().map(|name| (*name).to_owned()).collect());
                 }
                 metrics.saw(state::seen(&state));
                 latest.heard(identity, &state, SystemClock.wall());
@@ -57,35 +58,27 @@ pub async fn beat_before(health: Health) {
     }
 }
 
-fn silent(state: &Value) -> Vec<String> {
-    let names = state["control_plane"]["silent"].as_array();
-    names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
 /// Why it is not ready; empty when it is.
-fn not_ready(state: &Value) -> String {
-    let cluster = &state["cluster_watcher"];
-    let failing = cluster["watchesFailing"].as_object().into_iter().flatten();
-    let failing = failing.map(|(kind, one)| format!("{kind} for {}s ({})", one["seconds"], text(&one["error"])));
+fn not_ready(state: &ReplicaState) -> String {
+    let cluster = state.cluster_watcher.clone().unwrap_or_default();
+    let failing = cluster.watches_failing.iter();
+    let failing = failing.map(|(kind, one)| format!("{kind} for {}s ({})", one.seconds, one.error));
     let failing = failing.collect::<Vec<_>>().join(", ");
-    if cluster["synced"] != true {
-        let kinds: Vec<_> = cluster["notListed"].as_array().into_iter().flatten().map(text).collect();
-        let missing = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
+    if !cluster.synced {
+        let kinds = cluster.not_listed.join(", ");
+        let missing = if kinds.is_empty() { kinds } else { format!(": {kinds}") };
         let failing = if failing.is_empty() { failing } else { format!("; the watch fails of {failing}") };
         return format!("the cluster's objects have not all been listed yet{missing}{failing}");
     }
     if !failing.is_empty() {
         return format!("the cluster is not seen as it is, the watch fails of {failing}");
     }
-    if state["catalogue"]["reads"].as_u64().unwrap_or(0) == 0 {
+    if state.catalogue.as_ref().is_none_or(|catalogue| catalogue.reads == 0) {
         return "instance types and prices have not been read yet".into();
     }
     // Nobody can lead meanwhile.
-    state["leader"]["refuses"].as_str().map(|why| format!("the lease is not gone by: {why}")).unwrap_or_default()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+    let refuses = state.leader.as_ref().and_then(|leader| leader.refuses.as_ref());
+    refuses.map(|why| format!("the lease is not gone by: {why}")).unwrap_or_default()
 }
 
 /// Where all that is told goes beside the log.
@@ -138,6 +131,7 @@ impl Journal for CountedJournal {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use dovetail_actors::messages::{CatalogueState, ClusterWatcherState, LeaderState, WatchFailing};
     use dovetail_actors::{InlineSolver, ReplicaParts, Settings};
     use dovetail_cloud::ec2::Ec2Cloud;
     use dovetail_core::clock::Clock;
@@ -145,38 +139,42 @@ mod tests {
     use dovetail_sandbox::faults::FaultSettings;
     use dovetail_sandbox::log::Caller;
     use dovetail_simulation::{World, WorldConfig};
-    use serde_json::json;
     use std::collections::BTreeMap;
     use tokio::task::LocalSet;
 
+    fn state(synced: bool, reads: u64) -> ReplicaState {
+        ReplicaState {
+            cluster_watcher: Some(ClusterWatcherState { synced, ..ClusterWatcherState::default() }),
+            catalogue: Some(CatalogueState { reads, ..CatalogueState::default() }),
+            ..ReplicaState::default()
+        }
+    }
+
     #[test]
     fn a_replica_is_ready_once_it_has_seen_the_cluster_and_the_catalogue() {
-        let state = |synced, reads| json!({"cluster_watcher": {"synced": synced}, "catalogue": {"reads": reads}});
         assert!(not_ready(&state(false, 1)).contains("listed"));
         assert!(not_ready(&state(true, 0)).contains("prices"));
         assert_eq!(not_ready(&state(true, 1)), "");
-        assert!(!not_ready(&json!({})).is_empty());
-        let mut refuses = state(true, 1);
-        refuses["leader"] = json!({"refuses": "its leaseTransitions is 2147483647"});
-        assert!(not_ready(&refuses).contains("2147483647"));
+        assert!(!not_ready(&ReplicaState::default()).is_empty());
+        let refuses = Some("its leaseTransitions is 2147483647".to_owned());
+        let leader = Some(LeaderState { refuses, ..LeaderState::default() });
+        assert!(not_ready(&ReplicaState { leader, ..state(true, 1) }).contains("2147483647"));
     }
 
     #[test]
     fn a_kind_that_was_never_listed_or_whose_watch_fails_for_long_is_named_and_why() {
-        let failing = json!({"nodepools": {"seconds": 75, "error": "403 forbidden"}});
-        let never =
-            json!({"cluster_watcher": {"synced": false, "notListed": ["nodepools"], "watchesFailing": failing}});
+        let failing = WatchFailing { seconds: 75, error: "403 forbidden".to_owned() };
+        let cluster = |synced, not_listed| ClusterWatcherState {
+            synced,
+            not_listed,
+            watches_failing: [("nodepools", failing.clone())].into(),
+            ..ClusterWatcherState::default()
+        };
+        let never = ReplicaState { cluster_watcher: Some(cluster(false, vec!["nodepools"])), ..state(false, 0) };
         let said = not_ready(&never);
         assert!(said.contains("listed yet: nodepools") && said.contains("nodepools for 75s (403 forbidden)"), "{said}");
-        let later = json!({"cluster_watcher": {"synced": true, "notListed": [], "watchesFailing": failing},
-            "catalogue": {"reads": 1}});
+        let later = ReplicaState { cluster_watcher: Some(cluster(true, vec![])), ..state(true, 1) };
         assert!(not_ready(&later).contains("nodepools for 75s (403 forbidden)"));
-    }
-
-    #[test]
-    fn whoever_is_silent_is_named() {
-        assert_eq!(silent(&json!({"control_plane": {"silent": ["launcher"]}})), ["launcher"]);
-        assert!(silent(&json!({"control_plane": {}})).is_empty());
     }
 
     fn replica(clock: &Arc<dyn Clock>, metrics: &Metrics) -> (World, ReplicaHandle) {

@@ -9,10 +9,9 @@ use actix::prelude::*;
 use dovetail_core::window::{WindowInput, WindowSettings};
 use dovetail_core::windows::{Batched, Step, Windows};
 use jiff::Timestamp;
-use serde_json::json;
 
 use crate::context::desk::Desk;
-use crate::messages::{Batch, Observe, PodBound, PodGone, PodPending, TraceContext};
+use crate::messages::{Batch, BatcherState, Observe, PodBound, PodGone, PodPending, TraceContext};
 use crate::telemetry::span::names;
 
 /// See the module.
@@ -77,7 +76,7 @@ impl Handler<Observe> for Batcher {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        MessageResult(json!({"inWindow": self.windows.len(), "batches": self.batches}))
+        MessageResult(BatcherState { in_window: self.windows.len(), batches: self.batches }.into())
     }
 }
 

@@ -24,13 +24,14 @@ use futures::future::{join, join3, pending};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use kube::ResourceExt;
-use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::catalogue::reserved::Reserved;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
-use crate::messages::{CatalogueAttach, Detach, InstanceTypesFor, Observe, Refused, TookReserved, WorldChanged};
+use crate::messages::{
+    CatalogueAttach, CatalogueState, Detach, InstanceTypesFor, Observe, Refused, TookReserved, WorldChanged,
+};
 use crate::telemetry::story::{Names, Story};
 
 /// Types and prices are read again this often (aws spec 6).
@@ -177,8 +178,9 @@ impl Handler<Observe> for Catalogue {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        let types = self.offers.as_ref().map_or(0, |offers| offers.types.len());
-        MessageResult(json!({"instanceTypes": types, "reads": self.reads, "unavailable": self.unavailable.len()}))
+        let instance_types = self.offers.as_ref().map_or(0, |offers| offers.types.len());
+        let (reads, unavailable) = (self.reads, self.unavailable.len());
+        MessageResult(CatalogueState { instance_types, reads, unavailable }.into())
     }
 }
 

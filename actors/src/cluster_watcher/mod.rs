@@ -15,7 +15,6 @@ use dovetail_core::cluster_state::{Applied, ClusterState, Kind, Snapshot};
 use dovetail_core::lifecycle::{self, Stage};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, ResourceExt};
-use serde_json::json;
 
 use crate::cluster_watcher::unshown::Unshown;
 use crate::context::desk::Desk;
@@ -248,14 +247,7 @@ impl Handler<Observe> for ClusterWatcher {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        let now = self.state.snapshot();
-        let mut state = json!({
-            "synced": self.synced, "pods": now.pods.len(), "nodes": now.nodes.len(), "nodeClaims": now.claims.len(),
-            "nodePools": now.pools.len(), "nodeClasses": now.classes.len(), "expected": now.nominations.len(),
-            "leaving": now.leaving.nodes.len(),
-        });
-        self.add_unread(&mut state);
-        MessageResult(state)
+        MessageResult(self.observed().into())
     }
 }
 

@@ -9,11 +9,11 @@ use dovetail_core::cluster_state::{Applied, Kind, Unreadable};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
-use serde_json::{Value, json};
 
 use super::ClusterWatcher;
 use crate::messages::{
-    Came, CannotUse, ClaimChanged, NodeChanged, NotRead, Record, TellNotSynced, WatchFailed, WatchRuns,
+    Came, CannotUse, ClaimChanged, ClusterWatcherState, NodeChanged, NotRead, Record, TellNotSynced, UnreadableObject,
+    WatchFailed, WatchFailing, WatchRuns,
 };
 use crate::reading::report::{self, QUIET};
 use crate::recorder::object;
@@ -232,19 +232,29 @@ impl ClusterWatcher {
         }
     }
 
-    /// What of it an operator is to see.
-    pub(super) fn add_unread(&self, state: &mut Value) {
-        let snapshot = self.state.snapshot();
-        let not_listed: Vec<_> = self.state.not_listed().map(Kind::resource).collect();
+    /// What is told of the cluster and of how it is seen.
+    pub(super) fn observed(&self) -> ClusterWatcherState {
+        let now = self.state.snapshot();
         let failing = self.failures.long(self.desk.now());
-        let failing: BTreeMap<_, _> =
-            failing.map(|(kind, seconds, error)| (kind, json!({"seconds": seconds, "error": error}))).collect();
-        let shown = snapshot.unreadable.values().take(MOST_SHOWN);
-        let shown: Vec<_> =
-            shown.map(|one| json!({"kind": one.kind, "object": one.full_name(), "why": one.why})).collect();
-        state["notListed"] = json!(not_listed);
-        state["watchesFailing"] = json!(failing);
-        state["unreadable"] = json!(snapshot.unreadable_counts());
-        state["unreadableObjects"] = json!(shown);
+        let failing = failing.map(|(kind, seconds, error)| (kind, WatchFailing { seconds, error: error.to_owned() }));
+        let object = |one: &Arc<Unreadable>| UnreadableObject {
+            kind: one.kind.clone(),
+            object: one.full_name(),
+            why: one.why.clone(),
+        };
+        ClusterWatcherState {
+            synced: self.synced,
+            pods: now.pods.len(),
+            nodes: now.nodes.len(),
+            node_claims: now.claims.len(),
+            node_pools: now.pools.len(),
+            node_classes: now.classes.len(),
+            expected: now.nominations.len(),
+            leaving: now.leaving.nodes.len(),
+            not_listed: self.state.not_listed().map(Kind::resource).collect(),
+            watches_failing: failing.collect(),
+            unreadable: now.unreadable_counts(),
+            unreadable_objects: now.unreadable.values().take(MOST_SHOWN).map(object).collect(),
+        }
     }
 }

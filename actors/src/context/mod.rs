@@ -3,6 +3,7 @@
 pub(crate) mod backoff;
 pub(crate) mod desk;
 pub(crate) mod mailbox;
+pub(crate) mod measures;
 pub(crate) mod outage;
 pub mod solver;
 pub(crate) mod tenure;

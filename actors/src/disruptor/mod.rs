@@ -18,13 +18,14 @@ use dovetail_core::cluster_state::{Moment, Snapshot};
 use dovetail_core::disruption::{self, Decision, Memory, Offers, Removal};
 use jiff::Timestamp;
 use kube::ResourceExt;
-use serde_json::json;
 
 use self::writes::Write;
 use crate::context::desk::Desk;
 use crate::kube::calls::Calls;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToRecorder, ToTerminator};
-use crate::messages::{ClaimRef, ClusterChanged, InstanceTypesFor, Observe, Remove, TakeShown, TraceContext};
+use crate::messages::{
+    ClaimRef, ClusterChanged, DisruptorState, InstanceTypesFor, Observe, Remove, TakeShown, TraceContext,
+};
 use crate::telemetry::measure::Measure;
 
 /// Changes are waited for this long, as they come in swarms.
@@ -124,10 +125,16 @@ impl Handler<Observe> for Disruptor {
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let (validating, asked) = self.memory.counts();
-        MessageResult(json!({
-            "looks": self.looks, "validating": validating, "asked": asked, "removed": self.removed,
-            "replacing": self.memory.replacing(), "writing": self.busy.len(), "queued": self.queue.len(),
-        }))
+        let state = DisruptorState {
+            looks: self.looks,
+            validating,
+            asked,
+            removed: self.removed.clone(),
+            replacing: self.memory.replacing(),
+            writing: self.busy.len(),
+            queued: self.queue.len(),
+        };
+        MessageResult(state.into())
     }
 }
 

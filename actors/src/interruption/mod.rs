@@ -20,14 +20,14 @@ use dovetail_cloud::{Cloud, QueueMessage, cloud};
 use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 use dovetail_core::interruption::{Announcement, Kind, Notice};
 use kube::ResourceExt;
-use serde_json::json;
 
 use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
 use crate::context::traces;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToPacker, ToRecorder, ToTerminator};
 use crate::messages::{
-    ClaimRef, Interrupted, MarkLeaving, Observe, PackNow, Record, Refused, TakeSnapshot, TraceContext,
+    ClaimRef, Interrupted, InterruptionState, MarkLeaving, Observe, PackNow, Record, Refused, TakeSnapshot,
+    TraceContext,
 };
 use crate::recorder::object;
 use crate::settings::Interruptions;
@@ -190,10 +190,13 @@ impl Handler<Observe> for Interruption {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        MessageResult(json!({
-            "queue": self.desk.settings.interruption_queue, "messages": self.counts, "failures": self.failures,
-            "unwritten": self.unwritten,
-        }))
+        let state = InterruptionState {
+            queue: self.desk.settings.interruption_queue.clone(),
+            messages: self.counts.clone(),
+            failures: self.failures,
+            unwritten: self.unwritten,
+        };
+        MessageResult(state.into())
     }
 }
 

@@ -15,14 +15,12 @@ use dovetail_cloud::Cloud;
 use dovetail_core::collection::{Collector, Leftovers, Notice, Verdict};
 use dovetail_core::disruption::Reason;
 use dovetail_core::lifecycle;
-use serde_json::json;
 
 use crate::context::desk::Desk;
 use crate::janitor::sweep::{Found, Sweep};
 use crate::kube::calls::Calls;
-use crate::links::ToDisruptor;
-use crate::links::{ToClusterWatcher, ToRecorder, ToTerminator};
-use crate::messages::{ClaimChanged, ClaimRef, InstancesSeen, Observe, Record, Remove, TraceContext};
+use crate::links::{ToClusterWatcher, ToDisruptor, ToRecorder, ToTerminator};
+use crate::messages::{ClaimChanged, ClaimRef, InstancesSeen, JanitorState, Observe, Record, Remove, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::story::Story;
 
@@ -110,7 +108,7 @@ impl Handler<Observe> for Janitor {
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let (braked, recent) = (self.collector.braked(), self.collector.recent());
-        MessageResult(json!({"term": self.desk.term, "braked": braked, "recent": recent, "counts": self.counts}))
+        MessageResult(JanitorState { term: self.desk.term, braked, recent, counts: self.counts.clone() }.into())
     }
 }
 

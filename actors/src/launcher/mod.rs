@@ -34,7 +34,6 @@ use dovetail_core::lifecycle::{self, Creations, Stage};
 use dovetail_core::ownership::{has_foreign_token, token_on};
 use jiff::Timestamp;
 use kube::ResourceExt;
-use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::context::backoff::Backoff;
@@ -46,8 +45,8 @@ use crate::launcher::facts::{origin, pool_of};
 use crate::launcher::launch::{End, Launching};
 use crate::links::{ToCatalogue, ToClusterWatcher, ToOwner, ToPacker, ToRecorder};
 use crate::messages::{
-    ClaimChanged, ClaimGone, Launch, LaunchFails, LaunchOrder, NotRegistered, Observe, PackNow, TakeSnapshot,
-    TraceContext, Wrote,
+    ClaimChanged, ClaimGone, Launch, LaunchFails, LaunchOrder, LauncherState, NotRegistered, Observe, PackNow,
+    TakeSnapshot, TraceContext, Wrote,
 };
 use crate::telemetry::story::Story;
 use again::Again;
@@ -302,10 +301,14 @@ impl Handler<Observe> for Launcher {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        MessageResult(json!({
-            "queued": self.queue.len(), "running": self.running, "ends": self.ends, "held": self.held,
-            "begun": self.begun,
-        }))
+        let state = LauncherState {
+            queued: self.queue.len(),
+            running: self.running,
+            ends: self.ends.clone(),
+            held: self.held,
+            begun: self.begun,
+        };
+        MessageResult(state.into())
     }
 }
 

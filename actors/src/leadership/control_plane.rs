@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use futures::future::join_all;
-use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet};
 
@@ -16,8 +15,8 @@ use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
 use crate::leadership::catch_up;
 use crate::leadership::fence;
-use crate::leadership::messages::{Deposed, Elected, Release, Watched};
-use crate::messages::{Observe, Term};
+use crate::leadership::messages::{Deposed, Elected, ObserveReplica, Release, Watched};
+use crate::messages::{ActorState, ControlPlaneState, Observe, ReplicaState, Term};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::Story;
 use crate::wiring::{self, Leading, Means, Warm};
@@ -109,20 +108,21 @@ impl Handler<Deposed> for ControlPlane {
     }
 }
 
-impl Handler<Observe> for ControlPlane {
-    type Result = ResponseFuture<Value>;
+impl Handler<ObserveReplica> for ControlPlane {
+    type Result = ResponseFuture<ReplicaState>;
 
-    /// The states of all actors that run, by name.
-    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+    /// The states of all actors that run.
+    fn handle(&mut self, _: ObserveReplica, _: &mut Self::Context) -> Self::Result {
         let mut asked = self.always();
         asked.extend(self.running.iter().flat_map(|running| running.leading.observed()));
         let (leads, restarts) = (self.running.is_some(), self.restarts.len());
         let desk = self.desk.clone();
         Box::pin(async move {
-            let (mut all, silent) = states(asked, &desk).await;
-            let own = json!({"leads": leads, "restarts": restarts, "silent": silent});
-            all.insert("control_plane".to_owned(), own);
-            all.into()
+            let (states, silent) = states(asked, &desk).await;
+            let control_plane = ControlPlaneState { leads, restarts, silent };
+            let mut all = ReplicaState { control_plane, ..ReplicaState::default() };
+            states.into_iter().for_each(|(_, state)| all.insert(state));
+            all
         })
     }
 }
@@ -131,7 +131,7 @@ impl Handler<Observe> for ControlPlane {
 async fn states(
     asked: Vec<(&'static str, Recipient<Observe>)>,
     desk: &Desk,
-) -> (Map<String, Value>, Vec<&'static str>) {
+) -> (Vec<(&'static str, ActorState)>, Vec<&'static str>) {
     let answers = asked.into_iter().map(|(name, actor)| async move {
         let begun = desk.now();
         let answer = tokio::time::timeout(ANSWER_WITHIN, actor.send(Observe)).await;
@@ -139,10 +139,10 @@ async fn states(
         desk.measure(&Measure::ActorAnswered { actor: name, seconds });
         (name, answer)
     });
-    let (mut all, mut silent) = (Map::new(), Vec::new());
+    let (mut all, mut silent) = (Vec::new(), Vec::new());
     for (name, answer) in join_all(answers).await {
         match answer {
-            Ok(Ok(state)) => drop(all.insert(name.to_owned(), state)),
+            Ok(Ok(state)) => all.push((name, state)),
             Ok(Err(_)) => {} // it has died, which is seen to elsewhere
             Err(_) => silent.push(name),
         }
@@ -166,8 +166,8 @@ impl Handler<Release> for ControlPlane {
 
 /// Waits until no launch is under way.
 async fn idle(leading: &Leading) {
-    while let Ok(state) = leading.launcher.send(Observe).await {
-        if state["running"] == 0 {
+    while let Ok(ActorState::Launcher(launcher)) = leading.launcher.send(Observe).await {
+        if launcher.running == 0 {
             return;
         }
         tokio::time::sleep(SOON).await;
@@ -279,6 +279,7 @@ mod tests {
 
     use super::*;
     use crate::context::mailbox;
+    use crate::messages::RecorderState;
     use crate::settings::Settings;
     use crate::telemetry::journal::{Entry, Journal};
 
@@ -339,7 +340,19 @@ mod tests {
         type Result = MessageResult<Observe>;
 
         fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-            MessageResult(json!(self.taken))
+            MessageResult(RecorderState { waiting: self.taken.len(), ..RecorderState::default() }.into())
+        }
+    }
+
+    #[derive(Message)]
+    #[rtype(result = "Vec<usize>")]
+    struct Taken;
+
+    impl Handler<Taken> for Counts {
+        type Result = Vec<usize>;
+
+        fn handle(&mut self, _: Taken, _: &mut Self::Context) -> Self::Result {
+            self.taken.clone()
         }
     }
 
@@ -369,10 +382,11 @@ mod tests {
             let asked = || vec![("stuck", stuck.clone().recipient()), ("moves", moves.clone().recipient())];
             tokio::time::sleep(Duration::from_secs(1)).await;
             let (said, silent) = states(asked(), &desk).await;
-            assert_eq!((silent, said.keys().next().unwrap().as_str(), said.len()), (vec!["stuck"], "moves", 1));
+            assert_eq!((silent, said[0].0, said.len()), (vec!["stuck"], "moves", 1));
             goes_on.notify_one();
             let (said, silent) = states(asked(), &desk).await;
-            assert_eq!((silent.len(), &said["stuck"]), (0, &json!([0])));
+            let stuck = RecorderState { waiting: 1, ..RecorderState::default() };
+            assert_eq!((silent.len(), &said[0]), (0, &("stuck", stuck.into())));
         });
     }
 
@@ -387,8 +401,8 @@ mod tests {
             assert!(counted.abs_diff(beyond) <= 2, "{counted}");
             goes_on.notify_one();
             tokio::time::sleep(Duration::from_secs(1)).await;
-            let taken = stuck.send(Observe).await.unwrap();
-            assert_eq!(taken, json!((0..=mailbox::BOUND + beyond).collect::<Vec<_>>()));
+            let taken = stuck.send(Taken).await.unwrap();
+            assert_eq!(taken, (0..=mailbox::BOUND + beyond).collect::<Vec<_>>());
             let now = full.0.load(Ordering::Relaxed);
             desk.post(&stuck, Number(1));
             assert_eq!(full.0.load(Ordering::Relaxed), now, "it is full no longer");

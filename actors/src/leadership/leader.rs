@@ -19,7 +19,6 @@ use dovetail_core::lease::{
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube_runtime::watcher::{Config, Event};
-use serde_json::json;
 
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
@@ -29,7 +28,7 @@ use crate::leadership::control_plane::ControlPlane;
 use crate::leadership::lease_object::{self, LeaseObject, holder};
 use crate::leadership::messages::{Deposed, Elected, Release};
 use crate::links::ToClusterWatcher;
-use crate::messages::{Observe, TakeSnapshot, Term};
+use crate::messages::{LeaderState, Observe, TakeSnapshot, Term};
 use crate::reading::Api;
 use crate::telemetry::story::Story;
 
@@ -166,9 +165,8 @@ impl Handler<Observe> for Leader {
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let term = self.tenure.as_ref().map(|tenure| tenure.term().0);
         let refuses = self.election.distrust().map(|distrust| self.distrust_in_words(distrust));
-        MessageResult(
-            json!({"leads": term.is_some(), "term": term, "holder": self.election.holder(), "refuses": refuses}),
-        )
+        let holder = self.election.holder().to_owned();
+        MessageResult(LeaderState { leads: term.is_some(), term, holder, refuses }.into())
     }
 }
 

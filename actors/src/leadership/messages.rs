@@ -3,7 +3,7 @@
 use actix::{Message, Recipient};
 
 use crate::context::tenure::Tenure;
-use crate::messages::Observe;
+use crate::messages::{Observe, ReplicaState};
 
 /// This replica leads. Fact.
 #[derive(Clone, Message)]
@@ -34,3 +34,11 @@ pub struct Watched {
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Release;
+
+/// Asks `control_plane` for the states of all actors of the replica.
+#[derive(Clone, Copy, Debug)]
+pub struct ObserveReplica;
+
+impl Message for ObserveReplica {
+    type Result = ReplicaState;
+}

@@ -10,6 +10,7 @@ mod ownership;
 mod packing;
 mod pods;
 mod removal;
+mod states;
 mod trace;
 
 pub use catalogue::{CatalogueAttach, InstanceTypesFor, Refused, TookReserved};
@@ -25,19 +26,15 @@ pub use ownership::{ClaimRefused, InstanceKnown, LookUp};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};
 pub use pods::{AttachPods, PODS, PodBound, PodGone, PodPending, Waited};
 pub use removal::{ClaimRef, Interrupted, MarkLeaving, Remove};
+pub use states::{
+    ActorState, BatcherState, CatalogueState, ClusterWatcherState, ControlPlaneState, Counts, DisruptorState,
+    InterruptionState, JanitorState, LauncherState, LeaderState, NodeClassState, Observe, OwnerState, PackerState,
+    PodWatcherState, RecorderState, RegistrarState, ReplicaState, TerminatorState, UnreadableObject, WatchFailing,
+};
 pub use trace::TraceContext;
 
-use actix::Message;
 use serde::Serialize;
 
 /// The leader's term: `leaseTransitions` of the Lease. 0 is no term.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Term(pub u64);
-
-/// Asks an actor for its state, as tests, `/debug/actors` and the console see it.
-#[derive(Clone, Copy, Debug)]
-pub struct Observe;
-
-impl Message for Observe {
-    type Result = serde_json::Value;
-}

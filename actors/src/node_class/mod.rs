@@ -28,7 +28,7 @@ use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::kube::calls::{CallError, Calls};
 use crate::links::{ToClusterWatcher, ToRecorder};
-use crate::messages::{CannotUse, ClassChanged, Observe, PoolChanged, Record, Wrote};
+use crate::messages::{CannotUse, ClassChanged, NodeClassState, Observe, PoolChanged, Record, Wrote};
 use crate::reading::Api;
 use crate::recorder::object;
 use crate::telemetry::story::{Names, Story};
@@ -156,10 +156,10 @@ impl Handler<Observe> for NodeClassActor {
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let ready = |name: &String| self.told.get(name).is_some_and(|(ready, _)| *ready);
-        let classes: BTreeMap<_, _> = self.classes.keys().map(|name| (name, ready(&format!("class/{name}")))).collect();
-        let pools: BTreeMap<_, _> = self.pools.keys().map(|name| (name, ready(&format!("pool/{name}")))).collect();
-        let unread: Vec<_> = self.unread.keys().map(|(kind, name)| format!("{}/{name}", kind.resource())).collect();
-        MessageResult(json!({"classesReady": classes, "poolsReady": pools, "unreadable": unread}))
+        let classes = self.classes.keys().map(|name| (name.clone(), ready(&format!("class/{name}"))));
+        let pools = self.pools.keys().map(|name| (name.clone(), ready(&format!("pool/{name}"))));
+        let unreadable = self.unread.keys().map(|(kind, name)| format!("{}/{name}", kind.resource())).collect();
+        MessageResult(NodeClassState { classes_ready: classes.collect(), pools_ready: pools.collect(), unreadable }.into())
     }
 }
 

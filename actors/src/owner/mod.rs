@@ -18,12 +18,11 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{Cloud, CloudError, Found};
 use dovetail_core::ownership::{Marks, NotOwned};
 use kube::ResourceExt;
-use serde_json::json;
 
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::links::{ToClusterWatcher, ToRecorder};
-use crate::messages::{ClaimChanged, ClaimGone, ClaimRefused, InstanceKnown, LookUp, Observe, Record};
+use crate::messages::{ClaimChanged, ClaimGone, ClaimRefused, InstanceKnown, LookUp, Observe, OwnerState, Record};
 use crate::owner::owned::{Instances, Verdict, instance_of};
 use crate::recorder::object;
 use crate::telemetry::story::Story;
@@ -151,8 +150,8 @@ impl Handler<Observe> for Owner {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        let refused: BTreeMap<_, _> = self.refused.iter().map(|(name, (_, why))| (name, why.reason())).collect();
-        MessageResult(json!({"claims": self.claims.len(), "unknown": self.wanted.len(), "refused": refused}))
+        let refused = self.refused.iter().map(|(name, (_, why))| (name.clone(), why.reason())).collect();
+        MessageResult(OwnerState { claims: self.claims.len(), unknown: self.wanted.len(), refused }.into())
     }
 }
 

@@ -20,14 +20,14 @@ use dovetail_core::cluster_state::{Planning, PlanningInput, RefusedPlace, Snapsh
 use dovetail_core::pack::{Isolated, Options, Packing};
 use jiff::Timestamp;
 use kube::ResourceExt;
-use serde_json::json;
 
 use crate::context::desk::Desk;
 use crate::context::solver::Solver;
 use crate::context::traces;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar};
 use crate::messages::{
-    Batch, InstanceTypesFor, Launch, Observe, PackNow, Plan, Planned, Record, TakeShown, TraceContext, WorldChanged,
+    Batch, InstanceTypesFor, Launch, Observe, PackNow, PackerState, Plan, Planned, Record, TakeShown, TraceContext,
+    WorldChanged,
 };
 use crate::packer::packing::{Failures, Held};
 use crate::packer::plan::Plans;
@@ -239,10 +239,15 @@ impl Handler<Observe> for Packer {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        MessageResult(json!({
-            "solving": self.solving, "queued": self.queued.is_some(), "handled": self.handled.len(),
-            "leftOver": self.left_over, "packings": self.packings, "failing": self.failures.classes(),
-        }))
+        let state = PackerState {
+            solving: self.solving,
+            queued: self.queued.is_some(),
+            handled: self.handled.len(),
+            left_over: self.left_over.clone(),
+            packings: self.packings,
+            failing: self.failures.classes(),
+        };
+        MessageResult(state.into())
     }
 }
 

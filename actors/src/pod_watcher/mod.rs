@@ -14,14 +14,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube_runtime::watcher::Event;
-use serde_json::json;
 
 use crate::context::desk::Desk;
 use crate::kube::watch::{After, Heard, watch};
 use crate::links::ToClusterWatcher;
 use crate::messages::{
-    AttachPods, Detach, NotRead, Observe, PODS, PodBound, PodGone, PodPending, PodSeen, TraceContext, Waited,
-    WatchFailed, WatchRuns,
+    AttachPods, Detach, NotRead, Observe, PODS, PodBound, PodGone, PodPending, PodSeen, PodWatcherState, TraceContext,
+    Waited, WatchFailed, WatchRuns,
 };
 use crate::reading::Api;
 use crate::telemetry::measure::Measure;
@@ -175,9 +174,8 @@ impl Handler<Observe> for PodWatcher {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        MessageResult(
-            json!({"waiting": self.waiting.len(), "undecided": self.undecided.len(), "speaks": self.leader.is_some()}),
-        )
+        let (waiting, undecided) = (self.waiting.len(), self.undecided.len());
+        MessageResult(PodWatcherState { waiting, undecided, speaks: self.leader.is_some() }.into())
     }
 }
 

@@ -11,10 +11,9 @@ use k8s_openapi::api::core::v1::{Event, EventSource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Client;
 use kube::api::PostParams;
-use serde_json::json;
 
 use crate::context::desk::Desk;
-use crate::messages::{Observe, Record};
+use crate::messages::{Observe, Record, RecorderState};
 use crate::reading::Api;
 use crate::telemetry::measure::Measure;
 
@@ -88,7 +87,8 @@ impl Handler<Observe> for Recorder {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        MessageResult(json!({"waiting": self.waiting.len(), "written": self.written, "dropped": self.dropped}))
+        let (waiting, written, dropped) = (self.waiting.len(), self.written, self.dropped);
+        MessageResult(RecorderState { waiting, written, dropped }.into())
     }
 }
 

@@ -19,7 +19,6 @@ use dovetail_core::lifecycle::nodeless::{Nodeless, Verdict};
 use dovetail_core::lifecycle::{self, Decision, Stage, Timeout, Writes};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
-use serde_json::json;
 
 use crate::context::desk::Desk;
 use crate::context::traces;
@@ -30,7 +29,7 @@ use crate::launcher::facts::pool_of;
 use crate::links::{ToClusterWatcher, ToLauncher, ToPacker, ToRecorder};
 use crate::messages::{
     ClaimChanged, ClaimGone, InstanceKnown, NodeChanged, NodeGone, NotRegistered, Observe, PackNow, Planned, PodBound,
-    PodGone, Record, TakeSnapshot, TraceContext, Wrote,
+    PodGone, Record, RegistrarState, TakeSnapshot, TraceContext, Wrote,
 };
 use crate::owner::owned::{self, Instances};
 use crate::recorder::object;
@@ -214,10 +213,9 @@ impl Handler<Observe> for Registrar {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        MessageResult(json!({
-            "claims": self.claims.len(), "nodes": self.nodes.len(), "busy": self.busy.len(),
-            "plans": self.plans.len(), "passed": self.passed,
-        }))
+        let (claims, nodes, busy) = (self.claims.len(), self.nodes.len(), self.busy.len());
+        let (plans, passed) = (self.plans.len(), self.passed.clone());
+        MessageResult(RegistrarState { claims, nodes, busy, plans, passed }.into())
     }
 }
 

@@ -21,11 +21,10 @@ use kube::ResourceExt;
 
 use super::endings::{Ask, End};
 use super::known::of_node;
-use super::measures;
 use super::owned::{MayDrain, MayEnd};
 use super::steps::{Done, For, Hand};
 use super::{AT_ONCE, Key, SETTLE, Terminator};
-use crate::context::traces;
+use crate::context::{measures, traces};
 use crate::kube::evict::{self, Outcome};
 use crate::messages::{Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;

@@ -13,7 +13,6 @@ mod kept;
 mod known;
 mod left;
 mod look;
-mod measures;
 mod owned;
 mod places;
 mod steps;
@@ -31,14 +30,13 @@ use dovetail_core::termination::instance::{Handle, handle};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use kube_runtime::watcher::Event;
-use serde_json::json;
 
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::kube::calls::Calls;
 use crate::kube::watch::{After, Heard, watch};
 use crate::links::{ToClusterWatcher, ToOwner, ToPacker, ToRecorder};
-use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, Remove, TraceContext};
+use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, Remove, TerminatorState, TraceContext};
 use crate::owner::owned::Instances;
 use crate::reading::Api;
 use crate::reading::report::Reports;
@@ -279,10 +277,15 @@ impl Handler<Observe> for Terminator {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        MessageResult(json!({
-            "leaving": self.leaving.len(), "busy": self.busy.len(), "evicting": self.evictions.running(),
-            "instances": self.endings.count(), "interrupted": self.waiting.len(), "counts": self.counts,
-        }))
+        let state = TerminatorState {
+            leaving: self.leaving.len(),
+            busy: self.busy.len(),
+            evicting: self.evictions.running(),
+            instances: self.endings.count(),
+            interrupted: self.waiting.len(),
+            counts: self.counts.clone(),
+        };
+        MessageResult(state.into())
     }
 }
 

@@ -14,10 +14,9 @@ use kube::ResourceExt;
 
 use super::TerminatorLinks;
 use super::left::left_on;
-use super::measures;
 use super::why::end_reason;
 use crate::context::desk::Desk;
-use crate::context::traces;
+use crate::context::{measures, traces};
 use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
 use crate::kube::nodes::Nodes;

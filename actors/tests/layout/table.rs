@@ -2,9 +2,6 @@
 
 use std::collections::BTreeSet;
 
-/// What stands for every actor in a row.
-const EVERY_ACTOR: &str = "every actor";
-
 /// One row: each of the senders sends each of the messages, and each of the takers takes it.
 #[derive(Debug)]
 pub struct Row {
@@ -17,18 +14,14 @@ pub struct Row {
 }
 
 /// The names between backticks.
-fn names(cell: &str, actors: &BTreeSet<String>) -> BTreeSet<String> {
-    if cell.trim() == EVERY_ACTOR {
-        return actors.clone();
-    }
+fn names(cell: &str) -> BTreeSet<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 /// The rows of the table in a text.
-pub fn rows(text: &str, actors: &BTreeSet<String>) -> Vec<Row> {
+pub fn rows(text: &str) -> Vec<Row> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("//! |")).skip(2);
-    let cells =
-        lines.map(|line| line.trim_end_matches('|').split('|').map(|cell| names(cell, actors)).collect::<Vec<_>>());
+    let cells = lines.map(|line| line.trim_end_matches('|').split('|').map(names).collect::<Vec<_>>());
     let row = |cells: Vec<BTreeSet<String>>| {
         let [from, messages, to] = cells.try_into().unwrap_or_else(|cells| panic!("not three cells: {cells:?}"));
         Row { from, messages, to }
@@ -38,11 +31,10 @@ pub fn rows(text: &str, actors: &BTreeSet<String>) -> Vec<Row> {
 
 #[test]
 fn a_row_is_read() {
-    let text =
-        "//! | from | message | to |\n//! |---|---|---|\n//! | `a`, `b` (why) | `M`, `N` | every actor |\n//! end\n";
+    let text = "//! | from | message | to |\n//! |---|---|---|\n//! | `a`, `b` (why) | `M`, `N` | `c` |\n//! end\n";
     let set = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<BTreeSet<_>>();
-    let rows = rows(text, &set(&["a", "b", "c"]));
+    let rows = rows(text);
     assert_eq!(rows.len(), 1);
     assert_eq!((&rows[0].from, &rows[0].messages), (&set(&["a", "b"]), &set(&["M", "N"])));
-    assert_eq!(rows[0].to, set(&["a", "b", "c"]));
+    assert_eq!(rows[0].to, set(&["c"]));
 }

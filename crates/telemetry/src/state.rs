@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use dovetail_actors::messages::ReplicaState;
 use dovetail_actors::replica::View;
 use dovetail_api::names::conditions::DRIFTED;
 use dovetail_api::names::labels;
@@ -24,7 +25,7 @@ pub struct Latest(Arc<Mutex<Known>>);
 struct Known {
     view: Option<View>,
     /// What the actors of each replica say, and when they said so.
-    actors: BTreeMap<String, (Value, Timestamp)>,
+    actors: BTreeMap<String, (ReplicaState, Timestamp)>,
     /// Seconds since 1970 and $/h, the latest of them.
     cost: VecDeque<(f64, f64)>,
     /// Somebody has asked for it all since the last look.
@@ -71,7 +72,7 @@ impl Latest {
     }
 
     /// What the actors of a replica say of themselves.
-    pub fn heard(&self, replica: &str, actors: &Value, when: Timestamp) {
+    pub fn heard(&self, replica: &str, actors: &ReplicaState, when: Timestamp) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.actors.insert(replica.to_owned(), (actors.clone(), when));
     }
@@ -79,11 +80,11 @@ impl Latest {
     /// The cluster, who leads, and what the leader's actors said last, or while nobody leads those of any replica.
     pub fn known(&self) -> (Option<View>, Option<String>, Value) {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let leads = |(_, (actors, _)): &(&String, &(Value, Timestamp))| actors["leader"]["leads"] == true;
+        let leads = |(_, (actors, _)): &(&String, &(ReplicaState, Timestamp))| leads(actors);
         // Of two that say so, the one that said it last.
         let leader = known.actors.iter().filter(leads).max_by_key(|(_, (_, when))| *when);
         let said = leader.or_else(|| known.actors.iter().next());
-        let actors = said.map(|(_, (actors, _))| actors.clone()).unwrap_or_default();
+        let actors = said.and_then(|(_, (actors, _))| serde_json::to_value(actors).ok()).unwrap_or_default();
         (known.view.clone(), leader.map(|(name, _)| name.clone()), actors)
     }
 
@@ -426,16 +427,54 @@ fn scheduler(page: &mut Page, view: &View, actors: &Value) {
     page.sample("karpenter_scheduler_unschedulable_pods_count", &[("controller", "provisioner")], left_over as f64);
 }
 
+/// Whether a replica leads.
+pub fn leads(state: &ReplicaState) -> bool {
+    state.leader.as_ref().is_some_and(|leader| leader.leads)
+}
+
 /// What the actors say, as far as health and leadership go.
-pub fn seen(state: &Value) -> Seen {
-    let number = |value: &Value| value.as_i64().unwrap_or(0);
+pub fn seen(state: &ReplicaState) -> Seen {
+    let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
+    let cluster = state.cluster_watcher.clone().unwrap_or_default();
+    let term = state.leader.as_ref().and_then(|leader| leader.term).unwrap_or(0);
     Seen {
         // While a watch fails, what is known is not what there is.
-        synced: state["cluster_watcher"]["synced"] == true
-            && state["cluster_watcher"]["watchesFailing"].as_object().is_none_or(|all| all.is_empty()),
-        nodes: number(&state["cluster_watcher"]["nodes"]),
-        leads: state["leader"]["leads"] == true,
-        term: number(&state["leader"]["term"]),
-        restarts: number(&state["control_plane"]["restarts"]),
+        synced: cluster.synced && cluster.watches_failing.is_empty(),
+        nodes: number(cluster.nodes),
+        leads: leads(state),
+        term: i64::try_from(term).unwrap_or(i64::MAX),
+        restarts: number(state.control_plane.restarts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use dovetail_actors::messages::{
+        ActorState, BatcherState, DisruptorState, InterruptionState, LauncherState, PackerState, PodWatcherState,
+        RecorderState, RegistrarState, TerminatorState,
+    };
+
+    use super::*;
+
+    #[test]
+    fn every_queue_is_a_number_that_its_actor_says() {
+        let said: [ActorState; 9] = [
+            PodWatcherState::default().into(),
+            BatcherState::default().into(),
+            PackerState::default().into(),
+            LauncherState::default().into(),
+            RegistrarState::default().into(),
+            TerminatorState::default().into(),
+            InterruptionState::default().into(),
+            DisruptorState::default().into(),
+            RecorderState::default().into(),
+        ];
+        let mut all = ReplicaState::default();
+        said.into_iter().for_each(|state| all.insert(state));
+        let told = serde_json::to_value(&all).unwrap();
+        for (actor, queue) in QUEUES {
+            assert_eq!(told[actor][queue], 0, "{actor} does not say {queue}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use dovetail_actors::messages::ReplicaState;
 use dovetail_actors::telemetry::journal::{Entry, Journal};
 use dovetail_actors::telemetry::story::Level;
 use dovetail_actors::{Measure, Span};
@@ -75,7 +76,7 @@ impl Timeline {
     }
 
     /// What the leader's actors say of themselves.
-    pub fn saw(&self, actors: &Value) {
+    pub fn saw(&self, actors: &ReplicaState) {
         if let Some(metrics) = self.metrics.get() {
             metrics.saw(state::seen(actors));
         }

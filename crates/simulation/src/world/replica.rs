@@ -12,7 +12,7 @@ use dovetail_input::{Failure, Mistake};
 use dovetail_sandbox::apiserver::{ApiServer, Gvr};
 use dovetail_sandbox::log::Caller;
 use dovetail_sandbox::region::Region;
-use dovetail_telemetry::state::Latest;
+use dovetail_telemetry::state::{self, Latest};
 
 use super::WorldConfig;
 use super::broken::{Broken, BrokenCloud, claim_twice, forget_purposes};
@@ -100,8 +100,8 @@ impl Replica {
             let Some((latest, every)) = latest else { return std::future::pending::<()>().await };
             loop {
                 tokio::time::sleep(every).await;
-                let state = handle.state().await;
-                let leads = state["leader"]["leads"] == true;
+                let state = handle.observe().await.unwrap_or_default();
+                let leads = state::leads(&state);
                 latest.heard(&identity, &state, clock.wall());
                 if leads {
                     timeline.saw(&state);

@@ -1,4 +1,4 @@
-//! What is measured of claims and Nodes on their way out (core spec 7.1).
+//! What several actors measure alike: claims and Nodes on their way out (core spec 7.1).
 
 use dovetail_api::names::{conditions, labels};
 use dovetail_api::v1::{NodeClaim, condition};

@@ -1,0 +1,355 @@
+//! What each actor says of itself when it is asked by [`Observe`]. Control flow reads the fields; the console, metrics and
+//! `/debug/actors` show the same as JSON, under the same names.
+
+use std::collections::BTreeMap;
+
+use actix::Message;
+use serde::Serialize;
+
+use super::Term;
+
+/// Asks an actor for its state.
+#[derive(Clone, Copy, Debug)]
+pub struct Observe;
+
+impl Message for Observe {
+    type Result = ActorState;
+}
+
+/// Counts by what is counted, since the actor began.
+pub type Counts = BTreeMap<&'static str, u64>;
+
+macro_rules! states {
+    ($($actor:ident: $variant:ident($state:ident)),+ $(,)?) => {
+        /// What one actor says.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(untagged)]
+        pub enum ActorState {
+            $(#[doc = concat!("Of `", stringify!($actor), "`.")] $variant($state),)+
+        }
+
+        $(impl From<$state> for ActorState {
+            fn from(state: $state) -> Self {
+                Self::$variant(state)
+            }
+        })+
+
+        /// What the actors of a replica say. One that does not run, or has not answered in time, says nothing.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+        pub struct ReplicaState {
+            /// Of `control_plane`, which asks the others.
+            pub control_plane: ControlPlaneState,
+            $(#[doc = concat!("Of `", stringify!($actor), "`.")]
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub $actor: Option<$state>,)+
+        }
+
+        impl ReplicaState {
+            /// Takes in what an actor says.
+            pub fn insert(&mut self, state: ActorState) {
+                match state {
+                    $(ActorState::$variant(state) => self.$actor = Some(state),)+
+                }
+            }
+        }
+    };
+}
+
+states! {
+    pod_watcher: PodWatcher(PodWatcherState),
+    cluster_watcher: ClusterWatcher(ClusterWatcherState),
+    catalogue: Catalogue(CatalogueState),
+    recorder: Recorder(RecorderState),
+    leader: Leader(LeaderState),
+    batcher: Batcher(BatcherState),
+    packer: Packer(PackerState),
+    launcher: Launcher(LauncherState),
+    registrar: Registrar(RegistrarState),
+    node_class: NodeClass(NodeClassState),
+    terminator: Terminator(TerminatorState),
+    interruption: Interruption(InterruptionState),
+    disruptor: Disruptor(DisruptorState),
+    janitor: Janitor(JanitorState),
+    owner: Owner(OwnerState),
+}
+
+/// Of `control_plane`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ControlPlaneState {
+    /// Whether the leader's actors run here.
+    pub leads: bool,
+    /// How often they were started again lately.
+    pub restarts: usize,
+    /// Actors that have not answered in time.
+    pub silent: Vec<&'static str>,
+}
+
+/// Of `pod_watcher`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PodWatcherState {
+    /// Pods that wait for a node.
+    pub waiting: usize,
+    /// Pods of which it is not known yet whether they do.
+    pub undecided: usize,
+    /// Whether there are a leader's actors to tell of it.
+    pub speaks: bool,
+}
+
+/// Of `cluster_watcher`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterWatcherState {
+    /// Whether every kind has been listed once.
+    pub synced: bool,
+    /// Pods.
+    pub pods: usize,
+    /// Nodes.
+    pub nodes: usize,
+    /// NodeClaims.
+    pub node_claims: usize,
+    /// NodePools.
+    pub node_pools: usize,
+    /// EC2NodeClasses.
+    pub node_classes: usize,
+    /// Pods that are expected somewhere.
+    pub expected: usize,
+    /// Nodes that are leaving.
+    pub leaving: usize,
+    /// Kinds that have not been listed yet.
+    pub not_listed: Vec<&'static str>,
+    /// Watches that have failed for long, by kind.
+    pub watches_failing: BTreeMap<&'static str, WatchFailing>,
+    /// How many objects cannot be read, by kind.
+    pub unreadable: BTreeMap<String, usize>,
+    /// Some of them.
+    pub unreadable_objects: Vec<UnreadableObject>,
+}
+
+/// A watch that has failed for long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WatchFailing {
+    /// For how long, in seconds.
+    pub seconds: u64,
+    /// The last error.
+    pub error: String,
+}
+
+/// An object that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnreadableObject {
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace and name.
+    pub object: String,
+    /// Why it cannot be read.
+    pub why: String,
+}
+
+/// Of `catalogue`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogueState {
+    /// Instance types that the region has.
+    pub instance_types: usize,
+    /// How often types and prices have been read.
+    pub reads: u64,
+    /// Offerings that were refused lately.
+    pub unavailable: usize,
+}
+
+/// Of `recorder`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RecorderState {
+    /// Events that wait to be written.
+    pub waiting: usize,
+    /// Written so far.
+    pub written: u64,
+    /// Dropped so far.
+    pub dropped: u64,
+}
+
+/// Of `leader`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LeaderState {
+    /// Whether this replica holds the Lease.
+    pub leads: bool,
+    /// In which term, where it does.
+    pub term: Option<u64>,
+    /// Who holds the Lease, as far as is known; empty where nobody is known to.
+    pub holder: String,
+    /// Why the Lease is not gone by, where it is not.
+    pub refuses: Option<String>,
+}
+
+/// Of `batcher`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BatcherState {
+    /// Pods whose window is open.
+    pub in_window: usize,
+    /// Batches so far.
+    pub batches: u64,
+}
+
+/// Of `packer`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PackerState {
+    /// Whether a packing is being computed.
+    pub solving: bool,
+    /// Whether another is asked for.
+    pub queued: bool,
+    /// Pods of the last packing.
+    pub handled: usize,
+    /// Why pods have no place, by uid.
+    pub left_over: BTreeMap<String, String>,
+    /// Packings so far.
+    pub packings: u64,
+    /// Classes of pods that packing fails with.
+    pub failing: usize,
+}
+
+/// Of `launcher`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LauncherState {
+    /// Orders that wait.
+    pub queued: usize,
+    /// Launches that run.
+    pub running: usize,
+    /// Launches that have ended, by how.
+    pub ends: Counts,
+    /// Orders that a ceiling holds.
+    pub held: u64,
+    /// Whether launches may begin.
+    pub begun: bool,
+}
+
+/// Of `registrar`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RegistrarState {
+    /// NodeClaims that are followed.
+    pub claims: usize,
+    /// Nodes that are known.
+    pub nodes: usize,
+    /// Claims of which something is being written.
+    pub busy: usize,
+    /// Plans whose pods are not all bound.
+    pub plans: usize,
+    /// Claims that have passed each step.
+    pub passed: Counts,
+}
+
+/// Of `node_class`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeClassState {
+    /// Whether each EC2NodeClass is ready.
+    pub classes_ready: BTreeMap<String, bool>,
+    /// Whether each NodePool is.
+    pub pools_ready: BTreeMap<String, bool>,
+    /// Classes and pools that cannot be read, as `RESOURCE/NAME`.
+    pub unreadable: Vec<String>,
+}
+
+/// Of `terminator`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TerminatorState {
+    /// Claims and Nodes on their way out.
+    pub leaving: usize,
+    /// Those of which a step is being done.
+    pub busy: usize,
+    /// Evictions that run.
+    pub evicting: usize,
+    /// Instances that the cloud is asked to end.
+    pub instances: usize,
+    /// Nodes whose instances the cloud takes away.
+    pub interrupted: usize,
+    /// Steps done.
+    pub counts: Counts,
+}
+
+/// Of `interruption`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct InterruptionState {
+    /// The queue's name; empty where there is none.
+    pub queue: String,
+    /// Messages so far, by kind.
+    pub messages: Counts,
+    /// Failures to read the queue.
+    pub failures: u64,
+    /// Messages whose facts are not written yet.
+    pub unwritten: usize,
+}
+
+/// Of `disruptor`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DisruptorState {
+    /// How often it has looked.
+    pub looks: u64,
+    /// Removals that are looked at once more before they are ordered.
+    pub validating: usize,
+    /// Claims that were ordered to go.
+    pub asked: usize,
+    /// Claims removed so far, by reason.
+    pub removed: BTreeMap<&'static str, usize>,
+    /// Claims whose replacements are on their way.
+    pub replacing: usize,
+    /// Writes that run.
+    pub writing: usize,
+    /// Writes that wait.
+    pub queued: usize,
+}
+
+/// Of `janitor`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct JanitorState {
+    /// The term.
+    pub term: Term,
+    /// Whether so much was collected lately that nothing more is.
+    pub braked: bool,
+    /// What was collected lately.
+    pub recent: usize,
+    /// What was collected so far, by kind.
+    pub counts: Counts,
+}
+
+/// Of `owner`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OwnerState {
+    /// NodeClaims that are known.
+    pub claims: usize,
+    /// Instances whose owner is being asked for.
+    pub unknown: usize,
+    /// Why claims are refused, by name.
+    pub refused: BTreeMap<String, &'static str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_console_finds_states_under_the_names_that_it_knows() {
+        let mut all = ReplicaState::default();
+        let failing = [("nodepools", WatchFailing { seconds: 75, error: "403".into() })].into();
+        all.insert(ClusterWatcherState { watches_failing: failing, ..ClusterWatcherState::default() }.into());
+        all.insert(
+            PackerState { left_over: [("u".to_owned(), "why".to_owned())].into(), ..PackerState::default() }.into(),
+        );
+        all.insert(LeaderState::default().into());
+        let told = serde_json::to_value(&all).unwrap_or_default();
+        let names: Vec<_> = told.as_object().into_iter().flat_map(|all| all.keys()).collect();
+        assert_eq!(names, ["cluster_watcher", "control_plane", "leader", "packer"], "and no actor that said nothing");
+        let cluster = json!({
+            "synced": false, "pods": 0, "nodes": 0, "nodeClaims": 0, "nodePools": 0, "nodeClasses": 0, "expected": 0,
+            "leaving": 0, "notListed": [], "watchesFailing": {"nodepools": {"seconds": 75, "error": "403"}},
+            "unreadable": {}, "unreadableObjects": [],
+        });
+        assert_eq!(told["cluster_watcher"], cluster);
+        assert_eq!(told["control_plane"], json!({"leads": false, "restarts": 0, "silent": []}));
+        assert_eq!(told["leader"], json!({"leads": false, "term": null, "holder": "", "refuses": null}));
+        assert_eq!(told["packer"]["leftOver"]["u"], "why");
+    }
+}
