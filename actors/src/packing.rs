@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
+use dovetail_core::disruption::commands::{Answer, Question};
 use dovetail_core::pack::{
     Isolated, Isolation, LeftOut, MOST_SOFT_TERMS, Options, Packing, PackingError, alike, ignored_soft_terms,
 };
@@ -46,6 +47,15 @@ pub async fn attempt(
     // Nothing that outlives the attempt is shared with it but the problem, which it cannot change.
     let solving = AssertUnwindSafe(async move { solver.solve(problem, options).await }).catch_unwind();
     solving.await.unwrap_or_else(|panic| Err(PackingError::of_panic(&*panic)))
+}
+
+/// Asks what consolidation would do, whatever the solver does.
+///
+/// # Errors
+/// It has met a bound, or panicked.
+pub async fn consolidate(solver: Arc<dyn Solver>, question: Question) -> Result<Answer, PackingError> {
+    let computing = AssertUnwindSafe(async move { solver.consolidate(question).await }).catch_unwind();
+    computing.await.unwrap_or_else(|panic| Err(PackingError::of_panic(&*panic)))
 }
 
 /// Packs a problem without the pods that break it, and without those of the classes that are held.

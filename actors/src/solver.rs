@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dovetail_core::Problem;
+use dovetail_core::disruption::commands::{Answer, Question};
 use dovetail_core::pack::{Options, Packing, PackingError, solve_within};
 use futures::future::{BoxFuture, FutureExt};
 
@@ -13,6 +14,11 @@ pub type Solution = Result<Packing, PackingError>;
 pub trait Solver: Send + Sync {
     /// The packing of a problem.
     fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Solution>;
+
+    /// What consolidation answers; in place where nothing else is said.
+    fn consolidate(&self, question: Question) -> BoxFuture<'static, Result<Answer, PackingError>> {
+        async move { question.answer() }.boxed()
+    }
 }
 
 /// Computes in place, when polled.

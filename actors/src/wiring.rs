@@ -37,11 +37,12 @@
 //! | `interruption`, `terminator` | `PackNow` | `packer` |
 //! | `interruption`, `terminator` | `MarkLeaving` | `cluster_watcher` |
 //! | `disruptor`, `janitor` | `Remove` | `terminator` |
+//! | `disruptor` | `Hold`, `Plan` | `cluster_watcher` |
+//! | `disruptor` | `Launch` | `launcher` |
 //! | `leader` | `Elected`, `Deposed` | `control_plane` |
 //! | `control_plane` | `Attach`, `AttachPods`, `CatalogueAttach`, `Detach`, `Forget` | the watchers, `catalogue` |
 //!
-//! To come with the issue on consolidation: `Replace` from `disruptor` to `launcher`; with the issue on old APIs:
-//! `translator`.
+//! To come with the issue on old APIs: `translator`.
 
 use std::sync::Arc;
 
@@ -196,6 +197,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
     let disruptor = DisruptorLinks {
         cluster: warm.cluster_watcher.clone(),
         catalogue: warm.catalogue.clone(),
+        launcher: launcher_ctx.address(),
         terminator: terminator.clone(),
         recorder: warm.recorder.clone(),
         calls: calls("disruptor"),
@@ -216,7 +218,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
     let leading = Leading {
         owner: owner_ctx.run(Owner::new(desk, owner)),
         interruption: begin(|_| Interruption::new(desk, interruption)),
-        disruptor: begin(|_| Disruptor::new(desk, disruptor)),
+        disruptor: begin(|_| Disruptor::new(desk, disruptor, means.solver.clone())),
         janitor: begin(|_| Janitor::new(desk, janitor)),
         terminator,
         batcher: begin(|_| Batcher::new(desk, packer.clone().recipient())),

@@ -1,32 +1,38 @@
-//! Decides which nodes go by our own will: empty ones and those whose time is over; later drift and consolidation. Also
+//! Decides which nodes go by our own will: empty ones, those whose time is over, and those whose pods have cheaper places. Also
 //! keeps what claims, Nodes and pools say of it: Consolidatable and lastPodEventTime, the TTL of empty nodes, and what a
 //! pool's nodes have together. What to do is decided by `dovetail_core::disruption`; here it is asked for and written.
 //!
 //! At the mailbox's bound: what comes in only says that something has changed; however much comes, there is one look at
 //! a time and the next no sooner than [`SETTLE`] after.
 
+mod commands;
+mod consolidation;
 mod tell;
 mod unused;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::cluster_state::{Moment, Snapshot};
-use dovetail_core::disruption::{self, Decision, Memory, Offers, Removal};
+use dovetail_core::disruption::{self, Decision, Memory, Offers, Removal, Wanted};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
 
+use self::consolidation::Consolidation;
 use self::writes::Write;
 use crate::calls::Calls;
 use crate::catalogue::Catalogue;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::desk::Desk;
+use crate::launcher::Launcher;
 use crate::measure::Measure;
 use crate::messages::{ClaimRef, ClusterChanged, InstanceTypesFor, Observe, Remove, TakeShown, TraceContext};
 use crate::recorder::Recorder;
+use crate::solver::Solver;
 use crate::terminator::Terminator;
 
 /// Changes are waited for this long, as they come in swarms.
@@ -45,6 +51,8 @@ pub struct DisruptorLinks {
     pub cluster: Addr<ClusterWatcher>,
     /// For instance types and prices.
     pub catalogue: Addr<Catalogue>,
+    /// For replacements.
+    pub launcher: Addr<Launcher>,
     /// For claims that are to go.
     pub terminator: Addr<Terminator>,
     /// For events.
@@ -59,6 +67,7 @@ pub struct Disruptor {
     links: DisruptorLinks,
     rng: fastrand::Rng,
     memory: Memory,
+    consolidation: Consolidation,
     /// Instance types, and when they were asked for.
     offers: Offers,
     asked: Option<Duration>,
@@ -77,7 +86,7 @@ pub struct Disruptor {
 
 impl Disruptor {
     /// At the start of a term.
-    pub fn new(desk: &Desk, links: DisruptorLinks) -> Self {
+    pub fn new(desk: &Desk, links: DisruptorLinks, solver: Arc<dyn Solver>) -> Self {
         let desk = desk.of("disruptor");
         let rng = desk.rng("trace");
         Self {
@@ -85,6 +94,7 @@ impl Disruptor {
             links,
             rng,
             memory: Memory::new(),
+            consolidation: Consolidation::new(solver),
             offers: Offers::new(),
             asked: None,
             looking: false,
@@ -111,6 +121,7 @@ impl Handler<ClusterChanged> for Disruptor {
     type Result = ();
 
     fn handle(&mut self, _: ClusterChanged, ctx: &mut Self::Context) {
+        self.consolidation.changed();
         if self.looking {
             self.changed = true;
         } else {
@@ -126,7 +137,7 @@ impl Handler<Observe> for Disruptor {
         let (validating, asked) = self.memory.counts();
         MessageResult(json!({
             "looks": self.looks, "validating": validating, "asked": asked, "removed": self.removed,
-            "writing": self.busy.len(), "queued": self.queue.len(),
+            "writing": self.busy.len(), "queued": self.queue.len(), "commands": self.consolidation.running(),
         }))
     }
 }
@@ -177,17 +188,22 @@ impl Disruptor {
             (self.offers, self.asked) = (offers.clone(), Some(self.desk.now()));
         }
         self.looks += 1;
+        self.carry_on(&view.snapshot);
+        self.memory.hold(self.consolidation.queue.held());
         let now = Moment { monotonic: self.desk.now(), wall: self.desk.wall() };
         let decision = disruption::look(&view.snapshot, &self.offers, &mut self.memory, now);
         let seconds = self.desk.now().saturating_sub(now.monotonic).as_secs_f64();
         self.desk.measure(&Measure::DisruptionLooked { seconds });
         let due = decision.again.map_or(POLL, |at| until(now.wall, at).min(POLL));
         let count = self.count(&view.snapshot);
-        self.act(decision, &view.snapshot, ctx);
-        due.min(count)
+        let wanted = self.act(decision, &view.snapshot, ctx);
+        self.want(wanted, &view.snapshot, ctx);
+        let weigh = self.weigh(&view.snapshot, ctx);
+        due.min(count).min(weigh)
     }
 
-    fn act(&mut self, decision: Decision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+    /// Does what is decided; answers what has to be asked about first.
+    fn act(&mut self, decision: Decision, snapshot: &Snapshot, ctx: &mut Context<Self>) -> Vec<Wanted> {
         self.tell(&decision, snapshot);
         for removal in &decision.removals {
             self.remove(removal);
@@ -201,6 +217,7 @@ impl Disruptor {
             Some(Write::Mark { claim, mark })
         }));
         self.write(ctx);
+        decision.wanted
     }
 
     fn remove(&mut self, removal: &Removal) {

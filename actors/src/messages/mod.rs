@@ -24,7 +24,7 @@ pub use leadership::{Deposed, Elected, Release, Watched};
 pub use ownership::{ClaimRefused, InstanceKnown, LookUp};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};
 pub use pods::{AttachPods, PodBound, PodGone, PodPending, Waited};
-pub use removal::{ClaimRef, Interrupted, MarkLeaving, Remove};
+pub use removal::{ClaimRef, Hold, Interrupted, MarkLeaving, Remove};
 pub use trace::TraceContext;
 
 use actix::Message;

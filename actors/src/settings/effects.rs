@@ -7,15 +7,16 @@ use super::parse::gates;
 use super::table::{TABLE, Topic};
 
 /// Gates of `FEATURE_GATES` that are known and do nothing yet.
-const GATES_TO_COME: [&str; 5] =
-    ["CapacityBuffer", "NodeOverlay", "NodeRepair", "SpotToSpotConsolidation", "StaticCapacity"];
+const GATES_TO_COME: [&str; 4] = ["CapacityBuffer", "NodeOverlay", "NodeRepair", "StaticCapacity"];
+/// Gates of `FEATURE_GATES` that do something.
+const GATES_THERE: [&str; 2] = [super::RESERVED_CAPACITY, super::SPOT_TO_SPOT];
 /// Gates of `AWS_FEATURE_GATES` that are known and do nothing yet.
 const AWS_GATES_TO_COME: [&str; 1] = ["NodeClassCEL"];
 
 /// Every gate of `FEATURE_GATES` that is known, in the order of their names.
 #[must_use]
 pub fn feature_gates() -> Vec<&'static str> {
-    let mut all: Vec<_> = GATES_TO_COME.into_iter().chain([super::RESERVED_CAPACITY]).collect();
+    let mut all: Vec<_> = GATES_TO_COME.into_iter().chain(GATES_THERE).collect();
     all.sort_unstable();
     all
 }
@@ -26,7 +27,7 @@ pub fn without_effect(given: &BTreeMap<String, String>) -> Vec<String> {
     let mut all = Vec::new();
     for (name, value) in given {
         match name.as_str() {
-            "FEATURE_GATES" => all.extend(gates_of(name, value, &GATES_TO_COME, &[super::RESERVED_CAPACITY])),
+            "FEATURE_GATES" => all.extend(gates_of(name, value, &GATES_TO_COME, &GATES_THERE)),
             "AWS_FEATURE_GATES" => all.extend(gates_of(name, value, &AWS_GATES_TO_COME, &[])),
             _ => all.extend(of_table(name, value)),
         }

@@ -207,6 +207,9 @@ impl Default for Settings {
 /// The gate that is on unless switched off.
 const RESERVED_CAPACITY: &str = "ReservedCapacity";
 
+/// The gate by which spot nodes are replaced by cheaper spot nodes.
+const SPOT_TO_SPOT: &str = "SpotToSpotConsolidation";
+
 /// A token that is shorter is guessed.
 pub const SHORTEST_TOKEN: usize = 16;
 
@@ -306,6 +309,11 @@ impl Settings {
     /// Whether the gate `ReservedCapacity` is open.
     pub fn reserved_capacity(&self) -> bool {
         self.gates.contains(RESERVED_CAPACITY)
+    }
+
+    /// Whether the gate `SpotToSpotConsolidation` is open.
+    pub fn spot_to_spot(&self) -> bool {
+        self.gates.contains(SPOT_TO_SPOT)
     }
 
     /// How long what a node class selects counts before it is asked for anew.
