@@ -92,3 +92,34 @@ fn five_pods_become_one_and_their_node_becomes_a_small_one_of_fifteen_types() {
     assert_eq!(run.report["nodes"].as_array().map(Vec::len), Some(1), "{}", run.report);
     assert!(run.moves().iter().all(|t| *t < 2700.0), "it comes to rest: {:?}", run.moves());
 }
+
+/// When the timeline tells an event of a NodeClaim first.
+fn when(run: &Run, event: &str, node_claim: &str) -> f64 {
+    let told = run.told(event);
+    let line = told.iter().find(|line| line["node_claim"] == node_claim);
+    line.unwrap_or_else(|| panic!("{event} of {node_claim}: {told:?}"))["t"].as_f64().unwrap()
+}
+
+/// The names of the NodeClaims, in the order in which they were created.
+fn claims(run: &Run) -> Vec<String> {
+    run.told("nodeclaim_created").iter().map(|line| line["node_claim"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn no_node_is_removed_before_its_replacement_is_initialized_also_by_a_successor() {
+    for scenario in ["consolidation-spot-to-spot", "consolidation-leader-killed"] {
+        let run = Run::of(scenario);
+        let all = claims(&run);
+        assert_eq!(all.len(), 2, "{scenario}: {all:?}");
+        assert!(when(&run, "initialized", &all[1]) <= when(&run, "removing", &all[0]), "{scenario}");
+        assert!(run.told("disruption_undone").is_empty(), "{scenario}");
+    }
+}
+
+#[test]
+fn a_cluster_in_which_nothing_changes_comes_to_rest_within_an_hour_and_stays_so_for_a_day() {
+    let run = Run::of("consolidation-at-rest");
+    let late: Vec<f64> = run.moves().into_iter().filter(|t| *t > 600.0 + 3600.0).collect();
+    assert!(late.is_empty(), "moves at {late:?}");
+    assert!(run.told("disrupting").iter().any(|line| line["reason"] == "underutilized"));
+}

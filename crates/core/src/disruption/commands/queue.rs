@@ -2,16 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::question::Moved;
 use super::{Command, Wanted};
-use crate::cluster_state::Snapshot;
+use crate::cluster_state::{Moment, Snapshot};
+use crate::disruption::allowed;
+use crate::disruption::emptiness::Totals;
+use crate::disruption::machines::machines;
 use crate::lifecycle::Stage;
 
 /// A replacement that is not initialized by then is waited for no longer (core spec 5.8).
 const REPLACEMENT_TIME: SignedDuration = SignedDuration::from_mins(10);
+/// And so long after that for budgets to allow the removal again.
+const BUDGET_TIME: SignedDuration = SignedDuration::from_mins(10);
 /// A removal that the API server does not show is asked for again after this.
 const ASKED_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 /// And no longer after that.
@@ -180,7 +186,8 @@ impl Queue {
             moved.retain(|_, times| !times.is_empty());
         }
         self.price_moves.retain(|(time, _)| fresh(time));
-        let lately = |pause: &Pause| now < pause.until.checked_add(pause.length).unwrap_or(Timestamp::MAX);
+        // A failure that follows soon takes a while to show itself.
+        let lately = |pause: &Pause| now < pause.until.checked_add(LONGEST_PAUSE).unwrap_or(Timestamp::MAX);
         self.paused.retain(|pool, pause| snapshot.pools.contains_key(pool) && lately(pause));
     }
 
@@ -260,13 +267,34 @@ impl Running {
                 _ => return Next::Undo(format!("its replacement {name} is gone")),
             }
         }
+        let late = now.duration_since(self.began);
+        if all && !self.within_budgets(snapshot, now) {
+            let over = late >= REPLACEMENT_TIME + BUDGET_TIME;
+            return if over { Next::Undo("the budgets of its nodepool do not allow it any more".into()) } else { Next::Wait };
+        }
         if all {
             self.phase = Phase::Removing { first: now, last: now };
             return Next::Remove(true);
         }
-        if now.duration_since(self.began) >= REPLACEMENT_TIME {
+        if late >= REPLACEMENT_TIME {
             return Next::Undo("its replacement has not become ready within ten minutes".into());
         }
         Next::Wait
+    }
+
+    /// Whether the budgets of its pools allow it now, with all that goes already: they may be other ones than when it began.
+    fn within_budgets(&self, snapshot: &Snapshot, now: Timestamp) -> bool {
+        let mut own: BTreeMap<&str, usize> = BTreeMap::new();
+        self.wanted.claims.iter().for_each(|claim| *own.entry(claim.pool.as_str()).or_default() += 1);
+        let machines = machines(snapshot, Moment { monotonic: Duration::ZERO, wall: now });
+        own.into_iter().all(|(name, count)| {
+            let Some(pool) = snapshot.pools.get(name) else { return true };
+            let mut totals = Totals::default();
+            for machine in machines.iter().filter(|machine| machine.claim.pool == name) {
+                let own = self.wanted.claims.iter().any(|claim| claim.uid == machine.claim.uid);
+                totals.count(machine, machine.leaving && !own);
+            }
+            allowed(pool, self.wanted.reason, totals.nodes, now).after(totals.disrupting) >= count
+        })
     }
 }
