@@ -37,12 +37,15 @@ impl Leaving {
 
     /// Whether a claim as it is now changes anything here.
     pub(super) fn concerns_claim(&self, name: &str, entry: &ClaimEntry, same_machine: bool) -> bool {
-        self.claims.contains(name) != entry.says_it_leaves() || (!self.is_empty() && !same_machine)
+        // What a command has held goes for good.
+        let goes = entry.says_it_leaves() && self.held.contains(&entry.facts.node);
+        goes || self.claims.contains(name) != entry.says_it_leaves() || (!self.is_empty() && !same_machine)
     }
 
     /// Whether a Node as it is now changes anything here.
     pub(super) fn concerns_node(&self, node: &NodeEntry, same_machine: bool) -> bool {
-        self.nodes.contains(&node.name) != node.deleting || (!self.is_empty() && !same_machine)
+        let goes = node.deleting && self.held.contains(&node.name);
+        goes || self.nodes.contains(&node.name) != node.deleting || (!self.is_empty() && !same_machine)
     }
 }
 
