@@ -99,7 +99,8 @@ impl ClusterState {
         }
         let known = &self.now.leaving;
         let more = !leaving.claims.is_subset(&known.claims) || !leaving.nodes.is_subset(&known.nodes);
-        self.departures += u64::from(more);
+        let for_good = known.held.iter().any(|node| !leaving.held.contains(node) && leaving.nodes.contains(node));
+        self.departures += u64::from(more || for_good);
         self.now.leaving = Arc::new(leaving);
     }
 }
