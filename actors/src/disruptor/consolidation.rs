@@ -104,7 +104,8 @@ impl Disruptor {
 
     /// Asks what is due; answers when to look again.
     pub(super) fn weigh(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) -> Duration {
-        if self.consolidation.asking || !any_consolidates(snapshot) {
+        let known = self.offers.values().any(|types| !types.is_empty());
+        if self.consolidation.asking || !known || !any_consolidates(snapshot) {
             return POLL;
         }
         let now = self.desk.now();

@@ -18,8 +18,6 @@ use crate::disruption::{Reason, allowed, blocked, marks};
 use crate::pod::Pod;
 use crate::problem::Problem;
 
-/// An empty node is held for consolidation, as emptiness sees to it.
-pub(super) const EMPTY: &str = "it is empty";
 /// A pod that has come to its node so long after a move of its workload has not come by that move.
 const ARRIVES_WITHIN: SignedDuration = SignedDuration::from_mins(30);
 
@@ -31,8 +29,19 @@ pub(super) struct Live {
     pub planning: Planning,
     /// The claim of each node, where it has one.
     pub claims: Vec<Option<Doomed>>,
-    /// Nodes that may not be disrupted at all.
-    pub blocked: BTreeSet<usize>,
+    /// Of each node what is said where it stays.
+    pub said: Vec<Said>,
+}
+
+/// What is said of a node that stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Nothing: what stands in the way passes by itself, or it is empty.
+    Nothing,
+    /// That it may not be disrupted.
+    Blocked,
+    /// That it is not consolidated.
+    Why,
 }
 
 /// Reads the cluster.
@@ -72,14 +81,13 @@ pub(super) fn live(question: &Question) -> Live {
         allowed: if budget.blocks_fully { 0 } else { u32::try_from(budget.allowed()).unwrap_or(0) },
     });
     let states = planning.existing.iter().zip(&problem.existing_nodes);
-    let (states, blocked): (Vec<NodeState>, Vec<bool>) =
+    let (states, said): (Vec<NodeState>, Vec<Said>) =
         states.map(|(joined, node)| reader.node(joined, &node.pods, &planning)).unzip();
-    let blocked = blocked.iter().enumerate().filter(|(_, blocked)| **blocked).map(|(at, _)| at).collect();
     let claims = planning.existing.iter().map(|joined| reader.machine(joined).map(doomed)).collect();
     let pools = planning.pools.iter().map(|pool| reader.pool(name(pool))).collect();
     let cluster = Cluster::new(problem, states, pools, pdbs.collect());
     planning.problem = Arc::new(Problem::default());
-    Live { cluster, planning, claims, blocked }
+    Live { cluster, planning, claims, said }
 }
 
 fn name(pool: &dovetail_api::v1::NodePool) -> &str {
@@ -105,12 +113,12 @@ impl<'a> Reader<'a> {
         self.question.now.wall
     }
 
-    /// What is known of a node, and whether it may not be disrupted at all.
-    fn node(&self, joined: &JoinedNode, pods: &[Pod], planning: &Planning) -> (NodeState, bool) {
+    /// What is known of a node, and what is said of it where it stays.
+    fn node(&self, joined: &JoinedNode, pods: &[Pod], planning: &Planning) -> (NodeState, Said) {
         let Some(machine) = self.machine(joined) else {
             let pods = pods.iter().map(|_| PodState { moves: false, ..PodState::default() }).collect();
             // Who is of no pool of ours takes pods in; what is on its way does not, as it is not initialized.
-            return (NodeState { consolidatable: true, pods, ..NodeState::default() }, false);
+            return (NodeState { consolidatable: true, pods, ..NodeState::default() }, Said::Nothing);
         };
         let view = self.views.get(machine.claim.pool.as_str());
         let consolidatable = view.is_none_or(|view| {
@@ -118,7 +126,15 @@ impl<'a> Reader<'a> {
         });
         let held = self.held(machine, view, planning);
         let blocked = held.is_none().then(|| self.blocked(machine, view)).flatten();
-        let is_blocked = blocked.is_some();
+        let young = machine
+            .claim
+            .initialized
+            .is_none_or(|since| self.now().duration_since(since) < self.question.settings.least_age);
+        let said = match &blocked {
+            _ if young || !consolidatable || machine.nominated || machine.empty() => Said::Nothing,
+            Some(_) => Said::Blocked,
+            None => Said::Why,
+        };
         let state = NodeState {
             pool: self.pools.get(machine.claim.pool.as_str()).copied(),
             held: held.or(blocked),
@@ -127,7 +143,7 @@ impl<'a> Reader<'a> {
             expires: machine.claim.expires,
             pods: pods.iter().map(|pod| self.pod(machine, pod)).collect(),
         };
-        (state, is_blocked)
+        (state, said)
     }
 
     fn pod(&self, machine: &Machine<'_>, pod: &Pod) -> PodState {
@@ -172,7 +188,8 @@ impl<'a> Reader<'a> {
             return Some("pods are expected on it".into());
         }
         if machine.empty() {
-            return Some(EMPTY.into());
+            // Emptiness sees to it.
+            return Some("it is empty".into());
         }
         if let Some(why) = self.question.refused.get(&claim.uid) {
             return Some(why.clone());

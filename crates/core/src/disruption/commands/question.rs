@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::live::{Asked, EMPTY, Live, live};
+use super::live::{Asked, Live, Said, live};
 use super::{Command, Wanted};
 use crate::cluster_state::{Moment, Planning, PlanningInput, Snapshot};
 use crate::disruption::look::Doomed;
@@ -68,13 +68,13 @@ impl Question {
     /// # Errors
     /// As [`methods::decide`].
     pub fn answer(self) -> Result<Answer, PackingError> {
-        let Live { cluster, mut planning, claims, blocked } = live(&self);
+        let Live { cluster, mut planning, claims, said } = live(&self);
         let decision = methods::decide(&cluster, &self.settings, self.now.wall)?;
         let eligible = decision.eligible;
-        let stays = decision.unconsolidatable.into_iter().filter(|one| one.why != EMPTY);
+        let stays = decision.unconsolidatable.into_iter().filter(|one| said[one.node] != Said::Nothing);
         let stays = stays.filter_map(|one| {
             let node = claims[one.node].clone()?;
-            Some(Stays { node, why: one.why, blocked: blocked.contains(&one.node) })
+            Some(Stays { node, why: one.why, blocked: said[one.node] == Said::Blocked })
         });
         let stays = stays.collect();
         let command = decision.command.map(|command| {

@@ -270,7 +270,11 @@ impl Running {
         let late = now.duration_since(self.began);
         if all && !self.within_budgets(snapshot, now) {
             let over = late >= REPLACEMENT_TIME + BUDGET_TIME;
-            return if over { Next::Undo("the budgets of its nodepool do not allow it any more".into()) } else { Next::Wait };
+            return if over {
+                Next::Undo("the budgets of its nodepool do not allow it any more".into())
+            } else {
+                Next::Wait
+            };
         }
         if all {
             self.phase = Phase::Removing { first: now, last: now };
