@@ -301,3 +301,68 @@ fn a_successor_finds_the_command_on_its_claims() {
     let steps = next(&mut queue, &world.state.snapshot(), LATER + 1.0);
     assert!(matches!(&steps[..], [Step::Remove(command, true)] if command.wanted.reason == Reason::Underutilized));
 }
+
+/// The cpus of a node of [`World::sized`], by its claim's capacity.
+fn cpus(snapshot: &Snapshot, claim: &str) -> f64 {
+    snapshot.claims[claim].claim.status.as_ref().unwrap().capacity["cpu"].0.parse().unwrap()
+}
+
+/// Does a command as if it took no time; kube-scheduler binds the pods that come anew where the most cpus are free, whatever was
+/// planned. Answers how many pods have moved.
+fn done(world: &mut World, answer: &Answer, count: &mut u32) -> usize {
+    let command = answer.command.as_ref().unwrap();
+    let loads = |claim: &str| {
+        let node = answer.snapshot.claims[claim].facts.node.clone();
+        answer.snapshot.loads.get(&node).map(|load| load.pods.values().cloned().collect::<Vec<_>>()).unwrap_or_default()
+    };
+    let pods: Vec<_> = command.wanted.claims.iter().flat_map(|claim| loads(&claim.claim)).collect();
+    for claim in &command.wanted.claims {
+        pods.iter().filter(|pod| pod.node_name == claim.node).for_each(|pod| world.state.delete_pod(&pod.pod.uid));
+        world.state.delete_claim(&claim.claim, None);
+        world.state.delete_node(&claim.node, None);
+    }
+    for planned in &command.replacements {
+        *count += 1;
+        let kind = &answer.planning.problem.instance_types[planned.cheapest_type().unwrap()];
+        let (name, cpus) = (format!("n{count:04}"), kind.capacity.get(crate::resources::CPU) / 1000);
+        world.sized(&name, u32::try_from(cpus).unwrap());
+    }
+    for pod in &pods {
+        *count += 1;
+        let milli = pod.pod.requests.get(crate::resources::CPU);
+        let snapshot = world.state.snapshot();
+        let used = |node: &str| snapshot.loads.get(node).map_or(0, |load| load.requests.get(crate::resources::CPU));
+        let free = |node: &&Arc<crate::cluster_state::NodeEntry>| {
+            node.allocatable.get(crate::resources::CPU) - used(&node.name)
+        };
+        let node = snapshot.nodes.values().max_by_key(|node| (free(node), node.name.clone())).unwrap().name.clone();
+        assert!(free(&&snapshot.nodes[&node]) >= milli, "every pod has a place");
+        world.asking(&format!("p{count:04}"), &node, u32::try_from(milli).unwrap(), |_| ());
+    }
+    pods.len()
+}
+
+#[test]
+fn a_half_empty_cluster_is_put_together_and_then_nothing_moves_for_a_day() {
+    let mut world = world();
+    let mut count = 0;
+    for node in 0..8 {
+        world.sized(&format!("node-{node}"), 16);
+        (0..12).for_each(|pod| world.asking(&format!("n{node}p{pod}"), &format!("node-{node}"), 500, |_| ()));
+    }
+    let (mut queue, mut moves) = (Queue::default(), Vec::new());
+    for minute in (15..25 * 60).step_by(5) {
+        let seconds = f64::from(minute) * 60.0;
+        world.at(seconds);
+        queue.next(&world.state.snapshot(), at(seconds));
+        let answer = Question { moved: queue.moved(), ..world.question(seconds) }.answer().unwrap();
+        let Some(command) = &answer.command else { continue };
+        queue.begin(command, vec![], &answer.snapshot, at(seconds));
+        moves.push((minute, done(&mut world, &answer, &mut count)));
+    }
+    let snapshot = world.state.snapshot();
+    let price: f64 = snapshot.claims.keys().map(|claim| 0.05 * cpus(&snapshot, claim)).sum();
+    assert!(price <= 0.05 * 48.0 * 1.1, "48 cpus are asked for, {price} $/h: {moves:?}");
+    assert!(moves.iter().all(|(minute, _)| *minute < 180), "{moves:?}");
+    assert!(moves.iter().map(|(_, pods)| pods).sum::<usize>() <= 96 * 2, "{moves:?}");
+}
