@@ -10,7 +10,7 @@ use actix::prelude::*;
 
 use crate::context::mailbox::Mailbox;
 use crate::messages::{
-    ClaimRefused, ClosedPools, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, Launch, LookUp,
+    ClaimRefused, ClosedPools, Hold, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, Launch, LookUp,
     MarkLeaving, NotRead, NotRegistered, PackNow, Plan, Planned, PodSeen, Record, Refused, Remove, SoldOut, TakeShown,
     TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns, Wrote,
 };
@@ -79,7 +79,7 @@ macro_rules! link {
 
 link! {
     /// For snapshots, read-your-writes, and what is to be remembered of the cluster.
-    ToClusterWatcher = TakesOfCluster: ClaimRefused, ClosedPools, MarkLeaving, NotRead, Plan, PodSeen, SoldOut, TakeShown,
+    ToClusterWatcher = TakesOfCluster: ClaimRefused, ClosedPools, Hold, MarkLeaving, NotRead, Plan, PodSeen, SoldOut, TakeShown,
         TakeSnapshot, TellNotSynced, WatchFailed, WatchRuns, Wrote
 }
 link! {

@@ -38,6 +38,8 @@
 //! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
 //! | `disruptor` | `MarkLeaving` | `cluster_watcher` |
 //! | `janitor` | `InstancesSeen` | `disruptor` |
+//! | `disruptor` | `Hold`, `Plan` | `cluster_watcher` |
+//! | `disruptor` | `Launch` | `launcher` |
 //! | `leader` | `Elected`, `Deposed` | `control_plane` |
 //! | `control_plane` | `Attach`, `Detach`, `Forget` | `cluster_watcher` |
 //! | `control_plane` | `AttachPods`, `Detach` | `pod_watcher` |
@@ -47,8 +49,7 @@
 //! | `replica` | `ObserveReplica` | `control_plane` |
 //! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `recorder`, `leader` |
 //!
-//! To come with the issue on consolidation: `Replace` from `disruptor` to `launcher`; with the issue on old APIs:
-//! `translator`.
+//! To come with the issue on old APIs: `translator`.
 
 use std::sync::Arc;
 
@@ -205,9 +206,10 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         catalogue: warm.catalogue.clone().into(),
         terminator: terminator.clone().into(),
         recorder: warm.recorder.clone().into(),
+        launcher: launcher_ctx.address().into(),
         calls: calls("disruptor"),
     };
-    let disruptor = begin(|_| Disruptor::new(desk, disruptor));
+    let disruptor = begin(|_| Disruptor::new(desk, disruptor, means.solver.clone()));
     let janitor = JanitorLinks {
         disruptor: disruptor.clone().into(),
         cluster: warm.cluster_watcher.clone().into(),

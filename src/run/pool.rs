@@ -9,12 +9,13 @@ use std::thread;
 
 use dovetail_actors::{Solution, Solver};
 use dovetail_core::Problem;
-use dovetail_core::pack::{Options, solve_within};
+use dovetail_core::disruption::commands::{Answer, Question};
+use dovetail_core::pack::{Options, PackingError, solve_within};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 
-type Answer = Result<Solution, Box<dyn Any + Send>>;
+type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A few threads that compute packings, in the order in which they are asked for.
@@ -46,24 +47,34 @@ fn work(jobs: &Mutex<Receiver<Job>>) {
     }
 }
 
-impl Solver for PoolSolver {
-    /// What panics in there panics here: whoever asked catches it, the thread goes on.
-    fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Solution> {
-        let (sender, answer) = oneshot::channel::<Answer>();
+impl PoolSolver {
+    /// Has a thread do it. What panics in there panics here: whoever asked catches it, the thread goes on.
+    fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> BoxFuture<'static, T> {
+        let (sender, answer) = oneshot::channel::<Outcome<T>>();
         let job = move || {
             // Whoever asked may be gone.
             if !sender.is_closed() {
-                let _ = sender.send(catch_unwind(AssertUnwindSafe(|| solve_within(&problem, &options))));
+                let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
             }
         };
         let sent = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send(Box::new(job));
         async move {
             match answer.await {
-                Ok(Ok(solution)) => solution,
+                Ok(Ok(outcome)) => outcome,
                 Ok(Err(panic)) => resume_unwind(panic),
                 Err(gone) => resume_unwind(Box::new(format!("no thread computes packings: {gone}, {sent:?}"))),
             }
         }
         .boxed()
+    }
+}
+
+impl Solver for PoolSolver {
+    fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Solution> {
+        self.run(move || solve_within(&problem, &options))
+    }
+
+    fn consolidate(&self, question: Question) -> BoxFuture<'static, Result<Answer, PackingError>> {
+        self.run(move || question.answer())
     }
 }

@@ -17,10 +17,7 @@ use serde_json::{Value, json};
 
 /// Fields that nothing is done about, each with an object's spec that asks for it.
 fn not_implemented() -> Vec<(&'static str, &'static str, Value)> {
-    let policy = |name: &str| json!({"disruption": {"consolidateAfter": "1m", "consolidationPolicy": name}});
     vec![
-        ("NodePool", "spec.disruption.consolidationPolicy", policy("WhenEmptyOrUnderutilized")),
-        ("NodePool", "spec.disruption.consolidationPolicy", policy("Balanced")),
         ("NodePool", "spec.replicas", json!({"replicas": 2})),
         ("EC2NodeClass", "spec.placementGroupSelector", json!({"placementGroupSelector": {"name": "a"}})),
     ]
@@ -158,11 +155,12 @@ fn every_setting_is_read_by_somebody_or_is_said_at_the_start_to_have_no_effect()
 fn a_gate_that_is_not_implemented_is_said() {
     let told = |name: &str, value: &str| without_effect(&BTreeMap::from([(name.to_owned(), value.to_owned())]));
     // Those of Karpenter 1.14, and one that is misspelt.
-    for gate in ["SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity", "CapacityBuffer", "NodeRepiar"] {
+    for gate in ["NodeOverlay", "StaticCapacity", "CapacityBuffer", "NodeRepiar"] {
         let said = told("FEATURE_GATES", &format!("{gate}=true"));
         assert!(said.len() == 1 && said[0].contains(gate), "{said:?}");
     }
-    assert_eq!(told("FEATURE_GATES", "ReservedCapacity=true,NodeRepair=true"), [""; 0]);
+    let there = "ReservedCapacity=true,NodeRepair=true,SpotToSpotConsolidation=true";
+    assert_eq!(told("FEATURE_GATES", there), [""; 0]);
 }
 
 /// Constants of names, by file.

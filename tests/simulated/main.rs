@@ -11,6 +11,8 @@ mod backups;
 mod brakes;
 mod broken;
 mod cases_simulate;
+#[path = "ends/consolidation.rs"]
+mod consolidation;
 #[path = "ends/disruption.rs"]
 mod disruption;
 #[path = "ends/drift.rs"]

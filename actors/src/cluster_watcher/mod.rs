@@ -20,7 +20,7 @@ use crate::cluster_watcher::unshown::Unshown;
 use crate::context::desk::Desk;
 use crate::links::ToRecorder;
 use crate::messages::{
-    Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget,
+    Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget, Hold,
     MarkLeaving, NodeChanged, NodeGone, NodeUnused, Observe, Plan, PoolChanged, SoldOut, TakeShown, TakeSnapshot,
     WorldChanged, Wrote,
 };
@@ -95,6 +95,16 @@ impl Handler<MarkLeaving> for ClusterWatcher {
 
     fn handle(&mut self, mark: MarkLeaving, _: &mut Self::Context) {
         self.state.mark_leaving(mark.claims.iter().map(String::as_str), mark.leaving);
+        self.tell_departures();
+        self.cluster_changed();
+    }
+}
+
+impl Handler<Hold> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, hold: Hold, _: &mut Self::Context) {
+        self.state.hold(hold.claims.iter().map(String::as_str), hold.held);
         self.tell_departures();
         self.cluster_changed();
     }

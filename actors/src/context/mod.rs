@@ -5,6 +5,7 @@ pub(crate) mod desk;
 pub(crate) mod mailbox;
 pub(crate) mod measures;
 pub(crate) mod outage;
+pub(crate) mod plan;
 pub mod solver;
 pub(crate) mod tenure;
 pub(crate) mod traces;

@@ -1,8 +1,10 @@
 //! The seam to the packing: in place in a simulation, on threads in production.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use dovetail_core::Problem;
+use dovetail_core::disruption::commands::{Answer, Question};
 use dovetail_core::pack::{Options, Packing, PackingError, solve_within};
 use futures::future::{BoxFuture, FutureExt};
 
@@ -13,6 +15,34 @@ pub type Solution = Result<Packing, PackingError>;
 pub trait Solver: Send + Sync {
     /// The packing of a problem.
     fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Solution>;
+
+    /// What consolidation answers; in place where nothing else is said.
+    fn consolidate(&self, question: Question) -> BoxFuture<'static, Result<Answer, PackingError>> {
+        async move { question.answer() }.boxed()
+    }
+}
+
+/// Asks a solver, whatever it does.
+///
+/// # Errors
+/// It has met its bound, or panicked.
+pub async fn attempt(
+    solver: Arc<dyn Solver>,
+    problem: Arc<Problem>,
+    options: Options,
+) -> Result<Packing, PackingError> {
+    // Nothing that outlives the attempt is shared with it but the problem, which it cannot change.
+    let solving = AssertUnwindSafe(async move { solver.solve(problem, options).await }).catch_unwind();
+    solving.await.unwrap_or_else(|panic| Err(PackingError::of_panic(&*panic)))
+}
+
+/// Asks what consolidation would do, whatever the solver does.
+///
+/// # Errors
+/// It has met a bound, or panicked.
+pub async fn consolidate(solver: Arc<dyn Solver>, question: Question) -> Result<Answer, PackingError> {
+    let computing = AssertUnwindSafe(async move { solver.consolidate(question).await }).catch_unwind();
+    computing.await.unwrap_or_else(|panic| Err(PackingError::of_panic(&*panic)))
 }
 
 /// Computes in place, when polled.

@@ -7,7 +7,8 @@ use dovetail_api::names::labels;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Pod;
 use dovetail_core::cluster_state::{NodeSource, Planning, Snapshot};
-use dovetail_core::disruption::{Reason, Removal};
+use dovetail_core::disruption::commands::Command;
+use dovetail_core::disruption::{Reason, Removal, Wanted};
 use dovetail_core::pack::Packing;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -133,13 +134,26 @@ pub fn unplaced(desk: &Desk, packing: TraceContext, pod: &Pod, error: &str) {
 /// Tells a decision to remove nodes, in which all lies that follows from it.
 pub fn disruption(desk: &Desk, trace: TraceContext, removal: &Removal) {
     let reason = removal.cause.reason().label();
-    let consolidation_type = if removal.cause.reason() == Reason::Empty { "empty" } else { "" };
+    let consolidation_type = if removal.cause.reason() == Reason::Empty { "empty" } else { "none" };
     desk.measure(&Measure::DisruptionDecided { decision: "delete", reason, consolidation_type });
     let pods: usize = removal.claims.iter().map(|doomed| doomed.pods).sum();
     let span = desk.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, pods);
     let span = span.with(names::CLAIMS, removal.claims.len());
     span.end();
     for doomed in removal.claims.iter().take(MOST_LINKS) {
+        let span = desk.span(trace, "candidate", &doomed.claim).with(names::CLAIM, &*doomed.claim);
+        span.with(names::NODE, &*doomed.node).with(names::POOL, &*doomed.pool).with(names::PODS, doomed.pods).end();
+    }
+}
+
+/// Tells a command, in which all lies that follows from it.
+pub fn command(desk: &Desk, trace: TraceContext, command: &Command) {
+    let Wanted { reason, method, claims } = &command.wanted;
+    let (decision, reason) = (command.decision(), reason.label());
+    desk.measure(&Measure::DisruptionDecided { decision, reason, consolidation_type: method });
+    let span = desk.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, command.pods.len());
+    span.with(names::CLAIMS, claims.len()).with("dovetail.replacements", command.replacements.len()).end();
+    for doomed in claims.iter().take(MOST_LINKS) {
         let span = desk.span(trace, "candidate", &doomed.claim).with(names::CLAIM, &*doomed.claim);
         span.with(names::NODE, &*doomed.node).with(names::POOL, &*doomed.pool).with(names::PODS, doomed.pods).end();
     }

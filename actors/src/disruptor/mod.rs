@@ -1,27 +1,33 @@
-//! Decides which nodes go by our own will: empty ones and those whose time is over; later drift and consolidation. Also
+//! Decides which nodes go by our own will: empty ones, those whose time is over, and those whose pods have cheaper places. Also
 //! keeps what claims, Nodes and pools say of it: Consolidatable and lastPodEventTime, the TTL of empty nodes, and what a
 //! pool's nodes have together. What to do is decided by `dovetail_core::disruption`; here it is asked for and written.
 //!
 //! At the mailbox's bound: what comes in only says that something has changed; however much comes, there is one look at
 //! a time and the next no sooner than [`SETTLE`] after.
 
+mod commands;
+mod consolidation;
 mod drift;
 mod tell;
 mod unused;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::cluster_state::{Moment, Snapshot};
-use dovetail_core::disruption::{self, Decision, Memory, Offers, Removal};
+use dovetail_core::disruption::{self, Decision, Memory, Offers, Removal, Wanted};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
+use self::consolidation::Consolidation;
 use self::writes::Write;
 use crate::context::desk::Desk;
+use crate::context::solver::Solver;
 use crate::kube::calls::Calls;
+use crate::links::ToLauncher;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToRecorder, ToTerminator};
 use crate::messages::{
     ClaimRef, ClusterChanged, DisruptorState, InstanceTypesFor, Observe, Remove, TakeShown, TraceContext,
@@ -44,6 +50,8 @@ pub struct DisruptorLinks {
     pub cluster: ToClusterWatcher,
     /// For instance types and prices.
     pub catalogue: ToCatalogue,
+    /// For replacements.
+    pub launcher: ToLauncher,
     /// For claims that are to go.
     pub terminator: ToTerminator,
     /// For events.
@@ -58,6 +66,7 @@ pub struct Disruptor {
     links: DisruptorLinks,
     rng: fastrand::Rng,
     memory: Memory,
+    consolidation: Consolidation,
     /// Instance types, and when they were asked for.
     offers: Offers,
     asked: Option<Duration>,
@@ -76,7 +85,7 @@ pub struct Disruptor {
 
 impl Disruptor {
     /// At the start of a term.
-    pub fn new(desk: &Desk, links: DisruptorLinks) -> Self {
+    pub fn new(desk: &Desk, links: DisruptorLinks, solver: Arc<dyn Solver>) -> Self {
         let desk = desk.of("disruptor");
         let rng = desk.rng("trace");
         let mut memory = Memory::new();
@@ -86,6 +95,7 @@ impl Disruptor {
             links,
             rng,
             memory,
+            consolidation: Consolidation::new(solver),
             offers: Offers::new(),
             asked: None,
             looking: false,
@@ -112,6 +122,7 @@ impl Handler<ClusterChanged> for Disruptor {
     type Result = ();
 
     fn handle(&mut self, _: ClusterChanged, ctx: &mut Self::Context) {
+        self.consolidation.changed();
         if self.looking {
             self.changed = true;
         } else {
@@ -133,6 +144,7 @@ impl Handler<Observe> for Disruptor {
             replacing: self.memory.replacing(),
             writing: self.busy.len(),
             queued: self.queue.len(),
+            commands: self.consolidation.running(),
         };
         MessageResult(state.into())
     }
@@ -184,17 +196,22 @@ impl Disruptor {
             (self.offers, self.asked) = (offers.clone(), Some(self.desk.now()));
         }
         self.looks += 1;
+        self.carry_on(&view.snapshot);
+        self.memory.hold(self.consolidation.queue.held());
         let now = Moment { monotonic: self.desk.now(), wall: self.desk.wall() };
         let decision = disruption::look(&view.snapshot, &self.offers, &mut self.memory, now);
         let seconds = self.desk.now().saturating_sub(now.monotonic).as_secs_f64();
         self.desk.measure(&Measure::DisruptionLooked { seconds });
         let due = decision.again.map_or(POLL, |at| until(now.wall, at).min(POLL));
         let count = self.count(&view.snapshot);
-        self.act(decision, &view.snapshot, ctx);
-        due.min(count)
+        let wanted = self.act(decision, &view.snapshot, ctx);
+        self.want(wanted, &view.snapshot, ctx);
+        let weigh = self.weigh(&view.snapshot, ctx);
+        due.min(count).min(weigh)
     }
 
-    fn act(&mut self, decision: Decision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+    /// Does what is decided; answers what has to be asked about first.
+    fn act(&mut self, decision: Decision, snapshot: &Snapshot, ctx: &mut Context<Self>) -> Vec<Wanted> {
         self.tell(&decision, snapshot);
         self.order(&decision, snapshot);
         for removal in &decision.removals {
@@ -210,6 +227,7 @@ impl Disruptor {
             Some(Write::Mark { claim, mark })
         }));
         self.write(ctx);
+        decision.wanted
     }
 
     fn remove(&mut self, removal: &Removal) {

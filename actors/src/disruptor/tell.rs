@@ -14,7 +14,7 @@ use crate::messages::{Record, TraceContext};
 use crate::telemetry::story::{Names, Story};
 
 /// How many names a story gives.
-const NAMED: usize = 20;
+pub(super) const NAMED: usize = 20;
 /// A pool's blocking budget is said this often (core spec 7.2).
 const POOL_QUIET: Duration = Duration::from_secs(60);
 
@@ -125,7 +125,7 @@ impl Disruptor {
     }
 
     /// The same event at a claim and at its Node.
-    fn record(&self, doomed: &Doomed, reason: &'static str, message: &str) {
+    pub(super) fn record(&self, doomed: &Doomed, reason: &'static str, message: &str) {
         if !doomed.node.is_empty() {
             let object = node_object(&doomed.node, &doomed.node_uid);
             self.desk.post(&self.links.recorder, Record::normal(object, reason, message));

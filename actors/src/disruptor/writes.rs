@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dovetail_api::names::annotations::{EMPTINESS_TIMESTAMP, OBSERVED_ALLOCATABLE, UNUSED_LAUNCHES};
-use dovetail_api::names::taints::DISRUPTED;
+use dovetail_api::names::taints::{self, DISRUPTED};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use dovetail_core::disruption::commands::Held;
 use dovetail_core::disruption::drift::{DriftMark, Stamp};
 use dovetail_core::disruption::{Mark, PoolUsage, TtlMark};
 use dovetail_core::lifecycle::claim::to_quantities;
+use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
@@ -21,6 +23,9 @@ use crate::kube::claims::Claims;
 use crate::kube::nodes::Nodes;
 use crate::messages::Wrote;
 use crate::reading::Api;
+
+/// Claims of a command that are written at the same time.
+const MOST_HELD: usize = 16;
 
 /// Something to be written.
 pub(super) enum Write {
@@ -137,6 +142,47 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) {
     if let Ok(wrote) = wrote {
         links.calls.desk.post(&links.cluster, wrote);
     }
+}
+
+/// Writes a command on the claims that it holds, and taints their Nodes so that nothing new comes to them.
+///
+/// # Errors
+/// The first that cannot be written; what is written then is taken back at a later look, as nobody holds it.
+pub(super) async fn hold(
+    links: DisruptorLinks,
+    held: Vec<(Arc<NodeClaim>, Held, String, String)>,
+    now: Timestamp,
+) -> Result<(), CallError> {
+    let writing = held.into_iter().map(|(claim, held, node, uid)| {
+        let links = links.clone();
+        async move {
+            let nodes = Nodes::new(links.calls.clone());
+            let there = nodes.get(&node).await?;
+            if there.uid() != Some(uid) {
+                return Err(CallError::NotFound(node));
+            }
+            let node = nodes.change(there, tainted).await?;
+            links.calls.desk.post(&links.cluster, Wrote::Node(Arc::new(node)));
+            let claims = Claims::new(links.calls.clone());
+            let written = claims.change_status(NodeClaim::clone(&claim), |claim| held.on(claim, now)).await?;
+            links.calls.desk.post(&links.cluster, Wrote::Claim(Arc::new(written)));
+            Ok(())
+        }
+    });
+    futures::stream::iter(writing).buffered(MOST_HELD).try_for_each(|()| futures::future::ready(Ok(()))).await
+}
+
+/// The Node with the taint; `None` where it has it.
+fn tainted(node: &Node) -> Option<Node> {
+    let taint = taints::disrupted();
+    let has =
+        |node: &Node| node.spec.iter().flat_map(|spec| spec.taints.iter().flatten()).any(|one| one.key == taint.key);
+    if has(node) || node.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let mut wanted = node.clone();
+    wanted.spec.get_or_insert_default().taints.get_or_insert_default().push(taints::disrupted());
+    Some(wanted)
 }
 
 /// The Node without the taint, resting on the version read.

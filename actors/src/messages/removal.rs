@@ -43,6 +43,19 @@ pub struct Interrupted {
     pub trace: TraceContext,
 }
 
+/// A command of ours holds these claims: their nodes go when the places stand that it has found for their pods. Nothing new is
+/// planned on them, and nobody else plans for their pods. Order, from `disruptor` to `cluster_watcher`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Hold {
+    /// The leader's term.
+    pub term: Term,
+    /// Names.
+    pub claims: Vec<String>,
+    /// Whether it does, or does no longer.
+    pub held: bool,
+}
+
 /// These claims' nodes are about to go: their pods need a place elsewhere and nothing new is planned on them. Order, to
 /// `cluster_watcher`, before anything is written.
 #[derive(Clone, Debug, Message)]

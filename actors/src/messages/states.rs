@@ -298,6 +298,8 @@ pub struct DisruptorState {
     pub writing: usize,
     /// Writes that wait.
     pub queued: usize,
+    /// Commands of consolidation that run.
+    pub commands: usize,
 }
 
 /// Of `janitor`.

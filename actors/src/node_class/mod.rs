@@ -159,7 +159,9 @@ impl Handler<Observe> for NodeClassActor {
         let classes = self.classes.keys().map(|name| (name.clone(), ready(&format!("class/{name}"))));
         let pools = self.pools.keys().map(|name| (name.clone(), ready(&format!("pool/{name}"))));
         let unreadable = self.unread.keys().map(|(kind, name)| format!("{}/{name}", kind.resource())).collect();
-        MessageResult(NodeClassState { classes_ready: classes.collect(), pools_ready: pools.collect(), unreadable }.into())
+        MessageResult(
+            NodeClassState { classes_ready: classes.collect(), pools_ready: pools.collect(), unreadable }.into(),
+        )
     }
 }
 

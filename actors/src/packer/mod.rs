@@ -7,7 +7,6 @@
 //! At the mailbox's bound: requests merge, so that at most one waits however many come.
 
 mod packing;
-mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +21,8 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::context::desk::Desk;
-use crate::context::solver::Solver;
+use crate::context::plan::{self, Plans};
+use crate::context::solver::{Solver, attempt};
 use crate::context::traces;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar};
 use crate::messages::{
@@ -30,7 +30,6 @@ use crate::messages::{
     WorldChanged,
 };
 use crate::packer::packing::{Failures, Held};
-use crate::packer::plan::Plans;
 use crate::recorder::object;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::{Names, Story};
@@ -363,7 +362,7 @@ impl Packer {
             Options { policy: Some(OTHER), price_per_node: self.desk.settings.price_per_node, ..Options::default() };
         let desk = self.desk.clone();
         // Nobody's nodes hang on it: what goes wrong in there is told by the panic and ends nothing.
-        let computing = packing::attempt(self.solver.clone(), problem.clone(), options).into_actor(self);
+        let computing = attempt(self.solver.clone(), problem.clone(), options).into_actor(self);
         ctx.spawn(computing.map(move |other, _, _| {
             let (Ok(other), policy, dollars) = (other, Policy::Cost.name(), own) else { return };
             desk.measure(&Measure::Compared { policy, dollars, other: OTHER.name(), other_dollars: other.total_price });

@@ -2,19 +2,17 @@
 //! counted, and tried again with a back-off. Whoever else waits goes on.
 
 use std::collections::BTreeSet;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_core::pack::{
-    Isolated, Isolation, LeftOut, MOST_SOFT_TERMS, Options, Packing, PackingError, alike, ignored_soft_terms,
+    Isolated, Isolation, LeftOut, MOST_SOFT_TERMS, Options, PackingError, alike, ignored_soft_terms,
 };
 use dovetail_core::{Pod, PreferencePolicy, Problem};
-use futures::FutureExt as _;
 
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
-use crate::context::solver::Solver;
+use crate::context::solver::{Solver, attempt};
 use crate::links::ToRecorder;
 use crate::messages::{Record, TraceContext};
 use crate::recorder::object;
@@ -33,20 +31,6 @@ const MOST_CLASSES: usize = 1000;
 const NAMED: usize = 20;
 /// That some of a pod's preferences do not count is said once.
 const SAID_ONCE: Duration = Duration::from_secs(24 * 3600);
-
-/// Asks a solver, whatever it does.
-///
-/// # Errors
-/// It has met its bound, or panicked.
-pub async fn attempt(
-    solver: Arc<dyn Solver>,
-    problem: Arc<Problem>,
-    options: Options,
-) -> Result<Packing, PackingError> {
-    // Nothing that outlives the attempt is shared with it but the problem, which it cannot change.
-    let solving = AssertUnwindSafe(async move { solver.solve(problem, options).await }).catch_unwind();
-    solving.await.unwrap_or_else(|panic| Err(PackingError::of_panic(&*panic)))
-}
 
 /// Packs a problem without the pods that break it, and without those of the classes that are held.
 pub async fn pack(solver: Arc<dyn Solver>, problem: Arc<Problem>, options: Options, held: &Held) -> Isolated {

@@ -209,6 +209,9 @@ const RESERVED_CAPACITY: &str = "ReservedCapacity";
 /// The gate of node repair.
 const NODE_REPAIR: &str = "NodeRepair";
 
+/// The gate by which spot nodes are replaced by cheaper spot nodes.
+const SPOT_TO_SPOT: &str = "SpotToSpotConsolidation";
+
 /// A token that is shorter is guessed.
 pub const SHORTEST_TOKEN: usize = 16;
 
@@ -313,6 +316,11 @@ impl Settings {
     /// Whether nodes that are unhealthy for too long are replaced.
     pub fn node_repair(&self) -> bool {
         self.gates.contains(NODE_REPAIR)
+    }
+
+    /// Whether the gate `SpotToSpotConsolidation` is open.
+    pub fn spot_to_spot(&self) -> bool {
+        self.gates.contains(SPOT_TO_SPOT)
     }
 
     /// How long what a node class selects counts before it is asked for anew.

@@ -41,6 +41,10 @@ pub enum Measure<'a> {
     DisruptionLooked { seconds: f64 },
     /// It has decided.
     DisruptionDecided { decision: &'static str, reason: &'a str, consolidation_type: &'a str },
+    /// What it had decided was no longer right when it was looked at again.
+    ValidationFailed { consolidation_type: &'a str },
+    /// A command has been given up.
+    CommandFailed { decision: &'static str, reason: &'a str, consolidation_type: &'a str },
     /// A call to the cloud has been answered, with an error or without.
     CloudAnswered { controller: &'static str, method: &'static str, seconds: f64, error: Option<&'static str> },
     /// The cloud has refused an offering.

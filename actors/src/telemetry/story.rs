@@ -253,6 +253,16 @@ stories! {
     /// Nodes go by our own decision.
     Disrupting "disrupting" Info { command: String, decision: String, reason: String, disrupted_node_count: usize, replacement_node_count: usize, pod_count: usize, disrupted_nodes: Names } =>
         format!("disrupting {disrupted_node_count} node(s) with {pod_count} pod(s): {reason}, {disrupted_nodes}");
+    /// A command is given up, and its nodes stay.
+    DisruptionUndone "disruption_undone" Warn { command: String, reason: String, why: String, pause_seconds: i64, node_claims: Names } =>
+        format!("does not disrupt {node_claims} after all ({reason}): {why}; the pool is left alone for {pause_seconds}s");
+    /// What was to be done is no longer right when it is looked at again.
+    ConsolidationRejected "consolidation_rejected" Info { nodes: usize, node_claims: Names } =>
+        format!("does not consolidate {nodes} node(s): what was found is no longer so ({node_claims})");
+    /// Consolidation cannot be computed; it is tried again.
+    ConsolidationFailed "consolidation_failed" Error { error: String } => format!("consolidation is left out for now: {error}");
+    /// A node stays, and the one thing that stands in the way.
+    Unconsolidatable "unconsolidatable" Debug { node: String, node_claim: String, why: String } => format!("node {node} is not consolidated: {why}");
     /// Nodes would have gone, were their pool not only observed.
     WouldDisrupt "would_disrupt" Info { node_pool: String, reason: String, nodes: usize, node_claims: Names } =>
         format!("nodepool {node_pool} is only observed, {nodes} node(s) would have been removed: {reason}, {node_claims}");

@@ -43,6 +43,8 @@ pub struct JoinedNode {
     pub initialized: bool,
     /// Whether it is not to be planned on.
     pub leaving: bool,
+    /// Whether that is only as a command holds it: until it is removed it counts for its pool's limits.
+    pub held: bool,
 }
 
 impl JoinedNode {
@@ -130,6 +132,7 @@ impl Snapshot {
             allocatable: node.allocatable.clone(),
             initialized: !node.managed() || node.is_labelled(labels::INITIALIZED),
             leaving: self.leaving.nodes.contains(&node.name),
+            held: false,
             source: NodeSource::Node(node.clone()),
         }
     }
@@ -147,6 +150,7 @@ impl Snapshot {
             allocatable,
             initialized: false,
             leaving: self.leaving.claims.contains(&name),
+            held: false,
             source: NodeSource::Claim(entry.clone()),
             name,
         }
@@ -175,6 +179,7 @@ impl Snapshot {
             allocatable,
             initialized,
             leaving: self.leaving.nodes.contains(&node.name),
+            held: self.leaving.held.contains(&node.name),
             source: NodeSource::Both(node.clone(), entry.clone()),
         }
     }

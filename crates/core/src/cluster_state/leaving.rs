@@ -21,6 +21,9 @@ pub struct Leaving {
     pub claims: BTreeSet<String>,
     /// Nodes, by name.
     pub nodes: BTreeSet<String>,
+    /// Those of the nodes that a command holds and the API server does not know to go: their pods serve, and the command has
+    /// found their places.
+    pub held: BTreeSet<String>,
     /// By when nodes end whatever is on them, by name, those of which that is known.
     pub ends: BTreeMap<String, Timestamp>,
 }
@@ -34,12 +37,15 @@ impl Leaving {
 
     /// Whether a claim as it is now changes anything here.
     pub(super) fn concerns_claim(&self, name: &str, entry: &ClaimEntry, same_machine: bool) -> bool {
-        self.claims.contains(name) != entry.says_it_leaves() || (!self.is_empty() && !same_machine)
+        // What a command has held goes for good.
+        let goes = entry.says_it_leaves() && self.held.contains(&entry.facts.node);
+        goes || self.claims.contains(name) != entry.says_it_leaves() || (!self.is_empty() && !same_machine)
     }
 
     /// Whether a Node as it is now changes anything here.
     pub(super) fn concerns_node(&self, node: &NodeEntry, same_machine: bool) -> bool {
-        self.nodes.contains(&node.name) != node.deleting || (!self.is_empty() && !same_machine)
+        let goes = node.deleting && self.held.contains(&node.name);
+        goes || self.nodes.contains(&node.name) != node.deleting || (!self.is_empty() && !same_machine)
     }
 }
 
@@ -56,6 +62,29 @@ impl ClusterState {
         self.look_who_leaves();
     }
 
+    /// Claims are held by a command of ours, which removes them when the places of their pods stand; or no longer, and then their
+    /// pods are expected nowhere else.
+    pub fn hold<'a>(&mut self, claims: impl IntoIterator<Item = &'a str>, held: bool) {
+        let mut released = Vec::new();
+        for name in claims {
+            if held {
+                self.held.insert(name.to_owned());
+            } else if self.held.remove(name) {
+                released.push(name);
+            }
+        }
+        self.look_who_leaves();
+        for name in released {
+            let node = self.now.claims.get(name).map(|entry| entry.facts.node.clone()).unwrap_or_default();
+            if node.is_empty() || self.now.leaving.nodes.contains(&node) {
+                continue;
+            }
+            let pods: Vec<String> =
+                self.now.loads.get(&node).into_iter().flat_map(|load| load.pods.keys().cloned()).collect();
+            pods.iter().for_each(|uid| drop(self.expect_no_more(uid)));
+        }
+    }
+
     /// How often a node or a claim that was to stay has begun to leave.
     #[must_use]
     pub fn departures(&self) -> u64 {
@@ -64,23 +93,26 @@ impl ClusterState {
 
     /// Finds out anew what is leaving.
     pub(super) fn look_who_leaves(&mut self) {
-        let leaving = self.now.who_leaves(&self.marked);
+        let leaving = self.now.who_leaves(&self.marked, &self.held);
         if leaving == *self.now.leaving {
             return;
         }
         let known = &self.now.leaving;
         let more = !leaving.claims.is_subset(&known.claims) || !leaving.nodes.is_subset(&known.nodes);
-        self.departures += u64::from(more);
+        let for_good = known.held.iter().any(|node| !leaving.held.contains(node) && leaving.nodes.contains(node));
+        self.departures += u64::from(more || for_good);
         self.now.leaving = Arc::new(leaving);
     }
 }
 
 impl Snapshot {
-    fn who_leaves(&self, marked: &BTreeSet<String>) -> Leaving {
-        let goes = |name: &str, entry: &ClaimEntry| entry.says_it_leaves() || marked.contains(name);
+    fn who_leaves(&self, marked: &BTreeSet<String>, held: &BTreeSet<String>) -> Leaving {
+        let of_ours = |name: &str| marked.contains(name) || held.contains(name);
+        let goes = |name: &str, entry: &ClaimEntry| entry.says_it_leaves() || of_ours(name);
         let mut leaving = Leaving {
             claims: self.claims.iter().filter(|(name, one)| goes(name, one)).map(|(name, _)| name.clone()).collect(),
             nodes: self.nodes.values().filter(|node| node.deleting).map(|node| node.name.clone()).collect(),
+            held: BTreeSet::new(),
             ends: BTreeMap::new(),
         };
         if leaving.is_empty() {
@@ -102,6 +134,13 @@ impl Snapshot {
             let own = leaving.nodes.iter().filter(|name| self.nodes.get(*name).is_some_and(|node| entry.is_on(node)));
             leaving.ends.extend(own.map(|name| (name.clone(), ends)));
         }
+        let only_held = |name: &&String| {
+            self.claims.get(*name).is_some_and(|entry| !entry.says_it_leaves()) && !marked.contains(*name)
+        };
+        let nodes =
+            held.iter().filter(only_held).filter_map(|name| self.claims.get(name)).map(|entry| &entry.facts.node);
+        let stands = |name: &&String| self.nodes.get(*name).is_some_and(|node| !node.deleting);
+        leaving.held = nodes.filter(stands).cloned().collect();
         leaving
     }
 

@@ -229,6 +229,8 @@ pub struct ClusterState {
     doubted: BTreeMap<Kind, BTreeSet<String>>,
     /// Claims that are said to be leaving before the API server knows.
     marked: BTreeSet<String>,
+    /// Claims that commands hold: they leave, and the commands have found the places of their pods.
+    held: BTreeSet<String>,
     departures: u64,
     /// Pods by where they are expected.
     awaited: BTreeMap<Target, BTreeSet<String>>,
@@ -518,6 +520,7 @@ impl ClusterState {
             self.forget_target(&Target::Claim(name.to_owned()));
             self.uses.forget_claim(name);
             self.marked.remove(name);
+            self.held.remove(name);
             self.refuse(name, false);
             self.look_who_leaves();
         }

@@ -222,6 +222,7 @@ impl ClusterState {
             Arc::make_mut(&mut self.now.claims).remove(&name);
         }
         self.marked.clear();
+        self.held.clear();
         self.look_who_leaves();
     }
 

@@ -45,6 +45,8 @@ pub struct PodEntry {
     pub eviction_cost: f64,
     /// Whether it is Ready.
     pub ready: bool,
+    /// When kubelet took it in.
+    pub since: Option<Timestamp>,
     /// Whether it has ended.
     pub terminal: bool,
     /// Whether it is being deleted.
@@ -144,6 +146,7 @@ impl PodEntry {
             do_not_disrupt: DoNotDisrupt::of(pod),
             asks_by: DoNotDisrupt::key(pod),
             ready: is_ready(pod),
+            since: pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
             mirror: owned_by(pod, "v1", "Node"),
             controller: controller(&scheduled.namespace, pod.metadata.owner_references.as_deref().unwrap_or_default()),
             stateful: owned_by(pod, "apps/v1", "StatefulSet"),

@@ -90,7 +90,8 @@ impl Snapshot {
 
     fn without_a_place(&self, now: Moment, waits: impl Fn(&PodEntry) -> bool) -> Vec<&Arc<PodEntry>> {
         let concerned = |entry: &&Arc<PodEntry>| {
-            (waits(entry) || self.must_move(entry, now.wall)) && self.expected_on(&entry.pod.uid, now).is_none()
+            let moves = || self.must_move(entry, now.wall) && !self.leaving.held.contains(&entry.node_name);
+            (waits(entry) || moves()) && self.expected_on(&entry.pod.uid, now).is_none()
         };
         let mut all: Vec<_> = self.pods.values().filter(concerned).collect();
         all.sort_by(|a, b| {
@@ -102,6 +103,12 @@ impl Snapshot {
     /// The packing problem of this moment.
     #[must_use]
     pub fn planning(&self, input: &PlanningInput) -> Planning {
+        self.planning_for(input, &self.to_pack(input))
+    }
+
+    /// The problem of this moment for these pods, wherever they are.
+    #[must_use]
+    pub fn planning_for(&self, input: &PlanningInput, to_pack: &[&Arc<PodEntry>]) -> Planning {
         let daemon_pods = self.daemon_pods();
         let joined = self.joined();
         let mut problem = Problem {
@@ -119,7 +126,7 @@ impl Snapshot {
         problem.existing_nodes = existing.iter().map(|node| self.existing(node, &daemon_pods, &expected)).collect();
         let attached: Vec<_> =
             existing.iter().map(|node| self.attached(self.on_node(node, &expected).into_iter())).collect();
-        problem.pods = self.with_volumes(&self.to_pack(input), &attached.iter().flatten().cloned().collect());
+        problem.pods = self.with_volumes(to_pack, &attached.iter().flatten().cloned().collect());
         self.spread_by_default(&input.default_spread, &mut problem.pods);
         if input.preferences == PreferencePolicy::Respect {
             self.relax(&mut problem.pods, input.now);

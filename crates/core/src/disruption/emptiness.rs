@@ -19,8 +19,8 @@ pub(super) type Candidates<'a> = Vec<Machine<'a>>;
 /// How many nodes a pool has for its budgets, and how many of them are being disrupted already.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
-    nodes: usize,
-    disrupting: usize,
+    pub nodes: usize,
+    pub disrupting: usize,
 }
 
 impl Totals {

@@ -14,7 +14,7 @@ use super::marks::{self, Mark};
 use super::memory::Memory;
 use super::pools::{Observing, PoolView, pools};
 use super::ttl::{self, TtlMark};
-use super::{Reason, expiry, repair};
+use super::{Reason, Wanted, expiry, repair};
 use crate::cluster_state::{Moment, Snapshot};
 use crate::instance_type::InstanceType;
 
@@ -32,6 +32,8 @@ pub struct Decision {
     pub untaint: Vec<(String, String)>,
     /// To be removed.
     pub removals: Vec<Removal>,
+    /// To be removed once the pods on them have places; in the order in which they are to be tried.
+    pub wanted: Vec<Wanted>,
     /// What would have been removed, were it not for its pool, which is only observed. Each is told once.
     pub observed: Vec<Removal>,
     /// What could go and may not.

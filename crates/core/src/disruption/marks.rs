@@ -1,7 +1,7 @@
 //! What is written on claims about their pods: `lastPodEventTime` and the condition Consolidatable (core spec 4, 5.5).
 
 use dovetail_api::names::conditions::{CONSOLIDATABLE, DISRUPTION_REASON, TRUE};
-use dovetail_api::v1::{NodeClaim, set_condition};
+use dovetail_api::v1::{ConsolidationPolicy, NodeClaim, set_condition};
 use jiff::{SignedDuration, Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -59,17 +59,16 @@ pub fn consolidatable_from(machine: &Machine<'_>, view: &PoolView<'_>) -> Option
     machine.last_pod_event().unwrap_or(counted).checked_add(after).ok()
 }
 
-/// Whether anything would come of a claim's being Consolidatable: of nodes, only empty ones go yet. Consolidation of others
-/// changes this.
-fn consolidates(machine: &Machine<'_>) -> bool {
-    machine.empty()
+/// Whether anything would come of a claim's being Consolidatable: nodes with pods go only where the pool's policy says so.
+fn consolidates(machine: &Machine<'_>, view: &PoolView<'_>) -> bool {
+    machine.empty() || view.pool.spec.disruption.consolidation_policy != ConsolidationPolicy::WhenEmpty
 }
 
 /// What is to be written on a machine's claim, and when to look again.
 pub fn mark(machine: &Machine<'_>, view: &PoolView<'_>, now: Timestamp) -> (Option<Mark>, Option<Timestamp>) {
     let claim = machine.claim;
     let from = consolidatable_from(machine, view);
-    let consolidatable = consolidates(machine) && from.is_some_and(|from| from <= now);
+    let consolidatable = consolidates(machine, view) && from.is_some_and(|from| from <= now);
     let mut again = from.filter(|from| *from > now);
     let mut last_pod_event = None;
     if let Some(event) = machine.moves.and_then(|moves| moves.event).map(whole_seconds)

@@ -29,6 +29,8 @@ pub struct Memory {
     pub(super) observed_now: Turns<()>,
     /// Expired claims of observed pools that have been told of, by uid: their names.
     expired: BTreeMap<String, String>,
+    /// Claims, by uid, that commands hold.
+    held: BTreeSet<String>,
     /// What holds claims that could go, by uid.
     pub(super) blocked: Turns<String>,
     /// Pools whose budgets allowed nothing.
@@ -94,7 +96,18 @@ impl Memory {
 
     /// Whether a claim's removal has been asked for.
     pub(super) fn is_asked(&self, uid: &str) -> bool {
-        self.asked.contains_key(uid)
+        self.asked.contains_key(uid) || self.held.contains(uid)
+    }
+
+    /// Commands hold these claims, by uid: nothing else is decided about them.
+    pub fn hold<'a>(&mut self, claims: impl Iterator<Item = &'a str>) {
+        self.held = claims.map(str::to_owned).collect();
+    }
+
+    /// Claims, by uid, whose removal has been asked for.
+    #[must_use]
+    pub fn asked(&self) -> BTreeSet<String> {
+        self.asked.keys().cloned().collect()
     }
 
     /// A claim's removal is asked for; answers whether that is new.

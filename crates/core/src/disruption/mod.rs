@@ -12,6 +12,7 @@
 
 mod blocked;
 mod budgets;
+pub mod commands;
 mod cost;
 pub mod drift;
 mod emptiness;
@@ -35,6 +36,7 @@ use serde::Serialize;
 
 pub use blocked::Blocked;
 pub use budgets::{Allowed, allowed};
+pub use commands::Wanted;
 pub use cost::eviction_cost;
 pub use look::{Cause, Decision, Doomed, Exhausted, Nonsense, Offers, Removal, look};
 pub use marks::Mark;

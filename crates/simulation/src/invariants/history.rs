@@ -60,6 +60,8 @@ pub(super) struct Node {
     pub instance: String,
     pub ready: bool,
     pub deleting: bool,
+    /// When nothing new was put on it any more.
+    pub cordoned: Option<f64>,
 }
 
 /// A pod.
@@ -214,8 +216,10 @@ impl State {
             self.nodes.remove(name);
             return;
         }
+        let now = self.now;
         let node = self.nodes.entry(name.to_owned()).or_default();
         match entry.text("change") {
+            "cordoned" => node.cordoned = Some(now),
             "joined" => entry.text("instance").clone_into(&mut node.instance),
             "ready" => node.ready = true,
             "not-ready" => node.ready = false,

@@ -211,7 +211,7 @@ vmMemoryOverheadPercent: VM_MEMORY_OVERHEAD_PERCENT
 {{- range $name, $on := .Values.settings.featureGates }}
 {{- if not (has $name (list "nodeRepair" "nodeOverlay" "reservedCapacity" "spotToSpotConsolidation" "staticCapacity" "capacityBuffer")) }}
 {{- $notes = append $notes (printf "settings.featureGates.%s: there is no such gate." $name) }}
-{{- else if and (eq ($on | toString) "true") (not (has $name (list "reservedCapacity" "nodeRepair"))) }}
+{{- else if and (eq ($on | toString) "true") (not (has $name (list "reservedCapacity" "nodeRepair" "spotToSpotConsolidation"))) }}
 {{- $notes = append $notes (printf "not implemented: settings.featureGates.%s." $name) }}
 {{- end }}
 {{- end }}

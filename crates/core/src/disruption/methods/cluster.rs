@@ -136,6 +136,12 @@ impl Cluster {
         &self.problem
     }
 
+    /// The same, by itself.
+    #[must_use]
+    pub fn into_problem(self) -> Problem {
+        self.problem
+    }
+
     /// What disruption knows of its nodes.
     #[must_use]
     pub fn nodes(&self) -> &[NodeState] {

@@ -25,6 +25,10 @@ const TRIES: usize = 6;
 /// A node that is filled to this is full.
 const FULL: f64 = 0.985;
 
+/// Why a spot node stays that something cheaper might replace.
+const NO_SPOT_TO_SPOT: &str =
+    "it is a spot node, which is replaced by a cheaper spot node only with the feature gate SpotToSpotConsolidation";
+
 /// An instance type that may be bought.
 struct Offer {
     at: usize,
@@ -67,6 +71,9 @@ impl Replace {
             }
         }
         for node in candidates {
+            if !pass.settings.spot_to_spot && is_spot(pass, node) {
+                pass.bar(node, NO_SPOT_TO_SPOT.into());
+            }
             pass.note(node, "nothing that is cheaper by enough takes its pods");
         }
         None
@@ -221,13 +228,14 @@ fn take(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, node: u32, receivers: 
     true
 }
 
+fn is_spot(pass: &Pass<'_, '_, '_>, node: u32) -> bool {
+    let node = pass.fleet.nodes[node as usize].node();
+    node.labels.get(crate::labels::CAPACITY_TYPE).is_some_and(|kind| kind == crate::labels::SPOT)
+}
+
 /// What a replacement of these nodes is held to; `None` where there may be none.
 pub(super) fn bound(pass: &Pass<'_, '_, '_>, launch: &Launch, taken: &[u32], price: f64) -> Option<Bound> {
-    let spot = |node: &u32| {
-        let node = pass.fleet.nodes[*node as usize].node();
-        node.labels.get(crate::labels::CAPACITY_TYPE).is_some_and(|kind| kind == crate::labels::SPOT)
-    };
-    let from_spot = taken.iter().all(spot) && pass.fleet.may_be_spot(launch);
+    let from_spot = taken.iter().all(|node| is_spot(pass, *node)) && pass.fleet.may_be_spot(launch);
     if from_spot && !pass.settings.spot_to_spot {
         return None;
     }

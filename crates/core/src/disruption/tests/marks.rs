@@ -17,13 +17,16 @@ fn a_claim_is_consolidatable_once_it_has_been_quiet_and_not_any_more_when_a_pod_
 }
 
 #[test]
-fn a_claim_with_pods_on_its_node_is_not_consolidatable_as_nothing_consolidates() {
-    let mut world = World::new(json!({"consolidateAfter": "30s", "budgets": [{"nodes": "0"}]})).machines(&["a", "b"]);
-    world.at(0.0).pod("one", "a", |_| ());
-    world.look(0.0);
-    world.look(100.0);
-    assert!(!conditions(&world.claim("a")).contains(&"Consolidatable".to_owned()));
-    assert!(conditions(&world.claim("b")).contains(&"Consolidatable".to_owned()));
+fn a_claim_with_pods_on_its_node_is_consolidatable_where_the_pool_moves_pods() {
+    for (policy, moves) in [("WhenEmpty", false), ("WhenEmptyOrUnderutilized", true), ("Balanced", true)] {
+        let disruption = json!({"consolidateAfter": "30s", "consolidationPolicy": policy, "budgets": [{"nodes": "0"}]});
+        let mut world = World::new(disruption).machines(&["a", "b"]);
+        world.at(0.0).pod("one", "a", |_| ());
+        world.look(0.0);
+        world.look(100.0);
+        let consolidatable = |name: &str| conditions(&world.claim(name)).contains(&"Consolidatable".to_owned());
+        assert_eq!((consolidatable("a"), consolidatable("b")), (moves, true), "{policy}");
+    }
 }
 
 #[test]

@@ -1,0 +1,219 @@
+//! Commands are begun and carried on: the claims are held, what is launched in their stead comes first, and they are removed when
+//! it is initialized. What comes next is decided by `dovetail_core::disruption::commands`.
+
+use actix::prelude::*;
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::Resources;
+use dovetail_core::cluster_state::{Planning, Snapshot, Target};
+use dovetail_core::disruption::Wanted;
+use dovetail_core::disruption::commands::{Command, Ended, Held, Running, Stays, Step, command_of, problem_of};
+use dovetail_core::pack::Options;
+use kube::ResourceExt;
+
+use super::tell::{NAMED, claim_object};
+use super::{Disruptor, writes};
+use crate::context::plan::{self, Plans};
+use crate::context::solver::attempt;
+use crate::context::traces;
+use crate::messages::{ClaimRef, Hold, Launch, LaunchOrder, Plan, Record, Remove, TraceContext};
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::{Names, Story};
+
+/// So many wishes are asked about in one go.
+const MOST_WANTED: usize = 10;
+
+/// What is launched in the stead of nodes: what the launcher is told, what the cluster state is, and who is expected there.
+#[derive(Default)]
+struct Replacements {
+    orders: Vec<LaunchOrder>,
+    planned: Vec<(NodeClaim, Resources)>,
+    expected: Vec<(Vec<String>, Target)>,
+}
+
+/// A command that is found, and the cluster that it is about.
+pub(super) struct Found {
+    pub snapshot: Snapshot,
+    pub planning: Planning,
+    pub command: Command,
+}
+
+impl Disruptor {
+    /// Asks for the places of the pods of what methods want to go, one after the other, and begins the first command that gives each
+    /// pod one. The others are asked about at a later look.
+    pub(super) fn want(&mut self, wanted: Vec<Wanted>, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+        if wanted.is_empty() || self.consolidation.asking {
+            return;
+        }
+        self.consolidation.asking = true;
+        let (snapshot, solver, input) = (snapshot.clone(), self.consolidation.solver.clone(), self.planning_input());
+        let options = Options { price_per_node: self.desk.settings.price_per_node, ..Options::default() };
+        let asking = async move {
+            let mut blocked = Vec::new();
+            for one in wanted.into_iter().take(MOST_WANTED) {
+                let planning = problem_of(&one, &snapshot, &input);
+                let packed = attempt(solver.clone(), planning.problem.clone(), options.clone()).await;
+                let packed = packed.map_err(|error| error.to_string());
+                let claims = one.claims.clone();
+                match packed.and_then(|packing| command_of(one, &planning, packing)) {
+                    Ok(command) => return (Some(Found { snapshot, planning, command }), blocked),
+                    Err(why) => {
+                        blocked.extend(claims.into_iter().map(|node| Stays { node, why: why.clone(), blocked: true }))
+                    }
+                }
+            }
+            (None, blocked)
+        };
+        ctx.spawn(asking.into_actor(self).map(|(found, blocked), disruptor, ctx| {
+            disruptor.consolidation.asking = false;
+            disruptor.say_what_stays(&blocked);
+            if let Some(found) = found.filter(|_| disruptor.links.calls.may_act()) {
+                disruptor.begin(found, ctx);
+            }
+        }));
+    }
+
+    /// Begins a command.
+    pub(super) fn begin(&mut self, answer: Found, ctx: &mut Context<Self>) {
+        let command = &answer.command;
+        let trace = TraceContext::root(&mut self.rng);
+        let replacements = self.replacements(&answer, command, trace);
+        if replacements.orders.len() != command.replacements.len() {
+            return;
+        }
+        // What is on its way for others and takes pods of this is waited for as well.
+        let coming = command.on_existing.iter().map(|(node, _)| &answer.planning.existing[*node]);
+        let coming = coming.filter(|node| !node.initialized).filter_map(|node| node.claim_name().map(str::to_owned));
+        let names: Vec<String> = replacements.orders.iter().map(|order| order.claim.name_any()).chain(coming).collect();
+        let now = self.desk.wall();
+        let id = self.consolidation.queue.begin(command, names.clone(), &answer.snapshot, now);
+        self.consolidation.traces.insert(id, trace);
+        self.tell_command(command, trace);
+        let on_existing = command.on_existing.iter();
+        let expected = on_existing.map(|(node, pods)| (pods.clone(), plan::target(&answer.planning.existing[*node])));
+        let (term, cluster) = (self.desk.term, &self.links.cluster);
+        self.desk.post(cluster, Hold { term, claims: names_of(&command.wanted.claims), held: true });
+        // Before anything else is planned there; nothing is planned twice.
+        self.desk.post(cluster, Plan { term, claims: vec![], expected: expected.collect() });
+        if names.is_empty() {
+            let (claims, reason) = (refs(&command.wanted.claims), command.wanted.reason);
+            *self.removed.entry(reason.label()).or_default() += claims.len();
+            return self.desk.post(&self.links.terminator, Remove { term, claims, reason, trace });
+        }
+        let held = command.wanted.claims.iter().filter_map(|claim| {
+            let there = answer.snapshot.claims.get(&claim.claim)?.claim.clone();
+            let reason = command.wanted.reason;
+            let held = Held { claim: claim.claim.clone(), uid: claim.uid.clone(), reason, replacements: names.clone() };
+            Some((there, held, claim.node.clone(), claim.node_uid.clone()))
+        });
+        let writing = writes::hold(self.links.clone(), held.collect(), now).into_actor(self);
+        ctx.spawn(writing.map(move |written, disruptor, _| match written {
+            Ok(()) => disruptor.launch(id, replacements, trace),
+            Err(error) => {
+                let step = disruptor.consolidation.queue.give_up(id, error.to_string(), disruptor.desk.wall());
+                step.into_iter().for_each(|step| disruptor.step(step));
+            }
+        }));
+    }
+
+    fn replacements(&mut self, answer: &Found, command: &Command, trace: TraceContext) -> Replacements {
+        let plans = Plans { snapshot: &answer.snapshot, planning: &answer.planning, term: self.desk.term };
+        let mut all = Replacements::default();
+        for planned in &command.replacements {
+            let Some(order) = plans.order(planned, &trace.to_string(), &mut self.rng) else { continue };
+            all.expected.push((plans.uids(&planned.pods), Target::Claim(order.claim.name_any())));
+            all.planned.push((order.claim.clone(), plans.most_capacity(planned)));
+            all.orders.push(order);
+        }
+        all
+    }
+
+    /// The claims say that they are held: what is launched in their stead is.
+    fn launch(&mut self, id: u64, replacements: Replacements, trace: TraceContext) {
+        let Some(command) = self.consolidation.queue.marked(id) else { return };
+        let Replacements { orders, planned, expected } = replacements;
+        let term = self.desk.term;
+        self.desk.post(&self.links.cluster, Plan { term, claims: planned, expected });
+        let message = format!("Launched in the stead of {}: {}", in_short(&command), command.wanted.reason.label());
+        for order in &orders {
+            let object = claim_object(&order.claim.name_any(), "");
+            self.desk.post(&self.links.recorder, Record::normal(object, "DisruptionLaunching", &*message));
+        }
+        let message = format!("Waiting for {}, launched in its stead", command.replacements.join(", "));
+        command.wanted.claims.iter().for_each(|claim| self.record(claim, "DisruptionWaitingReadiness", &message));
+        if !orders.is_empty() {
+            self.desk.post(&self.links.launcher, Launch { term, orders, trace });
+        }
+    }
+
+    /// Carries on what is under way.
+    pub(super) fn carry_on(&mut self, snapshot: &Snapshot) {
+        self.restore(snapshot);
+        for step in self.consolidation.queue.next(snapshot, self.desk.wall()) {
+            self.step(step);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Remove(command, first) => self.remove_held(&command, first),
+            Step::End(command, Ended::Done) => drop(self.consolidation.traces.remove(&command.id)),
+            Step::End(command, Ended::Undone(why, pause)) => {
+                self.undo(&command, why, pause.as_secs());
+            }
+        }
+    }
+
+    fn remove_held(&mut self, command: &Running, first: bool) {
+        let (term, reason, claims) = (self.desk.term, command.wanted.reason, refs(&command.wanted.claims));
+        let traces = &mut self.consolidation.traces;
+        let trace = *traces.entry(command.id).or_insert_with(|| TraceContext::root(&mut self.rng));
+        if first {
+            *self.removed.entry(reason.label()).or_default() += claims.len();
+        }
+        self.desk.post(&self.links.terminator, Remove { term, claims, reason, trace });
+    }
+
+    /// A command is over and its claims stay: what is written on them goes with the next look.
+    fn undo(&mut self, command: &Running, why: String, pause_seconds: i64) {
+        let (term, claims) = (self.desk.term, names_of(&command.wanted.claims));
+        self.desk.post(&self.links.cluster, Hold { term, claims, held: false });
+        let reason = command.wanted.reason.label();
+        let decision = if command.replacements.is_empty() { "delete" } else { "replace" };
+        let consolidation_type = command.wanted.method;
+        self.desk.measure(&Measure::CommandFailed { decision, reason, consolidation_type });
+        let message = format!("Stays after all: {why}");
+        command.wanted.claims.iter().for_each(|claim| self.record(claim, "DisruptionUndone", &message));
+        let trace = self.consolidation.traces.remove(&command.id);
+        let node_claims = Names::first(NAMED, names_of(&command.wanted.claims));
+        let id = trace.map(|trace| trace.trace_id()).unwrap_or_default();
+        let story = Story::DisruptionUndone { command: id, reason: reason.to_owned(), why, pause_seconds, node_claims };
+        self.desk.tell_in(story, trace);
+    }
+
+    fn tell_command(&self, command: &Command, trace: TraceContext) {
+        let claims = &command.wanted.claims;
+        let story = Story::Disrupting {
+            command: trace.trace_id(),
+            decision: command.decision().into(),
+            reason: command.wanted.reason.label().into(),
+            disrupted_node_count: claims.len(),
+            replacement_node_count: command.replacements.len(),
+            pod_count: command.pods.len(),
+            disrupted_nodes: Names::first(NAMED, claims.iter().map(|claim| claim.node.clone())),
+        };
+        self.desk.tell_in(story, trace);
+        traces::command(&self.desk, trace, command);
+    }
+}
+
+fn names_of(claims: &[dovetail_core::disruption::Doomed]) -> Vec<String> {
+    claims.iter().map(|claim| claim.claim.clone()).collect()
+}
+
+fn refs(claims: &[dovetail_core::disruption::Doomed]) -> Vec<ClaimRef> {
+    claims.iter().map(|claim| ClaimRef { name: claim.claim.clone(), uid: claim.uid.clone() }).collect()
+}
+
+fn in_short(command: &Running) -> String {
+    Names::first(NAMED, names_of(&command.wanted.claims)).to_string()
+}

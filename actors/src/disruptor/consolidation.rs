@@ -1,0 +1,237 @@
+//! When consolidation is asked what it would do, and what follows: what it finds is looked at again after a while, on the newest
+//! snapshot and for the same nodes alone, and then done (core spec 5.8). Nothing of it holds up a look: it is computed where packings
+//! are, one question at a time, and waiting is an alarm.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_core::cluster_state::{PlanningInput, Snapshot};
+use dovetail_core::disruption::Doomed;
+use dovetail_core::disruption::commands::{
+    Answer, Command, Question, Queue, Stays, any_consolidates, held_by_commands,
+};
+use dovetail_core::disruption::methods::Settings;
+use jiff::{SignedDuration, Timestamp};
+
+use super::commands::Found;
+use super::tell::{NAMED, claim_object, node_object};
+use super::{Disruptor, POLL};
+use crate::context::solver::{Solver, consolidate};
+use crate::messages::{Hold, Record, TraceContext};
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::{Names, Story};
+
+/// Consolidation is asked this often at most (core spec 5.1).
+const PAUSE: Duration = Duration::from_secs(10);
+/// And this often while nothing changes: time alone lets nodes go.
+const IDLE: Duration = Duration::from_secs(60);
+/// After an answer that took long it is not asked for so many times as long.
+const REST: u32 = 10;
+/// But for no longer than this.
+const LONGEST_REST: Duration = Duration::from_secs(300);
+/// What is found is looked at again after this (core spec 5.8).
+const VALIDATION: Duration = Duration::from_secs(15);
+/// Of a node it is said this often at most what stands in the way (core spec 7.2).
+const SAID: SignedDuration = SignedDuration::from_mins(15);
+/// What was said longer ago is forgotten where more nodes are known.
+const MOST_KNOWN: usize = 10_000;
+/// Of so many nodes in one answer.
+const MOST_SAID: usize = 100;
+
+/// What is known of consolidation in a term.
+pub(super) struct Consolidation {
+    pub solver: Arc<dyn Solver>,
+    pub queue: Queue,
+    /// Traces of the commands under way, by their numbers.
+    pub traces: BTreeMap<u64, TraceContext>,
+    restored: bool,
+    /// A question is being computed.
+    pub asking: bool,
+    /// Something has changed since it was last asked.
+    news: bool,
+    /// Before this it is not asked again. Monotonic time.
+    next: Duration,
+    /// What was found, by the uids of its claims, and when it is looked at again.
+    found: Option<(Vec<Doomed>, &'static str, Duration)>,
+    /// What was last said to stand in the way, by the uid of the claim.
+    said: BTreeMap<String, (Timestamp, String)>,
+}
+
+impl Consolidation {
+    /// Nothing yet.
+    pub fn new(solver: Arc<dyn Solver>) -> Self {
+        Self {
+            solver,
+            queue: Queue::default(),
+            traces: BTreeMap::new(),
+            restored: false,
+            asking: false,
+            news: true,
+            next: Duration::ZERO,
+            found: None,
+            said: BTreeMap::new(),
+        }
+    }
+
+    /// The cluster has changed.
+    pub fn changed(&mut self) {
+        self.news = true;
+    }
+
+    /// How many commands are under way.
+    pub fn running(&self) -> usize {
+        self.queue.running().len()
+    }
+}
+
+impl Disruptor {
+    /// Takes over what an earlier leader has begun.
+    pub(super) fn restore(&mut self, snapshot: &Snapshot) {
+        if std::mem::replace(&mut self.consolidation.restored, true) {
+            return;
+        }
+        let commands = held_by_commands(snapshot);
+        let claims: Vec<String> =
+            commands.iter().flat_map(|one| &one.wanted.claims).map(|claim| claim.claim.clone()).collect();
+        if !claims.is_empty() {
+            self.desk.post(&self.links.cluster, Hold { term: self.desk.term, claims, held: true });
+        }
+        self.consolidation.queue.restore(commands);
+    }
+
+    /// Asks what is due; answers when to look again.
+    pub(super) fn weigh(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) -> Duration {
+        let known = self.offers.values().any(|types| !types.is_empty());
+        if self.consolidation.asking || !known || !any_consolidates(snapshot) {
+            return POLL;
+        }
+        let now = self.desk.now();
+        if let Some((_, _, due)) = &self.consolidation.found {
+            if let Some(left) = due.checked_sub(now).filter(|left| !left.is_zero()) {
+                return left;
+            }
+            if let Some((claims, method, _)) = self.consolidation.found.take() {
+                self.ask(snapshot, Some((claims, method)), ctx);
+            }
+            return POLL;
+        }
+        let due = self.consolidation.next + if self.consolidation.news { Duration::ZERO } else { IDLE - PAUSE };
+        if let Some(left) = due.checked_sub(now).filter(|left| !left.is_zero()) {
+            return left;
+        }
+        self.consolidation.news = false;
+        self.ask(snapshot, None, ctx);
+        POLL
+    }
+
+    fn ask(&mut self, snapshot: &Snapshot, only: Option<(Vec<Doomed>, &'static str)>, ctx: &mut Context<Self>) {
+        let begun = self.desk.now();
+        let uids = only.as_ref().map(|(claims, _)| claims.iter().map(|claim| claim.uid.clone()).collect());
+        let question = self.question(snapshot, uids);
+        self.consolidation.asking = true;
+        let computing = consolidate(self.consolidation.solver.clone(), question).into_actor(self);
+        ctx.spawn(computing.map(move |answer, disruptor, ctx| {
+            let now = disruptor.desk.now();
+            let rest = (now.saturating_sub(begun) * REST).clamp(PAUSE, LONGEST_REST);
+            disruptor.consolidation.asking = false;
+            disruptor.consolidation.next = now + rest;
+            match answer {
+                Err(error) => disruptor.desk.tell(Story::ConsolidationFailed { error: error.to_string() }),
+                Ok(answer) if disruptor.links.calls.may_act() => disruptor.answered(answer, only, ctx),
+                Ok(_) => {}
+            }
+        }));
+    }
+
+    /// What packing is asked with.
+    pub(super) fn planning_input(&self) -> PlanningInput {
+        let (settings, now) = (&self.desk.settings, self.desk.moment());
+        PlanningInput {
+            instance_types: self.offers.clone(),
+            preferences: settings.preferences,
+            min_values: settings.min_values,
+            policy: settings.policy,
+            default_spread: settings.default_spread.clone(),
+            now,
+            only: None,
+        }
+    }
+
+    fn question(&self, snapshot: &Snapshot, only: Option<BTreeSet<String>>) -> Question {
+        let (settings, now) = (&self.desk.settings, self.desk.moment());
+        let queue = &self.consolidation.queue;
+        Question {
+            snapshot: snapshot.clone(),
+            input: self.planning_input(),
+            settings: Settings {
+                price_per_node: settings.price_per_node,
+                price_moves: Settings::price_moves_of(snapshot.claims.len()).saturating_sub(queue.price_moves()),
+                spot_to_spot: settings.spot_to_spot(),
+                ..Settings::default()
+            },
+            moved: queue.moved(),
+            refused: queue.refused(snapshot, now.wall),
+            asked: self.memory.asked(),
+            only,
+            now,
+        }
+    }
+
+    fn answered(&mut self, answer: Answer, only: Option<(Vec<Doomed>, &'static str)>, ctx: &mut Context<Self>) {
+        let Some((wanted, method)) = only else {
+            self.say_what_stays(&answer.stays);
+            let Some(command) = answer.command else { return };
+            let Command { wanted, .. } = command;
+            let due = self.desk.now() + VALIDATION;
+            self.consolidation.found = Some((wanted.claims, wanted.method, due));
+            return self.look_in(VALIDATION, ctx);
+        };
+        // What has come of it is for the next question.
+        self.consolidation.news = true;
+        let Answer { snapshot, planning, command, .. } = answer;
+        if let Some(command) = command {
+            return self.begin(Found { snapshot, planning, command }, ctx);
+        }
+        self.desk.measure(&Measure::ValidationFailed { consolidation_type: method });
+        for claim in &wanted {
+            self.record(claim, "ConsolidationRejected", "Not consolidated: what was found is no longer so");
+        }
+        let node_claims = Names::first(NAMED, wanted.iter().map(|claim| claim.claim.clone()));
+        self.desk.tell(Story::ConsolidationRejected { nodes: wanted.len(), node_claims });
+    }
+
+    /// Says of nodes that stay what stands in the way: when it is another thing than before, and now and then at most.
+    pub(super) fn say_what_stays(&mut self, stays: &[Stays]) {
+        let now = self.desk.wall();
+        let said = &mut self.consolidation.said;
+        if said.len() > MOST_KNOWN {
+            said.retain(|_, (when, _)| now.duration_since(*when) < SAID);
+        }
+        let mut count = 0;
+        for Stays { node, why, blocked } in stays {
+            let known = said.get(&node.uid);
+            if known.is_some_and(|(when, before)| before == why || now.duration_since(*when) < SAID) {
+                continue;
+            }
+            count += 1;
+            if count > MOST_SAID {
+                break;
+            }
+            said.insert(node.uid.clone(), (now, why.clone()));
+            let (reason, message) = match blocked {
+                true => ("DisruptionBlocked", format!("Cannot disrupt: {why}")),
+                false => ("Unconsolidatable", format!("Not consolidated: {why}")),
+            };
+            for object in [node_object(&node.node, &node.node_uid), claim_object(&node.claim, &node.uid)] {
+                self.desk.post(&self.links.recorder, Record::normal(object, reason, &*message));
+            }
+            let (node, node_claim, why) = (node.node.clone(), node.claim.clone(), why.clone());
+            self.desk.tell(match blocked {
+                true => Story::DisruptionBlocked { node, node_claim, why },
+                false => Story::Unconsolidatable { node, node_claim, why },
+            });
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The cluster as it is now, as consolidation weighs it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use dovetail_api::names::labels;
+use jiff::{SignedDuration, Timestamp};
+use rustc_hash::FxHashMap;
+
+use super::question::Question;
+use crate::cluster_state::{JoinedNode, Planning, PodEntry};
+use crate::disruption::emptiness::Totals;
+use crate::disruption::look::{Doomed, doomed};
+use crate::disruption::machines::{Machine, machines};
+use crate::disruption::methods::{Cluster, NodeState, PodBudget, PodState, PoolState};
+use crate::disruption::pools::{Observing, PoolView, pools};
+use crate::disruption::{Reason, allowed, blocked, marks};
+use crate::pod::Pod;
+use crate::problem::Problem;
+
+/// A pod that has come to its node so long after a move of its workload has not come by that move.
+const ARRIVES_WITHIN: SignedDuration = SignedDuration::from_mins(30);
+
+/// The cluster, and what its indices mean.
+pub(super) struct Live {
+    /// As the methods see it.
+    pub cluster: Cluster,
+    /// What it was made from; its problem is the cluster's.
+    pub planning: Planning,
+    /// The claim of each node, where it has one.
+    pub claims: Vec<Option<Doomed>>,
+    /// Of each node what is said where it stays.
+    pub said: Vec<Said>,
+}
+
+/// What is said of a node that stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Nothing: what stands in the way passes by itself, or it is empty.
+    Nothing,
+    /// That it may not be disrupted.
+    Blocked,
+    /// That it is not consolidated.
+    Why,
+}
+
+/// Reads the cluster.
+pub(super) fn live(question: &Question) -> Live {
+    let snapshot = &question.snapshot;
+    let machines = machines(snapshot, question.now);
+    let may_move: Vec<&Arc<PodEntry>> = machines
+        .iter()
+        .filter(|machine| !machine.leaving)
+        .flat_map(|machine| {
+            machine
+                .load
+                .into_iter()
+                .flat_map(|load| load.pods.values())
+                .filter(|pod| pod.is_active() && pod.reschedulable())
+        })
+        .collect();
+    let mut planning = snapshot.planning_for(&question.input, &may_move);
+    let mut problem = Arc::unwrap_or_clone(std::mem::take(&mut planning.problem));
+    let packed: FxHashMap<String, Pod> = problem.pods.drain(..).map(|pod| (pod.uid.clone(), pod)).collect();
+    for node in &mut problem.existing_nodes {
+        for pod in &mut node.pods {
+            if let Some(as_packed) = packed.get(&pod.uid) {
+                *pod = as_packed.clone();
+            }
+        }
+    }
+    let reader = Reader {
+        question,
+        views: pools(snapshot),
+        pools: planning.pools.iter().enumerate().map(|(at, pool)| (name(pool), at)).collect(),
+        machines: machines.iter().map(|machine| (machine.node.name.as_str(), machine)).collect(),
+        pdbs: snapshot.budgets.keys().enumerate().map(|(at, key)| (key.as_str(), at)).collect(),
+    };
+    let pdbs = snapshot.budgets.values().map(|budget| PodBudget {
+        name: budget.name(),
+        allowed: if budget.blocks_fully { 0 } else { u32::try_from(budget.allowed()).unwrap_or(0) },
+    });
+    let states = planning.existing.iter().zip(&problem.existing_nodes);
+    let (states, said): (Vec<NodeState>, Vec<Said>) =
+        states.map(|(joined, node)| reader.node(joined, &node.pods, &planning)).unzip();
+    let claims = planning.existing.iter().map(|joined| reader.machine(joined).map(doomed)).collect();
+    let pools = planning.pools.iter().map(|pool| reader.pool(name(pool))).collect();
+    let cluster = Cluster::new(problem, states, pools, pdbs.collect());
+    planning.problem = Arc::new(Problem::default());
+    Live { cluster, planning, claims, said }
+}
+
+fn name(pool: &dovetail_api::v1::NodePool) -> &str {
+    pool.metadata.name.as_deref().unwrap_or_default()
+}
+
+struct Reader<'a> {
+    question: &'a Question,
+    views: BTreeMap<&'a str, PoolView<'a>>,
+    /// Pools that packing may use, by name.
+    pools: BTreeMap<&'a str, usize>,
+    machines: FxHashMap<&'a str, &'a Machine<'a>>,
+    /// PodDisruptionBudgets by namespace and name.
+    pdbs: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Reader<'a> {
+    fn machine(&self, joined: &JoinedNode) -> Option<&'a Machine<'a>> {
+        self.machines.get(joined.node_name()?).copied()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.question.now.wall
+    }
+
+    /// What is known of a node, and what is said of it where it stays.
+    fn node(&self, joined: &JoinedNode, pods: &[Pod], planning: &Planning) -> (NodeState, Said) {
+        let Some(machine) = self.machine(joined) else {
+            let pods = pods.iter().map(|_| PodState { moves: false, ..PodState::default() }).collect();
+            // Who is of no pool of ours takes pods in; what is on its way does not, as it is not initialized.
+            return (NodeState { consolidatable: true, pods, ..NodeState::default() }, Said::Nothing);
+        };
+        let view = self.views.get(machine.claim.pool.as_str());
+        let consolidatable = view.is_none_or(|view| {
+            view.after.is_none() || marks::consolidatable_from(machine, view).is_some_and(|from| from <= self.now())
+        });
+        let held = self.held(machine, view, planning);
+        let blocked = held.is_none().then(|| self.blocked(machine, view)).flatten();
+        let young = machine
+            .claim
+            .initialized
+            .is_none_or(|since| self.now().duration_since(since) < self.question.settings.least_age);
+        let said = match &blocked {
+            _ if young || !consolidatable || machine.nominated || machine.empty() => Said::Nothing,
+            Some(_) => Said::Blocked,
+            None => Said::Why,
+        };
+        let state = NodeState {
+            pool: self.pools.get(machine.claim.pool.as_str()).copied(),
+            held: held.or(blocked),
+            consolidatable,
+            initialized: machine.claim.initialized,
+            expires: machine.claim.expires,
+            pods: pods.iter().map(|pod| self.pod(machine, pod)).collect(),
+        };
+        (state, said)
+    }
+
+    fn pod(&self, machine: &Machine<'_>, pod: &Pod) -> PodState {
+        let own = machine.load.and_then(|load| load.pods.get(&pod.uid));
+        let Some(entry) = own.filter(|entry| entry.is_active() && entry.reschedulable()) else {
+            return PodState { moves: false, ..PodState::default() };
+        };
+        let covering = self.question.snapshot.budgets_of(pod).find(|budget| {
+            let spec = budget.budget.spec.as_ref();
+            entry.ready || spec.and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref()) != Some("AlwaysAllow")
+        });
+        PodState {
+            moves: true,
+            cost: entry.eviction_cost,
+            moved: self.moved(entry),
+            pdb: covering.and_then(|budget| self.pdbs.get(budget.name().as_str()).copied()),
+        }
+    }
+
+    /// When a pod has come to its node by a move that was to save money. A pod that is moved comes anew: it is known by its workload,
+    /// and by when it came.
+    fn moved(&self, entry: &PodEntry) -> Option<Timestamp> {
+        let (moves, since) = (self.question.moved.get(&entry.workload)?, entry.since?);
+        let by = |moved: &&Timestamp| {
+            // Kubernetes cuts the fractions of seconds off.
+            let came = crate::clock::at_the_latest(since).duration_since(**moved);
+            !came.is_negative() && came <= ARRIVES_WITHIN
+        };
+        moves.iter().rev().find(by).copied()
+    }
+
+    /// What keeps a node whatever is found for its pods, beside what its pool's policy says.
+    fn held(&self, machine: &Machine<'_>, view: Option<&PoolView<'_>>, planning: &Planning) -> Option<String> {
+        let (pool, claim) = (machine.claim.pool.as_str(), machine.claim);
+        if self.question.only.as_ref().is_some_and(|only| !only.contains(&claim.uid)) {
+            return Some("it is not of the command that is validated".into());
+        }
+        if !machine.initialized() {
+            return Some("it is not initialized".into());
+        }
+        if machine.nominated {
+            return Some("pods are expected on it".into());
+        }
+        if machine.empty() {
+            // Emptiness sees to it.
+            return Some("it is empty".into());
+        }
+        if let Some(why) = self.question.refused.get(&claim.uid) {
+            return Some(why.clone());
+        }
+        let Some(view) = view.filter(|_| self.pools.contains_key(pool)) else {
+            let skipped = planning.skipped.iter().find(|skipped| skipped.pool == pool);
+            let why = skipped.map_or_else(|| "it is not there".to_owned(), |skipped| skipped.why.clone());
+            return Some(format!("nodepool {pool} is left out: {why}"));
+        };
+        if view.ttl.is_some() {
+            return Some(format!(
+                "ttlSecondsAfterEmpty of provisioner {pool} removes empty nodes only: consolidation.enabled moves pods"
+            ));
+        }
+        if view.observing != Observing::No {
+            return Some(format!("nodepool {pool} is only observed"));
+        }
+        let says = |key: &str| machine.node.labels.get(key).is_some_and(|value| !value.is_empty());
+        let missing = [labels::INSTANCE_TYPE, labels::ZONE, labels::CAPACITY_TYPE].into_iter().find(|key| !says(key));
+        if let Some(key) = missing {
+            return Some(format!("it has no label {key}, so nobody knows what it costs"));
+        }
+        None
+    }
+
+    /// What forbids that a node is disrupted. The pool's policy comes first where it says no, as it is what there is to change.
+    fn blocked(&self, machine: &Machine<'_>, view: Option<&PoolView<'_>>) -> Option<String> {
+        let view = view?;
+        let moves = view.after.is_some()
+            && view.pool.spec.disruption.consolidation_policy != dovetail_api::v1::ConsolidationPolicy::WhenEmpty;
+        moves.then(|| blocked::why(machine, &self.question.snapshot, self.now()).map(|(why, _)| why)).flatten()
+    }
+
+    fn pool(&self, pool: &str) -> PoolState {
+        let Some(view) = self.views.get(pool) else { return PoolState::default() };
+        let (mut totals, asked) = (Totals::default(), &self.question.asked);
+        let own = self.machines.values().filter(|machine| machine.claim.pool == pool);
+        own.for_each(|machine| totals.count(machine, machine.leaving || asked.contains(&machine.claim.uid)));
+        let left = |reason: Reason| {
+            let allowed = allowed(view.pool, reason, totals.nodes, self.now());
+            allowed.nodes.map(|_| allowed.after(totals.disrupting))
+        };
+        PoolState {
+            policy: view.pool.spec.disruption.consolidation_policy,
+            consolidates: view.after.is_some() && view.ttl.is_none(),
+            empty: left(Reason::Empty),
+            underutilized: left(Reason::Underutilized),
+        }
+    }
+}
+
+/// Uids of claims that somebody else is about to remove.
+pub type Asked = BTreeSet<String>;

@@ -1,0 +1,86 @@
+//! Commands: nodes that go by our own decision, with what is launched in their stead first (core spec 5.8).
+//!
+//! ```text
+//! a method ──► Wanted (reason, claims) ──► places for the pods ──► Command ──► Running ──► claims are removed
+//!                                                                                └► undone: untainted, unmarked, said
+//! ```
+//!
+//! Any method may ask by [`Wanted`]. What is done about it is the same for each reason: the claims are marked as leaving, so that
+//! nothing new comes to them; replacements are launched; the claims are removed when these are initialized.
+
+mod live;
+mod places;
+mod question;
+mod queue;
+mod written;
+
+pub use live::Asked;
+pub use places::{command_of, problem_of};
+pub use question::{Answer, Moved, Question, Stays};
+pub use queue::{Ended, Queue, Running, Step};
+pub use written::{Held, held_by_commands};
+
+use dovetail_api::v1::ConsolidationPolicy;
+
+use super::Reason;
+use super::look::Doomed;
+use super::pools::PoolView;
+use crate::cluster_state::Snapshot;
+use crate::pack::PlannedClaim;
+
+/// Claims that are to go together, once the pods on them have places elsewhere.
+///
+/// A method puts them into [`Decision::wanted`](super::Decision::wanted) in the order in which they are to be tried. One that cannot
+/// be done now, as a pod would have no place, is said to be blocked, and the next is tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Why.
+    pub reason: Reason,
+    /// By which method, as the label `consolidation_type` of metrics says it.
+    pub method: &'static str,
+    /// Which.
+    pub claims: Vec<Doomed>,
+}
+
+/// What is to be done, with the place of each pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Command {
+    /// What goes, and why.
+    pub wanted: Wanted,
+    /// The nodes to be launched before; their pods are indices of the problem's pods.
+    pub replacements: Vec<PlannedClaim>,
+    /// Pods, by uid, that nodes take which are there, by their index among the problem's nodes.
+    pub on_existing: Vec<(usize, Vec<String>)>,
+    /// All pods that move, by uid.
+    pub pods: Vec<String>,
+    /// Dollars an hour of what goes; 0 where nobody has asked.
+    pub price_before: f64,
+    /// Dollars an hour of what is launched, at its cheapest.
+    pub price_after: f64,
+    /// Whether it pays only because prices differ.
+    pub price_move: bool,
+}
+
+/// Whether any pool consolidates nodes with pods.
+#[must_use]
+pub fn any_consolidates(snapshot: &Snapshot) -> bool {
+    snapshot.pools.values().any(|pool| {
+        let view = PoolView::of(pool);
+        let full = view.pool.spec.disruption.consolidation_policy != ConsolidationPolicy::WhenEmpty;
+        full && view.after.is_some() && view.ttl.is_none()
+    })
+}
+
+impl Command {
+    /// As logs and metrics say it.
+    #[must_use]
+    pub fn decision(&self) -> &'static str {
+        if self.replacements.is_empty() { "delete" } else { "replace" }
+    }
+
+    /// Whether it is done to save money.
+    #[must_use]
+    pub fn saves(&self) -> bool {
+        self.wanted.reason == Reason::Underutilized
+    }
+}

@@ -1,0 +1,304 @@
+//! The commands that are under way, and what comes next of each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::question::Moved;
+use super::{Command, Wanted};
+use crate::cluster_state::{Moment, Snapshot};
+use crate::disruption::allowed;
+use crate::disruption::emptiness::Totals;
+use crate::disruption::machines::machines;
+use crate::lifecycle::Stage;
+
+/// A replacement that is not initialized by then is waited for no longer (core spec 5.8).
+const REPLACEMENT_TIME: SignedDuration = SignedDuration::from_mins(10);
+/// And so long after that for budgets to allow the removal again.
+const BUDGET_TIME: SignedDuration = SignedDuration::from_mins(10);
+/// A removal that the API server does not show is asked for again after this.
+const ASKED_AGAIN: SignedDuration = SignedDuration::from_secs(10);
+/// And no longer after that.
+const REMOVAL_TIME: SignedDuration = SignedDuration::from_secs(60);
+/// A pool whose replacement has failed is left alone for this, then for twice as long, and so on.
+const FIRST_PAUSE: SignedDuration = SignedDuration::from_mins(5);
+/// Up to this.
+const LONGEST_PAUSE: SignedDuration = SignedDuration::from_hours(1);
+/// For so long a move that was to save money is remembered.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
+
+/// How far a command is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It is being written on its claims; nothing is launched before.
+    Marking,
+    /// Its replacements are on their way.
+    Replacing,
+    /// The removal of its claims has been asked for: first, and last.
+    Removing { first: Timestamp, last: Timestamp },
+}
+
+/// A command under way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Running {
+    /// Counts commands within a term.
+    pub id: u64,
+    /// What goes, and why.
+    pub wanted: Wanted,
+    /// What is launched in its stead, by name.
+    pub replacements: Vec<String>,
+    /// When it began, in whichever term.
+    pub began: Timestamp,
+    phase: Phase,
+}
+
+impl Running {
+    /// One that an earlier leader has begun.
+    pub(super) fn restored(wanted: Wanted, replacements: Vec<String>, began: Timestamp) -> Self {
+        Self { id: 0, wanted, replacements, began, phase: Phase::Replacing }
+    }
+}
+
+/// What is to be done about a command.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Its claims are to be removed; whether that is asked for the first time.
+    Remove(Running, bool),
+    /// It is over.
+    End(Running, Ended),
+}
+
+/// How a command has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All of its claims go.
+    Done,
+    /// It is given up, and its claims stay: why, and for how long their pools are left alone.
+    Undone(String, SignedDuration),
+}
+
+/// A pool whose replacements have failed.
+#[derive(Clone, Debug)]
+struct Pause {
+    until: Timestamp,
+    length: SignedDuration,
+}
+
+/// The commands of a term, and what is remembered of those that are over.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    running: Vec<Running>,
+    begun: u64,
+    moved: Arc<Moved>,
+    price_moves: Vec<(Timestamp, usize)>,
+    paused: BTreeMap<String, Pause>,
+}
+
+impl Queue {
+    /// Takes over what earlier leaders have begun.
+    pub fn restore(&mut self, commands: Vec<Running>) {
+        for mut command in commands {
+            self.begun += 1;
+            command.id = self.begun;
+            self.running.push(command);
+        }
+    }
+
+    /// A command begins whose replacements have these names; answers its number. Without any its claims are being removed already.
+    pub fn begin(&mut self, command: &Command, replacements: Vec<String>, snapshot: &Snapshot, now: Timestamp) -> u64 {
+        self.begun += 1;
+        let phase = if replacements.is_empty() { Phase::Removing { first: now, last: now } } else { Phase::Marking };
+        let wanted = command.wanted.clone();
+        self.running.push(Running { id: self.begun, wanted, replacements, began: now, phase });
+        if command.saves() {
+            let moved = Arc::make_mut(&mut self.moved);
+            let workloads = command.pods.iter().filter_map(|uid| Some(snapshot.pods.get(uid)?.workload.clone()));
+            for workload in workloads.collect::<BTreeSet<_>>() {
+                moved.entry(workload).or_default().push(now);
+            }
+        }
+        if command.price_move {
+            self.price_moves.push((now, command.wanted.claims.len()));
+        }
+        self.begun
+    }
+
+    /// A command is written on its claims: its replacements may be launched. Answers it, unless it is over.
+    pub fn marked(&mut self, id: u64) -> Option<Running> {
+        let command = self.running.iter_mut().find(|command| command.id == id)?;
+        command.phase = Phase::Replacing;
+        Some(command.clone())
+    }
+
+    /// A command cannot be carried on; answers its end.
+    pub fn give_up(&mut self, id: u64, why: String, now: Timestamp) -> Option<Step> {
+        let at = self.running.iter().position(|command| command.id == id)?;
+        let command = self.running.remove(at);
+        Some(self.undone(command, why, now))
+    }
+
+    /// What comes next of each command.
+    pub fn next(&mut self, snapshot: &Snapshot, now: Timestamp) -> Vec<Step> {
+        self.forget(snapshot, now);
+        let mut steps = Vec::new();
+        for mut command in std::mem::take(&mut self.running) {
+            match command.look(snapshot, now) {
+                Next::Wait => self.running.push(command),
+                Next::Remove(first) => {
+                    steps.push(Step::Remove(command.clone(), first));
+                    self.running.push(command);
+                }
+                Next::Done => {
+                    command.wanted.claims.iter().for_each(|claim| drop(self.paused.remove(&claim.pool)));
+                    steps.push(Step::End(command, Ended::Done));
+                }
+                Next::Undo(why) => {
+                    let step = self.undone(command, why, now);
+                    steps.push(step);
+                }
+            }
+        }
+        steps
+    }
+
+    fn undone(&mut self, command: Running, why: String, now: Timestamp) -> Step {
+        if command.wanted.claims.is_empty() {
+            return Step::End(command, Ended::Done);
+        }
+        let pools: BTreeSet<&String> = command.wanted.claims.iter().map(|claim| &claim.pool).collect();
+        let mut longest = FIRST_PAUSE;
+        for pool in pools {
+            let length = self.paused.get(pool).map_or(FIRST_PAUSE, |pause| (pause.length * 2).min(LONGEST_PAUSE));
+            let until = now.checked_add(length).unwrap_or(Timestamp::MAX);
+            self.paused.insert(pool.clone(), Pause { until, length });
+            longest = longest.max(length);
+        }
+        Step::End(command, Ended::Undone(why, longest))
+    }
+
+    fn forget(&mut self, snapshot: &Snapshot, now: Timestamp) {
+        let fresh = |time: &Timestamp| now.duration_since(*time) < REMEMBERED;
+        if self.moved.values().flatten().any(|time| !fresh(time)) {
+            let moved = Arc::make_mut(&mut self.moved);
+            moved.values_mut().for_each(|times| times.retain(fresh));
+            moved.retain(|_, times| !times.is_empty());
+        }
+        self.price_moves.retain(|(time, _)| fresh(time));
+        // A failure that follows soon takes a while to show itself.
+        let lately = |pause: &Pause| now < pause.until.checked_add(LONGEST_PAUSE).unwrap_or(Timestamp::MAX);
+        self.paused.retain(|pool, pause| snapshot.pools.contains_key(pool) && lately(pause));
+    }
+
+    /// The commands.
+    #[must_use]
+    pub fn running(&self) -> &[Running] {
+        &self.running
+    }
+
+    /// Claims, by uid, that commands hold.
+    pub fn held(&self) -> impl Iterator<Item = &str> {
+        self.running.iter().flat_map(|command| &command.wanted.claims).map(|claim| claim.uid.as_str())
+    }
+
+    /// When pods were moved within the last hour to save money, by workload.
+    #[must_use]
+    pub fn moved(&self) -> Arc<Moved> {
+        self.moved.clone()
+    }
+
+    /// How many nodes have been replaced within the last hour because prices differ alone.
+    #[must_use]
+    pub fn price_moves(&self) -> usize {
+        self.price_moves.iter().map(|(_, nodes)| nodes).sum()
+    }
+
+    /// Nodes that stay as a replacement in their pool has failed, by the uid of the claim, and why.
+    #[must_use]
+    pub fn refused(&self, snapshot: &Snapshot, now: Timestamp) -> BTreeMap<String, String> {
+        let paused = |pool: &String| self.paused.get(pool).filter(|pause| now < pause.until);
+        let all = snapshot.claims.values().filter_map(|entry| {
+            let until = paused(&entry.facts.pool)?.until;
+            let why =
+                format!("a replacement in nodepool {} has failed, the next is tried at {until}", entry.facts.pool);
+            Some((entry.facts.uid.clone(), why))
+        });
+        if self.paused.is_empty() { BTreeMap::new() } else { all.collect() }
+    }
+}
+
+enum Next {
+    Wait,
+    Remove(bool),
+    Done,
+    Undo(String),
+}
+
+impl Running {
+    fn look(&mut self, snapshot: &Snapshot, now: Timestamp) -> Next {
+        // What goes for other reasons meanwhile needs nothing of this.
+        self.wanted.claims.retain(|claim| {
+            let entry = snapshot.claims.get(&claim.claim);
+            entry.is_some_and(|entry| entry.facts.uid == claim.uid && !entry.facts.leaving)
+        });
+        if self.wanted.claims.is_empty() {
+            return if self.phase == Phase::Marking { Next::Wait } else { Next::Done };
+        }
+        match self.phase {
+            Phase::Marking => Next::Wait,
+            Phase::Replacing => self.replacing(snapshot, now),
+            Phase::Removing { first, .. } if now.duration_since(first) >= REMOVAL_TIME => {
+                Next::Undo("the API server has not taken the removal for a minute".into())
+            }
+            Phase::Removing { last, .. } if now.duration_since(last) < ASKED_AGAIN => Next::Wait,
+            Phase::Removing { first, .. } => {
+                self.phase = Phase::Removing { first, last: now };
+                Next::Remove(false)
+            }
+        }
+    }
+
+    fn replacing(&mut self, snapshot: &Snapshot, now: Timestamp) -> Next {
+        let mut all = true;
+        for name in &self.replacements {
+            match snapshot.claims.get(name) {
+                Some(entry) if !entry.facts.leaving => all &= entry.facts.stage == Some(Stage::Initialized),
+                _ => return Next::Undo(format!("its replacement {name} is gone")),
+            }
+        }
+        let late = now.duration_since(self.began);
+        if all && !self.within_budgets(snapshot, now) {
+            let over = late >= REPLACEMENT_TIME + BUDGET_TIME;
+            return if over {
+                Next::Undo("the budgets of its nodepool do not allow it any more".into())
+            } else {
+                Next::Wait
+            };
+        }
+        if all {
+            self.phase = Phase::Removing { first: now, last: now };
+            return Next::Remove(true);
+        }
+        if late >= REPLACEMENT_TIME {
+            return Next::Undo("its replacement has not become ready within ten minutes".into());
+        }
+        Next::Wait
+    }
+
+    /// Whether the budgets of its pools allow it now, with all that goes already: they may be other ones than when it began.
+    fn within_budgets(&self, snapshot: &Snapshot, now: Timestamp) -> bool {
+        let mut own: BTreeMap<&str, usize> = BTreeMap::new();
+        self.wanted.claims.iter().for_each(|claim| *own.entry(claim.pool.as_str()).or_default() += 1);
+        let machines = machines(snapshot, Moment { monotonic: Duration::ZERO, wall: now });
+        own.into_iter().all(|(name, count)| {
+            let Some(pool) = snapshot.pools.get(name) else { return true };
+            let mut totals = Totals::default();
+            for machine in machines.iter().filter(|machine| machine.claim.pool == name) {
+                let own = self.wanted.claims.iter().any(|claim| claim.uid == machine.claim.uid);
+                totals.count(machine, machine.leaving && !own);
+            }
+            allowed(pool, self.wanted.reason, totals.nodes, now).after(totals.disrupting) >= count
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! What a command writes on the claims that it holds, so that a successor finishes or undoes it from the API alone: the condition
+//! DisruptionReason, with the replacements in its message.
+
+use dovetail_api::names::conditions::{DISRUPTION_REASON, TRUE};
+use dovetail_api::v1::{NodeClaim, condition, set_condition};
+use jiff::Timestamp;
+
+use super::Wanted;
+use super::queue::Running;
+use crate::cluster_state::Snapshot;
+use crate::disruption::Reason;
+use crate::disruption::look::Doomed;
+
+/// How the condition's message begins that names replacements.
+const REPLACED_BY: &str = "to be removed once these nodeclaims are initialized: ";
+
+/// What is written on a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The claim's name.
+    pub claim: String,
+    /// Its uid.
+    pub uid: String,
+    /// Why it goes.
+    pub reason: Reason,
+    /// What is launched in its stead, by name.
+    pub replacements: Vec<String>,
+}
+
+impl Held {
+    /// The claim with the condition. Another claim of its name is left alone.
+    #[must_use]
+    pub fn on(&self, claim: &NodeClaim, now: Timestamp) -> NodeClaim {
+        let mut claim = claim.clone();
+        if claim.metadata.uid.as_ref() != Some(&self.uid) || claim.metadata.deletion_timestamp.is_some() {
+            return claim;
+        }
+        let (generation, status) = (claim.metadata.generation, claim.status.get_or_insert_default());
+        let message = format!("{REPLACED_BY}{}", self.replacements.join(", "));
+        let reason = self.reason.budget_key().unwrap_or("Disrupted");
+        set_condition(&mut status.conditions, (DISRUPTION_REASON, TRUE, reason, &message), generation, now);
+        claim
+    }
+
+    /// What is written on a claim, and when it was.
+    fn of(claim: &NodeClaim) -> Option<(Self, Timestamp)> {
+        let status = claim.status.as_ref()?;
+        let written = condition(&status.conditions, DISRUPTION_REASON).filter(|one| one.status == TRUE)?;
+        let names = written.message.strip_prefix(REPLACED_BY)?.split(", ").map(str::to_owned).collect();
+        let reason = match written.reason.as_str() {
+            "Underutilized" => Reason::Underutilized,
+            "Drifted" => Reason::Drifted,
+            "Empty" => Reason::Empty,
+            _ => return None,
+        };
+        let (name, uid) = (claim.metadata.name.clone()?, claim.metadata.uid.clone()?);
+        Some((Self { claim: name, uid, reason, replacements: names }, written.last_transition_time.0))
+    }
+}
+
+/// The commands of earlier leaders, as the claims that they hold say them: those with the same replacements go together.
+#[must_use]
+pub fn held_by_commands(snapshot: &Snapshot) -> Vec<Running> {
+    let mut all: Vec<Running> = Vec::new();
+    for entry in snapshot.claims.values().filter(|entry| entry.facts.disruption_reason && !entry.facts.leaving) {
+        let Some((held, since)) = Held::of(&entry.claim) else { continue };
+        let node = snapshot.nodes.get(&entry.facts.node);
+        let doomed = Doomed {
+            claim: held.claim,
+            uid: held.uid,
+            pool: entry.facts.pool.clone(),
+            node: entry.facts.node.clone(),
+            node_uid: node.map(|node| node.uid.clone()).unwrap_or_default(),
+            pods: snapshot.loads.get(&entry.facts.node).map_or(0, |load| load.visitors),
+        };
+        match all.iter_mut().find(|running| running.replacements == held.replacements) {
+            Some(running) => running.wanted.claims.push(doomed),
+            None => all.push(Running::restored(
+                Wanted { reason: held.reason, method: "restored", claims: vec![doomed] },
+                held.replacements,
+                since,
+            )),
+        }
+    }
+    all
+}

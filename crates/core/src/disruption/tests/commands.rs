@@ -1,0 +1,368 @@
+//! What consolidation answers on a live cluster, and how its commands are carried on.
+
+use std::collections::BTreeMap;
+
+use super::super::commands::{Answer, Asked, Command, Ended, Held, Question, Queue, Step, held_by_commands};
+use super::*;
+use crate::cluster_state::{PlanningInput, Snapshot};
+use crate::instance_type::InstanceType;
+
+/// Instance types of that many cpus, at 5 cents an hour for each.
+fn types() -> Vec<Arc<InstanceType>> {
+    let one = |cpus: u32| {
+        let name = format!("k.{cpus}");
+        json!({"name": name, "capacity": {"cpu": cpus.to_string(), "memory": format!("{}Gi", 4 * cpus), "pods": "50"},
+            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [name]}],
+            "offerings": [{"zone": "a", "capacityType": "on-demand", "price": 0.05 * f64::from(cpus), "available": true}]})
+    };
+    [2, 4, 8, 16].into_iter().map(|cpus| Arc::new(serde_json::from_value(one(cpus)).unwrap())).collect()
+}
+
+/// A pool that moves pods, with no limit to its disruptions.
+fn world() -> World {
+    of_policy("WhenEmptyOrUnderutilized")
+}
+
+fn of_policy(policy: &str) -> World {
+    let budgets = json!([{"nodes": "100%"}]);
+    let mut world = World::new(json!({"consolidateAfter": "0s", "consolidationPolicy": policy, "budgets": budgets}));
+    let mut pool = world.pool.clone();
+    pool["metadata"]["resourceVersion"] = json!(world.next().to_string());
+    pool["status"] = json!({"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
+        "lastTransitionTime": at(0.0)}]});
+    world.apply_pool(pool);
+    world
+}
+
+impl World {
+    /// A machine of so many cpus, ready for pods.
+    fn sized(&mut self, name: &str, cpus: u32) {
+        self.machine(name, |claim, node| {
+            let memory = format!("{}Gi", 4 * cpus);
+            let room = json!({"cpu": cpus.to_string(), "memory": memory, "pods": "50"});
+            claim["status"]["capacity"] = room.clone();
+            node["status"]["capacity"] = room.clone();
+            node["status"]["allocatable"] = room;
+            let labels = &mut node["metadata"]["labels"];
+            labels["node.kubernetes.io/instance-type"] = json!(format!("k.{cpus}"));
+            labels["karpenter.sh/capacity-type"] = json!("on-demand");
+            labels["karpenter.sh/registered"] = json!("true");
+            labels["karpenter.sh/initialized"] = json!("true");
+        });
+    }
+
+    /// A pod that asks for so many thousandths of a cpu, of a workload of its own.
+    fn asking(&mut self, name: &str, node: &str, milli: u32, change: impl FnOnce(&mut Value)) {
+        let started = at(self.seconds);
+        self.pod(name, node, |pod| {
+            pod["metadata"]["labels"] = json!({"app": name});
+            pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
+                "uid": "uid-web", "controller": true}]);
+            pod["spec"]["containers"] = json!([{"name": "a", "resources": {"requests": {"cpu": format!("{milli}m")}}}]);
+            pod["status"]["startTime"] = json!(started);
+            change(pod);
+        });
+    }
+
+    fn question(&self, seconds: f64) -> Question {
+        let now = Moment { monotonic: Duration::from_secs_f64(seconds), wall: at(seconds) };
+        Question {
+            snapshot: self.state.snapshot(),
+            input: PlanningInput {
+                instance_types: [("default".to_owned(), Arc::new(types()))].into(),
+                now,
+                ..PlanningInput::default()
+            },
+            settings: methods::Settings::default(),
+            moved: Arc::default(),
+            refused: BTreeMap::new(),
+            asked: Asked::new(),
+            only: None,
+            now,
+        }
+    }
+
+    fn answer(&self, seconds: f64) -> Answer {
+        self.question(seconds).answer().unwrap()
+    }
+
+    /// The claim of a name as a condition of that type says it.
+    fn initialize(&mut self, name: &str) {
+        self.sized(name, 2);
+    }
+}
+
+/// An hour: everything is old enough.
+const LATER: f64 = 3600.0;
+
+fn claims(command: &Command) -> Vec<&str> {
+    command.wanted.claims.iter().map(|claim| claim.claim.as_str()).collect()
+}
+
+fn why(answer: &Answer, node: &str) -> String {
+    answer.stays.iter().find(|one| one.node.node == node).map(|one| one.why.clone()).unwrap_or_default()
+}
+
+/// Two nodes, of which the small one's pod fits on the large one.
+fn two(mut world: World) -> World {
+    world.sized("large", 4);
+    world.sized("small", 2);
+    world.asking("one", "large", 3000, |_| ());
+    world.asking("two", "small", 500, |_| ());
+    world
+}
+
+#[test]
+fn a_node_whose_pods_fit_on_others_goes_and_each_pod_has_a_place() {
+    let answer = two(world()).answer(LATER);
+    let command = answer.command.unwrap();
+    assert_eq!(
+        (claims(&command), command.decision(), command.wanted.method),
+        (vec!["claim-small"], "delete", "single")
+    );
+    let (node, pods) = &command.on_existing[0];
+    assert_eq!(
+        (answer.planning.existing[*node].name.as_str(), pods.as_slice()),
+        ("large", &["uid-two".to_owned()][..])
+    );
+}
+
+#[test]
+fn a_node_much_too_large_is_replaced_by_one_that_is_planned_for_its_pods() {
+    let mut world = world();
+    world.sized("large", 16);
+    world.asking("one", "large", 1500, |_| ());
+    let answer = world.answer(LATER);
+    let command = answer.command.unwrap();
+    assert_eq!((claims(&command), command.decision()), (vec!["claim-large"], "replace"));
+    assert_eq!(answer.planning.problem.pods[command.replacements[0].pods[0]].uid, "uid-one");
+    assert!(command.price_after < command.price_before * 0.85);
+}
+
+#[test]
+fn a_node_stays_for_its_policy_its_ttl_its_age_and_what_protects_its_pods_and_that_is_said() {
+    let young = two(world()).answer(60.0);
+    assert!(young.command.is_none() && why(&young, "small").is_empty(), "what passes by itself is not said");
+    let empty_only = two(of_policy("WhenEmpty")).answer(LATER);
+    assert!(empty_only.command.is_none() && why(&empty_only, "small").contains("WhenEmpty"));
+    let mut ttl = two(world());
+    ttl.annotate("dovetail.dev/ttl-seconds-after-empty", "30");
+    let ttl = ttl.answer(LATER);
+    assert!(ttl.command.is_none() && why(&ttl, "small").contains("consolidation.enabled"), "{}", why(&ttl, "small"));
+    let mut protected = two(world());
+    protected.asking("two", "small", 500, |pod| {
+        pod["metadata"]["annotations"] = json!({"karpenter.sh/do-not-disrupt": "true"})
+    });
+    let protected = protected.answer(LATER);
+    assert!(
+        why(&protected, "small").contains("default/two has the annotation")
+            && protected.stays.iter().any(|one| one.blocked)
+    );
+}
+
+#[test]
+fn a_pod_that_has_come_by_a_move_is_not_moved_again_within_the_hour() {
+    let world = two(world());
+    let workload = world.state.snapshot().pods["uid-two"].workload.clone();
+    let moved =
+        |when: f64| Question { moved: Arc::new([(workload.clone(), vec![at(when)])].into()), ..world.question(LATER) };
+    let rests =
+        Question { now: Moment { monotonic: Duration::ZERO, wall: at(1200.0) }, ..moved(-1.0) }.answer().unwrap();
+    assert!(rests.command.is_none() && why(&rests, "small").contains("was moved"), "{}", why(&rests, "small"));
+    assert!(moved(-1.0).answer().unwrap().command.is_some(), "an hour is over");
+}
+
+#[test]
+fn budgets_count_what_goes_already() {
+    let mut world = two(world());
+    let mut pool = world.pool.clone();
+    pool["spec"]["disruption"]["budgets"] = json!([{"nodes": "1"}]);
+    pool["metadata"]["resourceVersion"] = json!(world.next().to_string());
+    world.apply_pool(pool);
+    assert!(world.answer(LATER).command.is_some());
+    world.sized("other", 2);
+    world.asking("three", "other", 1900, |_| ());
+    world.state.hold(["claim-other"], true);
+    assert!(world.answer(LATER).command.is_none());
+}
+
+#[test]
+fn pods_of_a_held_node_are_expected_where_the_command_says_and_nobody_else_plans_for_them() {
+    let mut world = two(world());
+    let now = Moment { monotonic: Duration::from_secs(LATER as u64), wall: at(LATER) };
+    world.state.hold(["claim-small"], true);
+    let snapshot = world.state.snapshot();
+    assert!(snapshot.pending(now).is_empty(), "the command has their places");
+    assert!(snapshot.leaving.nodes.contains("small"));
+    world.state.nominate(["uid-two"], &Target::Node("large".into()), Duration::ZERO);
+    assert_eq!(world.state.snapshot().expected_on("uid-two", now), Some(&Target::Node("large".into())));
+    world.state.hold(["claim-small"], false);
+    let snapshot = world.state.snapshot();
+    assert!(snapshot.leaving.is_empty() && snapshot.nominations.is_empty());
+}
+
+#[test]
+fn pods_of_a_node_that_goes_for_good_are_packed_again_if_they_lose_their_places() {
+    let mut world = two(world());
+    world.state.hold(["claim-small"], true);
+    let version = world.next().to_string();
+    let mut claim = world.claim("small");
+    claim.metadata.resource_version = Some(version);
+    claim.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(LATER)));
+    world.state.apply_claim(Arc::new(claim));
+    let now = Moment { monotonic: Duration::ZERO, wall: at(LATER) };
+    assert_eq!(world.state.snapshot().pending(now).len(), 1);
+}
+
+/// A command that replaces `large`, begun at [`LATER`] with a replacement of that name.
+fn replacing(world: &World, replacement: &str) -> (Queue, u64) {
+    let answer = world.answer(LATER);
+    let mut queue = Queue::default();
+    let id = queue.begin(&answer.command.unwrap(), vec![replacement.to_owned()], &answer.snapshot, at(LATER));
+    (queue, id)
+}
+
+fn too_large() -> World {
+    let mut world = world();
+    world.sized("large", 16);
+    world.asking("one", "large", 1500, |_| ());
+    world
+}
+
+fn next(queue: &mut Queue, snapshot: &Snapshot, seconds: f64) -> Vec<Step> {
+    queue.next(snapshot, at(seconds))
+}
+
+#[test]
+fn a_node_is_removed_when_its_replacement_is_initialized_and_not_before() {
+    let mut world = too_large();
+    let (mut queue, id) = replacing(&world, "claim-new");
+    assert_eq!(next(&mut queue, &world.state.snapshot(), LATER + 1.0), [], "it is being written");
+    queue.marked(id).unwrap();
+    world.machine("new", |claim, _| claim["status"]["conditions"].as_array_mut().unwrap().truncate(0));
+    assert_eq!(next(&mut queue, &world.state.snapshot(), LATER + 60.0), []);
+    world.initialize("new");
+    let steps = next(&mut queue, &world.state.snapshot(), LATER + 61.0);
+    assert!(matches!(&steps[..], [Step::Remove(command, true)] if command.wanted.claims[0].claim == "claim-large"));
+    let again = next(&mut queue, &world.state.snapshot(), LATER + 75.0);
+    assert!(matches!(&again[..], [Step::Remove(_, false)]), "the API server has not shown it");
+}
+
+#[test]
+fn a_command_whose_replacement_is_gone_or_late_is_undone_and_its_pool_left_alone_for_longer_each_time() {
+    let mut world = too_large();
+    let (mut queue, id) = replacing(&world, "claim-new");
+    queue.marked(id).unwrap();
+    let steps = next(&mut queue, &world.state.snapshot(), LATER + 5.0);
+    let pause = |steps: &[Step]| match steps {
+        [Step::End(_, Ended::Undone(_, pause))] => pause.as_secs(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(pause(&steps), 300);
+    let refused = queue.refused(&world.state.snapshot(), at(LATER + 10.0));
+    assert!(refused["uid-claim-large"].contains("has failed"));
+    assert!(queue.refused(&world.state.snapshot(), at(LATER + 306.0)).is_empty());
+    world.machine("new", |claim, _| claim["status"]["conditions"].as_array_mut().unwrap().truncate(0));
+    let answer = world.answer(LATER);
+    let id = queue.begin(&answer.command.unwrap(), vec!["claim-new".into()], &answer.snapshot, at(LATER + 306.0));
+    queue.marked(id).unwrap();
+    assert_eq!(next(&mut queue, &world.state.snapshot(), LATER + 900.0), []);
+    assert_eq!(pause(&next(&mut queue, &world.state.snapshot(), LATER + 907.0)), 600);
+}
+
+#[test]
+fn what_goes_for_another_reason_meanwhile_ends_the_command() {
+    let mut world = too_large();
+    let (mut queue, id) = replacing(&world, "claim-new");
+    queue.marked(id).unwrap();
+    world.state.delete_claim("claim-large", None);
+    let steps = next(&mut queue, &world.state.snapshot(), LATER + 5.0);
+    assert!(matches!(&steps[..], [Step::End(_, Ended::Done)]));
+}
+
+#[test]
+fn a_successor_finds_the_command_on_its_claims() {
+    let mut world = too_large();
+    let held = Held {
+        claim: "claim-large".into(),
+        uid: "uid-claim-large".into(),
+        reason: Reason::Underutilized,
+        replacements: vec!["claim-new".into()],
+    };
+    let mut claim = held.on(&world.claim("large"), at(LATER));
+    claim.metadata.resource_version = Some(world.next().to_string());
+    world.state.apply_claim(Arc::new(claim));
+    world.initialize("new");
+    let mut queue = Queue::default();
+    queue.restore(held_by_commands(&world.state.snapshot()));
+    world.memory.hold(queue.held());
+    let decision = world.look(LATER + 1.0);
+    assert!(decision.marks.iter().all(|mark| mark.claim != "claim-large"), "what is held is not taken off");
+    let steps = next(&mut queue, &world.state.snapshot(), LATER + 1.0);
+    assert!(matches!(&steps[..], [Step::Remove(command, true)] if command.wanted.reason == Reason::Underutilized));
+}
+
+/// The cpus of a node of [`World::sized`], by its claim's capacity.
+fn cpus(snapshot: &Snapshot, claim: &str) -> f64 {
+    snapshot.claims[claim].claim.status.as_ref().unwrap().capacity["cpu"].0.parse().unwrap()
+}
+
+/// Does a command as if it took no time; kube-scheduler binds the pods that come anew where the most cpus are free, whatever was
+/// planned. Answers how many pods have moved.
+fn done(world: &mut World, answer: &Answer, count: &mut u32) -> usize {
+    let command = answer.command.as_ref().unwrap();
+    let loads = |claim: &str| {
+        let node = answer.snapshot.claims[claim].facts.node.clone();
+        answer.snapshot.loads.get(&node).map(|load| load.pods.values().cloned().collect::<Vec<_>>()).unwrap_or_default()
+    };
+    let pods: Vec<_> = command.wanted.claims.iter().flat_map(|claim| loads(&claim.claim)).collect();
+    for claim in &command.wanted.claims {
+        pods.iter().filter(|pod| pod.node_name == claim.node).for_each(|pod| world.state.delete_pod(&pod.pod.uid));
+        world.state.delete_claim(&claim.claim, None);
+        world.state.delete_node(&claim.node, None);
+    }
+    for planned in &command.replacements {
+        *count += 1;
+        let kind = &answer.planning.problem.instance_types[planned.cheapest_type().unwrap()];
+        let (name, cpus) = (format!("n{count:04}"), kind.capacity.get(crate::resources::CPU) / 1000);
+        world.sized(&name, u32::try_from(cpus).unwrap());
+    }
+    for pod in &pods {
+        *count += 1;
+        let milli = pod.pod.requests.get(crate::resources::CPU);
+        let snapshot = world.state.snapshot();
+        let used = |node: &str| snapshot.loads.get(node).map_or(0, |load| load.requests.get(crate::resources::CPU));
+        let free = |node: &&Arc<crate::cluster_state::NodeEntry>| {
+            node.allocatable.get(crate::resources::CPU) - used(&node.name)
+        };
+        let node = snapshot.nodes.values().max_by_key(|node| (free(node), node.name.clone())).unwrap().name.clone();
+        assert!(free(&&snapshot.nodes[&node]) >= milli, "every pod has a place");
+        world.asking(&format!("p{count:04}"), &node, u32::try_from(milli).unwrap(), |_| ());
+    }
+    pods.len()
+}
+
+#[test]
+fn a_half_empty_cluster_is_put_together_and_then_nothing_moves_for_a_day() {
+    let mut world = world();
+    let mut count = 0;
+    for node in 0..8 {
+        world.sized(&format!("node-{node}"), 16);
+        (0..12).for_each(|pod| world.asking(&format!("n{node}p{pod}"), &format!("node-{node}"), 500, |_| ()));
+    }
+    let (mut queue, mut moves) = (Queue::default(), Vec::new());
+    for minute in (15..25 * 60).step_by(5) {
+        let seconds = f64::from(minute) * 60.0;
+        world.at(seconds);
+        queue.next(&world.state.snapshot(), at(seconds));
+        let answer = Question { moved: queue.moved(), ..world.question(seconds) }.answer().unwrap();
+        let Some(command) = &answer.command else { continue };
+        queue.begin(command, vec![], &answer.snapshot, at(seconds));
+        moves.push((minute, done(&mut world, &answer, &mut count)));
+    }
+    let snapshot = world.state.snapshot();
+    let price: f64 = snapshot.claims.keys().map(|claim| 0.05 * cpus(&snapshot, claim)).sum();
+    assert!(price <= 0.05 * 48.0 * 1.1, "48 cpus are asked for, {price} $/h: {moves:?}");
+    assert!(moves.iter().all(|(minute, _)| *minute < 180), "{moves:?}");
+    assert!(moves.iter().map(|(_, pods)| pods).sum::<usize>() <= 96 * 2, "{moves:?}");
+}
