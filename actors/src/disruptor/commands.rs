@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use super::tell::{NAMED, claim_object};
 use super::{Disruptor, writes};
 use crate::measure::Measure;
-use crate::messages::{ClaimRef, Hold, Launch, LaunchOrder, Plan, Record, Remove, TraceContext};
+use crate::messages::{ClaimRef, Hold, Launch, LaunchOrder, Plan, Record, Remove, TraceContext, Wrote};
 use crate::packing;
 use crate::plan::{self, Plans};
 use crate::story::{Names, Story};
@@ -92,8 +92,9 @@ impl Disruptor {
         let expected = on_existing.map(|(node, pods)| (pods.clone(), plan::target(&answer.planning.existing[*node])));
         let (term, cluster) = (self.desk.term, &self.links.cluster);
         self.desk.post(cluster, Hold { term, claims: names_of(&command.wanted.claims), held: true });
-        // Before anything else is planned there; nothing is planned twice.
-        self.desk.post(cluster, Plan { term, claims: vec![], expected: expected.collect() });
+        // Before anything else is planned: nothing is planned twice, and pools' limits know of it.
+        let Replacements { orders, planned, expected: on_new } = replacements;
+        self.desk.post(cluster, Plan { term, claims: planned, expected: expected.chain(on_new).collect() });
         if names.is_empty() {
             let (claims, reason) = (refs(&command.wanted.claims), command.wanted.reason);
             *self.removed.entry(reason.label()).or_default() += claims.len();
@@ -107,8 +108,11 @@ impl Disruptor {
         });
         let writing = writes::hold(self.links.clone(), held.collect(), now).into_actor(self);
         ctx.spawn(writing.map(move |written, disruptor, _| match written {
-            Ok(()) => disruptor.launch(id, replacements, trace),
+            Ok(()) => disruptor.launch(id, orders, trace),
             Err(error) => {
+                for order in orders {
+                    disruptor.desk.post(&disruptor.links.cluster, Wrote::NotMade(order.claim.name_any()));
+                }
                 let step = disruptor.consolidation.queue.give_up(id, error.to_string(), disruptor.desk.wall());
                 step.into_iter().for_each(|step| disruptor.step(step));
             }
@@ -128,11 +132,9 @@ impl Disruptor {
     }
 
     /// The claims say that they are held: what is launched in their stead is.
-    fn launch(&mut self, id: u64, replacements: Replacements, trace: TraceContext) {
+    fn launch(&mut self, id: u64, orders: Vec<LaunchOrder>, trace: TraceContext) {
         let Some(command) = self.consolidation.queue.marked(id) else { return };
-        let Replacements { orders, planned, expected } = replacements;
         let term = self.desk.term;
-        self.desk.post(&self.links.cluster, Plan { term, claims: planned, expected });
         let message = format!("Launched in the stead of {}: {}", in_short(&command), command.wanted.reason.label());
         for order in &orders {
             let object = claim_object(&order.claim.name_any(), "");
