@@ -1,6 +1,8 @@
 //! Commands are begun and carried on: the claims are held, what is launched in their stead comes first, and they are removed when
 //! it is initialized. What comes next is decided by `dovetail_core::disruption::commands`.
 
+use std::collections::BTreeSet;
+
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Resources;
@@ -75,6 +77,12 @@ impl Disruptor {
     /// Begins a command.
     pub(super) fn begin(&mut self, answer: Found, ctx: &mut Context<Self>) {
         let command = &answer.command;
+        let (asked, held) = (self.memory.asked(), &self.consolidation.queue);
+        let goes = |uid: &str| asked.contains(uid) || held.held().any(|one| one == uid);
+        // It was computed for a while: what goes by now goes without this.
+        if command.wanted.claims.iter().any(|claim| goes(&claim.uid)) {
+            return;
+        }
         let trace = TraceContext::root(&mut self.rng);
         let replacements = self.replacements(&answer, command, trace);
         if replacements.orders.len() != command.replacements.len() {
@@ -100,6 +108,9 @@ impl Disruptor {
             *self.removed.entry(reason.label()).or_default() += claims.len();
             return self.desk.post(&self.links.terminator, Remove { term, claims, reason, trace });
         }
+        // What earlier looks had written about them would take off what is written now.
+        let objects: BTreeSet<String> = command.wanted.claims.iter().flat_map(objects_of).collect();
+        self.queue.retain(|write| !objects.contains(&write.object()));
         let held = command.wanted.claims.iter().filter_map(|claim| {
             let there = answer.snapshot.claims.get(&claim.claim)?.claim.clone();
             let reason = command.wanted.reason;
@@ -206,6 +217,11 @@ impl Disruptor {
         self.desk.tell_in(story, trace);
         traces::command(&self.desk, trace, command);
     }
+}
+
+/// What is written to of a claim and its Node, as [`writes::Write::object`] names it.
+fn objects_of(claim: &dovetail_core::disruption::Doomed) -> [String; 2] {
+    [format!("node/{}", claim.node), format!("nodeclaim/{}", claim.claim)]
 }
 
 fn names_of(claims: &[dovetail_core::disruption::Doomed]) -> Vec<String> {
