@@ -1,6 +1,8 @@
 //! Commands are begun and carried on: the claims are held, what is launched in their stead comes first, and they are removed when
 //! it is initialized. What comes next is decided by `dovetail_core::disruption::commands`.
 
+use std::collections::BTreeSet;
+
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Resources;
@@ -15,9 +17,9 @@ use super::{Disruptor, writes};
 use crate::context::plan::{self, Plans};
 use crate::context::solver::attempt;
 use crate::context::traces;
-use crate::messages::{ClaimRef, Hold, Launch, LaunchOrder, Plan, Record, Remove, TraceContext};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::{Names, Story};
+use crate::messages::{ClaimRef, Hold, Launch, LaunchOrder, Plan, Record, Remove, TraceContext, Wrote};
 
 /// So many wishes are asked about in one go.
 const MOST_WANTED: usize = 10;
@@ -75,6 +77,12 @@ impl Disruptor {
     /// Begins a command.
     pub(super) fn begin(&mut self, answer: Found, ctx: &mut Context<Self>) {
         let command = &answer.command;
+        let (asked, held) = (self.memory.asked(), &self.consolidation.queue);
+        let goes = |uid: &str| asked.contains(uid) || held.held().any(|one| one == uid);
+        // It was computed for a while: what goes by now goes without this.
+        if command.wanted.claims.iter().any(|claim| goes(&claim.uid)) {
+            return;
+        }
         let trace = TraceContext::root(&mut self.rng);
         let replacements = self.replacements(&answer, command, trace);
         if replacements.orders.len() != command.replacements.len() {
@@ -92,13 +100,17 @@ impl Disruptor {
         let expected = on_existing.map(|(node, pods)| (pods.clone(), plan::target(&answer.planning.existing[*node])));
         let (term, cluster) = (self.desk.term, &self.links.cluster);
         self.desk.post(cluster, Hold { term, claims: names_of(&command.wanted.claims), held: true });
-        // Before anything else is planned there; nothing is planned twice.
-        self.desk.post(cluster, Plan { term, claims: vec![], expected: expected.collect() });
+        // Before anything else is planned: nothing is planned twice, and pools' limits know of it.
+        let Replacements { orders, planned, expected: on_new } = replacements;
+        self.desk.post(cluster, Plan { term, claims: planned, expected: expected.chain(on_new).collect() });
         if names.is_empty() {
             let (claims, reason) = (refs(&command.wanted.claims), command.wanted.reason);
             *self.removed.entry(reason.label()).or_default() += claims.len();
             return self.desk.post(&self.links.terminator, Remove { term, claims, reason, trace });
         }
+        // What earlier looks had written about them would take off what is written now.
+        let objects: BTreeSet<String> = command.wanted.claims.iter().flat_map(objects_of).collect();
+        self.queue.retain(|write| !objects.contains(&write.object()));
         let held = command.wanted.claims.iter().filter_map(|claim| {
             let there = answer.snapshot.claims.get(&claim.claim)?.claim.clone();
             let reason = command.wanted.reason;
@@ -107,8 +119,11 @@ impl Disruptor {
         });
         let writing = writes::hold(self.links.clone(), held.collect(), now).into_actor(self);
         ctx.spawn(writing.map(move |written, disruptor, _| match written {
-            Ok(()) => disruptor.launch(id, replacements, trace),
+            Ok(()) => disruptor.launch(id, orders, trace),
             Err(error) => {
+                for order in orders {
+                    disruptor.desk.post(&disruptor.links.cluster, Wrote::NotMade(order.claim.name_any()));
+                }
                 let step = disruptor.consolidation.queue.give_up(id, error.to_string(), disruptor.desk.wall());
                 step.into_iter().for_each(|step| disruptor.step(step));
             }
@@ -128,11 +143,9 @@ impl Disruptor {
     }
 
     /// The claims say that they are held: what is launched in their stead is.
-    fn launch(&mut self, id: u64, replacements: Replacements, trace: TraceContext) {
+    fn launch(&mut self, id: u64, orders: Vec<LaunchOrder>, trace: TraceContext) {
         let Some(command) = self.consolidation.queue.marked(id) else { return };
-        let Replacements { orders, planned, expected } = replacements;
         let term = self.desk.term;
-        self.desk.post(&self.links.cluster, Plan { term, claims: planned, expected });
         let message = format!("Launched in the stead of {}: {}", in_short(&command), command.wanted.reason.label());
         for order in &orders {
             let object = claim_object(&order.claim.name_any(), "");
@@ -204,6 +217,11 @@ impl Disruptor {
         self.desk.tell_in(story, trace);
         traces::command(&self.desk, trace, command);
     }
+}
+
+/// What is written to of a claim and its Node, as [`writes::Write::object`] names it.
+fn objects_of(claim: &dovetail_core::disruption::Doomed) -> [String; 2] {
+    [format!("node/{}", claim.node), format!("nodeclaim/{}", claim.claim)]
 }
 
 fn names_of(claims: &[dovetail_core::disruption::Doomed]) -> Vec<String> {

@@ -27,7 +27,7 @@ use crate::telemetry::story::{Names, Story};
 const PAUSE: Duration = Duration::from_secs(10);
 /// And this often while nothing changes: time alone lets nodes go.
 const IDLE: Duration = Duration::from_secs(60);
-/// After an answer that took long it is not asked for so many times as long.
+/// After an answer that took long it is not asked for so many times as long; after none for the longest rest.
 const REST: u32 = 10;
 /// But for no longer than this.
 const LONGEST_REST: Duration = Duration::from_secs(300);
@@ -138,7 +138,10 @@ impl Disruptor {
             disruptor.consolidation.asking = false;
             disruptor.consolidation.next = now + rest;
             match answer {
-                Err(error) => disruptor.desk.tell(Story::ConsolidationFailed { error: error.to_string() }),
+                Err(error) => {
+                    disruptor.consolidation.next = now + LONGEST_REST;
+                    disruptor.desk.tell(Story::ConsolidationFailed { error: error.to_string() });
+                }
                 Ok(answer) if disruptor.links.calls.may_act() => disruptor.answered(answer, only, ctx),
                 Ok(_) => {}
             }
