@@ -21,7 +21,7 @@ pub fn node_pool(pool: &NodePool) -> String {
 }
 
 /// Hash of what makes a class's instances what they are, but for the selectors, which drift by what they resolve to
-/// (aws spec 6.3). A decimal number.
+/// (aws spec 6). A decimal number.
 #[must_use]
 pub fn node_class(spec: &EC2NodeClassSpec) -> String {
     of(&canonical::class(spec))

@@ -1,4 +1,4 @@
-//! Whether a node is still what its NodePool and its EC2NodeClass ask for (core spec 5.6, aws spec 6.3), and what follows.
+//! Whether a node is still what its NodePool and its EC2NodeClass ask for (core spec 5.6, aws spec 6), and what follows.
 //!
 //! ```text
 //! claim, pool, class, types, instance ──► checks ──► condition Drifted ──► places for its pods ──► Remove
