@@ -30,7 +30,7 @@ const AT_ONCE: usize = 16;
 const LOOK: Duration = Duration::from_millis(250);
 /// A node that takes longer than this to be ready has no places kept any more.
 const READY_WITHIN: SignedDuration = SignedDuration::from_secs(120);
-/// A node waits for so long at most until its pods are nominated.
+/// A node waits for so long at most until its pods are nominated; what failed is tried again after this time.
 const LONGEST: Duration = Duration::from_secs(2);
 /// Where the API server forbids it, it is tried again after this time.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(600);
@@ -53,6 +53,8 @@ pub(super) struct Outcome {
     done: Vec<(String, Option<String>)>,
     /// The API server's words, where it forbids that.
     forbidden: Option<String>,
+    /// Something was not written: it is not tried again at once.
+    failed: bool,
 }
 
 /// Nominates the pods expected at a claim to its node.
@@ -74,12 +76,13 @@ async fn write(calls: &Calls, places: Vec<KeptPlace>) -> Outcome {
                     return;
                 }
                 // It has gone, has changed, or is not to be had now.
-                Err(_) => {}
+                Err(_) => outcome.failed = true,
             }
         }
     };
     // What was on its way when the time was over counts as not written: it says no more than the plan.
-    drop(tokio::time::timeout(LONGEST, writing).await);
+    let late = tokio::time::timeout(LONGEST, writing).await.is_err();
+    outcome.failed |= late;
     outcome
 }
 
@@ -137,8 +140,9 @@ impl Registrar {
             outcome
         };
         ctx.spawn(looking.into_actor(self).map(|outcome, registrar, ctx| {
+            let pause = if outcome.failed { LONGEST } else { LOOK };
             registrar.kept(outcome);
-            ctx.run_later(LOOK, |registrar, ctx| {
+            ctx.run_later(pause, |registrar, ctx| {
                 registrar.kept.looking = false;
                 registrar.look_at_kept_places(ctx);
             });

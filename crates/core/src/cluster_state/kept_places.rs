@@ -37,7 +37,7 @@ impl Snapshot {
         for (uid, one) in self.nominations.iter() {
             if let Target::Claim(name) = &one.target
                 && claims.contains(name)
-                && let Some(entry) = self.pods.get(uid).filter(|entry| waits(entry))
+                && let Some(entry) = self.pods.get(uid).filter(|entry| waits(entry) && entry.provisionable)
             {
                 expected.entry(name).or_default().push(entry);
             }
