@@ -27,7 +27,7 @@ use crate::story::Story;
 /// So many pods are written at once.
 const AT_ONCE: usize = 16;
 /// While nodes are about to be ready it is looked this often whether kube-scheduler has taken nominations back.
-const LOOK: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_millis(100);
 /// A node that takes longer than this to be ready has no places kept any more.
 const READY_WITHIN: SignedDuration = SignedDuration::from_secs(120);
 /// A node waits for so long at most until its pods are nominated; what failed is tried again after this time.
