@@ -426,3 +426,39 @@ fn a_pool_whose_class_is_missing_is_named_and_serves_when_it_comes() {
     late.came_out_well();
     assert!(violations(&late).is_empty() && pods(&late, "Deployment/web", "bound")[0] < 300.0);
 }
+
+/// Each node is made for one large pod and some of the small ones, of which those at the head of kube-scheduler's queue would fill
+/// the first node that is ready.
+#[test]
+fn large_pods_find_the_room_that_was_made_for_them_on_nodes_that_come_one_after_another() {
+    let amounts = |cpu: &str, memory: &str| container("main", &format!("requests: {{cpu: {cpu}, memory: {memory}}}"));
+    let played = play(
+        "crowded-out",
+        &[
+            pool_of("m6i.2xlarge"),
+            workload("Deployment", "web", 24, &amounts("300m", "1000Mi")),
+            workload("Deployment", "db", 5, &amounts("5500m", "20000Mi")),
+        ],
+        "until: 5m\n",
+    );
+    played.came_out_well();
+    let planned: u64 = played.story("packing_computed").iter().map(|line| line["nodes"].as_u64().unwrap()).sum();
+    assert_eq!((planned, launched(&played), bound(&played)), (5, 5, 29));
+    let last = pods(&played, "Deployment/db", "bound").into_iter().fold(0.0, f64::max);
+    assert!(last < 70.0, "no pod waits for a second node: {last} s");
+    let nominated =
+        |event: &&Value| event["resource"] == "pods" && event["subresource"] == "status" && !event["replica"].is_null();
+    let writes: Vec<_> = played.events.iter().filter(nominated).collect();
+    assert!(writes.iter().all(|event| event["verb"] == "patch" && event["code"] == 200));
+    // Those of the last node have nobody to keep their places from; some are written again.
+    assert!((1..4 * 29).contains(&writes.len()), "{}", writes.len());
+}
+
+#[test]
+fn pods_that_are_all_alike_are_not_nominated() {
+    let played = play("alike", &[pool_of("m6i.large"), workload("Deployment", "web", 20, &cpu("400m"))], "until: 4m\n");
+    played.came_out_well();
+    let written =
+        played.events.iter().filter(|event| event["resource"] == "pods" && !event["replica"].is_null()).count();
+    assert_eq!((written, bound(&played)), (0, 20));
+}

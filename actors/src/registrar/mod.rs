@@ -3,6 +3,7 @@
 //!
 //! At the mailbox's bound: a claim is worked on by one effect at a time; what changes meanwhile is looked at afterwards.
 
+mod kept_places;
 mod plans;
 mod register;
 
@@ -35,6 +36,7 @@ use crate::owner::owned::{self, Instances};
 use crate::recorder::object;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::Story;
+use kept_places::{KeptPlaces, Outcome};
 use plans::PlanState;
 
 /// Time-outs are looked for this often.
@@ -74,6 +76,8 @@ pub struct Registrar {
     again: BTreeSet<String>,
     /// Pods that each target waits for, how many it got, and the plan's trace.
     plans: BTreeMap<Target, PlanState>,
+    /// Pods that are nominated to their nodes.
+    kept: KeptPlaces,
     passed: BTreeMap<&'static str, u64>,
 }
 
@@ -92,6 +96,7 @@ impl Registrar {
             nodeless: Nodeless::default(),
             again: BTreeSet::new(),
             plans: BTreeMap::new(),
+            kept: KeptPlaces::default(),
             passed: BTreeMap::new(),
         }
     }
@@ -108,6 +113,7 @@ impl Actor for Registrar {
             let names: Vec<_> =
                 registrar.claims.iter().filter(|(_, claim)| unfinished(claim)).map(|(name, _)| name.clone()).collect();
             names.iter().for_each(|name| registrar.look(name, ctx));
+            registrar.look_at_kept_places(ctx);
         });
     }
 }
@@ -358,8 +364,18 @@ impl Registrar {
     fn write(&mut self, name: &str, writes: Writes, ctx: &mut Context<Self>) {
         self.busy.insert(name.to_owned());
         let name = name.to_owned();
-        let writing = register::write(self.links.clone(), writes.clone()).into_actor(self);
-        ctx.spawn(writing.map(move |written, registrar, ctx| {
+        // From then on kube-scheduler may put pods there.
+        let lets_in = writes.passes == Some(Stage::Registered) && self.keeps_places();
+        let (links, wanted, claim) = (self.links.clone(), writes.clone(), name.clone());
+        let writing = async move {
+            let kept = if lets_in { kept_places::keep(links.clone(), claim).await } else { Outcome::default() };
+            (kept, register::write(links, wanted).await)
+        };
+        ctx.spawn(writing.into_actor(self).map(move |(kept, written), registrar, ctx| {
+            registrar.kept(kept);
+            if lets_in {
+                registrar.look_at_kept_places(ctx);
+            }
             registrar.busy.remove(&name);
             match written {
                 Ok((node, claim)) => registrar.written(node, claim, &writes),

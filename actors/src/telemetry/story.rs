@@ -129,6 +129,8 @@ stories! {
     NoPlace "no_place" Error { pod: String, error: String } => format!("no place elsewhere for pod {pod}: {error}");
     /// kube-scheduler refuses a node for pods that should fit there: they are planned elsewhere for a while.
     PlaceRefused "place_refused" Error { node: String, pods: usize, names: Names, why: String } => format!("{pods} pod(s) are not planned on node {node} for now ({names}): {why}");
+    /// Pods are not nominated to the nodes that are planned for them.
+    PlacesNotKept "places_not_kept" Error { why: String } => format!("pods are not nominated to the nodes planned for them, as the API server forbids it; kube-scheduler may give their places to others, and more nodes are launched: {why}");
     /// A pool takes no part.
     PoolSkipped "pool_skipped" Error { node_pool: String, why: String } => format!("nodepool {node_pool} is left out: {why}");
     /// A claim has been created.

@@ -263,7 +263,7 @@ fn crowded_out(used: &mut Resources, room: &Resources, pods: &[Arc<PodEntry>]) -
 }
 
 /// Whether one of two pods can be where the other was planned.
-fn alike(a: &Pod, b: &Pod) -> bool {
+pub(super) fn alike(a: &Pod, b: &Pod) -> bool {
     a.requests == b.requests
         && a.node_selector == b.node_selector
         && own_labels(a).eq(own_labels(b))

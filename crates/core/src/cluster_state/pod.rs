@@ -25,6 +25,8 @@ pub struct PodEntry {
     pub node_name: String,
     /// Whether it waits for a node that does not exist (core spec 3.1).
     pub provisionable: bool,
+    /// The node that it is nominated to while it is not bound: by kube-scheduler, which makes room there, or by us.
+    pub nominated: Option<String>,
     /// Whether it may: kube-scheduler has not said anything of it yet, see [`is_unmarked`].
     pub unmarked: bool,
     /// Whether it belongs to a DaemonSet.
@@ -152,6 +154,7 @@ impl PodEntry {
             stateful: owned_by(pod, "apps/v1", "StatefulSet"),
             pod: Arc::new(scheduled),
             provisionable: node_name.is_empty() && is_provisionable(pod),
+            nominated: nominated(pod).filter(|_| !bound).map(str::to_owned),
             unmarked: is_unmarked(pod),
             node_name,
             daemon: owned_by(pod, "apps/v1", "DaemonSet"),
@@ -222,8 +225,8 @@ impl PodEntry {
     }
 }
 
-/// Whether a pod waits for a node that does not exist (core spec 3.1): kube-scheduler found none, it is nominated to
-/// none, and no DaemonSet or kubelet made it.
+/// Whether a pod waits for a node that does not exist (core spec 3.1): kube-scheduler found none, and no DaemonSet or kubelet
+/// made it. Whether kube-scheduler is making room for one that is nominated to a node is for the cluster to say.
 #[must_use]
 pub fn is_provisionable(pod: &KubePod) -> bool {
     let Some(status) = &pod.status else { return false };
@@ -244,6 +247,7 @@ pub fn is_unmarked(pod: &KubePod) -> bool {
         && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
         && spec.resource_claims.as_ref().is_none_or(Vec::is_empty)
         && !preempts
+        && nominated(pod).is_none()
         && can_be_given_a_node(pod)
 }
 
@@ -251,15 +255,18 @@ const SCHEDULED: &str = "PodScheduled";
 
 /// Whether a pod has no node and nobody but a scheduler gives it one.
 fn can_be_given_a_node(pod: &KubePod) -> bool {
-    let named = |name: Option<&str>| name.is_some_and(|name| !name.is_empty());
-    let bound = named(pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()));
-    let nominated = named(pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref()));
-    !bound
-        && !nominated
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    node.is_none_or(str::is_empty)
         && pod.metadata.deletion_timestamp.is_none()
         && !is_terminal(pod)
         && !owned_by(pod, "apps/v1", "DaemonSet")
         && !owned_by(pod, "v1", "Node")
+}
+
+/// The node that a pod's status says it is nominated to.
+fn nominated(pod: &KubePod) -> Option<&str> {
+    let node = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
+    node.filter(|node| !node.is_empty())
 }
 
 fn grace(pod: &KubePod) -> Duration {
@@ -305,10 +312,10 @@ mod tests {
     }
 
     #[test]
-    fn gated_bound_nominated_daemon_mirror_ended_and_leaving_pods_are_not() {
+    fn gated_bound_daemon_mirror_ended_and_leaving_pods_are_not() {
         assert!(!is_provisionable(&pod(|pod| pod["status"]["conditions"][0]["reason"] = json!("SchedulingGated"))));
         assert!(!is_provisionable(&pod(|pod| pod["spec"]["nodeName"] = json!("n"))));
-        assert!(!is_provisionable(&pod(|pod| pod["status"]["nominatedNodeName"] = json!("n"))));
+        assert!(is_provisionable(&pod(|pod| pod["status"]["nominatedNodeName"] = json!("n"))), "it may be ours");
         assert!(!is_provisionable(&pod(|pod| pod["status"]["phase"] = json!("Failed"))));
         assert!(!is_provisionable(&pod(|pod| pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"))));
         assert!(!is_provisionable(&pod(owner("apps/v1", "DaemonSet"))));

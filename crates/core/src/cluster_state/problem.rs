@@ -90,8 +90,9 @@ impl Snapshot {
 
     fn without_a_place(&self, now: Moment, waits: impl Fn(&PodEntry) -> bool) -> Vec<&Arc<PodEntry>> {
         let concerned = |entry: &&Arc<PodEntry>| {
+            let waiting = || waits(entry) && !self.is_made_room_for(entry);
             let moves = || self.must_move(entry, now.wall) && !self.leaving.held.contains(&entry.node_name);
-            (waits(entry) || moves()) && self.expected_on(&entry.pod.uid, now).is_none()
+            (waiting() || moves()) && self.expected_on(&entry.pod.uid, now).is_none()
         };
         let mut all: Vec<_> = self.pods.values().filter(concerned).collect();
         all.sort_by(|a, b| {
@@ -298,7 +299,7 @@ fn targets(node: &JoinedNode) -> [Option<super::Target>; 2] {
 }
 
 /// What DaemonSets will still request of a node: all that land on it, less what is there, not below zero.
-fn daemons_to_come(node: &JoinedNode, daemons: &[Pod], load: Option<&super::Load>) -> Resources {
+pub(super) fn daemons_to_come(node: &JoinedNode, daemons: &[Pod], load: Option<&super::Load>) -> Resources {
     let mut expected = Resources::new();
     for pod in daemons.iter().filter(|pod| daemon::lands_on(pod, &node.labels, &node.taints)) {
         expected.add(&with_itself(&pod.requests));

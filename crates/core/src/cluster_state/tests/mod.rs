@@ -1,6 +1,7 @@
 //! The index by events, without a cluster.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod kept_places;
 mod nominations;
 mod refused;
 mod sold_out;

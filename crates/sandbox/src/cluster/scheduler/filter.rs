@@ -11,6 +11,7 @@ use super::resources::PODS;
 use super::spread::SpreadPlan;
 use super::state::{ClassId, Slot, State};
 use super::volumes::VolumePlan;
+use crate::cluster::cache::Key;
 use crate::globs::glob_matches;
 
 /// Why a node does not do. Its text is kube-scheduler's.
@@ -144,29 +145,45 @@ impl Plan {
         Self { class, volumes, spread, affinity }
     }
 
-    /// The nodes that pass every filter; when there is none, why.
-    pub(crate) fn feasible(&self, state: &State, id: ClassId) -> Result<Vec<Slot>, Diagnosis> {
+    /// The nodes that pass every filter for a pod of this priority; when there is none, why.
+    pub(crate) fn feasible(&self, state: &State, id: ClassId, pod: (&Key, i32)) -> Result<Vec<Slot>, Diagnosis> {
         let (mut found, mut diagnosis) = (Vec::new(), Diagnosis::default());
         for (slot, node) in state.nodes() {
             diagnosis.nodes += 1;
-            if self.passes(state, id, slot, node, &mut diagnosis) {
+            if self.passes(state, id, (slot, node), pod, &mut diagnosis) {
                 found.push(slot);
             }
         }
         if found.is_empty() { Err(diagnosis) } else { Ok(found) }
     }
 
-    fn passes(&self, state: &State, id: ClassId, slot: Slot, node: &Node, diagnosis: &mut Diagnosis) -> bool {
+    /// Whether one node passes every filter.
+    pub(crate) fn is_feasible(&self, state: &State, id: ClassId, slot: Slot, pod: (&Key, i32)) -> bool {
+        let node = state.nodes[slot].as_ref();
+        node.is_some_and(|node| self.passes(state, id, (slot, node), pod, &mut Diagnosis::default()))
+    }
+
+    fn passes(
+        &self,
+        state: &State,
+        id: ClassId,
+        (slot, node): (Slot, &Node),
+        (pod, priority): (&Key, i32),
+        diagnosis: &mut Diagnosis,
+    ) -> bool {
         if let Some(reason) = state.verdict(id, slot).and_then(|v| v.refused.as_ref()) {
             diagnosis.note(reason.clone());
             return false;
         }
-        if node.ports.iter().any(|taken| self.class.host_ports.iter().any(|p| p.conflicts(taken))) {
+        let kept = state.kept_room(node, pod, priority);
+        let ports = kept.as_ref().map_or(&node.ports, |kept| &kept.ports);
+        if ports.iter().any(|taken| self.class.host_ports.iter().any(|p| p.conflicts(taken))) {
             diagnosis.note(Reason::Ports);
             return false;
         }
         let mut fits = true;
-        for column in self.class.requests.lacking(&node.used, &node.allocatable) {
+        let used = kept.as_ref().map_or(&node.used, |kept| &kept.used);
+        for column in self.class.requests.lacking(used, &node.allocatable) {
             fits = false;
             diagnosis.note(match column {
                 PODS => Reason::TooManyPods,

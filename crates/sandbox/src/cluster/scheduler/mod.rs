@@ -7,6 +7,7 @@ pub(crate) mod affinity;
 pub(crate) mod class;
 pub(crate) mod filter;
 pub(crate) mod node;
+pub(crate) mod nominated;
 mod observe;
 pub(crate) mod queue;
 pub(crate) mod resources;
@@ -110,25 +111,30 @@ impl Scheduler {
     }
 
     fn schedule(&mut self, ctx: &mut Context, key: &Key, now: Instant) {
-        let Some(id) = self.queue.get(key).map(|p| p.class) else { return };
-        match self.find(&ctx.cache, id) {
+        let Some((id, priority)) = self.queue.get(key).map(|p| (p.class, p.priority)) else { return };
+        match self.find(&ctx.cache, id, (key, priority)) {
             Ok((slot, plan)) => self.assume(ctx, key, id, slot, &plan),
             Err(message) => {
                 self.queue.park(key, now);
                 ctx.queue.push_at(now + queue::FLUSH_AFTER, Work::FlushUnschedulable);
                 tell_unschedulable(ctx, key, &message);
+                self.nominated_in_vain(ctx, key);
             }
         }
     }
 
-    /// The node for a pod of the class, or why there is none.
-    fn find(&mut self, cache: &Cache, id: ClassId) -> Result<(Slot, Plan), Rc<str>> {
+    /// The node for a pod of the class, or why there is none. What is found for a pod that is nominated to a node counts for
+    /// that one alone.
+    fn find(&mut self, cache: &Cache, id: ClassId, pod: (&Key, i32)) -> Result<(Slot, Plan), Rc<str>> {
+        if self.state.nominated.node_of(pod.0).is_some() {
+            return self.try_find(cache, id, pod).map_err(Into::into);
+        }
         if let Some((version, message)) = &self.state.classes[id].failed
             && *version == self.state.version
         {
             return Err(message.clone());
         }
-        let found = self.try_find(cache, id);
+        let found = self.try_find(cache, id, pod);
         found.map_err(|message| {
             let message: Rc<str> = message.into();
             self.state.classes[id].failed = Some((self.state.version, message.clone()));
@@ -136,13 +142,18 @@ impl Scheduler {
         })
     }
 
-    fn try_find(&mut self, cache: &Cache, id: ClassId) -> Result<(Slot, Plan), String> {
+    fn try_find(&mut self, cache: &Cache, id: ClassId, pod: (&Key, i32)) -> Result<(Slot, Plan), String> {
         let class = self.state.classes[id].class.clone();
         let volumes = VolumePlan::new(cache, &self.state, &class);
         let nodes = self.state.by_name.len();
         let volumes = volumes.map_err(|why| format!("0/{nodes} nodes are available: {why}."))?;
         let plan = Plan::new(&mut self.state, id, volumes);
-        let feasible = plan.feasible(&self.state, id).map_err(|diagnosis| diagnosis.message())?;
+        if let Some(slot) =
+            self.state.nominated_slot(pod.0).filter(|slot| plan.is_feasible(&self.state, id, *slot, pod))
+        {
+            return Ok((slot, plan));
+        }
+        let feasible = plan.feasible(&self.state, id, pod).map_err(|diagnosis| diagnosis.message())?;
         match score::best(&mut self.state, id, &feasible, &mut self.rng) {
             Some(slot) => Ok((slot, plan)),
             None => Err("no nodes available to schedule pods".to_owned()),
@@ -157,6 +168,7 @@ impl Scheduler {
         for delayed in &plan.volumes.delayed {
             select_node(ctx, &delayed.claim, node, delayed.candidate(node));
         }
+        self.state.nominated.remove(key);
         self.state.place(key, Placed { class, slot, terminating: false });
         self.queue.remove(key);
         let claims: Vec<Key> = plan.volumes.delayed.iter().map(|d| d.claim.clone()).collect();

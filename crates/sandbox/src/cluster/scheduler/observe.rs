@@ -54,6 +54,7 @@ impl Scheduler {
                 if !seen && !self.waiting.contains_key(key) {
                     self.enqueue(&ctx.cache, key, pod);
                 }
+                self.follow_nomination(key, pod);
             }
             None => self.pod_gone(key),
         }
@@ -67,6 +68,7 @@ impl Scheduler {
     /// A pod ended or was deleted: there is room where it was.
     fn pod_gone(&mut self, key: &Key) {
         self.queue.remove(key);
+        self.nominated_no_more(key);
         self.waiting.remove(key);
         let Some(place) = self.state.placed.get(key).copied() else { return };
         self.state.remove(key);
@@ -76,6 +78,7 @@ impl Scheduler {
     fn pod_bound(&mut self, cache: &Cache, key: &Key, pod: &Value, node: &str) {
         self.queue.remove(key);
         self.waiting.remove(key);
+        self.nominated_no_more(key);
         let Some(slot) = self.state.by_name.get(node).copied() else { return };
         let terminating = pod["metadata"]["deletionTimestamp"].is_string();
         let known = self.state.placed.get(key).filter(|p| p.slot == slot).map(|p| p.class);
@@ -118,7 +121,7 @@ impl Scheduler {
     }
 
     /// Lets the pods try again that could go to this node; after a pod has gone also those that it stood against.
-    fn room_on(&mut self, slot: Slot, pod_went: bool) {
+    pub(super) fn room_on(&mut self, slot: Slot, pod_went: bool) {
         if !self.queue.has_unschedulable() {
             return;
         }

@@ -21,7 +21,7 @@ pub(crate) const FLUSH_AFTER: Duration = Duration::from_secs(300);
 pub(crate) struct Pending {
     pub uid: String,
     pub class: ClassId,
-    priority: i32,
+    pub priority: i32,
     arrival: u64,
     attempts: u32,
     tried: Option<Instant>,

@@ -9,6 +9,7 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::class::{Class, Namespaces, PodTerm, Spread};
 use super::node::{Node, NodeObject};
+use super::nominated::Nominated;
 use super::resources::ResourceNames;
 use super::selector::{Labels, Selector};
 use crate::cluster::cache::Key;
@@ -71,6 +72,8 @@ pub(crate) struct State {
     counters: Vec<Counter>,
     counter_ids: BTreeMap<Counted, usize>,
     pub placed: BTreeMap<Key, Placed>,
+    /// Pods for which room is kept.
+    pub nominated: Nominated,
     /// Classes with terms about other pods, which may speak of a newcomer.
     pub opinionated: Vec<ClassId>,
     pub namespace_labels: BTreeMap<String, Labels>,
@@ -114,6 +117,7 @@ impl Default for State {
             counters: Vec::new(),
             counter_ids: BTreeMap::new(),
             placed: BTreeMap::new(),
+            nominated: Nominated::default(),
             opinionated: Vec::new(),
             namespace_labels: BTreeMap::new(),
             volume_limits: BTreeMap::new(),

@@ -270,3 +270,110 @@ fn four_hundred_pods_that_start_on_eleven_nodes_and_ten_minutes_of_peace() {
         eprintln!("{:?} of real time for ten quiet minutes", started.elapsed());
     });
 }
+
+/// A node of 3 CPUs behind a taint, three pods of one CPU that came first, and one of two CPUs that is nominated to it.
+fn contended(rig: &Rig) {
+    let taint = json!({"taints": [{"key": "later", "effect": "NoExecute"}]});
+    rig.node_with("n", "a", "3", taint);
+    for name in ["a", "b", "c"] {
+        rig.pod(name, json!({"app": "small"}), json!({}));
+    }
+    rig.pod("large", json!({}), json!({"containers": [container("2")]}));
+}
+
+fn nominate(rig: &Rig, pod: &str, node: Value) {
+    let status = json!({"status": {"nominatedNodeName": node}});
+    rig.api.patch_status(&api::PODS, "default", pod, &status).unwrap();
+}
+
+fn let_in(rig: &Rig) {
+    rig.api.patch(&api::NODES, "", "n", &json!({"spec": {"taints": null}})).unwrap();
+}
+
+#[test]
+fn the_place_of_a_nominated_pod_is_kept_from_pods_that_came_before_it() {
+    for (nominated, on_it) in [(false, 3), (true, 2)] {
+        on(&[], async |rig| {
+            contended(&rig);
+            rig.after(20.0).await;
+            if nominated {
+                nominate(&rig, "large", json!("n"));
+            }
+            let_in(&rig);
+            rig.after(15.0).await;
+            let places = rig.places();
+            let there: Vec<_> = places.iter().filter(|(_, node)| *node == "n").map(|(pod, _)| pod.as_str()).collect();
+            assert_eq!((there.len(), there.contains(&"large")), (on_it, nominated), "{there:?}");
+        });
+    }
+}
+
+#[test]
+fn a_bound_pod_is_nominated_no_more() {
+    on(&[], async |rig| {
+        contended(&rig);
+        nominate(&rig, "large", json!("n"));
+        let_in(&rig);
+        rig.after(15.0).await;
+        assert_eq!(rig.place("large"), "n");
+        assert!(rig.get(&api::PODS, "large")["status"]["nominatedNodeName"].is_null());
+    });
+}
+
+#[test]
+fn a_kept_place_is_free_when_the_pod_is_nominated_no_more_or_gone_and_no_bar_to_a_higher_priority() {
+    for freed in ["taken back", "gone", "priority"] {
+        on(&[], async |rig| {
+            contended(&rig);
+            // It keeps its place without ever being there.
+            let never = json!({"containers": [container("2")], "nodeSelector": {"node": "none"}});
+            rig.pod("never", json!({}), never);
+            nominate(&rig, "never", json!("n"));
+            rig.delete(&api::PODS, "large");
+            let_in(&rig);
+            rig.after(15.0).await;
+            assert_eq!(rig.bound(), 1, "{freed}");
+            match freed {
+                "taken back" => nominate(&rig, "never", Value::Null),
+                "gone" => rig.delete(&api::PODS, "never"),
+                _ => {
+                    rig.create(json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}));
+                    rig.pod("urgent", json!({}), json!({"priorityClassName": "high", "containers": [container("2")]}));
+                }
+            }
+            rig.after(15.0).await;
+            assert_eq!(rig.bound(), if freed == "priority" { 2 } else { 3 }, "{freed}");
+        });
+    }
+}
+
+/// As kube-scheduler 1.36 does it.
+#[test]
+fn a_nominated_pod_that_is_tried_and_finds_no_room_is_nominated_no_more_unless_it_never_preempts() {
+    for policy in ["PreemptLowerPriority", "Never"] {
+        on(&[], async |rig| {
+            rig.node_with("n", "a", "3", json!({"taints": [{"key": "later", "effect": "NoExecute"}]}));
+            rig.pod("p", json!({}), json!({"preemptionPolicy": policy, "containers": [container("2")]}));
+            rig.after(5.0).await;
+            nominate(&rig, "p", json!("n"));
+            rig.after(60.0).await;
+            assert_eq!(rig.get(&api::PODS, "p")["status"]["nominatedNodeName"], "n", "nothing has happened");
+            rig.node("other", "a", "2");
+            rig.pod("q", json!({}), json!({"nodeName": "other", "containers": [container("1")]}));
+            rig.after(15.0).await;
+            let nominated = rig.get(&api::PODS, "p")["status"]["nominatedNodeName"] == "n";
+            assert_eq!((rig.place("p").as_str(), nominated), ("", policy == "Never"), "{policy}");
+        });
+    }
+}
+
+#[test]
+fn of_pods_nominated_to_a_node_that_holds_only_some_of_them_those_come_to_it_that_are_left_when_one_has_given_up() {
+    on(&[], async |rig| {
+        contended(&rig);
+        ["a", "b", "large"].iter().for_each(|pod| nominate(&rig, pod, json!("n")));
+        let_in(&rig);
+        rig.after(30.0).await;
+        assert_eq!(rig.bound(), 2, "{:?}", rig.places());
+    });
+}

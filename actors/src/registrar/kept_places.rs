@@ -1,0 +1,151 @@
+//! Before a node lets pods in, the pods that it is for are nominated to it, so that kube-scheduler keeps their places. Which
+//! are, and until when, is decided by `dovetail_core::cluster_state::KeptPlace`; here it is written.
+//!
+//! Nothing waits long for that: what is not written in time, or refused, is left as it is, and kube-scheduler puts the pods
+//! where it likes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::names::conditions;
+use dovetail_api::v1::{NodeClaim, condition};
+use dovetail_core::cluster_state::KeptPlace;
+use dovetail_core::lifecycle::{self, Stage};
+use futures::{StreamExt, stream};
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::{Registrar, RegistrarLinks};
+use crate::calls::{CallError, Calls};
+use crate::messages::TakeSnapshot;
+use crate::reading::Api;
+use crate::story::Story;
+
+/// So many pods are written at once.
+const AT_ONCE: usize = 16;
+/// While nodes are about to be ready it is looked this often whether kube-scheduler has taken nominations back.
+const LOOK: Duration = Duration::from_millis(100);
+/// A node that takes longer than this to be ready has no places kept any more.
+const READY_WITHIN: SignedDuration = SignedDuration::from_secs(120);
+/// A node waits for so long at most until its pods are nominated; what failed is tried again after this time.
+const LONGEST: Duration = Duration::from_secs(2);
+/// Where the API server forbids it, it is tried again after this time.
+const FORBIDDEN_FOR: Duration = Duration::from_secs(600);
+
+/// What has been written.
+#[derive(Debug, Default)]
+pub(super) struct KeptPlaces {
+    /// Nodes, by the uids of the pods nominated to them.
+    written: BTreeMap<String, String>,
+    /// Until when nothing is written, as it is forbidden.
+    forbidden_until: Duration,
+    /// It is looked, or will be.
+    looking: bool,
+}
+
+/// What an attempt came to.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Pods, by uid, and the node that each is nominated to now; none where it was taken back.
+    done: Vec<(String, Option<String>)>,
+    /// The API server's words, where it forbids that.
+    forbidden: Option<String>,
+    /// Something was not written: it is not tried again at once.
+    failed: bool,
+}
+
+/// Nominates the pods expected at a claim to its node.
+pub(super) async fn keep(links: RegistrarLinks, claim: String) -> Outcome {
+    let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return Outcome::default() };
+    write(&links.calls, known.places_to_keep(&[claim].into())).await
+}
+
+/// Writes nominations, as many as there is time for.
+async fn write(calls: &Calls, places: Vec<KeptPlace>) -> Outcome {
+    let mut outcome = Outcome::default();
+    let writing = async {
+        let mut answers = stream::iter(places).map(|place| write_one(calls, place)).buffered(AT_ONCE);
+        while let Some((place, answer)) = answers.next().await {
+            match answer {
+                Ok(()) => outcome.done.push((place.uid, place.node)),
+                Err(CallError::Unanswered(why) | CallError::Refused(why)) if why.starts_with("403") => {
+                    outcome.forbidden = Some(why);
+                    return;
+                }
+                // It has gone, has changed, or is not to be had now.
+                Err(_) => outcome.failed = true,
+            }
+        }
+    };
+    // What was on its way when the time was over counts as not written: it says no more than the plan.
+    let late = tokio::time::timeout(LONGEST, writing).await.is_err();
+    outcome.failed |= late;
+    outcome
+}
+
+async fn write_one(calls: &Calls, place: KeptPlace) -> (KeptPlace, Result<(), CallError>) {
+    let api = Api::<Pod>::namespaced(calls.client.clone(), &place.namespace);
+    // Another pod of that name is another.
+    let patch = Patch::Merge(json!({"metadata": {"uid": place.uid}, "status": {"nominatedNodeName": place.node}}));
+    let answer = calls.once(api.patch_status(&place.name, &PatchParams::default(), &patch)).await;
+    (place, answer.map(drop))
+}
+
+impl Registrar {
+    /// Whether nominations may be written now.
+    pub(super) fn keeps_places(&self) -> bool {
+        self.kept.forbidden_until <= self.desk.now()
+    }
+
+    /// Takes note of what was written.
+    pub(super) fn kept(&mut self, outcome: Outcome) {
+        for (uid, node) in outcome.done {
+            match node {
+                Some(node) => drop(self.kept.written.insert(uid, node)),
+                None => drop(self.kept.written.remove(&uid)),
+            }
+        }
+        if let Some(why) = outcome.forbidden.filter(|_| self.keeps_places()) {
+            self.kept.forbidden_until = self.desk.now() + FORBIDDEN_FOR;
+            self.desk.tell(Story::PlacesNotKept { why });
+        }
+    }
+
+    fn is_about_to_be_ready(&self, claim: &NodeClaim) -> bool {
+        let own = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let since = condition(own, conditions::REGISTERED).map(|one| one.last_transition_time.0);
+        lifecycle::stage(claim) == Some(Stage::Registered)
+            && since.is_some_and(|since| self.desk.wall().duration_since(since) < READY_WITHIN)
+    }
+
+    /// Nominates pods, once more where kube-scheduler has taken it back, until their nodes are ready; takes back what is over.
+    pub(super) fn look_at_kept_places(&mut self, ctx: &mut Context<Self>) {
+        let coming = self.claims.iter().filter(|(_, claim)| self.is_about_to_be_ready(claim));
+        let coming: BTreeSet<String> = coming.map(|(name, _)| name.clone()).collect();
+        let nothing = coming.is_empty() && self.kept.written.is_empty();
+        if self.kept.looking || nothing || !self.keeps_places() {
+            return;
+        }
+        self.kept.looking = true;
+        let (links, desk, written) = (self.links.clone(), self.desk.clone(), self.kept.written.clone());
+        let looking = async move {
+            let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return Outcome::default() };
+            let (mut places, done) = known.places_over(&written, desk.moment());
+            places.extend(known.places_to_keep(&coming));
+            let mut outcome = write(&links.calls, places).await;
+            outcome.done.extend(done.into_iter().map(|uid| (uid, None)));
+            outcome
+        };
+        ctx.spawn(looking.into_actor(self).map(|outcome, registrar, ctx| {
+            let pause = if outcome.failed { LONGEST } else { LOOK };
+            registrar.kept(outcome);
+            ctx.run_later(pause, |registrar, ctx| {
+                registrar.kept.looking = false;
+                registrar.look_at_kept_places(ctx);
+            });
+        }));
+    }
+}

@@ -1,0 +1,118 @@
+//! Which pods are nominated to the node that is planned for them, and how long.
+
+use super::*;
+
+fn nominated(mut pod: KubePod, node: &str) -> KubePod {
+    pod.status.as_mut().unwrap().nominated_node_name = Some(node.into());
+    pod
+}
+
+/// A claim that has been launched, with its node of two CPUs, `n`, that has not been let in.
+fn joined() -> ClusterState {
+    let mut state = ClusterState::new();
+    let mut claim = launched_with(&kube_claim("c", Some("1"), "1"), "p");
+    claim.status.as_mut().unwrap().node_name = "n".into();
+    state.apply_claim(Arc::new(claim));
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state
+}
+
+fn expect(state: &mut ClusterState, pods: &[(&str, &str)]) {
+    for (name, cpu) in pods {
+        state.apply_pod(&kube_pod(name, "", cpu)).unwrap();
+        state.nominate([format!("uid-{name}").as_str()], &Target::Claim("c".into()), Duration::from_secs(20));
+    }
+}
+
+fn kept(state: &ClusterState) -> Vec<String> {
+    let places = state.snapshot().places_to_keep(&["c".to_owned()].into());
+    assert!(places.iter().all(|place| place.node.as_deref() == Some("n") && place.namespace == "default"));
+    places.into_iter().map(|place| place.name).collect()
+}
+
+#[test]
+fn pods_expected_on_a_node_have_their_places_kept_from_others_that_wait() {
+    let mut state = joined();
+    expect(&mut state, &[("small", "500m"), ("large", "1500m")]);
+    assert!(kept(&state).is_empty(), "nobody else waits");
+    state.apply_pod(&kube_pod("other", "", "250m")).unwrap();
+    assert_eq!(kept(&state), ["large", "small"]);
+    state.apply_pod(&nominated(kube_pod("large", "", "1500m"), "n")).unwrap();
+    assert_eq!(kept(&state), ["small"], "the other has been nominated");
+    assert!(state.snapshot().places_to_keep(&["unknown".to_owned()].into()).is_empty());
+}
+
+#[test]
+fn among_pods_that_are_all_alike_no_place_is_kept() {
+    let mut state = joined();
+    expect(&mut state, &[("a", "500m"), ("b", "500m")]);
+    state.apply_pod(&kube_pod("c", "", "500m")).unwrap();
+    assert!(kept(&state).is_empty());
+    state.apply_pod(&kube_pod("d", "", "600m")).unwrap();
+    assert_eq!(kept(&state), ["a", "b"]);
+}
+
+#[test]
+fn only_as_many_places_are_kept_as_a_node_has_beside_what_is_on_it() {
+    let mut state = joined();
+    expect(&mut state, &[("a", "1"), ("b", "700m"), ("c", "300m")]);
+    state.apply_pod(&kube_pod("other", "", "250m")).unwrap();
+    assert_eq!(kept(&state), ["a", "b", "c"]);
+    state.apply_pod(&kube_pod("there", "n", "100m")).unwrap();
+    assert_eq!(kept(&state), ["a", "b"], "the third would keep all of them waiting");
+    state.apply_pod(&kube_pod("there-too", "n", "2")).unwrap();
+    assert!(kept(&state).is_empty());
+}
+
+#[test]
+fn room_for_pods_of_daemon_sets_is_nobodys_kept_place() {
+    let mut state = joined();
+    expect(&mut state, &[("a", "1"), ("b", "700m"), ("c", "300m")]);
+    state.apply_pod(&kube_pod("other", "", "250m")).unwrap();
+    let set = json!({"metadata": {"name": "agent", "namespace": "kube-system", "uid": "d"},
+        "spec": {"selector": {}, "template": {"spec": {"containers": [
+            {"name": "c", "resources": {"requests": {"cpu": "200m"}}}]}}}});
+    state.apply_daemon_set(serde_json::from_value(set).unwrap());
+    assert_eq!(kept(&state), ["a", "b"]);
+}
+
+#[test]
+fn a_nomination_is_over_when_the_pod_is_expected_elsewhere_and_waits_still() {
+    let mut state = joined();
+    expect(&mut state, &[("a", "1"), ("b", "500m"), ("bound", "100m")]);
+    for (name, cpu) in [("a", "1"), ("b", "500m")] {
+        state.apply_pod(&nominated(kube_pod(name, "", cpu), "n")).unwrap();
+    }
+    state.apply_pod(&kube_pod("bound", "n", "100m")).unwrap();
+    let written: BTreeMap<_, _> =
+        ["a", "b", "bound", "gone"].iter().map(|name| (format!("uid-{name}"), "n".to_owned())).collect();
+    let over = |state: &ClusterState| {
+        let (over, done) = state.snapshot().places_over(&written, at(1));
+        (over.into_iter().map(|place| (place.name, place.node)).collect::<Vec<_>>(), done)
+    };
+    assert_eq!(over(&state), (vec![], vec!["uid-bound".to_owned(), "uid-gone".to_owned()]));
+    state.plan_claim(kube_claim("later", None, "0"), Resources::new());
+    state.nominate(["uid-a"], &Target::Claim("later".into()), Duration::from_secs(20));
+    assert_eq!(over(&state).0, [("a".to_owned(), None)]);
+    state.apply_pod(&nominated(kube_pod("a", "", "1"), "other")).unwrap();
+    let (places, done) = over(&state);
+    assert!(places.is_empty() && done.contains(&"uid-a".to_owned()), "what it says now is not ours");
+}
+
+#[test]
+fn a_pod_that_kube_scheduler_makes_room_for_is_not_packed_and_one_that_is_merely_nominated_is() {
+    let mut state = ClusterState::new();
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state.apply_pod(&nominated(kube_pod("a", "", "1"), "n")).unwrap();
+    assert_eq!(pending(&state, 0), ["a"]);
+    state.apply_pod(&kube_pod("victim", "n", "2")).unwrap();
+    assert_eq!(pending(&state, 0), ["a"]);
+    let mut going = kube_pod("victim", "n", "2");
+    going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    state.apply_pod(&going).unwrap();
+    assert!(pending(&state, 0).is_empty());
+    state.delete_pod("uid-victim");
+    assert_eq!(pending(&state, 0), ["a"]);
+    state.delete_node("n", Some("uid-n"));
+    assert_eq!(pending(&state, 0), ["a"], "the node that it is nominated to is gone");
+}
