@@ -29,17 +29,13 @@ TABLE = [
 ]
 UNITS = {"m": 1e-3, "": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "k": 1e3, "M": 1e6}
 RESOURCES = ("cpu", "memory", "pods")
-# With more shapes than this, amounts are rounded down to this factor: the bound stays one, and falls by as much at most.
-MANY, GRID = 2500, 1.005
+# With more shapes than this those that differ by less than this factor are solved as one, and all are priced by that.
+MANY, GRID = 1500, 1.25
 
 
 def quantity(text):
     digits = text.rstrip("kKMGim")
     return float(digits) * UNITS[text[len(digits) :]]
-
-
-def rounded(amount):
-    return GRID ** math.floor(math.log(amount, GRID))
 
 
 def bought(problem):
@@ -75,26 +71,44 @@ def bought(problem):
     return [one for one in found if not any(beats(other, one) for other in found)]
 
 
-def bound(problem):
-    """The least price of any mix of nodes, in $/h."""
-    types = bought(problem)
+def wanted(problem):
+    """How many pods there are of each shape: architecture, capacity type, cpu, memory in GiB."""
     shapes = collections.Counter()
     for pod in problem["pods"]:
         chosen = pod.get("nodeSelector", {})
-        asked = (quantity(pod["requests"]["cpu"]), quantity(pod["requests"]["memory"]))
+        asked = (quantity(pod["requests"]["cpu"]), quantity(pod["requests"]["memory"]) / 2**30)
         shapes[(chosen.get("kubernetes.io/arch"), chosen.get("karpenter.sh/capacity-type"), *asked)] += 1
-    if len(shapes) > MANY:
-        coarse = collections.Counter()
-        for (arch, kind, cpu, memory), count in shapes.items():
-            coarse[(arch, kind, rounded(cpu), rounded(memory))] += count
-        shapes = coarse
+    return shapes
+
+
+def carries(one, shape):
+    """Whether pods of a shape may be on a type, and one fits."""
+    (own_arch, own_kind, _, room), (arch, kind, cpu, memory) = one, shape
+    return arch in (None, own_arch) and kind in (None, own_kind) and cpu <= room[0] + 1e-9 and memory <= room[1] / 2**30
+
+
+def merged(shapes):
+    """Shapes that are almost alike become one that asks for their mean."""
+    cells = collections.defaultdict(list)
+    for (arch, kind, cpu, memory), count in shapes.items():
+        place = (math.floor(math.log(cpu, GRID)), math.floor(math.log(memory, GRID)))
+        cells[(arch, kind, *place)].append((cpu, memory, count))
+    coarse = collections.Counter()
+    for (arch, kind, _, _), alike in cells.items():
+        count = sum(one[2] for one in alike)
+        mean = [sum(one[at] * one[2] for one in alike) / count for at in (0, 1)]
+        coarse[(arch, kind, *mean)] += count
+    return coarse
+
+
+def solved(types, shapes):
+    """The least price of any mix of nodes, in $/h, and what each type's cpu, memory and places are worth at it."""
     rows, columns, values, shape_rows, shape_columns = [], [], [], [], []
     variables = len(types)
-    for row, (arch, kind, cpu, memory) in enumerate(shapes):
-        for at, (own_arch, own_kind, _, room) in enumerate(types):
-            fits = cpu <= room[0] + 1e-9 and memory <= room[1]
-            if fits and arch in (None, own_arch) and kind in (None, own_kind):
-                for resource, amount in enumerate((cpu, memory / 2**30, 1)):
+    for row, shape in enumerate(shapes):
+        for at, one in enumerate(types):
+            if carries(one, shape):
+                for resource, amount in enumerate((*shape[2:], 1)):
                     rows.append(at * 3 + resource)
                     columns.append(variables)
                     values.append(amount)
@@ -121,7 +135,28 @@ def bound(problem):
         b_eq=list(shapes.values()),
         method="highs-ipm" if len(shapes) > 1000 else "highs",
     )
-    return answer.fun
+    return answer.fun, -answer.ineqlin.marginals.reshape(len(types), 3)
+
+
+def worth(types, shapes, rates):
+    """What all pods cost at least where a type's room is worth so much: no more than any mix of nodes, whatever the rates
+    are, as long as no type's room is worth more than its price."""
+    least = {shape: math.inf for shape in shapes}
+    for one, rate in zip(types, numpy.maximum(rates, 0)):
+        whole = rate @ (one[3][0], one[3][1] / 2**30, one[3][2])
+        rate = rate * (one[2] / whole) if whole > 0 else numpy.array((one[2] / one[3][0], 0, 0))
+        for shape in shapes:
+            if carries(one, shape):
+                least[shape] = min(least[shape], rate @ (*shape[2:], 1))
+    return sum(count * least[shape] for shape, count in shapes.items())
+
+
+def bound(problem):
+    """The least price of any mix of nodes, in $/h; a little less where shapes are too many for one program."""
+    types, shapes = bought(problem), wanted(problem)
+    if len(shapes) <= MANY:
+        return solved(types, shapes)[0]
+    return worth(types, shapes, solved(types, merged(shapes))[1])
 
 
 def main():

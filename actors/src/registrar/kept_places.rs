@@ -19,10 +19,10 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::{Registrar, RegistrarLinks};
-use crate::calls::{CallError, Calls};
+use crate::kube::calls::{CallError, Calls};
 use crate::messages::TakeSnapshot;
 use crate::reading::Api;
-use crate::story::Story;
+use crate::telemetry::story::Story;
 
 /// So many pods are written at once.
 const AT_ONCE: usize = 16;

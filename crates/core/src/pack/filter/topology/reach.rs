@@ -17,6 +17,9 @@ use crate::requirements::{Requirement, Requirements};
 /// So many instance types are looked at in a step.
 const TYPES_A_STEP: usize = 64;
 
+/// Of a key with no more values it is known when all that can be had have been found.
+const FEW_VALUES: usize = 64;
+
 /// The classes that state each group, softly or not, in their order.
 pub(super) fn stating(context: &Context<'_>) -> Vec<Vec<u32>> {
     let topology = &context.topology;
@@ -98,16 +101,13 @@ fn add(
         return;
     }
     let (values, name) = (&context.places.values[key], context.topology.keys[key].as_str());
-    let mut note = |value: &str| {
-        if let Ok(at) = values.binary_search_by(|own| own.as_str().cmp(value)) {
-            found.insert(at as u32);
-        }
-    };
+    let place = |value: &str| values.binary_search_by(|own| own.as_str().cmp(value)).ok().map(|at| at as u32);
     if matches!(name, labels::ZONE | labels::CAPACITY_TYPE) {
         let offers = &context.offers;
         let bought = types.iter().fold(0, |cells, at| cells | offers.available(at)) & selection.cells;
         let cells = offers.cells.iter().enumerate().filter(|(at, _)| bought >> at & 1 == 1);
-        cells.for_each(|(_, cell)| note(if name == labels::ZONE { &cell.zone } else { &cell.capacity_type }));
+        let names = cells.map(|(_, cell)| if name == labels::ZONE { &cell.zone } else { &cell.capacity_type });
+        found.extend(names.filter_map(|value| place(value)));
         // A zone that is sold out for some minutes counts all the same, by what the types say: a spread is not broken for that.
         if name == labels::CAPACITY_TYPE {
             return;
@@ -119,11 +119,26 @@ fn add(
     match context.columns.get(name).filter(|_| !view.labels.contains(name)) {
         Some(column) => {
             let said = types.iter().filter_map(|at| column.statement(at)).filter(|said| !said.is_complement());
-            said.flat_map(Requirement::values).filter(allowed).for_each(note);
+            // Mostly the first type has all that can be had: with very many groups it counts that no other is read.
+            let few = values.len() <= FEW_VALUES;
+            let mut missing = if few { values.iter().filter(|value| allowed(&value.as_str())).count() } else { usize::MAX };
+            let mut seen = 0u64;
+            for value in said.flat_map(Requirement::values).filter(allowed) {
+                let Some(at) = place(value) else { continue };
+                found.insert(at);
+                if few && seen >> at & 1 == 0 {
+                    seen |= 1 << at;
+                    missing -= 1;
+                }
+                if missing == 0 {
+                    break;
+                }
+            }
         }
         None => {
             let own = asked[0].filter(|own| !own.is_empty() && !own.is_complement());
-            own.into_iter().flat_map(Requirement::values).filter(allowed).for_each(note);
+            let own = own.into_iter().flat_map(Requirement::values).filter(allowed);
+            found.extend(own.filter_map(place));
         }
     }
 }

@@ -32,7 +32,7 @@ const MOST_ENTERING: usize = 64;
 pub(super) const MOST_ROWS: usize = 200;
 
 /// With fewer pods of each shape, where shapes are not few, as well: rounding would leave nothing of its answer.
-const LEAST_PODS_A_SHAPE: usize = 8;
+pub(super) const LEAST_PODS_A_SHAPE: usize = 8;
 
 /// How much dearer than the cheapest answer found one with fewer nodes may be.
 const FEWER_NODES_MAY_COST: f64 = 1.02;

@@ -34,7 +34,8 @@ type Pattern = Vec<(u32, u32)>;
 /// How much dearer the answer may be in which no node holds more than half of a workload worth splitting.
 const SPLITTING_MAY_COST: f64 = 1.05;
 
-/// With so many pods of some shapes, or with more than so many of whatever shapes, bundles are tried beside patterns.
+/// With so many pods of some shapes, or with more than so many of whatever shapes, bundles are tried beside patterns; and
+/// where many shapes have few pods each, of which patterns know nothing.
 const CROWD: u32 = 1000;
 const LARGE_CROWD: u32 = 3000;
 
@@ -85,7 +86,7 @@ pub(crate) fn pack(
         let crowd = match shapes.all.len() {
             few if few <= mix::FEW_ROWS => false,
             some if some <= mix::MOST_ROWS => pods >= CROWD,
-            _ => pods > LARGE_CROWD,
+            many => pods > LARGE_CROWD || (pods as usize) < many * mix::LEAST_PODS_A_SHAPE,
         };
         let crowd = crowd && which.iter().all(|at| !is_ruled(context, &items[*at]));
         if shapes.all.len() > shapes::MANY {

@@ -3,6 +3,8 @@
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
+use super::super::super::topology::node_rules::Tally;
+use super::super::candidates::Candidates;
 use super::super::shapes::{Shape, Shapes, half_of};
 use super::fluid::Flow;
 use crate::pack::filter::joint::JointId;
@@ -13,13 +15,20 @@ use crate::pack::model::item::Item;
 use crate::pack::model::offers::Mask;
 
 /// So many bundles there are at most, if there are not more kinds.
-const MOST: usize = 160;
+pub(super) const MOST: usize = 160;
 
 /// A bundle is not cut for a difference of less than this factor.
 const ALIKE: f64 = 1.05;
 
 /// How much a difference in size counts beside one in proportion.
 const SIZE_COUNTS: f64 = 0.25;
+
+/// The same for the number of nodes that crowded pods need.
+const NODES_COUNT: f64 = 0.25;
+
+/// Pods are crowded if they need so many nodes at least, as each may hold so few, and need more than this part of the nodes that they could be on.
+pub(super) const MANY_NODES: u32 = 8;
+const GOOD_PART: f64 = 0.25;
 
 /// The pods of one item.
 #[derive(Debug, Clone)]
@@ -34,6 +43,17 @@ pub(super) struct Entry<'c> {
     pub left: u32,
     /// How many one node should hold at most.
     pub half: u32,
+    /// How many one node may hold by their own rules.
+    pub cap: u32,
+    /// Whether a node that holds as many as it may holds few of what there is for each node: they have to be told apart.
+    crowded: bool,
+}
+
+impl Entry<'_> {
+    /// So many nodes those that are left need at least.
+    pub fn nodes(&self) -> u32 {
+        self.left.div_ceil(self.cap.max(1))
+    }
 }
 
 /// Pods that are planned alike.
@@ -53,6 +73,9 @@ pub(super) struct Bundle {
     pub weight: f64,
     /// What all are worth.
     pub value: f64,
+    /// The part of it that one node may hold by the rules of its pods, if these are crowded: its entries then come by the
+    /// nodes that they need, the most first.
+    pub most: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -62,18 +85,25 @@ pub(super) struct Bundles<'c> {
 }
 
 impl<'c> Bundles<'c> {
-    pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], which: &[usize]) -> Self {
-        let entries = entries(context, items, which);
-        let mut kinds: IndexMap<(&Bits, Mask, JointId), Vec<usize>, FxBuildHasher> = IndexMap::default();
+    /// At most so many bundles, if there are not more kinds.
+    pub fn of(
+        context: &'c Context<'_>,
+        open: &Bits,
+        items: &[Item<'_>],
+        entries: Vec<Entry<'c>>,
+        most: usize,
+    ) -> Self {
+        let mut kinds: IndexMap<(&Bits, Mask, JointId, bool), Vec<usize>, FxBuildHasher> = IndexMap::default();
         for (at, entry) in entries.iter().enumerate() {
             let item = &items[entry.item];
-            kinds.entry((&item.selection.types, item.cells, item.selection.joint)).or_default().push(at);
+            let kind = (&item.selection.types, item.cells, item.selection.joint, entry.crowded);
+            kinds.entry(kind).or_default().push(at);
         }
         let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
         for (kind, members) in kinds.values().enumerate() {
             parts.push((kind, members.clone()));
         }
-        cut(&entries, &mut parts);
+        cut(&entries, &mut parts, most);
         let bundle = |(kind, members): (usize, Vec<usize>)| {
             let item = &items[entries[kinds[kind][0]].item];
             let mut types = item.selection.types.clone();
@@ -103,6 +133,24 @@ impl<'c> Bundles<'c> {
         Shapes { all: self.all.iter().map(shape).collect() }
     }
 
+    /// Finds the pods of which a node may hold so few that they need a good part of the nodes that they could be on, by a
+    /// mix of nodes that does not know of that. Says whether there are any.
+    pub fn find_crowded(&mut self, flow: &Flow, candidates: &Candidates) -> bool {
+        let mut any = false;
+        let mut nodes = vec![0.0; self.all.len()];
+        for mix in &flow.mixes {
+            candidates.all[mix.candidate].shapes.iter().for_each(|bundle| nodes[*bundle as usize] += mix.nodes);
+        }
+        for (bundle, nodes) in self.all.iter().zip(nodes) {
+            for at in &bundle.entries {
+                let entry = &mut self.entries[*at];
+                entry.crowded = entry.nodes() >= MANY_NODES && f64::from(entry.nodes()) > nodes * GOOD_PART;
+                any |= entry.crowded;
+            }
+        }
+        any
+    }
+
     /// Lets each bundle be worth what the program says.
     pub fn set_values(&mut self, flow: &Flow) {
         self.all.iter_mut().zip(&flow.values).for_each(|(bundle, value)| bundle.value = *value);
@@ -122,7 +170,8 @@ pub(super) fn told_by(resource: usize) -> bool {
     resource != 2
 }
 
-fn entries<'c>(context: &'c Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<Entry<'c>> {
+/// The pods of some items.
+pub(super) fn entries<'c>(context: &'c Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<Entry<'c>> {
     let mut all = vec![0.0; context.names.0.len()];
     for item in which.iter().map(|at| &items[*at]) {
         let requests = &context.classes[item.class as usize].requests;
@@ -138,14 +187,20 @@ fn entries<'c>(context: &'c Context<'_>, items: &[Item<'_>], which: &[usize]) ->
         let weight = asked + part(requests, 2) * 1e-3;
         let proportion = ((part(requests, 0) + weight * 0.01) / (part(requests, 1) + weight * 0.01)).ln();
         let count = item.left.count();
-        Entry { item: *at, requests, weight, proportion, count, left: count, half: half_of(context, item.class) }
+        let half = half_of(context, item.class);
+        let cap = Tally::default().opens(context.node_rules(item.class), half);
+        Entry { item: *at, requests, weight, proportion, count, left: count, half, cap, crowded: false }
     };
     which.iter().map(entry).collect()
 }
 
-/// Cuts the parts that differ most in themselves, by proportion or by size, until there are enough.
-fn cut(entries: &[Entry<'_>], parts: &mut Vec<(usize, Vec<usize>)>) {
-    let keys = |at: usize| [entries[at].proportion, entries[at].weight.ln() * SIZE_COUNTS];
+/// Cuts the parts that differ most in themselves, by proportion, by size or by the nodes that they need, until there are enough.
+fn cut(entries: &[Entry<'_>], parts: &mut Vec<(usize, Vec<usize>)>, most: usize) {
+    let keys = |at: usize| {
+        let entry = &entries[at];
+        let nodes = if entry.crowded { f64::from(entry.nodes()).ln() * NODES_COUNT } else { 0.0 };
+        [entry.proportion, entry.weight.ln() * SIZE_COUNTS, nodes]
+    };
     let weight = |at: &usize| entries[*at].weight * f64::from(entries[*at].count);
     let spread = |members: &[usize]| {
         let range = |axis: usize| {
@@ -154,14 +209,14 @@ fn cut(entries: &[Entry<'_>], parts: &mut Vec<(usize, Vec<usize>)>) {
                 bounds.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), key| (low.min(key), high.max(key)));
             high - low
         };
-        let (first, second) = (range(0), range(1));
-        let axis = usize::from(second > first);
-        let widest = first.max(second);
+        let ranges = [range(0), range(1), range(2)];
+        let axis = (1..ranges.len()).fold(0, |widest, axis| if ranges[axis] > ranges[widest] { axis } else { widest });
+        let widest = ranges[axis];
         let sum: f64 = members.iter().map(weight).sum();
         (if widest > ALIKE.ln() { sum * widest } else { 0.0 }, axis)
     };
     let mut worst: Vec<(f64, usize)> = parts.iter().map(|(_, members)| spread(members)).collect();
-    while parts.len() < MOST {
+    while parts.len() < most {
         let at = (0..worst.len()).max_by(|a, b| worst[*a].0.total_cmp(&worst[*b].0).then(b.cmp(a)));
         let Some(at) = at.filter(|at| worst[*at].0 > 0.0) else { return };
         let axis = worst[at].1;
@@ -183,6 +238,7 @@ impl Bundle {
         mut members: Vec<usize>,
         (types, cells, joint): (Bits, Mask, JointId),
     ) -> Self {
+        let crowded = members.iter().any(|at| entries[*at].crowded);
         members.sort_by(|a, b| entries[*b].weight.total_cmp(&entries[*a].weight).then(a.cmp(b)));
         let resources = context.names.0.len();
         let (mut total, mut largest) = (vec![0.0; resources], context.nothing());
@@ -196,6 +252,18 @@ impl Bundle {
                 least[at] = least[at].min(*asked as f64 / entry.weight);
             }
         }
-        Self { types, cells, joint, entries: members, total, largest, least, weight, value: 0.0 }
+        let held = |entry: &Entry<'_>| entry.weight * f64::from(entry.count.min(entry.cap));
+        let most = crowded.then(|| members.iter().map(|at| held(&entries[*at])).sum::<f64>() / weight);
+        let mut bundle = Self { types, cells, joint, entries: members, total, largest, least, weight, value: 0.0, most };
+        bundle.order(entries);
+        bundle
+    }
+
+    /// Orders the entries of crowded pods anew, and leaves out those of which none is left.
+    pub fn order(&mut self, entries: &[Entry<'_>]) {
+        self.entries.retain(|at| entries[*at].left > 0);
+        if self.most.is_some() {
+            self.entries.sort_by_key(|at| std::cmp::Reverse(entries[*at].nodes()));
+        }
     }
 }

@@ -69,7 +69,7 @@ fn scaled(amount: i64, part: f64) -> i64 {
 }
 
 /// What of each bundle is meant for nodes of a type, as a part of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Meant {
     /// For the next of them.
     pub node: Vec<f64>,
@@ -80,6 +80,8 @@ pub(super) struct Meant {
 /// Whose pods a node is filled with, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
+    /// Crowded ones first: what this node does not take of them no other node can take beside its own.
+    ItsCrowded,
     Its,
     ItsLikes,
     Anybodys,
@@ -90,13 +92,38 @@ struct Cursor {
     bundle: usize,
     /// Its place among the bundle's entries; what is before fits no more.
     at: usize,
+    /// The entry last looked at, and how it goes with the node.
+    known: Option<(usize, Fit)>,
+}
+
+/// What one pod takes of a whole node, of each resource, and how much its size counts against it.
+struct Fit {
+    parts: SmallVec<[f64; 4]>,
+    size: f64,
+}
+
+impl Fit {
+    fn of(requests: &Amounts, whole: &Amounts) -> Self {
+        let part = |(at, (asked, whole)): (usize, (&i64, &i64))| {
+            if told_by(at) && *whole > 0 && *asked > 0 { *asked as f64 / *whole as f64 } else { 0.0 }
+        };
+        let parts: SmallVec<[f64; 4]> = requests.iter().zip(whole).enumerate().map(part).collect();
+        let size = parts.iter().sum::<f64>().max(f64::MIN_POSITIVE).powf(PROPORTION_COUNTS);
+        Self { parts, size }
+    }
+
+    /// How well it goes with what a node has left, as parts of the whole: much of what is plentiful, and as much as can be.
+    fn score(&self, left: &[f64]) -> f64 {
+        self.parts.iter().zip(left).map(|(part, left)| part * left).sum::<f64>() / self.size
+    }
 }
 
 impl Meant {
     /// How much of a bundle may be taken.
-    fn left(&self, whose: Whose, bundle: usize) -> f64 {
+    fn left(&self, whose: Whose, bundle: usize, crowded: bool) -> f64 {
         match whose {
-            Whose::Its => self.node[bundle],
+            Whose::ItsCrowded if !crowded => 0.0,
+            Whose::ItsCrowded | Whose::Its => self.node[bundle],
             Whose::ItsLikes => self.all[bundle],
             Whose::Anybodys => f64::INFINITY,
         }
@@ -135,6 +162,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
     pub fn fill(&mut self, candidate: usize, mut meant: Option<&mut Meant>) -> Option<Filled> {
         for part in [1.0, 0.75, 0.5, 0.25, 0.0] {
             let room = self.rooms[candidate].iter().map(|have| scaled(*have, part)).collect();
+            let before = meant.as_deref().cloned();
             let filled = self.filled(candidate, room, part == 0.0, meant.as_deref_mut());
             let one = matches!(filled.taken.as_slice(), [(_, _, 1)]);
             if filled.taken.is_empty() && part == 1.0 {
@@ -147,6 +175,10 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
                 return Some(filled);
             }
             self.put_back(filled);
+            // What was meant for it is still.
+            if let (Some(meant), Some(before)) = (meant.as_deref_mut(), before) {
+                *meant = before;
+            }
         }
         None
     }
@@ -181,20 +213,26 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
         let mut cursors: Vec<Cursor> = shapes
             .iter()
             .filter(|bundle| some(bundle))
-            .map(|bundle| Cursor { bundle: *bundle as usize, at: 0 })
+            .map(|bundle| Cursor { bundle: *bundle as usize, at: 0, known: None })
             .collect();
         let mut looks = 0;
-        let mut whose = if meant.is_some() { Whose::Its } else { Whose::Anybodys };
+        let mut whose = if meant.is_some() { Whose::ItsCrowded } else { Whose::Anybodys };
         loop {
             let mut best: Option<(f64, usize)> = None;
+            let left_of = |(have, whole): (&i64, &i64)| if *whole > 0 { *have as f64 / *whole as f64 } else { 0.0 };
+            let parts_left: SmallVec<[f64; 4]> = room.iter().zip(&whole).map(left_of).collect();
             for (nth, cursor) in cursors.iter_mut().enumerate() {
-                let left = meant.as_ref().map_or(1.0, |meant| meant.left(whose, cursor.bundle));
+                let crowded = self.bundles.all[cursor.bundle].most.is_some();
+                let left = meant.as_ref().map_or(1.0, |meant| meant.left(whose, cursor.bundle, crowded));
                 if left <= 0.0 {
                     continue;
                 }
                 looks += 1;
                 let Some(entry) = next(&self.bundles, cursor, &room, &mut looks) else { continue };
-                let score = score(self.bundles.entries[entry].requests, &room, &whole);
+                if cursor.known.as_ref().is_none_or(|(known, _)| *known != entry) {
+                    cursor.known = Some((entry, Fit::of(self.bundles.entries[entry].requests, &whole)));
+                }
+                let score = cursor.known.as_ref().map_or(0.0, |(_, fit)| fit.score(&parts_left));
                 if best.is_none_or(|(most, _)| score > most) {
                     best = Some((score, nth));
                 }
@@ -207,6 +245,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
             }
             let Some((_, nth)) = best else {
                 whose = match whose {
+                    Whose::ItsCrowded => Whose::Its,
                     Whose::Its => Whose::ItsLikes,
                     Whose::ItsLikes => Whose::Anybodys,
                     Whose::Anybodys => break,
@@ -216,7 +255,8 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
             let cursor = &mut cursors[nth];
             let bundle = cursor.bundle;
             let entry = self.bundles.all[bundle].entries[cursor.at];
-            let left = meant.as_ref().map_or(f64::INFINITY, |meant| meant.left(whose, bundle));
+            let crowded = self.bundles.all[bundle].most.is_some();
+            let left = meant.as_ref().map_or(f64::INFINITY, |meant| meant.left(whose, bundle, crowded));
             let each = self.bundles.entries[entry].weight / self.bundles.all[bundle].weight;
             let most = if one { 1 } else { (left / each).ceil().clamp(1.0, f64::from(u32::MAX)) as u32 };
             let taken = self.take(entry, most, &mut filled, (&room, &whole));
@@ -234,7 +274,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
             }
             room.iter_mut().zip(own.requests).for_each(|(have, asked)| *have -= asked * i64::from(taken));
             filled.taken.push((entry, bundle, taken));
-            if own.left == 0 {
+            if own.left == 0 || (crowded && own.cap <= taken) {
                 cursor.at += 1;
             }
             if one {
@@ -270,14 +310,14 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
     pub fn keep(&mut self, filled: Filled) -> Draft {
         let mut touched: SmallVec<[usize; 16]> = SmallVec::new();
         for (entry, bundle, _) in &filled.taken {
-            if self.bundles.entries[*entry].left == 0 && !touched.contains(bundle) {
+            let changed = self.bundles.entries[*entry].left == 0 || self.bundles.all[*bundle].most.is_some();
+            if changed && !touched.contains(bundle) {
                 touched.push(*bundle);
             }
         }
         for at in touched {
             let Bundles { entries, all } = &mut self.bundles;
-            let bundle = &mut all[at];
-            bundle.entries.retain(|entry| entries[*entry].left > 0);
+            all[at].order(entries);
         }
         filled.draft
     }
@@ -298,7 +338,7 @@ fn next(bundles: &Bundles<'_>, cursor: &mut Cursor, room: &Amounts, looks: &mut 
         let most = most.map(|(least, have)| *have as f64 / least).fold(f64::INFINITY, f64::min) * (1.0 + 1e-9);
         cursor.at += 1;
         let rest = &bundle.entries[cursor.at..];
-        if entry.weight > most {
+        if entry.weight > most && bundle.most.is_none() {
             cursor.at += rest.partition_point(|at| bundles.entries[*at].weight > most);
             continue;
         }
@@ -308,17 +348,4 @@ fn next(bundles: &Bundles<'_>, cursor: &mut Cursor, room: &Amounts, looks: &mut 
         }
     }
     None
-}
-
-/// How well a pod goes with what a node has left: much of what is plentiful, and as much as can be.
-fn score(requests: &Amounts, room: &Amounts, whole: &Amounts) -> f64 {
-    let (mut score, mut size) = (0.0, 0.0);
-    for (at, ((asked, have), whole)) in requests.iter().zip(room).zip(whole).enumerate() {
-        if told_by(at) && *whole > 0 && *asked > 0 {
-            let whole = *whole as f64;
-            score += *asked as f64 / whole * (*have as f64 / whole);
-            size += *asked as f64 / whole;
-        }
-    }
-    score / size.max(f64::MIN_POSITIVE).powf(PROPORTION_COUNTS)
 }

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::super::Pattern;
 use super::super::candidates::{Candidate, Candidates};
 use super::super::lp::Master;
-use super::bundles::Bundles;
+use super::bundles::{Bundle, Bundles};
 use super::knapsack::{self, Choice};
 use crate::pack::model::classes::{Amounts, UNBOUNDED};
 use crate::pack::model::context::Context;
@@ -90,16 +90,16 @@ pub(super) fn best(context: &Context<'_>, bundles: &Bundles<'_>, candidates: &Ca
 }
 
 /// What part of a bundle a node holds.
-fn held(total: &[f64], room: &Amounts) -> f64 {
-    let parts = total.iter().zip(room).filter(|(asked, _)| **asked > 0.0);
-    parts.map(|(asked, have)| *have as f64 / asked).fold(f64::INFINITY, f64::min)
+fn held(bundle: &Bundle, room: &Amounts) -> f64 {
+    let parts = bundle.total.iter().zip(room).filter(|(asked, _)| **asked > 0.0);
+    parts.map(|(asked, have)| *have as f64 / asked).fold(bundle.most.unwrap_or(f64::INFINITY), f64::min)
 }
 
 fn rows(bundles: &Bundles<'_>, candidates: &Candidates, rooms: &[Amounts]) -> Rows {
     let mut best: Vec<Option<(f64, f64, usize)>> = vec![None; bundles.all.len()];
     for (at, (candidate, room)) in candidates.all.iter().zip(rooms).enumerate() {
         for bundle in &candidate.shapes {
-            let held = held(&bundles.all[*bundle as usize].total, room);
+            let held = held(&bundles.all[*bundle as usize], room);
             let cost = candidate.cost / held;
             let slot = &mut best[*bundle as usize];
             if held > 0.0 && held.is_finite() && slot.is_none_or(|(least, _, _)| cost < least) {
@@ -178,12 +178,13 @@ fn filling(
     let choice = |bundle: &u32| -> Option<(usize, Choice)> {
         let row = rows.row[*bundle as usize]?;
         let parts = f64::from(rows.parts[row]);
-        let total = &bundles.all[*bundle as usize].total;
+        let Bundle { total, most, .. } = &bundles.all[*bundle as usize];
         let value = duals[row];
         let taken = bounded
             .iter()
             .map(|at| if total[*at] > 0.0 { total[*at] / parts / (room[*at] as f64).max(1e-3) } else { 0.0 });
-        (value > 0.0).then(|| (row, (value, taken.collect())))
+        let most = most.map_or(f64::INFINITY, |most| most * parts);
+        (value > 0.0).then(|| (row, Choice { value, taken: taken.collect(), most }))
     };
     let choices: Vec<(usize, Choice)> = candidate.shapes.iter().filter_map(choice).collect();
     let (_, held) = knapsack::best(&choices, bounded.len());

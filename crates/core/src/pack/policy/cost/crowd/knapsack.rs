@@ -1,68 +1,152 @@
 //! The most valuable contents of one node where pods can be cut at will: a simplex with a row for each resource.
 
-/// What may be put in: what a unit of it is worth, and what that takes of each resource, as a part of the node.
-pub(super) type Choice = (f64, Vec<f64>);
+/// What may be put in.
+pub(super) struct Choice {
+    /// What a unit of it is worth.
+    pub value: f64,
+    /// What that takes of each resource, as a part of the node.
+    pub taken: Vec<f64>,
+    /// How much of it may be put in, or infinity.
+    pub most: f64,
+}
 
-/// Steps are bounded: each answer on the way is a filling.
+/// Steps are bounded: each answer on the way is a filling. A choice of which only so much may be put in takes more.
 const MOST_STEPS: usize = 24;
+const STEPS_FOR_A_BOUND: usize = 2;
 
 /// Less is noise.
 const EPSILON: f64 = 1e-9;
+
+/// A filling and the simplex that made it.
+struct Tableau<'c> {
+    choices: &'c [(usize, Choice)],
+    rows: usize,
+    inverse: Vec<f64>,
+    /// How much there is of each row's choice, or of what is left of its resource.
+    level: Vec<f64>,
+    basis: Vec<Option<usize>>,
+    /// What is left of each resource is worth.
+    price: Vec<f64>,
+    /// The choices of which there is as much as may be.
+    full: Vec<bool>,
+}
 
 /// How much of which choices, and what that is worth. `choices` are looked at in order.
 pub(super) fn best(choices: &[(usize, Choice)], rows: usize) -> (f64, Vec<(usize, f64)>) {
     let mut inverse = vec![0.0; rows * rows];
     (0..rows).for_each(|row| inverse[row * rows + row] = 1.0);
-    let mut level = vec![1.0; rows];
-    let mut basis: Vec<Option<usize>> = vec![None; rows];
-    let mut price = vec![0.0; rows];
-    for _ in 0..MOST_STEPS {
-        let gain =
-            |(value, taken): &Choice| value - taken.iter().zip(&price).map(|(part, price)| part * price).sum::<f64>();
-        let size = |taken: &[f64]| taken.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-        let mut entering: Option<(f64, usize)> = None;
-        for (at, (_, choice)) in choices.iter().enumerate() {
-            let gain = gain(choice);
-            if gain > choice.0 * 1e-6 {
-                let each = gain / size(&choice.1);
-                if entering.is_none_or(|(best, _)| each > best) {
-                    entering = Some((each, at));
+    let mut tableau = Tableau {
+        choices,
+        rows,
+        inverse,
+        level: vec![1.0; rows],
+        basis: vec![None; rows],
+        price: vec![0.0; rows],
+        full: vec![false; choices.len()],
+    };
+    let bounds = choices.iter().filter(|(_, choice)| choice.most.is_finite()).count();
+    for _ in 0..MOST_STEPS + bounds * STEPS_FOR_A_BOUND {
+        if !tableau.entering().is_some_and(|(at, gain)| tableau.enter(at, gain)) {
+            break;
+        }
+    }
+    let full = tableau.full.iter().zip(choices).enumerate().filter(|(_, (full, _))| **full);
+    let full = full.map(|(at, (_, (_, choice)))| (at, choice.most));
+    let basic = tableau.basis.iter().zip(&tableau.level).filter_map(|(at, level)| Some(((*at)?, *level)));
+    let held: Vec<(usize, f64)> = basic.chain(full).filter(|(_, level)| *level > EPSILON).collect();
+    let worth = held.iter().map(|(at, level)| choices[*at].1.value * level).sum();
+    (worth, held.into_iter().map(|(at, level)| (choices[at].0, level)).collect())
+}
+
+impl Tableau<'_> {
+    /// What a unit of a choice is worth beyond what it takes.
+    fn gain(&self, choice: &Choice) -> f64 {
+        choice.value - choice.taken.iter().zip(&self.price).map(|(part, price)| part * price).sum::<f64>()
+    }
+
+    /// The choice of which more, or less where it is full, gains most for its size, and what it gains.
+    fn entering(&self) -> Option<(usize, f64)> {
+        let mut best: Option<(f64, usize, f64)> = None;
+        for (at, (_, choice)) in self.choices.iter().enumerate() {
+            let gain = self.gain(choice);
+            let gained = if self.full[at] { -gain } else { gain };
+            if gained > choice.value * 1e-6 {
+                let each = gained / choice.taken.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+                if best.is_none_or(|(most, _, _)| each > most) {
+                    best = Some((each, at, gain));
                 }
             }
         }
-        let Some((_, entering)) = entering else { break };
-        let choice = &choices[entering].1;
-        let gained = gain(choice);
-        let direction: Vec<f64> =
-            (0..rows).map(|row| (0..rows).map(|at| inverse[row * rows + at] * choice.1[at]).sum()).collect();
-        let limits = (0..rows).filter(|row| direction[*row] > EPSILON);
-        let out = limits.min_by(|a, b| (level[*a] / direction[*a]).total_cmp(&(level[*b] / direction[*b])));
-        let Some(out) = out else { break };
-        let (pivot, step) = (direction[out], level[out] / direction[out]);
-        let scaled: Vec<f64> = inverse[out * rows..(out + 1) * rows].iter().map(|value| value / pivot).collect();
-        for row in (0..rows).filter(|row| *row != out) {
-            let slots = &mut inverse[row * rows..(row + 1) * rows];
-            slots.iter_mut().zip(&scaled).for_each(|(slot, value)| *slot -= direction[row] * value);
-            level[row] = (level[row] - direction[row] * step).max(0.0);
-        }
-        price.iter_mut().zip(&scaled).for_each(|(price, value)| *price += gained * value);
-        inverse[out * rows..(out + 1) * rows].copy_from_slice(&scaled);
-        level[out] = step;
-        basis[out] = Some(entering);
+        best.map(|(_, at, gain)| (at, gain))
     }
-    let held = basis.iter().zip(&level).filter_map(|(at, level)| Some(((*at)?, *level)));
-    let held: Vec<(usize, f64)> = held.filter(|(_, level)| *level > EPSILON).collect();
-    let worth = held.iter().map(|(at, level)| choices[*at].1.0 * level).sum();
-    (worth, held.into_iter().map(|(at, level)| (choices[at].0, level)).collect())
+
+    /// The row that bounds a step of so much in each row first, with how far it goes.
+    fn limit(&self, direction: &[f64]) -> Option<(usize, f64)> {
+        let limit = |row: usize| {
+            let (step, level) = (direction[row], self.level[row]);
+            let most = self.basis[row].map_or(f64::INFINITY, |at| self.choices[at].1.most);
+            if step > EPSILON {
+                Some((row, level / step))
+            } else if step < -EPSILON && most.is_finite() {
+                Some((row, (most - level).max(0.0) / -step))
+            } else {
+                None
+            }
+        };
+        (0..self.rows).filter_map(limit).min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Puts in as much of a choice as can be, or takes as much out of one that is full; says whether that came to an end.
+    fn enter(&mut self, at: usize, gain: f64) -> bool {
+        let rows = self.rows;
+        let choice = &self.choices[at].1;
+        let taken = |row: usize| (0..rows).map(|at| self.inverse[row * rows + at] * choice.taken[at]).sum();
+        let direction: Vec<f64> = (0..rows).map(taken).collect();
+        let sign = if self.full[at] { -1.0 } else { 1.0 };
+        let signed: Vec<f64> = direction.iter().map(|step| step * sign).collect();
+        let limit = self.limit(&signed);
+        if choice.most.is_finite() && limit.is_none_or(|(_, step)| choice.most <= step) {
+            for (level, step) in self.level.iter_mut().zip(&signed) {
+                *level = (*level - step * choice.most).max(0.0);
+            }
+            self.full[at] = !self.full[at];
+            return true;
+        }
+        let Some((out, step)) = limit else { return false };
+        if let Some(leaving) = self.basis[out] {
+            self.full[leaving] = signed[out] < 0.0;
+        }
+        let pivot = direction[out];
+        let scaled: Vec<f64> = self.inverse[out * rows..(out + 1) * rows].iter().map(|value| value / pivot).collect();
+        for row in (0..rows).filter(|row| *row != out) {
+            let slots = &mut self.inverse[row * rows..(row + 1) * rows];
+            slots.iter_mut().zip(&scaled).for_each(|(slot, value)| *slot -= direction[row] * value);
+            self.level[row] = (self.level[row] - signed[row] * step).max(0.0);
+        }
+        self.price.iter_mut().zip(&scaled).for_each(|(price, value)| *price += gain * value);
+        self.inverse[out * rows..(out + 1) * rows].copy_from_slice(&scaled);
+        self.level[out] = if self.full[at] { (choice.most - step).max(0.0) } else { step };
+        self.basis[out] = Some(at);
+        self.full[at] = false;
+        true
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    fn choice(value: f64, taken: &[f64], most: f64) -> Choice {
+        Choice { value, taken: taken.to_vec(), most }
+    }
+
+    const ANY: f64 = f64::INFINITY;
 
     #[test]
     fn what_takes_one_resource_goes_with_what_takes_the_other() {
-        let choices = [(7, (1.0, vec![0.2, 0.1])), (8, (1.0, vec![0.1, 0.2])), (9, (0.5, vec![0.1, 0.1]))];
+        let choices =
+            [(7, choice(1.0, &[0.2, 0.1], ANY)), (8, choice(1.0, &[0.1, 0.2], ANY)), (9, choice(0.5, &[0.1, 0.1], ANY))];
         let (worth, held) = best(&choices, 2);
         assert!((worth - 20.0 / 3.0).abs() < 1e-6, "{worth}");
         assert_eq!(held.iter().map(|(at, _)| *at).min(), Some(7));
@@ -71,8 +155,68 @@ mod tests {
 
     #[test]
     fn the_scarcest_resource_bounds() {
-        let (worth, held) = best(&[(0, (3.0, vec![0.5, 0.01]))], 2);
+        let (worth, held) = best(&[(0, choice(3.0, &[0.5, 0.01], ANY))], 2);
         assert!((worth - 6.0).abs() < 1e-9);
         assert_eq!(held, [(0, 2.0)]);
+    }
+
+    #[test]
+    fn of_what_is_bounded_no_more_is_put_in_and_the_rest_is_filled_with_others() {
+        let choices = [(0, choice(9.0, &[0.1, 0.1], 2.0)), (1, choice(1.0, &[0.1, 0.1], ANY))];
+        let (worth, held) = best(&choices, 2);
+        assert!((worth - 26.0).abs() < 1e-6, "{worth}");
+        assert_eq!(held.len(), 2, "{held:?}");
+    }
+
+    proptest! {
+        /// By the dual: what the resources and the bounds are worth at the prices found is what is put in.
+        #[test]
+        fn nothing_more_could_be_put_in(
+            drawn in prop::collection::vec((1u32..50, 1u32..90, 1u32..90, 1u32..6), 1..9),
+        ) {
+            let choices: Vec<(usize, Choice)> = drawn
+                .iter()
+                .enumerate()
+                .map(|(at, (value, cpu, memory, most))| {
+                    let taken = [f64::from(*cpu) / 100.0, f64::from(*memory) / 100.0];
+                    (at, choice(f64::from(*value), &taken, if *most == 5 { ANY } else { f64::from(*most) }))
+                })
+                .collect();
+            let (worth, held) = best(&choices, 2);
+            for resource in 0..2 {
+                let taken: f64 = held.iter().map(|(at, level)| choices[*at].1.taken[resource] * level).sum();
+                prop_assert!(taken <= 1.0 + 1e-6, "{taken}");
+            }
+            prop_assert!(held.iter().all(|(at, level)| *level <= choices[*at].1.most + 1e-6));
+            // The least that any prices of the two resources make of it is no less than the most that can be put in.
+            let dual = |cpu: f64, memory: f64| {
+                let beyond = |one: &Choice| (one.value - one.taken[0] * cpu - one.taken[1] * memory).max(0.0);
+                let bounds = choices.iter().map(|(_, one)| {
+                    let beyond = beyond(one);
+                    if beyond <= 1e-9 { 0.0 } else { beyond * one.most }
+                });
+                cpu + memory + bounds.sum::<f64>()
+            };
+            // It is least where two of its pieces meet.
+            let lines: Vec<[f64; 3]> = choices
+                .iter()
+                .map(|(_, one)| [one.taken[0], one.taken[1], one.value])
+                .chain([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+                .collect();
+            let mut least = f64::INFINITY;
+            for a in &lines {
+                for b in &lines {
+                    let det = a[0] * b[1] - a[1] * b[0];
+                    if det.abs() > 1e-12 {
+                        let cpu = (a[2] * b[1] - a[1] * b[2]) / det;
+                        let memory = (a[0] * b[2] - a[2] * b[0]) / det;
+                        if cpu >= -1e-9 && memory >= -1e-9 {
+                            least = least.min(dual(cpu.max(0.0), memory.max(0.0)));
+                        }
+                    }
+                }
+            }
+            prop_assert!((worth - least).abs() < 1e-4 * least.max(1.0), "{worth} of {least}");
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Pods that may be on the same nodes and ask for cpu and memory in about the same proportion are a bundle. A linear
 //! program that cuts bundles at will says how many nodes of which type there are, and what of each bundle goes to which
-//! ([`fluid`]). Nodes are then filled with the pods themselves, large ones first, so that all resources run out together
+//! ([`fluid`]). Where a node may hold only so many of a workload's pods, and these need a good part of all nodes, they are
+//! bundles of their own, of which the program puts no more on a node than that. Nodes are then filled with the pods themselves, large ones first, so that all resources run out together
 //! ([`fill`]). What whole nodes leave over is planned by what its pods are worth in that program.
 
 mod bundles;
@@ -13,6 +14,7 @@ mod knapsack;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::super::classes::Amounts;
 use super::candidates::Candidates;
 use super::mix::Hope;
 use super::{Aims, holes};
@@ -22,9 +24,9 @@ use crate::pack::model::context::Context;
 use crate::pack::model::item::Item;
 use crate::pack::place::draft::Draft;
 use crate::pack::policy::fewest;
-use bundles::Bundles;
+use bundles::{Bundles, Entry};
 use fill::{Filled, Filler, Meant};
-use fluid::Mix;
+use fluid::{Flow, Mix};
 
 /// A part of a node of that size is planned as a whole one: what it leaves empty, pods left over may have.
 const NEARLY_WHOLE: f64 = 0.1;
@@ -35,6 +37,14 @@ const WORTH_KEEPING: f64 = 0.9;
 /// Among the nodes for what is left one that is worth so much less than another was hoped to be is as good.
 const AS_GOOD: f64 = 1.004;
 
+/// So many bundles has the program that tells how many nodes there are about, where pods may be crowded.
+const ROUGHLY: usize = 32;
+
+/// Crowded pods that whole nodes leave over are planned again by a program of so many bundles, so many times: each of them
+/// needs a node that has none of its kind, and what is left says best which.
+const MOST_AGAIN: usize = 2;
+const AGAIN: usize = 64;
+
 /// Plans nodes of one pool for some of the items; takes what it places off their counts.
 pub(super) fn pack(
     context: &Context<'_>,
@@ -43,34 +53,105 @@ pub(super) fn pack(
     (items, which): (&mut [Item<'_>], &[usize]),
     aims: Aims,
 ) -> Vec<(Draft, u32)> {
-    let mut bundles = Bundles::of(context, open, items, which);
-    let candidates = Candidates::of(context, pool, &bundles.shapes(), aims);
-    let rooms: Vec<_> = (0..candidates.all.len())
-        .map(|at| fill::varied_room(context, pool, (&candidates.all[at], candidates.aims), &bundles))
-        .collect();
-    let flow = fluid::best(context, &bundles, &candidates, &rooms);
-    bundles.set_values(&flow);
-    let mut filler = Filler::new(context, (pool, open), (&candidates, &rooms), items, bundles);
     let mut drafts = Vec::new();
-    let mut parts = Vec::new();
-    for mix in flow.mixes {
-        let candidate = mix.candidate;
-        if let Some(left) = whole_nodes(&mut filler, mix, &mut drafts) {
-            parts.push((candidate, left));
+    let mut again = 0;
+    loop {
+        let most = if again == 0 { bundles::MOST } else { AGAIN };
+        let program = Program::of(context, (pool, open), (items, which), most, aims);
+        let last = again == MOST_AGAIN || !program.is_crowded();
+        program.carry_out(context, (pool, open), items, last, &mut drafts);
+        if last {
+            break;
         }
+        again += 1;
     }
-    for (candidate, mut left) in parts {
-        let Some(filled) = filler.fill(candidate, Some(&mut left)) else { continue };
-        if worth(context, &filled, candidates.aims) < WORTH_KEEPING {
-            filler.put_back(filled);
-        } else {
-            drafts.push((filler.keep(filled), 1));
-        }
-    }
-    the_rest(context, &mut filler, &candidates, &mut drafts);
-    filler.taken().for_each(|(item, count)| items[item].left.take(count));
     drafts.extend(what_no_bundle_holds(context, pool, (items, which), limits));
     drafts
+}
+
+/// Bundles, and the best mix of nodes for them.
+struct Program<'c> {
+    bundles: Bundles<'c>,
+    candidates: Candidates,
+    rooms: Vec<Amounts>,
+    flow: Flow,
+}
+
+impl<'c> Program<'c> {
+    /// For those of some items that are left, in so many bundles. What is crowded is found by a rough one.
+    fn of(
+        context: &'c Context<'_>,
+        place: (usize, &Bits),
+        (items, which): (&[Item<'_>], &[usize]),
+        most: usize,
+        aims: Aims,
+    ) -> Self {
+        let left: Vec<usize> = which.iter().copied().filter(|at| !items[*at].left.is_none()).collect();
+        let mut entries = bundles::entries(context, items, &left);
+        if entries.iter().any(|entry| entry.nodes() >= bundles::MANY_NODES) {
+            let mut rough = Self::with(context, place, items, (entries, ROUGHLY), aims);
+            rough.bundles.find_crowded(&rough.flow, &rough.candidates);
+            entries = rough.bundles.entries;
+        }
+        Self::with(context, place, items, (entries, most), aims)
+    }
+
+    fn with(
+        context: &'c Context<'_>,
+        (pool, open): (usize, &Bits),
+        items: &[Item<'_>],
+        (entries, most): (Vec<Entry<'c>>, usize),
+        aims: Aims,
+    ) -> Self {
+        let mut bundles = Bundles::of(context, open, items, entries, most);
+        let candidates = Candidates::of(context, pool, &bundles.shapes(), aims);
+        let rooms: Vec<_> = (0..candidates.all.len())
+            .map(|at| fill::varied_room(context, pool, (&candidates.all[at], candidates.aims), &bundles))
+            .collect();
+        let flow = fluid::best(context, &bundles, &candidates, &rooms);
+        bundles.set_values(&flow);
+        Self { bundles, candidates, rooms, flow }
+    }
+
+}
+
+impl Program<'_> {
+    fn is_crowded(&self) -> bool {
+        self.bundles.all.iter().any(|bundle| bundle.most.is_some())
+    }
+
+    /// Fills the nodes that it has, as many as come whole, and if all pods are wanted those for the rest; takes what they
+    /// hold off the items' counts.
+    fn carry_out(
+        self,
+        context: &Context<'_>,
+        place: (usize, &Bits),
+        items: &mut [Item<'_>],
+        all: bool,
+        drafts: &mut Vec<(Draft, u32)>,
+    ) {
+        let Self { bundles, candidates, rooms, flow } = self;
+        let mut filler = Filler::new(context, place, (&candidates, &rooms), items, bundles);
+        let mut parts = Vec::new();
+        for mix in flow.mixes {
+            let candidate = mix.candidate;
+            if let Some(left) = whole_nodes(&mut filler, mix, drafts) {
+                parts.push((candidate, left));
+            }
+        }
+        if all {
+            for (candidate, mut left) in parts {
+                let Some(filled) = filler.fill(candidate, Some(&mut left)) else { continue };
+                if worth(context, &filled, candidates.aims) < WORTH_KEEPING {
+                    filler.put_back(filled);
+                } else {
+                    drafts.push((filler.keep(filled), 1));
+                }
+            }
+            the_rest(context, &mut filler, &candidates, drafts);
+        }
+        filler.taken().for_each(|(item, count)| items[item].left.take(count));
+    }
 }
 
 /// Nodes for pods that are left: no type was worth a look for their bundle.
