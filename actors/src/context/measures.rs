@@ -51,3 +51,11 @@ pub fn node_gone(desk: &Desk, node: &Node) {
     let lifetime = node.metadata.creation_timestamp.as_ref().map(|time| since(time.0));
     desk.measure(&Measure::NodeTerminated { pool, zone, seconds, lifetime });
 }
+
+/// A claim goes as its Node has had that condition for too long.
+pub fn claim_unhealthy(desk: &Desk, claim: &NodeClaim, condition: &'static str) {
+    let own = claim.labels();
+    let (pool, capacity_type) = (label(own, labels::NODE_POOL), label(own, labels::CAPACITY_TYPE));
+    let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
+    desk.measure(&Measure::ClaimUnhealthy { condition, pool, capacity_type, image });
+}

@@ -17,9 +17,9 @@ use super::{Disruptor, writes};
 use crate::context::plan::{self, Plans};
 use crate::context::solver::attempt;
 use crate::context::traces;
+use crate::messages::{ClaimRef, Hold, Launch, LaunchOrder, Plan, Record, Remove, TraceContext, Wrote};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::{Names, Story};
-use crate::messages::{ClaimRef, Hold, Launch, LaunchOrder, Plan, Record, Remove, TraceContext, Wrote};
 
 /// So many wishes are asked about in one go.
 const MOST_WANTED: usize = 10;

@@ -8,21 +8,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::names::labels;
-use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::disruption::drift::{DriftMark, Gates, Orders, Stays, Unpinned};
 use dovetail_core::disruption::repair::NotRepaired;
 use dovetail_core::disruption::{Cause, Decision};
-use kube::ResourceExt;
 
 use super::tell::{claim_object, node_object, reference};
 use super::writes::Write;
 use super::{Disruptor, SETTLE};
-use crate::context::desk::Desk;
+use crate::context::measures;
 use crate::messages::{InstancesSeen, MarkLeaving, Record};
 use crate::settings::Settings;
-use crate::telemetry::measure::Measure;
 use crate::telemetry::story::{Names, Story};
 
 /// How many names a story gives.
@@ -82,7 +78,7 @@ impl Disruptor {
         for removal in &decision.removals {
             let Cause::Unhealthy(condition) = removal.cause else { continue };
             let claims = removal.claims.iter().filter_map(|doomed| snapshot.claims.get(&doomed.claim));
-            claims.for_each(|entry| claim_unhealthy(&self.desk, &entry.claim, condition));
+            claims.for_each(|entry| measures::claim_unhealthy(&self.desk, &entry.claim, condition));
         }
         let orders = &decision.drift;
         orders.marks.iter().for_each(|mark| self.tell_drift(mark));
@@ -154,12 +150,4 @@ impl Disruptor {
             self.desk.tell(Story::NodeRepairBlocked { node: one.node.clone(), why: message });
         }
     }
-}
-
-/// A claim goes as its Node has had that condition for too long.
-fn claim_unhealthy(desk: &Desk, claim: &NodeClaim, condition: &'static str) {
-    let label = |key: &str| claim.labels().get(key).map_or("", String::as_str);
-    let (pool, capacity_type) = (label(labels::NODE_POOL), label(labels::CAPACITY_TYPE));
-    let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
-    desk.measure(&Measure::ClaimUnhealthy { condition, pool, capacity_type, image });
 }

@@ -14,12 +14,12 @@ mod knapsack;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::super::classes::Amounts;
 use super::candidates::Candidates;
 use super::mix::Hope;
 use super::{Aims, holes};
 use crate::pack::limits::Limits;
 use crate::pack::model::bits::Bits;
+use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
 use crate::pack::model::item::Item;
 use crate::pack::place::draft::Draft;
@@ -112,7 +112,6 @@ impl<'c> Program<'c> {
         bundles.set_values(&flow);
         Self { bundles, candidates, rooms, flow }
     }
-
 }
 
 impl Program<'_> {
