@@ -380,7 +380,7 @@ fn what_a_kubelet_writes_of_a_node_that_cannot_be_read_packs_nothing_anew() {
         let replica = world.replica(0);
         world.pods(1, "500m");
         world.until_bound(1, minutes(2)).await;
-        world.pods_of("huge", 1, "9000");
+        world.pods_of("huge", 1, "999");
         let node = world.api.list(&NODES)[0]["metadata"]["name"].as_str().unwrap().to_owned();
         world.api.patch(&NODES, "", &node, &json!({"metadata": {"annotations": wire::spoilt()}})).unwrap();
         tokio::time::sleep(minutes(2)).await;
