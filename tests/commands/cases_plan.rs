@@ -626,7 +626,7 @@ fn a_priority_class_that_the_api_server_refuses_is_named_and_is_none() {
 
 #[test]
 fn user_data_that_no_launch_would_survive_leaves_the_pool_out_and_is_named() {
-    let pool = Pool::default().text() + &class("userData: \"MIME-Version: 1.0\\nbroken\"");
+    let pool = Pool::default().text() + &class("userData: \"MIME-Version: 1.0\\n\\nx\"");
     let plan = plan("user-data", 1, &[pool, workload("Deployment", "web", 1, &cpu("1"))]);
     assert!(plan.warnings.contains("would not be Ready: spec.userData: "), "{}", plan.warnings);
     plan.left_for("web", 1, "spec.userData");
