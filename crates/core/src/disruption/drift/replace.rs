@@ -199,6 +199,13 @@ impl<'a> Look<'a> {
         Some((format!("the node has the annotation {annotation}"), None))
     }
 
+    /// Whether a pod on it asks that the node stay, and nothing bounds that.
+    fn asks(&self, machine: &Machine<'a>) -> bool {
+        let claim = self.snapshot.claims.get(&machine.claim.name);
+        let bounded = claim.is_some_and(|claim| claim.claim.spec.termination_grace_period.is_some());
+        !bounded && blocked::held(machine, self.now).is_some()
+    }
+
     fn outcome(&self, machine: &Machine<'a>, view: &PoolView<'a>) -> Outcome {
         let uid = &machine.claim.uid;
         let Some(one) = self.memory.replacing.running.get(uid) else { return Outcome::Ready };
@@ -208,7 +215,10 @@ impl<'a> Look<'a> {
         if machine.claim.drifted.is_none() {
             return Outcome::Stays("it does not drift any more".into(), false);
         }
-        if let Some((why, _)) = self.holds(machine).filter(|_| machine.node.do_not_disrupt.is_some()) {
+        let holds = self.holds(machine).map(|(why, _)| why);
+        // What asks to be left alone is; a budget over its pods may let them go in a moment.
+        let asks = holds.clone().filter(|_| machine.node.do_not_disrupt.is_some() || self.asks(machine));
+        if let Some(why) = asks {
             return Outcome::Stays(why, false);
         }
         // The mark may not have come through yet.
@@ -218,14 +228,20 @@ impl<'a> Look<'a> {
         let movers = self.snapshot.movers(&machine.node.name, self.now);
         let places = movers.iter().map(|pod| (pod, Place::of(self.snapshot, pod, self.moment)));
         let missing: Vec<_> = places.filter(|(_, place)| *place != Place::Ready).collect();
-        let Some((pod, _)) = missing.first() else { return Outcome::Ready };
+        let late = self.now.duration_since(one.since) >= LONGEST;
+        let Some((pod, _)) = missing.first() else {
+            return match holds {
+                None => Outcome::Ready,
+                Some(why) if late => Outcome::Stays(why, true),
+                Some(_) => Outcome::Waits(true),
+            };
+        };
         let (namespace, name) = (&pod.pod.namespace, &pod.pod.name);
         let hope = missing.iter().all(|(_, place)| *place != Place::None);
-        let since = |then: Timestamp| self.now.duration_since(then);
-        if since(one.since) >= LONGEST {
+        if late {
             return Outcome::Stays(format!("no place is ready for pod {namespace}/{name} after ten minutes"), true);
         }
-        if !hope && since(one.hoped) >= WITHOUT_A_PLACE {
+        if !hope && self.now.duration_since(one.hoped) >= WITHOUT_A_PLACE {
             return Outcome::Stays(format!("there is no place for pod {namespace}/{name}"), true);
         }
         Outcome::Waits(hope)

@@ -162,6 +162,16 @@ fn what_changes_back_meanwhile_stays_without_a_pause() {
 }
 
 #[test]
+fn a_pod_that_asks_to_be_left_alone_meanwhile_keeps_its_node() {
+    let mut all = drifted(json!({"consolidateAfter": "Never"}), &["a"]);
+    all.act(2.0);
+    all.world.pod("pod-a", "a", |pod| pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("true"));
+    let decision = all.act(3.0);
+    assert_eq!((gone(&decision), decision.drift.stay.len()), (vec![], 1));
+    assert_eq!(begun(&all.act(4.0)), [""; 0]);
+}
+
+#[test]
 fn a_pool_that_is_only_observed_says_which_nodes_would_go_and_begins_with_none() {
     let mut all = drifted(json!({"consolidateAfter": "Never"}), &["a"]);
     all.world.annotate("dovetail.dev/disruption", "observe");
