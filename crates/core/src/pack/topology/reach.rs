@@ -121,7 +121,8 @@ fn add(
             let said = types.iter().filter_map(|at| column.statement(at)).filter(|said| !said.is_complement());
             // Mostly the first type has all that can be had: with very many groups it counts that no other is read.
             let few = values.len() <= FEW_VALUES;
-            let mut missing = if few { values.iter().filter(|value| allowed(&value.as_str())).count() } else { usize::MAX };
+            let mut missing =
+                if few { values.iter().filter(|value| allowed(&value.as_str())).count() } else { usize::MAX };
             let mut seen = 0u64;
             for value in said.flat_map(Requirement::values).filter(allowed) {
                 let Some(at) = place(value) else { continue };

@@ -86,13 +86,7 @@ pub(super) struct Bundles<'c> {
 
 impl<'c> Bundles<'c> {
     /// At most so many bundles, if there are not more kinds.
-    pub fn of(
-        context: &'c Context<'_>,
-        open: &Bits,
-        items: &[Item<'_>],
-        entries: Vec<Entry<'c>>,
-        most: usize,
-    ) -> Self {
+    pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], entries: Vec<Entry<'c>>, most: usize) -> Self {
         let mut kinds: IndexMap<(&Bits, Mask, JointId, bool), Vec<usize>, FxBuildHasher> = IndexMap::default();
         for (at, entry) in entries.iter().enumerate() {
             let item = &items[entry.item];
@@ -254,7 +248,8 @@ impl Bundle {
         }
         let held = |entry: &Entry<'_>| entry.weight * f64::from(entry.count.min(entry.cap));
         let most = crowded.then(|| members.iter().map(|at| held(&entries[*at])).sum::<f64>() / weight);
-        let mut bundle = Self { types, cells, joint, entries: members, total, largest, least, weight, value: 0.0, most };
+        let mut bundle =
+            Self { types, cells, joint, entries: members, total, largest, least, weight, value: 0.0, most };
         bundle.order(entries);
         bundle
     }

@@ -145,8 +145,11 @@ mod tests {
 
     #[test]
     fn what_takes_one_resource_goes_with_what_takes_the_other() {
-        let choices =
-            [(7, choice(1.0, &[0.2, 0.1], ANY)), (8, choice(1.0, &[0.1, 0.2], ANY)), (9, choice(0.5, &[0.1, 0.1], ANY))];
+        let choices = [
+            (7, choice(1.0, &[0.2, 0.1], ANY)),
+            (8, choice(1.0, &[0.1, 0.2], ANY)),
+            (9, choice(0.5, &[0.1, 0.1], ANY)),
+        ];
         let (worth, held) = best(&choices, 2);
         assert!((worth - 20.0 / 3.0).abs() < 1e-6, "{worth}");
         assert_eq!(held.iter().map(|(at, _)| *at).min(), Some(7));

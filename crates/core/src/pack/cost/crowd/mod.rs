@@ -112,7 +112,6 @@ impl<'c> Program<'c> {
         bundles.set_values(&flow);
         Self { bundles, candidates, rooms, flow }
     }
-
 }
 
 impl Program<'_> {
