@@ -20,12 +20,11 @@ import scipy.sparse
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLES = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/examples"
 TABLE = [
-    *(f"services:any:{pods}:{shapes}:1" for pods in (3000, 10000, 30000) for shapes in (200, 2000)),
-    "services:any:12000:1200:1",
-    "batch:any:10000:2000:1",
-    "batch:any:30000:200:1",
-    "stateful:any:10000:1700:1",
-    "stateful:any:30000:200:1",
+    f"{kind}:any:{pods}:{shapes}:1"
+    for kind in ("services", "batch", "stateful")
+    for pods in (3000, 10000, 30000, 100000)
+    for shapes in (200, 1000, 5000, 20000)
+    if shapes < pods
 ]
 UNITS = {"m": 1e-3, "": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "k": 1e3, "M": 1e6}
 RESOURCES = ("cpu", "memory", "pods")

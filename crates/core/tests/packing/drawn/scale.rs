@@ -38,6 +38,13 @@ fn twelve_thousand_pods_of_services_cost_a_tenth_more_than_the_bound_at_most() {
 }
 
 #[test]
+fn apps_one_a_host_of_very_many_pods_cost_a_tenth_more_than_the_bound_at_most() {
+    costs("services:any:10000:200:1", 112.512, 1.10);
+    costs("services:any:10000:1000:1", 109.666, 1.10);
+    costs("services:any:30000:200:1", 336.955, 1.10);
+}
+
+#[test]
 fn jobs_that_all_ask_for_something_else_cost_a_twentieth_more_than_the_bound_at_most() {
     costs("batch:any:10000:2000:1", 594.283, 1.05);
     costs("batch:round:10000:2000:1", 570.162, 1.05);
