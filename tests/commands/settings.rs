@@ -8,9 +8,11 @@ use dovetail_actors::settings::{Known, TABLE};
 const INTRODUCTION: &str = "\
 # Settings
 
-`dovetail run` takes each setting as a flag or from the environment, by the names that Karpenter gives them; the flag wins, and a variable that is
-empty counts as not given. Durations are Go's (`500ms`, `1m30s`), booleans `true` or `false` (the flag alone is `true`, a value follows `=`). A value that makes no sense ends
-the process with status 2 before anything is done; the message says what is allowed. In a scenario, `settings` takes the same names.
+`dovetail run` takes each setting as a flag or from the environment, by the names that Karpenter
+gives them; the flag wins, and a variable that is empty counts as not given. Durations are Go's
+(`500ms`, `1m30s`), booleans `true` or `false` (the flag alone is `true`, a value follows `=`). A
+value that makes no sense ends the process with status 2 before anything is done; the message says
+what is allowed. In a scenario, `settings` takes the same names.
 ";
 
 fn page() -> String {

@@ -117,7 +117,7 @@ class Needed(Rule):
             self._instance(event)
         elif kind == "api" and event.get("resource") == "nodes" and _disrupted(event):
             self._shakes(event["name"], t)
-        elif kind == "api" and event.get("resource") == "nodeclaims" and event["verb"] in ("delete", "lose"):
+        elif kind == "api" and event.get("resource") == "nodeclaims" and (_drifted(event) or event["verb"] in ("delete", "lose")):
             claim = self.world.claims.get(event.get("uid") or event["name"])
             self._of_instance_shakes(claim and claim.instance, t)
 
@@ -257,6 +257,12 @@ class StatefulSet:
 
 def _of(pod, resource):
     return 1.0 if resource == "pods" else pod.requests.get(resource, 0.0)
+
+
+def _drifted(event):
+    """A claim whose condition Drifted is written: what its pods need is launched before its node goes."""
+    status = (event.get("sent") or {}).get("status") or {}
+    return any(one.get("type") == "Drifted" and one.get("status") == "True" for one in status.get("conditions") or ())
 
 
 def _disrupted(event):

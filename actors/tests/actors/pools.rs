@@ -197,20 +197,20 @@ fn a_budget_that_cannot_be_read_is_named_on_the_pool_and_its_nodes_are_made_and_
 fn a_wish_that_is_misspelt_or_not_implemented_is_named_on_the_pool_which_is_used_all_the_same() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
-        let asked = json!({"metadata": {"annotations": {"dovetail.dev/packing-policy": "cheapest"}}, "spec": {"disruption": {
-            "budgets": [{"nodes": "1", "reasons": ["Drifted"]}]}}});
+        let asked = json!({"metadata": {"annotations": {"dovetail.dev/packing-policy": "cheapest"}}, "spec": {
+            "limits": {"cpus": "9"}}});
         world.api.patch(&NODE_POOLS, "", "default", &asked).unwrap();
         let _replica = world.replica(0);
         world.pods(1, "1");
         world.until_bound(1, Duration::from_secs(120)).await;
         let (status, message) = condition(&world, "default", "dovetail.dev/NotImplemented").unwrap();
-        assert!(status == "True" && message.contains("spec.disruption.budgets[0].reasons Drifted"), "{message}");
+        assert!(status == "True" && message.contains("spec.limits.cpus (no node has such a resource"), "{message}");
         let (status, message) = condition(&world, "default", "dovetail.dev/AnnotationsKnown").unwrap();
         assert!(status == "False" && message.contains("\"cheapest\" is not known"), "{message}");
         assert_eq!(condition(&world, "default", "Ready").unwrap().0, "True");
         assert_eq!(events(&world, "InvalidAnnotation", "default").len(), 1);
-        let mended = json!({"metadata": {"annotations": {"dovetail.dev/packing-policy": "cost"}}, "spec": {"disruption": {
-            "budgets": [{"nodes": "1"}]}}});
+        let mended = json!({"metadata": {"annotations": {"dovetail.dev/packing-policy": "cost"}}, "spec": {
+            "limits": {"cpus": null}}});
         world.api.patch(&NODE_POOLS, "", "default", &mended).unwrap();
         tokio::time::sleep(Duration::from_secs(30)).await;
         for type_ in ["dovetail.dev/NotImplemented", "dovetail.dev/AnnotationsKnown"] {

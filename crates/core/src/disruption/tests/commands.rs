@@ -37,6 +37,11 @@ fn of_policy(policy: &str) -> World {
 impl World {
     /// A machine of so many cpus, ready for pods.
     fn sized(&mut self, name: &str, cpus: u32) {
+        self.sized_as(name, cpus, (&format!("k.{cpus}"), "on-demand"));
+    }
+
+    /// A machine of so many cpus, of that instance type and capacity type.
+    fn sized_as(&mut self, name: &str, cpus: u32, (instance_type, capacity_type): (&str, &str)) {
         self.machine(name, |claim, node| {
             let memory = format!("{}Gi", 4 * cpus);
             let room = json!({"cpu": cpus.to_string(), "memory": memory, "pods": "50"});
@@ -44,8 +49,8 @@ impl World {
             node["status"]["capacity"] = room.clone();
             node["status"]["allocatable"] = room;
             let labels = &mut node["metadata"]["labels"];
-            labels["node.kubernetes.io/instance-type"] = json!(format!("k.{cpus}"));
-            labels["karpenter.sh/capacity-type"] = json!("on-demand");
+            labels["node.kubernetes.io/instance-type"] = json!(instance_type);
+            labels["karpenter.sh/capacity-type"] = json!(capacity_type);
             labels["karpenter.sh/registered"] = json!("true");
             labels["karpenter.sh/initialized"] = json!("true");
         });
@@ -365,4 +370,40 @@ fn a_half_empty_cluster_is_put_together_and_then_nothing_moves_for_a_day() {
     assert!(price <= 0.05 * 48.0 * 1.1, "48 cpus are asked for, {price} $/h: {moves:?}");
     assert!(moves.iter().all(|(minute, _)| *minute < 180), "{moves:?}");
     assert!(moves.iter().map(|(_, pods)| pods).sum::<usize>() <= 96 * 2, "{moves:?}");
+}
+
+/// Twenty types of each of two sizes, as spot capacity: all of the smaller ones are cheaper, in zone b so many times as dear.
+fn spot_types(dearer: f64) -> Vec<Arc<InstanceType>> {
+    let one = |family: u32, cpus: u32| {
+        let name = format!("s{family}.{cpus}");
+        let price = f64::from(cpus) * (0.01 + 0.0001 * f64::from(family));
+        json!({"name": name, "capacity": {"cpu": cpus.to_string(), "memory": format!("{}Gi", 4 * cpus), "pods": "50"},
+            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [name]}],
+            "offerings": [
+                {"zone": "a", "capacityType": "spot", "price": price, "available": true},
+                {"zone": "b", "capacityType": "spot", "price": price * dearer, "available": true}]})
+    };
+    let all = (0..20).flat_map(|family| [one(family, 2), one(family, 16)]);
+    all.map(|one| Arc::new(serde_json::from_value(one).unwrap())).collect()
+}
+
+#[test]
+fn a_spot_node_much_too_large_is_replaced_by_fifteen_cheaper_types_where_the_gate_is_open() {
+    let mut world = world();
+    world.sized_as("large", 16, ("s0.16", "spot"));
+    world.asking("one", "large", 1500, |_| ());
+    let asked = |open: bool, dearer: f64| {
+        let mut question = world.question(LATER);
+        question.input.instance_types = [("default".to_owned(), Arc::new(spot_types(dearer)))].into();
+        question.settings.spot_to_spot = open;
+        question.answer().unwrap()
+    };
+    assert!(why(&asked(false, 1.0), "large").contains("SpotToSpotConsolidation"));
+    // A type that is too dear in one zone is launched in the other.
+    for dearer in [1.0, 9.0] {
+        let answer = asked(true, dearer);
+        let command = answer.command.unwrap_or_else(|| panic!("{:?}", answer.stays));
+        assert_eq!((claims(&command), command.decision()), (vec!["claim-large"], "replace"), "{dearer}");
+        assert!(command.replacements[0].options.len() >= 15, "{dearer}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
@@ -158,10 +159,26 @@ impl<'c, 'a> Fleet<'c, 'a> {
     }
 
     /// The claim for the new node, all of whose options keep to the bound; `None` where none is left.
+    ///
+    /// A type keeps to it where it does in the dearest zone that the node may be in (core spec 5.7). Where too few types
+    /// do, the node is held to one zone: spot prices of a type differ by zone, and the bound is often met in one.
     pub fn claim(&self, launch: &Launch, bound: Bound) -> Option<PlannedClaim> {
+        let (context, cells) = (self.context, launch.draft.cells);
+        if let Some(claim) = self.claim_in(launch, bound, cells) {
+            return Some(claim);
+        }
+        let zones: BTreeSet<&str> = context.offers.cells.iter().map(|cell| cell.zone.as_str()).collect();
+        let each = zones.into_iter().map(|zone| cells & context.offers.with(|cell| cell.zone == zone));
+        let parts = each.filter(|part| *part != 0 && *part != cells);
+        let found = parts.filter_map(|part| self.claim_in(launch, bound, part));
+        found.min_by(|a, b| a.price.total_cmp(&b.price))
+    }
+
+    /// As [`Fleet::claim`], in these cells.
+    fn claim_in(&self, launch: &Launch, bound: Bound, cells: Mask) -> Option<PlannedClaim> {
         let (context, draft) = (self.context, &launch.draft);
         let spot = context.spot_cells();
-        let mut cells = if bound.spot { draft.cells } else { draft.cells & !spot };
+        let mut cells = if bound.spot { cells } else { cells & !spot };
         let mut types = draft.types.clone();
         types.and(&context.bought(cells).types);
         for at in types.clone().iter() {

@@ -325,8 +325,9 @@ fn a_kept_place_is_free_when_the_pod_is_nominated_no_more_or_gone_and_no_bar_to_
     for freed in ["taken back", "gone", "priority"] {
         on(&[], async |rig| {
             contended(&rig);
-            // It keeps its place without ever being there.
-            let never = json!({"containers": [container("2")], "nodeSelector": {"node": "none"}});
+            // It keeps its place without ever being there: who never preempts keeps its nomination when a try fails.
+            let never =
+                json!({"preemptionPolicy": "Never", "containers": [container("2")], "nodeSelector": {"node": "none"}});
             rig.pod("never", json!({}), never);
             nominate(&rig, "never", json!("n"));
             rig.delete(&api::PODS, "large");
