@@ -4,7 +4,6 @@
 
 use crate::world;
 
-
 use dovetail_actors::Settings;
 use dovetail_api::names::tags;
 use dovetail_cloud::Instance;
