@@ -42,7 +42,7 @@ COUNTED = re.compile(r'^dovetail_events_total\{[^}]*event="taken_over"[^}]*\} (\
 
 def claim(term, own):
     """As a leader of that term makes it for one pod on the pool of the tests: it has room for what it asks for."""
-    requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [TYPE]}
+    required = {"node.kubernetes.io/instance-type": TYPE, "karpenter.sh/capacity-type": "on-demand", "kubernetes.io/arch": "amd64"}
     return {
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
         "metadata": {
@@ -51,7 +51,8 @@ def claim(term, own):
         },
         "spec": {
             "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            "requirements": [requirement], "resources": {"requests": {"cpu": CPU, "memory": MEMORY, "pods": "1"}}, "expireAfter": "720h",
+            "requirements": [{"key": key, "operator": "In", "values": [value]} for key, value in required.items()],
+            "resources": {"requests": {"cpu": CPU, "memory": MEMORY, "pods": "1"}}, "expireAfter": "720h",
         },
     }
 
