@@ -43,10 +43,10 @@ pub(super) fn pool_down(spec: &mut Map<String, Value>, notes: &mut Notes) {
             spec.remove("template");
         }
     }
-    if let Some(age) = age {
-        if let Some(disruption) = object(spec, "disruption") {
-            disruption.insert("expireAfter".into(), age);
-        }
+    if let Some(age) = age
+        && let Some(disruption) = object(spec, "disruption")
+    {
+        disruption.insert("expireAfter".into(), age);
     }
     let Some(disruption) = spec.get_mut("disruption").and_then(Value::as_object_mut) else { return };
     let policy = disruption.get("consolidationPolicy").and_then(Value::as_str);

@@ -151,7 +151,9 @@ impl Queue {
                     self.running.push(command);
                 }
                 Next::Done => {
-                    command.wanted.claims.iter().for_each(|claim| drop(self.paused.remove(&claim.pool)));
+                    for claim in &command.wanted.claims {
+                        self.paused.remove(&claim.pool);
+                    }
                     steps.push(Step::End(command, Ended::Done));
                 }
                 Next::Undo(why) => {

@@ -159,7 +159,7 @@ impl<'a> Look<'a> {
             let doomed = doomed(&one.machine);
             if !moves_any(&one.machine) {
                 self.go(Cause::Drifted, doomed);
-            } else if !held && !(alone && begun > 0) {
+            } else if !(held || alone && begun > 0) {
                 begun += 1;
                 let (since, uid) = (self.now, doomed.uid.clone());
                 self.out.drift.begin.push(doomed.clone());
