@@ -169,6 +169,9 @@ def slipped_in(cluster, kube, ports, left):
     until("every claim that slipped in and was launched has a node", lambda: len(let_in()) == LATE)
     # When no pod needs them any more they go as empty nodes do, or by this.
     kube.call("DELETE", f"{DEPLOYMENTS}/load-1")
+    # A pod that is still there when its claim is deleted gets a place elsewhere first.
+    pods = lambda: [one for one in kube.list("/api/v1/namespaces/default/pods") if one["metadata"]["name"].startswith("load-1-")]
+    until("their pods are gone", lambda: not pods())
     for name in there():
         try:
             kube.call("DELETE", f"{CLAIMS}/{name}")
