@@ -1,9 +1,11 @@
 //! A scenario of a test's own: so many pods, each on a node of its own, and what happens to them.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use crate::common::{arg, dovetail, python, scratch, stderr, stdout, write};
+use crate::common::{arg, dovetail, python, root, scratch, stderr, stdout, write};
 
 /// What a run came to.
 pub struct Played {
@@ -74,15 +76,36 @@ pub fn play_over(name: &str, manifests: &str, scenario: &str) -> Played {
 /// Plays a scenario file; its report is checked by the audit.
 #[track_caller]
 pub fn play_file(name: &str, path: &str) -> Played {
+    play_with(name, path, &[], &[0, 1])
+}
+
+/// Plays a kept scenario by its name: it comes out well, and no invariant is violated.
+#[track_caller]
+pub fn play_kept(name: &str, more: &[&str]) -> Played {
+    let scenario = root().join(format!("tests/simulation/scenarios/{name}.yaml"));
+    let played = play_with(&format!("{name}{}", more.join("")), arg(&scenario), more, &[0]);
+    played.violates_nothing();
+    played
+}
+
+/// Plays a scenario file with more arguments; it ends with one of these statuses, and its report is checked by the audit.
+#[track_caller]
+pub fn play_with(name: &str, path: &str, more: &[&str], statuses: &[i32]) -> Played {
     let (events, saved) = (scratch(&format!("{name}.jsonl")), scratch(&format!("{name}.report.json")));
-    let output = dovetail(&["simulate", path, "--json", "--events", arg(&events)]);
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{name}: {}", stderr(&output));
+    let output = dovetail(&[&["simulate", path, "--json", "--events", arg(&events)], more].concat());
+    let status = output.status.code();
+    assert!(status.is_some_and(|status| statuses.contains(&status)), "{name}: {status:?}, {}", stderr(&output));
     std::fs::write(&saved, &output.stdout).unwrap();
     let audit = python(&["tests/simulation/audit.py", arg(&events), arg(&saved)]);
     assert!(audit.status.success(), "{name}: {}{}", stdout(&audit), stderr(&audit));
     let lines = std::fs::read_to_string(&events).unwrap();
     let events = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     Played { name: name.into(), report: serde_json::from_slice(&output.stdout).unwrap(), events }
+}
+
+/// When a line or an event was.
+pub fn at(line: &Value) -> f64 {
+    line["t"].as_f64().unwrap()
 }
 
 impl Played {
@@ -93,13 +116,35 @@ impl Played {
 
     /// Their times.
     pub fn times(&self, event: &str) -> Vec<f64> {
-        self.story(event).iter().map(|line| line["t"].as_f64().unwrap()).collect()
+        self.story(event).into_iter().map(at).collect()
+    }
+
+    /// Events of a kind with these fields.
+    pub fn seen(&self, kind: &str, fields: &[(&str, &str)]) -> Vec<&Value> {
+        let has = |event: &Value| fields.iter().all(|(name, value)| event[*name] == *value);
+        self.events.iter().filter(|event| event["kind"] == kind && has(event)).collect()
+    }
+
+    /// A count of the report.
+    pub fn number(&self, field: &str) -> u64 {
+        self.report[field].as_u64().unwrap()
+    }
+
+    /// Deletions of NodeClaims by name: when each was first accepted.
+    pub fn removed(&self) -> BTreeMap<String, f64> {
+        let mut all = BTreeMap::new();
+        for event in self.seen("api", &[("resource", "nodeclaims"), ("verb", "delete")]) {
+            if event["code"] == 200 {
+                all.entry(event["name"].as_str().unwrap().to_owned()).or_insert(at(event));
+            }
+        }
+        all
     }
 
     /// When it was said that the collection stands still for that reason.
     pub fn braked(&self, reason: &str) -> Vec<f64> {
         let lines = self.story("collection_braked").into_iter().filter(|line| line["reason"] == reason);
-        lines.map(|line| line["t"].as_f64().unwrap()).collect()
+        lines.map(at).collect()
     }
 
     /// Kubernetes events of that reason that were written.
@@ -122,8 +167,14 @@ impl Played {
 
     /// Nothing is pending and no invariant is violated.
     pub fn came_out_well(&self) {
-        let (pending, violations) = (&self.report["pods"]["pending"], &self.report["invariants"]["violations"]);
+        let pending = &self.report["pods"]["pending"];
         assert!(pending.as_object().unwrap().is_empty(), "{}: {pending}", self.name);
+        self.violates_nothing();
+    }
+
+    /// No invariant is violated.
+    pub fn violates_nothing(&self) {
+        let violations = &self.report["invariants"]["violations"];
         assert!(violations.as_array().unwrap().is_empty(), "{}: {violations}", self.name);
     }
 }

@@ -3,37 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::common;
+use crate::played;
 
-use common::{arg, dovetail, json, python, root, scratch, stderr, stdout};
+use common::{arg, dovetail, json, root, scratch};
+use played::{Played, play_kept};
 use serde_json::Value;
 
-/// A run: its report and its events.
-struct Run {
-    report: Value,
-    events: Vec<Value>,
-}
-
-impl Run {
-    fn of(name: &str) -> Self {
-        let scenario = root().join(format!("tests/simulation/scenarios/{name}.yaml"));
-        let (events, saved) = (scratch(&format!("{name}.jsonl")), scratch(&format!("{name}.report.json")));
-        let output = dovetail(&["simulate", arg(&scenario), "--json", "--events", arg(&events)]);
-        let report = json(&output, 0);
-        std::fs::write(&saved, &output.stdout).unwrap();
-        let audit = python(&["tests/simulation/audit.py", arg(&events), arg(&saved)]);
-        assert!(audit.status.success(), "{name}: {}{}", stdout(&audit), stderr(&audit));
-        assert_eq!(report["invariants"]["violations"], serde_json::json!([]), "{name}");
-        let lines = std::fs::read_to_string(events).unwrap();
-        Self { report, events: lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect() }
-    }
-
+impl Played {
     fn cost(&self) -> f64 {
         self.report["costPerHour"].as_f64().unwrap()
-    }
-
-    /// Lines of the timeline that tell an event.
-    fn told(&self, event: &str) -> Vec<&Value> {
-        self.report["timeline"].as_array().unwrap().iter().filter(|line| line["event"] == event).collect()
     }
 
     /// When NodeClaims were created or deleted, or pods evicted.
@@ -61,33 +39,33 @@ fn planned(pool: &str, workload: &str, replicas: (&str, &str)) -> f64 {
 // One large node is replaced by one other at a time, as Karpenter does: what several smaller ones would cost is not reached.
 #[test]
 fn half_of_the_pods_go_and_small_nodes_are_given_up_until_one_node_is_left() {
-    let run = Run::of("consolidation-halved");
+    let run = play_kept("consolidation-halved", &[]);
     let fresh =
         planned("003-provisioner-consolidating.yaml", "003-inflate-400.yaml", ("replicas: 400", "replicas: 200"));
     assert!(run.cost() <= 1.6 * fresh, "{} $/h, afresh {fresh} $/h", run.cost());
     assert_eq!(run.report["nodes"].as_array().map(Vec::len), Some(1), "{}", run.report);
-    assert!(run.told("disrupting").iter().any(|line| line["reason"] == "underutilized"));
+    assert!(run.story("disrupting").iter().any(|line| line["reason"] == "underutilized"));
 }
 
 #[test]
 fn spot_nodes_are_never_replaced_without_the_gate_and_the_reason_says_what_to_set() {
-    let run = Run::of("consolidation-no-gate");
+    let run = play_kept("consolidation-no-gate", &[]);
     let replaced = |line: &&&Value| line["replacement_node_count"] != 0;
-    assert_eq!(run.told("disrupting").iter().filter(replaced).count(), 0);
-    let said = run.told("unconsolidatable");
+    assert_eq!(run.story("disrupting").iter().filter(replaced).count(), 0);
+    let said = run.story("unconsolidatable");
     assert!(said.iter().any(|line| line["why"].as_str().unwrap().contains("SpotToSpotConsolidation")), "{said:?}");
 }
 
 #[test]
 fn nodes_with_pods_stay_where_a_ttl_removes_empty_ones_and_the_reason_says_what_to_set() {
-    let run = Run::of("consolidation-ttl");
-    assert!(run.told("disrupting").iter().all(|line| line["reason"] == "empty"));
+    let run = play_kept("consolidation-ttl", &[]);
+    assert!(run.story("disrupting").iter().all(|line| line["reason"] == "empty"));
 }
 
 #[test]
 fn five_pods_become_one_and_their_node_becomes_a_small_one_of_fifteen_types() {
-    let run = Run::of("consolidation-spot-to-spot");
-    let created = run.told("nodeclaim_created");
+    let run = play_kept("consolidation-spot-to-spot", &[]);
+    let created = run.story("nodeclaim_created");
     let types = &created.last().unwrap()["instance_types"];
     let count = types["named"].as_array().unwrap().len() as u64 + types["others"].as_u64().unwrap_or(0);
     assert!(created.len() == 2 && count >= 15, "{created:?}");
@@ -96,32 +74,32 @@ fn five_pods_become_one_and_their_node_becomes_a_small_one_of_fifteen_types() {
 }
 
 /// When the timeline tells an event of a NodeClaim first.
-fn when(run: &Run, event: &str, node_claim: &str) -> f64 {
-    let told = run.told(event);
+fn when(run: &Played, event: &str, node_claim: &str) -> f64 {
+    let told = run.story(event);
     let line = told.iter().find(|line| line["node_claim"] == node_claim);
     line.unwrap_or_else(|| panic!("{event} of {node_claim}: {told:?}"))["t"].as_f64().unwrap()
 }
 
 /// The names of the NodeClaims, in the order in which they were created.
-fn claims(run: &Run) -> Vec<String> {
-    run.told("nodeclaim_created").iter().map(|line| line["node_claim"].as_str().unwrap().to_owned()).collect()
+fn claims(run: &Played) -> Vec<String> {
+    run.story("nodeclaim_created").iter().map(|line| line["node_claim"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
 fn no_node_is_removed_before_its_replacement_is_initialized_also_by_a_successor() {
     for scenario in ["consolidation-spot-to-spot", "consolidation-leader-killed"] {
-        let run = Run::of(scenario);
+        let run = play_kept(scenario, &[]);
         let all = claims(&run);
         assert_eq!(all.len(), 2, "{scenario}: {all:?}");
         assert!(when(&run, "initialized", &all[1]) <= when(&run, "removing", &all[0]), "{scenario}");
-        assert!(run.told("disruption_undone").is_empty(), "{scenario}");
+        assert!(run.story("disruption_undone").is_empty(), "{scenario}");
     }
 }
 
 #[test]
 fn a_cluster_in_which_nothing_changes_comes_to_rest_within_an_hour_and_stays_so_for_a_day() {
-    let run = Run::of("consolidation-at-rest");
+    let run = play_kept("consolidation-at-rest", &[]);
     let late: Vec<f64> = run.moves().into_iter().filter(|t| *t > 600.0 + 3600.0).collect();
     assert!(late.is_empty(), "moves at {late:?}");
-    assert!(run.told("disrupting").iter().any(|line| line["reason"] == "underutilized"));
+    assert!(run.story("disrupting").iter().any(|line| line["reason"] == "underutilized"));
 }

@@ -2,48 +2,14 @@
 //! is checked against its events by the audit.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use crate::common;
+use crate::played;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{arg, dovetail, json, python, root, scratch, stderr, stdout};
+use played::{Played, at, play_kept};
 use serde_json::Value;
 
-/// A run: its report and its events.
-struct Run {
-    report: Value,
-    events: Vec<Value>,
-}
-
-impl Run {
-    fn of(name: &str) -> Self {
-        let scenario = root().join(format!("tests/simulation/scenarios/{name}.yaml"));
-        let (events, saved) = (scratch(&format!("{name}.jsonl")), scratch(&format!("{name}.report.json")));
-        let output = dovetail(&["simulate", arg(&scenario), "--json", "--events", arg(&events)]);
-        let report = json(&output, 0);
-        std::fs::write(&saved, &output.stdout).unwrap();
-        let audit = python(&["tests/simulation/audit.py", arg(&events), arg(&saved)]);
-        assert!(audit.status.success(), "{name}: {}{}", stdout(&audit), stderr(&audit));
-        assert_eq!(report["invariants"]["violations"], serde_json::json!([]), "{name}");
-        let lines = std::fs::read_to_string(events).unwrap();
-        Self { report, events: lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect() }
-    }
-
-    /// The lines of the timeline that tell an event.
-    fn told(&self, event: &str) -> Vec<&Value> {
-        self.report["timeline"].as_array().unwrap().iter().filter(|line| line["event"] == event).collect()
-    }
-
-    /// Events of a kind with these fields.
-    fn seen(&self, kind: &str, fields: &[(&str, &str)]) -> Vec<&Value> {
-        let has = |event: &Value| fields.iter().all(|(name, value)| event[*name] == *value);
-        self.events.iter().filter(|event| event["kind"] == kind && has(event)).collect()
-    }
-
-    fn number(&self, field: &str) -> u64 {
-        self.report[field].as_u64().unwrap()
-    }
-
+impl Played {
     /// When the last pod of a workload on each node was gone, of those that went before `until`.
     fn emptied(&self, until: f64) -> BTreeMap<String, f64> {
         let mut on: BTreeMap<&str, &str> = BTreeMap::new();
@@ -66,21 +32,10 @@ impl Run {
         last
     }
 
-    /// Deletions of NodeClaims by name: when each was first accepted.
-    fn removed(&self) -> BTreeMap<String, f64> {
-        let mut all = BTreeMap::new();
-        for event in self.seen("api", &[("resource", "nodeclaims"), ("verb", "delete")]) {
-            if event["code"] == 200 {
-                all.entry(event["name"].as_str().unwrap().to_owned()).or_insert(at(event));
-            }
-        }
-        all
-    }
-
     /// The claim of each Node by the Node's name.
     fn claims(&self) -> BTreeMap<String, String> {
         let text = |line: &Value, field: &str| line[field].as_str().unwrap().to_owned();
-        self.told("registered").into_iter().map(|line| (text(line, "node"), text(line, "node_claim"))).collect()
+        self.story("registered").into_iter().map(|line| (text(line, "node"), text(line, "node_claim"))).collect()
     }
 
     /// Everything launched is terminated, and nothing but what was there beforehand is left.
@@ -98,7 +53,8 @@ impl Run {
         let (claims, removed) = (self.claims(), self.removed());
         for (node, emptied) in nodes {
             let time = |event: &str| {
-                let lines: Vec<_> = self.told(event).into_iter().filter(|line| line["node"] == node.as_str()).collect();
+                let lines: Vec<_> =
+                    self.story(event).into_iter().filter(|line| line["node"] == node.as_str()).collect();
                 assert!(!lines.is_empty(), "{event} is not told of {node}");
                 at(lines.last().unwrap())
             };
@@ -110,13 +66,9 @@ impl Run {
     }
 }
 
-fn at(line: &Value) -> f64 {
-    line["t"].as_f64().unwrap()
-}
-
 #[test]
 fn four_hundred_pods_become_two_hundred_and_then_none_and_the_nodes_go_by_their_ttl() {
-    let run = Run::of("ttl");
+    let run = play_kept("ttl", &[]);
     run.all_gone();
     let (at_200, in_the_end) = (run.emptied(600.0), run.emptied(900.0));
     // What the scheduler and the ReplicaSet have left on a node keeps it.
@@ -126,14 +78,14 @@ fn four_hundred_pods_become_two_hundred_and_then_none_and_the_nodes_go_by_their_
     assert!(before.len() < busy.len(), "nodes with pods have gone");
     assert!(!at_200.is_empty());
     run.each_went_by_its_ttl(&in_the_end);
-    let waited = run.told("disrupting").iter().map(|line| line["disrupted_node_count"].as_u64().unwrap()).sum::<u64>();
+    let waited = run.story("disrupting").iter().map(|line| line["disrupted_node_count"].as_u64().unwrap()).sum::<u64>();
     assert_eq!(waited, run.number("launched"));
     assert_eq!(run.report["pods"]["total"], 0);
 }
 
 #[test]
 fn a_deployment_is_deleted_and_only_what_was_there_beforehand_stays() {
-    let run = Run::of("ttl-deployment-deleted");
+    let run = play_kept("ttl-deployment-deleted", &[]);
     run.all_gone();
     assert_eq!(run.report["nodes"].as_array().unwrap().len(), 1);
     let claims = run.claims();
@@ -143,35 +95,35 @@ fn a_deployment_is_deleted_and_only_what_was_there_beforehand_stays() {
 
 #[test]
 fn a_leader_killed_in_the_middle_of_the_ttl_does_not_make_it_longer() {
-    let run = Run::of("ttl-leader-killed");
+    let run = play_kept("ttl-leader-killed", &[]);
     run.all_gone();
-    assert_eq!(run.told("elected").len(), 2);
+    assert_eq!(run.story("elected").len(), 2);
     let emptied = run.emptied(600.0);
     run.each_went_by_its_ttl(&emptied);
-    let added = run.told("ttl_added");
+    let added = run.story("ttl_added");
     assert_eq!(added.len(), emptied.len(), "the successor does not begin anew");
-    assert!(run.told("ttl_reached").iter().all(|line| line["replica"] != added[0]["replica"]));
+    assert!(run.story("ttl_reached").iter().all(|line| line["replica"] != added[0]["replica"]));
 }
 
 #[test]
 fn pods_that_come_back_take_the_ttl_away() {
-    let run = Run::of("ttl-taken-away");
+    let run = play_kept("ttl-taken-away", &[]);
     run.all_gone();
-    assert!(!run.told("ttl_removed").is_empty());
+    assert!(!run.story("ttl_removed").is_empty());
     assert_eq!(run.removed().values().filter(|t| **t < 480.0).count(), 0);
     run.each_went_by_its_ttl(&run.emptied(720.0));
 }
 
 #[test]
 fn empty_nodes_go_a_tenth_at_a_time() {
-    let run = Run::of("budget-steps");
+    let run = play_kept("budget-steps", &[]);
     run.all_gone();
     assert_eq!(run.number("launched"), 12);
     let removed = run.removed();
     let first = removed.values().copied().fold(f64::MAX, f64::min);
     assert!((310.0..325.0).contains(&first), "the first went at {first}");
     // A tenth of twelve is two, of what is left then one; each step has its own validation.
-    let steps = run.told("disrupting");
+    let steps = run.story("disrupting");
     let counts: Vec<_> = steps.iter().map(|line| line["disrupted_node_count"].as_u64().unwrap()).collect();
     assert_eq!(counts, [2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
     assert!(steps.windows(2).all(|pair| at(pair[1]) - at(pair[0]) >= 5.0));
@@ -187,16 +139,16 @@ fn empty_nodes_go_a_tenth_at_a_time() {
 
 #[test]
 fn a_budget_of_none_keeps_every_node_and_says_so() {
-    let run = Run::of("budget-none");
+    let run = play_kept("budget-none", &[]);
     assert_eq!((run.report["nodes"].as_array().unwrap().len(), run.number("terminated")), (12, 0));
-    let told = run.told("budget_blocked");
+    let told = run.story("budget_blocked");
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!((&told[0]["node_pool"], &told[0]["reason"]), (&"large".into(), &"Empty".into()));
 }
 
 #[test]
 fn a_budget_with_a_schedule_holds_for_its_time() {
-    let run = Run::of("budget-nightly");
+    let run = play_kept("budget-nightly", &[]);
     run.all_gone();
     let first = run.removed().values().copied().fold(f64::MAX, f64::min);
     assert!((605.0..620.0).contains(&first), "the first went at {first}");
@@ -204,7 +156,7 @@ fn a_budget_with_a_schedule_holds_for_its_time() {
 
 #[test]
 fn nothing_goes_before_consolidate_after_and_the_validation() {
-    let run = Run::of("consolidate-after");
+    let run = play_kept("consolidate-after", &[]);
     run.all_gone();
     let (claims, removed) = (run.claims(), run.removed());
     for (node, emptied) in run.emptied(720.0) {
@@ -215,7 +167,7 @@ fn nothing_goes_before_consolidate_after_and_the_validation() {
 
 #[test]
 fn a_node_goes_when_its_time_is_over_and_its_pods_get_another() {
-    let run = Run::of("expiry");
+    let run = play_kept("expiry", &[]);
     assert_eq!(run.report["pods"]["bound"], 12);
     let removed = run.removed();
     assert!(removed.len() >= 12);
@@ -230,20 +182,20 @@ fn a_node_goes_when_its_time_is_over_and_its_pods_get_another() {
     }
     let at_once = removed.iter().filter(|(claim, t)| *t - created[claim.as_str()] < 302.0).count();
     assert!(at_once >= 10, "only {at_once} went in time");
-    assert!(run.told("disrupting").iter().all(|line| line["reason"] == "expired"));
+    assert!(run.story("disrupting").iter().all(|line| line["reason"] == "expired"));
     let (missed, evicted) =
         (run.report["downtime"]["podSeconds"].as_f64().unwrap(), run.report["downtime"]["evicted"].as_f64().unwrap());
     assert!(evicted >= 12.0 && missed <= 4.0 * evicted, "{evicted} pods were missed for {missed} s together");
-    assert!(!run.told("awaiting_places").is_empty() && run.told("places_given_up").is_empty());
+    assert!(!run.story("awaiting_places").is_empty() && run.story("places_given_up").is_empty());
 }
 
 #[test]
 fn a_pool_that_is_only_observed_keeps_every_node_and_says_what_would_have_been_done() {
-    let run = Run::of("observe");
+    let run = play_kept("observe", &[]);
     assert_eq!((run.report["nodes"].as_array().unwrap().len(), run.number("terminated")), (12, 0));
     assert_eq!(run.removed().len(), 0);
     let nodes = |reason: &str| -> u64 {
-        let told = run.told("would_disrupt").into_iter().filter(|line| line["reason"] == reason);
+        let told = run.story("would_disrupt").into_iter().filter(|line| line["reason"] == reason);
         told.map(|line| line["nodes"].as_u64().unwrap()).sum()
     };
     assert_eq!((nodes("empty"), nodes("expired")), (12, 12));

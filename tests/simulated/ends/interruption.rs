@@ -3,46 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::common;
+use crate::played;
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{arg, dovetail, json, python, root, scratch, stderr, stdout};
+use common::{arg, dovetail, root, stderr};
+use played::{Played, play_kept};
 use serde_json::Value;
-
-/// A run that came out well: its report, with which the audit agrees, and its events.
-struct Run {
-    name: String,
-    report: Value,
-    events: Vec<Value>,
-}
 
 /// Pods that the scenarios' Deployments want.
 const PODS: usize = 120;
 
-fn simulate(name: &str, more: &[&str]) -> Run {
-    let scenario = root().join(format!("tests/simulation/scenarios/{name}.yaml"));
-    let label = format!("{name}{}", more.join(""));
-    let events = scratch(&format!("{label}.jsonl"));
-    let mut args = vec!["simulate", arg(&scenario), "--json", "--events", arg(&events)];
-    args.extend(more);
-    let output = dovetail(&args);
-    let report = json(&output, 0);
-    let saved = scratch(&format!("{label}.report.json"));
-    std::fs::write(&saved, &output.stdout).unwrap();
-    let audit = python(&["tests/simulation/audit.py", arg(&events), arg(&saved)]);
-    assert!(audit.status.success(), "{label}: {}{}", stdout(&audit), stderr(&audit));
-    let events = std::fs::read_to_string(&events).unwrap();
-    let run =
-        Run { name: label, report, events: events.lines().map(|line| serde_json::from_str(line).unwrap()).collect() };
-    assert_eq!(run.report["invariants"]["violations"].as_array().map(Vec::len), Some(0), "{}", run.name);
-    run
-}
-
-impl Run {
-    fn told(&self, event: &str) -> Vec<&Value> {
-        let timeline = self.report["timeline"].as_array().unwrap();
-        timeline.iter().filter(|line| line["event"] == event).collect()
-    }
-
+impl Played {
     fn happened(&self, kind: &str, change: &str) -> Vec<&Value> {
         self.events.iter().filter(|event| event["kind"] == kind && event["change"] == change).collect()
     }
@@ -112,14 +83,14 @@ fn text(event: &Value, field: &str) -> String {
 #[test]
 fn a_quarter_of_the_spot_nodes_is_taken_back_and_every_pod_is_back_before() {
     for seed in ["1", "2", "3"] {
-        let run = simulate("interruption", &["--seed", seed]);
+        let run = play_kept("interruption", &["--seed", seed]);
         let taken = run.ends().len();
         assert!(taken >= 5, "{}: {taken} nodes", run.name);
         run.is_back_in_time();
         run.nodes_went_before_they_were_taken();
-        assert_eq!(run.told("interrupted").len(), taken);
-        assert_eq!(run.told("retreating").len(), taken);
-        let packed = run.told("packing_computed").into_iter().map(|line| line["t"].as_f64().unwrap());
+        assert_eq!(run.story("interrupted").len(), taken);
+        assert_eq!(run.story("retreating").len(), taken);
+        let packed = run.story("packing_computed").into_iter().map(|line| line["t"].as_f64().unwrap());
         assert!(packed.into_iter().any(|t| (300.0..301.0).contains(&t)), "{}: packed at once", run.name);
         let moved = run.report["downtime"]["evicted"].as_u64().unwrap();
         let after = run.launched_after(300.0);
@@ -130,10 +101,10 @@ fn a_quarter_of_the_spot_nodes_is_taken_back_and_every_pod_is_back_before() {
 #[test]
 fn replacing_first_costs_less_downtime_than_evicting_first() {
     for seed in ["1", "2", "3"] {
-        let ours = simulate("interruption", &["--seed", seed]);
-        let theirs = simulate("interruption", &["--seed", seed, "--interruption=evict"]);
+        let ours = play_kept("interruption", &["--seed", seed]);
+        let theirs = play_kept("interruption", &["--seed", seed, "--interruption=evict"]);
         assert_eq!(ours.ends(), theirs.ends(), "the same instances are taken");
-        assert!(theirs.told("retreating").is_empty() && !theirs.told("interrupted").is_empty());
+        assert!(theirs.story("retreating").is_empty() && !theirs.story("interrupted").is_empty());
         let (ours, theirs) = (ours.pod_seconds(), theirs.pod_seconds());
         assert!(ours > 0.0 && ours * 2.0 < theirs, "seed {seed}: {ours} pod-seconds against {theirs}");
         println!("seed {seed}: {ours:.1} pod-seconds replacing, {theirs:.1} evicting");
@@ -148,8 +119,8 @@ fn types(line: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn an_offering_that_was_taken_back_is_not_asked_for_again_at_once() {
-    let run = simulate("interruption", &[]);
-    let refused: BTreeSet<(String, String)> = run.told("offering_refused").into_iter().flat_map(types).collect();
+    let run = play_kept("interruption", &[]);
+    let refused: BTreeSet<(String, String)> = run.story("offering_refused").into_iter().flat_map(types).collect();
     assert!(!refused.is_empty());
     for one in run
         .happened("instance", "pending")
@@ -165,8 +136,8 @@ fn the_next_leader_goes_on_where_a_killed_one_stopped() {
     for (scenario, seed) in
         [("leader-killed", "2"), ("leader-killed", "3"), ("leader-killed-later", "2"), ("leader-killed-later", "3")]
     {
-        let run = simulate(&format!("interruption-{scenario}"), &["--seed", seed]);
-        assert!(run.told("elected").len() >= 2, "{}", run.name);
+        let run = play_kept(&format!("interruption-{scenario}"), &["--seed", seed]);
+        assert!(run.story("elected").len() >= 2, "{}", run.name);
         run.is_back_in_time();
         run.nodes_went_before_they_were_taken();
     }
@@ -175,21 +146,21 @@ fn the_next_leader_goes_on_where_a_killed_one_stopped() {
 #[test]
 fn a_queue_that_fails_and_says_everything_twice_changes_nothing() {
     for seed in ["3", "4", "5"] {
-        let run = simulate("interruption-faults", &["--seed", seed]);
+        let run = play_kept("interruption-faults", &["--seed", seed]);
         run.is_back_in_time();
         run.nodes_went_before_they_were_taken();
-        assert_eq!(run.told("retreating").len(), run.ends().len(), "{}: each node is drained once", run.name);
+        assert_eq!(run.story("retreating").len(), run.ends().len(), "{}: each node is drained once", run.name);
     }
 }
 
 #[test]
 fn messages_that_make_no_sense_are_passed_over_counted_and_deleted() {
-    let run = simulate("interruption-bad-messages", &[]);
-    let reasons: BTreeSet<String> = run.told("messages_ignored").iter().map(|line| text(line, "reason")).collect();
+    let run = play_kept("interruption-bad-messages", &[]);
+    let reasons: BTreeSet<String> = run.story("messages_ignored").iter().map(|line| text(line, "reason")).collect();
     let expected = ["empty", "late", "malformed", "not_json", "unknown_instance", "unknown_kind"];
     assert_eq!(reasons, expected.map(str::to_owned).into());
-    assert_eq!(run.told("rebalance_recommended").len(), 1);
-    assert_eq!((run.told("interrupted").len(), run.told("retreating").len()), (0, 0), "nothing is done to any node");
+    assert_eq!(run.story("rebalance_recommended").len(), 1);
+    assert_eq!((run.story("interrupted").len(), run.story("retreating").len()), (0, 0), "nothing is done to any node");
     assert_eq!(run.report["terminated"], 0);
     assert_eq!(run.ready_at(480.0), PODS);
     let received = |event: &&Value| event["action"] == "ReceiveMessage" && event["t"].as_f64().unwrap() > 330.0;
@@ -200,9 +171,9 @@ fn messages_that_make_no_sense_are_passed_over_counted_and_deleted() {
 
 #[test]
 fn a_queue_that_is_not_there_is_told_of_once_and_nothing_else_suffers() {
-    let run = simulate("interruption-no-queue", &[]);
+    let run = play_kept("interruption-no-queue", &[]);
     let about = |line: &&&Value| text(line, "what").contains("interruption queue absent");
-    assert_eq!(run.told("retrying").iter().filter(about).count(), 1);
+    assert_eq!(run.story("retrying").iter().filter(about).count(), 1);
     let asked: Vec<f64> = run
         .events
         .iter()
@@ -211,17 +182,17 @@ fn a_queue_that_is_not_there_is_told_of_once_and_nothing_else_suffers() {
         .collect();
     assert!(asked.len() > 20, "asked {} times", asked.len());
     assert!(asked.windows(2).all(|pair| pair[1] - pair[0] > 0.4), "with pauses: {asked:?}");
-    assert!(run.told("interrupted").is_empty());
+    assert!(run.story("interrupted").is_empty());
     assert!(!run.happened("pod", "lost").is_empty(), "the warning is not heard");
     assert_eq!(run.ready_at(900.0), PODS, "and the pods come back when their nodes are gone");
 }
 
 #[test]
 fn a_scheduled_change_and_a_stop_have_their_nodes_drained_and_nothing_else() {
-    let run = simulate("interruption-scheduled", &[]);
-    let kinds: Vec<String> = run.told("interrupted").iter().map(|line| text(line, "reason")).collect();
+    let run = play_kept("interruption-scheduled", &[]);
+    let kinds: Vec<String> = run.story("interrupted").iter().map(|line| text(line, "reason")).collect();
     assert_eq!(kinds, ["scheduled_change", "instance_stopped"]);
-    assert_eq!(run.told("retreating").len(), 2);
+    assert_eq!(run.story("retreating").len(), 2);
     assert_eq!(run.report["terminated"], 2);
     assert_eq!(run.ready_at(840.0), PODS);
 }

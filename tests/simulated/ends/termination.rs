@@ -3,68 +3,40 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::common;
+use crate::played;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::{arg, dovetail, json, python, root, scratch, stderr, stdout, write};
+use common::{arg, root, write};
+use played::{Played, at, play_with};
 use serde_json::Value;
 
-/// A run: its report and its events.
-struct Run {
-    report: Value,
-    events: Vec<Value>,
+/// Plays a scenario file with steps appended to it.
+#[track_caller]
+fn play_steps(name: &str, steps: &[String], status: i32) -> Played {
+    play_steps_with(name, steps, status, &[])
 }
 
-impl Run {
-    /// Runs a scenario file with steps appended to it.
-    fn of(name: &str, steps: &[String], status: i32) -> Self {
-        Self::with(name, steps, status, &[])
+#[track_caller]
+fn play_steps_with(name: &str, steps: &[String], status: i32, more: &[&str]) -> Played {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let folder = root().join("tests/simulation/scenarios");
+    let mut text = std::fs::read_to_string(folder.join(format!("{name}.yaml"))).unwrap();
+    // The scenario is played from another folder.
+    for before in ["[", ", "] {
+        text = text.replace(&format!("{before}../"), &format!("{before}{}/../", arg(&folder)));
     }
-
-    fn with(name: &str, steps: &[String], status: i32, more: &[&str]) -> Self {
-        let folder = root().join("tests/simulation/scenarios");
-        let mut text = std::fs::read_to_string(folder.join(format!("{name}.yaml"))).unwrap();
-        // The scenario is played from another folder.
-        for before in ["[", ", "] {
-            text = text.replace(&format!("{before}../"), &format!("{before}{}/../", arg(&folder)));
-        }
-        if !steps.is_empty() {
-            text.push_str("steps:\n");
-            steps.iter().for_each(|step| text.push_str(&format!("  - {step}\n")));
-        }
-        static RUNS: AtomicU32 = AtomicU32::new(0);
-        let run = format!("termination-{}-{name}", RUNS.fetch_add(1, Ordering::Relaxed));
-        let scenario = write(&format!("{run}.yaml"), &text);
-        let (events, saved) = (scratch(&format!("{run}.jsonl")), scratch(&format!("{run}.report.json")));
-        let mut args = vec!["simulate", &scenario, "--json", "--events", arg(&events)];
-        args.extend(more);
-        let output = dovetail(&args);
-        let report = json(&output, status);
-        std::fs::write(&saved, &output.stdout).unwrap();
-        let audit = python(&["tests/simulation/audit.py", arg(&events), arg(&saved)]);
-        assert!(audit.status.success(), "{name}: {}{}", stdout(&audit), stderr(&audit));
-        let lines = std::fs::read_to_string(events).unwrap();
-        let events = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let run = Self { report, events };
-        assert_eq!(run.report["invariants"]["violations"], serde_json::json!([]), "{name}");
-        run
+    if !steps.is_empty() {
+        text.push_str("steps:\n");
+        steps.iter().for_each(|step| text.push_str(&format!("  - {step}\n")));
     }
+    let run = format!("termination-{}-{name}", RUNS.fetch_add(1, Ordering::Relaxed));
+    let played = play_with(&run, &write(&format!("{run}.yaml"), &text), more, &[status]);
+    played.violates_nothing();
+    played
+}
 
-    fn number(&self, field: &str) -> u64 {
-        self.report[field].as_u64().unwrap()
-    }
-
-    /// The lines of the timeline that tell an event.
-    fn told(&self, event: &str) -> Vec<&Value> {
-        self.report["timeline"].as_array().unwrap().iter().filter(|line| line["event"] == event).collect()
-    }
-
-    /// Events of a kind with these fields.
-    fn seen(&self, kind: &str, fields: &[(&str, &str)]) -> Vec<&Value> {
-        let has = |event: &Value| fields.iter().all(|(name, value)| event[*name] == *value);
-        self.events.iter().filter(|event| event["kind"] == kind && has(event)).collect()
-    }
-
+impl Played {
     /// Kubernetes events with this reason.
     fn recorded(&self, reason: &str) -> Vec<&Value> {
         let all = self.seen("api", &[("resource", "events"), ("verb", "create")]);
@@ -92,20 +64,16 @@ impl Run {
     }
 }
 
-fn at(line: &Value) -> f64 {
-    line["t"].as_f64().unwrap()
-}
-
 /// The scenario without further steps, to learn how what it makes is called.
 fn names() -> (String, String) {
-    let run = Run::of("web", &[], 0);
+    let run = play_steps("web", &[], 0);
     let name = run.nodes()[0]["name"].as_str().unwrap().to_owned();
-    let registered = run.told("registered").into_iter().find(|line| line["node"] == name.as_str()).unwrap();
+    let registered = run.story("registered").into_iter().find(|line| line["node"] == name.as_str()).unwrap();
     (name, registered["node_claim"].as_str().unwrap().to_owned())
 }
 
 /// What must be true of a run in which one node was deleted, in whichever way.
-fn one_node_went(run: &Run, node: &str, claim: &str, asked: &str) {
+fn one_node_went(run: &Played, node: &str, claim: &str, asked: &str) {
     run.all_bound(12, "a");
     assert!(run.nodes().iter().all(|left| left["name"] != node), "the node is still there");
     assert_eq!(run.number("terminated"), 1);
@@ -122,18 +90,18 @@ fn one_node_went(run: &Run, node: &str, claim: &str, asked: &str) {
     let times: Vec<f64> = order
         .iter()
         .map(|event| {
-            let told = run.told(event);
+            let told = run.story(event);
             assert!(!told.is_empty() && told.iter().all(|line| line["node"] == node), "{event}: {told:?}");
             at(told[0])
         })
         .collect();
     assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{order:?} at {times:?}");
     for event in ["deletion_asked", "cordoned", "draining"] {
-        let reason = run.told(event)[0]["reason"].as_str().unwrap().to_owned();
+        let reason = run.story(event)[0]["reason"].as_str().unwrap().to_owned();
         assert!(reason == format!("the deletion of {asked} was asked for"), "{event}: {reason}");
     }
     assert!(!run.recorded("TerminatingOnDeletion").is_empty() && !run.recorded("AwaitingReplacement").is_empty());
-    let deleted = run.told("nodeclaim_deleted");
+    let deleted = run.story("nodeclaim_deleted");
     assert!(deleted.len() == 1 && deleted[0]["node_claim"] == claim, "{deleted:?}");
     // Nothing of the instance is left when the finalizers go.
     let ended = run.seen("instance", &[("change", "terminated")]);
@@ -153,58 +121,58 @@ fn one_node_went(run: &Run, node: &str, claim: &str, asked: &str) {
 #[test]
 fn a_deleted_node_takes_its_claim_and_instance_along_and_its_pods_come_back() {
     let (node, claim) = names();
-    let run = Run::of("web", &[format!("{{at: 4m, delete: {{kind: Node, name: {node}}}}}")], 0);
+    let run = play_steps("web", &[format!("{{at: 4m, delete: {{kind: Node, name: {node}}}}}")], 0);
     one_node_went(&run, &node, &claim, &format!("node {node}"));
 }
 
 #[test]
 fn a_deleted_nodeclaim_takes_its_node_and_instance_along() {
     let (node, claim) = names();
-    let run = Run::of("web", &[format!("{{at: 4m, delete: {{kind: NodeClaim, name: {claim}}}}}")], 0);
+    let run = play_steps("web", &[format!("{{at: 4m, delete: {{kind: NodeClaim, name: {claim}}}}}")], 0);
     one_node_went(&run, &node, &claim, &format!("nodeclaim {claim}"));
 }
 
 #[test]
 fn a_deleted_nodepool_takes_all_that_it_owns_and_the_pods_move_to_another() {
-    let run = Run::of("delete-pool", &[], 0);
+    let run = play_steps("delete-pool", &[], 0);
     run.all_bound(12, "b");
-    let of_a = run.told("nodeclaim_created").iter().filter(|line| line["node_pool"] == "a").count();
+    let of_a = run.story("nodeclaim_created").iter().filter(|line| line["node_pool"] == "a").count();
     assert!(of_a > 0);
     assert_eq!(run.number("terminated"), of_a as u64);
-    assert_eq!(run.told("node_deleted").len(), of_a);
-    assert_eq!(run.told("nodeclaim_deleted").len(), of_a);
+    assert_eq!(run.story("node_deleted").len(), of_a);
+    assert_eq!(run.story("nodeclaim_deleted").len(), of_a);
     run.places_came_first(12);
-    assert!(run.told("draining").iter().all(|line| line["reason"] == "its nodepool a is deleted"));
+    assert!(run.story("draining").iter().all(|line| line["reason"] == "its nodepool a is deleted"));
 }
 
 #[test]
 fn pods_that_are_spread_over_zones_have_their_places_at_home() {
-    let run = Run::of("zones-go", &[], 0);
+    let run = play_steps("zones-go", &[], 0);
     run.all_bound(12, "b");
     run.places_came_first(12);
-    let run = Run::of("zones-expire", &[], 0);
+    let run = play_steps("zones-expire", &[], 0);
     run.all_bound(12, "a");
     run.places_came_first(run.seen("pod", &[("change", "evicted")]).len() as u64);
 }
 
 #[test]
 fn pods_that_fit_nowhere_else_are_waited_for_half_a_minute() {
-    let run = Run::of("web", &["{at: 4m, delete: {kind: NodePool, name: a}}".to_owned()], 1);
+    let run = play_steps("web", &["{at: 4m, delete: {kind: NodePool, name: a}}".to_owned()], 1);
     let evicted = run.seen("pod", &[("change", "evicted")]);
     assert_eq!(evicted.len(), 12);
     assert!(evicted.iter().all(|pod| (270.0..273.0).contains(&at(pod))), "{evicted:?}");
-    assert!(!run.told("places_given_up").is_empty() && !run.recorded("ReplacementGivenUp").is_empty());
+    assert!(!run.story("places_given_up").is_empty() && !run.recorded("ReplacementGivenUp").is_empty());
 }
 
 /// Pods that had to go, though they were protected.
-fn protected_went(run: &Run, forced: u64) {
+fn protected_went(run: &Played, forced: u64) {
     run.all_bound(run.report["pods"]["total"].as_u64().unwrap(), "going");
     assert!(run.seen("pod", &[("change", "lost")]).is_empty());
     assert!(run.seen("pod", &[("change", "evicted")]).is_empty(), "budgets and annotations are kept");
-    let deleted: u64 = run.told("pods_deleted").iter().map(|line| line["pods"].as_u64().unwrap()).sum();
+    let deleted: u64 = run.story("pods_deleted").iter().map(|line| line["pods"].as_u64().unwrap()).sum();
     assert_eq!(deleted, forced);
     run.places_came_first(forced);
-    let held: Vec<String> = run.told("drain_held").iter().map(|line| line["why"].to_string()).collect();
+    let held: Vec<String> = run.story("drain_held").iter().map(|line| line["why"].to_string()).collect();
     assert_eq!(held.len(), 6, "each once: {held:?}");
     let says = |rule: &str| held.iter().filter(|why| why.contains(rule)).count();
     assert_eq!((says("karpenter.sh/do-not-disrupt"), says("pdb default/kept")), (3, 3), "{held:?}");
@@ -212,22 +180,22 @@ fn protected_went(run: &Run, forced: u64) {
 
 #[test]
 fn the_places_of_protected_pods_are_there_before_their_nodes_time_is_up() {
-    let run = Run::of("protected-expiry", &[], 0);
+    let run = play_steps("protected-expiry", &[], 0);
     protected_went(&run, 6);
     assert_eq!(run.number("launched"), 12, "no place is given up as empty and made again");
-    assert!(run.told("cordoned").iter().all(|line| line["reason"] == "expired"));
+    assert!(run.story("cordoned").iter().all(|line| line["reason"] == "expired"));
 }
 
 #[test]
 fn a_place_that_kube_scheduler_gives_to_others_is_made_anew() {
-    let run = Run::of("protected-crowded", &[], 0);
+    let run = play_steps("protected-crowded", &[], 0);
     protected_went(&run, 6);
     assert_eq!(run.number("launched"), 16);
 }
 
 #[test]
 fn protected_pods_on_spot_capacity_that_is_taken_back_end_in_time_and_their_successors_have_a_place() {
-    let run = Run::of("protected-spot", &[], 0);
+    let run = play_steps("protected-spot", &[], 0);
     protected_went(&run, 6);
     let deleting = run.seen("pod", &[("change", "deleting")]);
     assert!(deleting.iter().all(|pod| (389.0..393.0).contains(&at(pod))), "their own 30 s before: {deleting:?}");
@@ -235,27 +203,27 @@ fn protected_pods_on_spot_capacity_that_is_taken_back_end_in_time_and_their_succ
 
 #[test]
 fn sixty_nodes_end_together_in_few_calls() {
-    let run = Run::of("delete-wide-pool", &[], 0);
+    let run = play_steps("delete-wide-pool", &[], 0);
     assert_eq!((run.number("launched"), run.number("terminated")), (60, 60));
-    assert!(run.nodes().is_empty() && run.told("nodeclaim_deleted").len() == 60);
+    assert!(run.nodes().is_empty() && run.story("nodeclaim_deleted").len() == 60);
     let after = |action: &str| run.seen("aws", &[("action", action)]).iter().filter(|call| at(call) > 300.0).count();
     assert!(after("TerminateInstances") <= 3, "{}", after("TerminateInstances"));
     assert!(after("DescribeInstances") <= 30, "{}", after("DescribeInstances"));
-    let last = run.told("terminated").iter().map(|line| at(line)).fold(0.0, f64::max);
+    let last = run.story("terminated").iter().map(|line| at(line)).fold(0.0, f64::max);
     assert!(last <= 310.0, "the last instance is ended at {last} s");
 }
 
 #[test]
 fn a_successor_goes_on_where_a_killed_leader_stopped() {
-    let run = Run::of("delete-pool-takeover", &[], 0);
+    let run = play_steps("delete-pool-takeover", &[], 0);
     run.all_bound(12, "b");
-    assert!(run.told("elected").len() >= 3, "{:?}", run.told("elected"));
-    let of_a = run.told("nodeclaim_created").iter().filter(|line| line["node_pool"] == "a").count();
+    assert!(run.story("elected").len() >= 3, "{:?}", run.story("elected"));
+    let of_a = run.story("nodeclaim_created").iter().filter(|line| line["node_pool"] == "a").count();
     assert_eq!(run.number("terminated"), of_a as u64);
     let evicted = run.seen("pod", &[("change", "evicted")]);
     assert_eq!(evicted.len(), 12, "nobody is evicted twice");
     let deleted: std::collections::BTreeSet<&str> =
-        run.told("node_deleted").iter().map(|line| line["node"].as_str().unwrap()).collect();
+        run.story("node_deleted").iter().map(|line| line["node"].as_str().unwrap()).collect();
     assert_eq!(deleted.len(), of_a);
 }
 
@@ -263,20 +231,20 @@ fn a_successor_goes_on_where_a_killed_leader_stopped() {
 fn errors_and_throttling_delay_the_end_and_change_nothing_about_it() {
     // Seeds at which the class of `a` is ready before the first batch is packed, so that there is something to end.
     for seed in ["1", "2", "3"] {
-        let run = Run::with("delete-pool-faults", &[], 0, &["--seed", seed]);
+        let run = play_steps_with("delete-pool-faults", &[], 0, &["--seed", seed]);
         run.all_bound(12, "b");
         assert_eq!(run.number("launched") - run.number("terminated"), run.nodes().len() as u64, "seed {seed}");
-        assert!(run.told("nodeclaim_created").iter().any(|line| line["node_pool"] == "a"), "seed {seed}");
+        assert!(run.story("nodeclaim_created").iter().any(|line| line["node_pool"] == "a"), "seed {seed}");
     }
 }
 
 #[test]
 fn a_deleted_node_class_waits_for_its_claims_and_leaves_nothing_in_the_cloud() {
-    let run = Run::of("delete-node-class", &[], 0);
+    let run = play_steps("delete-node-class", &[], 0);
     run.all_bound(12, "b");
-    let (waits, gone) = (run.told("node_class_waits"), run.told("node_class_deleted"));
+    let (waits, gone) = (run.story("node_class_waits"), run.story("node_class_deleted"));
     assert!(waits.len() == 1 && gone.len() == 1, "{waits:?} {gone:?}");
-    let last = run.told("nodeclaim_deleted").iter().map(|line| at(line)).fold(0.0, f64::max);
+    let last = run.story("nodeclaim_deleted").iter().map(|line| at(line)).fold(0.0, f64::max);
     assert!(at(waits[0]) < 240.0 && at(gone[0]) >= last, "{waits:?} {gone:?}");
     assert!(!run.recorded("WaitingOnNodeClaimTermination").is_empty());
     let done = |action: &str| run.seen("aws", &[("action", action), ("code", "OK")]).len();
@@ -289,13 +257,13 @@ fn a_deleted_node_class_waits_for_its_claims_and_leaves_nothing_in_the_cloud() {
 
 #[test]
 fn a_budget_holds_a_node_until_it_allows() {
-    let run = Run::of("budget", &[], 0);
+    let run = play_steps("budget", &[], 0);
     run.all_bound(12, "b");
     let evicted = run.seen("pod", &[("change", "evicted")]);
     assert_eq!(evicted.len(), 12);
     assert!(at(evicted[0]) >= 480.0, "before the budget allowed it: {}", evicted[0]);
     assert!(!run.recorded("FailedDraining").is_empty());
-    assert!(!run.told("eviction_refused").is_empty());
+    assert!(!run.story("eviction_refused").is_empty());
     // Two at a time: of any three in a row the first is back before the third goes.
     let ready = run.seen("pod", &[("change", "ready")]);
     for three in evicted.windows(3) {
@@ -308,7 +276,7 @@ fn a_budget_holds_a_node_until_it_allows() {
 
 #[test]
 fn a_budget_that_is_deleted_holds_nothing() {
-    let run = Run::of("budget-deleted", &[], 0);
+    let run = play_steps("budget-deleted", &[], 0);
     run.all_bound(12, "b");
     let evicted = run.seen("pod", &[("change", "evicted")]);
     assert!(evicted.len() == 12 && at(evicted[0]) >= 480.0);
@@ -319,7 +287,7 @@ fn a_budget_that_is_deleted_holds_nothing() {
 
 #[test]
 fn a_refused_eviction_is_tried_again_ever_more_slowly() {
-    let run = Run::of("budget-deleted", &[], 0);
+    let run = play_steps("budget-deleted", &[], 0);
     let tries = run.seen("api", &[("subresource", "eviction")]);
     let refused: Vec<_> =
         tries.iter().filter(|event| event["code"] == 429 && event["name"] == tries[0]["name"]).collect();
@@ -331,13 +299,13 @@ fn a_refused_eviction_is_tried_again_ever_more_slowly() {
 
 #[test]
 fn pods_that_ask_to_be_left_alone_are_waited_for() {
-    let run = Run::of("left-alone", &[], 0);
+    let run = play_steps("left-alone", &[], 0);
     assert!(run.seen("api", &[("subresource", "eviction")]).is_empty());
     assert_eq!(run.report["downtime"]["evicted"], 0);
     assert!(run.seen("instance", &[("change", "shutting-down")]).iter().all(|event| at(event) > 480.0));
     assert_eq!(run.number("launched"), run.number("terminated"), "everything is gone");
     assert!(run.nodes().is_empty());
-    let held = run.told("drain_held");
+    let held = run.story("drain_held");
     let nodes: std::collections::BTreeSet<&str> = held.iter().map(|line| line["node"].as_str().unwrap()).collect();
     assert_eq!((held.len(), nodes.len() as u64), (nodes.len(), run.number("terminated")), "once for each node");
     assert!(held.iter().all(|line| line["why"].to_string().contains("do-not-disrupt, and nothing ends that")));
@@ -345,7 +313,7 @@ fn pods_that_ask_to_be_left_alone_are_waited_for() {
 
 #[test]
 fn a_grace_period_ends_what_budgets_and_pods_ask_for() {
-    let run = Run::of("grace", &[], 0);
+    let run = play_steps("grace", &[], 0);
     run.all_bound(12, "b");
     assert!(run.seen("pod", &[("change", "evicted")]).is_empty());
     let deletions = run.seen("api", &[("resource", "pods"), ("verb", "delete")]);
@@ -360,12 +328,12 @@ fn a_grace_period_ends_what_budgets_and_pods_ask_for() {
     assert_eq!(run.recorded("Disrupted").len(), 12);
     assert!(!run.recorded("TerminationGracePeriodExpiring").is_empty());
     run.places_came_first(12);
-    assert_eq!(run.told("node_deleted").len() as u64, run.number("terminated"));
+    assert_eq!(run.story("node_deleted").len() as u64, run.number("terminated"));
 }
 
 #[test]
 fn volumes_are_detached_before_their_node_ends_and_attached_again_elsewhere() {
-    let run = Run::of("001-volumes", &[], 0);
+    let run = play_steps("001-volumes", &[], 0);
     assert_eq!(run.report["pods"]["bound"], 20);
     assert!(run.nodes().iter().all(|node| node["zone"] == "eu-west-1a"));
     assert_eq!(run.number("launched") - run.number("terminated"), run.nodes().len() as u64);
@@ -400,5 +368,5 @@ fn volumes_are_detached_before_their_node_ends_and_attached_again_elsewhere() {
         }
     }
     assert!(ends > 0 && attachments >= 40, "{ends} {attachments}");
-    assert!(!run.told("awaiting_volumes").is_empty());
+    assert!(!run.story("awaiting_volumes").is_empty());
 }
