@@ -1,7 +1,5 @@
 //! A packing turned into claims: names, types, requests. Pure but for the seeded names.
 
-use std::collections::BTreeSet;
-
 use dovetail_api::names::annotations;
 use dovetail_core::Pod;
 use dovetail_core::Resources;
@@ -87,11 +85,10 @@ impl Plans<'_> {
     }
 
     fn free_name(&self, pool: &str, rng: &mut fastrand::Rng) -> String {
-        let taken: BTreeSet<&String> = self.snapshot.claims.keys().collect();
         loop {
             let suffix: String = (0..SUFFIX).map(|_| LETTERS[rng.usize(..LETTERS.len())] as char).collect();
             let name = format!("{pool}-{suffix}");
-            if !taken.contains(&name) {
+            if !self.snapshot.claims.contains_key(&name) {
                 return name;
             }
         }

@@ -7,22 +7,16 @@ use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Resources;
 use dovetail_core::cluster_state::{Planning, Snapshot, Target};
-use dovetail_core::disruption::Wanted;
-use dovetail_core::disruption::commands::{Command, Ended, Held, Running, Stays, Step, command_of, problem_of};
-use dovetail_core::pack::Options;
+use dovetail_core::disruption::commands::{Command, Ended, Held, Running, Step, Wanted};
 use kube::ResourceExt;
 
 use super::tell::{NAMED, claim_object};
 use super::{Disruptor, writes};
 use crate::context::plan::{self, Plans};
-use crate::context::solver::attempt;
 use crate::context::traces;
 use crate::messages::{ClaimRef, Hold, Launch, LaunchOrder, Plan, Record, Remove, TraceContext, Wrote};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::story::{Names, Story};
-
-/// So many wishes are asked about in one go.
-const MOST_WANTED: usize = 10;
 
 /// What is launched in the stead of nodes: what the launcher is told, what the cluster state is, and who is expected there.
 #[derive(Default)]
@@ -40,47 +34,13 @@ pub(super) struct Found {
 }
 
 impl Disruptor {
-    /// Asks for the places of the pods of what methods want to go, one after the other, and begins the first command that gives each
-    /// pod one. The others are asked about at a later look.
-    pub(super) fn want(&mut self, wanted: Vec<Wanted>, snapshot: &Snapshot, ctx: &mut Context<Self>) {
-        if wanted.is_empty() || self.consolidation.asking {
-            return;
-        }
-        self.consolidation.asking = true;
-        let (snapshot, solver, input) = (snapshot.clone(), self.consolidation.solver.clone(), self.planning_input());
-        let options = Options { price_per_node: self.desk.settings.price_per_node, ..Options::default() };
-        let asking = async move {
-            let mut blocked = Vec::new();
-            for one in wanted.into_iter().take(MOST_WANTED) {
-                let planning = problem_of(&one, &snapshot, &input);
-                let packed = attempt(solver.clone(), planning.problem.clone(), options.clone()).await;
-                let packed = packed.map_err(|error| error.to_string());
-                let claims = one.claims.clone();
-                match packed.and_then(|packing| command_of(one, &planning, packing)) {
-                    Ok(command) => return (Some(Found { snapshot, planning, command }), blocked),
-                    Err(why) => {
-                        blocked.extend(claims.into_iter().map(|node| Stays { node, why: why.clone(), blocked: true }))
-                    }
-                }
-            }
-            (None, blocked)
-        };
-        ctx.spawn(asking.into_actor(self).map(|(found, blocked), disruptor, ctx| {
-            disruptor.consolidation.asking = false;
-            disruptor.say_what_stays(&blocked);
-            if let Some(found) = found.filter(|_| disruptor.links.calls.may_act()) {
-                disruptor.begin(found, ctx);
-            }
-        }));
-    }
-
     /// Begins a command.
     pub(super) fn begin(&mut self, answer: Found, ctx: &mut Context<Self>) {
         let command = &answer.command;
-        let (asked, held) = (self.memory.asked(), &self.consolidation.queue);
-        let goes = |uid: &str| asked.contains(uid) || held.held().any(|one| one == uid);
-        // It was computed for a while: what goes by now goes without this.
-        if command.wanted.claims.iter().any(|claim| goes(&claim.uid)) {
+        // It was computed for a while: what goes by now goes without this, and may have used the budget up.
+        let going = self.about_to_go();
+        let goes = command.wanted.claims.iter().any(|claim| going.contains(&claim.uid));
+        if goes || !command.wanted.within_budgets(&answer.snapshot, &going, self.desk.wall()) {
             return;
         }
         let trace = TraceContext::root(&mut self.rng);
@@ -104,9 +64,7 @@ impl Disruptor {
         let Replacements { orders, planned, expected: on_new } = replacements;
         self.desk.post(cluster, Plan { term, claims: planned, expected: expected.chain(on_new).collect() });
         if names.is_empty() {
-            let (claims, reason) = (refs(&command.wanted.claims), command.wanted.reason);
-            *self.removed.entry(reason.label()).or_default() += claims.len();
-            return self.desk.post(&self.links.terminator, Remove { term, claims, reason, trace });
+            return self.remove_claims(&command.wanted, true, trace);
         }
         // What earlier looks had written about them would take off what is written now.
         let objects: BTreeSet<String> = command.wanted.claims.iter().flat_map(objects_of).collect();
@@ -121,9 +79,7 @@ impl Disruptor {
         ctx.spawn(writing.map(move |written, disruptor, _| match written {
             Ok(()) => disruptor.launch(id, orders, trace),
             Err(error) => {
-                for order in orders {
-                    disruptor.desk.post(&disruptor.links.cluster, Wrote::NotMade(order.claim.name_any()));
-                }
+                disruptor.not_made(orders);
                 let step = disruptor.consolidation.queue.give_up(id, error.to_string(), disruptor.desk.wall());
                 step.into_iter().for_each(|step| disruptor.step(step));
             }
@@ -142,9 +98,18 @@ impl Disruptor {
         all
     }
 
+    /// Nothing is launched of what was planned.
+    fn not_made(&self, orders: Vec<LaunchOrder>) {
+        for order in orders {
+            self.desk.post(&self.links.cluster, Wrote::NotMade(order.claim.name_any()));
+        }
+    }
+
     /// The claims say that they are held: what is launched in their stead is.
     fn launch(&mut self, id: u64, orders: Vec<LaunchOrder>, trace: TraceContext) {
-        let Some(command) = self.consolidation.queue.marked(id) else { return };
+        let Some(command) = self.consolidation.queue.marked(id) else {
+            return self.not_made(orders);
+        };
         let term = self.desk.term;
         let message = format!("Launched in the stead of {}: {}", in_short(&command), command.wanted.reason.label());
         for order in &orders {
@@ -158,10 +123,18 @@ impl Disruptor {
         }
     }
 
+    /// Claims, by uid, that are about to go for whatever reason.
+    pub(super) fn about_to_go(&self) -> BTreeSet<String> {
+        let mut going = self.memory.about_to_go();
+        going.extend(self.consolidation.queue.held().map(str::to_owned));
+        going
+    }
+
     /// Carries on what is under way.
     pub(super) fn carry_on(&mut self, snapshot: &Snapshot) {
         self.restore(snapshot);
-        for step in self.consolidation.queue.next(snapshot, self.desk.wall()) {
+        let going = self.about_to_go();
+        for step in self.consolidation.queue.next(snapshot, &going, self.desk.wall()) {
             self.step(step);
         }
     }
@@ -177,9 +150,13 @@ impl Disruptor {
     }
 
     fn remove_held(&mut self, command: &Running, first: bool) {
-        let (term, reason, claims) = (self.desk.term, command.wanted.reason, refs(&command.wanted.claims));
         let traces = &mut self.consolidation.traces;
         let trace = *traces.entry(command.id).or_insert_with(|| TraceContext::root(&mut self.rng));
+        self.remove_claims(&command.wanted, first, trace);
+    }
+
+    fn remove_claims(&mut self, wanted: &Wanted, first: bool, trace: TraceContext) {
+        let (term, reason, claims) = (self.desk.term, wanted.reason, refs(&wanted.claims));
         if first {
             *self.removed.entry(reason.label()).or_default() += claims.len();
         }
@@ -228,7 +205,7 @@ fn names_of(claims: &[dovetail_core::disruption::Doomed]) -> Vec<String> {
     claims.iter().map(|claim| claim.claim.clone()).collect()
 }
 
-fn refs(claims: &[dovetail_core::disruption::Doomed]) -> Vec<ClaimRef> {
+pub(super) fn refs(claims: &[dovetail_core::disruption::Doomed]) -> Vec<ClaimRef> {
     claims.iter().map(|claim| ClaimRef { name: claim.claim.clone(), uid: claim.uid.clone() }).collect()
 }
 

@@ -176,7 +176,7 @@ impl Disruptor {
             },
             moved: queue.moved(),
             refused: queue.refused(snapshot, now.wall),
-            asked: self.memory.asked(),
+            asked: self.about_to_go(),
             only,
             now,
         }

@@ -4,7 +4,7 @@
 //! A node that is to be replaced is marked as leaving first, which makes places for its pods; it is removed when
 //! those are ready. The mark is this term's own: where the leader is succeeded before, the node stays, and the successor begins anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -13,7 +13,7 @@ use dovetail_core::disruption::drift::{DriftMark, Gates, Orders, Stays, Unpinned
 use dovetail_core::disruption::repair::NotRepaired;
 use dovetail_core::disruption::{Cause, Decision};
 
-use super::tell::{claim_object, node_object, reference};
+use super::tell::{NAMED, claim_object, node_object, reference};
 use super::writes::Write;
 use super::{Disruptor, SETTLE};
 use crate::context::measures;
@@ -21,8 +21,6 @@ use crate::messages::{InstancesSeen, MarkLeaving, Record};
 use crate::settings::Settings;
 use crate::telemetry::story::{Names, Story};
 
-/// How many names a story gives.
-const NAMED: usize = 20;
 /// That nodes are not repaired is said this often at a Node (core spec 7.2).
 const REPAIR_QUIET: Duration = Duration::from_secs(900);
 /// That a class's images move on by themselves is said once for each image that it moves on to.
@@ -46,16 +44,33 @@ pub(super) fn is_decided_once(write: &Write) -> bool {
     matches!(write, Write::Drift { .. } | Write::Stamp { .. })
 }
 
-/// Whether a write that has not begun is still to be made: nothing else has been decided of the claim since, and it does not go.
-pub(super) fn stays(write: &Write, decision: &Decision) -> bool {
-    let orders = &decision.drift;
-    let goes = |claim: &str| decision.removals.iter().flat_map(|one| &one.claims).any(|doomed| doomed.claim == claim);
-    match write {
-        Write::Drift { mark, .. } => !goes(&mark.claim) && orders.marks.iter().all(|other| other.claim != mark.claim),
-        Write::Stamp { stamp, .. } => {
-            !goes(&stamp.claim) && orders.stamps.iter().all(|other| other.claim != stamp.claim)
+/// Claims of which a look has decided something.
+pub(super) struct Decided<'a> {
+    going: BTreeSet<&'a str>,
+    marked: BTreeSet<&'a str>,
+    stamped: BTreeSet<&'a str>,
+}
+
+impl<'a> Decided<'a> {
+    pub(super) fn by(decision: &'a Decision) -> Self {
+        let going = decision.removals.iter().flat_map(|one| &one.claims).map(|doomed| doomed.claim.as_str());
+        let orders = &decision.drift;
+        Self {
+            going: going.collect(),
+            marked: orders.marks.iter().map(|mark| mark.claim.as_str()).collect(),
+            stamped: orders.stamps.iter().map(|stamp| stamp.claim.as_str()).collect(),
         }
-        _ => false,
+    }
+
+    /// Whether a write that has not begun is still to be made: nothing else has been decided of the claim since, and it does
+    /// not go.
+    pub(super) fn leaves(&self, write: &Write) -> bool {
+        let free = |claim: &str, anew: &BTreeSet<&str>| !self.going.contains(claim) && !anew.contains(claim);
+        match write {
+            Write::Drift { mark, .. } => free(&mark.claim, &self.marked),
+            Write::Stamp { stamp, .. } => free(&stamp.claim, &self.stamped),
+            _ => false,
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::cluster_state::{Moment, Snapshot};
-use dovetail_core::disruption::{self, Decision, Memory, Offers, Removal, Wanted};
+use dovetail_core::disruption::{self, Decision, Memory, Offers, Removal};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -29,9 +29,7 @@ use crate::context::solver::Solver;
 use crate::kube::calls::Calls;
 use crate::links::ToLauncher;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToRecorder, ToTerminator};
-use crate::messages::{
-    ClaimRef, ClusterChanged, DisruptorState, InstanceTypesFor, Observe, Remove, TakeShown, TraceContext,
-};
+use crate::messages::{ClusterChanged, DisruptorState, InstanceTypesFor, Observe, Remove, TakeShown, TraceContext};
 use crate::telemetry::measure::Measure;
 
 /// Changes are waited for this long, as they come in swarms.
@@ -204,20 +202,20 @@ impl Disruptor {
         self.desk.measure(&Measure::DisruptionLooked { seconds });
         let due = decision.again.map_or(POLL, |at| until(now.wall, at).min(POLL));
         let count = self.count(&view.snapshot);
-        let wanted = self.act(decision, &view.snapshot, ctx);
-        self.want(wanted, &view.snapshot, ctx);
+        self.act(decision, &view.snapshot, ctx);
         let weigh = self.weigh(&view.snapshot, ctx);
         due.min(count).min(weigh)
     }
 
-    /// Does what is decided; answers what has to be asked about first.
-    fn act(&mut self, decision: Decision, snapshot: &Snapshot, ctx: &mut Context<Self>) -> Vec<Wanted> {
+    /// Does what is decided.
+    fn act(&mut self, decision: Decision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         self.tell(&decision, snapshot);
         self.order(&decision, snapshot);
         for removal in &decision.removals {
             self.remove(removal);
         }
-        self.queue.retain(|write| matches!(write, Write::Usage { .. }) || drift::stays(write, &decision));
+        let decided = drift::Decided::by(&decision);
+        self.queue.retain(|write| matches!(write, Write::Usage { .. }) || decided.leaves(write));
         self.queue.extend(unused::writes(snapshot));
         self.queue.extend(decision.ttl.into_iter().map(Write::Ttl));
         self.queue.extend(decision.untaint.into_iter().map(|(node, uid)| Write::Untaint { node, uid }));
@@ -227,7 +225,6 @@ impl Disruptor {
             Some(Write::Mark { claim, mark })
         }));
         self.write(ctx);
-        decision.wanted
     }
 
     fn remove(&mut self, removal: &Removal) {
@@ -235,8 +232,7 @@ impl Disruptor {
         *self.removed.entry(reason.label()).or_default() += removal.claims.len();
         let trace = TraceContext::root(&mut self.rng);
         self.tell_removal(removal, trace);
-        let claim = |doomed: &disruption::Doomed| ClaimRef { name: doomed.claim.clone(), uid: doomed.uid.clone() };
-        let claims = removal.claims.iter().map(claim).collect();
+        let claims = commands::refs(&removal.claims);
         self.desk.post(&self.links.terminator, Remove { term: self.desk.term, claims, reason, trace });
     }
 
@@ -292,7 +288,8 @@ async fn view(links: DisruptorLinks, with_offers: bool) -> Option<View> {
     Some(View { snapshot, offers })
 }
 
-/// How long until then, a little more rather than less: who wakes too early has to wake twice.
+/// How long until then, a little more rather than less: who wakes too early has to wake twice. What is due already is looked at as
+/// what has changed is.
 fn until(now: Timestamp, then: Timestamp) -> Duration {
-    Duration::try_from(then.duration_since(now)).map_or(Duration::ZERO, |left| left + Duration::from_millis(1))
+    Duration::try_from(then.duration_since(now)).map_or(SETTLE, |left| left + Duration::from_millis(1))
 }

@@ -24,16 +24,6 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// How many nodes there are.
-    pub fn nodes(self) -> usize {
-        self.nodes
-    }
-
-    /// How many of them are being disrupted.
-    pub fn disrupting(self) -> usize {
-        self.disrupting
-    }
-
     /// Counts a machine (core spec 5.3): initialized, and its instance not ending; one that is not Ready or is leaving is
     /// being disrupted.
     pub fn count(&mut self, machine: &Machine<'_>, leaving: bool) {
@@ -69,7 +59,7 @@ impl<'a> Look<'a> {
         }
         let allowed = allowed(view.pool, Reason::Empty, totals.nodes, self.now);
         if allowed.is_none() {
-            self.exhausted(&view, pool, candidates.len());
+            self.exhausted(&view, pool, Reason::Empty, candidates.len());
         }
         let mut room = allowed.after(totals.disrupting);
         let (mut waiting, mut new) = (Vec::new(), Vec::new());
@@ -111,14 +101,10 @@ impl<'a> Look<'a> {
         priced.into_iter().map(|(_, machine)| machine).collect()
     }
 
-    fn exhausted(&mut self, view: &PoolView<'a>, pool: &str, nodes: usize) {
-        let news = self.memory.exhausted.keep(pool, ());
-        self.out.exhausted.push(Exhausted {
-            pool: pool.to_owned(),
-            uid: view.pool.metadata.uid.clone().unwrap_or_default(),
-            reason: Reason::Empty,
-            nodes,
-            news,
-        });
+    /// A pool's budgets allow nothing for that reason.
+    pub(super) fn exhausted(&mut self, view: &PoolView<'a>, pool: &str, reason: Reason, nodes: usize) {
+        let news = self.memory.exhausted.keep(&format!("{pool}/{}", reason.label()), ());
+        let uid = view.pool.metadata.uid.clone().unwrap_or_default();
+        self.out.exhausted.push(Exhausted { pool: pool.to_owned(), uid, reason, nodes, news });
     }
 }

@@ -14,8 +14,8 @@ use super::marks::{self, Mark};
 use super::memory::Memory;
 use super::pools::{Observing, PoolView, pools};
 use super::ttl::{self, TtlMark};
-use super::{Reason, Wanted, expiry, repair};
-use crate::cluster_state::{Moment, Snapshot};
+use super::{Reason, expiry, repair};
+use crate::cluster_state::{ClaimFacts, Moment, Snapshot};
 use crate::instance_type::InstanceType;
 
 /// Instance types by the name of the node class.
@@ -32,8 +32,6 @@ pub struct Decision {
     pub untaint: Vec<(String, String)>,
     /// To be removed.
     pub removals: Vec<Removal>,
-    /// To be removed once the pods on them have places; in the order in which they are to be tried.
-    pub wanted: Vec<Wanted>,
     /// What would have been removed, were it not for its pool, which is only observed. Each is told once.
     pub observed: Vec<Removal>,
     /// What could go and may not.
@@ -104,6 +102,21 @@ pub struct Doomed {
     pub node_uid: String,
     /// How many pods are on it that are neither a DaemonSet's nor the kubelet's own.
     pub pods: usize,
+}
+
+impl Doomed {
+    /// A claim, with what is known of its Node.
+    pub(super) fn of(claim: &ClaimFacts, snapshot: &Snapshot) -> Self {
+        let node = snapshot.nodes.get(&claim.node);
+        Self {
+            claim: claim.name.clone(),
+            uid: claim.uid.clone(),
+            pool: claim.pool.clone(),
+            node: claim.node.clone(),
+            node_uid: node.map(|node| node.uid.clone()).unwrap_or_default(),
+            pods: snapshot.loads.get(&claim.node).map_or(0, |load| load.visitors),
+        }
+    }
 }
 
 /// A pool whose budgets allow nothing.
@@ -272,25 +285,14 @@ impl<'a> Look<'a> {
 
     fn expire(&mut self) {
         let (memory, pools) = (&*self.memory, &self.pools);
-        let told = |claim: &crate::cluster_state::ClaimFacts| {
+        let told = |claim: &ClaimFacts| {
             pools.get(claim.pool.as_str()).is_some_and(|view| view.observing != Observing::No)
                 && memory.has_observed(&claim.uid, Reason::Expired)
         };
         let (expired, again) = expiry::expired(self.snapshot, |claim| memory.is_asked(&claim.uid), told, self.now);
         self.look_again(again);
         for claim in expired {
-            let node = self.snapshot.nodes.get(&claim.node);
-            self.go(
-                Cause::Expired,
-                Doomed {
-                    claim: claim.name.clone(),
-                    uid: claim.uid.clone(),
-                    pool: claim.pool.clone(),
-                    node: claim.node.clone(),
-                    node_uid: node.map(|node| node.uid.clone()).unwrap_or_default(),
-                    pods: self.snapshot.loads.get(&claim.node).map_or(0, |load| load.visitors),
-                },
-            );
+            self.go(Cause::Expired, Doomed::of(claim, self.snapshot));
         }
     }
 

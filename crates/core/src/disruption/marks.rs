@@ -23,6 +23,9 @@ pub struct Mark {
     pub consolidatable: bool,
     /// The last pod event, where it is to be written.
     pub last_pod_event: Option<Timestamp>,
+    /// Whether it says that a command holds it which nobody carries on (core spec 5.1). What a command has written since is
+    /// left alone.
+    pub left_behind: bool,
 }
 
 impl Mark {
@@ -40,8 +43,9 @@ impl Mark {
         } else {
             status.conditions.retain(|condition| condition.type_ != CONSOLIDATABLE);
         }
-        // Left behind by a command that nobody carries on (core spec 5.1).
-        status.conditions.retain(|condition| condition.type_ != DISRUPTION_REASON);
+        if self.left_behind {
+            status.conditions.retain(|condition| condition.type_ != DISRUPTION_REASON);
+        }
         if let Some(event) = self.last_pod_event
             && status.last_pod_event_time.as_ref().is_none_or(|written| written.0 < event)
         {
@@ -79,9 +83,10 @@ pub fn mark(machine: &Machine<'_>, view: &PoolView<'_>, now: Timestamp) -> (Opti
             None => last_pod_event = Some(event),
         }
     }
-    let differs = consolidatable != claim.consolidatable || claim.disruption_reason || last_pod_event.is_some();
-    let mark =
-        differs.then(|| Mark { claim: claim.name.clone(), uid: claim.uid.clone(), consolidatable, last_pod_event });
+    let left_behind = claim.disruption_reason;
+    let differs = consolidatable != claim.consolidatable || left_behind || last_pod_event.is_some();
+    let (name, uid) = (claim.name.clone(), claim.uid.clone());
+    let mark = differs.then_some(Mark { claim: name, uid, consolidatable, last_pod_event, left_behind });
     (mark, again)
 }
 

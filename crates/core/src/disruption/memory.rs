@@ -89,7 +89,7 @@ impl Memory {
         };
         self.asked.retain(|uid, (name, when)| there(uid, name) && now.duration_since(*when) < PATIENCE);
         self.expired.retain(|uid, name| there(uid, name));
-        self.replacing.retain(there);
+        self.replacing.retain(there, |pool| snapshot.pools.contains_key(pool));
         self.cleared.retain(|node| snapshot.nodes.contains_key(node));
         self.judged.retain(|pool, _| snapshot.pools.contains_key(pool));
     }
@@ -104,10 +104,10 @@ impl Memory {
         self.held = claims.map(str::to_owned).collect();
     }
 
-    /// Claims, by uid, whose removal has been asked for.
+    /// Claims, by uid, that are about to go: asked to, held by commands, or waiting for places for their pods.
     #[must_use]
-    pub fn asked(&self) -> BTreeSet<String> {
-        self.asked.keys().cloned().collect()
+    pub fn about_to_go(&self) -> BTreeSet<String> {
+        self.asked.keys().chain(&self.held).chain(self.replacing.claims()).cloned().collect()
     }
 
     /// A claim's removal is asked for; answers whether that is new.
@@ -123,7 +123,7 @@ impl Memory {
     pub(super) fn observe(&mut self, doomed: &Doomed, reason: Reason) -> bool {
         match reason {
             Reason::Expired => self.expired.insert(doomed.uid.clone(), doomed.claim.clone()).is_none(),
-            _ => self.observed_now.keep(&doomed.uid, ()),
+            _ => self.observed_now.keep(&format!("{}/{}", doomed.uid, reason.label()), ()),
         }
     }
 
@@ -131,7 +131,7 @@ impl Memory {
     pub(super) fn has_observed(&self, uid: &str, reason: Reason) -> bool {
         match reason {
             Reason::Expired => self.expired.contains_key(uid),
-            _ => self.observed_now.get(uid).is_some(),
+            _ => self.observed_now.get(&format!("{uid}/{}", reason.label())).is_some(),
         }
     }
 

@@ -181,6 +181,9 @@ impl<'a> Reader<'a> {
         if self.question.only.as_ref().is_some_and(|only| !only.contains(&claim.uid)) {
             return Some("it is not of the command that is validated".into());
         }
+        if self.question.asked.contains(&claim.uid) {
+            return Some("it goes for another reason".into());
+        }
         if !machine.initialized() {
             return Some("it is not initialized".into());
         }
@@ -241,5 +244,5 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Uids of claims that somebody else is about to remove.
+/// Uids of claims that go for other reasons, or wait for that, though the snapshot may not show it.
 pub type Asked = BTreeSet<String>;

@@ -1,21 +1,19 @@
 //! Commands: nodes that go by our own decision, with what is launched in their stead first (core spec 5.8).
 //!
 //! ```text
-//! a method ──► Wanted (reason, claims) ──► places for the pods ──► Command ──► Running ──► claims are removed
-//!                                                                                └► undone: untainted, unmarked, said
+//! Question ──► Command (what goes, and the place of each pod) ──► Running ──► claims are removed
+//!                                                                    └► undone: untainted, unmarked, said
 //! ```
 //!
-//! Any method may ask by [`Wanted`]. What is done about it is the same for each reason: the claims are marked as leaving, so that
-//! nothing new comes to them; replacements are launched; the claims are removed when these are initialized.
+//! The claims are held, so that nothing new comes to them; replacements are launched; the claims are removed when these are
+//! initialized. Drift has a way of its own, which leaves the places to packing (`super::drift`).
 
 mod live;
-mod places;
 mod question;
 mod queue;
 mod written;
 
 pub use live::Asked;
-pub use places::{command_of, problem_of};
 pub use question::{Answer, Moved, Question, Stays};
 pub use queue::{Ended, Queue, Running, Step};
 pub use written::{Held, held_by_commands};
@@ -29,9 +27,6 @@ use crate::cluster_state::Snapshot;
 use crate::pack::PlannedClaim;
 
 /// Claims that are to go together, once the pods on them have places elsewhere.
-///
-/// A method puts them into [`Decision::wanted`](super::Decision::wanted) in the order in which they are to be tried. One that cannot
-/// be done now, as a pod would have no place, is said to be blocked, and the next is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Why.
@@ -53,7 +48,7 @@ pub struct Command {
     pub on_existing: Vec<(usize, Vec<String>)>,
     /// All pods that move, by uid.
     pub pods: Vec<String>,
-    /// Dollars an hour of what goes; 0 where nobody has asked.
+    /// Dollars an hour of what goes.
     pub price_before: f64,
     /// Dollars an hour of what is launched, at its cheapest.
     pub price_after: f64,

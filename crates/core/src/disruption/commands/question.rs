@@ -47,8 +47,6 @@ pub struct Answer {
     pub command: Option<Command>,
     /// What stands in the way of nodes that stay, each with one thing.
     pub stays: Vec<Stays>,
-    /// How many nodes nothing but their pods keeps.
-    pub eligible: usize,
 }
 
 /// A node that stays.
@@ -70,7 +68,6 @@ impl Question {
     pub fn answer(self) -> Result<Answer, PackingError> {
         let Live { cluster, mut planning, claims, said } = live(&self);
         let decision = methods::decide(&cluster, &self.settings, self.now.wall)?;
-        let eligible = decision.eligible;
         let stays = decision.unconsolidatable.into_iter().filter(|one| said[one.node] != Said::Nothing);
         let stays = stays.filter_map(|one| {
             let node = claims[one.node].clone()?;
@@ -95,7 +92,7 @@ impl Question {
             }
         });
         planning.problem = Arc::new(cluster.into_problem());
-        Ok(Answer { snapshot: self.snapshot, planning, command, stays, eligible })
+        Ok(Answer { snapshot: self.snapshot, planning, command, stays })
     }
 }
 

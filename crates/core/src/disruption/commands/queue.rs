@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::question::Moved;
 use super::{Command, Wanted};
+use crate::clock::later;
 use crate::cluster_state::{Moment, Snapshot};
 use crate::disruption::allowed;
 use crate::disruption::emptiness::Totals;
@@ -79,11 +80,12 @@ pub enum Ended {
     Undone(String, SignedDuration),
 }
 
-/// A pool whose replacements have failed.
+/// A pool in which a command has been given up, and why.
 #[derive(Clone, Debug)]
 struct Pause {
     until: Timestamp,
     length: SignedDuration,
+    why: String,
 }
 
 /// The commands of a term, and what is remembered of those that are over.
@@ -125,9 +127,14 @@ impl Queue {
         self.begun
     }
 
-    /// A command is written on its claims: its replacements may be launched. Answers it, unless it is over.
+    /// A command is written on its claims: its replacements may be launched. Answers it, unless it is over, or all of its claims
+    /// go for other reasons meanwhile.
     pub fn marked(&mut self, id: u64) -> Option<Running> {
         let command = self.running.iter_mut().find(|command| command.id == id)?;
+        if command.wanted.claims.is_empty() {
+            self.running.retain(|command| command.id != id);
+            return None;
+        }
         command.phase = Phase::Replacing;
         Some(command.clone())
     }
@@ -140,22 +147,25 @@ impl Queue {
     }
 
     /// What comes next of each command.
-    pub fn next(&mut self, snapshot: &Snapshot, now: Timestamp) -> Vec<Step> {
+    ///
+    /// `going` are claims, by uid, that are about to go though the snapshot may not show it.
+    pub fn next(&mut self, snapshot: &Snapshot, going: &BTreeSet<String>, now: Timestamp) -> Vec<Step> {
         self.forget(snapshot, now);
         let mut steps = Vec::new();
         for mut command in std::mem::take(&mut self.running) {
-            match command.look(snapshot, now) {
+            match command.look(snapshot, going, now) {
                 Next::Wait => self.running.push(command),
                 Next::Remove(first) => {
+                    if first {
+                        // Its replacements stand: nothing is wrong with its pools.
+                        command.wanted.claims.iter().for_each(|claim| {
+                            self.paused.remove(&claim.pool);
+                        });
+                    }
                     steps.push(Step::Remove(command.clone(), first));
                     self.running.push(command);
                 }
-                Next::Done => {
-                    for claim in &command.wanted.claims {
-                        self.paused.remove(&claim.pool);
-                    }
-                    steps.push(Step::End(command, Ended::Done));
-                }
+                Next::Done => steps.push(Step::End(command, Ended::Done)),
                 Next::Undo(why) => {
                     let step = self.undone(command, why, now);
                     steps.push(step);
@@ -173,8 +183,8 @@ impl Queue {
         let mut longest = FIRST_PAUSE;
         for pool in pools {
             let length = self.paused.get(pool).map_or(FIRST_PAUSE, |pause| (pause.length * 2).min(LONGEST_PAUSE));
-            let until = now.checked_add(length).unwrap_or(Timestamp::MAX);
-            self.paused.insert(pool.clone(), Pause { until, length });
+            let pause = Pause { until: later(now, length), length, why: why.clone() };
+            self.paused.insert(pool.clone(), pause);
             longest = longest.max(length);
         }
         Step::End(command, Ended::Undone(why, longest))
@@ -189,7 +199,7 @@ impl Queue {
         }
         self.price_moves.retain(|(time, _)| fresh(time));
         // A failure that follows soon takes a while to show itself.
-        let lately = |pause: &Pause| now < pause.until.checked_add(LONGEST_PAUSE).unwrap_or(Timestamp::MAX);
+        let lately = |pause: &Pause| now < later(pause.until, LONGEST_PAUSE);
         self.paused.retain(|pool, pause| snapshot.pools.contains_key(pool) && lately(pause));
     }
 
@@ -216,14 +226,14 @@ impl Queue {
         self.price_moves.iter().map(|(_, nodes)| nodes).sum()
     }
 
-    /// Nodes that stay as a replacement in their pool has failed, by the uid of the claim, and why.
+    /// Nodes that stay as a command in their pool was given up lately, by the uid of the claim, and why.
     #[must_use]
     pub fn refused(&self, snapshot: &Snapshot, now: Timestamp) -> BTreeMap<String, String> {
         let paused = |pool: &String| self.paused.get(pool).filter(|pause| now < pause.until);
         let all = snapshot.claims.values().filter_map(|entry| {
-            let until = paused(&entry.facts.pool)?.until;
-            let why =
-                format!("a replacement in nodepool {} has failed, the next is tried at {until}", entry.facts.pool);
+            let Pause { until, why, .. } = paused(&entry.facts.pool)?;
+            let pool = &entry.facts.pool;
+            let why = format!("the last command in nodepool {pool} has failed ({why}), the next is tried at {until}");
             Some((entry.facts.uid.clone(), why))
         });
         if self.paused.is_empty() { BTreeMap::new() } else { all.collect() }
@@ -238,7 +248,7 @@ enum Next {
 }
 
 impl Running {
-    fn look(&mut self, snapshot: &Snapshot, now: Timestamp) -> Next {
+    fn look(&mut self, snapshot: &Snapshot, going: &BTreeSet<String>, now: Timestamp) -> Next {
         // What goes for other reasons meanwhile needs nothing of this.
         self.wanted.claims.retain(|claim| {
             let entry = snapshot.claims.get(&claim.claim);
@@ -249,7 +259,7 @@ impl Running {
         }
         match self.phase {
             Phase::Marking => Next::Wait,
-            Phase::Replacing => self.replacing(snapshot, now),
+            Phase::Replacing => self.replacing(snapshot, going, now),
             Phase::Removing { first, .. } if now.duration_since(first) >= REMOVAL_TIME => {
                 Next::Undo("the API server has not taken the removal for a minute".into())
             }
@@ -261,7 +271,7 @@ impl Running {
         }
     }
 
-    fn replacing(&mut self, snapshot: &Snapshot, now: Timestamp) -> Next {
+    fn replacing(&mut self, snapshot: &Snapshot, going: &BTreeSet<String>, now: Timestamp) -> Next {
         let mut all = true;
         for name in &self.replacements {
             match snapshot.claims.get(name) {
@@ -270,7 +280,7 @@ impl Running {
             }
         }
         let late = now.duration_since(self.began);
-        if all && !self.within_budgets(snapshot, now) {
+        if all && !self.wanted.within_budgets(snapshot, going, now) {
             let over = late >= REPLACEMENT_TIME + BUDGET_TIME;
             return if over {
                 Next::Undo("the budgets of its nodepool do not allow it any more".into())
@@ -287,20 +297,25 @@ impl Running {
         }
         Next::Wait
     }
+}
 
-    /// Whether the budgets of its pools allow it now, with all that goes already: they may be other ones than when it began.
-    fn within_budgets(&self, snapshot: &Snapshot, now: Timestamp) -> bool {
+impl Wanted {
+    /// Whether the budgets of the pools allow it now, with all that goes already, and that is about to, by uid: they may be
+    /// other ones than when it was found.
+    #[must_use]
+    pub fn within_budgets(&self, snapshot: &Snapshot, going: &BTreeSet<String>, now: Timestamp) -> bool {
         let mut own: BTreeMap<&str, usize> = BTreeMap::new();
-        self.wanted.claims.iter().for_each(|claim| *own.entry(claim.pool.as_str()).or_default() += 1);
+        self.claims.iter().for_each(|claim| *own.entry(claim.pool.as_str()).or_default() += 1);
         let machines = machines(snapshot, Moment { monotonic: Duration::ZERO, wall: now });
         own.into_iter().all(|(name, count)| {
             let Some(pool) = snapshot.pools.get(name) else { return true };
             let mut totals = Totals::default();
             for machine in machines.iter().filter(|machine| machine.claim.pool == name) {
-                let own = self.wanted.claims.iter().any(|claim| claim.uid == machine.claim.uid);
-                totals.count(machine, machine.leaving && !own);
+                let uid = &machine.claim.uid;
+                let own = self.claims.iter().any(|claim| claim.uid == *uid);
+                totals.count(machine, (machine.leaving || going.contains(uid)) && !own);
             }
-            allowed(pool, self.wanted.reason, totals.nodes, now).after(totals.disrupting) >= count
+            allowed(pool, self.reason, totals.nodes, now).after(totals.disrupting) >= count
         })
     }
 }

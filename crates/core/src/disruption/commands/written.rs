@@ -64,15 +64,7 @@ pub fn held_by_commands(snapshot: &Snapshot) -> Vec<Running> {
     let mut all: Vec<Running> = Vec::new();
     for entry in snapshot.claims.values().filter(|entry| entry.facts.disruption_reason && !entry.facts.leaving) {
         let Some((held, since)) = Held::of(&entry.claim) else { continue };
-        let node = snapshot.nodes.get(&entry.facts.node);
-        let doomed = Doomed {
-            claim: held.claim,
-            uid: held.uid,
-            pool: entry.facts.pool.clone(),
-            node: entry.facts.node.clone(),
-            node_uid: node.map(|node| node.uid.clone()).unwrap_or_default(),
-            pods: snapshot.loads.get(&entry.facts.node).map_or(0, |load| load.visitors),
-        };
+        let doomed = Doomed::of(&entry.facts, snapshot);
         match all.iter_mut().find(|running| running.replacements == held.replacements) {
             Some(running) => running.wanted.claims.push(doomed),
             None => all.push(Running::restored(

@@ -12,7 +12,7 @@ use super::{Drift, Stays};
 use crate::clock::later;
 use crate::cluster_state::PodEntry;
 use crate::disruption::emptiness::Totals;
-use crate::disruption::look::{Cause, Doomed, Exhausted, Look, doomed};
+use crate::disruption::look::{Cause, Doomed, Look, doomed};
 use crate::disruption::machines::Machine;
 use crate::disruption::pools::{Observing, PoolView};
 use crate::disruption::{Blocked, Reason, allowed, blocked};
@@ -52,8 +52,8 @@ struct Pause {
 pub struct Replacements {
     running: BTreeMap<String, Replacing>,
     pauses: BTreeMap<String, Pause>,
-    /// How often claims could not be replaced, by uid: others are tried first.
-    failed: BTreeMap<String, u32>,
+    /// How often claims could not be replaced, by uid, with their names: others are tried first.
+    failed: BTreeMap<String, (String, u32)>,
 }
 
 impl Replacements {
@@ -67,14 +67,21 @@ impl Replacements {
         self.running.len()
     }
 
-    /// Forgets claims that are gone or being deleted.
-    pub fn retain(&mut self, there: impl Fn(&str, &str) -> bool) {
+    /// Forgets claims that are gone or being deleted, and pools that are gone.
+    pub fn retain(&mut self, there: impl Fn(&str, &str) -> bool, pool: impl Fn(&str) -> bool) {
         self.running.retain(|uid, one| there(uid, &one.doomed.claim));
+        self.failed.retain(|uid, (name, _)| there(uid, name));
+        self.pauses.retain(|name, _| pool(name));
+    }
+
+    /// Claims, by uid, whose pods are getting places.
+    pub fn claims(&self) -> impl Iterator<Item = &String> {
+        self.running.keys()
     }
 
     /// A node could not be replaced; answers for how long its pool waits. Those that fail together are one failure.
     fn fail(&mut self, one: &Doomed, now: Timestamp) -> SignedDuration {
-        *self.failed.entry(one.uid.clone()).or_default() += 1;
+        self.failed.entry(one.uid.clone()).or_insert_with(|| (one.claim.clone(), 0)).1 += 1;
         let pause = self.pauses.entry(one.pool.clone()).or_default();
         if pause.until > now {
             return pause.until.duration_since(now);
@@ -115,15 +122,18 @@ impl<'a> Look<'a> {
         let Some(view) = self.pools.get(pool).filter(|_| !candidates.is_empty() || !running.is_empty()).cloned() else {
             return;
         };
-        let allowed = allowed(view.pool, Reason::Drifted, totals.nodes(), self.now);
-        let over = allowed.nodes.is_some_and(|nodes| totals.disrupting() > nodes);
+        let allowed = allowed(view.pool, Reason::Drifted, totals.nodes, self.now);
+        let over = allowed.nodes.is_some_and(|nodes| totals.disrupting > nodes);
         for machine in running {
             if self.memory.is_asked(&machine.claim.uid) {
                 continue;
             }
             let outcome = match self.outcome(machine, &view) {
                 _ if allowed.is_none() => Outcome::Stays("the pool's budgets do not allow it any more".into(), false),
-                // Others are being disrupted beyond what is allowed: it goes when they are back or gone.
+                // Others are being disrupted beyond what is allowed: it goes when they are back or gone, in time.
+                Outcome::Ready if over && self.is_late(&machine.claim.uid) => {
+                    Outcome::Stays("the pool's budgets do not allow it any more".into(), false)
+                }
                 Outcome::Ready if over => Outcome::Waits(true),
                 outcome => outcome,
             };
@@ -137,11 +147,11 @@ impl<'a> Look<'a> {
             return candidates.iter().for_each(|one| self.go(Cause::Drifted, doomed(&one.machine)));
         }
         if allowed.is_none() {
-            self.no_budget(&view, pool, candidates.len());
+            self.exhausted(&view, pool, Reason::Drifted, candidates.len());
         }
         let gone = self.going_now(pool);
-        let together = TOGETHER.max(totals.nodes().div_ceil(10)).saturating_sub(running.len());
-        let room = allowed.after(totals.disrupting() + gone).min(together);
+        let together = TOGETHER.max(totals.nodes.div_ceil(10)).saturating_sub(running.len());
+        let room = allowed.after(totals.disrupting + gone).min(together);
         self.begin_some(pool, &candidates, room);
     }
 
@@ -183,7 +193,7 @@ impl<'a> Look<'a> {
         let failed = &self.memory.replacing.failed;
         free.sort_by_cached_key(|one| {
             let claim = one.machine.claim;
-            let failures = failed.get(&claim.uid).copied().unwrap_or_default();
+            let failures = failed.get(&claim.uid).map_or(0, |(_, count)| *count);
             (moves_any(&one.machine), failures, one.since, claim.name.clone())
         });
         free
@@ -221,14 +231,15 @@ impl<'a> Look<'a> {
         if let Some(why) = asks {
             return Outcome::Stays(why, false);
         }
+        let late = self.is_late(uid);
         // The mark may not have come through yet.
         if !self.snapshot.leaving.claims.contains(&machine.claim.name) {
-            return Outcome::Waits(true);
+            let why = "it could not be marked as leaving for ten minutes";
+            return if late { Outcome::Stays(why.into(), true) } else { Outcome::Waits(true) };
         }
         let movers = self.snapshot.movers(&machine.node.name, self.now);
         let places = movers.iter().map(|pod| (pod, Place::of(self.snapshot, pod, self.moment)));
         let missing: Vec<_> = places.filter(|(_, place)| *place != Place::Ready).collect();
-        let late = self.now.duration_since(one.since) >= LONGEST;
         let Some((pod, _)) = missing.first() else {
             return match holds {
                 None => Outcome::Ready,
@@ -247,19 +258,24 @@ impl<'a> Look<'a> {
         Outcome::Waits(hope)
     }
 
+    /// Whether a node has been waiting for its places for as long as it may.
+    fn is_late(&self, uid: &str) -> bool {
+        let running = &self.memory.replacing.running;
+        running.get(uid).is_some_and(|one| self.now.duration_since(one.since) >= LONGEST)
+    }
+
     fn settle(&mut self, machine: &Machine<'a>, outcome: Outcome) {
         let uid = &machine.claim.uid;
         let Some(one) = self.memory.replacing.running.get_mut(uid) else { return };
         match outcome {
             Outcome::Waits(hope) => {
                 one.hoped = if hope { self.now } else { one.hoped };
-                let due = later(one.since, LONGEST).min(later(one.hoped, WITHOUT_A_PLACE));
                 let marked = self.snapshot.leaving.claims.contains(&machine.claim.name);
                 if !marked {
                     self.out.drift.begin.push(one.doomed.clone());
                 }
                 // Places become ready without a change of the cluster's that is told here: it is looked every second.
-                self.look_again(Some(due.min(later(self.now, SignedDuration::from_secs(1)))));
+                self.look_again(Some(later(self.now, SignedDuration::from_secs(1))));
             }
             Outcome::Ready => {
                 let doomed = Doomed { pods: doomed(machine).pods, ..one.doomed.clone() };
@@ -276,12 +292,6 @@ impl<'a> Look<'a> {
                 self.out.drift.stay.push(Stays { doomed, why, pause: pause.map(|pause| pause.as_secs()) });
             }
         }
-    }
-
-    fn no_budget(&mut self, view: &PoolView<'a>, pool: &str, nodes: usize) {
-        let news = self.memory.exhausted.keep(&format!("{pool}/drifted"), ());
-        let uid = view.pool.metadata.uid.clone().unwrap_or_default();
-        self.out.exhausted.push(Exhausted { pool: pool.to_owned(), uid, reason: Reason::Drifted, nodes, news });
     }
 }
 

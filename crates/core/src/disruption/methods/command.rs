@@ -53,8 +53,6 @@ pub struct Decision {
     /// The nodes that stay, and why, in the order of the nodes. With a command only those that no method may take: of others
     /// it is known when nothing else is found.
     pub unconsolidatable: Vec<Unconsolidatable>,
-    /// How many nodes with pods may go as far as pools, budgets of pods and their own age say.
-    pub eligible: usize,
     /// Whether the command pays only because prices differ.
     pub price_move: bool,
 }

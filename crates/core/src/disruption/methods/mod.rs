@@ -73,11 +73,10 @@ pub fn decide(cluster: &Cluster, settings: &Settings, now: Timestamp) -> Result<
     let options = options(settings);
     let context = Context::new(&cluster.problem, &options)?;
     let mut pass = Pass::new(cluster, settings, fleet(cluster, &context), now);
-    let eligible = pass.candidates(|_| true).len();
     let command = next(&mut pass);
     let price_move = command.as_ref().is_some_and(|command| pass.is_price_move(command));
     let unconsolidatable = pass.unconsolidatable(command.as_ref());
-    Ok(Decision { command, unconsolidatable, eligible, price_move })
+    Ok(Decision { command, unconsolidatable, price_move })
 }
 
 fn options(settings: &Settings) -> crate::pack::Options {

@@ -248,7 +248,8 @@ pub(super) fn bound(pass: &Pass<'_, '_, '_>, launch: &Launch, taken: &[u32], pri
 fn any_type(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, bound: Bound) -> Option<crate::pack::PlannedClaim> {
     let mut other = pass.fleet.instead_of(launch)?;
     let all = launch.pods.iter().all(|pod| pass.fleet.load(&mut other, *pod));
-    let claim = if all { pass.fleet.claim(&other, bound) } else { None };
+    let claim = || pass.fleet.claim(&other, bound).or_else(|| pass.fleet.claim_in_one_zone(&other, bound));
+    let claim = if all { claim() } else { None };
     pass.fleet.abandon(&mut other);
     claim
 }

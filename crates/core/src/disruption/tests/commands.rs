@@ -1,6 +1,6 @@
 //! What consolidation answers on a live cluster, and how its commands are carried on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::commands::{Answer, Asked, Command, Ended, Held, Question, Queue, Step, held_by_commands};
 use super::*;
@@ -235,7 +235,7 @@ fn too_large() -> World {
 }
 
 fn next(queue: &mut Queue, snapshot: &Snapshot, seconds: f64) -> Vec<Step> {
-    queue.next(snapshot, at(seconds))
+    queue.next(snapshot, &BTreeSet::new(), at(seconds))
 }
 
 #[test]
@@ -273,6 +273,56 @@ fn a_command_whose_replacement_is_gone_or_late_is_undone_and_its_pool_left_alone
     queue.marked(id).unwrap();
     assert_eq!(next(&mut queue, &world.state.snapshot(), LATER + 900.0), []);
     assert_eq!(pause(&next(&mut queue, &world.state.snapshot(), LATER + 907.0)), 600);
+}
+
+#[test]
+fn a_command_that_comes_to_its_end_takes_the_pause_of_its_pool_back() {
+    let mut world = too_large();
+    let answer = world.answer(LATER);
+    let mut queue = Queue::default();
+    let begin = |queue: &mut Queue, seconds: f64| {
+        let command = answer.command.as_ref().unwrap();
+        let id = queue.begin(command, vec!["claim-new".to_owned()], &answer.snapshot, at(seconds));
+        queue.marked(id).unwrap();
+    };
+    let pause = |steps: &[Step]| match steps {
+        [Step::End(_, Ended::Undone(_, pause))] => pause.as_secs(),
+        other => panic!("{other:?}"),
+    };
+    begin(&mut queue, LATER);
+    assert_eq!(pause(&next(&mut queue, &world.state.snapshot(), LATER + 5.0)), 300);
+    let without = world.state.snapshot();
+    world.initialize("new");
+    begin(&mut queue, LATER + 400.0);
+    let steps = next(&mut queue, &world.state.snapshot(), LATER + 401.0);
+    assert!(matches!(&steps[..], [Step::Remove(_, true)]), "{steps:?}");
+    world.state.delete_claim("claim-large", None);
+    assert!(matches!(&next(&mut queue, &world.state.snapshot(), LATER + 402.0)[..], [Step::End(_, Ended::Done)]));
+    begin(&mut queue, LATER + 500.0);
+    assert_eq!(pause(&next(&mut queue, &without, LATER + 505.0)), 300, "as after the first");
+}
+
+#[test]
+fn a_node_that_waits_to_go_for_another_reason_is_left_out_and_counts_in_the_budget() {
+    let world = too_large();
+    let mut question = world.question(LATER);
+    let wanted = question.clone().answer().unwrap().command.unwrap().wanted;
+    question.asked.insert("uid-claim-large".to_owned());
+    assert_eq!(question.answer().unwrap().command, None);
+    let mut world = of_policy("WhenEmptyOrUnderutilized");
+    world.apply_pool({
+        let mut pool = world.pool.clone();
+        pool["metadata"]["resourceVersion"] = json!("1000");
+        pool["spec"]["disruption"]["budgets"] = json!([{"nodes": "1"}]);
+        pool
+    });
+    world.sized("large", 16);
+    world.sized("other", 2);
+    let going = |uid: &str| BTreeSet::from([uid.to_owned()]);
+    let snapshot = world.state.snapshot();
+    assert!(wanted.within_budgets(&snapshot, &BTreeSet::new(), at(LATER)));
+    assert!(wanted.within_budgets(&snapshot, &going("uid-claim-large"), at(LATER)), "its own going is its own");
+    assert!(!wanted.within_budgets(&snapshot, &going("uid-claim-other"), at(LATER)));
 }
 
 #[test]
@@ -359,7 +409,7 @@ fn a_half_empty_cluster_is_put_together_and_then_nothing_moves_for_a_day() {
     for minute in (15..25 * 60).step_by(5) {
         let seconds = f64::from(minute) * 60.0;
         world.at(seconds);
-        queue.next(&world.state.snapshot(), at(seconds));
+        queue.next(&world.state.snapshot(), &BTreeSet::new(), at(seconds));
         let answer = Question { moved: queue.moved(), ..world.question(seconds) }.answer().unwrap();
         let Some(command) = &answer.command else { continue };
         queue.begin(command, vec![], &answer.snapshot, at(seconds));

@@ -78,6 +78,30 @@ fn without_a_limit_a_tenth_or_ten_nodes_are_replaced_at_a_time() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut all = drifted(json!({"consolidateAfter": "Never", "budgets": []}), &names);
     assert_eq!(begun(&all.act(2.0)).len(), 10);
+    let names: Vec<String> = (0..120).map(|n| format!("n{n:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut all = drifted(json!({"consolidateAfter": "Never", "budgets": []}), &names);
+    assert_eq!(begun(&all.act(2.0)).len(), 12);
+}
+
+#[test]
+fn a_node_whose_places_are_ready_waits_for_the_budget_for_ten_minutes_at_most() {
+    let mut all = drifted(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "1"}]}), &["a", "b"]);
+    all.free("free");
+    assert_eq!(begun(&all.act(2.0)), ["a"]);
+    all.place("a", "free");
+    // Another is unwell: it takes the budget.
+    all.world.machine("b", |_, node| node["status"]["conditions"][0]["status"] = json!("False"));
+    for seconds in [3.0, 300.0, 600.0] {
+        all.place("a", "free");
+        let decision = all.act(seconds);
+        assert_eq!((gone(&decision), decision.drift.stay.len()), (vec![], 0), "{seconds}");
+        assert!(decision.again.is_some_and(|again| again > at(seconds)), "{seconds}");
+    }
+    all.place("a", "free");
+    let decision = all.act(603.0);
+    assert_eq!((gone(&decision), decision.drift.stay.len()), (vec![], 1));
+    assert_eq!(decision.drift.stay[0].pause, None, "no replacement has failed");
 }
 
 #[test]

@@ -158,18 +158,20 @@ impl<'c, 'a> Fleet<'c, 'a> {
         found
     }
 
-    /// The claim for the new node, all of whose options keep to the bound; `None` where none is left.
-    ///
-    /// A type keeps to it where it does in the dearest zone that the node may be in (core spec 5.7). Where too few types
-    /// do, the node is held to one zone: spot prices of a type differ by zone, and the bound is often met in one.
+    /// The claim for the new node, all of whose options keep to the bound; `None` where none is left. A type keeps to it where
+    /// it does in the dearest zone that the node may be in (core spec 5.7).
     pub fn claim(&self, launch: &Launch, bound: Bound) -> Option<PlannedClaim> {
-        let (context, cells) = (self.context, launch.draft.cells);
-        if let Some(claim) = self.claim_in(launch, bound, cells) {
-            return Some(claim);
-        }
-        let zones: BTreeSet<&str> = context.offers.cells.iter().map(|cell| cell.zone.as_str()).collect();
-        let each = zones.into_iter().map(|zone| cells & context.offers.with(|cell| cell.zone == zone));
-        let parts = each.filter(|part| *part != 0 && *part != cells);
+        self.claim_in(launch, bound, launch.draft.cells)
+    }
+
+    /// The same for a node of spot capacity that is held to one zone, the one in which it is cheapest: spot prices of a type
+    /// differ by zone, and too few types may keep to the bound in all of them. Karpenter has no such rule.
+    pub fn claim_in_one_zone(&self, launch: &Launch, bound: Bound) -> Option<PlannedClaim> {
+        let (offers, cells) = (&self.context.offers, launch.draft.cells);
+        let spot = cells & self.context.spot_cells();
+        let zones: BTreeSet<&str> = offers.cells.iter().map(|cell| cell.zone.as_str()).collect();
+        let each = zones.into_iter().map(|zone| cells & offers.with(|cell| cell.zone == zone));
+        let parts = each.filter(|part| part & spot != 0 && *part != cells);
         let found = parts.filter_map(|part| self.claim_in(launch, bound, part));
         found.min_by(|a, b| a.price.total_cmp(&b.price))
     }
