@@ -21,8 +21,6 @@ const ASKED_AT_MOST: f64 = 1.5;
 const ASKED_A_TERM: f64 = 0.25;
 /// A claim may be made so long after it was planned for pods that have found room since, or whose room is seen late (`slowWatches`).
 const PLANNED_BEFORE: f64 = 30.0;
-/// What is launched in the stead of a node that is cordoned comes within this.
-const HELD: f64 = 1200.0;
 /// So long after the API server was put back to an older state it is not asked: pods that were bound are not any more, and the
 /// log does not show which. Nor after AWS has announced something, which a scenario writes as a message: whose pods have to
 /// leave is in its text.
@@ -143,7 +141,7 @@ impl Waited {
                 let evicted = self.evicted.remove(uid);
                 let unheard = |pod: &&Pod| {
                     let daemon = pod.owner.starts_with("DaemonSet/");
-                    !pod.node.is_empty() && !daemon && (!evicted || stays(before, &pod.node))
+                    !pod.node.is_empty() && !daemon && (!evicted || stays(before, &pod.node, seconds(entry)))
                 };
                 if let Some(pod) = before.pods.get(uid).filter(unheard) {
                     self.went.push((seconds(entry), pod.node.clone(), pod.requests.clone()));
@@ -185,24 +183,22 @@ impl Waited {
         }
         for (uid, pod) in state.pods.iter().filter(|(_, pod)| !pod.node.is_empty()) {
             let counted = self.pods.get(uid).is_some_and(|(until, _)| *until >= then);
-            if !counted && !stays(state, &pod.node) {
+            if !counted && !stays(state, &pod.node, then) {
                 count(&pod.requests);
             }
         }
-        let unheard = |(at, node, _): &&(f64, String, Amounts)| *at >= then && !stays(state, node);
+        let unheard = |(at, node, _): &&(f64, String, Amounts)| *at >= then && !stays(state, node, then);
         self.went.iter().filter(unheard).for_each(|(.., requests)| count(requests));
         sum
     }
 }
 
-/// Whether a node's pods may stay where they are.
-fn stays(state: &State, name: &str) -> bool {
+/// Whether a node's pods may stay where they are, and might since then.
+fn stays(state: &State, name: &str, then: f64) -> bool {
     let Some(node) = state.nodes.get(name).filter(|node| node.ready && !node.deleting) else { return false };
-    // A command holds it: what its pods need comes first. Whether it still does the log does not say.
-    if node.cordoned.is_some_and(|at| state.now - at < HELD) {
-        return false;
-    }
     let machine = state.machines.get(&node.instance);
     let runs = machine.is_none_or(|machine| machine.to.is_none() && !machine.warned);
-    runs && state.claim_of(&node.instance).is_none_or(|claim| claim.leaving.is_none() && !claim.drifted)
+    runs && state
+        .claim_of(&node.instance)
+        .is_none_or(|claim| claim.leaving.is_none() && claim.moves.is_none_or(|until| until < then))
 }

@@ -35,8 +35,8 @@ pub(super) struct Claim {
     /// Whether its drain ends by force some time.
     pub forced: bool,
     pub initialized: bool,
-    /// Its condition Drifted is True: it is replaced as soon as a budget lets it, and what its pods need comes first.
-    pub drifted: bool,
+    /// Until when its conditions say that it is to be replaced (Drifted, DisruptionReason): what its pods need comes first.
+    pub moves: Option<f64>,
     /// EC2 had nothing for its latest launch, or its deletion was asked for: it brings nothing, whatever comes of that.
     pub given_up: bool,
     /// Since when it is being deleted, by whomever.
@@ -62,8 +62,6 @@ pub(super) struct Node {
     pub instance: String,
     pub ready: bool,
     pub deleting: bool,
-    /// When nothing new was put on it any more.
-    pub cordoned: Option<f64>,
 }
 
 /// A pod.
@@ -173,7 +171,11 @@ impl State {
             }
             let conditions = status["conditions"].as_array();
             if let Some(all) = conditions {
-                claim.drifted = all.iter().any(|one| one["type"] == "Drifted" && one["status"] == "True");
+                let says = |one: &Value| one["type"] == "Drifted" || one["type"] == "DisruptionReason";
+                match all.iter().any(|one| says(one) && one["status"] == "True") {
+                    true => claim.moves = Some(f64::INFINITY),
+                    false => claim.moves = claim.moves.map(|until| until.min(now)),
+                }
             }
             if let Some(one) = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Initialized")) {
                 claim.initialized = one["status"] == "True";
@@ -221,10 +223,8 @@ impl State {
             self.nodes.remove(name);
             return;
         }
-        let now = self.now;
         let node = self.nodes.entry(name.to_owned()).or_default();
         match entry.text("change") {
-            "cordoned" => node.cordoned = Some(now),
             "joined" => entry.text("instance").clone_into(&mut node.instance),
             "ready" => node.ready = true,
             "not-ready" => node.ready = false,

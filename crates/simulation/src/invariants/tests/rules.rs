@@ -44,6 +44,38 @@ fn pods_that_went_just_before_their_node_had_to_go_may_not_be_known_to_be_gone()
 }
 
 #[test]
+fn a_node_that_drifts_or_that_a_command_holds_may_be_replaced_before_it_goes_and_only_then() {
+    let says = |run: &mut Run, t: f64, type_: &str, on: bool| {
+        let requests = json!({"cpu": "2", "memory": "2Gi", "pods": "2"});
+        let claim = json!({"nodePool": "free", "requests": requests, "term": "1", "token": "tok-1", "providerID": provider("1")});
+        let condition = json!({"type": type_, "status": "True"});
+        let all = if on { vec![condition] } else { vec![] };
+        run.api(t, "patch", "1", claim, json!({"status": {"conditions": all}}));
+    };
+    for type_ in ["Drifted", "DisruptionReason"] {
+        assert_none(|run| {
+            says(run, 600.0, type_, true);
+            run.claim(600.1, "2", "free", 2);
+        });
+        // It was given up while the replacement was on its way.
+        assert_none(|run| {
+            says(run, 590.0, type_, true);
+            says(run, 599.0, type_, false);
+            run.claim(600.1, "2", "free", 2);
+        });
+        assert_only("INV-14", |run| {
+            says(run, 550.0, type_, true);
+            says(run, 560.0, type_, false);
+            run.claim(600.1, "2", "free", 2);
+        });
+    }
+    assert_only("INV-14", |run| {
+        says(run, 600.0, "Consolidatable", true);
+        run.claim(600.1, "2", "free", 2);
+    });
+}
+
+#[test]
 fn a_claim_that_nobody_was_told_of_counts_when_half_a_minute_has_passed_or_somebody_has_written_to_it() {
     let late = |run: &mut Run, lost: bool, written: bool, then: f64| {
         let claim = json!({"nodePool": "free", "requests": {"cpu": "5"}, "term": "1", "token": "tok-4"});
