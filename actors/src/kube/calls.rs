@@ -41,13 +41,16 @@ pub enum CallError {
     /// It was not answered, or not for certain, and is not asked again for the same reasons.
     #[error("not answered: {0}")]
     Unanswered(String),
+    /// The authorizer forbade it; an API server that has just started may not know all roles yet.
+    #[error("forbidden: {0}")]
+    Forbidden(String),
     /// The API server will not have it, now or later.
     #[error("refused: {0}")]
     Refused(String),
 }
 
 /// Refusals of which an API server that has just started cannot be sure are taken for an answer after so many.
-const BELIEVED: u32 = 6;
+pub const BELIEVED: u32 = 6;
 
 /// What one attempt came to.
 enum Attempt {
@@ -117,7 +120,7 @@ impl Calls {
                     }
                     return Ok(answer);
                 }
-                Ok(Some(Err(error))) => match classify(error) {
+                Ok(Some(Err(error))) => match classify(error.into()) {
                     // A newer term has begun: the API server knows it before we do.
                     Attempt::Failed(CallError::Deposed) => {
                         self.tenure.iter().for_each(Tenure::end);
@@ -148,9 +151,12 @@ impl Calls {
         match tokio::time::timeout(PATIENCE, self.while_acting(call)).await {
             Ok(None) => Err(CallError::Deposed),
             Ok(Some(Ok(answer))) => Ok(answer),
-            Ok(Some(Err(error))) => Err(match classify(error) {
-                Attempt::Failed(error) => error,
-                Attempt::Again(error) | Attempt::Doubted(error) => CallError::Unanswered(error),
+            Ok(Some(Err(error))) => Err(match Failure::from(error) {
+                failure if failure.kind == FailureKind::Forbidden => CallError::Forbidden(failure.to_string()),
+                failure => match classify(failure) {
+                    Attempt::Failed(error) => error,
+                    Attempt::Again(error) | Attempt::Doubted(error) => CallError::Unanswered(error),
+                },
             }),
             Err(_) => Err(CallError::Unanswered(format!("no answer within {PATIENCE:?}"))),
         }
@@ -181,8 +187,7 @@ impl Calls {
     }
 }
 
-fn classify(error: kube::Error) -> Attempt {
-    let failure = Failure::from(error);
+fn classify(failure: Failure) -> Attempt {
     match failure.kind {
         FailureKind::Exists => Attempt::Failed(CallError::Exists(failure.message)),
         FailureKind::Conflict => Attempt::Failed(CallError::Conflict(failure.message)),

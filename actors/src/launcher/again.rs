@@ -39,7 +39,9 @@ struct Launched {
 impl Again {
     /// A launch has ended: the claim has its instance, or has another.
     pub(super) fn ended(&mut self, name: &str, uid: &str, now: Duration, rng: fastrand::Rng) {
-        let known = self.0.get_mut(name).filter(|one| one.uid == uid && now.saturating_sub(one.ended) < FORGIVEN);
+        // One may have ended after its claim was gone, and nobody says so again.
+        self.0.retain(|_, one| now.saturating_sub(one.ended) < FORGIVEN);
+        let known = self.0.get_mut(name).filter(|one| one.uid == uid);
         if let Some(one) = known {
             one.ended = now;
             one.until = now + one.pauses.get_or_insert_with(|| Backoff::new(PAUSES.0, PAUSES.1, rng)).pause();

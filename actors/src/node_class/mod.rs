@@ -170,12 +170,15 @@ impl NodeClassActor {
     fn forget_class(&mut self, name: &str) {
         self.classes.remove(name);
         self.resolved.remove(name);
+        self.told.remove(&format!("class/{name}"));
     }
 
     /// The same of a pool.
     fn forget_pool(&mut self, name: &str) {
         self.pools.remove(name);
-        self.told.remove(&format!("complaints/{name}"));
+        for what in ["pool", "complaints"] {
+            self.told.remove(&format!("{what}/{name}"));
+        }
     }
 
     /// Brings a class that is being deleted to its end, as far as its claims let it go.

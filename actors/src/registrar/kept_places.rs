@@ -19,7 +19,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::{Registrar, RegistrarLinks};
-use crate::kube::calls::{CallError, Calls};
+use crate::kube::calls::{BELIEVED, CallError, Calls};
 use crate::messages::TakeSnapshot;
 use crate::reading::Api;
 use crate::telemetry::story::Story;
@@ -40,6 +40,8 @@ const FORBIDDEN_FOR: Duration = Duration::from_secs(600);
 pub(super) struct KeptPlaces {
     /// Nodes, by the uids of the pods nominated to them.
     written: BTreeMap<String, String>,
+    /// How often in a row it was forbidden: an API server that has just started may not know all roles yet.
+    forbidden: u32,
     /// Until when nothing is written, as it is forbidden.
     forbidden_until: Duration,
     /// It is looked, or will be.
@@ -51,6 +53,8 @@ pub(super) struct KeptPlaces {
 pub(super) struct Outcome {
     /// Pods, by uid, and the node that each is nominated to now; none where it was taken back.
     done: Vec<(String, Option<String>)>,
+    /// Pods, by uid, of whose nomination to that node nothing is left to be done.
+    over: Vec<(String, String)>,
     /// The API server's words, where it forbids that.
     forbidden: Option<String>,
     /// Something was not written: it is not tried again at once.
@@ -60,21 +64,18 @@ pub(super) struct Outcome {
 /// Nominates the pods expected at a claim to its node.
 pub(super) async fn keep(links: RegistrarLinks, claim: String) -> Outcome {
     let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return Outcome::default() };
-    write(&links.calls, known.places_to_keep(&[claim].into())).await
+    write(&links.calls, known.places_to_keep(&[claim].into(), links.calls.desk.moment())).await
 }
 
 /// Writes nominations, as many as there is time for.
 async fn write(calls: &Calls, places: Vec<KeptPlace>) -> Outcome {
     let mut outcome = Outcome::default();
     let writing = async {
-        let mut answers = stream::iter(places).map(|place| write_one(calls, place)).buffered(AT_ONCE);
+        let mut answers = stream::iter(places).map(|place| write_one(calls, place)).buffer_unordered(AT_ONCE);
         while let Some((place, answer)) = answers.next().await {
             match answer {
                 Ok(()) => outcome.done.push((place.uid, place.node)),
-                Err(CallError::Unanswered(why) | CallError::Refused(why)) if why.starts_with("403") => {
-                    outcome.forbidden = Some(why);
-                    return;
-                }
+                Err(CallError::Forbidden(why)) => (outcome.forbidden, outcome.failed) = (Some(why), true),
                 // It has gone, has changed, or is not to be had now.
                 Err(_) => outcome.failed = true,
             }
@@ -102,13 +103,25 @@ impl Registrar {
 
     /// Takes note of what was written.
     pub(super) fn kept(&mut self, outcome: Outcome) {
+        // Another place may have been kept for the pod since it was looked.
+        for (uid, node) in outcome.over {
+            if self.kept.written.get(&uid) == Some(&node) {
+                self.kept.written.remove(&uid);
+            }
+        }
+        if !outcome.done.is_empty() {
+            self.kept.forbidden = 0;
+        }
         for (uid, node) in outcome.done {
             match node {
                 Some(node) => drop(self.kept.written.insert(uid, node)),
                 None => drop(self.kept.written.remove(&uid)),
             }
         }
-        if let Some(why) = outcome.forbidden.filter(|_| self.keeps_places()) {
+        let Some(why) = outcome.forbidden.filter(|_| self.keeps_places()) else { return };
+        self.kept.forbidden += 1;
+        if self.kept.forbidden >= BELIEVED {
+            self.kept.forbidden = 0;
             self.kept.forbidden_until = self.desk.now() + FORBIDDEN_FOR;
             self.desk.tell(Story::PlacesNotKept { why });
         }
@@ -133,10 +146,17 @@ impl Registrar {
         let (links, desk, written) = (self.links.clone(), self.desk.clone(), self.kept.written.clone());
         let looking = async move {
             let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return Outcome::default() };
-            let (mut places, done) = known.places_over(&written, desk.moment());
-            places.extend(known.places_to_keep(&coming));
+            let (mut places, over) = known.places_over(&written, desk.moment());
+            let keep = known.places_to_keep(&coming, desk.moment());
+            // Two writes of one pod would race: its new node is all that is left to be said.
+            places.retain(|place| keep.iter().all(|one| one.uid != place.uid));
+            places.extend(keep);
             let mut outcome = write(&links.calls, places).await;
-            outcome.done.extend(done.into_iter().map(|uid| (uid, None)));
+            outcome.over = over
+                .into_iter()
+                .filter_map(|uid| written.get_key_value(&uid))
+                .map(|(uid, node)| (uid.clone(), node.clone()))
+                .collect();
             outcome
         };
         ctx.spawn(looking.into_actor(self).map(|outcome, registrar, ctx| {

@@ -373,12 +373,15 @@ impl Registrar {
         };
         ctx.spawn(writing.into_actor(self).map(move |(kept, written), registrar, ctx| {
             registrar.kept(kept);
-            if lets_in {
-                registrar.look_at_kept_places(ctx);
-            }
             registrar.busy.remove(&name);
             match written {
-                Ok((node, claim)) => registrar.written(node, claim, &writes),
+                Ok((node, claim)) => {
+                    registrar.written(node, claim, &writes);
+                    // Only now is it known that the claim is registered.
+                    if lets_in {
+                        registrar.look_at_kept_places(ctx);
+                    }
+                }
                 Err(CallError::Deposed) => return,
                 // What is there now, or that it is gone, comes as a change; looked at at once it would be as it was.
                 Err(_) => {

@@ -22,6 +22,17 @@ pub enum NodeSource {
     Both(Arc<NodeEntry>, Arc<ClaimEntry>),
 }
 
+impl NodeSource {
+    /// The claim's name, where there is one.
+    #[must_use]
+    pub fn claim_name(&self) -> Option<&str> {
+        match self {
+            Self::Node(_) => None,
+            Self::Claim(entry) | Self::Both(_, entry) => entry.claim.metadata.name.as_deref(),
+        }
+    }
+}
+
 /// A machine, there or on its way.
 #[derive(Clone, Debug)]
 pub struct JoinedNode {
@@ -51,10 +62,7 @@ impl JoinedNode {
     /// The claim's name, if there is a claim.
     #[must_use]
     pub fn claim_name(&self) -> Option<&str> {
-        match &self.source {
-            NodeSource::Node(_) => None,
-            NodeSource::Claim(entry) | NodeSource::Both(_, entry) => entry.claim.metadata.name.as_deref(),
-        }
+        self.source.claim_name()
     }
 
     /// The Node's name, if there is a Node.

@@ -7,10 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::joined::NodeSource;
 use super::load::with_itself;
-use super::nominations::alike;
 use super::problem::daemons_to_come;
 use super::{JoinedNode, Moment, PodEntry, Snapshot, Target};
+use crate::pack::alike;
 use crate::pod::Pod;
 use crate::resources::Resources;
 
@@ -31,31 +32,41 @@ impl Snapshot {
     /// The pods that are to be nominated to the nodes of these claims and are not: of those expected there those that surely fit
     /// together, the largest first. Nominated pods that do not all fit would keep each other waiting. None where no other pod
     /// waits, or where all that wait are alike: it is all the same which of these gets which place.
+    ///
+    /// It is asked ten times a second while nodes come up, so that nothing dear is looked at where all are nominated already.
     #[must_use]
-    pub fn places_to_keep(&self, claims: &BTreeSet<String>) -> Vec<KeptPlace> {
+    pub fn places_to_keep(&self, claims: &BTreeSet<String>, now: Moment) -> Vec<KeptPlace> {
         let mut expected: BTreeMap<&str, Vec<&Arc<PodEntry>>> = BTreeMap::new();
         for (uid, one) in self.nominations.iter() {
             if let Target::Claim(name) = &one.target
                 && claims.contains(name)
                 && let Some(entry) = self.pods.get(uid).filter(|entry| waits(entry) && entry.provisionable)
+                && self.expected_on(uid, now) == Some(&one.target)
             {
                 expected.entry(name).or_default().push(entry);
             }
         }
+        expected.retain(|claim, here| {
+            let node = self.claims.get(*claim).map(|entry| entry.facts.node.as_str()).filter(|node| !node.is_empty());
+            here.iter().any(|entry| entry.nominated.as_deref() != node)
+        });
         if expected.is_empty() || !self.any_differ() {
             return Vec::new();
         }
         let waiting = self.pods.values().filter(|entry| waits(entry)).count();
         let daemons = self.daemon_pods();
         let machines = self.machines();
+        let asked = |source: &&NodeSource| source.claim_name().is_some_and(|claim| expected.contains_key(claim));
+        let nodes: Vec<JoinedNode> = machines.iter().filter(asked).map(|source| self.join(source)).collect();
         let mut places = Vec::new();
-        for node in machines.iter().map(|source| self.join(source)) {
+        for node in &nodes {
             let Some((name, here)) = node.node_name().zip(node.claim_name().and_then(|claim| expected.remove(claim)))
             else {
                 continue;
             };
             if here.len() < waiting {
-                places.extend(self.fitting(&node, here, &daemons).into_iter().map(|entry| place(entry, Some(name))));
+                places
+                    .extend(self.fitting(node, name, here, &daemons).into_iter().map(|entry| place(entry, Some(name))));
             }
         }
         places
@@ -65,10 +76,10 @@ impl Snapshot {
     fn fitting<'s>(
         &self,
         node: &JoinedNode,
+        name: &str,
         mut here: Vec<&'s Arc<PodEntry>>,
         daemons: &[Pod],
     ) -> Vec<&'s Arc<PodEntry>> {
-        let Some(name) = node.node_name() else { return Vec::new() };
         let Some(mut free) = self.free_room(node, name, daemons) else { return Vec::new() };
         let size = |entry: &PodEntry| share(&entry.pod.requests, &node.allocatable);
         here.sort_by(|a, b| size(b).total_cmp(&size(a)).then_with(|| a.pod.uid.cmp(&b.pod.uid)));

@@ -25,7 +25,7 @@ fn expect(state: &mut ClusterState, pods: &[(&str, &str)]) {
 }
 
 fn kept(state: &ClusterState) -> Vec<String> {
-    let places = state.snapshot().places_to_keep(&["c".to_owned()].into());
+    let places = state.snapshot().places_to_keep(&["c".to_owned()].into(), at(0));
     assert!(places.iter().all(|place| place.node.as_deref() == Some("n") && place.namespace == "default"));
     places.into_iter().map(|place| place.name).collect()
 }
@@ -39,7 +39,7 @@ fn pods_expected_on_a_node_have_their_places_kept_from_others_that_wait() {
     assert_eq!(kept(&state), ["large", "small"]);
     state.apply_pod(&nominated(kube_pod("large", "", "1500m"), "n")).unwrap();
     assert_eq!(kept(&state), ["small"], "the other has been nominated");
-    assert!(state.snapshot().places_to_keep(&["unknown".to_owned()].into()).is_empty());
+    assert!(state.snapshot().places_to_keep(&["unknown".to_owned()].into(), at(0)).is_empty());
 }
 
 #[test]
@@ -50,6 +50,29 @@ fn among_pods_that_are_all_alike_no_place_is_kept() {
     assert!(kept(&state).is_empty());
     state.apply_pod(&kube_pod("d", "", "600m")).unwrap();
     assert_eq!(kept(&state), ["a", "b"]);
+}
+
+#[test]
+fn pods_of_one_job_or_stateful_set_are_alike_whatever_they_are_called_by() {
+    let mut state = joined();
+    for (index, name) in ["a", "b", "c"].into_iter().enumerate() {
+        let mut pod = kube_pod(name, "", "500m");
+        let own = [("batch.kubernetes.io/job-completion-index".to_owned(), index.to_string())];
+        pod.metadata.labels = Some(own.into());
+        state.apply_pod(&pod).unwrap();
+    }
+    state.nominate(["uid-a", "uid-b"], &Target::Claim("c".into()), Duration::from_secs(20));
+    assert!(kept(&state).is_empty());
+}
+
+#[test]
+fn nobody_is_nominated_to_a_node_that_is_going() {
+    let mut state = joined();
+    expect(&mut state, &[("large", "1500m")]);
+    state.apply_pod(&kube_pod("other", "", "250m")).unwrap();
+    assert_eq!(kept(&state), ["large"]);
+    state.mark_leaving(["c"], true);
+    assert!(kept(&state).is_empty());
 }
 
 #[test]

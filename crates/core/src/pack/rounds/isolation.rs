@@ -273,15 +273,12 @@ impl Isolation {
 /// two workloads, are two classes, so that nobody is left out for what others made.
 #[must_use]
 pub fn alike(a: &Pod, b: &Pod) -> bool {
-    let labels = |pod: &Pod| {
-        let own = |key: &str| OWN_LABELS.contains(&key);
-        pod.labels
-            .iter()
-            .filter(|(key, _)| !own(key))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect::<Vec<_>>()
-    };
-    a.namespace == b.namespace && equal(a, b, false) && labels(a) == labels(b)
+    a.namespace == b.namespace && equal(a, b, false) && labels_of_all(a).eq(labels_of_all(b))
+}
+
+/// A pod's labels but those that each pod of a workload has for itself.
+fn labels_of_all(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
+    pod.labels.iter().filter(|(key, _)| !OWN_LABELS.contains(&key.as_str()))
 }
 
 /// The pods chosen by class, the plainest first, then the oldest.
