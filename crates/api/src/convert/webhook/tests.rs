@@ -227,6 +227,39 @@ proptest! {
     }
 }
 
+/// What the fields of v1beta1 are by the API server's defaults: an object is never stored without them.
+fn defaulted(mut object: Value) -> Value {
+    let (api_version, kind) = (object["apiVersion"].clone(), object["kind"].clone());
+    let schema = crate::schema::schema_for(api_version.as_str().unwrap(), kind.as_str().unwrap()).unwrap();
+    schema.default(&mut object);
+    object
+}
+
+proptest! {
+    /// Manifests are converted on their way into `plan` by one piece, objects of a cluster by the other.
+    #[test]
+    fn a_manifest_means_what_the_stored_object_means(pool in pool(Version::V1Beta1), class in class(Version::V1Beta1)) {
+        let context = crate::convert::Context { kubernetes_minor: Some(31), ..crate::convert::Context::new("demo") };
+        let mut pool = defaulted(object("karpenter.sh/v1beta1", "NodePool", &pool));
+        pool["spec"]["template"]["spec"]["nodeClassRef"] = json!({"apiVersion": "karpenter.k8s.aws/v1beta1", "name": "default"});
+        let arch = json!([{"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]);
+        pool["spec"]["template"]["spec"]["requirements"] = arch;
+        let disruption = &pool["spec"]["disruption"];
+        // v1beta1 refuses it.
+        prop_assume!(disruption["consolidationPolicy"] != "WhenEmpty" || !disruption["consolidateAfter"].is_null());
+        let read = crate::convert::to_v1(&pool, &context).unwrap().unwrap().node_pool.unwrap();
+        let stored: crate::v1::NodePool = serde_json::from_value(converted(&pool, Version::V1).unwrap()).unwrap();
+        prop_assert_eq!(read.spec, stored.spec);
+        let mut class = defaulted(object("karpenter.k8s.aws/v1beta1", "EC2NodeClass", &class));
+        if class["spec"]["amiFamily"].is_null() {
+            class["spec"]["amiFamily"] = json!("AL2023");
+        }
+        let read = crate::convert::to_v1(&class, &context).unwrap().unwrap().node_class.unwrap();
+        let stored: crate::v1::EC2NodeClass = serde_json::from_value(converted(&class, Version::V1).unwrap()).unwrap();
+        prop_assert_eq!(read.spec, stored.spec);
+    }
+}
+
 #[test]
 fn what_v1_cannot_hold_is_written_as_karpenters_webhook_writes_it() {
     let spec = json!({"template": {"spec": {

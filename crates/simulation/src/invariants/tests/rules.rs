@@ -47,7 +47,7 @@ fn pods_that_went_just_before_their_node_had_to_go_may_not_be_known_to_be_gone()
 fn a_node_that_drifts_or_that_a_command_holds_may_be_replaced_before_it_goes_and_only_then() {
     let says = |run: &mut Run, t: f64, type_: &str, on: bool| {
         let requests = json!({"cpu": "2", "memory": "2Gi", "pods": "2"});
-        let claim = json!({"nodePool": "free", "requests": requests, "term": "1", "token": "tok-1", "providerID": provider("1")});
+        let claim = json!({"nodePool": "free", "requests": requests, "term": "1", "token": "tok-1", "providerID": provider("i-1")});
         let condition = json!({"type": type_, "status": "True"});
         let all = if on { vec![condition] } else { vec![] };
         run.api(t, "patch", "1", claim, json!({"status": {"conditions": all}}));
