@@ -2,7 +2,7 @@
 """Packing with very many shapes: the table of docs/performance.md. Prices of generated workloads over the bound from the
 assignment relaxation (pods of a shape to types on which one fits, nodes in fractions, rules between pods ignored).
 
-Wants scipy, and `cargo build --release -p dovetail-core --examples` beforehand. Arguments: workloads as
+Wants scipy (`pip install scipy`), and `cargo build --release -p dovetail-core --examples` beforehand. Arguments: workloads as
 KIND:SIZES:PODS:SHAPES:SEED, or none for those of the table. Prints Markdown."""
 
 import collections

@@ -3,11 +3,12 @@
 
 use crate::common;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-use common::{arg, root, scratch, stderr, stdout};
+use common::{arg, root, scratch, stderr, stdout, write};
 use serde_json::Value;
 
 fn readme() -> String {
@@ -75,4 +76,30 @@ fn the_crds_are_printed_as_kubectl_takes_them() {
     let output = shell(command("dovetail crds").split('|').next().unwrap());
     let objects: Vec<Value> = serde_saphyr::from_multiple(&stdout(&output)).unwrap();
     assert!(objects.len() >= 3 && objects.iter().all(|object| object["kind"] == "CustomResourceDefinition"));
+}
+
+/// The names of the keys that a mistake says to be allowed.
+fn allowed(scenario: &str) -> BTreeSet<String> {
+    let path = write("unknown.yaml", scenario);
+    let output = common::dovetail(&["simulate", &path]);
+    let said = stderr(&output);
+    let (_, list) = said.split_once("(allowed: ").unwrap_or_else(|| panic!("{said}"));
+    list.split_once(')').unwrap().0.split(", ").map(str::to_owned).collect()
+}
+
+#[test]
+fn the_scenario_format_of_the_documents_has_every_key_that_there_is() {
+    let text = std::fs::read_to_string(root().join("docs/commands.md")).unwrap();
+    let block: Vec<&str> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("    region: "))
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.strip_prefix("    ").unwrap())
+        .collect();
+    let shown: Value = serde_saphyr::from_str(&block.join("\n")).unwrap();
+    let keys = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(keys(&shown), allowed("nope: 1\n"));
+    assert_eq!(keys(&shown["faults"]), allowed("faults: {nope: 1}\n"));
+    let steps: BTreeSet<String> = shown["steps"].as_array().unwrap().iter().flat_map(keys).collect();
+    assert_eq!(steps, allowed("steps: [{at: 1m, nope: {}}]\n"));
 }

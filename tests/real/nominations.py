@@ -24,21 +24,16 @@ from kube import Kube, Refused
 
 sys.path.insert(0, str(cluster.ROOT / "tests"))
 import crowding  # noqa: E402
+from places import amount  # noqa: E402
 
 PARTS = ("etcd", "kube-apiserver", "kube-scheduler")
 PODS = "/api/v1/namespaces/default/pods"
 MERGE = "application/merge-patch+json"
-UNITS = {"m": 1e-3, "": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 #: Boot times are those of the sandbox, 20 to 60 s, by this.
 PACE = 0.25
 REGISTERS, READY, LOOK, SETTLES = 0.3, 2.5, 0.1, 14.0
 UNREGISTERED = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-
-
-def amount(text):
-    digits = re.match(r"[0-9.]+", text).group()
-    return float(digits) * UNITS[text[len(digits):]]
 
 
 def owner(pod):

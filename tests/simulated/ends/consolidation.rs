@@ -60,6 +60,8 @@ fn spot_nodes_are_never_replaced_without_the_gate_and_the_reason_says_what_to_se
 fn nodes_with_pods_stay_where_a_ttl_removes_empty_ones_and_the_reason_says_what_to_set() {
     let run = play_kept("consolidation-ttl", &[]);
     assert!(run.story("disrupting").iter().all(|line| line["reason"] == "empty"));
+    let said = run.story("unconsolidatable");
+    assert!(said.iter().any(|line| line["why"].as_str().unwrap().contains("consolidation.enabled")), "{said:?}");
 }
 
 #[test]
@@ -93,6 +95,8 @@ fn no_node_is_removed_before_its_replacement_is_initialized_also_by_a_successor(
         assert_eq!(all.len(), 2, "{scenario}: {all:?}");
         assert!(when(&run, "initialized", &all[1]) <= when(&run, "removing", &all[0]), "{scenario}");
         assert!(run.story("disruption_undone").is_empty(), "{scenario}");
+        let by = |event: &str| run.story(event)[0]["replica"].clone();
+        assert_eq!(by("disrupting") != by("removing"), scenario == "consolidation-leader-killed", "{scenario}");
     }
 }
 
