@@ -10,7 +10,7 @@ use actix::prelude::*;
 use dovetail_core::cluster_state::{PlanningInput, Snapshot};
 use dovetail_core::disruption::Doomed;
 use dovetail_core::disruption::commands::{
-    Answer, Command, Question, Queue, Stays, any_consolidates, held_by_commands,
+    Answer, Command, Question, Queue, Stays, any_consolidates, held_by_commands, kept_by_policy,
 };
 use dovetail_core::disruption::methods::Settings;
 use jiff::{SignedDuration, Timestamp};
@@ -104,10 +104,17 @@ impl Disruptor {
     /// Asks what is due; answers when to look again.
     pub(super) fn weigh(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) -> Duration {
         let known = self.offers.values().any(|types| !types.is_empty());
-        if self.consolidation.asking || !known || !any_consolidates(snapshot) {
+        if self.consolidation.asking || !known {
             return POLL;
         }
         let now = self.desk.now();
+        if !any_consolidates(snapshot) {
+            if self.consolidation.next <= now {
+                self.consolidation.next = now + IDLE;
+                self.say_what_stays(&kept_by_policy(snapshot, &Settings::default(), self.desk.moment()));
+            }
+            return POLL;
+        }
         if let Some((_, _, due)) = &self.consolidation.found {
             if let Some(left) = due.checked_sub(now).filter(|left| !left.is_zero()) {
                 return left;

@@ -251,8 +251,16 @@ proptest! {
         let stored: crate::v1::NodePool = serde_json::from_value(converted(&pool, Version::V1).unwrap()).unwrap();
         prop_assert_eq!(read.spec, stored.spec);
         let mut class = defaulted(object("karpenter.k8s.aws/v1beta1", "EC2NodeClass", &class));
-        if class["spec"]["amiFamily"].is_null() {
-            class["spec"]["amiFamily"] = json!("AL2023");
+        // The API server stores no class without these.
+        let needed = [
+            ("amiFamily", json!("AL2023")),
+            ("subnetSelectorTerms", json!([{"id": "subnet-1"}])),
+            ("securityGroupSelectorTerms", json!([{"id": "sg-1"}])),
+        ];
+        for (field, value) in needed {
+            if class["spec"][field].is_null() {
+                class["spec"][field] = value;
+            }
         }
         let read = crate::convert::to_v1(&class, &context).unwrap().unwrap().node_class.unwrap();
         let stored: crate::v1::EC2NodeClass = serde_json::from_value(converted(&class, Version::V1).unwrap()).unwrap();

@@ -7,6 +7,7 @@ use dovetail_api::names::labels;
 use jiff::{SignedDuration, Timestamp};
 use rustc_hash::FxHashMap;
 
+use super::policy::policy;
 use super::question::Question;
 use crate::cluster_state::{JoinedNode, Planning, PodEntry};
 use crate::disruption::emptiness::Totals;
@@ -203,9 +204,7 @@ impl<'a> Reader<'a> {
             return Some(format!("nodepool {pool} is left out: {why}"));
         };
         if view.ttl.is_some() {
-            return Some(format!(
-                "ttlSecondsAfterEmpty of provisioner {pool} removes empty nodes only: consolidation.enabled moves pods"
-            ));
+            return policy(view);
         }
         if view.observing != Observing::No {
             return Some(format!("nodepool {pool} is only observed"));

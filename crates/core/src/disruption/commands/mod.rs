@@ -9,11 +9,13 @@
 //! initialized. Drift has a way of its own, which leaves the places to packing (`super::drift`).
 
 mod live;
+mod policy;
 mod question;
 mod queue;
 mod written;
 
 pub use live::Asked;
+pub use policy::kept_by_policy;
 pub use question::{Answer, Moved, Question, Stays};
 pub use queue::{Ended, Queue, Running, Step};
 pub use written::{Held, held_by_commands};

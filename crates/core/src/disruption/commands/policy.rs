@@ -1,0 +1,45 @@
+//! What is said of nodes with pods where no pool consolidates them: known without asking packing.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::question::Stays;
+use crate::cluster_state::{Moment, Snapshot};
+use crate::disruption::look::doomed;
+use crate::disruption::machines::{Machine, machines};
+use crate::disruption::methods::Settings;
+use crate::disruption::pools::{PoolView, pools};
+use dovetail_api::v1::ConsolidationPolicy;
+
+/// Nodes with pods that their pools' policies keep, each with the setting that keeps it. Nodes that are younger than the settings
+/// want, empty, leaving, or about to be used are left out: their time comes, or emptiness sees to them.
+#[must_use]
+pub fn kept_by_policy(snapshot: &Snapshot, settings: &Settings, now: Moment) -> Vec<Stays> {
+    let views = pools(snapshot);
+    let all = machines(snapshot, now);
+    let kept = all.iter().filter(|machine| settled(machine, settings.least_age, now.wall)).filter_map(|machine| {
+        let why = views.get(machine.claim.pool.as_str()).and_then(policy)?;
+        Some(Stays { node: doomed(machine), why, blocked: false })
+    });
+    kept.collect()
+}
+
+/// Whether a node has pods, and has been there for a while.
+fn settled(machine: &Machine<'_>, least_age: SignedDuration, now: Timestamp) -> bool {
+    let age = machine.claim.initialized.map(|since| now.duration_since(since));
+    !machine.leaving && !machine.empty() && !machine.nominated && age.is_some_and(|age| age >= least_age)
+}
+
+/// What of its pool keeps a node that has pods, whatever could be saved.
+pub(super) fn policy(view: &PoolView<'_>) -> Option<String> {
+    let pool = view.pool.metadata.name.as_deref().unwrap_or_default();
+    if view.ttl.is_some() {
+        return Some(format!(
+            "ttlSecondsAfterEmpty of provisioner {pool} removes empty nodes only: consolidation.enabled moves pods"
+        ));
+    }
+    if view.after.is_none() {
+        return Some("its NodePool does not consolidate: consolidateAfter is Never, or it is static".into());
+    }
+    (view.pool.spec.disruption.consolidation_policy == ConsolidationPolicy::WhenEmpty)
+        .then(|| "its NodePool's consolidationPolicy is WhenEmpty, and it has pods".into())
+}
