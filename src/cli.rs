@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::plan::consolidate::NodeBudget;
+use crate::node_budget::NodeBudget;
 pub use crate::run::RunArgs;
 
 /// Nodes for pending pods on EC2, at the lowest price, and their removal.

@@ -2,6 +2,7 @@
 
 mod cli;
 mod crds;
+mod node_budget;
 mod plan;
 mod run;
 mod sandbox;

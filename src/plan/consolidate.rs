@@ -13,38 +13,6 @@ use super::answer::{Answer, Times, file_name, milliseconds};
 use super::{Loaded, print};
 use crate::cli::PlanArgs;
 
-/// How many nodes of a pool one command may take: a count, or a percentage that is rounded up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeBudget {
-    /// So many.
-    Nodes(usize),
-    /// So many in a hundred.
-    Percent(usize),
-}
-
-impl NodeBudget {
-    /// As a NodePool's `budgets[].nodes` is written.
-    ///
-    /// # Errors
-    /// What is allowed, where it is neither a count nor a percentage up to 100.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let digits = |text: &str| text.parse::<usize>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
-        let found = match text.strip_suffix('%') {
-            Some(percent) => digits(percent).filter(|percent| *percent <= 100).map(Self::Percent),
-            None => digits(text).map(Self::Nodes),
-        };
-        found.ok_or_else(|| "allowed: a number of nodes, or a percentage up to 100%".to_owned())
-    }
-
-    /// How many of so many.
-    fn of(self, nodes: usize) -> usize {
-        match self {
-            Self::Nodes(count) => count,
-            Self::Percent(percent) => nodes.saturating_mul(percent).div_ceil(100),
-        }
-    }
-}
-
 /// The answer of `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -135,18 +103,4 @@ fn write_plan(path: &str, cluster: &Cluster, times: &Times) -> Result<(), Failur
     let mut text = serde_json::to_string_pretty(&answer).map_err(|why| Failure::System(why.to_string()))?;
     text.push('\n');
     std::fs::write(path, text).map_err(|why| Failure::System(format!("{path}: {}", describe(&why))))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_budget_is_a_count_or_a_percentage_rounded_up() {
-        assert_eq!(NodeBudget::parse("10%").map(|budget| budget.of(11)), Ok(2));
-        assert_eq!(NodeBudget::parse("3").map(|budget| budget.of(100)), Ok(3));
-        for bad in ["", "%", "101%", "-1", "+1", "1.5", "many"] {
-            assert!(NodeBudget::parse(bad).is_err(), "{bad:?}");
-        }
-    }
 }

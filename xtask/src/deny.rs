@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::steps::{command, root};
+use crate::commands::{command, root};
 
 /// What cargo-deny says when it cannot have RustSec's database of advisories, and when none is kept from an earlier time.
 const NO_DATABASE: [&str; 3] =

@@ -1,5 +1,6 @@
 //! The project's habits as commands. `cargo xtask` alone lists them.
 
+mod commands;
 mod deny;
 mod programs;
 mod steps;

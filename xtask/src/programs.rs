@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::steps::{cargo_program, command, root};
+use crate::commands::{cargo_program, command, root};
 
 /// Programs that mostly wait, one after another in each lane; all others are the last lane, which gives way to these.
 const WAITING: [&[&str]; 2] = [&["real"], &["conformance", "live", "real_posts"]];

@@ -1,10 +1,10 @@
 //! What the habits run, step by step.
 
-use std::process::Command;
 use std::thread;
 
-use crate::programs::Program;
-use crate::{deny, programs};
+use crate::commands::{cargo_program, command, root, run, run_with};
+use crate::deny;
+use crate::programs::{self, Program};
 
 /// Everything that has to hold, in the order in which a mistake is cheapest to find.
 pub fn test() -> Result<(), String> {
@@ -189,42 +189,4 @@ fn clippy() -> Result<(), String> {
 
 fn cargo(what: &str, args: &[&str]) -> Result<(), String> {
     run(what, &cargo_program(), args)
-}
-
-/// A command without what cargo tells the program that it runs of that program's package: crates whose build depends on it
-/// (ring) would be built anew, and all that is above them, whenever cargo is called by hand in between.
-pub fn command(program: &str) -> Command {
-    let mut command = Command::new(program);
-    let own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-    for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(own) {
-            command.env_remove(name);
-        }
-    }
-    command
-}
-
-/// Cargo tells its subcommands which cargo runs them.
-pub fn cargo_program() -> String {
-    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
-}
-
-fn run(what: &str, program: &str, args: &[&str]) -> Result<(), String> {
-    run_with(what, program, args, &[])
-}
-
-fn run_with(what: &str, program: &str, args: &[&str], environment: &[(&str, &str)]) -> Result<(), String> {
-    println!("== {what}: {program} {}", args.join(" "));
-    let environment = environment.iter().copied();
-    match command(program).args(args).envs(environment).current_dir(root()).status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{what} failed ({status})")),
-        Err(why) => Err(format!("{what}: {program} cannot be started: {why}")),
-    }
-}
-
-/// The repository's root, wherever the command was given.
-pub fn root() -> std::path::PathBuf {
-    let manifest = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().unwrap_or(manifest).to_owned()
 }

@@ -112,7 +112,7 @@ fn ago(at: Timestamp, now: Timestamp) -> Duration {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-    use dovetail_core::lifecycle::token::launch_token;
+    use dovetail_core::ownership::token::launch_token;
     use serde_json::json;
 
     use super::*;

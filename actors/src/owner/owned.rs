@@ -135,7 +135,7 @@ pub fn instance_of(claim: &NodeClaim) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-    use dovetail_core::lifecycle::token::launch_token;
+    use dovetail_core::ownership::token::launch_token;
     use serde_json::json;
 
     use super::*;

@@ -8,7 +8,7 @@ use dovetail_actors::Settings;
 use dovetail_api::names::tags;
 use dovetail_cloud::Instance;
 use dovetail_core::launch_limits::Ceilings;
-use dovetail_core::lifecycle::token::launch_token;
+use dovetail_core::ownership::token::launch_token;
 use dovetail_sandbox::apiserver::{DeleteOptions, Gvr, NODE_CLAIMS, NODES};
 use serde_json::{Value, json};
 use world::{World, minutes, on_demand_m5, run};

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use dovetail_cloud::Instance;
 use dovetail_core::clock::Clock as _;
-use dovetail_core::lifecycle::token::{attempt_of, launch_token};
 use dovetail_core::ownership::is_token_of;
+use dovetail_core::ownership::token::{attempt_of, launch_token};
 use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, Gvr, LEASES, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use serde_json::{Value, json};
 use tokio::task::LocalSet;

@@ -2,7 +2,8 @@
 
 use dovetail_api::v1::Ami;
 
-use crate::{InstanceType, NodeSelectorRequirement, Requirements};
+use crate::instance_type::InstanceType;
+use crate::requirements::{NodeSelectorRequirement, Requirements};
 
 /// The images that a node class has resolved to, with what each asks of an instance type.
 #[derive(Debug)]

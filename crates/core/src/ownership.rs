@@ -13,6 +13,8 @@
 //! Invariants: OWN-1 no tags, or some of them only, are never ours; OWN-2 an instance is at most one NodeClaim's; OWN-3 what
 //! is written on a NodeClaim, but for its name and uid, changes no answer.
 
+pub mod token;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -21,7 +23,7 @@ use dovetail_api::names::labels::EC2_NODE_CLASS;
 use dovetail_api::names::tags;
 use dovetail_api::v1::NodeClaim;
 
-use crate::lifecycle::token::{attempt_of, launch_token};
+use token::{attempt_of, launch_token};
 
 /// The cluster that asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod invariants;
 mod play;
 pub mod random;
 mod report;
+mod rounding;
 mod scenario;
 mod settled;
 mod shrink;

@@ -243,8 +243,3 @@ impl Run<'_> {
         log.append("start", &Caller::named("simulation"), fields);
     }
 }
-
-/// A duration in seconds, as the report has it.
-pub(crate) fn seconds(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 1e6).round() / 1e6
-}

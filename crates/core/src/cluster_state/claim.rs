@@ -10,10 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::{NodeEntry, read_launched_for};
 use crate::clock::at_the_latest;
 use crate::interruption::Notice;
-use crate::lifecycle::{self, Stage};
+use crate::lifecycle::{self, Stage, deadline};
 use crate::ownership::has_foreign_token;
 use crate::resources::Resources;
-use crate::termination::deadline;
 
 /// A claim, planned or known to the API server.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,11 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dovetail_api::v1::NodePool;
 
 use super::{ClusterState, Moment, Snapshot};
-use crate::launch_backoff::ClosedPool;
+
+/// A pool that packing leaves out, as its launches are refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedPool {
+    /// Until when, on the monotonic clock.
+    pub until: Duration,
+    /// The pool's generation that was refused: a later one is tried at once.
+    pub generation: Option<i64>,
+    /// Why, for a person; does not change while the cause is the same.
+    pub why: String,
+}
 
 impl ClusterState {
     /// These pools are left out by packing, and no others.

@@ -32,6 +32,7 @@ mod storage;
 mod tests;
 mod unreadable;
 mod unused;
+mod unwell;
 mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +49,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use budget::BudgetEntry;
 pub use claim::{ClaimEntry, ClaimFacts};
+pub use closed_pools::ClosedPool;
 use graves::Graves;
 pub use joined::{JoinedNode, NodeSource};
 pub use kept_places::KeptPlace;
@@ -66,9 +68,9 @@ pub use sold_out::SoldOut;
 pub use storage::{Kept, OrderedSet, Storage};
 pub use unreadable::{Facts, Unreadable};
 
-use crate::launch_backoff::ClosedPool;
 use unused::Uses;
 pub use unused::{NotUsed, NotUsedReason, read_launched_for};
+pub use unwell::Unwell;
 pub use workload::workload_of;
 
 use crate::launch_limits::UnusedLaunches;

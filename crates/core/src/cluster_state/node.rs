@@ -6,7 +6,7 @@ use dovetail_api::names::{annotations, labels, taints};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 
-use crate::disruption::repair::{self, Unwell};
+use super::unwell::{Unwell, unwell};
 use crate::lifecycle::{claim::from_quantities, initialization::is_ready};
 use crate::resources::Resources;
 
@@ -71,7 +71,7 @@ impl NodeEntry {
             capacity: from_quantities(&status.capacity.unwrap_or_default()),
             allocatable: from_quantities(&status.allocatable.unwrap_or_default()),
             ready: is_ready(node),
-            unwell: repair::unwell(node),
+            unwell: unwell(node),
             deleting: node.metadata.deletion_timestamp.is_some(),
             resource_version: node.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
         }

@@ -12,9 +12,7 @@ use super::daemon::POD_TEMPLATE_GENERATION;
 use super::default_spread::controller;
 use super::workload::{refused_by_kubelet, words_of_scheduler, workload_of};
 use crate::clock::at_the_latest;
-use crate::disruption::eviction_cost;
-use crate::pod::Pod;
-use crate::termination::DrainFacts;
+use crate::pod::{DrainFacts, Pod, eviction_cost};
 
 /// A pod and where it stands.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,41 +4,16 @@
 
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Node;
+use jiff::SignedDuration;
 
 use super::look::{Cause, Look, doomed};
 use super::machines::Machine;
 use crate::clock::later;
 
-/// A policy: condition, status, and for how many minutes it is tolerated.
-type Policy = (&'static str, &'static str, i64);
-
-/// EC2's policies.
-const POLICIES: [Policy; 7] = [
-    ("Ready", "False", 30),
-    ("Ready", "Unknown", 30),
-    ("AcceleratedHardwareReady", "False", 10),
-    ("StorageReady", "False", 30),
-    ("NetworkingReady", "False", 30),
-    ("KernelReady", "False", 30),
-    ("ContainerRuntimeReady", "False", 30),
-];
 /// So many of a hundred nodes of a pool may be unwell, rounded up.
 const MOST_PERCENT: usize = 20;
 /// Where more are, it is looked again after so long.
 const AGAIN: SignedDuration = SignedDuration::from_mins(5);
-
-/// A condition of a Node that it is repaired for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unwell {
-    /// Its type.
-    pub condition: &'static str,
-    /// Its status.
-    pub status: &'static str,
-    /// Until when it is tolerated.
-    pub until: Timestamp,
-}
 
 /// A node that is unwell for too long, and stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,19 +28,6 @@ pub struct NotRepaired {
     pub pool: String,
     /// Whether it has not been told yet.
     pub news: bool,
-}
-
-/// The conditions of a Node that it is repaired for; one whose beginning is not said is not.
-#[must_use]
-pub fn unwell(node: &Node) -> Vec<Unwell> {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-    let of = |&(condition, status, minutes): &Policy| {
-        let mut all = conditions.into_iter().flatten();
-        let one = all.find(|one| one.type_ == condition && one.status == status)?;
-        let until = later(one.last_transition_time.as_ref()?.0, SignedDuration::from_mins(minutes));
-        Some(Unwell { condition, status, until })
-    };
-    POLICIES.iter().filter_map(of).collect()
 }
 
 impl<'a> Look<'a> {

@@ -18,6 +18,8 @@ pub use demand::Demand;
 use pause::Pauses;
 use sold_out::SoldOutDemands;
 
+pub use crate::cluster_state::ClosedPool;
+
 /// How many claims of a pool are created at once until one is created.
 const FIRST_CREATIONS: usize = 2;
 /// How many are launched at once until one is launched.
@@ -95,17 +97,6 @@ pub enum Outcome {
     SoldOut,
     /// Something else, of which nothing follows.
     Other,
-}
-
-/// A pool that packing leaves out, as its launches are refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClosedPool {
-    /// Until when, on the monotonic clock.
-    pub until: Duration,
-    /// The pool's generation that was refused: a later one is tried at once.
-    pub generation: Option<i64>,
-    /// Why, for a person; does not change while the cause is the same.
-    pub why: String,
 }
 
 /// A launch under way.

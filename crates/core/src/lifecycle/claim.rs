@@ -12,7 +12,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use super::hash;
 use crate::requirements::{NodeSelectorRequirement, Operator};
 use crate::resources::{Resources, format_amount, parse_amount};
-use crate::validity::follows_from_types;
 
 /// Most instance types that a claim names, the cheapest (core spec 3.10).
 pub const MOST_TYPES: usize = 600;
@@ -90,6 +89,11 @@ fn within_schema(mut all: Vec<NodeSelectorRequirement>) -> Vec<NodeSelectorRequi
         }
     }
     all
+}
+
+/// Whether a requirement is one that the names of instance types say already.
+fn follows_from_types(key: &str) -> bool {
+    labels::AWS_WELL_KNOWN.contains(&key) && !labels::OF_RESERVATIONS.contains(&key)
 }
 
 fn resolved(mut requirement: NodeSelectorRequirement) -> NodeSelectorRequirement {

@@ -11,6 +11,7 @@
 mod canonical;
 pub mod claim;
 pub mod creations;
+pub mod deadline;
 pub mod hash;
 pub mod initialization;
 pub mod launch;
@@ -20,7 +21,6 @@ pub mod patch;
 pub mod protocol;
 pub mod readiness;
 pub mod registration;
-pub mod token;
 
 use std::time::Duration;
 

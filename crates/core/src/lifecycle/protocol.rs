@@ -24,8 +24,8 @@ use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
 use dovetail_api::names::{TERMINATION_FINALIZER, instance_id};
 use dovetail_api::v1::NodeClaim;
 
-use super::{is_leaving, stage, token};
-use crate::ownership;
+use super::{is_leaving, stage};
+use crate::ownership::{self, token};
 
 /// EC2's describes are consistent after this long.
 pub const CONSISTENT: Duration = Duration::from_secs(60);

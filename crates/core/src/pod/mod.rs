@@ -1,9 +1,13 @@
 //! A pod as scheduling sees it.
 
+mod drain_facts;
+mod eviction_cost;
 mod from_kube;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use drain_facts::DrainFacts;
+pub use eviction_cost::eviction_cost;
 pub use from_kube::{PodError, effective_limits, effective_requests, limits_of_containers, requests_of_containers};
 use k8s_openapi::api::core::v1::{Affinity, Taint, Toleration, TopologySpreadConstraint};
 use serde::{Deserialize, Serialize};

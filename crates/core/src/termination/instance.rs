@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
     use crate::lifecycle::fixtures::{at, claim, launched_claim};
-    use crate::lifecycle::token::launch_token;
+    use crate::ownership::token::launch_token;
 
     #[test]
     fn a_claim_for_which_nothing_was_called_has_none() {

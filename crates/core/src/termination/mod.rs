@@ -10,14 +10,12 @@
 //! server or in EC2, so that a successor goes on where a killed leader stopped.
 
 pub mod claim;
-pub mod deadline;
 pub mod drain;
 pub mod held;
 pub mod home;
 pub mod instance;
 pub mod node;
 pub mod places;
-pub mod pod;
 #[cfg(test)]
 mod random;
 pub mod volumes;
@@ -26,11 +24,12 @@ pub use drain::Drain;
 pub use held::{Held, Rule, held};
 pub use instance::Seen;
 pub use places::{Awaiting, Patience, Place, Waited};
-pub use pod::DrainFacts;
 pub use volumes::Attachment;
 
 use dovetail_api::v1::{NodeClaim, condition, set_condition};
 use jiff::Timestamp;
+
+pub use crate::lifecycle::deadline;
 
 /// A condition to be written on the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

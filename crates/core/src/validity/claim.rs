@@ -1,6 +1,5 @@
 //! A claim of a pool, held against what the API server holds it against.
 
-use dovetail_api::names::labels as names;
 use dovetail_api::schema::{ErrorKind, Path, SchemaError, UnknownFields, schema_for};
 use dovetail_api::v1::{NodeClaim, NodePool};
 use dovetail_api::validation;
@@ -70,10 +69,4 @@ pub fn claim(claim: &NodeClaim) -> Vec<SchemaError> {
     let rules = if errors.is_empty() { schema.check_rules(&object, None) } else { Vec::new() };
     found.extend(errors.into_iter().chain(rules));
     found
-}
-
-/// Whether a requirement is one that the names of instance types say already.
-#[must_use]
-pub(crate) fn follows_from_types(key: &str) -> bool {
-    names::AWS_WELL_KNOWN.contains(&key) && !names::OF_RESERVATIONS.contains(&key)
 }

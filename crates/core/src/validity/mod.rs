@@ -15,10 +15,9 @@ use dovetail_api::v1::{NodeClaimTemplateSpec, NodeClassRef, NodePool};
 use dovetail_api::validation::{self, Wrong};
 use jiff::Timestamp;
 
-pub(crate) use claim::follows_from_types;
 pub use claim::{claim, claim_of};
 
-use crate::disruption::{Reason, allowed};
+use crate::budgets::{Reason, allowed};
 
 /// The least `expireAfter` that nodes are planned for. A node needs a minute or more to be initialized: one that expires
 /// before it is launched, drained and launched again without end.

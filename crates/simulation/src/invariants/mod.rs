@@ -23,7 +23,7 @@ use serde::Serialize;
 pub(super) use history::{Amounts, amounts};
 pub(super) use rules::note as note_rules;
 
-use crate::play::seconds;
+use crate::rounding::seconds;
 use crate::world::{OTHER_CLUSTER, World};
 
 /// What was checked and what was found.

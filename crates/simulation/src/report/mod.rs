@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::invariants;
-use crate::play::seconds;
+use crate::rounding::seconds;
 use crate::world::{Line, World};
 
 /// The report (docs/commands.md).

@@ -1,7 +1,7 @@
 //! Pools whose launches are refused, and nodes that kube-scheduler refuses.
 
 use super::*;
-use crate::launch_backoff::ClosedPool;
+use crate::cluster_state::ClosedPool;
 
 const NODE: &str = "n";
 

@@ -1,10 +1,13 @@
 //! How many of a pool's nodes may be disrupted at once (core spec 5.3).
 
+mod reason;
+mod schedule;
+
 use dovetail_api::v1::{Budget, NodePool};
 use jiff::Timestamp;
 
-use super::Reason;
-use super::schedule::Schedule;
+pub use reason::Reason;
+use schedule::Schedule;
 
 /// How many nodes of a pool may be disrupted for a reason.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,50 @@
+//! Why a NodeClaim goes, and which of these reasons budgets know.
+
+use serde::Serialize;
+
+/// Why a claim goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// No pod that would have to be moved is on it.
+    Empty,
+    /// It has reached its pool's `expireAfter`.
+    Expired,
+    /// It is no longer what its pool or class asks for.
+    Drifted,
+    /// Its pods fit elsewhere, or on something cheaper.
+    Underutilized,
+    /// The cloud takes its instance away.
+    Interrupted,
+    /// Its instance is gone.
+    GarbageCollected,
+    /// Its Node has been unwell for too long.
+    Unhealthy,
+}
+
+impl Reason {
+    /// As metrics and logs say it (core spec 7.1, `nodeclaims_disrupted_total`).
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Expired => "expired",
+            Self::Drifted => "drifted",
+            Self::Underutilized => "underutilized",
+            Self::Interrupted => "interrupted",
+            Self::GarbageCollected => "garbage_collected",
+            Self::Unhealthy => "unhealthy",
+        }
+    }
+
+    /// As budgets name it, those reasons that budgets know.
+    #[must_use]
+    pub fn budget_key(self) -> Option<&'static str> {
+        match self {
+            Self::Empty => Some("Empty"),
+            Self::Drifted => Some("Drifted"),
+            Self::Underutilized => Some("Underutilized"),
+            Self::Expired | Self::Interrupted | Self::GarbageCollected | Self::Unhealthy => None,
+        }
+    }
+}

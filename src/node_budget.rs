@@ -1,0 +1,47 @@
+//! The `--budget` of `plan --consolidate`.
+
+/// How many nodes of a pool one command may take: a count, or a percentage that is rounded up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeBudget {
+    /// So many.
+    Nodes(usize),
+    /// So many in a hundred.
+    Percent(usize),
+}
+
+impl NodeBudget {
+    /// As a NodePool's `budgets[].nodes` is written.
+    ///
+    /// # Errors
+    /// What is allowed, where it is neither a count nor a percentage up to 100.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let digits = |text: &str| text.parse::<usize>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let found = match text.strip_suffix('%') {
+            Some(percent) => digits(percent).filter(|percent| *percent <= 100).map(Self::Percent),
+            None => digits(text).map(Self::Nodes),
+        };
+        found.ok_or_else(|| "allowed: a number of nodes, or a percentage up to 100%".to_owned())
+    }
+
+    /// The count that it comes to among so many nodes.
+    pub fn of(self, nodes: usize) -> usize {
+        match self {
+            Self::Nodes(count) => count,
+            Self::Percent(percent) => nodes.saturating_mul(percent).div_ceil(100),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_a_count_or_a_percentage_rounded_up() {
+        assert_eq!(NodeBudget::parse("10%").map(|budget| budget.of(11)), Ok(2));
+        assert_eq!(NodeBudget::parse("3").map(|budget| budget.of(100)), Ok(3));
+        for bad in ["", "%", "101%", "-1", "+1", "1.5", "many"] {
+            assert!(NodeBudget::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Programs that the habits start, each in the repository's root.
+
+use std::process::Command;
+
+/// A command without what cargo tells the program that it runs of that program's package: crates whose build depends on it
+/// (ring) would be built anew, and all that is above them, whenever cargo is called by hand in between.
+pub fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    let own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(own) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Cargo tells its subcommands which cargo runs them.
+pub fn cargo_program() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
+
+/// Runs a program to its end; fails with what was run where it does.
+pub fn run(what: &str, program: &str, args: &[&str]) -> Result<(), String> {
+    run_with(what, program, args, &[])
+}
+
+/// The same, with more in its environment.
+pub fn run_with(what: &str, program: &str, args: &[&str], environment: &[(&str, &str)]) -> Result<(), String> {
+    println!("== {what}: {program} {}", args.join(" "));
+    let environment = environment.iter().copied();
+    match command(program).args(args).envs(environment).current_dir(root()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{what} failed ({status})")),
+        Err(why) => Err(format!("{what}: {program} cannot be started: {why}")),
+    }
+}
+
+/// The repository's root, wherever the command was given.
+pub fn root() -> std::path::PathBuf {
+    let manifest = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest).to_owned()
+}
