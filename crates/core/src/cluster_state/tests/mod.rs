@@ -10,6 +10,9 @@ mod unused;
 use serde_json::{Value, json};
 
 use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
+use dovetail_api::v1::NodeClaim;
+use k8s_openapi::api::core::v1::{Node, Pod as KubePod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 use super::*;
 use crate::lifecycle::launch::{LaunchedInstance, launched};

@@ -1,0 +1,271 @@
+//! Objects that watches have seen, taken in and let go, one by one.
+
+use std::sync::Arc;
+
+use dovetail_api::names::annotations::UNUSED_LAUNCHES;
+use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Pod as KubePod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::budget::BudgetEntry;
+use super::claim::ClaimEntry;
+use super::lists::is_doubted;
+use super::node::NodeEntry;
+use super::nominations::Target;
+use super::pod::PodEntry;
+use super::unreadable::Unreadable;
+use super::{Applied, ClusterState, Kind, Table, is_older, older, problem};
+
+impl ClusterState {
+    /// A pod is there or has changed. Answers what is kept of it.
+    ///
+    /// # Errors
+    /// A pod whose quantities make no sense is not kept: [`ClusterState::apply_unreadable`] is for it.
+    pub fn apply_pod(&mut self, pod: &KubePod) -> Result<Arc<PodEntry>, crate::pod::PodError> {
+        let entry = Arc::new(PodEntry::from_kube(pod)?);
+        self.saw(Kind::Pod, &entry.pod.uid);
+        Ok(self.put_pod(entry))
+    }
+
+    pub(super) fn put_pod(&mut self, entry: Arc<PodEntry>) -> Arc<PodEntry> {
+        let uid = entry.pod.uid.clone();
+        let known = self.now.pods.get(&uid).cloned();
+        let newly_bound = !entry.node_name.is_empty() && known.as_ref().is_none_or(|known| known.node_name.is_empty());
+        let doubted = is_doubted(&mut self.doubted, Kind::Pod, &uid);
+        if let Some(known) = &known {
+            if !doubted && older(entry.resource_version, known.resource_version) {
+                return known.clone();
+            }
+            self.unload(known);
+        }
+        self.note_move(known.as_deref(), &entry);
+        self.hear_scheduler(known.as_deref(), &entry);
+        self.load(&entry);
+        // As it was planned: with its node a pod gets that one's topology labels (Kubernetes 1.35).
+        let as_planned = known.as_ref().unwrap_or(&entry);
+        if newly_bound {
+            self.forget_sold_out(&uid);
+            self.takes_place(&as_planned.pod, &entry.node_name);
+        }
+        if newly_bound && self.bound(&uid, &as_planned.pod, &entry.node_name) {
+            self.displacements += 1;
+        }
+        self.uses.note_pod(&entry);
+        Arc::make_mut(&mut self.now.pods).insert(uid.clone(), entry.clone());
+        if entry.deleting && !entry.node_name.is_empty() && self.now.nominations.contains_key(&uid) {
+            self.make_way(&uid);
+        } else if known.is_none() && entry.node_name.is_empty() {
+            self.succeed(&uid, &entry.pod);
+        }
+        entry
+    }
+
+    /// A pod is gone.
+    pub fn delete_pod(&mut self, uid: &str) {
+        self.forget_unreadable(Kind::Pod, uid);
+        self.expect_no_more(uid);
+        self.forget_sold_out(uid);
+        self.forget_refused_pod(uid);
+        if let Some(entry) = Arc::make_mut(&mut self.now.pods).remove(uid) {
+            self.unload(&entry);
+            self.note_end(&entry);
+        }
+    }
+
+    pub(super) fn load(&mut self, entry: &Arc<PodEntry>) {
+        if !entry.takes_room() {
+            return;
+        }
+        let load = Arc::make_mut(&mut self.now.loads).entry(entry.node_name.clone()).or_default();
+        Arc::make_mut(load).put(entry);
+    }
+
+    pub(super) fn unload(&mut self, entry: &PodEntry) {
+        if !entry.takes_room() {
+            return;
+        }
+        let loads = Arc::make_mut(&mut self.now.loads);
+        let Some(load) = loads.get_mut(&entry.node_name) else { return };
+        Arc::make_mut(load).take(&entry.pod.uid);
+        if load.pods.is_empty() {
+            loads.remove(&entry.node_name);
+        }
+    }
+
+    /// A Node is there or has changed, by the watch or by an answer to our own write. Answers whether it is kept.
+    pub fn apply_node(&mut self, node: &Node) -> bool {
+        let entry = NodeEntry::from_kube(node);
+        if self.is_buried(Kind::Node, &node.metadata) {
+            return false;
+        }
+        self.saw(Kind::Node, &entry.name);
+        let known = self.now.nodes.get(&entry.name);
+        if known.is_some_and(|known| known.uid == entry.uid && older(entry.resource_version, known.resource_version)) {
+            return false;
+        }
+        let same_machine = known.is_some_and(|known| known.provider_id == entry.provider_id);
+        let concerns = self.now.leaving.concerns_node(&entry, same_machine);
+        self.to_learn.nodes.insert(entry.name.clone());
+        Arc::make_mut(&mut self.now.nodes).insert(entry.name.clone(), Arc::new(entry));
+        if concerns {
+            self.look_who_leaves();
+        }
+        true
+    }
+
+    /// A Node is gone.
+    pub fn delete_node(&mut self, name: &str, uid: Option<&str>) {
+        self.bury(Kind::Node, uid);
+        let same = |known: &Arc<NodeEntry>| uid.is_none_or(|uid| known.uid == uid);
+        if self.now.nodes.get(name).is_some_and(same) {
+            self.forget_unreadable(Kind::Node, name);
+            Arc::make_mut(&mut self.now.nodes).remove(name);
+            self.uses.forget_node(name);
+            self.forget_target(&Target::Node(name.to_owned()));
+            self.forget_moves(|node| node == name);
+            self.look_who_leaves();
+        }
+    }
+
+    /// A claim is there or has changed, by the watch or by an answer to our own write. Answers whether it is news.
+    pub fn apply_claim(&mut self, claim: Arc<NodeClaim>) -> bool {
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        if self.is_buried(Kind::NodeClaim, &claim.metadata) {
+            return false;
+        }
+        self.saw(Kind::NodeClaim, &name);
+        let known = self.now.claims.get(&name);
+        let doubted = is_doubted(&mut self.doubted, Kind::NodeClaim, &name);
+        if !doubted && known.is_some_and(|known| is_older(&claim.metadata, &known.claim.metadata)) {
+            return false;
+        }
+        let expected_capacity = known.map(|known| known.expected_capacity.clone()).unwrap_or_default();
+        let entry = ClaimEntry::new(claim, expected_capacity);
+        let same_machine = known.is_some_and(|known| known.provider_id() == entry.provider_id());
+        let same_end = known.is_some_and(|known| known.facts.ends == entry.facts.ends);
+        let concerns = self.now.leaving.concerns_claim(&name, &entry, same_machine && same_end);
+        self.uses.note_claim(&entry);
+        self.to_learn.nodes.extend(Some(entry.facts.node.clone()).filter(|node| !node.is_empty()));
+        Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
+        if concerns {
+            self.look_who_leaves();
+        }
+        true
+    }
+
+    /// A claim is gone, or was never made: the pods planned on it are free again.
+    pub fn delete_claim(&mut self, name: &str, uid: Option<&str>) {
+        self.bury(Kind::NodeClaim, uid);
+        let same =
+            |known: &Arc<ClaimEntry>| uid.is_none() || known.is_planned() || known.claim.metadata.uid.as_deref() == uid;
+        let other = |object: &Arc<Unreadable>| uid.is_some() && object.metadata.uid.as_deref() != uid;
+        if !self.now.unreadable(Kind::NodeClaim, name).is_some_and(other) {
+            self.forget_unreadable(Kind::NodeClaim, name);
+        }
+        if self.now.claims.get(name).is_some_and(same) {
+            Arc::make_mut(&mut self.now.claims).remove(name);
+            self.forget_target(&Target::Claim(name.to_owned()));
+            self.uses.forget_claim(name);
+            self.marked.remove(name);
+            self.held.remove(name);
+            self.refuse(name, false);
+            self.look_who_leaves();
+        }
+    }
+
+    /// A NodePool is there or has changed, by the watch or by an answer to our own write.
+    pub fn apply_pool(&mut self, pool: NodePool) -> Applied {
+        let name = pool.metadata.name.clone().unwrap_or_default();
+        if self.is_buried(Kind::NodePool, &pool.metadata) {
+            return Applied::Stale;
+        }
+        self.saw(Kind::NodePool, &name);
+        let known = self.now.pools.get(&name);
+        if known.is_some_and(|known| is_older(&pool.metadata, &known.metadata)) {
+            return Applied::Stale;
+        }
+        let news = known.is_none_or(|known| {
+            known.spec != pool.spec
+                || problem::is_ready(known) != problem::is_ready(&pool)
+                || known.metadata.annotations != pool.metadata.annotations
+                || known.metadata.deletion_timestamp != pool.metadata.deletion_timestamp
+        });
+        let says =
+            |pool: &NodePool| pool.metadata.annotations.as_ref().is_some_and(|own| own.contains_key(UNUSED_LAUNCHES));
+        // An operator releases what is held back.
+        if known.is_some_and(|known| says(known)) && !says(&pool) {
+            Arc::make_mut(&mut self.now.unused).forget(&name);
+        }
+        self.to_learn.pools.insert(name.clone());
+        Arc::make_mut(&mut self.now.pools).insert(name, Arc::new(pool));
+        if news { Applied::News } else { Applied::Alike }
+    }
+
+    /// A NodePool is gone.
+    pub fn delete_pool(&mut self, name: &str, uid: Option<&str>) {
+        self.bury(Kind::NodePool, uid);
+        self.forget_unreadable(Kind::NodePool, name);
+        Arc::make_mut(&mut self.now.pools).remove(name);
+        Arc::make_mut(&mut self.now.unused).forget(name);
+    }
+
+    /// A node class is there or has changed, by the watch or by an answer to our own write.
+    pub fn apply_class(&mut self, class: EC2NodeClass) -> Applied {
+        let name = class.metadata.name.clone().unwrap_or_default();
+        if self.is_buried(Kind::NodeClass, &class.metadata) {
+            return Applied::Stale;
+        }
+        self.saw(Kind::NodeClass, &name);
+        let known = self.now.classes.get(&name);
+        if known.is_some_and(|known| is_older(&class.metadata, &known.metadata)) {
+            return Applied::Stale;
+        }
+        let news = known.is_none_or(|known| known.spec != class.spec || known.status != class.status);
+        self.to_learn.classes.insert(name.clone());
+        Arc::make_mut(&mut self.now.classes).insert(name, Arc::new(class));
+        if news { Applied::News } else { Applied::Alike }
+    }
+
+    /// A node class is gone.
+    pub fn delete_class(&mut self, name: &str, uid: Option<&str>) {
+        self.bury(Kind::NodeClass, uid);
+        self.forget_unreadable(Kind::NodeClass, name);
+        Arc::make_mut(&mut self.now.classes).remove(name);
+    }
+
+    /// A DaemonSet is there or has changed.
+    pub fn apply_daemon_set(&mut self, set: DaemonSet) {
+        let key = namespaced(&set.metadata);
+        self.saw(Kind::DaemonSet, &key);
+        Arc::make_mut(&mut self.now.daemon_sets).insert(key, Arc::new(set));
+    }
+
+    /// A DaemonSet is gone.
+    pub fn delete_daemon_set(&mut self, set: &DaemonSet) {
+        self.forget_unreadable(Kind::DaemonSet, &namespaced(&set.metadata));
+        Arc::make_mut(&mut self.now.daemon_sets).remove(&namespaced(&set.metadata));
+    }
+
+    /// A PodDisruptionBudget is there or has changed.
+    pub fn apply_budget(&mut self, budget: PodDisruptionBudget) {
+        let key = namespaced(&budget.metadata);
+        self.saw(Kind::PodDisruptionBudget, &key);
+        Arc::make_mut(&mut self.now.budgets).insert(key, Arc::new(BudgetEntry::new(budget)));
+    }
+
+    /// A PodDisruptionBudget is gone.
+    pub fn delete_budget(&mut self, budget: &PodDisruptionBudget) {
+        self.forget_unreadable(Kind::PodDisruptionBudget, &namespaced(&budget.metadata));
+        Arc::make_mut(&mut self.now.budgets).remove(&namespaced(&budget.metadata));
+    }
+}
+
+pub(super) fn namespaced(meta: &ObjectMeta) -> String {
+    format!("{}/{}", meta.namespace.as_deref().unwrap_or("default"), meta.name.as_deref().unwrap_or_default())
+}
+
+pub(super) fn each<V: Clone>(table: &mut Table<V>, change: impl Fn(&mut V)) {
+    Arc::make_mut(table).values_mut().for_each(|value| change(Arc::make_mut(value)));
+}
