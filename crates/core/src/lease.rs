@@ -53,8 +53,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+mod record;
+mod settings;
 mod trust;
 
+pub use record::{LeaseView, LeaseWrite, Origin};
+pub use settings::{AHEAD, JITTER, LeaseSettings};
 pub use trust::{Distrust, LONGEST_WAIT};
 
 /// `leaseTransitions` is an int32; a new Lease leaves a million terms for what comes after. A resourceVersion above that is no
@@ -67,112 +71,6 @@ const MOST_TERM: u64 = (1 << 31) - (1 << 20);
 #[must_use]
 pub fn is_plausible_term(term: u64) -> bool {
     term <= MOST_TERM
-}
-
-/// A standby's pauses are up to this much longer, so that many do not look in step (client-go's jitter).
-pub const JITTER: f64 = 0.2;
-
-/// The durations of an election; the defaults are client-go's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LeaseSettings {
-    /// How long others respect a lease that is not renewed; written on the Lease.
-    pub duration: Duration,
-    /// How long a leader acts after the request that last renewed it was sent. Shorter than `duration`.
-    pub renew_deadline: Duration,
-    /// Pause between two looks.
-    pub retry: Duration,
-}
-
-impl LeaseSettings {
-    /// Longest wait for one answer: two of them and a pause fit into the deadline.
-    #[must_use]
-    pub fn patience(&self) -> Duration {
-        self.renew_deadline.saturating_sub(self.retry) / 2
-    }
-
-    /// Longest time between two looks that both were answered, and none between them was to be. After a longer one the API
-    /// server may have been away and come back with a backup (decision 025).
-    #[must_use]
-    pub fn unwatched(&self) -> Duration {
-        self.retry.mul_f64(1.0 + JITTER) + self.patience()
-    }
-}
-
-impl Default for LeaseSettings {
-    fn default() -> Self {
-        Self {
-            duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry: Duration::from_secs(2),
-        }
-    }
-}
-
-/// Clocks that are kept right differ by less.
-pub const AHEAD: Duration = Duration::from_secs(1);
-
-/// A Lease as read.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct LeaseView {
-    /// Who holds it; empty when it was released.
-    pub holder: String,
-    /// `leaseTransitions`: the term; 0 when it is new.
-    pub term: u64,
-    /// `leaseDurationSeconds`.
-    pub duration: Duration,
-    /// `metadata.resourceVersion`: changes with every write.
-    pub resource_version: String,
-    /// Whose count its term is.
-    pub origin: Origin,
-    /// Its `renewTime` is longer ago than [`LeaseSettings::duration`] by the reader's wall clock, or ahead of it ([`AHEAD`]), so
-    /// that the clock says nothing of how old it is: it may be out of a backup. A clock that is wrong costs a wait.
-    pub stale: bool,
-}
-
-/// Where a Lease's count of terms comes from: told by a mark on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Origin {
-    /// Created vacant by a Dovetail, and taken by nobody yet.
-    Vacant,
-    /// Taken by a Dovetail once: its count is above every earlier term.
-    Led,
-    /// Created by other software, or by a release that set no mark: its count may have begun anew.
-    Foreign,
-}
-
-impl LeaseView {
-    fn is_vacant(&self) -> bool {
-        self.origin == Origin::Vacant
-    }
-
-    /// Of versions that are no numbers it is not known which is older.
-    fn version(&self) -> Option<u64> {
-        self.resource_version.parse().ok()
-    }
-
-    /// Whether nobody has written it in between.
-    fn is_still(&self, other: &Self) -> bool {
-        Self { stale: self.stale, ..other.clone() } == *self
-    }
-}
-
-/// What to write.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct LeaseWrite {
-    /// The resourceVersion it rests on; `None` creates the Lease.
-    pub resource_version: Option<String>,
-    /// `leaseTransitions`.
-    pub term: u64,
-    /// Whether it takes the Lease rather than renews it: `acquireTime` is then set.
-    pub acquires: bool,
-}
-
-impl LeaseWrite {
-    /// The mark that goes with it.
-    #[must_use]
-    pub fn origin(&self) -> Origin {
-        if self.term == 0 { Origin::Vacant } else { Origin::Led }
-    }
 }
 
 /// What has happened. Times are CLOCK_BOOTTIME's.

@@ -1,0 +1,67 @@
+//! The Lease object as the election reads and writes it.
+
+use std::time::Duration;
+
+/// A Lease as read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LeaseView {
+    /// Who holds it; empty when it was released.
+    pub holder: String,
+    /// `leaseTransitions`: the term; 0 when it is new.
+    pub term: u64,
+    /// `leaseDurationSeconds`.
+    pub duration: Duration,
+    /// `metadata.resourceVersion`: changes with every write.
+    pub resource_version: String,
+    /// Whose count its term is.
+    pub origin: Origin,
+    /// Its `renewTime` is longer ago than [`LeaseSettings::duration`] by the reader's wall clock, or ahead of it ([`AHEAD`]), so
+    /// that the clock says nothing of how old it is: it may be out of a backup. A clock that is wrong costs a wait.
+    pub stale: bool,
+}
+
+/// Where a Lease's count of terms comes from: told by a mark on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// Created vacant by a Dovetail, and taken by nobody yet.
+    Vacant,
+    /// Taken by a Dovetail once: its count is above every earlier term.
+    Led,
+    /// Created by other software, or by a release that set no mark: its count may have begun anew.
+    Foreign,
+}
+
+impl LeaseView {
+    pub(super) fn is_vacant(&self) -> bool {
+        self.origin == Origin::Vacant
+    }
+
+    /// Of versions that are no numbers it is not known which is older.
+    pub(super) fn version(&self) -> Option<u64> {
+        self.resource_version.parse().ok()
+    }
+
+    /// Whether nobody has written it in between.
+    pub(super) fn is_still(&self, other: &Self) -> bool {
+        Self { stale: self.stale, ..other.clone() } == *self
+    }
+}
+
+/// What to write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LeaseWrite {
+    /// The resourceVersion it rests on; `None` creates the Lease.
+    pub resource_version: Option<String>,
+    /// `leaseTransitions`.
+    pub term: u64,
+    /// Whether it takes the Lease rather than renews it: `acquireTime` is then set.
+    pub acquires: bool,
+}
+
+impl LeaseWrite {
+    /// The mark that goes with it.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        if self.term == 0 { Origin::Vacant } else { Origin::Led }
+    }
+}
