@@ -18,72 +18,17 @@
 //! after a look; LP-5 once a call of an attempt may have launched, none that fails later proves that nothing was launched:
 //! the next attempt begins, or the claim goes, after a look until EC2's describes are consistent.
 
+mod claimed;
+
 use std::time::Duration;
 
-use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
-use dovetail_api::names::{TERMINATION_FINALIZER, instance_id};
-use dovetail_api::v1::NodeClaim;
-
-use super::{is_leaving, stage};
-use crate::ownership::{self, token};
+use crate::ownership::token;
+pub use claimed::{Claimed, put_token, takes_instance, takes_token};
 
 /// EC2's describes are consistent after this long.
 pub const CONSISTENT: Duration = Duration::from_secs(60);
 /// How long an own call without an answer is looked for before it is repeated with the same token and parameters.
 pub const OWN_LOOK: Duration = Duration::from_secs(10);
-
-/// What of a claim decides about its launch.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Claimed {
-    /// Its uid.
-    pub uid: String,
-    /// The token of its latest launch; its own, whatever is written on it.
-    pub token: Option<String>,
-    /// Its instance's id, where one is written on it.
-    pub instance: Option<String>,
-    /// Whether its launch is over.
-    pub launched: bool,
-    /// Whether it is on its way out.
-    pub leaving: bool,
-}
-
-impl Claimed {
-    /// Of a claim.
-    #[must_use]
-    pub fn of(claim: &NodeClaim) -> Self {
-        Self {
-            uid: claim.metadata.uid.clone().unwrap_or_default(),
-            token: ownership::token_on(claim),
-            instance: claim.status.as_ref().and_then(|status| instance_id(&status.provider_id)).map(str::to_owned),
-            launched: stage(claim).is_some(),
-            leaving: is_leaving(claim),
-        }
-    }
-}
-
-/// Whether an attempt's token may be put on a claim: on none that has got an instance meanwhile, or is on its way out.
-#[must_use]
-pub fn takes_token(claim: &Claimed) -> bool {
-    !claim.launched && claim.instance.is_none() && !claim.leaving
-}
-
-/// Whether an instance may be written on a claim: not in the place of another.
-#[must_use]
-pub fn takes_instance(claim: &Claimed, id: &str) -> bool {
-    claim.instance.as_ref().is_none_or(|there| there == id)
-}
-
-/// Puts an attempt's token, and the leader's term, on a claim; and the finalizer on one that somebody made without it, so
-/// that it does not go before its instance.
-pub fn put_token(claim: &mut NodeClaim, token: &str, term: u64) {
-    let finalizers = claim.metadata.finalizers.get_or_insert_default();
-    if !finalizers.iter().any(|one| one == TERMINATION_FINALIZER) {
-        finalizers.push(TERMINATION_FINALIZER.into());
-    }
-    let own = claim.metadata.annotations.get_or_insert_default();
-    own.insert(LAUNCH_TOKEN.into(), token.to_owned());
-    own.insert(TERM.into(), term.to_string());
-}
 
 /// What a call of the cloud came to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
