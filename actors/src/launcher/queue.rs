@@ -1,0 +1,246 @@
+//! Launches that wait: which of them are still needed, which may begin, and which go on after a pause.
+//! Order matters: what nobody needs any more goes first, then the cheapest of what is left is asked for, as long as limits and
+//! refusals allow.
+
+use std::collections::VecDeque;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use actix::prelude::*;
+use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::cluster_state::{Snapshot, Target};
+use dovetail_core::launch_limits::{Ask, Origin, Wait};
+use dovetail_core::lifecycle::{self};
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::{AT_ONCE, HOLD, Held, Launcher, NEEDED_FOR, QUIET, Queued, launch};
+use crate::context::traces;
+use crate::launcher::cost::cost_with;
+use crate::launcher::facts::{origin, pool_of};
+use crate::launcher::launch::Launching;
+use crate::messages::{LaunchOrder, PackNow, TakeSnapshot, TraceContext, Wrote};
+use crate::telemetry::story::Story;
+
+impl Launcher {
+    pub(super) fn adopt(&mut self, name: &str, claim: &NodeClaim, ctx: &mut Context<Self>) {
+        let trace = traces::of_packing(claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
+        if let Some(term) = claim.annotations().get(TERM).filter(|term| **term != self.desk.term.0.to_string()) {
+            self.desk.tell_in(Story::TakenOver { node_claim: name.to_owned(), of_term: term.clone() }, trace);
+        }
+        self.enqueue(LaunchOrder { claim: claim.clone(), pods: 0, demand: None }, trace);
+        self.run(ctx);
+    }
+
+    pub(super) fn enqueue(&mut self, order: LaunchOrder, trace: TraceContext) {
+        if let Entry::Vacant(free) = self.busy.entry(order.claim.name_any()) {
+            free.insert(Arc::default());
+            self.queue.push_back(Queued { order, trace, since: self.desk.wall(), needed: self.desk.now() });
+        }
+    }
+
+    pub(super) fn begin(&mut self, ctx: &mut Context<Self>) {
+        self.begun = true;
+        self.run(ctx);
+    }
+
+    pub(super) fn run(&mut self, ctx: &mut Context<Self>) {
+        // Those that have waited longest are not overtaken for longer than it takes to look.
+        if self.running < AT_ONCE {
+            self.sift(ctx);
+        }
+        while self.running < AT_ONCE {
+            let Some(Queued { order, trace, since, .. }) = self.next(ctx) else { return };
+            self.running += 1;
+            // A claim that is there already, whoever has made it, is one more only where ceilings count.
+            if order.claim.metadata.uid.is_some() && !self.limits.has_ceilings() {
+                self.start(order, trace, since, ctx);
+            } else if self.limits.asks_for_cost() {
+                self.price(order, trace, since, ctx);
+            } else {
+                self.admit(order, (trace, since), 0.0, ctx);
+            }
+        }
+    }
+
+    /// Looks which orders that have waited for long are still needed, if any have, and gives up the others.
+    pub(super) fn sift(&mut self, ctx: &mut Context<Self>) {
+        let now = self.desk.now();
+        if self.sifting || !self.begun || !self.queue.iter().any(|one| one.is_stale(now)) {
+            return;
+        }
+        self.sifting = true;
+        ctx.spawn(self.links.cluster.send(TakeSnapshot).into_actor(self).map(|known, launcher, ctx| {
+            launcher.sifting = false;
+            // Until everything is known nothing is known of that.
+            let Ok(Some(known)) = known else {
+                ctx.run_later(NEEDED_FOR, Self::run);
+                return;
+            };
+            launcher.keep_needed(&known);
+            launcher.run(ctx);
+        }));
+    }
+
+    pub(super) fn keep_needed(&mut self, known: &Snapshot) {
+        let (awaited, now) = (known.awaited(self.desk.moment()), self.desk.now());
+        self.queue.retain_mut(|one| {
+            if !one.is_stale(now) {
+                return true;
+            }
+            one.needed = now;
+            let name = one.order.claim.name_any();
+            let needed = awaited.contains(&Target::Claim(name.clone()));
+            if !needed {
+                self.busy.remove(&name);
+                self.desk.post(&self.links.cluster, Wrote::NotMade(name));
+            }
+            needed
+        });
+    }
+
+    /// Finds out what the launch would cost first.
+    pub(super) fn price(&mut self, order: LaunchOrder, trace: TraceContext, since: Timestamp, ctx: &mut Context<Self>) {
+        let before = self.committed.clone();
+        let pricing = cost_with(self.links.clone(), order.claim.clone(), before.clone()).into_actor(self);
+        ctx.spawn(pricing.map(move |cost, launcher, ctx| {
+            let (all, own) = cost.unwrap_or((f64::INFINITY, 0.0));
+            // Others may have been admitted meanwhile.
+            let meanwhile = launcher.committed.iter().filter(|(name, _)| !before.contains_key(*name));
+            let meanwhile: f64 = meanwhile.map(|(_, price)| price).sum();
+            launcher.committed.insert(order.claim.name_any(), own);
+            launcher.admit(order, (trace, since), all + meanwhile + own, ctx);
+            launcher.run(ctx);
+        }));
+    }
+
+    pub(super) fn admit(
+        &mut self,
+        order: LaunchOrder,
+        (trace, since): (TraceContext, Timestamp),
+        cost: f64,
+        ctx: &mut Context<Self>,
+    ) {
+        let ask = Ask { claim: order.claim.name_any(), origin: origin(&order.claim), cost };
+        let is_there = order.claim.metadata.uid.is_some();
+        let asked = match is_there {
+            true => self.limits.ask_for_present(&ask, self.desk.now()),
+            false => self.limits.ask(&ask, self.desk.now()),
+        };
+        match asked {
+            Ok(()) => {
+                self.allow(&order.claim, ctx);
+                self.start(order, trace, since, ctx);
+            }
+            Err(wait) => self.hold(&order, &wait, trace, ctx),
+        }
+    }
+
+    pub(super) fn start(&mut self, order: LaunchOrder, trace: TraceContext, since: Timestamp, ctx: &mut Context<Self>) {
+        let name = order.claim.name_any();
+        if order.claim.metadata.uid.is_none() {
+            self.creations.begin(&name, self.desk.now());
+        }
+        let inside = traces::of_claim(trace, &name);
+        // A successor's attempt is another span beside the one that was cut off.
+        let own = inside.inner("launch", &self.desk.term.0.to_string());
+        let gone = self.busy.get(&name).cloned().unwrap_or_default();
+        let launching = Launching {
+            desk: self.desk.clone(),
+            links: self.links.clone(),
+            own: self.own.clone(),
+            trace: own,
+            inside,
+            since,
+            gone,
+        };
+        let run = launch::run(launching, order).into_actor(self);
+        ctx.spawn(run.map(move |(end, outcome), launcher, ctx| {
+            launcher.ended(&name, (end, &outcome), trace, ctx);
+            launcher.run(ctx);
+        }));
+    }
+
+    /// The order waits, its pods with it.
+    pub(super) fn hold(&mut self, order: &LaunchOrder, wait: &Wait, trace: TraceContext, ctx: &mut Context<Self>) {
+        let (name, node_pool, now) = (order.claim.name_any(), pool_of(&order.claim), self.desk.now());
+        self.running -= 1;
+        self.held += 1;
+        self.committed.remove(&name);
+        self.refusals.withdrawn(&name);
+        let key = (node_pool.clone(), wait.reason());
+        if self.told.get(&key).is_none_or(|when| now.saturating_sub(*when) >= QUIET) {
+            self.told.insert(key, now);
+            let (reason, message) = (wait.reason().to_owned(), wait.to_string());
+            self.desk.tell_in(Story::LaunchHeld { node_pool, reason, message }, trace);
+        }
+        let (own, trial) = (name.clone(), matches!(wait, Wait::Unregistered { .. }).then(|| origin(&order.claim)));
+        let alarm = ctx.run_later(HOLD, move |launcher, ctx| launcher.let_go(&own, ctx));
+        let claim = order.claim.metadata.uid.as_ref().map(|_| Arc::new(order.claim.clone()));
+        if let Some(claim) = &claim {
+            self.say_held(claim, wait, ctx);
+        }
+        self.waiting.insert(name, Held { trace, trial, claim, demand: None, alarm });
+    }
+
+    /// An order waits no longer: its pods are packed anew, as the world may have changed.
+    pub(super) fn let_go(&mut self, name: &str, ctx: &mut Context<Self>) {
+        let Some(held) = self.waiting.remove(name) else { return };
+        self.busy.remove(name);
+        if let Some(claim) = held.claim {
+            return self.ask_again(name, claim, ctx);
+        }
+        self.desk.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
+        self.desk.post(&self.links.packer, PackNow::after(self.desk.term, held.trace));
+    }
+
+    /// Another trial of this pool and class may begin, or none is needed: what waits for that need not wait any longer.
+    pub(super) fn go_on(&mut self, trial: &Origin, ctx: &mut Context<Self>) {
+        let those: Vec<_> = self
+            .waiting
+            .iter()
+            .filter(|(_, held)| held.trial.as_ref() == Some(trial))
+            .map(|(name, _)| name.clone())
+            .collect();
+        self.release(those, ctx);
+    }
+
+    /// These orders need not wait any longer.
+    pub(super) fn release(&mut self, those: Vec<String>, ctx: &mut Context<Self>) {
+        for name in those {
+            if let Some(held) = self.waiting.get(&name) {
+                ctx.cancel_future(held.alarm);
+            }
+            self.let_go(&name, ctx);
+        }
+    }
+
+    /// A claim was not created, or nobody knows: what has come of it all the same is taken back, and what was planned with it and
+    /// has not been begun is planned anew, as the world may be another.
+    pub(super) fn give_up_plans(&mut self, name: &str) {
+        self.creations.give_up(name);
+        let made =
+            |claim: &Arc<NodeClaim>| !lifecycle::is_leaving(claim) && claim.annotations().get(LAUNCH_TOKEN).is_none();
+        if let Some(made) = self.shown.get(name).filter(|claim| made(claim)) {
+            self.late.insert(name.to_owned(), made.clone());
+        }
+        let (begun, planned): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.queue).into_iter().partition(Queued::is_there);
+        self.queue = begun;
+        for one in planned {
+            let name = one.order.claim.name_any();
+            self.busy.remove(&name);
+            self.desk.post(&self.links.cluster, Wrote::NotMade(name));
+        }
+    }
+
+    /// Nothing is done any more about claims of this name, unless one has come late meanwhile.
+    pub(super) fn free(&mut self, name: &str, ctx: &mut Context<Self>) {
+        self.busy.remove(name);
+        self.shown.remove(name);
+        if let Some(late) = self.late.remove(name) {
+            self.take_back(name, late, ctx);
+        }
+    }
+}
