@@ -2,22 +2,17 @@
 //! then the instance is written on the claim. Each step can be found half done by a successor and be finished without a
 //! second instance (design, "Safety" 3). What comes next is decided by `dovetail_core::lifecycle::protocol`; here it is done.
 
+mod calls;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Recipient;
-use dovetail_api::names::{annotations, instance_id};
-use dovetail_api::v1::{EC2NodeClass, NodeClaim};
+use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{Instance, LaunchErrorKind, LaunchRequest, LaunchedInstance};
-use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::launch_backoff::{Cause, Outcome};
-use dovetail_core::lifecycle;
-use dovetail_core::lifecycle::claim::from_quantities;
-use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
 pub use dovetail_core::lifecycle::protocol::End;
-use dovetail_core::lifecycle::protocol::{
-    Called, Claimed, Failure, Input, Pause, Protocol, Step, put_token, takes_instance, takes_token,
-};
+use dovetail_core::lifecycle::protocol::{Called, Claimed, Failure, Input, Pause, Protocol, Step, takes_instance};
 use dovetail_core::ownership::Marks;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -27,18 +22,12 @@ use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::traces;
 use crate::kube::calls::CallError;
-use crate::kube::claims::Claims;
 use crate::launcher::LauncherLinks;
-use crate::launcher::facts::{self, Types, as_launched, has_relaxed_min_values, named_types, pool_of};
+use crate::launcher::facts::{self, as_launched};
 use crate::launcher::fleet;
-use crate::messages::{
-    InstanceTypesFor, LaunchFails, LaunchOrder, Record, Refused, SoldOut, TakeSnapshot, TookReserved, TraceContext,
-    Wrote,
-};
+use crate::messages::{LaunchFails, LaunchOrder, Record, SoldOut, TookReserved, TraceContext};
 use crate::recorder::object;
-use crate::telemetry::measure::Measure;
-use crate::telemetry::span::{Open, names};
-use crate::telemetry::story::{Names, Story};
+use crate::telemetry::story::Story;
 
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_secs(2);
@@ -95,16 +84,6 @@ fn short(words: &str) -> String {
         short.push('…');
     }
     short
-}
-
-impl From<CallError> for Failure {
-    fn from(error: CallError) -> Self {
-        match error {
-            CallError::Deposed => Self::Deposed,
-            CallError::Refused(_) | CallError::Forbidden(_) | CallError::Unanswered(_) => Self::Refused,
-            CallError::NotFound(_) | CallError::Conflict(_) | CallError::Exists(_) => Self::Gone,
-        }
-    }
 }
 
 /// Launches a claim, from creation to the instance written on it. Answers how it ended, and what that says about others.
@@ -344,201 +323,5 @@ impl<'a> Work<'a> {
         }
         launching.tell_launched(&claim, &instance, hostname, &facts);
         Ok(claim)
-    }
-}
-
-impl Launching {
-    /// The launch as a span.
-    fn span(&self) -> Open {
-        self.desk.open(self.trace, Some(self.inside), "launch").since(self.since)
-    }
-
-    fn claims(&self) -> Claims {
-        Claims::new(self.links.calls.clone())
-    }
-
-    async fn create(&self, claim: &NodeClaim, pods: usize) -> Result<NodeClaim, CallError> {
-        let mut wanted = claim.clone();
-        wanted.annotations_mut().insert(annotations::TERM.into(), self.desk.term.0.to_string());
-        let span = self.desk.span(self.trace, "create NodeClaim", "").remote();
-        let claims = self.claims();
-        let made = tokio::select! {
-            biased;
-            made = claims.create(&wanted) => made,
-            // It was made, though nobody answered, and is gone since: its pods are packed anew, to make it again is one too many.
-            () = self.gone.notified() => Err(CallError::NotFound(wanted.name_any())),
-        };
-        let claim = match made {
-            Ok(claim) => claim,
-            Err(CallError::Deposed) => return Err(CallError::Deposed),
-            Err(error) => {
-                span.failed("CreateFailed", error.to_string()).end();
-                let (node_claim, why) = (wanted.name_any(), error.to_string());
-                let story = Story::LaunchFailed { node_claim, error: why, reason: "CreateFailed".into(), retry: false };
-                self.desk.tell_in(story, self.trace);
-                return Err(error);
-            }
-        };
-        self.wrote(&claim);
-        span.with_all(|| traces::attributes(&claim)).with(names::PODS, pods).end();
-        let min_values_relaxed = has_relaxed_min_values(&claim);
-        self.desk.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned", min_values_relaxed });
-        let story = Story::ClaimCreated {
-            node_claim: claim.name_any(),
-            node_pool: pool_of(&claim),
-            pods,
-            requests: from_quantities(&claim.spec.resources.requests).to_string(),
-            instance_types: Names::first(NAMED, named_types(&claim)),
-        };
-        self.desk.tell_in(story, self.trace);
-        Ok(claim)
-    }
-
-    /// Writes the attempt's token, and the leader's term, on the claim before the cloud is called.
-    async fn write_token(&self, claim: NodeClaim, token: &str) -> Result<NodeClaim, CallError> {
-        let term = self.desk.term.0;
-        let put = |claim: &mut NodeClaim| {
-            if takes_token(&Claimed::of(claim)) {
-                put_token(claim, token, term);
-            }
-        };
-        let claim = self.claims().change_metadata(claim, put).await?;
-        self.wrote(&claim);
-        Ok(claim)
-    }
-
-    async fn write_failure(&self, claim: NodeClaim, reason: &str, message: &str) -> Result<NodeClaim, CallError> {
-        let now = self.desk.wall();
-        let failed = |claim: &NodeClaim| lifecycle::launch::launch_failed(claim, reason, message, now);
-        let claim = self.claims().change_status(claim, failed).await?;
-        self.wrote(&claim);
-        Ok(claim)
-    }
-
-    /// The name that the instance's node will have; empty when the cloud does not say soon.
-    async fn hostname(&self, id: &str) -> String {
-        for _ in 0..3 {
-            match self.links.cloud.instance(id).await {
-                Ok(Some(known)) if !known.private_dns_name.is_empty() => return known.private_dns_name,
-                _ => tokio::time::sleep(LOOK).await,
-            }
-        }
-        String::new()
-    }
-
-    async fn write_instance(&self, claim: NodeClaim, facts: &Facts) -> Result<NodeClaim, CallError> {
-        let now = self.desk.wall();
-        let id = instance_id(&facts.provider_id).unwrap_or_default();
-        let done = |claim: &NodeClaim| match takes_instance(&Claimed::of(claim), id) {
-            true => lifecycle::launch::launched(claim, facts, now),
-            false => claim.clone(),
-        };
-        let claim = self.claims().change_metadata(claim, |claim| claim.metadata = done(claim).metadata).await?;
-        let claim = self.claims().change_status(claim, done).await?;
-        self.wrote(&claim);
-        Ok(claim)
-    }
-
-    /// Deletes a claim that has no instance.
-    pub async fn discard(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
-        if self.claims().delete_without_instance(claim).await? {
-            self.desk.post(&self.links.cluster, Wrote::ClaimGone(claim.name_any(), claim.uid()));
-        }
-        let (node_claim, reason) = (claim.name_any(), reason.to_owned());
-        self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
-        Ok(())
-    }
-
-    /// Deletes a claim of which nobody can say whether it has an instance: that is the terminator's to find out.
-    async fn remove(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
-        let claim = self.claims().remove(claim.clone()).await?;
-        self.removed(&claim, reason);
-        Ok(())
-    }
-
-    /// Deletes a claim that nobody is expected on and nobody has launched for, as it is here: a token written meanwhile is a conflict.
-    pub async fn remove_as_seen(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
-        let claim = self.claims().remove_as_seen(claim).await?;
-        self.removed(&claim, reason);
-        Ok(())
-    }
-
-    fn removed(&self, claim: &NodeClaim, reason: &'static str) {
-        self.wrote(claim);
-        let (node_claim, reason) = (claim.name_any(), reason.to_owned());
-        self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
-    }
-
-    async fn class_and_types(
-        &self,
-        claim: &NodeClaim,
-    ) -> Result<Option<(Arc<EC2NodeClass>, Types, Snapshot)>, Failure> {
-        let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| Failure::Deposed)?.unwrap_or_default();
-        let named = claim.spec.node_class_ref.ec2_name();
-        let Some(class) = named.and_then(|name| known.classes.get(name)).cloned() else { return Ok(None) };
-        let query = InstanceTypesFor { classes: vec![class.clone()] };
-        let types = self.links.catalogue.send(query).await.map_err(|_| Failure::Deposed)?;
-        let types = types.and_then(|mut all| all.remove(&class.name_any())).unwrap_or_default();
-        Ok(Some((class, types, known)))
-    }
-
-    async fn types(&self, claim: &NodeClaim) -> Result<Option<Types>, Failure> {
-        Ok(self.class_and_types(claim).await?.map(|(_, types, _)| types))
-    }
-
-    /// What the cloud is asked; for a claim that is not planned here only what its pool still has room for.
-    async fn request(
-        &self,
-        claim: &NodeClaim,
-        token: &str,
-        adopted: bool,
-    ) -> Result<Result<LaunchRequest, NoRequest>, Failure> {
-        let Some((class, types, known)) = self.class_and_types(claim).await? else { return Ok(Err(NO_CLASS)) };
-        let mut request = facts::request(claim, token, class, &types);
-        if adopted && !request.candidates.is_empty() {
-            request.candidates = known.within_limits(claim, &request.candidates, &types);
-            if request.candidates.is_empty() {
-                return Ok(Err(NO_ROOM));
-            }
-        }
-        Ok(Ok(request))
-    }
-
-    /// EC2 will not launch it, nor others of its pool as long as nothing changes; it goes on trying.
-    fn fails(&self, claim: &NodeClaim, reason: &'static str, error: &str) {
-        if let Some(own) = &self.own {
-            let (claim, words, trace) = (claim.name_any(), short(error), self.trace);
-            self.desk.post(own, LaunchFails { claim, reason, words, trace });
-        }
-    }
-
-    fn refused(&self, refusals: Vec<dovetail_cloud::launch::Refusal>) {
-        if !refusals.is_empty() {
-            self.desk.post(&self.links.catalogue, Refused { refusals, trace: self.trace });
-        }
-    }
-
-    fn wrote(&self, claim: &NodeClaim) {
-        self.desk.post(&self.links.cluster, Wrote::Claim(Arc::new(claim.clone())));
-    }
-
-    fn tell_failure(&self, claim: &NodeClaim, reason: &str, error: &str, retry: bool) {
-        let (node_claim, error, reason) = (claim.name_any(), error.to_owned(), reason.to_owned());
-        self.desk.tell_in(Story::LaunchFailed { node_claim, error, reason, retry }, self.trace);
-    }
-
-    fn tell_launched(&self, claim: &NodeClaim, instance: &LaunchedInstance, hostname: String, facts: &Facts) {
-        let story = Story::Launched {
-            node_claim: claim.name_any(),
-            instance: instance.id.clone(),
-            provider_id: facts.provider_id.clone(),
-            instance_type: instance.instance_type.clone(),
-            zone: instance.zone.clone(),
-            capacity_type: instance.capacity_type.clone(),
-            hostname,
-            allocatable: from_quantities(&facts.allocatable).to_string(),
-        };
-        self.desk.tell_in(story, self.trace);
-        self.span().with_all(|| traces::attributes(claim)).end();
     }
 }

@@ -1,0 +1,240 @@
+//! What one launch writes and asks for: calls to the API server and to the cloud, and what is told of them.
+
+use std::sync::Arc;
+
+use dovetail_api::names::{annotations, instance_id};
+use dovetail_api::v1::{EC2NodeClass, NodeClaim};
+use dovetail_cloud::{LaunchRequest, LaunchedInstance};
+use dovetail_core::cluster_state::Snapshot;
+use dovetail_core::lifecycle;
+use dovetail_core::lifecycle::claim::from_quantities;
+use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
+use dovetail_core::lifecycle::protocol::{Claimed, Failure, put_token, takes_instance, takes_token};
+use kube::ResourceExt;
+
+use super::{LOOK, Launching, NAMED, NO_CLASS, NO_ROOM, NoRequest, short};
+use crate::context::traces;
+use crate::kube::calls::CallError;
+use crate::kube::claims::Claims;
+use crate::launcher::facts::{self, Types, has_relaxed_min_values, named_types, pool_of};
+use crate::messages::{InstanceTypesFor, LaunchFails, Refused, TakeSnapshot, Wrote};
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::{Open, names};
+use crate::telemetry::story::{Names, Story};
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Deposed => Self::Deposed,
+            CallError::Refused(_) | CallError::Forbidden(_) | CallError::Unanswered(_) => Self::Refused,
+            CallError::NotFound(_) | CallError::Conflict(_) | CallError::Exists(_) => Self::Gone,
+        }
+    }
+}
+
+impl Launching {
+    /// The launch as a span.
+    pub(super) fn span(&self) -> Open {
+        self.desk.open(self.trace, Some(self.inside), "launch").since(self.since)
+    }
+
+    pub(super) fn claims(&self) -> Claims {
+        Claims::new(self.links.calls.clone())
+    }
+
+    pub(super) async fn create(&self, claim: &NodeClaim, pods: usize) -> Result<NodeClaim, CallError> {
+        let mut wanted = claim.clone();
+        wanted.annotations_mut().insert(annotations::TERM.into(), self.desk.term.0.to_string());
+        let span = self.desk.span(self.trace, "create NodeClaim", "").remote();
+        let claims = self.claims();
+        let made = tokio::select! {
+            biased;
+            made = claims.create(&wanted) => made,
+            // It was made, though nobody answered, and is gone since: its pods are packed anew, to make it again is one too many.
+            () = self.gone.notified() => Err(CallError::NotFound(wanted.name_any())),
+        };
+        let claim = match made {
+            Ok(claim) => claim,
+            Err(CallError::Deposed) => return Err(CallError::Deposed),
+            Err(error) => {
+                span.failed("CreateFailed", error.to_string()).end();
+                let (node_claim, why) = (wanted.name_any(), error.to_string());
+                let story = Story::LaunchFailed { node_claim, error: why, reason: "CreateFailed".into(), retry: false };
+                self.desk.tell_in(story, self.trace);
+                return Err(error);
+            }
+        };
+        self.wrote(&claim);
+        span.with_all(|| traces::attributes(&claim)).with(names::PODS, pods).end();
+        let min_values_relaxed = has_relaxed_min_values(&claim);
+        self.desk.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned", min_values_relaxed });
+        let story = Story::ClaimCreated {
+            node_claim: claim.name_any(),
+            node_pool: pool_of(&claim),
+            pods,
+            requests: from_quantities(&claim.spec.resources.requests).to_string(),
+            instance_types: Names::first(NAMED, named_types(&claim)),
+        };
+        self.desk.tell_in(story, self.trace);
+        Ok(claim)
+    }
+
+    /// Writes the attempt's token, and the leader's term, on the claim before the cloud is called.
+    pub(super) async fn write_token(&self, claim: NodeClaim, token: &str) -> Result<NodeClaim, CallError> {
+        let term = self.desk.term.0;
+        let put = |claim: &mut NodeClaim| {
+            if takes_token(&Claimed::of(claim)) {
+                put_token(claim, token, term);
+            }
+        };
+        let claim = self.claims().change_metadata(claim, put).await?;
+        self.wrote(&claim);
+        Ok(claim)
+    }
+
+    pub(super) async fn write_failure(
+        &self,
+        claim: NodeClaim,
+        reason: &str,
+        message: &str,
+    ) -> Result<NodeClaim, CallError> {
+        let now = self.desk.wall();
+        let failed = |claim: &NodeClaim| lifecycle::launch::launch_failed(claim, reason, message, now);
+        let claim = self.claims().change_status(claim, failed).await?;
+        self.wrote(&claim);
+        Ok(claim)
+    }
+
+    /// The name that the instance's node will have; empty when the cloud does not say soon.
+    pub(super) async fn hostname(&self, id: &str) -> String {
+        for _ in 0..3 {
+            match self.links.cloud.instance(id).await {
+                Ok(Some(known)) if !known.private_dns_name.is_empty() => return known.private_dns_name,
+                _ => tokio::time::sleep(LOOK).await,
+            }
+        }
+        String::new()
+    }
+
+    pub(super) async fn write_instance(&self, claim: NodeClaim, facts: &Facts) -> Result<NodeClaim, CallError> {
+        let now = self.desk.wall();
+        let id = instance_id(&facts.provider_id).unwrap_or_default();
+        let done = |claim: &NodeClaim| match takes_instance(&Claimed::of(claim), id) {
+            true => lifecycle::launch::launched(claim, facts, now),
+            false => claim.clone(),
+        };
+        let claim = self.claims().change_metadata(claim, |claim| claim.metadata = done(claim).metadata).await?;
+        let claim = self.claims().change_status(claim, done).await?;
+        self.wrote(&claim);
+        Ok(claim)
+    }
+
+    /// Deletes a claim that has no instance.
+    pub async fn discard(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
+        if self.claims().delete_without_instance(claim).await? {
+            self.desk.post(&self.links.cluster, Wrote::ClaimGone(claim.name_any(), claim.uid()));
+        }
+        let (node_claim, reason) = (claim.name_any(), reason.to_owned());
+        self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
+        Ok(())
+    }
+
+    /// Deletes a claim of which nobody can say whether it has an instance: that is the terminator's to find out.
+    pub(super) async fn remove(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
+        let claim = self.claims().remove(claim.clone()).await?;
+        self.removed(&claim, reason);
+        Ok(())
+    }
+
+    /// Deletes a claim that nobody is expected on and nobody has launched for, as it is here: a token written meanwhile is a conflict.
+    pub async fn remove_as_seen(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
+        let claim = self.claims().remove_as_seen(claim).await?;
+        self.removed(&claim, reason);
+        Ok(())
+    }
+
+    pub(super) fn removed(&self, claim: &NodeClaim, reason: &'static str) {
+        self.wrote(claim);
+        let (node_claim, reason) = (claim.name_any(), reason.to_owned());
+        self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
+    }
+
+    pub(super) async fn class_and_types(
+        &self,
+        claim: &NodeClaim,
+    ) -> Result<Option<(Arc<EC2NodeClass>, Types, Snapshot)>, Failure> {
+        let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| Failure::Deposed)?.unwrap_or_default();
+        let named = claim.spec.node_class_ref.ec2_name();
+        let Some(class) = named.and_then(|name| known.classes.get(name)).cloned() else { return Ok(None) };
+        let query = InstanceTypesFor { classes: vec![class.clone()] };
+        let types = self.links.catalogue.send(query).await.map_err(|_| Failure::Deposed)?;
+        let types = types.and_then(|mut all| all.remove(&class.name_any())).unwrap_or_default();
+        Ok(Some((class, types, known)))
+    }
+
+    pub(super) async fn types(&self, claim: &NodeClaim) -> Result<Option<Types>, Failure> {
+        Ok(self.class_and_types(claim).await?.map(|(_, types, _)| types))
+    }
+
+    /// What the cloud is asked; for a claim that is not planned here only what its pool still has room for.
+    pub(super) async fn request(
+        &self,
+        claim: &NodeClaim,
+        token: &str,
+        adopted: bool,
+    ) -> Result<Result<LaunchRequest, NoRequest>, Failure> {
+        let Some((class, types, known)) = self.class_and_types(claim).await? else { return Ok(Err(NO_CLASS)) };
+        let mut request = facts::request(claim, token, class, &types);
+        if adopted && !request.candidates.is_empty() {
+            request.candidates = known.within_limits(claim, &request.candidates, &types);
+            if request.candidates.is_empty() {
+                return Ok(Err(NO_ROOM));
+            }
+        }
+        Ok(Ok(request))
+    }
+
+    /// EC2 will not launch it, nor others of its pool as long as nothing changes; it goes on trying.
+    pub(super) fn fails(&self, claim: &NodeClaim, reason: &'static str, error: &str) {
+        if let Some(own) = &self.own {
+            let (claim, words, trace) = (claim.name_any(), short(error), self.trace);
+            self.desk.post(own, LaunchFails { claim, reason, words, trace });
+        }
+    }
+
+    pub(super) fn refused(&self, refusals: Vec<dovetail_cloud::launch::Refusal>) {
+        if !refusals.is_empty() {
+            self.desk.post(&self.links.catalogue, Refused { refusals, trace: self.trace });
+        }
+    }
+
+    pub(super) fn wrote(&self, claim: &NodeClaim) {
+        self.desk.post(&self.links.cluster, Wrote::Claim(Arc::new(claim.clone())));
+    }
+
+    pub(super) fn tell_failure(&self, claim: &NodeClaim, reason: &str, error: &str, retry: bool) {
+        let (node_claim, error, reason) = (claim.name_any(), error.to_owned(), reason.to_owned());
+        self.desk.tell_in(Story::LaunchFailed { node_claim, error, reason, retry }, self.trace);
+    }
+
+    pub(super) fn tell_launched(
+        &self,
+        claim: &NodeClaim,
+        instance: &LaunchedInstance,
+        hostname: String,
+        facts: &Facts,
+    ) {
+        let story = Story::Launched {
+            node_claim: claim.name_any(),
+            instance: instance.id.clone(),
+            provider_id: facts.provider_id.clone(),
+            instance_type: instance.instance_type.clone(),
+            zone: instance.zone.clone(),
+            capacity_type: instance.capacity_type.clone(),
+            hostname,
+            allocatable: from_quantities(&facts.allocatable).to_string(),
+        };
+        self.desk.tell_in(story, self.trace);
+        self.span().with_all(|| traces::attributes(claim)).end();
+    }
+}
