@@ -1,0 +1,171 @@
+//! What a packing is reported as: log, events of pods and pools, metrics.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use actix::prelude::*;
+use dovetail_core::Pod;
+use dovetail_core::Policy;
+use dovetail_core::cluster_state::Planning;
+use dovetail_core::pack::{Options, Packing};
+use kube::ResourceExt;
+
+use super::{FAILED_QUIET, NAMED, Packer, Request, Solved};
+use crate::context::plan::{self, Plans};
+use crate::context::solver::attempt;
+use crate::context::traces;
+use crate::messages::{Record, TraceContext};
+use crate::recorder::object;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::{Names, Story};
+
+impl Packer {
+    /// Now and then holds a packing against what Karpenter's way would cost, off the mailbox, for the metrics alone.
+    pub(super) fn compare(&mut self, solved: &Solved, ctx: &mut Context<Self>) {
+        const OTHER: Policy = Policy::FewestNodes;
+        let Some(pause) = self.desk.settings.packing_comparison else { return };
+        let (now, problem) = (self.desk.now(), &solved.planning.problem);
+        let by_cost = solved.packing.claims.iter().all(|claim| problem.node_pools[claim.pool].policy == Policy::Cost);
+        let early = self.compared.is_some_and(|last| now.saturating_sub(last) < pause);
+        if early || solved.packing.claims.is_empty() || !by_cost {
+            return;
+        }
+        self.compared = Some(now);
+        let own = solved.packing.total_price;
+        let options =
+            Options { policy: Some(OTHER), price_per_node: self.desk.settings.price_per_node, ..Options::default() };
+        let desk = self.desk.clone();
+        // Nobody's nodes hang on it: what goes wrong in there is told by the panic and ends nothing.
+        let computing = attempt(self.solver.clone(), problem.clone(), options).into_actor(self);
+        ctx.spawn(computing.map(move |other, _, _| {
+            let (Ok(other), policy, dollars) = (other, Policy::Cost.name(), own) else { return };
+            desk.measure(&Measure::Compared { policy, dollars, other: OTHER.name(), other_dollars: other.total_price });
+        }));
+    }
+
+    pub(super) fn tell_batch(&self, planning: &Planning, request: &Request) {
+        let Some((batch, waited)) = &request.batch else { return };
+        let pods = planning.problem.pods.iter().filter(|pod| batch.contains(&pod.uid));
+        let names: Vec<_> = pods.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+        if !names.is_empty() {
+            let (pods, seconds) = (names.len(), waited.as_secs_f64());
+            self.desk.tell_in(Story::Batched { pods, names: Names::first(5, names), seconds }, request.trace);
+        }
+    }
+
+    pub(super) fn tell_skipped(&mut self, planning: &Planning, request: &Request) {
+        let skipped: BTreeMap<_, _> =
+            planning.skipped.iter().map(|skipped| (skipped.pool.clone(), skipped.why.clone())).collect();
+        for (pool, why) in &skipped {
+            if self.skipped.get(pool) != Some(why) {
+                let story = Story::PoolSkipped { node_pool: pool.clone(), why: why.clone() };
+                self.desk.tell_in(story, request.trace);
+            }
+        }
+        self.skipped = skipped;
+    }
+
+    /// Who was in the last packing is not named again.
+    pub(super) fn tell_relaxed(&mut self, planning: &Planning, request: &Request) {
+        let relaxed: Vec<&Pod> = planning.problem.pods.iter().filter(|pod| pod.relaxed && !pod.to_come).collect();
+        let news: Vec<_> = relaxed.iter().filter(|pod| !self.relaxed.contains(&pod.uid)).collect();
+        let names: Vec<_> = news.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+        if !names.is_empty() {
+            self.desk.tell_in(Story::Relaxed { pods: names.len(), names: Names::first(NAMED, names) }, request.trace);
+        }
+        self.relaxed = relaxed.into_iter().map(|pod| pod.uid.clone()).collect();
+    }
+
+    /// What was out in the last packing is not told again.
+    pub(super) fn tell_refused_places(&mut self, planning: &Planning, request: &Request) {
+        let places: BTreeSet<_> = planning.refused_places.iter().cloned().collect();
+        let pods: BTreeMap<&str, &Pod> = planning.problem.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect();
+        let mut nodes: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+        for place in places.difference(&self.refused_places) {
+            let Some(pod) = pods.get(place.pod.as_str()) else { continue };
+            nodes.entry((&place.node, &place.why)).or_default().push(format!("{}/{}", pod.namespace, pod.name));
+            let event = Record::warning(object::pod(pod), "PlaceRefused", place.why.clone()).quiet_for(FAILED_QUIET);
+            self.desk.post(&self.links.recorder, event);
+        }
+        for ((node, why), names) in nodes {
+            let (node, why, pods) = (node.to_owned(), why.to_owned(), names.len());
+            self.desk
+                .tell_in(Story::PlaceRefused { node, pods, names: Names::first(NAMED, names), why }, request.trace);
+        }
+        self.refused_places = places;
+    }
+
+    /// One story for all claims of a pool with the same options.
+    pub(super) fn tell_packing(&self, planning: &Planning, packing: &Packing, request: &Request) {
+        let mut alike: BTreeMap<(usize, Vec<usize>), (usize, usize, f64)> = BTreeMap::new();
+        for claim in &packing.claims {
+            let options = claim.options.iter().map(|option| option.instance_type).collect();
+            let sum = alike.entry((claim.pool, options)).or_default();
+            *sum = (sum.0 + 1, sum.1 + claim.pods.len(), sum.2 + claim.price);
+        }
+        for ((pool, options), (nodes, pods, price)) in alike {
+            let types = options.iter().map(|index| planning.problem.instance_types[*index].name.clone());
+            let instance_types = Names::first(NAMED, types);
+            let node_pool = planning.pools[pool].name_any();
+            self.desk.tell_in(Story::PackingComputed { nodes, pods, node_pool, price, instance_types }, request.trace);
+        }
+        let fitting: usize = packing.on_existing.iter().map(|(_, pods)| pods.len()).sum();
+        if fitting > 0 {
+            let nodes = packing.on_existing.iter().map(|(node, _)| planning.existing[*node].name.clone());
+            let story = Story::FitsExisting { pods: fitting, nodes: Names::first(NAMED, nodes) };
+            self.desk.tell_in(story, request.trace);
+        }
+    }
+
+    pub(super) fn tell_nominations(
+        &self,
+        plans: &Plans<'_>,
+        packing: &Packing,
+        orders: &[crate::messages::LaunchOrder],
+    ) {
+        let planning = plans.planning;
+        let nominate = |pods: &[usize], on: String| {
+            for pod in pods.iter().map(|pod| &planning.problem.pods[*pod]) {
+                let who = if plans.snapshot.is_bound(&pod.uid) { "Its successor" } else { "Pod" };
+                let message = format!("{who} should schedule on: {on}");
+                self.desk.post(&self.links.recorder, Record::normal(object::pod(pod), "Nominated", message));
+            }
+        };
+        for (claim, order) in packing.claims.iter().zip(orders) {
+            nominate(&claim.pods, format!("nodeclaim/{}", order.claim.name_any()));
+        }
+        for (node, pods) in &packing.on_existing {
+            let node = &planning.existing[*node];
+            let kind = if node.node_name().is_some() { "node" } else { "nodeclaim" };
+            nominate(pods, format!("{kind}/{}", node.name));
+        }
+    }
+
+    pub(super) fn tell_left_over(&mut self, plans: &Plans<'_>, packing: &Packing, request: &Request) {
+        let planning = plans.planning;
+        let mut left_over = BTreeMap::new();
+        for (pod, reason) in &packing.unscheduled {
+            let pod = &planning.problem.pods[*pod];
+            let held = planning.held.get(&pod.uid).cloned();
+            let error = held.unwrap_or_else(|| plan::why_not(pod, reason, planning));
+            if self.left_over.get(&pod.uid) != Some(&error) {
+                if left_over.len() < traces::MOST_UNPLACED {
+                    traces::unplaced(&self.desk, request.trace, pod, &error);
+                }
+                self.tell_unplaced(pod, &error, plans.snapshot.is_bound(&pod.uid), request.trace);
+            }
+            left_over.insert(pod.uid.clone(), error);
+        }
+        self.left_over = left_over;
+    }
+
+    pub(super) fn tell_unplaced(&self, pod: &Pod, error: &str, bound: bool, trace: TraceContext) {
+        let (name, error) = (format!("{}/{}", pod.namespace, pod.name), error.to_owned());
+        if bound {
+            return self.desk.tell_in(Story::NoPlace { pod: name, error }, trace);
+        }
+        let message = format!("Failed to schedule pod, {error}");
+        let event = Record::warning(object::pod(pod), "FailedScheduling", message).quiet_for(FAILED_QUIET);
+        self.desk.tell_in(Story::Unschedulable { pod: name, error }, trace);
+        self.desk.post(&self.links.recorder, event);
+    }
+}
