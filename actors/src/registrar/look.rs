@@ -1,0 +1,127 @@
+//! A look at a claim: whether its Node is there, whether its time is over, and what is written next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::v1::NodeClaim;
+use dovetail_core::cluster_state::{Kind, Unreadable};
+use dovetail_core::lifecycle::nodeless::Verdict;
+use dovetail_core::lifecycle::{self, Decision, Stage, Timeout};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+
+use super::{Registrar, provider_id};
+use crate::kube::calls::CallError;
+use crate::kube::nodes::Nodes;
+use crate::messages::{TakeSnapshot, Wrote};
+use crate::owner::owned::{self};
+use crate::telemetry::story::Story;
+
+impl Registrar {
+    /// Decides a claim's next step and does it.
+    pub(super) fn look(&mut self, name: &str, ctx: &mut Context<Self>) {
+        if self.busy.contains(name) {
+            self.again.insert(name.to_owned());
+            return;
+        }
+        let Some(claim) = self.claims.get(name).cloned() else { return };
+        let nodes = self.nodes_of(&claim);
+        let refs: Vec<&Node> = nodes.iter().map(AsRef::as_ref).collect();
+        let nodeless = self.nodeless_for(&claim, nodes.is_empty());
+        // Nothing is written on a Node whose instance is not known to be the claim's.
+        if !nodes.is_empty() && self.instances.verdict(&claim) != owned::Verdict::Ours {
+            if let Some(timeout) = self.expired(&claim, nodeless) {
+                self.give_up(&claim, timeout, ctx);
+            }
+            return;
+        }
+        match lifecycle::next(&claim, &refs, nodeless, self.desk.wall()) {
+            Decision::Write(writes) => self.write(name, *writes, ctx),
+            Decision::GiveUp(Timeout::NodeGone) => self.look_for_node(&claim, ctx),
+            Decision::GiveUp(timeout) => self.give_up_unless_unread(&claim, timeout, ctx),
+            Decision::Wait(_) | Decision::Leaving | Decision::Settled => {}
+        }
+    }
+
+    /// The time that a claim has had, if it is not being deleted.
+    pub(super) fn expired(&self, claim: &NodeClaim, nodeless: Duration) -> Option<Timeout> {
+        let stays = claim.metadata.deletion_timestamp.is_none();
+        stays.then(|| lifecycle::liveness::expired(claim, nodeless, self.desk.wall())).flatten()
+    }
+
+    /// For how long a claim that has registered, and is not being deleted, has had no Node.
+    pub(super) fn nodeless_for(&mut self, claim: &NodeClaim, none: bool) -> Duration {
+        let name = claim.name_any();
+        let goes = claim.metadata.deletion_timestamp.is_some();
+        if !none || goes || lifecycle::stage(claim) < Some(Stage::Registered) {
+            self.nodeless.ends(&name);
+            return Duration::ZERO;
+        }
+        self.nodeless.lasts(&name, self.desk.now())
+    }
+
+    /// Gives a claim up whose Node is gone, once the API server says so itself.
+    pub(super) fn look_for_node(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
+        let name = claim.name_any();
+        match self.nodeless.judge(&name, self.claims.len(), self.desk.now()) {
+            Verdict::GiveUp => {}
+            Verdict::Wait => return,
+            Verdict::TooMany { claims, bound } => {
+                return self.desk.tell(Story::NodesGone { node_claims: claims, bound });
+            }
+        }
+        self.busy.insert(name.clone());
+        let (nodes, claim) = (Nodes::new(self.links.calls.clone()), claim.clone());
+        let status = claim.status.clone().unwrap_or_default();
+        let looking = async move { nodes.get(&status.node_name).await }.into_actor(self);
+        ctx.spawn(looking.map(move |found, registrar, ctx| {
+            registrar.busy.remove(&name);
+            let gone = match found {
+                Err(CallError::NotFound(_)) => true,
+                // Without one it may be this machine's yet.
+                Ok(node) if !matches!(provider_id(&node), id if id.is_empty() || id == status.provider_id) => true,
+                Ok(node) => {
+                    registrar.desk.post(&registrar.links.cluster, Wrote::Node(Arc::new(node)));
+                    false
+                }
+                Err(_) => false,
+            };
+            let changed = registrar.again.remove(&name);
+            if gone && !changed {
+                return registrar.give_up(&claim, Timeout::NodeGone, ctx);
+            }
+            registrar.nodeless.kept(&name);
+            if changed {
+                registrar.look(&name, ctx);
+            }
+        }));
+    }
+
+    /// Gives a claim up, unless its Node is there and cannot be read: pods may be on it.
+    pub(super) fn give_up_unless_unread(&mut self, claim: &Arc<NodeClaim>, timeout: Timeout, ctx: &mut Context<Self>) {
+        let name = claim.name_any();
+        self.busy.insert(name.clone());
+        let claim = claim.clone();
+        let asked = self.links.cluster.send(TakeSnapshot).into_actor(self);
+        ctx.spawn(asked.map(move |known, registrar, ctx| {
+            registrar.busy.remove(&name);
+            let changed = registrar.again.remove(&name);
+            let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
+            let its = |node: &Unreadable| !provider_id.is_empty() && node.facts.provider_id == provider_id;
+            match known {
+                Ok(Some(known)) if known.unreadable_of(Kind::Node).any(|(_, node)| its(node)) => {}
+                Ok(Some(_)) if !changed => registrar.give_up(&claim, timeout, ctx),
+                _ if changed => registrar.look(&name, ctx),
+                _ => {}
+            }
+        }));
+    }
+
+    pub(super) fn nodes_of(&self, claim: &NodeClaim) -> Vec<Arc<Node>> {
+        let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
+        let names = self.by_provider.get(provider_id).filter(|_| !provider_id.is_empty());
+        let nodes = names.into_iter().flatten().filter_map(|name| self.nodes.get(name).cloned()).collect();
+        self.instances.own_nodes(claim, nodes)
+    }
+}

@@ -1,0 +1,147 @@
+//! What the registrar writes, and what is told once it is written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::names::{conditions, labels};
+use dovetail_api::v1::{NodeClaim, condition};
+use dovetail_core::lifecycle::claim::from_quantities;
+use dovetail_core::lifecycle::{Stage, Timeout, Writes};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+
+use super::kept_places::Outcome;
+use super::{Registrar, is_news, kept_places, register};
+use crate::context::traces;
+use crate::kube::calls::CallError;
+use crate::kube::claims::Claims;
+use crate::launcher::facts::pool_of;
+use crate::messages::{NotRegistered, PackNow, Record, TraceContext, Wrote};
+use crate::owner::owned::{self};
+use crate::recorder::object;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::Story;
+
+impl Registrar {
+    pub(super) fn write(&mut self, name: &str, writes: Writes, ctx: &mut Context<Self>) {
+        self.busy.insert(name.to_owned());
+        let name = name.to_owned();
+        // From then on kube-scheduler may put pods there.
+        let lets_in = writes.passes == Some(Stage::Registered) && self.keeps_places();
+        let (links, wanted, claim) = (self.links.clone(), writes.clone(), name.clone());
+        let writing = async move {
+            let kept = if lets_in { kept_places::keep(links.clone(), claim).await } else { Outcome::default() };
+            (kept, register::write(links, wanted).await)
+        };
+        ctx.spawn(writing.into_actor(self).map(move |(kept, written), registrar, ctx| {
+            registrar.kept(kept);
+            registrar.busy.remove(&name);
+            match written {
+                Ok((node, claim)) => {
+                    registrar.written(node, claim, &writes);
+                    // Only now is it known that the claim is registered.
+                    if lets_in {
+                        registrar.look_at_kept_places(ctx);
+                    }
+                }
+                Err(CallError::Deposed) => return,
+                // What is there now, or that it is gone, comes as a change; looked at at once it would be as it was.
+                Err(_) => {
+                    let later = move |registrar: &mut Self, ctx: &mut Context<Self>| {
+                        registrar.again.remove(&name);
+                        registrar.look(&name, ctx);
+                    };
+                    ctx.run_later(Duration::from_secs(1), later);
+                    return;
+                }
+            }
+            registrar.again.remove(&name);
+            registrar.look(&name, ctx);
+        }));
+    }
+
+    pub(super) fn written(&mut self, node: Option<Arc<Node>>, claim: Arc<NodeClaim>, writes: &Writes) {
+        // Before the answer came the watch may have shown what has become of them since, or that they are gone.
+        if let Some(node) = node.filter(|node| is_news(node.as_ref(), self.nodes.get(&node.name_any()))) {
+            self.nodes.insert(node.name_any(), node);
+        }
+        if is_news(claim.as_ref(), self.claims.get(&claim.name_any())) {
+            self.claims.insert(claim.name_any(), claim.clone());
+        }
+        self.tell(&claim, writes);
+    }
+
+    pub(super) fn tell(&mut self, claim: &NodeClaim, writes: &Writes) {
+        let trace = traces::of_packing(claim);
+        let (node_claim, status) = (claim.name_any(), claim.status.clone().unwrap_or_default());
+        let node = status.node_name.clone();
+        if writes.guard_missing {
+            let message = format!("Node {node} joined without the taint karpenter.sh/unregistered:NoExecute");
+            self.desk
+                .post(&self.links.recorder, Record::warning(object::claim(claim), "UnregisteredTaintMissing", message));
+            self.desk.tell_in(Story::GuardMissing { node_claim: node_claim.clone(), node: node.clone() }, trace);
+        }
+        match writes.passes {
+            Some(Stage::Registered) => {
+                *self.passed.entry("registered").or_default() += 1;
+                self.tell_stage(claim, "register", conditions::LAUNCHED);
+                let (pool, zone) = (pool_of(claim), claim.labels().get(labels::ZONE).cloned().unwrap_or_default());
+                self.desk.measure(&Measure::NodeCreated { pool: &pool, zone: &zone });
+                let provider_id = status.provider_id;
+                self.desk.tell_in(Story::Registered { node_claim, node, provider_id }, trace);
+            }
+            Some(Stage::Initialized) => {
+                *self.passed.entry("initialized").or_default() += 1;
+                self.tell_stage(claim, "initialize", conditions::REGISTERED);
+                traces::claim_ended(&self.desk, claim, None);
+                let allocatable = from_quantities(&status.allocatable).to_string();
+                self.desk.tell_in(Story::Initialized { node_claim, node, allocatable }, trace);
+            }
+            Some(Stage::Launched) | None => {}
+        }
+    }
+
+    /// Tells a stage as a span: it began when the stage before was reached.
+    pub(super) fn tell_stage(&self, claim: &NodeClaim, name: &'static str, before: &str) {
+        let Some(packing) = traces::of_packing(claim) else { return };
+        let own = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let begun = condition(own, before).map(|one| one.last_transition_time.0);
+        let span = self.desk.span(traces::of_claim(packing, &claim.name_any()), name, "").since_some(begun);
+        span.with_all(|| traces::attributes(claim)).end();
+    }
+
+    /// Deletes a claim that has had its time; its instance, if it has one, is the terminator's. Its pods are free.
+    pub(super) fn give_up(&mut self, claim: &Arc<NodeClaim>, timeout: Timeout, ctx: &mut Context<Self>) {
+        let name = claim.name_any();
+        self.busy.insert(name.clone());
+        let (node_claim, reason) = (name.clone(), timeout.reason().to_owned());
+        let why = match timeout {
+            Timeout::NodeGone => "its Node is gone",
+            Timeout::LaunchTimeout | Timeout::RegistrationTimeout => "its node did not come up in time",
+        };
+        traces::claim_ended(&self.desk, claim, Some((timeout.reason(), why)));
+        self.desk.tell_in(Story::GaveUp { node_claim, reason }, traces::of_packing(claim));
+        // A claim that names an instance of somebody else says nothing of its pool's nodes.
+        if timeout == Timeout::RegistrationTimeout
+            && !matches!(self.instances.verdict(claim), owned::Verdict::NotOurs(_))
+        {
+            self.desk.post(&self.links.launcher, NotRegistered { claim: claim.clone() });
+        }
+        let packing = traces::of_packing(claim);
+        let (claims, claim, uid) = (Claims::new(self.links.calls.clone()), NodeClaim::clone(claim), claim.uid());
+        let ending = async move { claims.remove(claim).await }.into_actor(self);
+        ctx.spawn(ending.map(move |ended, registrar, _| {
+            registrar.busy.remove(&name);
+            match ended {
+                Ok(claim) => registrar.desk.post(&registrar.links.cluster, Wrote::Claim(Arc::new(claim))),
+                Err(CallError::NotFound(_)) => {
+                    registrar.desk.post(&registrar.links.cluster, Wrote::ClaimGone(name, uid));
+                }
+                Err(_) => return,
+            }
+            let trace = packing.unwrap_or_else(|| TraceContext::root(&mut registrar.desk.rng("give up")));
+            registrar.desk.post(&registrar.links.packer, PackNow::after(registrar.desk.term, trace));
+        }));
+    }
+}
