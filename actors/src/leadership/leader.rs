@@ -5,32 +5,32 @@
 //!
 //! At the mailbox's bound: one look at a time; the deadline's alarm does not wait for it.
 
+mod calls;
+
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::names::annotations;
-use dovetail_core::cluster_state::Kind;
 use dovetail_core::lease::{
-    self, Deposition, Distrust, Election, JITTER, LONGEST_WAIT, LeaseInput, LeaseOutput, LeaseSettings, LeaseView,
-    LeaseWrite,
+    Deposition, Distrust, Election, JITTER, LONGEST_WAIT, LeaseInput, LeaseOutput, LeaseSettings, LeaseWrite,
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube_runtime::watcher::{Config, Event};
 
-use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
 use crate::kube::watch::{Heard, tell_failed, tell_recovered, watch_some};
 use crate::leadership::control_plane::ControlPlane;
-use crate::leadership::lease_object::{self, LeaseObject, holder};
+use crate::leadership::lease_object::LeaseObject;
 use crate::leadership::messages::{Deposed, Elected, Release};
 use crate::links::ToClusterWatcher;
-use crate::messages::{LeaderState, Observe, TakeSnapshot, Term};
+use crate::messages::{LeaderState, Observe, Term};
 use crate::reading::Api;
 use crate::telemetry::story::Story;
+use calls::{give_back, held_by, read, write};
 
 /// Pause after a call that failed: a renewal is not to wait for its turn while the deadline comes nearer.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
@@ -365,111 +365,5 @@ impl Leader {
                 annotations::TERM,
             ),
         }
-    }
-}
-
-/// Terms on claims.
-#[derive(Default)]
-struct Terms {
-    highest: u64,
-    /// A claim with one that no leader can have had.
-    absurd: Option<String>,
-}
-
-/// The Lease as it stands; when it is gone, or of a term above all that it can have had by itself, also the highest term on
-/// any claim: a new one starts above it. Or why nobody knows.
-async fn read(
-    lease: LeaseObject,
-    desk: Desk,
-    settings: LeaseSettings,
-    cluster: ToClusterWatcher,
-) -> Result<(LeaseInput, Terms), String> {
-    let (patience, asked) = (settings.patience(), desk.now());
-    match tokio::time::timeout(patience, lease.get()).await {
-        // What was read before a sleep says nothing of what stands now.
-        Ok(Ok(_)) if desk.now().saturating_sub(asked) > patience => Err(NO_ANSWER.into()),
-        Ok(Ok(Some(lease))) => {
-            let view = lease_object::view(&lease, &settings, desk.wall());
-            let terms = if is_ahead(&view) { known_terms(&cluster).await } else { Terms::default() };
-            Ok((LeaseInput::Read(Some(view)), terms))
-        }
-        Ok(Ok(None)) => match tokio::time::timeout(patience, terms(&cluster)).await {
-            Ok(Some(terms)) => Ok((LeaseInput::Read(None), terms)),
-            Ok(None) | Err(_) => Err("the lease is gone, and the NodeClaims are not known yet".into()),
-        },
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(NO_ANSWER.into()),
-    }
-}
-
-/// Whether a Lease's term is above its own resourceVersion: somebody has written it by hand, or its claims are older than
-/// this API server.
-fn is_ahead(lease: &LeaseView) -> bool {
-    lease.resource_version.parse().is_ok_and(|version: u64| lease.term > version)
-}
-
-async fn write(
-    lease: LeaseObject,
-    desk: Desk,
-    settings: LeaseSettings,
-    order: LeaseWrite,
-) -> Result<LeaseView, String> {
-    let body = lease_object::body(&order, (&desk.settings.lease_name, &desk.identity), &settings, desk.wall());
-    match tokio::time::timeout(settings.patience(), lease.write(&order, &body)).await {
-        Ok(Ok(lease)) => Ok(lease_object::view(&lease, &settings, desk.wall())),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(NO_ANSWER.into()),
-    }
-}
-
-/// Takes this replica's name off the Lease, however often that is refused, and until no write is under way that could put
-/// it there again.
-async fn give_back(lease: &LeaseObject, desk: &Desk, busy: &Cell<bool>) {
-    let mut backoff = Backoff::new(SOON, AFTER_FAILURE, desk.rng("give back"));
-    loop {
-        // Before it is read: what is written after that is seen at the next look.
-        let last = !busy.get();
-        match lease.get().await {
-            Ok(Some(found)) if *holder(&found) == *desk.identity => {
-                if lease.release(found).await.is_ok() && last {
-                    return;
-                }
-            }
-            Ok(_) if last => return,
-            Ok(_) | Err(_) => {}
-        }
-        tokio::time::sleep(backoff.pause()).await;
-    }
-}
-
-fn held_by(lease: &Lease) -> Option<&str> {
-    lease.spec.as_ref()?.holder_identity.as_deref()
-}
-
-/// The terms on claims, where those are known by now.
-async fn known_terms(cluster: &ToClusterWatcher) -> Terms {
-    tokio::time::timeout(SOON, terms(cluster)).await.ok().flatten().unwrap_or_default()
-}
-
-/// The terms on claims, as soon as claims are known.
-async fn terms(cluster: &ToClusterWatcher) -> Option<Terms> {
-    loop {
-        if let Some(snapshot) = cluster.send(TakeSnapshot).await.ok()? {
-            // Where there are claims somebody has led, though it need not have been a Dovetail.
-            let unread = snapshot.unreadable_of(Kind::NodeClaim).map(|(_, claim)| &claim.metadata);
-            let all: Vec<_> = snapshot.claims.values().map(|entry| &entry.claim.metadata).chain(unread).collect();
-            let mut terms = Terms { highest: u64::from(!all.is_empty()), absurd: None };
-            for meta in all {
-                let own = meta.annotations.as_ref().and_then(|own| own.get(annotations::TERM));
-                let written = own.and_then(|term| term.parse().ok());
-                match written {
-                    Some(term) if lease::is_plausible_term(term) => terms.highest = terms.highest.max(term),
-                    Some(_) => terms.absurd = meta.name.clone(),
-                    None => {}
-                }
-            }
-            return Some(terms);
-        }
-        tokio::time::sleep(SOON).await;
     }
 }

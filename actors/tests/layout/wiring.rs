@@ -11,7 +11,7 @@ type ByMessage = BTreeMap<String, BTreeSet<String>>;
 /// The actor that a file belongs to; none where it is of a room below the actors.
 fn actor(path: &str) -> Option<&str> {
     match (path, room(path)) {
-        ("leadership/leader.rs" | "leadership/lease_object.rs", _) => Some("leader"),
+        ("leadership/leader.rs" | "leadership/leader/calls.rs" | "leadership/lease_object.rs", _) => Some("leader"),
         // It starts the leader's actors by way of `wiring`.
         ("wiring.rs", _) | (_, "leadership") => Some("control_plane"),
         (_, "messages" | "links" | "context" | "telemetry" | "settings" | "reading" | "kube" | "cloud" | "lib") => None,
