@@ -10,23 +10,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
-use dovetail_core::cluster_state::{Applied, ClusterState, Kind, Snapshot};
-use dovetail_core::lifecycle::{self, Stage};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use dovetail_core::cluster_state::{ClusterState, Snapshot};
+use k8s_openapi::api::core::v1::Node;
 use kube::{Client, ResourceExt};
 
 use crate::cluster_watcher::unshown::Unshown;
 use crate::context::desk::Desk;
 use crate::links::ToRecorder;
 use crate::messages::{
-    Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget, Hold,
-    MarkLeaving, NodeChanged, NodeGone, NodeUnused, Observe, Plan, PoolChanged, SoldOut, TakeShown, TakeSnapshot,
-    WorldChanged, Wrote,
+    Attach, ClaimChanged, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget, Hold, MarkLeaving,
+    NodeChanged, NodeUnused, Observe, Plan, PoolChanged, SoldOut, TakeShown, TakeSnapshot, WorldChanged, Wrote,
 };
 use crate::reading::report::Reports;
-use crate::telemetry::story::Story;
 
+mod apply;
 mod lag;
 mod unread;
 mod unshown;
@@ -311,135 +308,5 @@ impl ClusterWatcher {
 
     fn cluster_changed(&self) {
         self.tell(|leader| self.desk.post(&leader.disruption, ClusterChanged));
-    }
-
-    fn listed(&mut self, kind: Kind) {
-        self.state.list_ends(kind);
-        if self.state.synced() && !self.synced {
-            self.synced = true;
-            let now = self.state.snapshot();
-            let (pods, nodes, node_claims) = (now.pods.len(), now.nodes.len(), now.claims.len());
-            self.desk.tell(Story::Synced { pods, nodes, node_claims });
-        }
-        self.world_changed();
-    }
-
-    fn apply_pod(&mut self, pod: &Pod) {
-        let displacements = self.state.displacements();
-        let applied = self.state.apply_pod(pod);
-        self.tell_displaced(displacements);
-        if let Err(error) = applied {
-            self.cannot_read_pod(pod, error.to_string());
-        }
-    }
-
-    /// Tells that pods have lost the place where they were expected, if any have since.
-    fn tell_displaced(&self, before: u64) {
-        if self.state.displacements() != before {
-            self.tell(|leader| self.desk.post(&leader.world, WorldChanged::Displaced));
-        }
-    }
-
-    fn apply_node(&mut self, mut node: Arc<Node>) {
-        let slim = Arc::make_mut(&mut node);
-        slim.metadata.managed_fields = None;
-        if let Some(status) = &mut slim.status {
-            status.images = None;
-        }
-        if !self.state.apply_node(&node) {
-            return;
-        }
-        self.nodes.insert(node.name_any(), node.clone());
-        self.tell(|leader| leader.nodes.iter().for_each(|to| self.desk.post(to, NodeChanged(node.clone()))));
-        self.tell_departures();
-        self.cluster_changed();
-    }
-
-    fn node_gone(&mut self, name: &str, uid: Option<&str>) {
-        self.state.delete_node(name, uid);
-        if !self.state.snapshot().nodes.contains_key(name) && self.nodes.remove(name).is_some() {
-            self.tell(|leader| {
-                leader.nodes_gone.iter().for_each(|to| self.desk.post(to, NodeGone { name: name.to_owned() }));
-            });
-            self.world_changed();
-            self.cluster_changed();
-        }
-    }
-
-    /// Takes a claim in, and tells of it. One of another kind of class is another provider's: nobody here hears of it.
-    fn apply_claim(&mut self, mut claim: Arc<NodeClaim>) {
-        if !claim.spec.node_class_ref.is_ec2() {
-            return;
-        }
-        if claim.metadata.managed_fields.is_some() {
-            Arc::make_mut(&mut claim).metadata.managed_fields = None;
-        }
-        let name = claim.name_any();
-        let stage_of =
-            |state: &ClusterState| state.snapshot().claims.get(&name).and_then(|entry| lifecycle::stage(&entry.claim));
-        let before = stage_of(&self.state);
-        if !self.state.apply_claim(claim.clone()) {
-            return;
-        }
-        if before != Some(Stage::Initialized) && stage_of(&self.state) == Some(Stage::Initialized) {
-            let displacements = self.state.displacements();
-            self.state.note_ready(&name, self.desk.now());
-            self.state.expect_until(&name, self.patience());
-            self.tell_displaced(displacements);
-        }
-        self.tell(|leader| leader.claims.iter().for_each(|to| self.desk.post(to, ClaimChanged(claim.clone()))));
-        if lifecycle::is_leaving(&claim) {
-            self.world_changed();
-        }
-        self.tell_departures();
-        self.cluster_changed();
-    }
-
-    fn claim_gone(&mut self, name: &str, uid: Option<&str>) {
-        self.state.delete_claim(name, uid);
-        // Another has come under its name, of which this says nothing.
-        if self.state.snapshot().claims.contains_key(name) {
-            return;
-        }
-        self.tell(|leader| {
-            leader.claims_gone.iter().for_each(|to| self.desk.post(to, ClaimGone { name: name.to_owned() }));
-        });
-        self.world_changed();
-        self.cluster_changed();
-    }
-
-    fn apply_pool(&mut self, mut pool: NodePool) {
-        pool.metadata.managed_fields = None;
-        let name = pool.name_any();
-        let told = Arc::new(pool.clone());
-        match self.state.apply_pool(pool) {
-            Applied::Stale => return,
-            Applied::Alike => {}
-            Applied::News => self.world_changed(),
-        }
-        self.tell(|leader| self.desk.post(&leader.pools, PoolChanged { name: name.clone(), pool: Some(told.clone()) }));
-        self.cluster_changed();
-    }
-
-    fn pool_gone(&mut self, name: String) {
-        self.tell(|leader| self.desk.post(&leader.pools, PoolChanged { name: name.clone(), pool: None }));
-    }
-
-    fn class_gone(&mut self, name: String) {
-        self.tell(|leader| self.desk.post(&leader.classes, ClassChanged { name: name.clone(), class: None }));
-    }
-
-    fn apply_class(&mut self, mut class: EC2NodeClass) {
-        class.metadata.managed_fields = None;
-        let name = class.name_any();
-        let told = Arc::new(class.clone());
-        match self.state.apply_class(class) {
-            Applied::Stale => return,
-            Applied::Alike => {}
-            Applied::News => self.world_changed(),
-        }
-        self.tell(|leader| {
-            self.desk.post(&leader.classes, ClassChanged { name: name.clone(), class: Some(told.clone()) })
-        });
     }
 }
