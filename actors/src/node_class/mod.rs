@@ -6,32 +6,26 @@
 mod end;
 mod pools;
 mod said;
+mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::names::conditions::{ANNOTATIONS_KNOWN, FALSE, READY, TRUE, UNKNOWN};
-use dovetail_api::names::{NODE_CLASS_FINALIZER, annotations};
-use dovetail_api::unimplemented;
-use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true, set_condition};
-use dovetail_api::validation::own;
+use dovetail_api::names::conditions::{ANNOTATIONS_KNOWN, READY, TRUE};
+use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true};
 use dovetail_cloud::Cloud;
-use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_core::cluster_state::{Kind, is_older};
-use dovetail_core::lifecycle::{hash, patch, readiness};
 use kube::ResourceExt;
-use serde_json::json;
 
-use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::kube::calls::{CallError, Calls};
 use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{CannotUse, ClassChanged, NodeClassState, Observe, PoolChanged, Record, Wrote};
-use crate::reading::Api;
 use crate::recorder::object;
 use crate::telemetry::story::{Names, Story};
+use write::resolve;
 
 /// Classes are looked at this often, whether it is time to resolve them again (aws spec 6, `AMI_REFRESH_INTERVAL`).
 const LOOK: Duration = Duration::from_secs(15);
@@ -336,101 +330,4 @@ fn keep<K: ResourceExt + Clone>(known: &mut BTreeMap<String, Arc<K>>, name: &str
     {
         *known = Arc::new(written.clone());
     }
-}
-
-/// Resolves a class, as often as it takes, and writes what is found.
-async fn resolve(
-    cloud: Arc<dyn Cloud>,
-    calls: Calls,
-    desk: Desk,
-    class: Arc<EC2NodeClass>,
-) -> Result<EC2NodeClass, CallError> {
-    let mut backoff = Backoff::cloud(desk.rng(&class.name_any()));
-    let found = loop {
-        let error = match cloud.resolve_node_class(&class).await {
-            Ok(found) if !is_doubtful(&found) => break found,
-            // What could not be found out is no fact: a class that was ready stays so, and is looked at again.
-            Ok(found) if backoff.failures() >= DOUBTS => match is_ready(&class) {
-                true => return Ok(EC2NodeClass::clone(&class)),
-                false => break found,
-            },
-            Ok(_) => None,
-            Err(error) => Some(error),
-        };
-        if !calls.may_act() {
-            return Err(CallError::Deposed);
-        }
-        let pause = backoff.pause();
-        if let (Some(error), 1) = (error, backoff.failures()) {
-            desk.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
-        }
-        tokio::time::sleep(pause).await;
-    };
-    write_class(&calls, &class, judged(&class, &found, desk.wall())).await
-}
-
-/// Whether a call failed rather than that something is wrong with the class.
-fn is_doubtful(found: &NodeClassResolution) -> bool {
-    let any = |status| found.conditions.iter().any(|finding| finding.status == status);
-    any(None) && !any(Some(false))
-}
-
-/// Whether the class is Ready as it stands.
-fn is_ready(class: &EC2NodeClass) -> bool {
-    let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    condition(conditions, READY)
-        .is_some_and(|ready| ready.status == TRUE && ready.observed_generation == class.metadata.generation)
-}
-
-/// The class with what was found written on it.
-fn judged(class: &EC2NodeClass, found: &NodeClassResolution, now: jiff::Timestamp) -> EC2NodeClass {
-    let mut class = class.clone();
-    let hash = hash::node_class(&class.spec);
-    let own = class.annotations_mut();
-    own.insert(annotations::NODE_CLASS_HASH.into(), hash);
-    own.insert(annotations::NODE_CLASS_HASH_VERSION.into(), hash::VERSION.into());
-    if !class.finalizers().iter().any(|one| one == NODE_CLASS_FINALIZER) {
-        class.finalizers_mut().push(NODE_CLASS_FINALIZER.into());
-    }
-    let generation = class.metadata.generation;
-    let misspelt = own::of_class(&class);
-    let missing = unimplemented::of_class(&class);
-    let status = class.status.get_or_insert_default();
-    found.write_to(status);
-    said::write(&mut status.conditions, (misspelt, &missing), generation, now);
-    for finding in &found.conditions {
-        let says = match finding.status {
-            Some(true) => TRUE,
-            Some(false) => FALSE,
-            None => UNKNOWN,
-        };
-        let written = (finding.condition, says, finding.reason.as_str(), finding.message.as_str());
-        set_condition(&mut status.conditions, written, generation, now);
-    }
-    let dependents: Vec<&str> = found.conditions.iter().map(|finding| finding.condition).collect();
-    readiness::set_root_of(&mut status.conditions, &dependents, generation, now);
-    class
-}
-
-async fn write_class(calls: &Calls, there: &EC2NodeClass, wanted: EC2NodeClass) -> Result<EC2NodeClass, CallError> {
-    let (api, name) = (Api::<EC2NodeClass>::all(calls.client.clone()), wanted.name_any());
-    let mut written = there.clone();
-    if written.metadata.annotations != wanted.metadata.annotations
-        || written.metadata.finalizers != wanted.metadata.finalizers
-    {
-        let patch = json!({"metadata": {
-            "resourceVersion": written.metadata.resource_version,
-            "annotations": wanted.metadata.annotations,
-            "finalizers": wanted.metadata.finalizers,
-        }});
-        written = calls.merge(&api, &name, patch).await?;
-    }
-    if written.status != wanted.status {
-        let patch = json!({
-            "metadata": {"resourceVersion": written.metadata.resource_version},
-            "status": patch::status(written.status.as_ref(), wanted.status.as_ref()),
-        });
-        written = calls.merge_status(&api, &name, patch).await?;
-    }
-    Ok(written)
 }
