@@ -4,6 +4,8 @@
 //! steps of a scenario. Each service draws from a generator of its own, so that one more call to EC2 does not
 //! change what happens to the API server.
 
+mod settings;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,7 +19,8 @@ pub use crate::node_faults::{
     JoinsLate, KubeletRefuses, LabelOfNodes, LessAllocatable, NodeFaults, OnTypes, TaintOnJoin, Types,
 };
 
-use jiff::fmt::serde::unsigned_duration::friendly::compact::required as duration;
+use settings::Rates;
+pub use settings::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, SqsFaults};
 
 /// Whom a request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -41,77 +44,6 @@ pub enum Direction {
     Out,
     /// Neither.
     Both,
-}
-
-/// `faults.apiServer` of a scenario.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct ApiServerFaults {
-    /// The share of requests, 0 to 1, that end with a 5xx and are not carried out.
-    pub error_rate: f64,
-    /// The share of requests, 0 to 1, that end with a 429.
-    pub throttle_rate: f64,
-    /// The share of requests, 0 to 1, that end without an answer: three in four of them are carried out all the same.
-    pub timeout_rate: f64,
-    /// Added to each request.
-    #[serde(with = "duration")]
-    pub latency: Duration,
-}
-
-/// `faults.ec2` of a scenario.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Ec2Faults {
-    /// The share of requests, 0 to 1, that end with `InternalError` and are not carried out.
-    pub error_rate: f64,
-    /// The share of requests, 0 to 1, that end with `RequestLimitExceeded`.
-    pub throttle_rate: f64,
-    /// The share of requests, 0 to 1, that end without an answer: three in four of them are carried out all the same.
-    pub timeout_rate: f64,
-    /// Added to each request.
-    #[serde(with = "duration")]
-    pub latency: Duration,
-    /// Globs of `type/zone/capacityType` that are sold out, as in `m5.*/us-east-1a/spot`.
-    pub insufficient_capacity: Vec<String>,
-    /// Whether DescribeInstances answers without any instance unless it is asked for ids.
-    pub empty_lists: bool,
-    /// How long at most a new instance or tag stays unseen by describes; each draws its own lag. None by default.
-    #[serde(with = "duration")]
-    pub consistency_lag: Duration,
-}
-
-/// `faults.sqs` of a scenario.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct SqsFaults {
-    /// The share of requests, 0 to 1, that end with `InternalFailure`.
-    pub error_rate: f64,
-    /// The share of messages, 0 to 1, that are delivered twice.
-    pub duplicate_rate: f64,
-}
-
-/// `faults.scheduler` of a scenario.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct SchedulerFaults {
-    /// Globs of `node/namespace/pod`: nodes that kube-scheduler refuses for pods, as a plugin of its own would.
-    pub refuses: Vec<String>,
-}
-
-/// `faults` of a scenario: what goes wrong from the start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct FaultSettings {
-    /// The Kubernetes API server's.
-    pub api_server: ApiServerFaults,
-    /// EC2's.
-    pub ec2: Ec2Faults,
-    /// The queue's.
-    pub sqs: SqsFaults,
-    /// The scheduler's, from the start.
-    pub scheduler: SchedulerFaults,
-    /// Those of nodes.
-    pub nodes: NodeFaults,
 }
 
 /// What happens to a request.
@@ -384,22 +316,6 @@ impl Faults {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Rates of failing, throttling and losing the answer.
-type Rates = [f64; 3];
-
-impl FaultSettings {
-    fn rates(&self, service: Service) -> (Duration, Rates) {
-        match service {
-            Service::ApiServer => {
-                let of = &self.api_server;
-                (of.latency, [of.error_rate, of.throttle_rate, of.timeout_rate])
-            }
-            Service::Ec2 => (self.ec2.latency, [self.ec2.error_rate, self.ec2.throttle_rate, self.ec2.timeout_rate]),
-            Service::Sqs => (Duration::ZERO, [self.sqs.error_rate, 0.0, 0.0]),
-        }
     }
 }
 
