@@ -1,0 +1,211 @@
+//! A step of a scenario, as it is written.
+
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+use super::default_namespace;
+
+/// One thing that happens at a time.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Step {
+    /// When.
+    pub at: Spanned<String>,
+    /// A workload gets another number of replicas.
+    pub scale: Option<Scale>,
+    /// An object is deleted, as `kubectl delete` does.
+    pub delete: Option<Target>,
+    /// Some objects of a kind are deleted, the first by name.
+    pub delete_some: Option<Loss>,
+    /// Manifests are applied.
+    pub apply: Option<Vec<Spanned<String>>>,
+    /// Spot instances get their warning.
+    pub interrupt: Option<Interrupt>,
+    /// A text comes into the interruption queue, whatever it says; `{instance}` stands for the first running spot
+    /// instance.
+    pub message: Option<String>,
+    /// A replica is killed.
+    pub kill: Option<Outage>,
+    /// A replica stops running and goes on later.
+    pub pause: Option<Outage>,
+    /// A replica is cut off.
+    pub partition: Option<Partition>,
+    /// A zone goes down.
+    pub zone_down: Option<ZoneDown>,
+    /// The API server loses objects without a trace, as one that was restored from an older state.
+    pub lose: Option<Loss>,
+    /// Objects become odd: replicas cannot read them.
+    pub spoil: Option<Spoil>,
+    /// The API server restarts.
+    pub restart: Option<Release>,
+    /// Changes reach watches late.
+    pub slow_watches: Option<Slow>,
+    /// What a replica writes is held on its way to the API server.
+    pub hold_writes: Option<Hold>,
+    /// The API server is put back to an older state.
+    pub restore: Option<Restore>,
+    /// EC2 lists no instances.
+    pub empty_lists: Option<While>,
+    /// So many instances of another cluster appear under this cluster's name.
+    pub foreign_instances: Option<u32>,
+    /// The operator releases the brakes of the collection.
+    pub allow_collection: Option<Release>,
+    /// The operator looks after the collection, and releases its brakes where something waits for that.
+    pub look_after_collection: Option<Release>,
+}
+
+/// Objects that are lost.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Loss {
+    /// Such as NodeClaim.
+    pub kind: Spanned<String>,
+    /// How many at most, the first by name; all without it.
+    pub count: Option<usize>,
+}
+
+/// Objects that become odd.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spoil {
+    /// Such as Pod.
+    pub kind: Spanned<String>,
+    /// A glob of their names; all without it.
+    pub names: Option<String>,
+    /// How many at most, the first by name; all without it.
+    pub count: Option<usize>,
+    /// What is odd about them: type (default), depth or managedFields.
+    pub how: Option<Spanned<String>>,
+    /// Without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// For how long.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct While {
+    /// Without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// How late changes are told, and for how long.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slow {
+    /// How late.
+    pub by: Spanned<String>,
+    /// Without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// Whose writes are held, how long each, and for how long.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hold {
+    /// A number from 0, or `leader`.
+    pub replica: Spanned<String>,
+    /// How much later each arrives.
+    pub by: Spanned<String>,
+    /// Without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// Back to an older state.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restore {
+    /// How old that state is.
+    pub age: Spanned<String>,
+    /// How long the API server is down meanwhile.
+    #[serde(rename = "for")]
+    pub duration: Spanned<String>,
+}
+
+/// For how long something lasts that has to end.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    /// From now on.
+    #[serde(rename = "for")]
+    pub duration: Spanned<String>,
+}
+
+/// A workload gets another number of replicas.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scale {
+    /// Deployment, ReplicaSet or StatefulSet.
+    pub kind: Spanned<String>,
+    /// Its name.
+    pub name: Spanned<String>,
+    /// Its namespace.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    /// How many.
+    pub replicas: u32,
+}
+
+/// An object.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// Such as Deployment, Node or NodePool.
+    pub kind: Spanned<String>,
+    /// Its name.
+    pub name: Spanned<String>,
+    /// Its namespace, where it has one.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+}
+
+/// Which spot instances get their warning.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interrupt {
+    /// A share of the running spot instances, `25%`.
+    pub spot: Option<Spanned<String>>,
+    /// A node by name.
+    pub node: Option<Spanned<String>>,
+}
+
+/// Which replica, for how long.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outage {
+    /// A number from 0, or `leader`.
+    pub replica: Spanned<String>,
+    /// For how long; without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// A replica is cut off.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Partition {
+    /// A number from 0, or `leader`.
+    pub replica: Spanned<String>,
+    /// From what: apiServer, ec2, sqs; all by default.
+    #[serde(default)]
+    pub from: Vec<Spanned<String>>,
+    /// in, out or both (default).
+    pub direction: Option<Spanned<String>>,
+    /// For how long; without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// A zone goes down.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneDown {
+    /// Such as `us-east-1a`.
+    pub zone: Spanned<String>,
+    /// For how long; without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
