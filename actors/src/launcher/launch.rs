@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use actix::Recipient;
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::{Instance, LaunchErrorKind, LaunchRequest, LaunchedInstance};
+use dovetail_cloud::{Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
 use dovetail_core::launch_backoff::{Cause, Outcome};
 pub use dovetail_core::lifecycle::protocol::End;
 use dovetail_core::lifecycle::protocol::{Called, Claimed, Failure, Input, Pause, Protocol, Step, takes_instance};
@@ -158,29 +158,9 @@ impl<'a> Work<'a> {
                 }
                 made?
             }
-            Step::Read => {
-                let there = launching.claims().get(&self.claim.name_any()).await?;
-                if self.claim.metadata.uid.is_some() && there.metadata.uid != self.claim.metadata.uid {
-                    return Err(Failure::Gone);
-                }
-                launching.wrote(&there);
-                launching.tell_foreign_token(&there);
-                there
-            }
+            Step::Read => self.read().await?,
             Step::WriteToken(token) => launching.write_token(self.claim.clone(), &token).await?,
-            Step::Prepare(token) => {
-                self.calls = Backoff::cloud(launching.desk.rng(&token));
-                let prepared = launching.request(&self.claim, &token, self.adopted).await?;
-                if let Err(no) = &prepared {
-                    launching.tell_failure(&self.claim, no.reason, no.why, false);
-                    if no.label == NO_CLASS.label {
-                        self.outcome = Outcome::Refused(Cause::ClassNotReady, no.why.to_owned());
-                    }
-                }
-                let outcome = prepared.as_ref().map(|_| ()).map_err(|no| no.label);
-                self.request = prepared.ok();
-                return Ok(Input::Prepared(outcome));
-            }
+            Step::Prepare(token) => return self.prepare(&token).await.map(Input::Prepared),
             Step::Call { number, .. } => return self.call(number).await.map(Input::Called),
             Step::Look(token) => {
                 let asked = launching.desk.now();
@@ -213,9 +193,35 @@ impl<'a> Work<'a> {
         Ok(Input::Claim(Claimed::of(&self.claim)))
     }
 
+    /// The claim as the API server has it; another of the same name is none of ours.
+    async fn read(&self) -> Result<NodeClaim, Failure> {
+        let there = self.launching.claims().get(&self.claim.name_any()).await?;
+        if self.claim.metadata.uid.is_some() && there.metadata.uid != self.claim.metadata.uid {
+            return Err(Failure::Gone);
+        }
+        self.launching.wrote(&there);
+        self.launching.tell_foreign_token(&there);
+        Ok(there)
+    }
+
+    /// Makes what the cloud is asked for; answers why there is nothing to ask for, as it is counted.
+    async fn prepare(&mut self, token: &str) -> Result<Result<(), &'static str>, Failure> {
+        self.calls = Backoff::cloud(self.launching.desk.rng(token));
+        let prepared = self.launching.request(&self.claim, token, self.adopted).await?;
+        if let Err(no) = &prepared {
+            self.launching.tell_failure(&self.claim, no.reason, no.why, false);
+            if no.label == NO_CLASS.label {
+                self.outcome = Outcome::Refused(Cause::ClassNotReady, no.why.to_owned());
+            }
+        }
+        let outcome = prepared.as_ref().map(|_| ()).map_err(|no| no.label);
+        self.request = prepared.ok();
+        Ok(outcome)
+    }
+
     /// Calls the cloud.
     async fn call(&mut self, (attempt, call): (u32, u32)) -> Result<Called, Failure> {
-        let (launching, claim) = (self.launching, &self.claim);
+        let launching = self.launching;
         let Some(request) = self.request.clone() else { return Ok(Called::Never) };
         let (request_token, class) = (request.token.clone(), request.node_class.clone());
         let span = launching.desk.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
@@ -242,7 +248,13 @@ impl<'a> Work<'a> {
         fleet::called(&launching.desk, (span, &class), &error.refusals, Err(&error));
         let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
         launching.refused(error.refusals.clone());
-        Ok(match error.kind {
+        Ok(self.called_in_vain(error, at_once))
+    }
+
+    /// What follows from an error of the cloud's. `at_once`: it has said of capacity that there is none.
+    fn called_in_vain(&mut self, error: LaunchError, at_once: bool) -> Called {
+        let (launching, claim) = (self.launching, &self.claim);
+        match error.kind {
             LaunchErrorKind::InsufficientCapacity => {
                 let event = Record::warning(object::claim(claim), "InsufficientCapacityError", &*error.message);
                 launching.desk.post(&launching.links.recorder, event);
@@ -276,7 +288,7 @@ impl<'a> Work<'a> {
                 self.failure = (error.reason, error.message);
                 Called::TokenUsed
             }
-        })
+        }
     }
 
     /// A call to the API server has no answer to work with.
