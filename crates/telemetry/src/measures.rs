@@ -12,6 +12,67 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
     let count = |id, values: &[&str]| metrics.count(id, values, 1);
     let observe = |id, values: &[&str], seconds: f64| metrics.observe(id, values, seconds, None);
     match *measure {
+        Measure::PodBound { seconds, trace } => metrics.observe(Id::PodsBound, &[], seconds, Some(trace)),
+        Measure::PodStarted { seconds } => observe(Id::PodsStartup, &[], seconds),
+        Measure::Scheduled { controller, seconds, trace } => {
+            metrics.observe(Id::Scheduling, &[controller], seconds, Some(trace));
+        }
+        Measure::Compared { policy, dollars, other, other_dollars } => {
+            observe(Id::Compared, &[policy], dollars);
+            observe(Id::Compared, &[other], other_dollars);
+        }
+        Measure::PackingFailed { cause, outcome } => count(Id::PackingFailures, &[cause, outcome]),
+        Measure::EvictionAnswered { code } => count(Id::EvictionRequests, &[&code.to_string()]),
+        Measure::PodDrained { reason } => count(Id::PodsDrained, &[reason]),
+        Measure::DisruptionLooked { seconds } => observe(Id::Evaluation, &[], seconds),
+        Measure::DisruptionDecided { decision, reason, consolidation_type } => {
+            count(Id::Decisions, &[decision, reason, consolidation_type]);
+        }
+        Measure::ValidationFailed { consolidation_type } => count(Id::FailedValidations, &[consolidation_type]),
+        Measure::CommandFailed { decision, reason, consolidation_type } => {
+            count(Id::QueueFailures, &[decision, reason, consolidation_type]);
+        }
+        Measure::CloudAnswered { controller, method, seconds, error } => {
+            observe(Id::CloudDuration, &[controller, method, PROVIDER], seconds);
+            if let Some(error) = error {
+                count(Id::CloudErrors, &[controller, method, PROVIDER, error]);
+            }
+        }
+        Measure::LaunchRefused { zone, zone_id, capacity_type, reason } => {
+            count(Id::LaunchFailures, &[zone, zone_id, capacity_type, reason]);
+        }
+        Measure::MessageReceived { kind, waited } => {
+            count(Id::MessagesReceived, &[kind]);
+            if let Some(seconds) = waited {
+                observe(Id::MessageWait, &[], seconds);
+            }
+        }
+        Measure::MessagesDeleted { count: so_many } => {
+            metrics.count(Id::MessagesDeleted, &[], u64::try_from(so_many).unwrap_or(u64::MAX));
+        }
+        Measure::EventWritten { reason, written } => {
+            count(Id::KubernetesEvents, &[reason, if written { "written" } else { "dropped" }]);
+        }
+        Measure::MailboxFull { sender, message } => count(Id::MailboxFull, &[sender, message]),
+        Measure::ActorAnswered { actor, seconds } => observe(Id::ActorAnswer, &[actor], seconds),
+        Measure::ClaimCreated { .. }
+        | Measure::ClaimTerminated { .. }
+        | Measure::ClaimDisrupted { .. }
+        | Measure::ClaimUnhealthy { .. }
+        | Measure::NodeCreated { .. }
+        | Measure::NodeTerminated { .. }
+        | Measure::NodeDrained { .. }
+        | Measure::InstanceTerminated { .. }
+        | Measure::ClaimEnded { .. }
+        | Measure::NodeUnused { .. } => of_node(metrics, measure),
+    }
+}
+
+/// Those of a NodeClaim, its instance and its Node.
+fn of_node(metrics: &Metrics, measure: &Measure<'_>) {
+    let count = |id, values: &[&str]| metrics.count(id, values, 1);
+    let observe = |id, values: &[&str], seconds: f64| metrics.observe(id, values, seconds, None);
+    match *measure {
         Measure::ClaimCreated { pool, reason, min_values_relaxed } => {
             count(Id::ClaimsCreated, &[reason, pool, if min_values_relaxed { "true" } else { "false" }]);
         }
@@ -42,49 +103,8 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::NodeDrained { pool } => count(Id::NodesDrained, &[pool]),
         Measure::InstanceTerminated { pool, seconds } => observe(Id::InstanceTermination, &[pool], seconds),
         Measure::ClaimEnded { pool, seconds } => observe(Id::ClaimTermination, &[pool], seconds),
-        Measure::PodBound { seconds, trace } => metrics.observe(Id::PodsBound, &[], seconds, Some(trace)),
-        Measure::PodStarted { seconds } => observe(Id::PodsStartup, &[], seconds),
-        Measure::Scheduled { controller, seconds, trace } => {
-            metrics.observe(Id::Scheduling, &[controller], seconds, Some(trace));
-        }
-        Measure::Compared { policy, dollars, other, other_dollars } => {
-            observe(Id::Compared, &[policy], dollars);
-            observe(Id::Compared, &[other], other_dollars);
-        }
-        Measure::PackingFailed { cause, outcome } => count(Id::PackingFailures, &[cause, outcome]),
-        Measure::EvictionAnswered { code } => count(Id::EvictionRequests, &[&code.to_string()]),
-        Measure::PodDrained { reason } => count(Id::PodsDrained, &[reason]),
-        Measure::DisruptionLooked { seconds } => observe(Id::Evaluation, &[], seconds),
-        Measure::DisruptionDecided { decision, reason, consolidation_type } => {
-            count(Id::Decisions, &[decision, reason, consolidation_type]);
-        }
-        Measure::ValidationFailed { consolidation_type } => count(Id::FailedValidations, &[consolidation_type]),
-        Measure::CommandFailed { decision, reason, consolidation_type } => {
-            count(Id::QueueFailures, &[decision, reason, consolidation_type]);
-        }
-        Measure::CloudAnswered { controller, method, seconds, error } => {
-            observe(Id::CloudDuration, &[controller, method, PROVIDER], seconds);
-            if let Some(error) = error {
-                count(Id::CloudErrors, &[controller, method, PROVIDER, error]);
-            }
-        }
-        Measure::LaunchRefused { zone, zone_id, capacity_type, reason } => {
-            count(Id::LaunchFailures, &[zone, zone_id, capacity_type, reason]);
-        }
         Measure::NodeUnused { pool, reason } => count(Id::NodesUnused, &[pool, reason]),
-        Measure::MessageReceived { kind, waited } => {
-            count(Id::MessagesReceived, &[kind]);
-            if let Some(seconds) = waited {
-                observe(Id::MessageWait, &[], seconds);
-            }
-        }
-        Measure::MessagesDeleted { count: so_many } => {
-            metrics.count(Id::MessagesDeleted, &[], u64::try_from(so_many).unwrap_or(u64::MAX));
-        }
-        Measure::EventWritten { reason, written } => {
-            count(Id::KubernetesEvents, &[reason, if written { "written" } else { "dropped" }]);
-        }
-        Measure::MailboxFull { sender, message } => count(Id::MailboxFull, &[sender, message]),
-        Measure::ActorAnswered { actor, seconds } => observe(Id::ActorAnswer, &[actor], seconds),
+        // `take` has all others.
+        _ => {}
     }
 }
