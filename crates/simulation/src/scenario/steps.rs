@@ -72,25 +72,10 @@ impl Checker<'_> {
         let mut found = Vec::new();
         let before = self.mistakes.len();
         if let Some(scale) = &step.scale {
-            self.kind(field, "scale", &scale.kind, &["Deployment", "ReplicaSet", "StatefulSet"]);
-            if u64::from(scale.replicas) > MAX_PODS {
-                let (what, most) = (format!("{} pods", scale.replicas), format!("{MAX_PODS} at most"));
-                self.mistake(format!("{field}.scale.replicas"), &scale.kind, what, most);
-            }
-            found.push(Action::Scale {
-                kind: scale.kind.value.clone(),
-                namespace: scale.namespace.clone(),
-                name: scale.name.value.clone(),
-                replicas: scale.replicas,
-            });
+            found.push(self.scale(field, scale));
         }
         if let Some(target) = &step.delete {
-            self.kind(field, "delete", &target.kind, crate::world::DELETABLE);
-            found.push(Action::Delete {
-                kind: target.kind.value.clone(),
-                namespace: target.namespace.clone(),
-                name: target.name.value.clone(),
-            });
+            found.push(self.delete(field, target));
         }
         if let Some(some) = &step.delete_some {
             self.kind(field, "deleteSome", &some.kind, crate::world::DELETABLE);
@@ -98,16 +83,7 @@ impl Checker<'_> {
             found.push(Action::DeleteSome { kind: some.kind.value.clone(), count: some.count });
         }
         if let Some(files) = &step.apply {
-            if files.is_empty() {
-                self.mistake(
-                    format!("{field}.apply"),
-                    &step.at,
-                    "names no file",
-                    "a list of manifest files or folders",
-                );
-            }
-            let files = files.iter().filter_map(|file| self.file(&format!("{field}.apply"), file)).collect();
-            found.push(Action::Apply { files });
+            found.push(self.apply(field, step, files));
         }
         if let Some(which) = &step.interrupt {
             found.extend(self.interrupt(field, step, which));
@@ -129,13 +105,7 @@ impl Checker<'_> {
             found.push(self.partition(field, cut)?);
         }
         if let Some(down) = &step.zone_down {
-            if let Some(catalogue) = catalogue {
-                self.zone_of_cluster(&format!("{field}.zoneDown.zone"), &down.zone, catalogue);
-            }
-            let duration =
-                down.duration.as_ref().map(|text| duration(self.path, &format!("{field}.zoneDown.for"), text));
-            let duration = duration.and_then(|result| self.keep(result));
-            found.push(Action::ZoneDown { zone: down.zone.value.clone(), duration });
+            found.push(self.zone_down(field, down, catalogue));
         }
         found.extend(self.mishap(field, step));
         // What is wrong with it has been said, or is said with what it needs besides.
@@ -151,6 +121,46 @@ impl Checker<'_> {
             return None;
         }
         found.pop()
+    }
+
+    fn scale(&mut self, field: &str, scale: &scenario::Scale) -> Action {
+        self.kind(field, "scale", &scale.kind, &["Deployment", "ReplicaSet", "StatefulSet"]);
+        if u64::from(scale.replicas) > MAX_PODS {
+            let (what, most) = (format!("{} pods", scale.replicas), format!("{MAX_PODS} at most"));
+            self.mistake(format!("{field}.scale.replicas"), &scale.kind, what, most);
+        }
+        Action::Scale {
+            kind: scale.kind.value.clone(),
+            namespace: scale.namespace.clone(),
+            name: scale.name.value.clone(),
+            replicas: scale.replicas,
+        }
+    }
+
+    fn delete(&mut self, field: &str, target: &scenario::Target) -> Action {
+        self.kind(field, "delete", &target.kind, crate::world::DELETABLE);
+        Action::Delete {
+            kind: target.kind.value.clone(),
+            namespace: target.namespace.clone(),
+            name: target.name.value.clone(),
+        }
+    }
+
+    fn apply(&mut self, field: &str, step: &Step, files: &[Spanned<String>]) -> Action {
+        if files.is_empty() {
+            self.mistake(format!("{field}.apply"), &step.at, "names no file", "a list of manifest files or folders");
+        }
+        let files = files.iter().filter_map(|file| self.file(&format!("{field}.apply"), file)).collect();
+        Action::Apply { files }
+    }
+
+    fn zone_down(&mut self, field: &str, down: &scenario::ZoneDown, catalogue: Option<&Catalogue>) -> Action {
+        if let Some(catalogue) = catalogue {
+            self.zone_of_cluster(&format!("{field}.zoneDown.zone"), &down.zone, catalogue);
+        }
+        let duration = down.duration.as_ref().map(|text| duration(self.path, &format!("{field}.zoneDown.for"), text));
+        let duration = duration.and_then(|result| self.keep(result));
+        Action::ZoneDown { zone: down.zone.value.clone(), duration }
     }
 
     /// What tries the brakes.

@@ -1,5 +1,7 @@
 //! What a scenario's steps do to the world.
 
+mod replicas;
+
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,8 +13,7 @@ use dovetail_sandbox::region::{CapacityType, InstanceState};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::replica::Replica;
-use super::{Broken, Odd, World, logged, objects};
+use super::{Odd, World, logged, objects};
 
 /// Something that happens to the world, as a step of a scenario; the event log has it in this form too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -250,76 +251,64 @@ impl World {
         match action {
             Action::Scale { kind, namespace, name, replicas } => {
                 let patch = json!({"spec": {"replicas": replicas}});
-                self.told(self.api.patch(&resource(kind), namespace, name, &patch).map(drop), kind, name)
+                self.told(self.api.patch(&resource(kind), namespace, name, &patch).map(drop), kind, name)?;
             }
             Action::Delete { kind, namespace, name } => {
                 let namespace = if CLUSTER_WIDE.contains(&kind.as_str()) { "" } else { namespace };
                 let deleted = self.api.delete(&resource(kind), namespace, name, &DeleteOptions::default());
-                self.told(deleted.map(drop), kind, name)
+                self.told(deleted.map(drop), kind, name)?;
             }
             Action::DeleteSome { kind, count } => {
-                let all = self.api.list(&resource(kind));
-                let text = |object: &serde_json::Value, field: &str| {
-                    object["metadata"][field].as_str().unwrap_or_default().to_owned()
-                };
-                let mut names: Vec<_> = all.iter().map(|one| (text(one, "name"), text(one, "namespace"))).collect();
-                names.sort();
-                names.into_iter().take(count.unwrap_or(usize::MAX)).try_for_each(|(name, namespace)| {
-                    self.act(&Action::Delete { kind: kind.clone(), namespace, name }, read)
-                })
+                for (name, namespace) in self.first_by_name(kind, *count) {
+                    self.act(&Action::Delete { kind: kind.clone(), namespace, name }, read)?;
+                }
             }
-            Action::Apply { files } => Ok(self.apply(&read(files)?)?),
-            Action::InterruptSpot { share } => self.interrupt_share(*share),
-            Action::InterruptNode { node } => self.interrupt_node(node),
+            Action::Apply { files } => self.apply(&read(files)?)?,
+            Action::InterruptSpot { share } => self.interrupt_share(*share)?,
+            Action::InterruptNode { node } => self.interrupt_node(node)?,
             Action::Message { body } => {
                 let instance = self.running_spot().into_iter().next().unwrap_or_default();
                 self.region.deliver(&body.replace("{instance}", &instance));
-                Ok(())
             }
-            Action::Kill { replica, duration } => self.kill(*replica, *duration),
-            Action::Pause { replica, duration } => self.pause(*replica, *duration),
+            Action::Kill { replica, duration } => self.kill(*replica, *duration)?,
+            Action::Pause { replica, duration } => self.pause(*replica, *duration)?,
             Action::Partition { replica, from, direction, duration } => {
-                self.partition(*replica, from, *direction, *duration)
+                self.partition(*replica, from, *direction, *duration)?;
             }
-            Action::Lose { kind, count } => {
-                self.lose(kind, *count);
-                Ok(())
-            }
-            Action::Spoil { kind, names, count, odd, duration } => {
-                self.spoil(kind, names, *count, *odd, *duration);
-                Ok(())
-            }
-            Action::EmptyLists { duration } => {
-                self.empty_lists(*duration);
-                Ok(())
-            }
-            Action::ForeignInstances { count } => self.foreign_instances(*count),
-            Action::AllowCollection { duration } => self.allow_collection(*duration),
+            Action::Lose { kind, count } => self.lose(kind, *count),
+            Action::Spoil { kind, names, count, odd, duration } => self.spoil(kind, names, *count, *odd, *duration),
+            Action::EmptyLists { duration } => self.empty_lists(*duration),
+            Action::ForeignInstances { count } => self.foreign_instances(*count)?,
+            Action::AllowCollection { duration } => self.allow_collection(*duration)?,
             Action::LookAfterCollection { duration } if self.collection_waits() => {
-                self.act(&Action::AllowCollection { duration: *duration }, read)
+                self.act(&Action::AllowCollection { duration: *duration }, read)?;
             }
-            Action::LookAfterCollection { .. } => Ok(()),
-            Action::Restart { duration } => {
-                self.restart(*duration);
-                Ok(())
-            }
-            Action::SlowWatches { by, duration } => {
-                self.slow_watches(*by, *duration);
-                Ok(())
-            }
-            Action::HoldWrites { replica, by, duration } => self.hold_writes(*replica, *by, *duration),
-            Action::Snapshot => {
-                self.snapshots.borrow_mut().push((self.now(), self.api.snapshot()));
-                Ok(())
-            }
-            Action::Restore { of, duration } => self.restore(*of, *duration),
-            Action::ZoneDown { zone, duration } => {
-                self.region.set_zone_down(zone, true);
-                let (region, zone) = (self.region.clone(), zone.clone());
-                later(*duration, move || region.set_zone_down(&zone, false));
-                Ok(())
-            }
+            Action::LookAfterCollection { .. } => {}
+            Action::Restart { duration } => self.restart(*duration),
+            Action::SlowWatches { by, duration } => self.slow_watches(*by, *duration),
+            Action::HoldWrites { replica, by, duration } => self.hold_writes(*replica, *by, *duration)?,
+            Action::Snapshot => self.snapshots.borrow_mut().push((self.now(), self.api.snapshot())),
+            Action::Restore { of, duration } => self.restore(*of, *duration)?,
+            Action::ZoneDown { zone, duration } => self.zone_down(zone, *duration),
         }
+        Ok(())
+    }
+
+    /// Names and namespaces of so many objects of a kind, the first by name.
+    fn first_by_name(&self, kind: &str, count: Option<usize>) -> Vec<(String, String)> {
+        let text =
+            |object: &serde_json::Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let all = self.api.list(&resource(kind));
+        let mut names: Vec<_> = all.iter().map(|one| (text(one, "name"), text(one, "namespace"))).collect();
+        names.sort();
+        names.truncate(count.unwrap_or(usize::MAX));
+        names
+    }
+
+    fn zone_down(&self, zone: &str, duration: Option<Duration>) {
+        self.region.set_zone_down(zone, true);
+        let (region, zone) = (self.region.clone(), zone.to_owned());
+        later(duration, move || region.set_zone_down(&zone, false));
     }
 
     /// Applies manifests; what of them the API server does not serve is named on standard error.
@@ -358,69 +347,6 @@ impl World {
 
     fn interrupt(&self, id: &str) -> Result<(), Failure> {
         self.region.interrupt(id, NOTICE, false).map_err(|why| Failure::System(why.to_string()))
-    }
-
-    fn kill(self: &Rc<Self>, which: ReplicaRef, duration: Option<Duration>) -> Result<(), Failure> {
-        let replica = self.find(which)?;
-        replica.cage().kill();
-        let world = self.clone();
-        later(duration, move || {
-            // The same settings have started it before.
-            let _ = world.start_replica(&replica);
-        });
-        Ok(())
-    }
-
-    fn pause(&self, which: ReplicaRef, duration: Option<Duration>) -> Result<(), Failure> {
-        let replica = self.find(which)?;
-        replica.cage().pause();
-        let clock_sleeps = self.config.broken == Some(Broken::NoDeadline);
-        later(duration, move || {
-            if let Some(time) = duration.filter(|_| clock_sleeps) {
-                replica.sleeps(time);
-            }
-            replica.cage().resume();
-        });
-        Ok(())
-    }
-
-    fn partition(
-        &self,
-        which: ReplicaRef,
-        from: &[Service],
-        direction: Direction,
-        duration: Option<Duration>,
-    ) -> Result<(), Failure> {
-        let number = self.find(which)?.number();
-        self.faults.partition(number, from, direction);
-        let (faults, from) = (self.faults.clone(), from.to_vec());
-        later(duration, move || faults.heal(number, &from));
-        Ok(())
-    }
-
-    fn hold_writes(&self, which: ReplicaRef, by: Duration, duration: Option<Duration>) -> Result<(), Failure> {
-        let number = self.find(which)?.number();
-        self.faults.hold_writes(number, by, duration);
-        Ok(())
-    }
-
-    fn find(&self, which: ReplicaRef) -> Result<Rc<Replica>, Failure> {
-        let number = match which {
-            ReplicaRef::Number(number) => number,
-            ReplicaRef::Leader => self.leader(),
-        };
-        let found = self.replicas.iter().find(|replica| replica.number() == number);
-        found.cloned().ok_or_else(|| Failure::System(format!("there is no replica {number}")))
-    }
-
-    /// Who holds the Lease now, or else the first that lives.
-    fn leader(&self) -> u32 {
-        let lease = self.api.get(&resource("Lease"), "kube-system", "karpenter-leader-election");
-        let holder = lease.as_ref().and_then(|lease| lease["spec"]["holderIdentity"].as_str());
-        let by_lease =
-            self.replicas.iter().find(|replica| holder.is_some_and(|holder| holder.starts_with(&replica.identity())));
-        let alive = || self.replicas.iter().find(|replica| replica.cage().alive());
-        by_lease.or_else(alive).map_or(0, |replica| replica.number())
     }
 }
 
