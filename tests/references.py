@@ -12,7 +12,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Licences, what Go and Cargo write, wrong references on purpose, and what is no text.
-NOT_OURS = re.compile(r"(^|/)(LICENSE|NOTICE|test_references\.py|go\.sum|Cargo\.lock)$|\.(gz|bin|png|ico|woff2|pem|key|crt|pyc)$")
+NOT_OURS = re.compile(r"(^|/)(LICENSE|NOTICE|test_(?:references|lint)\.py|go\.sum|Cargo\.lock)$|\.(gz|bin|png|ico|woff2|pem|key|crt|pyc)$")
 # What git ignores, and git's own.
 NOT_KEPT = re.compile(r"^(\.git|target|target-.*|__pycache__|proptest-regressions)$")
 # Folders by which a path of ours begins, seen from the root or from a package.
@@ -23,6 +23,8 @@ OUTSIDE = re.compile(r"(?<![\w/.])((?:\.\./)+[\w.-]+(?:/[\w.-]+)*)")
 SPEC = re.compile(r"\b(?:karpenter-(core|aws)|(core|aws) spec) (\d+(?:\.\d+)?(?:(?:, | and | to )\d+(?:\.\d+)?)*)((?:,? (?:and )?\"[^\"]+\")*)")
 # A file called by its name alone; the domain karpenter.sh is none.
 NAME = re.compile(r"(?<![\w/.$}*{-])([\w-]+\.(?:py|md|rs))\b(?![\w(-])")
+# A text that is called by its name and a section, and is in no clone.
+ELSEWHERE = re.compile(r"(?<!By )(?<!by )\b(?:design|brief|issue), \"[^\"]+\"")
 HEADING = re.compile(r"^#+ (\d+(?:\.\d+)?)\.? ")
 
 
@@ -125,6 +127,13 @@ def wrong_names(name, text, names):
                 yield f"{name}:{number}: no file is called {called}"
 
 
+def wrong_texts(name, text):
+    """Texts that were never in the repository."""
+    flat, starts = joined(text)
+    for match in ELSEWHERE.finditer(flat):
+        yield f"{name}:{line_of(starts, match.start())}: {match[0]} is a section of a text that is not here"
+
+
 def wrong(root=ROOT):
     """Every reference that leads nowhere, in order."""
     specs = {which: sections(root, which) for which in ("core", "aws")}
@@ -134,6 +143,7 @@ def wrong(root=ROOT):
         yield from wrong_sections(name, text, specs)
         yield from wrong_paths(root, name, text)
         yield from wrong_names(name, text, names)
+        yield from wrong_texts(name, text)
 
 
 def main():

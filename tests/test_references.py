@@ -43,6 +43,11 @@ class References(unittest.TestCase):
             self.assertIn("leads out of the repository", self.wrong("crates/api/a.rs", f'open("{path}")\n')[0], path)
         self.assertEqual(self.wrong("crates/api/src/a.rs", f'open("{OUT * 3}docs/spec")\n'), [])
 
+    def test_a_section_of_a_text_that_is_in_no_clone_is_wrong(self):
+        called = "design" + ', "Safety" 1'
+        self.assertEqual(self.wrong("a.rs", f"//! Who leads ({called}).\n"), ['1: design, "Safety" is a section of a text that is not here'])
+        self.assertEqual(self.wrong("a.rs", '//! By design, "Safety first".split(", ")\n'), [])
+
     def test_a_section_has_to_be_in_the_specification(self):
         for text in ("(core spec 3.1)", "core spec 3, 3.1 and 3.10", "(aws spec 6)", "karpenter-aws 6"):
             self.assertEqual(self.wrong("a.rs", f"//! {text}.\n"), [], text)

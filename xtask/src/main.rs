@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
     ("test", "everything that has to hold, once: format, lints, what we depend on, references, all tests", steps::test),
-    ("lint", "format, references and clippy, warnings refused", steps::lint),
+    ("lint", "format, references, lengths, widths, words and clippy, warnings refused", steps::lint),
     ("chart", "the Helm chart, rendered and tested; builds helm the first time (Go, minutes)", steps::chart),
     ("deploy", "the CloudFormation template, its policies, the Terraform module and the eksctl files", steps::deploy),
     ("real", "`real up|down|status`: a real control plane and a foreign AWS on loopback, by hand", steps::real),

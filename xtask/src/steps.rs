@@ -15,6 +15,7 @@ pub fn test() -> Result<(), String> {
     run("audit can fail", "python3", &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"])?;
     run("times are told apart", "python3", &["-m", "unittest", "discover", "-s", "tests/real", "-p", "test_*.py"])?;
     references()?;
+    house()?;
     run("workloads are made", "python3", &["-m", "unittest", "discover", "-s", "tests/workloads"])?;
     deploy()?;
     let programs = checked_and_built()?;
@@ -104,10 +105,11 @@ pub fn measure() -> Result<(), String> {
     run("measure", "python3", &args)
 }
 
-/// Format, references and clippy.
+/// Format, references, lengths and words, and clippy.
 pub fn lint() -> Result<(), String> {
     format()?;
     references()?;
+    house()?;
     clippy()
 }
 
@@ -177,6 +179,12 @@ pub fn figures() -> Result<(), String> {
 fn references() -> Result<(), String> {
     run("references can fail", "python3", &["-m", "unittest", "discover", "-s", "tests", "-p", "test_references.py"])?;
     run("references", "python3", &["tests/references.py"])
+}
+
+/// Files are short, documents narrow, words the field's (tools/words.txt).
+fn house() -> Result<(), String> {
+    run("lint can fail", "python3", &["-m", "unittest", "discover", "-s", "tools", "-p", "test_*.py"])?;
+    run("lengths, widths, words", "python3", &["tools/lint.py"])
 }
 
 fn format() -> Result<(), String> {

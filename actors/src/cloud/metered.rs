@@ -1,5 +1,5 @@
 //! The cloud as an actor has it: each of its answers is measured (core spec 7.1, `cloudprovider_*`), and what changes
-//! something there is gone on with only while the tenure holds, whatever it waits for on its way (design, "Safety" 1).
+//! something there continues only while the tenure holds, whatever it waits for on its way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How long a leader may act: its term and the deadline that its last renewal bought (design, "Safety" 1). The leader
+//! How long a leader may act: its term and the deadline that its last renewal bought. The leader
 //! actor moves the deadline; everything that writes looks at it first, so that a replica that was paused past its
 //! deadline writes nothing, whichever of its actors wakes first.
 

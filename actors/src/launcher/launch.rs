@@ -1,6 +1,6 @@
 //! One launch, step by step: the claim is created; the token is written on it; then the cloud is called with the token;
 //! then the instance is written on the claim. Each step can be found half done by a successor and be finished without a
-//! second instance (design, "Safety" 3). What comes next is decided by `dovetail_core::lifecycle::protocol`; here it is done.
+//! second instance (docs/decisions/020). What comes next is decided by `dovetail_core::lifecycle::protocol`; here it is done.
 
 mod calls;
 

@@ -1,4 +1,4 @@
-//! How much may be launched (design, "Safety" 5): ceilings an hour that an operator sets, and patience with a pool and
+//! How much may be launched: ceilings an hour that an operator sets, and patience with a pool and
 //! class whose nodes do not register: one trial node at a time until one does.
 
 mod past;

@@ -1,4 +1,4 @@
-//! Who leads: the decisions of leader election on a `coordination.k8s.io/v1` Lease (design, "Safety" 1).
+//! Who leads: the decisions of leader election on a `coordination.k8s.io/v1` Lease.
 //!
 //! ```text
 //!              ask          answer                    renew_by = ask + renew_deadline

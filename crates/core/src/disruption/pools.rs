@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::cluster_state::Snapshot;
 
-/// Whether a pool's nodes are only watched (design, "Safety" 5).
+/// Whether a pool's nodes are only watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observing {
     /// Nodes go.

@@ -1,4 +1,4 @@
-//! The launch of one claim, decided step by step (design, "Safety" 3); `actors` does what is said here and tells what
+//! The launch of one claim, decided step by step (docs/decisions/020); `actors` does what is said here and tells what
 //! came of it.
 //!
 //! ```text

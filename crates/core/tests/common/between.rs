@@ -28,6 +28,7 @@ impl Bound<'_> {
     }
 }
 
+#[allow(clippy::too_many_lines)] // one rule after the other
 pub fn violations(problem: &Problem, packing: &Packing) -> Vec<String> {
     let bound = bound(problem, packing);
     let there: BTreeSet<&String> = problem.existing_nodes.iter().filter_map(|node| node.labels.get(ZONE)).collect();

@@ -207,6 +207,7 @@ impl Chance {
     }
 }
 
+#[allow(clippy::too_many_lines)] // one history, step by step
 fn history(
     seed: u64,
     count: usize,

@@ -191,7 +191,7 @@ impl Region {
     }
 
     /// Works off the agenda for ever: to be spawned on the sandbox's LocalSet. Without it the region still answers
-    /// truthfully, but nobody is told of a change before the next request.
+    /// truthfully, but no event is emitted of a change before the next request.
     pub fn run(&self) -> impl Future<Output = ()> + 'static + use<> {
         let region = self.clone();
         async move {

@@ -1,0 +1,53 @@
+"""The lint can fail: each of its rules on a text that breaks it, and on one that does not."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import lint
+
+
+class Lint(unittest.TestCase):
+    def test_a_long_file_is_named_unless_it_is_allowed(self):
+        files = {"src/long.rs": "\n" * 401, "src/allowed.rs": "\n" * 401, "src/short.rs": "\n" * 400}
+        found = list(lint.long_files(files, {"src/allowed.rs"}))
+        self.assertEqual([line.split(":")[0] for line in found], ["src/long.rs"])
+
+    def test_wide_prose_is_named_and_tables_links_and_code_are_not(self):
+        wide = "word " * 21
+        text = f"{wide}\n| {wide} |\n[{wide}](a.md)\n`{wide}`\n\n    {wide}\n\n    {wide * 2}\n"
+        self.assertEqual([line.split(":")[1] for line in lint.wide_lines([("a.md", text)])], ["1", "8"])
+
+    def test_a_line_that_continues_a_list_is_prose(self):
+        text = "- one\n    " + "word " * 21 + "\n"
+        self.assertEqual([line.split(":")[1] for line in lint.wide_lines([("a.md", text)])], ["2"])
+
+    def used(self, row, code="", document=""):
+        rows = [["on", *row]]
+        return [place for _, place in lint.uses(rows, {"actors/src/a.rs": code}, [("docs/a.md", document)])]
+
+    def test_a_part_of_a_name_is_found_and_words_in_strings_and_comments_are_not(self):
+        row = ["name", "desk", ".", "context"]
+        code = "fn of_desk() {}\nstruct DeskOf;\nlet desktop = \"desk\"; // desk\n/// A desk.\nlet a = 'd';\nlet b = desk;\n"
+        self.assertEqual(self.used(row, code), ["actors/src/a.rs:1", "actors/src/a.rs:2", "actors/src/a.rs:6"])
+
+    def test_a_declaration_is_found_and_a_use_is_not(self):
+        self.assertEqual(self.used(["fn", "of", ".", "-"], "pub fn of() {}\nof();\nfn offer() {}\n"), ["actors/src/a.rs:1"])
+        self.assertEqual(self.used(["const", "LOOK", ".", "-"], "const LOOK: u8 = 1;\nlet a = LOOK;\n"), ["actors/src/a.rs:1"])
+        self.assertEqual(self.used(["type", "Spot", ".", "-"], "struct Spot;\nenum SpotPrice {}\n"), ["actors/src/a.rs:1"])
+
+    def test_a_word_of_another_folder_is_left_alone(self):
+        self.assertEqual(self.used(["name", "cell", "crates/core/src/pack", "-"], "fn cell() {}\n"), [])
+
+    def test_a_phrase_is_found_in_comments_and_documents_over_the_end_of_a_line(self):
+        row = ["text", "nobody is told of", ".", "no event is emitted"]
+        self.assertEqual(self.used(row, "/// So nobody\n/// is told of it.\n", "nobody is\ntold of"), ["actors/src/a.rs", "docs/a.md"])
+
+    def test_the_words_are_a_table_of_five_columns(self):
+        self.assertTrue(all(len(row) == 5 for row in lint.words()))
+
+
+if __name__ == "__main__":
+    unittest.main()
