@@ -31,15 +31,15 @@ pub struct ReplicaParts {
     pub kube: kube::Client,
     /// The API server, for the Lease alone: renewals do not queue behind the rest.
     pub lease_kube: kube::Client,
-    /// The cloud.
+    /// EC2, or the region of a simulation.
     pub cloud: Arc<dyn Cloud>,
-    /// The time.
+    /// Wall clock and monotonic clock; of a simulation, those that are wrong on purpose among them.
     pub clock: Arc<dyn Clock>,
     /// All randomness comes from it.
     pub rng_seed: u64,
-    /// The settings.
+    /// As they were given and are valid.
     pub settings: Settings,
-    /// The packing.
+    /// Where packings are computed: in place, or on threads.
     pub solver: Arc<dyn Solver>,
     /// Where happenings are told.
     pub journal: Arc<dyn Journal>,
@@ -105,7 +105,7 @@ impl ReplicaHandle {
 /// What a replica sees.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// The cluster.
+    /// What the watches have seen, at one moment.
     pub snapshot: Snapshot,
     /// Instance types of node classes in use, by the class's name.
     pub types: BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>,

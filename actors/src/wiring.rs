@@ -84,47 +84,47 @@ use crate::terminator::{Terminator, TerminatorLinks};
 pub struct Means {
     /// The API server.
     pub kube: Client,
-    /// The cloud.
+    /// EC2, or the region of a simulation; each actor gets it within its term.
     pub cloud: Arc<dyn Cloud>,
-    /// The packing.
+    /// Where packings are computed, for `packer` and `disruptor`.
     pub solver: Arc<dyn Solver>,
 }
 
 /// Actors of every replica.
 #[derive(Clone)]
 pub struct Warm {
-    /// See its module.
+    /// Which pods wait, are bound, are gone.
     pub pod_watcher: Addr<PodWatcher>,
-    /// See its module.
+    /// The cluster state.
     pub cluster_watcher: Addr<ClusterWatcher>,
-    /// See its module.
+    /// Instance types, prices, what is sold out.
     pub catalogue: Addr<Catalogue>,
-    /// See its module.
+    /// Kubernetes' Events.
     pub recorder: Addr<Recorder>,
 }
 
 /// Actors of the leader.
 #[derive(Clone)]
 pub struct Leading {
-    /// See its module.
+    /// Batches of pending pods.
     pub batcher: Addr<Batcher>,
-    /// See its module.
+    /// Which nodes are to come.
     pub packer: Addr<Packer>,
-    /// See its module.
+    /// Claims created, instances launched.
     pub launcher: Addr<Launcher>,
-    /// See its module.
+    /// Claims followed until their nodes are initialized.
     pub registrar: Addr<Registrar>,
-    /// See its module.
+    /// Status of EC2NodeClasses and NodePools.
     pub node_class: Addr<NodeClassActor>,
-    /// See its module.
+    /// Nodes drained, instances ended.
     pub terminator: Addr<Terminator>,
-    /// See its module.
+    /// What EC2 announces of instances.
     pub interruption: Addr<Interruption>,
-    /// See its module.
+    /// Nodes that go by our own decision.
     pub disruptor: Addr<Disruptor>,
-    /// See its module.
+    /// What nobody owns, collected.
     pub janitor: Addr<Janitor>,
-    /// See its module.
+    /// Whose instances are.
     pub owner: Addr<Owner>,
 }
 

@@ -28,7 +28,7 @@ pub struct LogOptions {
     pub outputs: Vec<String>,
     /// What the binary was made from.
     pub commit: &'static str,
-    /// The time.
+    /// How the time of a line is made.
     pub stamp: Stamp,
 }
 

@@ -18,7 +18,7 @@ pub struct Times {
     pub wall: Duration,
 }
 
-/// The answer.
+/// What `plan --json` prints (docs/commands.md).
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer<'a> {

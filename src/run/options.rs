@@ -63,7 +63,7 @@ impl FromArgMatches for RunArgs {
 
 /// Settings as given, and whether they say where we are.
 pub struct Given {
-    /// The settings.
+    /// As given by options, variables and files, with defaults for the rest.
     pub settings: Settings,
     /// What is given and changes nothing, each with why.
     pub without_effect: Vec<String>,

@@ -14,7 +14,7 @@ use crate::context::desk::Desk;
 use crate::messages::{Batch, BatcherState, Observe, PodBound, PodGone, PodPending, TraceContext};
 use crate::telemetry::span::names;
 
-/// See the module.
+/// Holds pending pods for the batch window of their namespace, then hands them to `packer` as one batch.
 pub struct Batcher {
     desk: Desk,
     packer: Recipient<Batch>,

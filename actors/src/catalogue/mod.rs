@@ -47,7 +47,7 @@ const NAMED: usize = 5;
 
 type Types = Arc<Vec<Arc<InstanceType>>>;
 
-/// See the module.
+/// Keeps the instance types of each class with prices and availability, read anew from the cloud now and then.
 pub struct Catalogue {
     desk: Desk,
     cloud: Arc<dyn Cloud>,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dovetail_api::v1::{CapacityReservation, EC2NodeClassStatus};
 use dovetail_cloud::resolve::ReservationView;
 
-/// See the module.
+/// What is free in each capacity reservation, less what was taken since the cloud was asked.
 #[derive(Debug, Default)]
 pub struct Reserved {
     left: BTreeMap<String, u32>,

@@ -18,7 +18,7 @@ use crate::context::desk::Desk;
 use crate::context::tenure::Tenure;
 use crate::telemetry::measure::Measure;
 
-/// See the module.
+/// The cloud of one actor: `cloud` behind it, each answer counted and timed under the actor's name.
 pub struct MeteredCloud {
     cloud: Arc<dyn Cloud>,
     desk: Desk,

@@ -38,7 +38,7 @@ const NOTABLE: Duration = Duration::from_secs(1);
 /// Nobody waits longer than that for late watches.
 const LONGEST_LATE: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// Keeps the cluster state by the watches, and hands out its snapshots.
 pub struct ClusterWatcher {
     desk: Desk,
     client: Client,

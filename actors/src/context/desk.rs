@@ -19,11 +19,11 @@ use crate::telemetry::story::Story;
 /// An actor's equipment.
 #[derive(Clone)]
 pub struct Desk {
-    /// The actor.
+    /// Name of the actor, as the log and metrics have it.
     pub actor: &'static str,
     /// This replica.
     pub identity: Arc<str>,
-    /// The settings.
+    /// Settings of the replica, the same for all of its actors.
     pub settings: Arc<Settings>,
     /// The term it works in; 0 where there is none.
     pub term: Term,
@@ -58,7 +58,7 @@ impl Desk {
         Self { term, ..self.clone() }
     }
 
-    /// The clock.
+    /// Wall clock and monotonic clock; those of the world in a simulation.
     pub fn clock(&self) -> Arc<dyn Clock> {
         self.clock.clone()
     }

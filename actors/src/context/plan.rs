@@ -22,7 +22,7 @@ const SUFFIX: usize = 5;
 pub struct Plans<'a> {
     /// The cluster that it was computed for.
     pub snapshot: &'a Snapshot,
-    /// The problem.
+    /// What the packing's indices of pools, pods and nodes point into.
     pub planning: &'a Planning,
     /// The leader's term.
     pub term: Term,

@@ -35,7 +35,7 @@ impl Tenure {
         Self { term, until: Arc::new(AtomicU64::new(nanos(until))), ended: Arc::default(), clock }
     }
 
-    /// The term.
+    /// Number of the leader's term, as the Lease counts it.
     pub fn term(&self) -> Term {
         self.term
     }

@@ -47,13 +47,13 @@ pub struct JanitorLinks {
     pub disruptor: ToDisruptor,
     /// For events.
     pub recorder: ToRecorder,
-    /// The cloud.
+    /// Where instances are listed and ended, within the leader's term.
     pub cloud: Arc<dyn Cloud>,
     /// For the API server.
     pub calls: Calls,
 }
 
-/// See the module.
+/// Ends instances that no claim owns, and claims whose instances are gone, within a bound.
 pub struct Janitor {
     desk: Desk,
     links: JanitorLinks,

@@ -63,7 +63,7 @@ enum Attempt {
 /// The way to the API server for one actor.
 #[derive(Clone)]
 pub struct Calls {
-    /// The client.
+    /// Kubernetes' API, for what is not written by way of these calls.
     pub client: Client,
     /// The desk of the actor that calls.
     pub desk: Desk,

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures::task::AtomicWaker;
 
-/// See the module.
+/// Polls a future only when its own waker was called, whatever else its task is woken for.
 pub struct WhenWoken<F> {
     inner: Pin<Box<F>>,
     signal: Arc<Signal>,

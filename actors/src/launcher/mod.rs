@@ -76,7 +76,7 @@ pub struct LauncherLinks {
     pub calls: Calls,
 }
 
-/// See the module.
+/// Creates claims and calls the cloud for them, within limits, and goes on where an earlier leader stopped.
 pub struct Launcher {
     desk: Desk,
     links: LauncherLinks,

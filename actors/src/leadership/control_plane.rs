@@ -36,7 +36,7 @@ const SOON: Duration = Duration::from_millis(50);
 /// See [`BUDGET`].
 const BUDGET_TIME: Duration = Duration::from_secs(600);
 
-/// See the module.
+/// Starts the leader's actors when elected, ends them when deposed, and asks all of them how they are.
 pub struct ControlPlane {
     desk: Desk,
     means: Means,

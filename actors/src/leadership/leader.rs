@@ -42,7 +42,7 @@ const NO_ANSWER: &str = "the API server does not answer";
 const SHUT_OUT: &str =
     "the API server knows a newer term, though the lease is ours: the fence goes by another, or this one was restored";
 
-/// See the module.
+/// Takes part in the election, and keeps the deadline by which the leader's actors may write.
 pub struct Leader {
     desk: Desk,
     client: Client,

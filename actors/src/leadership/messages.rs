@@ -25,7 +25,7 @@ pub struct Deposed {
 #[derive(Clone, Message)]
 #[rtype(result = "()")]
 pub struct Watched {
-    /// The actor.
+    /// Asked how it is, as the others are.
     pub leader: Recipient<Observe>,
 }
 

@@ -14,7 +14,7 @@ use super::{TraceContext, WorldChanged};
 /// catalogue has been read once. Query.
 #[derive(Clone, Debug)]
 pub struct InstanceTypesFor {
-    /// The classes.
+    /// As the API server has them now; each is answered under its name.
     pub classes: Vec<Arc<EC2NodeClass>>,
 }
 

@@ -43,7 +43,7 @@ pub enum Wrote {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct SoldOut {
-    /// Its name.
+    /// Name of the NodeClaim.
     pub claim: String,
 }
 
@@ -115,7 +115,7 @@ pub enum Came {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct NotRead {
-    /// Its kind.
+    /// Of which kind it was read as.
     pub kind: Kind,
     /// What its watch is called.
     pub watch: &'static str,
@@ -149,7 +149,7 @@ pub struct ClaimChanged(pub Arc<NodeClaim>);
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct ClaimGone {
-    /// Its name.
+    /// Name of the NodeClaim.
     pub name: String,
 }
 
@@ -162,7 +162,7 @@ pub struct NodeChanged(pub Arc<Node>);
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct NodeGone {
-    /// Its name.
+    /// Name of the Node.
     pub name: String,
 }
 
@@ -170,9 +170,9 @@ pub struct NodeGone {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct PoolChanged {
-    /// Its name.
+    /// Name of the NodePool.
     pub name: String,
-    /// The pool.
+    /// As it is now; `None` when it is gone.
     pub pool: Option<Arc<NodePool>>,
 }
 
@@ -180,9 +180,9 @@ pub struct PoolChanged {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct ClassChanged {
-    /// Its name.
+    /// Name of the EC2NodeClass.
     pub name: String,
-    /// The class.
+    /// As it is now; `None` when it is gone.
     pub class: Option<Arc<EC2NodeClass>>,
 }
 

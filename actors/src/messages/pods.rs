@@ -15,7 +15,7 @@ pub const PODS: &str = "pods";
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct PodPending {
-    /// Its uid.
+    /// `metadata.uid` of the Pod.
     pub uid: String,
     /// Its namespace: each has a window of its own.
     pub namespace: String,
@@ -29,7 +29,7 @@ pub struct PodPending {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct PodGone {
-    /// Its uid.
+    /// `metadata.uid` of the Pod.
     pub uid: String,
 }
 
@@ -37,7 +37,7 @@ pub struct PodGone {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct PodBound {
-    /// Its uid.
+    /// `metadata.uid` of the Pod.
     pub uid: String,
     /// Where.
     pub node: String,
@@ -48,9 +48,9 @@ pub struct PodBound {
 /// A pod that has waited for a node.
 #[derive(Clone, Debug)]
 pub struct Waited {
-    /// Its name.
+    /// `metadata.name` of the Pod.
     pub name: String,
-    /// Its namespace.
+    /// `metadata.namespace` of the Pod.
     pub namespace: String,
     /// When it was first seen to wait.
     pub since: Timestamp,

@@ -23,9 +23,9 @@ pub struct Remove {
 /// One claim and no other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimRef {
-    /// Its name.
+    /// Name of the NodeClaim.
     pub name: String,
-    /// Its uid.
+    /// `metadata.uid`, by which a successor of the same name is told apart.
     pub uid: String,
 }
 

@@ -137,7 +137,7 @@ pub struct WatchFailing {
 /// An object that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnreadableObject {
-    /// Its kind.
+    /// `NodePool`, `Pod`, …
     pub kind: String,
     /// Its namespace and name.
     pub object: String,
@@ -305,7 +305,7 @@ pub struct DisruptorState {
 /// Of `janitor`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct JanitorState {
-    /// The term.
+    /// Number of the leader's term in which it works.
     pub term: Term,
     /// Whether so much was collected lately that nothing more is.
     pub braked: bool,

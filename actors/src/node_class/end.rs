@@ -25,7 +25,7 @@ pub const AGAIN: Duration = Duration::from_secs(5);
 
 /// What is needed for it.
 pub struct Means {
-    /// The cloud.
+    /// Where instance profiles and launch templates are removed.
     pub cloud: Arc<dyn Cloud>,
     /// The API server.
     pub calls: Calls,

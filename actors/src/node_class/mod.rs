@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_secs(15);
 /// How often a class is resolved in a row when calls fail.
 const DOUBTS: u32 = 6;
 
-/// See the module.
+/// Resolves classes against the cloud, judges pools, writes the status of both, and ends classes.
 pub struct NodeClassActor {
     desk: Desk,
     cloud: Arc<dyn Cloud>,

@@ -51,7 +51,7 @@ pub struct OwnerLinks {
     pub listeners: Vec<Recipient<InstanceKnown>>,
 }
 
-/// See the module.
+/// Finds out whose instances are by their tags, and says it to those who act on them.
 pub struct Owner {
     desk: Desk,
     links: OwnerLinks,

@@ -26,7 +26,7 @@ pub enum Verdict {
     NotOurs(NotOwned),
 }
 
-/// See the module.
+/// Whose each instance is, as far as `owner` has said.
 #[derive(Default)]
 pub struct Instances {
     known: BTreeMap<String, Option<Arc<Marks>>>,

@@ -59,7 +59,7 @@ pub struct PackerLinks {
     pub recorder: ToRecorder,
 }
 
-/// See the module.
+/// Packs batches and pods that have to move, orders launches, and reports what stays pending.
 pub struct Packer {
     desk: Desk,
     links: PackerLinks,

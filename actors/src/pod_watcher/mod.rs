@@ -28,7 +28,7 @@ use crate::telemetry::measure::Measure;
 /// So many pods that wait together are a burst: kube-scheduler is not given time to mark each (docs/decisions/015).
 const BURST: usize = 20;
 
-/// See the module.
+/// Watches Pods and says which wait for a node, are bound, or are gone.
 pub struct PodWatcher {
     desk: Desk,
     client: Client,

@@ -39,7 +39,7 @@ pub enum Read<K> {
 }
 
 impl<K> Read<K> {
-    /// The object.
+    /// What was read whole.
     ///
     /// # Errors
     /// What could be read of it.

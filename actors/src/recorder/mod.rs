@@ -26,7 +26,7 @@ const NOMINATED_RATE: f64 = 5.0;
 /// How long one write may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// Writes Kubernetes' Events: the same one seldom, and no more of them than its rates allow.
 pub struct Recorder {
     desk: Desk,
     client: Client,

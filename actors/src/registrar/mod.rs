@@ -49,7 +49,7 @@ pub struct RegistrarLinks {
     pub calls: Calls,
 }
 
-/// See the module.
+/// Follows claims from launched to initialized, and gives up those whose Nodes do not come.
 pub struct Registrar {
     desk: Desk,
     links: RegistrarLinks,

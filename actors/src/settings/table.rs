@@ -18,7 +18,7 @@ pub enum Topic {
     Aws,
     /// Batching and packing.
     Packing,
-    /// The election.
+    /// Leader election: the Lease and its times.
     Election,
     /// Ports, logs, limits.
     Process,

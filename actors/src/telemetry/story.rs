@@ -20,7 +20,7 @@ pub enum Level {
 /// Names, at most some of them, and how many more there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Names {
-    /// The first.
+    /// The names that are told, the first of all.
     pub named: Vec<String>,
     /// How many are not named.
     #[serde(skip_serializing_if = "is_zero")]

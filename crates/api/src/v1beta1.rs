@@ -35,7 +35,7 @@ pub struct NodeClaimTemplate {
     /// Labels and annotations.
     #[serde(default)]
     pub metadata: TemplateMetadata,
-    /// The rest.
+    /// `spec` of each NodeClaim of the pool.
     pub spec: NodeClaimSpec,
 }
 
@@ -80,7 +80,7 @@ pub struct NodeClassRef {
     /// `EC2NodeClass`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Its name.
+    /// `metadata.name` of the class.
     pub name: String,
 }
 

@@ -139,7 +139,7 @@ pub struct Instance {
     pub launched_at: Option<jiff::Timestamp>,
     /// When its end began, where it has and EC2 says so.
     pub ended_at: Option<jiff::Timestamp>,
-    /// Its tags.
+    /// All that EC2 shows, `Name` and those of AWS's own (`aws:…`) among them.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -157,7 +157,7 @@ pub enum MadeKind {
 pub struct Made {
     /// What it is.
     pub kind: MadeKind,
-    /// Its name.
+    /// By which it is removed: of the launch template, or of the instance profile.
     pub name: String,
     /// The node class's name.
     pub class: String,

@@ -16,7 +16,7 @@ pub enum CloudError {
     /// Nothing was changed, and the same call will fail again.
     #[error("{call} failed ({code}): {message}")]
     Final {
-        /// The call.
+        /// Operation that was called: `CreateFleet`.
         call: &'static str,
         /// The service's code, or ours.
         code: String,
@@ -26,7 +26,7 @@ pub enum CloudError {
     /// The answer did not arrive: it may have been done or not.
     #[error("{call} may have happened ({code}): {message}")]
     MayHaveHappened {
-        /// The call.
+        /// Operation that was called: `CreateFleet`.
         call: &'static str,
         /// Ours: `TimedOut`, `ConnectionLost`, or the service's `InternalError`.
         code: String,

@@ -93,7 +93,7 @@ pub struct InstanceStorage {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Disk {
-    /// How many.
+    /// Disks of this size and kind.
     pub count: u32,
     /// Size of each, in GB.
     pub size_gb: u64,
@@ -154,7 +154,7 @@ pub struct Network {
     pub efa_max: Option<u32>,
     /// Encrypts traffic between instances.
     pub encryption_in_transit: bool,
-    /// The cards.
+    /// Network cards, by their index.
     pub cards: Vec<NetworkCard>,
 }
 
@@ -184,7 +184,7 @@ pub struct Gpu {
     pub name: String,
     /// `NVIDIA`, `AMD`, `Habana`.
     pub manufacturer: String,
-    /// How many.
+    /// GPUs of this model in an instance.
     pub count: u32,
     /// Memory of each, in MiB.
     pub memory_mib: u64,
@@ -200,7 +200,7 @@ pub struct Accelerator {
     pub name: String,
     /// `AWS`.
     pub manufacturer: String,
-    /// How many.
+    /// Accelerators of this model in an instance.
     pub count: u32,
     /// Memory of each, in MiB.
     pub memory_mib: u64,

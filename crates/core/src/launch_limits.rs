@@ -49,7 +49,7 @@ pub struct Ask {
 pub enum Wait {
     /// So many have been launched within the hour.
     Launches {
-        /// The ceiling.
+        /// Launches an hour, as the setting has it.
         ceiling: u32,
     },
     /// It would cost too much.

@@ -98,7 +98,7 @@ pub enum LeaseOutput {
     Write(LeaseWrite),
     /// This replica leads.
     Elected {
-        /// Its term.
+        /// More than any that the Lease or the cluster has shown.
         term: u64,
     },
     /// It no longer does.

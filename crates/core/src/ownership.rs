@@ -28,7 +28,7 @@ use token::{attempt_of, launch_token};
 /// The cluster that asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
-    /// Its name.
+    /// As EKS knows it (`CLUSTER_NAME`).
     pub name: String,
     /// UID of its namespace kube-system; nothing is ours while it is empty.
     pub uid: String,

@@ -54,7 +54,7 @@ pub struct Problem {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LeftOut {
-    /// Its name.
+    /// Name of the NodePool.
     pub pool: String,
     /// Why, such as `it is not Ready`.
     pub why: String,
@@ -64,9 +64,9 @@ pub struct LeftOut {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Namespace {
-    /// Its name.
+    /// `metadata.name`.
     pub name: String,
-    /// Its labels.
+    /// `metadata.labels`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
@@ -109,7 +109,7 @@ impl MinValuesPolicy {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pool {
-    /// Its name.
+    /// Name of the NodePool.
     pub name: String,
     /// Pools of more weight are tried first.
     #[serde(default)]
@@ -176,7 +176,7 @@ impl Policy {
         }
     }
 
-    /// Its name.
+    /// As the setting `PACKING_POLICY` and `plan --policy` call it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -191,9 +191,9 @@ impl Policy {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExistingNode {
-    /// Its name.
+    /// Name of the Node, or of the NodeClaim.
     pub name: String,
-    /// Its labels.
+    /// Labels that the Node has or will have.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Its taints; those that go away when it is ready are left out by the caller.

@@ -79,7 +79,7 @@ pub struct ClosedWindow {
     pub closed: Duration,
 }
 
-/// The window.
+/// Which pods wait together, and when they are packed.
 #[derive(Clone, Debug)]
 pub struct Window {
     settings: WindowSettings,

@@ -67,9 +67,9 @@ pub struct TaintOnJoin {
     pub types: Types,
     /// The taint's key.
     pub key: String,
-    /// Its value.
+    /// The taint's value; may be empty.
     pub value: String,
-    /// Its effect.
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }
 

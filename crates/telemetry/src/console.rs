@@ -40,9 +40,9 @@ pub struct StoryLine {
     pub text: String,
     /// How loud.
     pub level: String,
-    /// Its trace.
+    /// Id of the trace, 32 hex digits; empty when of none.
     pub trace: String,
-    /// The particulars.
+    /// What the event says beside, by the names of docs/events.md.
     pub fields: Value,
 }
 

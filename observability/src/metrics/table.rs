@@ -19,7 +19,7 @@ pub enum Kind {
 pub struct Known {
     /// Its name, without what its type adds.
     pub name: &'static str,
-    /// Its type.
+    /// Counter, gauge, histogram or summary.
     pub kind: Kind,
     /// Its labels, in the order in which values are given.
     pub labels: &'static [&'static str],

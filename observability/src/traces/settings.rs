@@ -49,7 +49,7 @@ impl Default for TraceSettings {
 /// A variable that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The variable.
+    /// Name of the environment variable.
     pub name: &'static str,
     /// What it says.
     pub value: String,

@@ -281,7 +281,7 @@ fn connection_tracking() -> Value {
     )
 }
 
-/// The status.
+/// Schema of the status: what the class has resolved to, and its conditions.
 pub fn status() -> Value {
     let requirement = object(
         json!({

@@ -17,7 +17,7 @@ pub enum Step {
 pub struct Path(pub Vec<Step>);
 
 impl Path {
-    /// The root.
+    /// The path of the whole object, which has no step.
     pub fn root() -> Self {
         Self::default()
     }

@@ -137,10 +137,10 @@ pub struct CapacityReservationSelectorTerm {
 /// A placement group by name or by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementGroupSelector {
-    /// Its name.
+    /// `GroupName` in EC2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its id.
+    /// `GroupId` in EC2: `pg-…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
@@ -179,7 +179,7 @@ pub struct BlockDeviceMapping {
     /// Whether the kubelet's storage lies on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_volume: Option<bool>,
-    /// The volume.
+    /// Size, type and encryption of the EBS volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ebs: Option<BlockDevice>,
 }

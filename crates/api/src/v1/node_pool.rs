@@ -53,7 +53,7 @@ pub struct NodeClaimTemplate {
     /// Labels and annotations.
     #[serde(default)]
     pub metadata: TemplateMetadata,
-    /// The rest.
+    /// `spec` of each NodeClaim of the pool.
     pub spec: NodeClaimTemplateSpec,
 }
 

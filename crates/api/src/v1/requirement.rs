@@ -65,7 +65,7 @@ impl fmt::Display for Operator {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSelectorRequirement {
-    /// The label.
+    /// Key of the label that a node has to have, or not to have.
     pub key: String,
     /// How the values are meant.
     pub operator: Operator,

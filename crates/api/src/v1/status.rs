@@ -33,9 +33,9 @@ pub struct EC2NodeClassStatus {
 /// A subnet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subnet {
-    /// Its id.
+    /// `subnet-…`.
     pub id: String,
-    /// Its zone.
+    /// Its Availability Zone: `us-east-1a`.
     pub zone: String,
     /// The zone's id.
     #[serde(default, rename = "zoneID", skip_serializing_if = "String::is_empty")]
@@ -45,9 +45,9 @@ pub struct Subnet {
 /// A security group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecurityGroup {
-    /// Its id.
+    /// `sg-…`.
     pub id: String,
-    /// Its name.
+    /// `GroupName` in EC2; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
 }
@@ -55,12 +55,12 @@ pub struct SecurityGroup {
 /// An image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ami {
-    /// Its id.
+    /// `ami-…`.
     pub id: String,
     /// Whether its owner advises against it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deprecated: bool,
-    /// Its name.
+    /// As its owner has called it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// What an instance type needs to run it.
@@ -71,12 +71,12 @@ pub struct Ami {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityReservation {
-    /// Its zone.
+    /// Its Availability Zone: `us-east-1a`.
     pub availability_zone: String,
     /// When it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_time: Option<Time>,
-    /// Its id.
+    /// `cr-…`.
     pub id: String,
     /// `open` or `targeted`.
     pub instance_match_criteria: String,

@@ -7,11 +7,11 @@ use crate::v1::Operator;
 /// A requirement as it is written.
 #[derive(Clone, Debug)]
 pub struct Written<'a> {
-    /// The label.
+    /// Key of the label.
     pub key: &'a str,
     /// How the values are meant.
     pub operator: Operator,
-    /// The values.
+    /// As written, in their order.
     pub values: &'a [&'a str],
     /// `minValues`, where it is written.
     pub min_values: Option<i64>,

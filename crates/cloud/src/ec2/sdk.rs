@@ -36,7 +36,7 @@ const APP_NAME: &str = concat!("dovetail-", env!("CARGO_PKG_VERSION"));
 pub struct SdkParts {
     /// What the environment and the profile say beside the rest: FIPS, dual stack, endpoints of single services.
     pub base: Option<SdkConfig>,
-    /// The network.
+    /// What carries requests: the SDK's own, or one with faults in tests.
     pub http_client: SharedHttpClient,
     /// `us-east-1`.
     pub region: String,

@@ -21,7 +21,7 @@ const DEVICES: [&str; 5] =
 /// A type and those of its offerings that are asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// The type.
+    /// As packing sees it, with capacity and requirements.
     pub instance_type: Arc<InstanceType>,
     /// Its offerings, all of the selection's capacity type.
     pub offerings: Vec<Offering>,

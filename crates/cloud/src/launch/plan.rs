@@ -32,7 +32,7 @@ pub struct GroupKey {
 pub struct Group {
     /// What they share.
     pub key: GroupKey,
-    /// The types.
+    /// Cheapest first.
     pub members: Vec<Candidate>,
 }
 

@@ -25,7 +25,7 @@ pub const LIMIT: usize = 16_384;
 /// What a node has to know of its cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterFacts {
-    /// Its name.
+    /// As EKS knows it; nodes join by it.
     pub name: String,
     /// URL of its API server.
     pub endpoint: String,
@@ -46,7 +46,7 @@ pub struct ClusterFacts {
 pub struct Inputs<'a> {
     /// How the image wants to be told.
     pub family: AmiFamily,
-    /// The cluster.
+    /// Where the node is to join.
     pub cluster: &'a ClusterFacts,
     /// The node class.
     pub class: &'a EC2NodeClassSpec,

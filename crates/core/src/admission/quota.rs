@@ -12,7 +12,7 @@ use crate::resources::{Resources, format_amount, parse_amount};
 /// A ResourceQuota, as far as pods are concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// Its name.
+    /// `metadata.name`, as refusals say it.
     pub name: String,
     /// The most there may be, by the name that the quota has for it (`pods`, `requests.cpu`, ...), in the unit of the
     /// resource behind it.

@@ -12,7 +12,7 @@ use crate::pod::Pod;
 /// A budget and whom it covers.
 #[derive(Clone, Debug)]
 pub struct BudgetEntry {
-    /// The budget.
+    /// As the API server has it, status among it.
     pub budget: Arc<PodDisruptionBudget>,
     /// Whether it never lets a pod go, however many there are.
     pub blocks_fully: bool,

@@ -28,7 +28,7 @@ pub struct ClaimEntry {
 /// What a claim's conditions and times come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimFacts {
-    /// Its name.
+    /// `metadata.name`.
     pub name: String,
     /// Its uid, empty while it is only planned.
     pub uid: String,

@@ -223,7 +223,7 @@ pub struct Moment {
     pub wall: Timestamp,
 }
 
-/// The index.
+/// What the watches have seen so far, each event applied in its order.
 #[derive(Debug, Default)]
 pub struct ClusterState {
     now: Snapshot,

@@ -13,13 +13,13 @@ use crate::resources::Resources;
 /// What is known of a Node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeEntry {
-    /// Its name.
+    /// `metadata.name`.
     pub name: String,
-    /// Its uid.
+    /// `metadata.uid`.
     pub uid: String,
     /// `spec.providerID`, empty until the cloud is known.
     pub provider_id: String,
-    /// Its labels.
+    /// `metadata.labels`, the hostname's added where it is absent.
     pub labels: BTreeMap<String, String>,
     /// Its taints; a cordon counts as one.
     pub taints: Vec<Taint>,
@@ -38,7 +38,7 @@ pub struct NodeEntry {
     pub do_not_disrupt: Option<&'static str>,
     /// Since when it is empty, as a leader has written it down for a pool with a TTL.
     pub emptied: Option<Timestamp>,
-    /// Its resourceVersion.
+    /// `metadata.resourceVersion` as a number; none where it is no number, or is doubted.
     pub resource_version: Option<u64>,
 }
 

@@ -65,7 +65,7 @@ pub struct PodEntry {
     pub words: Option<String>,
     /// Of a DaemonSet's pod, which template it is of.
     pub template: Option<String>,
-    /// Its resourceVersion.
+    /// `metadata.resourceVersion` as a number; none where it is no number.
     pub resource_version: Option<u64>,
     /// It is there and cannot be read: what it requests is not known.
     pub unreadable: bool,

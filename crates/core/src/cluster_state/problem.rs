@@ -31,7 +31,7 @@ pub struct PlanningInput {
     pub min_values: MinValuesPolicy,
     /// The setting `PACKING_POLICY`, for pools that do not say.
     pub policy: Policy,
-    /// The moment.
+    /// When it is planned: what has run out by then does not count.
     pub now: Moment,
     /// The setting `SCHEDULER_CONFIG`: what pods are spread by that do not say, without selectors.
     pub default_spread: Vec<TopologySpreadConstraint>,
@@ -42,9 +42,9 @@ pub struct PlanningInput {
 /// A problem, and what its indices mean.
 #[derive(Clone, Debug, Default)]
 pub struct Planning {
-    /// The problem.
+    /// What is packed.
     pub problem: Arc<Problem>,
-    /// Its pools.
+    /// Pools of the problem, in its order.
     pub pools: Vec<Arc<NodePool>>,
     /// Its existing nodes.
     pub existing: Vec<JoinedNode>,
@@ -64,7 +64,7 @@ const NOT_VALID: &str = "it is not valid: ";
 /// A pool that packing may not use now.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct SkippedPool {
-    /// Its name.
+    /// Name of the NodePool.
     pub pool: String,
     /// Why.
     pub why: String,

@@ -67,7 +67,7 @@ impl fmt::Display for NotUsedReason {
 /// A node that is not used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotUsed {
-    /// Its claim.
+    /// The claim of the node, as it is now.
     pub claim: Arc<ClaimEntry>,
     /// The Node's name, empty while there is none.
     pub node: String,

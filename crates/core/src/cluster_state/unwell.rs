@@ -22,9 +22,9 @@ const POLICIES: [Policy; 7] = [
 /// A condition of a Node that it is repaired for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unwell {
-    /// Its type.
+    /// `type` of the condition: `Ready`, `StorageReady`, …
     pub condition: &'static str,
-    /// Its status.
+    /// `status` that is unwell: `False` or `Unknown`.
     pub status: &'static str,
     /// Until when it is tolerated.
     pub until: Timestamp,

@@ -62,7 +62,7 @@ pub enum Notice {
     Braked {
         /// How much is due.
         due: usize,
-        /// The bound.
+        /// How much may be collected at once.
         bound: usize,
     },
     /// The cloud knows no instance any more, though claims have some.
@@ -77,17 +77,17 @@ pub enum Notice {
     },
     /// Orphans of a suspect listing, which are not collected though the listing is whole again.
     Held {
-        /// How many.
+        /// Orphans that are kept.
         instances: usize,
     },
     /// Instances under this cluster's name that another cluster made.
     Foreign {
-        /// How many.
+        /// Instances with another cluster's UID.
         instances: usize,
     },
     /// Instances without a claim that do not say which cluster made them.
     Unmarked {
-        /// How many.
+        /// Instances without a cluster's UID.
         instances: usize,
     },
     /// An operator has released the brakes.

@@ -17,7 +17,7 @@ pub enum Owner {
 /// An instance under this cluster's name that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenInstance {
-    /// Its id.
+    /// `i-…`.
     pub id: String,
     /// Who made it.
     pub owner: Owner,
@@ -30,9 +30,9 @@ pub struct SeenInstance {
 /// A claim as the API server has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenClaim {
-    /// Its name.
+    /// Name of the NodeClaim.
     pub name: String,
-    /// Its uid.
+    /// `metadata.uid` of the NodeClaim.
     pub uid: String,
     /// Its instance's id, once it has one.
     pub instance: Option<String>,

@@ -13,7 +13,7 @@ use crate::resources::Resources;
 /// What a claim asks for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Demand {
-    /// Its pool.
+    /// Name of the NodePool.
     pub pool: String,
     /// The pool's `metadata.generation`.
     pub generation: Option<i64>,

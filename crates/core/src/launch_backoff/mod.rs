@@ -123,7 +123,7 @@ struct PoolKnown {
     refusing: BTreeMap<Cause, Refusing>,
 }
 
-/// See the module.
+/// Launches under way, and what was refused lately: by pool, by shape of the claim, and by what EC2 had nothing for.
 #[derive(Clone, Debug, Default)]
 pub struct LaunchBackoff {
     running: BTreeMap<String, Running>,

@@ -30,7 +30,7 @@ pub struct Past {
 /// A claim that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Present {
-    /// Its name.
+    /// Name of the NodeClaim.
     pub name: String,
     /// Its pool and class.
     pub origin: Origin,

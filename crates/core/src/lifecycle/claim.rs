@@ -19,7 +19,7 @@ pub const MOST_TYPES: usize = 600;
 /// What a claim is made of.
 #[derive(Debug)]
 pub struct ClaimPlan<'a> {
-    /// Its name.
+    /// `metadata.name`, which no claim has yet.
     pub name: &'a str,
     /// The pool it is of.
     pub pool: &'a NodePool,

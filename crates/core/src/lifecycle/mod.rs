@@ -79,7 +79,7 @@ pub enum Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Waiting {
-    /// The cloud.
+    /// An instance, from the cloud.
     Launch,
     /// A Node with its provider id.
     Node,

@@ -26,7 +26,7 @@ pub enum Verdict {
     Wait,
     /// So many are without their Nodes that it may be the Nodes that are wrong: none is given up, and somebody is told.
     TooMany {
-        /// How many.
+        /// Claims that are without their Nodes for too long.
         claims: usize,
         /// How many may be.
         bound: usize,

@@ -120,7 +120,7 @@ pub enum Step {
     Rest(Pause),
     /// Write the instance on the claim.
     WriteInstance {
-        /// Its id.
+        /// `i-…`.
         id: String,
         /// Whether it was found rather than answered.
         adopted: bool,

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 /// Priority classes whose pods go last.
 const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
-/// See the module.
+/// The order, the time and the volumes by which the pod goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DrainFacts {
     /// Whether its priority class is one of the system's.

@@ -18,7 +18,7 @@ pub enum PodError {
     Quantity {
         /// The container, or the field of the spec.
         place: String,
-        /// The resource.
+        /// Name of the resource: `cpu`.
         resource: String,
         /// What is wrong.
         error: QuantityError,

@@ -24,15 +24,15 @@ pub(crate) const NOT_SUPPORTED: &str = " is not supported yet";
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pod {
-    /// Its name.
+    /// `metadata.name`.
     pub name: String,
-    /// Its namespace.
+    /// `metadata.namespace`.
     #[serde(default = "default_namespace")]
     pub namespace: String,
-    /// Its identity.
+    /// `metadata.uid`.
     #[serde(default)]
     pub uid: String,
-    /// Its labels.
+    /// `metadata.labels`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// What it effectively requests; the `pods: 1` that each pod takes is added when it is packed.

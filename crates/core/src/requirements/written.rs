@@ -139,7 +139,7 @@ pub enum RequirementError {
     NoValues {
         /// The key it was written for.
         key: String,
-        /// The operator.
+        /// `In` or `NotIn`.
         operator: Operator,
     },
     /// A value where none is allowed.
@@ -147,7 +147,7 @@ pub enum RequirementError {
     NeedsNoValues {
         /// The key it was written for.
         key: String,
-        /// The operator.
+        /// `Exists` or `DoesNotExist`.
         operator: Operator,
     },
     /// A bound that is not one integer.
@@ -155,7 +155,7 @@ pub enum RequirementError {
     NotAnInteger {
         /// The key it was written for.
         key: String,
-        /// The operator.
+        /// `Gt`, `Lt` or one like them.
         operator: Operator,
         /// What was written.
         values: Vec<String>,

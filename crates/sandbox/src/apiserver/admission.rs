@@ -7,7 +7,7 @@ use std::fmt::Debug;
 /// A write on its way into the store.
 #[derive(Debug)]
 pub struct Review<'a> {
-    /// The resource.
+    /// The kind that is written.
     pub def: &'a ResourceDef,
     /// `status`, `scale`, … or empty.
     pub subresource: &'a str,

@@ -14,7 +14,7 @@ const DEEPEST: usize = 512;
 /// A body, and the fields that stand in it twice (looked for only when `twice` says so).
 #[derive(Debug, Default)]
 pub struct Sent {
-    /// The value.
+    /// What was sent, as JSON.
     pub value: Value,
     /// Paths of the fields that stand twice; the later one counts.
     pub duplicates: Vec<String>,

@@ -95,9 +95,9 @@ pub fn api_version(group: &str, version: &str) -> String {
 /// What a request's path means.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The table.
+    /// In which table its objects are stored.
     pub rid: Rid,
-    /// The resource.
+    /// Its kind, scope and subresources.
     pub def: Arc<ResourceDef>,
     /// The version asked for.
     pub version: Arc<Version>,

@@ -28,7 +28,7 @@ impl std::fmt::Debug for Snapshot {
 /// An object that a restored store has otherwise than the store had it before.
 #[derive(Clone, Debug)]
 pub struct Restored {
-    /// Its resource.
+    /// Group, version and resource that it is stored as.
     pub gvr: Gvr,
     /// As it was before; none for one that had gone.
     pub before: Option<Arc<Value>>,

@@ -14,9 +14,9 @@ use tokio::time::Instant;
 pub struct Object {
     /// Where it is.
     pub key: Key,
-    /// Its resourceVersion.
+    /// The store's revision that wrote it.
     pub rv: u64,
-    /// The object.
+    /// As it is stored, in the resource's storage version.
     pub value: Arc<Value>,
     json: OnceLock<Bytes>,
 }

@@ -23,7 +23,7 @@ pub enum Form {
 pub enum Include {
     /// Nothing.
     None,
-    /// Its metadata.
+    /// `metadata` alone, which is what kubectl asks for.
     #[default]
     Metadata,
     /// All.

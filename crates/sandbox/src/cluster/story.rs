@@ -11,7 +11,7 @@ use super::kind::Kind;
 use super::pod::{Phase, condition, phase};
 use crate::log::{Caller, EventLog};
 
-/// The teller.
+/// Writes what the cluster's controllers do into the event log.
 #[derive(Debug)]
 pub(crate) struct Story {
     log: EventLog,

@@ -49,7 +49,7 @@ pub(crate) enum Work {
     Heartbeat,
 }
 
-/// The queue.
+/// Work that is due now, in its order, and work that is due later.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     now: VecDeque<Work>,

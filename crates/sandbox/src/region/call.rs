@@ -50,7 +50,7 @@ impl Api {
     }
 }
 
-/// The parameters.
+/// What a request asks for, by its protocol: a form, or JSON.
 #[derive(Clone, Debug)]
 pub(crate) enum Parameters {
     Form(Form),

@@ -20,7 +20,7 @@ pub struct CapacityReservation {
     pub zone: String,
     /// How many instances it has.
     pub count: u32,
-    /// Its tags.
+    /// By which classes select it.
     pub tags: BTreeMap<String, String>,
 }
 

@@ -140,7 +140,7 @@ impl Instance {
 /// A change of an instance's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceEvent {
-    /// The instance.
+    /// `i-…`.
     pub id: String,
     /// The state that it is in from now on.
     pub state: InstanceState,

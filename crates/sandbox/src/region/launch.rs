@@ -20,7 +20,7 @@ pub struct Placement {
     pub zone: String,
     /// How it is paid for.
     pub capacity_type: CapacityType,
-    /// Its tags.
+    /// Tags of the instance and its volumes.
     pub tags: BTreeMap<String, String>,
     /// Its user data, not encoded.
     pub user_data: String,

@@ -100,7 +100,7 @@ impl Filterable for SecurityGroup {
     }
 }
 
-/// The VPC.
+/// The one network of the region, in which all subnets lie.
 #[derive(Clone, Debug)]
 pub(crate) struct Vpc {
     pub id: String,

@@ -31,7 +31,7 @@ pub(super) const MOST_NODES: u32 = 10_000;
 pub struct Checked {
     /// What the region offers.
     pub catalogue: Option<Arc<Catalogue>>,
-    /// The end.
+    /// When the run ends, since time 0.
     pub until: Duration,
     /// The end comes earlier when everything has been settled for so long.
     pub settled: Option<Duration>,

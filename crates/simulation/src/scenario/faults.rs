@@ -115,7 +115,7 @@ pub struct NodeFaults {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnTypes {
-    /// The globs.
+    /// Such as `m5.*`.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
 }
@@ -138,9 +138,9 @@ pub struct TaintOnJoin {
     /// Of which types.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
-    /// Its key.
+    /// The taint's key.
     pub key: Spanned<String>,
-    /// Its value.
+    /// The taint's value; empty where none is written.
     pub value: Option<Spanned<String>>,
     /// NoSchedule (default), PreferNoSchedule or NoExecute.
     pub effect: Option<Spanned<String>>,
@@ -153,7 +153,7 @@ pub struct LabelTakenOff {
     /// Of which types.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
-    /// Its key.
+    /// The label's key.
     pub key: Spanned<String>,
 }
 
@@ -164,9 +164,9 @@ pub struct LabelPutOn {
     /// Of which types.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
-    /// Its key.
+    /// The label's key.
     pub key: Spanned<String>,
-    /// Its value.
+    /// The label's value; empty where none is written.
     pub value: Option<Spanned<String>>,
 }
 

@@ -25,7 +25,7 @@ pub use step::{Interrupt, Partition, Restore, Scale, Spoil, Step, Target, ZoneDo
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Scenario {
-    /// The region.
+    /// AWS's name of the region: `us-east-1`.
     #[serde(default = "default_region")]
     pub region: Spanned<String>,
     /// Globs of the instance types that the region has, `m5.*`; all that it has in truth where there are none.
@@ -63,7 +63,7 @@ pub struct Scenario {
     /// What goes wrong.
     #[serde(default)]
     pub faults: Faults,
-    /// The end.
+    /// How long the run lasts, `30m` where none is written.
     pub until: Option<Spanned<String>>,
     /// The end comes earlier when everything has been settled for so long after the last step.
     pub settled: Option<Spanned<String>>,
@@ -84,7 +84,7 @@ pub struct CapacityReservation {
     pub zone: Spanned<String>,
     /// How many instances it has.
     pub count: u32,
-    /// Its tags.
+    /// By which classes select it.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
 }
@@ -123,9 +123,9 @@ pub struct NodeGroup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Taint {
-    /// The key.
+    /// The taint's key.
     pub key: Spanned<String>,
-    /// The value.
+    /// The taint's value; empty where none is written.
     pub value: Option<Spanned<String>>,
     /// NoSchedule, PreferNoSchedule or NoExecute.
     pub effect: Spanned<String>,

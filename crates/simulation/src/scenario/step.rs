@@ -140,12 +140,12 @@ pub struct Release {
 pub struct Scale {
     /// Deployment, ReplicaSet or StatefulSet.
     pub kind: Spanned<String>,
-    /// Its name.
+    /// `metadata.name` of the workload.
     pub name: Spanned<String>,
-    /// Its namespace.
+    /// `metadata.namespace` of the workload; `default` where none is written.
     #[serde(default = "default_namespace")]
     pub namespace: String,
-    /// How many.
+    /// Replicas that it has from then on.
     pub replicas: u32,
 }
 
@@ -155,7 +155,7 @@ pub struct Scale {
 pub struct Target {
     /// Such as Deployment, Node or NodePool.
     pub kind: Spanned<String>,
-    /// Its name.
+    /// `metadata.name` of the object.
     pub name: Spanned<String>,
     /// Its namespace, where it has one.
     #[serde(default = "default_namespace")]

@@ -23,11 +23,11 @@ pub enum Action {
     Scale {
         /// Deployment, ReplicaSet or StatefulSet.
         kind: String,
-        /// Its namespace.
+        /// `metadata.namespace` of the workload.
         namespace: String,
-        /// Its name.
+        /// `metadata.name` of the workload.
         name: String,
-        /// How many.
+        /// Replicas that it has from then on.
         replicas: u32,
     },
     /// An object is deleted, as `kubectl delete` does.
@@ -36,7 +36,7 @@ pub enum Action {
         kind: String,
         /// Its namespace, where it has one.
         namespace: String,
-        /// Its name.
+        /// `metadata.name` of the object.
         name: String,
     },
     /// Some objects of a kind are deleted, the first by name.
@@ -48,7 +48,7 @@ pub enum Action {
     },
     /// Manifests are applied.
     Apply {
-        /// The files.
+        /// Manifest files or folders.
         files: Vec<String>,
     },
     /// A share of the running spot instances gets its warning.
@@ -58,7 +58,7 @@ pub enum Action {
     },
     /// A node's spot instance gets its warning.
     InterruptNode {
-        /// The node.
+        /// Name of the Node, which is its instance's hostname.
         node: String,
     },
     /// A text comes into the interruption queue.
@@ -123,7 +123,7 @@ pub enum Action {
     },
     /// Instances of another cluster appear under this cluster's name.
     ForeignInstances {
-        /// How many.
+        /// Instances that appear.
         count: u32,
     },
     /// The operator releases the brakes of the collection.

@@ -27,7 +27,7 @@ pub struct Line {
     pub event: &'static str,
     /// The same as a sentence.
     pub text: String,
-    /// The particulars.
+    /// What the event says beside, by the names of docs/events.md.
     pub fields: Map<String, Value>,
     /// The trace that it belongs to, 32 hex digits; empty when to none.
     pub trace_id: String,

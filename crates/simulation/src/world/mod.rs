@@ -46,7 +46,7 @@ pub use spoil::{Odd, SPOILABLE};
 /// What a world is made from.
 #[derive(Clone, Debug)]
 pub struct WorldConfig {
-    /// The region.
+    /// AWS's name of the region: `us-east-1`.
     pub region: String,
     /// What the region offers; all that the region of that name has where nothing else is said.
     pub catalogue: Option<Arc<Catalogue>>,
@@ -79,7 +79,7 @@ pub struct World {
     config: WorldConfig,
     /// The API server.
     pub api: ApiServer,
-    /// The region.
+    /// EC2, SQS and the rest of AWS, as far as the control plane asks for it.
     pub region: Region,
     /// All that happens.
     pub log: EventLog,

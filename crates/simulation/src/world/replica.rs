@@ -27,9 +27,9 @@ pub struct Surroundings<'a> {
     pub config: &'a WorldConfig,
     /// Its API server.
     pub api: &'a ApiServer,
-    /// Its region.
+    /// The region that it launches in.
     pub region: &'a Region,
-    /// Its clock.
+    /// The clock it goes by, wrong by its own skew.
     pub clock: &'a Arc<dyn Clock>,
     /// Where the story goes.
     pub timeline: &'a Timeline,

@@ -20,7 +20,7 @@ use crate::volumes::{ClaimFacts, ClassFacts, VolumeFacts, attachments_of};
 
 /// An object of the API of which the state keeps only facts.
 pub trait Kept {
-    /// Its kind.
+    /// Under which its lists begin and end.
     const KIND: Kind;
     /// The key that it is kept under.
     fn key(&self) -> String;

@@ -10,7 +10,7 @@ use crate::ownership::{self};
 /// What of a claim decides about its launch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claimed {
-    /// Its uid.
+    /// `metadata.uid`; empty before it is created.
     pub uid: String,
     /// The token of its latest launch; its own, whatever is written on it.
     pub token: Option<String>,

@@ -48,7 +48,7 @@ const NAME: &str = "default-scheduler";
 /// The step of tokio's timers.
 const TICK: Duration = Duration::from_millis(1);
 
-/// The scheduler.
+/// Binds pending pods to nodes, as kube-scheduler's default profile does.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     state: State,

@@ -37,7 +37,7 @@ enum Place {
     InHand,
 }
 
-/// The queue.
+/// Pending pods: those to be scheduled now, those that back off, and those that wait for a change.
 #[derive(Debug, Default)]
 pub(crate) struct SchedulingQueue {
     pods: BTreeMap<Key, Pending>,
