@@ -141,7 +141,7 @@ class Cluster:
         folder = ROOT / "deploy/helm/dovetail"
         values = {"clusterName": CLUSTER, "clusterEndpoint": self.parts.server, "interruptionQueue": CLUSTER}
         given = [word for name, value in values.items() for word in ("--set", f"settings.{name}={value}")]
-        command = [self.programs["helm"], "template", "dovetail", folder, "--namespace", NAMESPACE, "--include-crds", *given]
+        command = [self.programs["helm"], "template", "dovetail", folder, "--namespace", NAMESPACE, "--include-crds", "--skip-tests", *given]
         rendered = subprocess.run([*command, "--kube-version", "1.36.3"], capture_output=True, text=True)
         if rendered.returncode:
             raise Failed(f"helm template: {rendered.stderr}")
