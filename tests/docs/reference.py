@@ -12,11 +12,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NAMES = ROOT / "crates/api/src/names"
 PAGE = ROOT / "docs/guide/names.md"
 STORY = ROOT / "actors/src/telemetry/story.rs"
-HEAD = """# Annotations, labels, taints, tags and conditions
+#: Where the pages are that it points to, seen from its own folder.
+UP = ".."
+HEAD = f"""# Annotations, labels, taints, tags and conditions
 
 Every name that Kubernetes or AWS sees. This page is made from the code
 (`python3 tests/docs/reference.py --write`). Who writes what by hand is said in
-[pools](../pools.md) and [disruption](../disruption.md); all else is the control plane's own.
+[pools]({UP}/{"pools"}.md) and [disruption]({UP}/{"disruption"}.md); all else is the control plane's own.
 """
 TABLES = (("Annotations", "annotations.rs"), ("Labels", "labels.rs"), ("Taints", "taints.rs"), ("Tags of AWS resources", "tags.rs"), ("Conditions", "conditions.rs"))
 CONSTANT = re.compile(r'((?:^ *///.*\n)+) *(?:pub const )?([A-Z][A-Z0-9_]*)(?:: &str = | = | => )"([^"]+)"[;,]', re.MULTILINE)

@@ -120,11 +120,13 @@ class Checks(unittest.TestCase):
     def test_a_link_to_nowhere_and_an_anchor_that_is_not_there_are_found(self):
         import tempfile
 
+        one, two, none = (f"{name}.md" for name in ("one", "two", "none"))
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
-            (root / "a.md").write_text("# A\n\n[b](b.md) [b](b.md#there) [x](b.md#not-there) [y](c.md) [w](https://a/b)\n\n    [code](d.md)\n")
-            (root / "b.md").write_text("# B\n\n## There\n")
-            self.assertEqual(broken(root), [("a.md", "b.md#not-there"), ("a.md", "c.md")])
+            good = f"[b]({two}) [b]({two}#there) [w](https://a/b)\n\n    [code]({none})\n"
+            (root / one).write_text(f"# A\n\n[x]({two}#not-there) [y]({none}) {good}")
+            (root / two).write_text("# B\n\n## There\n")
+            self.assertEqual(broken(root), [(one, f"{two}#not-there"), (one, none)])
 
     def test_anchors_are_made_as_mdbook_makes_them(self):
         self.assertEqual(slug("`dovetail plan --consolidate`"), "dovetail-plan---consolidate")
