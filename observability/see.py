@@ -4,13 +4,16 @@
     cargo build --release
     python3 observability/see.py [-f MANIFESTS…] [--seconds N] [--screenshot FOLDER]
 
-Jaeger is built from its Go module and Prometheus comes out of Debian's package (tests/real/build.py). Grafana is in none of
-these registries: a `grafana` in the PATH is started with the dashboards of observability/grafana; without one each dashboard
-is a page of Prometheus' own. Everything listens on loopback and ends with this program (Ctrl-C).
+Jaeger 2 is built from its Go module (minutes, once), and Prometheus comes out of Debian's package (tests/real/build.py). Both
+are there without their pages: these are built by npm, or lie in other packages. Grafana is in neither registry: a `grafana` in
+the PATH is started with the dashboards of observability/grafana. Without one a page of our own (board.html) draws the same
+dashboards from Prometheus, and traces from Jaeger. Everything listens on loopback and ends with this program (Ctrl-C).
 """
 
 import argparse
+import base64
 import contextlib
+import http.server
 import json
 import os
 import pathlib
@@ -20,7 +23,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -29,7 +34,7 @@ ROOT = HERE.parent
 sys.path[:0] = [str(ROOT / "tests/real"), str(ROOT / "tests/console")]
 
 import build  # noqa: E402
-from parts import JAEGER_PORTS, free_ports  # noqa: E402
+from parts import free_ports  # noqa: E402
 
 PATIENCE = 60
 EXAMPLES = ("deploy/examples/spot.yaml", "deploy/examples/inflate-400.yaml")
@@ -48,33 +53,54 @@ def answers(url):
             time.sleep(0.2)
 
 
-def rules():
-    """The alerting and recording rules alone: the file may be one of the Prometheus operator's."""
-    return HERE / "prometheus/rules.yaml"
+def boards():
+    """The dashboards, by name."""
+    return sorted(path.stem for path in (HERE / "grafana").glob("*.json"))
 
 
-def dashboards():
-    """(title, panels as (title, expressions)) of every dashboard."""
-    for path in sorted((HERE / "grafana").glob("*.json")):
-        board = json.loads(path.read_text())
-        panels = [(one["title"], [target["expr"] for target in one.get("targets", [])]) for one in board["panels"]]
-        yield board["title"], [(title, expressions) for title, expressions in panels if expressions]
+def page(prometheus, jaeger):
+    """Serves board.html, the dashboards, and what it asks of Prometheus and Jaeger; its address."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            path = urllib.parse.urlsplit(self.path).path
+            name = path.removeprefix("/grafana/").removesuffix(".json")
+            try:
+                if path == "/":
+                    kind, body = "text/html", (HERE / "board.html").read_bytes()
+                elif path == "/boards":
+                    kind, body = "application/json", json.dumps(boards()).encode()
+                elif path.startswith("/grafana/") and name in boards():
+                    kind, body = "application/json", (HERE / f"grafana/{name}.json").read_bytes()
+                elif path.startswith("/api/v1/query"):
+                    kind, body = "application/json", fetched(f"http://{prometheus}{self.path}")
+                elif path.startswith("/jaeger/api/"):
+                    kind, body = "application/json", fetched(f"http://{jaeger}{self.path.removeprefix('/jaeger')}")
+                else:
+                    return self.send_error(404)
+            except OSError as why:
+                return self.send_error(502, str(why))
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"127.0.0.1:{server.server_address[1]}"
 
 
-def filled(expression):
-    """An expression with Grafana's own variables filled in, as Prometheus takes it."""
-    for name, value in (("__rate_interval", "1m"), ("__interval", "15s"), ("__range", "1h")):
-        expression = expression.replace(f"${name}", value).replace(f"${{{name}}}", value)
-    # A choice of all, for what is left.
-    return re.sub(r'=~?"\$\{?\w+(?::\w+)?\}?"', '=~".*"', expression)
-
-
-def page_of(prometheus, panels, most=6):
-    """A dashboard as a page of Prometheus' own: its first panels, each a graph."""
-    query = []
-    for number, (_, expressions) in enumerate(panels[:most]):
-        query += [(f"g{number}.expr", filled(expressions[0])), (f"g{number}.tab", "0"), (f"g{number}.range_input", "5m")]
-    return f"http://{prometheus}/graph?{urllib.parse.urlencode(query)}"
+def fetched(url):
+    """What an address answers; also a refusal's text."""
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.read()
+    except urllib.error.HTTPError as refused:
+        return refused.read()
 
 
 class Seen:
@@ -96,22 +122,46 @@ class Seen:
             process.kill()
 
     def jaeger(self, prometheus):
-        ports = dict(zip(JAEGER_PORTS, (f"127.0.0.1:{port}" for port in free_ports(len(JAEGER_PORTS)))))
-        flags = [f"--{flag}.host-port={ports[name]}" for name, flag in JAEGER_PORTS.items()]
-        flags += [f"--query.ui-config={HERE / 'jaeger/ui.json'}", "--log-level=warn"]
-        metrics = {"METRICS_STORAGE_TYPE": "prometheus", "PROMETHEUS_SERVER_URL": f"http://{prometheus}"}
-        self.start("jaeger", [build.build("jaeger"), *flags], **metrics)
-        answers(f"http://{ports['query']}/api/services")
-        return ports["query"], ports["otlp-grpc"]
+        """Jaeger 2, which counts spans as the collector of collector/config.yaml does: (its page, where it takes spans, counts)."""
+        query, query_grpc, otlp, counted, health = (f"127.0.0.1:{port}" for port in free_ports(5))
+        pipelines = {
+            "traces": {"receivers": ["otlp"], "exporters": ["jaeger_storage_exporter", "spanmetrics"]},
+            "metrics/spans": {"receivers": ["spanmetrics"], "exporters": ["prometheus"]},
+        }
+        normal = {"endpoint": f"http://{prometheus}", "normalize_calls": True, "normalize_duration": True}
+        config = {
+            "receivers": {"otlp": {"protocols": {"grpc": {"endpoint": otlp}}}},
+            "exporters": {"jaeger_storage_exporter": {"trace_storage": "memory"}, "prometheus": {"endpoint": counted}},
+            "extensions": {
+                "healthcheckv2": {"use_v2": True, "http": {"endpoint": health}},
+                "jaeger_query": {
+                    "storage": {"traces": "memory", "metrics": "counts"}, "ui": {"config_file": str(HERE / "jaeger/ui.json")},
+                    "http": {"endpoint": query}, "grpc": {"endpoint": query_grpc},
+                },
+                "jaeger_storage": {"backends": {"memory": {"memory": {"max_traces": 50000}}}, "metric_backends": {"counts": {"prometheus": normal}}},
+            },
+            "service": {
+                "extensions": ["healthcheckv2", "jaeger_storage", "jaeger_query"], "pipelines": pipelines,
+                "telemetry": {"metrics": {"level": "none"}, "logs": {"level": "warn"}},
+            },
+        }
+        own, connectors = self.folder / "jaeger.yaml", self.folder / "connectors.yaml"
+        own.write_text(json.dumps(config))
+        # How spans are counted is said once, for the collector of production.
+        connectors.write_text(re.search(r"^connectors:\n(?:(?: +|#).*\n|\n)+", (HERE / "collector/config.yaml").read_text(), re.MULTILINE)[0])
+        self.start("jaeger", [build.build("jaeger-2"), "--config", own, "--config", connectors])
+        answers(f"http://{query}/api/services")
+        return query, otlp, counted
 
-    def prometheus(self, at, target):
+    def prometheus(self, at, targets):
         config = self.folder / "prometheus.yaml"
-        job = {"job_name": "dovetail", "scrape_interval": "5s", "static_configs": [{"targets": [target], "labels": {"pod": "sandbox"}}]}
-        config.write_text(json.dumps({"global": {"evaluation_interval": "5s"}, "rule_files": [str(rules())], "scrape_configs": [job]}))
-        program = pathlib.Path(build.promtool()).with_name("prometheus")
-        data, shared = self.folder / "prometheus", program.parents[1] / "share/prometheus/web"
-        pages = [f"--web.console.{what}={shared / what}" for what in ("templates", "libraries")] if shared.exists() else []
-        command = [program, f"--config.file={config}", f"--storage.tsdb.path={data}", f"--web.listen-address={at}", "--enable-feature=exemplar-storage", *pages]
+        jobs = [
+            {"job_name": job, "scrape_interval": "5s", "static_configs": [{"targets": [target], "labels": {"pod": "sandbox"}}]}
+            for job, target in targets.items()
+        ]
+        config.write_text(json.dumps({"global": {"evaluation_interval": "5s"}, "rule_files": [str(HERE / "prometheus/rules.yaml")], "scrape_configs": jobs}))
+        program, data = pathlib.Path(build.promtool()).with_name("prometheus"), self.folder / "prometheus"
+        command = [program, f"--config.file={config}", f"--storage.tsdb.path={data}", f"--web.listen-address={at}", "--enable-feature=exemplar-storage"]
         self.start("prometheus", command)
         answers(f"http://{at}/-/ready")
 
@@ -157,13 +207,16 @@ def screenshots(folder, pages):
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, url in pages.items():
-        browser = Browser(1400, 1000)
+        browser = Browser(1300, 900)
         browser.ask("Page.navigate", url=url)
-        time.sleep(6)
-        import base64
-
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            time.sleep(0.5)
+            if browser.ask("Runtime.evaluate", expression="document.body?.dataset.done")["result"].get("value") == "yes":
+                break
         picture = browser.ask("Page.captureScreenshot", format="png")["data"]
         (folder / f"{name}.png").write_bytes(base64.b64decode(picture))
+        browser.process.kill()
 
 
 def main():
@@ -178,30 +231,30 @@ def main():
         seen = Seen(pathlib.Path(folder))
         try:
             prometheus = f"127.0.0.1:{free_ports(1)[0]}"
-            jaeger, collector = seen.jaeger(prometheus)
+            jaeger, collector, counted = seen.jaeger(prometheus)
             sandbox = seen.sandbox(manifests, collector, jaeger)
-            seen.prometheus(prometheus, sandbox)
+            seen.prometheus(prometheus, {"dovetail": sandbox, "otel-collector": counted})
             grafana = seen.grafana(prometheus, jaeger)
             print(f"console     http://{sandbox}/\nJaeger      http://{jaeger}/   (API: /api/traces?service=dovetail)\nPrometheus  http://{prometheus}/")
-            pages = {}
-            for title, panels in dashboards():
-                pages[title.split("/")[-1].strip().lower().replace(" ", "-")] = page_of(prometheus, panels)
-            if grafana:
-                print(f"Grafana     http://{grafana}/dashboards")
-            else:
-                print("There is no grafana in the PATH; the dashboards' panels as pages of Prometheus:")
-                for name, url in pages.items():
-                    print(f"  {name}: {url}")
+            shown = page(prometheus, jaeger)
+            print(f"Grafana     http://{grafana}/dashboards" if grafana else "Grafana     none in the PATH")
+            print(f"dashboards  http://{shown}/   (traces: /?trace=ID)")
             sys.stdout.flush()
             if given.seconds is None:
                 signal.pause()
             time.sleep(given.seconds)
+            found = json.loads(answers(f"http://{jaeger}/api/traces?service=dovetail&limit=20&operation=nodeclaim"))["data"]
             if given.screenshot:
-                screenshots(given.screenshot, {**pages, "console": f"http://{sandbox}/"})
-            found = json.loads(answers(f"http://{jaeger}/api/traces?service=dovetail&limit=5&operation=nodeclaim"))["data"]
+                pages = {name: f"http://{shown}/?board={name}&seconds={given.seconds + 20:.0f}" for name in boards()}
+                pages |= {"trace": f"http://{shown}/?trace={found[0]['traceID']}"} if found else {}
+                screenshots(given.screenshot, pages)
             scraped = json.loads(answers(f"http://{prometheus}/api/v1/query?query=count(dovetail_leader)"))["data"]["result"]
-            print(f"{len(found)} traces of nodes in Jaeger, {len(scraped)} series of leadership in Prometheus")
-            return 0 if found and scraped else 1
+            # What the page "Monitor" asks for.
+            asked = "service=dovetail&spanKind=internal&groupByOperation=true&quantile=0.95&lookback=3600000&step=15000&ratePer=60000"
+            monitored = json.loads(answers(f"http://{jaeger}/api/metrics/latencies?{asked}")).get("metrics", [])
+            operations = sorted({label["value"] for one in monitored for label in one["labels"] if label["name"] == "operation"})
+            print(f"{len(found)} traces of nodes in Jaeger; {len(scraped)} series of leadership in Prometheus; durations by operation: {operations}")
+            return 0 if found and scraped and operations else 1
         except KeyboardInterrupt:
             return 0
         finally:
