@@ -14,19 +14,24 @@ use dovetail_sandbox::apiserver::{ApiServer, CUSTOM_RESOURCE_DEFINITIONS, Gvr, L
 use serde_json::{Value, json};
 
 /// Runs helm on the chart.
-fn helm(verb: &[&str], more: &[&str]) -> Output {
+pub fn helm(verb: &[&str], more: &[&str]) -> Output {
+    helm_on("dovetail", verb, more)
+}
+
+/// Runs helm on one of the charts.
+pub fn helm_on(chart: &str, verb: &[&str], more: &[&str]) -> Output {
     static BUILT: OnceLock<String> = OnceLock::new();
     let helm = BUILT.get_or_init(|| {
         let built = common::python(&["tests/real/build.py", "helm"]);
         assert!(built.status.success(), "{}", common::stderr(&built));
         common::stdout(&built).trim().to_owned()
     });
-    let chart = root().join("deploy/helm/dovetail");
-    Command::new(helm).args(verb).arg(arg(&chart)).args(more).output().unwrap()
+    let chart = root().join("deploy/helm").join(chart);
+    Command::new(helm).args(verb).arg(arg(&chart)).args(more).current_dir(root()).output().unwrap()
 }
 
 /// What the chart makes with these values.
-fn rendered(values: &[&str]) -> Vec<Value> {
+pub fn rendered(values: &[&str]) -> Vec<Value> {
     let mut more = vec!["--namespace", "kube-system", "--kube-version", "1.33.0"];
     values.iter().for_each(|value| more.extend(["--set", *value]));
     let output = helm(&["template", "dv"], &more);
@@ -35,12 +40,12 @@ fn rendered(values: &[&str]) -> Vec<Value> {
     serde_saphyr::from_multiple::<Value>(&text).unwrap()
 }
 
-fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+pub fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
     objects.iter().filter(|object| object["kind"] == kind).collect()
 }
 
 /// The container's variables that have a value of their own.
-fn variables(objects: &[Value]) -> BTreeMap<String, String> {
+pub fn variables(objects: &[Value]) -> BTreeMap<String, String> {
     let deployment = of_kind(objects, "Deployment")[0];
     let env = deployment["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -167,12 +172,27 @@ fn leaves(value: &Value, path: &str, found: &mut Vec<(String, Value)>) {
     }
 }
 
-/// Something else than the value, of its kind.
-fn another(path: &str, value: &Value) -> Value {
+/// What the chart's schema says of the value at a path, its references followed.
+fn rule_of<'a>(schema: &'a Value, path: &str) -> &'a Value {
+    let followed = |rule: &'a Value| match rule["$ref"].as_str() {
+        Some(name) => &schema["definitions"][name.trim_start_matches("#/definitions/")],
+        None => rule,
+    };
+    path.replace("\\.", "\u{1}").split('.').fold(schema, |rule, name| {
+        let rule = followed(rule);
+        followed(if rule["properties"].is_object() { &rule["properties"][name] } else { &rule["additionalProperties"] })
+    })
+}
+
+/// Something else than the value that its schema allows.
+fn another(rule: &Value, value: &Value) -> Value {
+    let choices = rule["enum"].as_array().or_else(|| rule["examples"].as_array()).into_iter().flatten();
+    if let Some(choice) = choices.rev().find(|choice| *choice != value) {
+        return choice.clone();
+    }
     match value {
         Value::Bool(on) => json!(!on),
-        Value::Number(number) => json!(number.as_f64().unwrap_or_default() + 1.0),
-        Value::Array(_) if path.ends_with("OutputPaths") => json!(["/log"]),
+        Value::Number(number) => json!(number.as_u64().unwrap_or_default() + 1),
         Value::Array(_) => json!([{"name": "another", "value": "other"}]),
         Value::Object(_) => json!({"another": "other"}),
         Value::Null => json!(7),
@@ -180,11 +200,17 @@ fn another(path: &str, value: &Value) -> Value {
     }
 }
 
+/// A role by IRSA.
+const ROLE: &str =
+    "serviceAccount.annotations={\"eks.amazonaws.com/role-arn\":\"arn:aws:iam::111122223333:role/demo\"}";
+
 #[test]
 fn every_value_changes_what_is_made() {
     let values = std::fs::read_to_string(root().join("deploy/helm/dovetail/values.yaml")).unwrap();
     let mut found = Vec::new();
     leaves(&serde_saphyr::from_str(&values).unwrap(), "", &mut found);
+    let schema = std::fs::read_to_string(root().join("deploy/helm/dovetail/values.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
     assert!(found.len() > 90, "{} values", found.len());
     let made = |more: &[&str]| {
         let base = [
@@ -206,9 +232,11 @@ fn every_value_changes_what_is_made() {
             path if path.starts_with("serviceMonitor.") && path != "serviceMonitor.enabled" => {
                 &["--set-json", "serviceMonitor.enabled=true"]
             }
+            "console.tokenSecret.key" => &["--set-json", "console.tokenSecret.name=\"token\""],
+            "fargate" => &["--set-json", "settings.awsRegion=\"us-east-1\"", "--set-json", ROLE],
             _ => &[],
         };
-        let set = format!("{path}={}", another(&path, &value));
+        let set = format!("{path}={}", another(rule_of(&schema, &path), &value));
         let changed = made(&[base, &["--set-json", &set]].concat());
         assert_ne!(changed, made(base), "{set} changes nothing");
     }

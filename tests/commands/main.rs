@@ -9,6 +9,7 @@ mod bad_input;
 mod bad_scenarios;
 mod cases_plan;
 mod chart;
+mod chart_values;
 mod contract;
 mod effects;
 mod files;

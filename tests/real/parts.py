@@ -11,6 +11,9 @@ import build
 HERE = pathlib.Path(__file__).resolve().parent
 REGION = "eu-west-1"
 CLUSTER = "demo"
+#: Where the control plane lives, and its account there, as the chart has it.
+NAMESPACE = "kube-system"
+CHARTS_ACCOUNT = f"system:serviceaccount:{NAMESPACE}:dovetail"
 #: kube-scheduler's and the controller manager's own limits of 50 and 20 requests a second alone cost minutes at 5,000 pods.
 QPS, BURST = 1000, 2000
 #: In the order in which they start.
@@ -113,7 +116,11 @@ class Parts:
         return self._kube_apiserver("api-2")
 
     def _kube_apiserver(self, port="api"):
-        pki = self.pki
+        pki, policy = self.pki, self.state / "audit.json"
+        # What the chart's account asks for, of which tests/deploy/roles.py makes a list.
+        account = {"level": "Metadata", "users": [CHARTS_ACCOUNT], "omitStages": ["RequestReceived"]}
+        rules = [account, {"level": "None"}]
+        policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
         return [
             self.programs["kube-apiserver"], f"--etcd-servers=http://127.0.0.1:{self.port['etcd']}",
             "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--secure-port={self.port[port]}",
@@ -125,6 +132,7 @@ class Parts:
             f"--service-account-signing-key-file={pki / 'sa.key'}", "--service-cluster-ip-range=10.0.0.0/16",
             "--authorization-mode=Node,RBAC", "--allow-privileged=true", "--anonymous-auth=false",
             "--max-requests-inflight=1000", "--max-mutating-requests-inflight=500", "--event-ttl=1h", "--v=1",
+            f"--audit-policy-file={policy}", f"--audit-log-path={self.state / 'log' / f'audit-{port}.jsonl'}",
             *([f"--feature-gates={self.gates}"] if self.gates else []),
         ]
 

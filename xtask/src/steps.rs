@@ -18,10 +18,13 @@ pub fn test() -> Result<(), String> {
     house()?;
     run("workloads are made", "python3", &["-m", "unittest", "discover", "-s", "tests/workloads"])?;
     deploy()?;
+    docs()?;
     let programs = checked_and_built()?;
     // One change is judged by the same cases twice; new ones are drawn by `proof properties`.
     let seed = std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned());
     programs::run(programs, &[(PROPERTY_SEED, &seed)])?;
+    image()?;
+    run("roles", "python3", &["tests/deploy/roles.py"])?;
     nothing_compiled_twice()
 }
 
@@ -83,6 +86,16 @@ pub fn chart() -> Result<(), String> {
 /// What goes into an AWS account: template, policies, module, cluster configurations.
 pub fn deploy() -> Result<(), String> {
     run("deploy", "python3", &["tests/deploy/run.py"])
+}
+
+/// The book: its links, and what its pages have to name.
+pub fn docs() -> Result<(), String> {
+    run("docs", "python3", &["tests/docs/run.py"])
+}
+
+/// The image of the binary that is there.
+pub fn image() -> Result<(), String> {
+    run("image", "python3", &["tests/image/run.py"])
 }
 
 /// A real cluster by hand.

@@ -80,6 +80,12 @@ annotations:
 {{- $given }}
 {{- end }}
 
+{{/* Whether there is no Lease: `true`, or something else. */}}
+{{- define "dovetail.leaseless" -}}
+{{- $given := include "dovetail.given" (dict "root" . "variable" "DISABLE_LEADER_ELECTION" "value" "enabled") }}
+{{- get .Values.settings "disableLeaderElection" | toString | replace "<nil>" "" | default $given }}
+{{- end }}
+
 {{/* One half of the Lease's name: by fence.<value> or by controller.env's variable, which have to agree. */}}
 {{- define "dovetail.ofLease" -}}
 {{- $given := include "dovetail.given" . }}
@@ -129,10 +135,13 @@ batchByPace: BATCH_BY_PACE
 batchIdleDuration: BATCH_IDLE_DURATION
 batchMaxDuration: BATCH_MAX_DURATION
 batchMaxPods: BATCH_MAX_PODS
+bindAddress: BIND_ADDRESS
 clusterCABundle: CLUSTER_CA_BUNDLE
+consolePort: CONSOLE_PORT
 disableClusterStateObservability: DISABLE_CLUSTER_STATE_OBSERVABILITY
 disableControllerWarmup: DISABLE_CONTROLLER_WARMUP
 disableDryRun: DISABLE_DRY_RUN
+disableLeaderElection: DISABLE_LEADER_ELECTION
 eksControlPlane: EKS_CONTROL_PLANE
 enableProfiling: ENABLE_PROFILING
 enableZonalShift: ENABLE_ZONAL_SHIFT
@@ -141,6 +150,9 @@ interruption: INTERRUPTION
 isolatedVPC: ISOLATED_VPC
 kubeClientBurst: KUBE_CLIENT_BURST
 kubeClientQPS: KUBE_CLIENT_QPS
+leaderElectionLeaseDuration: LEADER_ELECTION_LEASE_DURATION
+leaderElectionRenewDeadline: LEADER_ELECTION_RENEW_DEADLINE
+leaderElectionRetryPeriod: LEADER_ELECTION_RETRY_PERIOD
 logFormat: LOG_FORMAT
 maxCostPerHour: MAX_COST_PER_HOUR
 maxLaunchesPerHour: MAX_LAUNCHES_PER_HOUR
@@ -183,11 +195,49 @@ vmMemoryOverheadPercent: VM_MEMORY_OVERHEAD_PERCENT
 {{- end }}
 {{- if $now }}
 {{- $notes = append $notes (printf "settings.aws.%s is how Karpenter 0.19 to 0.32 spelled settings.%s; please write the latter." $name $now) }}
-{{- else }}
-{{- $notes = append $notes (printf "settings.aws.%s is not heeded: see docs/settings.md for what takes its place." $name) }}
 {{- end }}
 {{- end }}
 {{- join " " $notes }}
+{{- end }}
+
+{{/* Values of Karpenter 0.19 to 0.32 that would change what is launched, and have no setting any more: refused by name, with
+     what takes their place. Each with the values that ask for nothing. */}}
+{{- define "dovetail.refused" -}}
+assumeRoleARN: {nothing: [""], instead: "let the service account have the role (serviceAccount.annotations, or an EKS Pod Identity association)"}
+assumeRoleDuration: {nothing: ["", "15m"], instead: "the service account's role says how long its sessions last"}
+defaultInstanceProfile: {nothing: [""], instead: "give spec.instanceProfile or spec.role in each EC2NodeClass"}
+enableENILimitedPodDensity: {nothing: ["", "true"], instead: "set spec.kubelet.maxPods: 110 in each EC2NodeClass"}
+tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
+{{- end }}
+
+{{- define "dovetail.refusing" -}}
+{{- $aws := default dict (get .Values.settings "aws") }}
+{{- range $name, $how := include "dovetail.refused" . | fromYaml }}
+{{- $value := get $aws $name | toString | replace "<nil>" "" }}
+{{- if not (has $value $how.nothing) }}
+{{- fail (printf "settings.aws.%s, of Karpenter 0.19 to 0.32, is not there any more: %s" $name $how.instead) }}
+{{- end }}
+{{- end }}
+{{- if .Values.fargate }}
+{{- if not (.Values.settings.awsRegion) }}
+{{- fail "fargate: there is no instance to ask for the region: set settings.awsRegion" }}
+{{- end }}
+{{- if and .Values.serviceAccount.create (not (hasKey .Values.serviceAccount.annotations "eks.amazonaws.com/role-arn")) }}
+{{- fail "fargate: EKS Pod Identity is not there; give the service account its role by IRSA: serviceAccount.annotations, eks.amazonaws.com/role-arn" }}
+{{- end }}
+{{- if .Values.hostNetwork }}
+{{- fail "fargate: pods there have no host's network: hostNetwork has to be false" }}
+{{- end }}
+{{- end }}
+{{- $region := .Values.settings.awsRegion }}
+{{- $queue := include "dovetail.queue" . | trimAll "\"" }}
+{{- $of := regexFind "^https?://sqs\\.[a-z0-9-]+\\." $queue | trimPrefix "https://" | trimPrefix "http://" | trimPrefix "sqs." | trimSuffix "." }}
+{{- if hasPrefix "arn:" $queue }}
+{{- $of = index (splitList ":" $queue) 3 }}
+{{- end }}
+{{- if and $region $of (ne $region $of) }}
+{{- fail (printf "settings.interruptionQueue is a queue of %s, settings.awsRegion is %s: warnings come to a queue of the cluster's own region" $of $region) }}
+{{- end }}
 {{- end }}
 
 {{/* Values that change nothing: those of older charts, and what is not implemented. */}}
@@ -230,4 +280,34 @@ vmMemoryOverheadPercent: VM_MEMORY_OVERHEAD_PERCENT
 {{- $notes = append $notes "logErrorOutputPaths is not heeded: errors are in the log." }}
 {{- end }}
 {{- join " " $notes }}
+{{- end }}
+
+{{/* What the cluster itself says against an installation: CRDs of before v1, and a Karpenter that runs. Only helm that asks a
+     cluster sees it; the control plane looks for the same at every start. */}}
+{{- define "dovetail.unfit" -}}
+{{- range $name := list "nodepools.karpenter.sh" "nodeclaims.karpenter.sh" "ec2nodeclasses.karpenter.k8s.aws" }}
+{{- $served := list }}
+{{- range dig "spec" "versions" list (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $name) }}
+{{- if .served }}
+{{- $served = append $served .name }}
+{{- end }}
+{{- end }}
+{{- if and $served (not (has "v1" $served)) }}
+{{- fail (printf "the CRD %s in the cluster serves %s and not v1, and helm does not replace CRDs that are there: install ours (helm upgrade --install dovetail-crd deploy/helm/dovetail-crd --take-ownership, or dovetail crds | kubectl apply --server-side --force-conflicts -f -), then this chart" $name (join ", " $served)) }}
+{{- end }}
+{{- end }}
+{{- $shared := eq (include "dovetail.lease" .) "karpenter-leader-election" | and (ne (include "dovetail.leaseless" .) "true") }}
+{{- range dig "items" list (lookup "apps/v1" "Deployment" "" "") }}
+{{- $ours := and $shared (eq .metadata.namespace (include "dovetail.leaseNamespace" $)) }}
+{{- if and (gt (int (dig "spec" "replicas" 1 .)) 0) (not $ours) }}
+{{- $name := dig "metadata" "labels" "app.kubernetes.io/name" "" . }}
+{{- $is := eq $name "karpenter" }}
+{{- range dig "spec" "template" "spec" "containers" list . }}
+{{- $is = or $is (contains "karpenter/controller" (default "" .image)) }}
+{{- end }}
+{{- if and $is (ne $name (include "dovetail.name" $)) }}
+{{- fail (printf "Karpenter runs as Deployment %s/%s: two of them would launch twice. Scale it to 0 first (kubectl -n %s scale deployment %s --replicas 0), or install this chart into its namespace, where they share a Lease" .metadata.namespace .metadata.name .metadata.namespace .metadata.name) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Which requests to the API server the tests make as the control plane: kube-requests.json, to which test_roles.py holds the
+roles of the chart, in both directions.
+
+    python3 tests/deploy/roles.py            holds what the last tests on the real parts have asked to kube-requests.json
+    python3 tests/deploy/roles.py --write    adds to it: the real parts' audit logs, and the writes of all scenarios
+
+The real API server writes down what the chart's account asks (tests/real/parts.py); `dovetail simulate --events` tells of the
+writes of replicas in the tests' scenarios. A request is `[verb, group, resource, namespace]`; the namespace is said of those
+that are in one by themselves (Leases, what is in kube-system), `*` of all others.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+KEPT = HERE / "kube-requests.json"
+RUNS = ROOT / "target/real/run"
+#: Paths that every account may ask for by the API server's own roles.
+EVERYBODYS = "/"
+#: How the event log calls what RBAC calls otherwise.
+VERBS = {"apply": "patch"}
+#: The groups of what replicas write in scenarios.
+GROUPS = {
+    "nodeclaims": "karpenter.sh", "nodepools": "karpenter.sh", "ec2nodeclasses": "karpenter.k8s.aws", "leases": "coordination.k8s.io",
+    "events": "", "nodes": "", "pods": "",
+}
+
+
+def recorded(path):
+    """What an audit log of the real API server has of the chart's account: requests that were allowed."""
+    found = set()
+    for line in path.read_text(errors="replace").splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            # An API server that was killed has not written its last line to the end.
+            continue
+        about = event.get("objectRef")
+        if not about or event.get("annotations", {}).get("authorization.k8s.io/decision") != "allow":
+            continue
+        resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+        found.add((event["verb"], about.get("apiGroup", ""), resource, placed(resource, about.get("namespace"))))
+    return found
+
+
+def placed(resource, namespace):
+    """The namespace where it matters: of Leases and of the DNS service there are roles in one namespace alone."""
+    return namespace if resource in ("leases", "services") and namespace else "*"
+
+
+def played(scenario):
+    """What replicas write in a scenario."""
+    with tempfile.TemporaryDirectory() as folder:
+        events = pathlib.Path(folder, "events.jsonl")
+        command = [ROOT / "target/release/dovetail", "simulate", scenario, "--json", "--events", events]
+        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
+        lines = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
+    found = set()
+    for event in lines:
+        if event["kind"] == "api" and event["replica"] is not None:
+            resource = "/".join(filter(None, (event["resource"], event["subresource"])))
+            verb = VERBS.get(event["verb"], event["verb"])
+            found.add((verb, GROUPS[event["resource"]], resource, placed(resource, event["namespace"])))
+    return found
+
+
+def asked():
+    """Of the last tests on the real parts."""
+    return set().union(*map(recorded, sorted(RUNS.glob("*/log/audit-*.jsonl"))))
+
+
+def kept():
+    return {tuple(one) for one in json.loads(KEPT.read_text())["requests"]} if KEPT.exists() else set()
+
+
+def main(arguments):
+    new = asked() - kept()
+    if arguments == ["--write"]:
+        scenarios = sorted(ROOT.glob("tests/simulation/scenarios/*.yaml"))
+        requests = sorted(kept() | new.union(*map(played, scenarios)))
+        lines = ",\n".join(f"    {json.dumps(one)}" for one in requests)
+        KEPT.write_text(f'{{\n  "requests": [\n{lines}\n  ]\n}}\n')
+        print(f"{len(requests)} requests")
+    elif arguments:
+        sys.exit(__doc__)
+    elif new:
+        sys.exit(f"asked for by a test and not in {KEPT.name} (roles.py --write adds it): {sorted(new)}")
+    else:
+        print(f"{len(asked())} kinds of requests of the last tests on the real parts, all of them known")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

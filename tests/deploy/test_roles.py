@@ -1,0 +1,92 @@
+"""The chart's roles allow what the control plane asks the API server for, and nothing else. kube-requests.json is the
+recording (roles.py)."""
+
+import functools
+import json
+import subprocess
+import unittest
+
+import yaml
+
+import build
+import roles
+
+#: A rule's verb without a request in the recording, and why it is there.
+UNRECORDED = {}
+
+
+@functools.cache
+def rendered():
+    """The roles of the control plane's own account."""
+    command = [build.build("helm"), "template", "dovetail", roles.ROOT / "deploy/helm/dovetail", "--namespace", "kube-system"]
+    sets = ["--set", "settings.clusterName=demo", "--kube-version", "1.33.0", "--skip-tests"]
+    said = subprocess.run([*command, *sets], capture_output=True, text=True, check=True).stdout
+    objects = [one for one in yaml.safe_load_all(said) if one]
+    account = next(one for one in objects if one["kind"] == "ServiceAccount")["metadata"]["name"]
+    bound = set()
+    for one in objects:
+        if one["kind"].endswith("RoleBinding") and any(subject["name"] == account for subject in one["subjects"]):
+            bound.add((one["roleRef"]["kind"], one["roleRef"]["name"], one["metadata"].get("namespace", "*")))
+    return [
+        (one["metadata"].get("namespace", "*"), rule)
+        for one in objects if (one["kind"], one["metadata"]["name"], one["metadata"].get("namespace", "*")) in bound
+        for rule in one["rules"]
+    ]
+
+
+def verbs(rules):
+    """Each verb on each resource that rules allow, with the namespace."""
+    return {
+        (verb, group, resource, namespace)
+        for namespace, rule in rules for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"]
+    }
+
+
+def allowed(request, granted):
+    return request in granted or (*request[:3], "*") in granted
+
+
+def idle(granted, requests):
+    """Verbs that no request has used. Cluster-wide ones may be used in any namespace."""
+    anywhere = {request[:3] for request in requests}
+    return {one for one in granted if one not in requests and not (one[3] == "*" and one[:3] in anywhere)}
+
+
+class Roles(unittest.TestCase):
+    def test_every_request_is_allowed(self):
+        granted = verbs(rendered())
+        self.assertEqual([one for one in sorted(roles.kept()) if not allowed(one, granted)], [])
+
+    def test_no_verb_is_allowed_that_no_request_of_the_tests_uses(self):
+        self.assertEqual(sorted(idle(verbs(rendered()), roles.kept()) - set(UNRECORDED)), [])
+
+    def test_what_is_named_as_unrecorded_is_allowed_and_unrecorded(self):
+        self.assertEqual(set(UNRECORDED) - idle(verbs(rendered()), roles.kept()), set())
+
+    def test_nothing_stands_for_everything(self):
+        for _, rule in rendered():
+            self.assertNotIn("*", rule["apiGroups"] + rule["resources"] + rule["verbs"])
+
+    def test_a_request_more_and_a_verb_more_are_noticed(self):
+        granted, requests = verbs(rendered()), roles.kept()
+        self.assertFalse(allowed(("get", "", "secrets", "*"), granted))
+        more = granted | {("list", "", "secrets", "*")}
+        self.assertIn(("list", "", "secrets", "*"), idle(more, requests))
+        fewer = {one for one in granted if one[:3] != ("create", "karpenter.sh", "nodeclaims")}
+        self.assertFalse(all(allowed(one, fewer) for one in requests))
+
+    def test_a_line_that_an_api_server_did_not_end_is_passed_over_and_a_refusal_is_no_request(self):
+        import pathlib
+        import tempfile
+
+        event = lambda decision, verb: json.dumps({
+            "verb": verb, "objectRef": {"resource": "nodes", "subresource": "status", "apiVersion": "v1"},
+            "annotations": {"authorization.k8s.io/decision": decision}})
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder, "audit.jsonl")
+            log.write_text("\n".join([event("allow", "get"), event("forbid", "patch"), event("allow", "list")[:40]]))
+            self.assertEqual(roles.recorded(log), {("get", "", "nodes/status", "*")})
+
+
+if __name__ == "__main__":
+    unittest.main()

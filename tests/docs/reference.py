@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Makes docs/guide/names.md from the code that has the names, and holds pages to what they have to name.
+
+    python3 tests/docs/reference.py --write
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+NAMES = ROOT / "crates/api/src/names"
+PAGE = ROOT / "docs/guide/names.md"
+STORY = ROOT / "actors/src/telemetry/story.rs"
+#: Where the pages are that it points to, seen from its own folder.
+UP = ".."
+HEAD = f"""# Annotations, labels, taints, tags and conditions
+
+Every name that Kubernetes or AWS sees. This page is made from the code
+(`python3 tests/docs/reference.py --write`). Who writes what by hand is said in
+[pools]({UP}/{"pools"}.md) and [disruption]({UP}/{"disruption"}.md); all else is the control plane's own.
+"""
+TABLES = (("Annotations", "annotations.rs"), ("Labels", "labels.rs"), ("Taints", "taints.rs"), ("Tags of AWS resources", "tags.rs"), ("Conditions", "conditions.rs"))
+CONSTANT = re.compile(r'((?:^ *///.*\n)+) *(?:pub const )?([A-Z][A-Z0-9_]*)(?:: &str = | = | => )"([^"]+)"[;,]', re.MULTILINE)
+#: Labels that instance types define, without their domain.
+AWS = re.compile(r"karpenter\.k8s\.aws/\", \$key")
+TELLS = re.compile(r'^ {4}[A-Z]\w+ "(\w+)" (Error|Warn)\b', re.MULTILINE)
+
+
+def sentence(comment, constants):
+    """A comment in Rust's way as plain text."""
+    text = " ".join(line.strip().removeprefix("///").strip() for line in comment.splitlines())
+    # [`NAME`] is what that constant says; paths stay out of a user's page.
+    text = re.sub(r"\s*\(\[`crate::[^)]*\)", "", text)
+    return re.sub(r"\[`(?:\w+::)*(\w+)`\]", lambda found: f"`{constants.get(found[1], found[1])}`", text).replace("|", "\\|")
+
+
+def constants(name):
+    """(name in the code, text, comment) of a file, in order."""
+    text = (NAMES / name).read_text()
+    known, found = {}, []
+    for comment, constant, value in CONSTANT.findall(text):
+        within = name == "labels.rs" and not re.search(rf"pub const {constant}\b", text)
+        value = f"karpenter.k8s.aws/{value}" if within else value
+        known[constant] = value
+        found.append((constant, value, comment))
+    return found, known
+
+
+def page():
+    known = {}
+    for _, name in TABLES:
+        known |= constants(name)[1]
+    parts = [HEAD]
+    for title, name in TABLES:
+        found, own = constants(name)
+        rows = [f"| `{value}` | {sentence(comment, known | own)} |\n" for _, value, comment in found]
+        parts.append(f"\n## {title}\n\n| name | what |\n|---|---|\n" + "".join(rows))
+    return "".join(parts)
+
+
+def warnings():
+    """The happenings that the log tells as errors or warnings."""
+    return {name for name, _ in TELLS.findall(STORY.read_text())}
+
+
+def main(arguments):
+    if arguments != ["--write"]:
+        sys.exit(__doc__)
+    PAGE.write_text(page())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

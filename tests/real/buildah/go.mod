@@ -1,0 +1,3 @@
+module dovetail.dev/tests/real/buildah
+
+go 1.26
