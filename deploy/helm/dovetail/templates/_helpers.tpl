@@ -130,6 +130,10 @@ batchIdleDuration: BATCH_IDLE_DURATION
 batchMaxDuration: BATCH_MAX_DURATION
 batchMaxPods: BATCH_MAX_PODS
 clusterCABundle: CLUSTER_CA_BUNDLE
+consolidationLeastAge: CONSOLIDATION_LEAST_AGE
+consolidationLeastSaving: CONSOLIDATION_LEAST_SAVING
+consolidationPriceMoves: CONSOLIDATION_PRICE_MOVES
+consolidationRest: CONSOLIDATION_REST
 disableClusterStateObservability: DISABLE_CLUSTER_STATE_OBSERVABILITY
 disableControllerWarmup: DISABLE_CONTROLLER_WARMUP
 disableDryRun: DISABLE_DRY_RUN
@@ -149,6 +153,7 @@ packingComparisonInterval: PACKING_COMPARISON_INTERVAL
 packingPolicy: PACKING_POLICY
 preferencePolicy: PREFERENCE_POLICY
 pricePerNode: PRICE_PER_NODE
+rebalance: REBALANCE
 reservedENIs: RESERVED_ENIS
 schedulerConfig: SCHEDULER_CONFIG
 startupTimeout: STARTUP_TIMEOUT
