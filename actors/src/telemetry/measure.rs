@@ -53,6 +53,8 @@ pub enum Measure<'a> {
     NodeUnused { pool: &'a str, reason: &'static str },
     /// The queue has given a message.
     MessageReceived { kind: &'a str, waited: Option<f64> },
+    /// The status checks have found an instance unhealthy.
+    InstanceUnhealthy { category: &'a str },
     /// A message has been taken out of the queue.
     MessagesDeleted { count: usize },
     /// An event has been written, or dropped.

@@ -95,6 +95,9 @@ impl Terminator {
         self.tell_draining(&drained, drain.waiting.len(), &held);
         self.tell_waited(&drained, &waited);
         self.tell_held(&drained, &held);
+        if ends.is_some() {
+            drain.slow_first();
+        }
         for pod in drain.evict {
             self.send_away(hand, node, pod, None, ctx);
         }

@@ -81,6 +81,7 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::MessagesDeleted { count: so_many } => {
             metrics.count(Id::MessagesDeleted, &[], u64::try_from(so_many).unwrap_or(u64::MAX));
         }
+        Measure::InstanceUnhealthy { category } => count(Id::StatusUnhealthy, &[category]),
         Measure::EventWritten { reason, written } => {
             count(Id::KubernetesEvents, &[reason, if written { "written" } else { "dropped" }]);
         }

@@ -100,6 +100,7 @@ metrics! {
     MessagesReceived "karpenter_interruption_received_messages" Counter, ["message_type"], "Messages of the interruption queue";
     MessagesDeleted "karpenter_interruption_deleted_messages" Counter, [], "Messages taken out of the interruption queue";
     MessageWait "karpenter_interruption_message_queue_duration_seconds" Histogram(DURATIONS), [], "How long a message was in the queue before it was read";
+    StatusUnhealthy "karpenter_interruption_instance_status_unhealthy" Counter, ["category"], "Instances that EC2's status checks have found unhealthy, by which check";
     Events "dovetail_events" Counter, ["actor", "event"], "Happenings, by who told them";
     KubernetesEvents "dovetail_kubernetes_events" Counter, ["reason", "outcome"], "Kubernetes events written or dropped";
     ActorAnswer "dovetail_actor_answer_seconds" Histogram(ANSWERS), ["actor"], "How long an actor took to answer when asked how it is: what is in its mailbox comes first";

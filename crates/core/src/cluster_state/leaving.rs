@@ -177,6 +177,30 @@ impl Snapshot {
         load.filter(|entry| self.must_move(entry, now)).collect()
     }
 
+    /// Whether a pod has to be gone before its successor can run: one with a volume that is its workload's only pod, or that keeps
+    /// its name.
+    #[must_use]
+    pub fn cannot_run_twice(&self, entry: &PodEntry) -> bool {
+        let others = || {
+            let active = self.pods.values().filter(|other| !other.terminal && !other.deleting);
+            active.filter(|other| other.workload == entry.workload && other.pod.uid != entry.pod.uid).count()
+        };
+        !entry.volume_claims.is_empty() && (entry.stateful || others() == 0)
+    }
+
+    /// Whether a pod of a node that ends may leave for its place: one that cannot run twice as soon as the place's node has
+    /// registered, so that its volume moves while the node gets ready; any other once the place is ready.
+    #[must_use]
+    pub fn place_is_near(&self, entry: &PodEntry, now: Moment) -> bool {
+        let registered = |claim: &str| {
+            self.claims.get(claim).and_then(|entry| lifecycle::stage(&entry.claim)) >= Some(Stage::Registered)
+        };
+        match self.expected_on(&entry.pod.uid, now) {
+            Some(Target::Claim(name)) if registered(name) && self.cannot_run_twice(entry) => true,
+            _ => self.place_is_ready(&entry.pod.uid, now),
+        }
+    }
+
     /// Whether the place that a pod is expected at is ready for it.
     #[must_use]
     pub fn place_is_ready(&self, uid: &str, now: Moment) -> bool {
