@@ -212,6 +212,15 @@ stories! {
     /// They go without.
     PlacesGivenUp "places_given_up" Info { node: String, pods: usize, names: Names } =>
         format!("waits no longer for the places of {pods} pod(s) of node {node}, which are evicted: {names}");
+    /// What has held a drain for a minute, and what can be done about it.
+    DrainBlocked "drain_blocked" Warn { node: String, node_claim: String, pods: usize, why: Names, remedy: String } =>
+        format!("node {node} cannot be drained, {pods} pod(s) hold it: {why}; to end that, {remedy}");
+    /// A Deployment was restarted, as its pods ask for, so that they leave a node.
+    DeploymentRestarted "deployment_restarted" Info { deployment: String, node: String, pod: String } =>
+        format!("restarted deployment {deployment}, so that pod {pod} leaves node {node}");
+    /// A Deployment whose pods ask for a restart is not restarted: they are evicted.
+    NotRestarted "not_restarted" Warn { deployment: String, node: String, pod: String, why: String } =>
+        format!("deployment {deployment} is not restarted for pod {pod} on node {node}: {why}");
     /// Pods are protected, and hold the drain.
     DrainHeld "drain_held" Info { node: String, node_claim: String, pods: usize, why: Names } =>
         format!("node {node} is not drained, {pods} pod(s) stay: {why}");

@@ -150,7 +150,8 @@ impl Snapshot {
     pub fn must_move(&self, entry: &PodEntry, now: Timestamp) -> bool {
         self.leaving.nodes.contains(&entry.node_name)
             && entry.reschedulable()
-            && (self.has_to_go_soon(entry, now) || !(entry.do_not_disrupt.holds(now) || self.is_held(entry)))
+            && (self.has_to_go_soon(entry, now)
+                || !(entry.do_not_disrupt.holds(now) || (self.is_held(entry) && !self.moves_by_rollout(entry))))
     }
 
     /// Whether a pod, however it is protected, is deleted soon so that it has its own time before its node ends.
@@ -181,11 +182,22 @@ impl Snapshot {
     /// its name.
     #[must_use]
     pub fn cannot_run_twice(&self, entry: &PodEntry) -> bool {
-        let others = || {
-            let active = self.pods.values().filter(|other| !other.terminal && !other.deleting);
-            active.filter(|other| other.workload == entry.workload && other.pod.uid != entry.pod.uid).count()
-        };
-        !entry.volume_claims.is_empty() && (entry.stateful || others() == 0)
+        !entry.volume_claims.is_empty() && (entry.stateful || self.is_alone(entry))
+    }
+
+    /// Whether a pod is the only one of its workload.
+    #[must_use]
+    pub fn is_alone(&self, entry: &PodEntry) -> bool {
+        let mut active = self.pods.values().filter(|other| other.is_active());
+        !active.any(|other| other.workload == entry.workload && other.pod.uid != entry.pod.uid)
+    }
+
+    /// Whether a pod is moved by a restart of its Deployment, as it asks for: its budget would not let it go, or nothing of its
+    /// workload would be left for a while.
+    #[must_use]
+    pub fn moves_by_rollout(&self, entry: &PodEntry) -> bool {
+        let asks = self.rollouts && entry.drain.rollout.is_some() && entry.ready;
+        asks && (self.budgets_hold(&entry.pod) || self.is_alone(entry))
     }
 
     /// Whether a pod of a node that ends may leave for its place: one that cannot run twice as soon as the place's node has

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use dovetail_api::names::labels;
-use dovetail_api::v1::{NodeClaim, NodePool};
+use dovetail_api::v1::{NodeClaim, NodePool, Operator};
 
 /// Nodes and pools whose interruptions nobody hears.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,9 @@ pub fn unheard<'a>(claims: impl Iterator<Item = &'a NodeClaim>, pools: impl Iter
     for pool in pools {
         let mut named = pool.spec.template.spec.requirements.iter();
         let asks = named.any(|one| {
-            one.key == labels::CAPACITY_TYPE && one.operator == "In" && one.values.iter().any(|one| one == labels::SPOT)
+            one.key == labels::CAPACITY_TYPE
+                && one.operator == Operator::In
+                && one.values.iter().any(|one| one == labels::SPOT)
         });
         if asks && pool.metadata.deletion_timestamp.is_none() {
             found.pools.extend(pool.metadata.name.clone());

@@ -20,6 +20,7 @@ pub mod places;
 pub mod pod;
 #[cfg(test)]
 mod random;
+pub mod rollout;
 pub mod volumes;
 
 pub use drain::Drain;
