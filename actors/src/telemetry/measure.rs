@@ -41,6 +41,8 @@ pub enum Measure<'a> {
     DisruptionLooked { seconds: f64 },
     /// It has decided.
     DisruptionDecided { decision: &'static str, reason: &'a str, consolidation_type: &'a str },
+    /// It has decided about nodes of that pool.
+    DisruptionDecidedInPool { pool: &'a str, decision: &'static str, reason: &'a str, consolidation_type: &'a str },
     /// What it had decided was no longer right when it was looked at again.
     ValidationFailed { consolidation_type: &'a str },
     /// A command has been given up.

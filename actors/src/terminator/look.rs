@@ -306,7 +306,8 @@ impl Terminator {
         let claim = self.own_claims(node).first().cloned();
         if matches!(outcome, Outcome::Going) {
             let decided = claim.as_ref().and_then(|claim| self.reasons.get(&claim.name_any()));
-            let reason = decided.map_or("", |(reason, _)| reason.label());
+            // Nobody of us has decided it: its deletion was asked for.
+            let reason = decided.map_or("deletion_asked", |(reason, _)| reason.label());
             self.desk.measure(&Measure::PodDrained { reason: if forced { "Forceful Termination" } else { reason } });
         }
         let (Some(cause), Some(claim)) = (hand.trace, claim) else { return };

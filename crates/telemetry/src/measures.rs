@@ -58,6 +58,9 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::DisruptionDecided { decision, reason, consolidation_type } => {
             count(Id::Decisions, &[decision, reason, consolidation_type]);
         }
+        Measure::DisruptionDecidedInPool { pool, decision, reason, consolidation_type } => {
+            count(Id::DecisionsByPool, &[pool, decision, reason, consolidation_type]);
+        }
         Measure::ValidationFailed { consolidation_type } => count(Id::FailedValidations, &[consolidation_type]),
         Measure::CommandFailed { decision, reason, consolidation_type } => {
             count(Id::QueueFailures, &[decision, reason, consolidation_type]);

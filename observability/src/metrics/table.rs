@@ -91,6 +91,7 @@ metrics! {
     Compared "dovetail_packing_compared_dollars_per_hour" Seconds, ["policy"], "What the nodes of packings that were sampled cost an hour, and what they would have cost by another policy";
     PackingFailures "dovetail_packing_failures" Counter, ["cause", "outcome"], "Packings that failed, by a panic or by the bound on their work, and whether fewest-nodes did it or pods were left out";
     Decisions "karpenter_voluntary_disruption_decisions" Counter, ["decision", "reason", "consolidation_type"], "Decisions to disrupt nodes";
+    DecisionsByPool "karpenter_voluntary_disruption_decisions_by_nodepool" Counter, ["nodepool", "decision", "reason", "consolidation_type"], "Decisions to disrupt nodes, once for each pool whose nodes go";
     FailedValidations "karpenter_voluntary_disruption_failed_validations" Counter, ["consolidation_type"], "What consolidation had found and no longer found when it looked again";
     QueueFailures "karpenter_voluntary_disruption_queue_failures" Counter, ["decision", "reason", "consolidation_type"], "Commands that were given up, as a replacement failed";
     Evaluation "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" Histogram(DURATIONS), [], "How long a look for nodes to disrupt took";
