@@ -11,8 +11,8 @@ use actix::prelude::*;
 use crate::context::mailbox::Mailbox;
 use crate::messages::{
     ClaimRefused, ClosedPools, Hold, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, Launch, LookUp,
-    MarkLeaving, NotRead, NotRegistered, PackNow, Plan, Planned, PodSeen, Record, Refused, Remove, SoldOut, TakeShown,
-    TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns, Wrote,
+    MarkLeaving, NotRead, NotRegistered, PackNow, Plan, Planned, PodSeen, Record, Refused, Remove,
+    ReservationTakenBack, SoldOut, TakeShown, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns, Wrote,
 };
 
 /// An address of whatever takes the messages of `T`.
@@ -84,7 +84,7 @@ link! {
 }
 link! {
     /// For instance types, and what of them is refused or taken.
-    ToCatalogue = TakesOfOffers: InstanceTypesFor, Refused, TookReserved
+    ToCatalogue = TakesOfOffers: InstanceTypesFor, Refused, ReservationTakenBack, TookReserved
 }
 link! {
     /// For pods that need a place.

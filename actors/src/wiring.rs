@@ -22,6 +22,7 @@
 //! | `launcher` (a claim that came late or was held) | `ClaimChanged`, `LaunchFails` | `launcher` |
 //! | `launcher` | `SoldOut`, `ClosedPools` | `cluster_watcher` |
 //! | `launcher` | `TookReserved` | `catalogue` |
+//! | `interruption` | `ReservationTakenBack` | `catalogue` |
 //! | `launcher`, `interruption` | `Refused` | `catalogue` |
 //! | `launcher`, `terminator` | `InstanceKnown` | `owner` |
 //! | `owner` | `InstanceKnown` | `registrar`, `terminator` |
@@ -29,7 +30,7 @@
 //! | `terminator` | `LookUp` | `owner` |
 //! | `interruption` | `Interrupted` | `terminator` |
 //! | `interruption` | `MarkLeaving` | `cluster_watcher` |
-//! | `disruptor`, `janitor`, `terminator` (what is interrupted) | `Remove` | `terminator` |
+//! | `disruptor`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
 //! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor`, `control_plane` | `Wrote` | `cluster_watcher` |
 //! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
 //! | `packer`, `disruptor`, `launcher` | `TakeShown` | `cluster_watcher` |

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use common::{arg, root, scratch};
 use dovetail_actors::Settings;
-use dovetail_actors::settings::TABLE;
+use dovetail_actors::settings::{Rebalance, TABLE};
 use dovetail_sandbox::apiserver::{ApiServer, CUSTOM_RESOURCE_DEFINITIONS, Gvr, LEASES, NODE_CLAIMS};
 use serde_json::{Value, json};
 
@@ -371,6 +371,26 @@ fn karpenters_instances_are_adopted_where_the_chart_says_so() {
     assert_eq!(given(&["settings.clusterName=demo"]).as_deref(), Some("false"));
     let set = given(&["settings.clusterName=demo", "settings.adoptKarpenterInstances=true"]);
     assert_eq!(set.as_deref(), Some("true"));
+}
+
+#[test]
+fn deployments_are_patched_where_the_chart_says_so_and_nowhere_else() {
+    let by_default = rendered(&["settings.clusterName=demo"]);
+    let opted_in = rendered(&["settings.clusterName=demo", "moves.rollout=true"]);
+    for verb in ["create", "update", "delete", "patch", "*"] {
+        assert!(!allowed(&by_default, verb, "deployments"), "{verb}");
+        assert_eq!(allowed(&opted_in, verb, "deployments"), verb == "patch", "{verb}");
+    }
+    assert!(!Settings::from_map(&variables(&by_default)).unwrap().moves_rollout);
+    assert!(Settings::from_map(&variables(&opted_in)).unwrap().moves_rollout);
+}
+
+#[test]
+fn what_consolidation_keeps_to_is_what_the_chart_says() {
+    let objects =
+        rendered(&["settings.clusterName=demo", "settings.consolidationRest=3h", "settings.rebalance=replace"]);
+    let settings = Settings::from_map(&variables(&objects)).unwrap();
+    assert_eq!((settings.churn.rest.as_secs(), settings.rebalance), (3 * 3600, Rebalance::Replace));
 }
 
 #[test]

@@ -20,6 +20,8 @@ mod drift;
 #[path = "ends/interruption.rs"]
 mod interruption;
 mod metrics;
+#[path = "ends/moves.rs"]
+mod moves;
 mod packing;
 mod pools;
 mod refused;

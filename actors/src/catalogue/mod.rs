@@ -30,7 +30,8 @@ use crate::catalogue::reserved::Reserved;
 use crate::context::backoff::Backoff;
 use crate::context::desk::Desk;
 use crate::messages::{
-    CatalogueAttach, CatalogueState, Detach, InstanceTypesFor, Observe, Refused, TookReserved, WorldChanged,
+    CatalogueAttach, CatalogueState, Detach, InstanceTypesFor, Observe, Refused, ReservationTakenBack, TookReserved,
+    WorldChanged,
 };
 use crate::telemetry::story::{Names, Story};
 
@@ -155,6 +156,16 @@ impl Handler<TookReserved> for Catalogue {
 
     fn handle(&mut self, took: TookReserved, _: &mut Self::Context) {
         self.reserved.take(&took.id);
+    }
+}
+
+impl Handler<ReservationTakenBack> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, taken: ReservationTakenBack, _: &mut Self::Context) {
+        if self.reserved.end(&taken.id) {
+            self.world_changed();
+        }
     }
 }
 

@@ -72,9 +72,18 @@ impl Reserved {
         news
     }
 
+    /// EC2 takes it back: nothing is left of it, also by an answer that is on its way. Says whether that is news.
+    pub fn end(&mut self, id: &str) -> bool {
+        self.taken.insert(id.to_owned(), u32::MAX);
+        let news = self.left.insert(id.to_owned(), 0) != Some(0);
+        self.version += u64::from(news);
+        news
+    }
+
     /// An instance of it was launched.
     pub fn take(&mut self, id: &str) {
-        *self.taken.entry(id.to_owned()).or_default() += 1;
+        let taken = self.taken.entry(id.to_owned()).or_default();
+        *taken = taken.saturating_add(1);
         if let Some(left) = self.left.get_mut(id) {
             *left = left.saturating_sub(1);
             self.version += 1;
@@ -100,6 +109,20 @@ mod tests {
         assert_eq!(reserved.of(&status).map(|all| all[0].left), Some(0));
         reserved.learn(&asked, &BTreeMap::from([("cr-1".to_owned(), 2)]));
         assert_eq!(reserved.of(&status).map(|all| all[0].left), Some(2));
+    }
+
+    #[test]
+    fn nothing_is_left_of_one_that_is_taken_back_until_ec2_is_asked_anew() {
+        let mut reserved = Reserved::default();
+        let (asked, answer) = (vec!["cr-1".to_owned()], BTreeMap::from([("cr-1".to_owned(), 5)]));
+        reserved.learn(&asked, &answer);
+        reserved.ask();
+        assert!(reserved.end("cr-1") && !reserved.end("cr-1"));
+        reserved.learn(&asked, &answer);
+        assert_eq!(reserved.left["cr-1"], 0, "the answer was on its way");
+        reserved.ask();
+        reserved.learn(&asked, &answer);
+        assert_eq!(reserved.left["cr-1"], 5);
     }
 
     #[test]

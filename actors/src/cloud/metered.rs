@@ -12,6 +12,7 @@ use dovetail_cloud::{
     Cloud, CloudError, CloudFuture, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance,
     Made, QueueMessage,
 };
+use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
 
 use crate::context::desk::Desk;
@@ -124,13 +125,17 @@ impl Cloud for MeteredCloud {
         })
     }
 
-    fn delete_messages<'a>(&'a self, queue_url: &'a str, receipts: &'a [String]) -> CloudFuture<'a, ()> {
+    fn delete_messages<'a>(
+        &'a self,
+        queue_url: &'a str,
+        receipts: &'a [String],
+    ) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
         Box::pin(async move {
             let begun = self.desk.now();
             let answer = self.in_term("DeleteMessageBatch", self.cloud.delete_messages(queue_url, receipts)).await;
             self.answered("DeleteMessageBatch", begun, answer.as_ref().err().map(of_cloud));
-            if answer.is_ok() {
-                self.desk.measure(&Measure::MessagesDeleted { count: receipts.len() });
+            if let Ok(failed) = &answer {
+                self.desk.measure(&Measure::MessagesDeleted { count: receipts.len().saturating_sub(failed.len()) });
             }
             answer
         })
@@ -149,6 +154,7 @@ impl Cloud for MeteredCloud {
         instances_of "GetAll" (ids: &'a [String]) -> Found;
         made "ListMade" () -> Vec<Made>;
         queue_url "GetQueueUrl" (name: &'a str) -> String;
+        instance_troubles "DescribeInstanceStatus" () -> Vec<Trouble>;
     }
 
     // To resolve a class is to make its instance profile; what is received is hidden from others.
@@ -233,7 +239,8 @@ mod tests {
             tag(id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
             queue_url(name: &'a str) -> String;
             receive(queue_url: &'a str) -> Vec<QueueMessage>;
-            delete_messages(queue_url: &'a str, receipts: &'a [String]) -> ();
+            delete_messages(queue_url: &'a str, receipts: &'a [String]) -> BTreeMap<String, CloudError>;
+            instance_troubles() -> Vec<Trouble>;
         }
     }
 

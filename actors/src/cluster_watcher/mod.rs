@@ -64,10 +64,12 @@ impl ClusterWatcher {
     pub fn new(desk: &Desk, client: Client) -> Self {
         let desk = desk.of("cluster_watcher");
         let desk_now = desk.now();
+        let mut state = ClusterState::new();
+        state.allow_rollouts(desk.settings.moves_rollout);
         Self {
             desk,
             client,
-            state: ClusterState::new(),
+            state,
             nodes: BTreeMap::new(),
             leader: None,
             synced: false,

@@ -9,8 +9,9 @@ use kube::ResourceExt;
 use crate::context::desk::Desk;
 use crate::telemetry::measure::Measure;
 
+/// A label's value for a metric: one that nobody has written is `none`, as an empty one cannot be told from a missing one.
 fn label<'a>(labels: &'a std::collections::BTreeMap<String, String>, key: &str) -> &'a str {
-    labels.get(key).map_or("", String::as_str)
+    labels.get(key).map(String::as_str).filter(|value| !value.is_empty()).unwrap_or("none")
 }
 
 /// A claim has been told to go.

@@ -8,7 +8,7 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_core::Pod;
 use dovetail_core::cluster_state::{NodeSource, Planning, Snapshot};
 use dovetail_core::disruption::commands::Command;
-use dovetail_core::disruption::{Reason, Removal, Wanted};
+use dovetail_core::disruption::{Doomed, Reason, Removal, Wanted};
 use dovetail_core::pack::Packing;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -135,7 +135,7 @@ pub fn unplaced(desk: &Desk, packing: TraceContext, pod: &Pod, error: &str) {
 pub fn disruption(desk: &Desk, trace: TraceContext, removal: &Removal) {
     let reason = removal.cause.reason().label();
     let consolidation_type = if removal.cause.reason() == Reason::Empty { "empty" } else { "none" };
-    desk.measure(&Measure::DisruptionDecided { decision: "delete", reason, consolidation_type });
+    decided(desk, &removal.claims, "delete", reason, consolidation_type);
     let pods: usize = removal.claims.iter().map(|doomed| doomed.pods).sum();
     let span = desk.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, pods);
     let span = span.with(names::CLAIMS, removal.claims.len());
@@ -146,11 +146,20 @@ pub fn disruption(desk: &Desk, trace: TraceContext, removal: &Removal) {
     }
 }
 
+/// Counts a decision, and once for each pool whose nodes go.
+fn decided(desk: &Desk, claims: &[Doomed], decision: &'static str, reason: &str, consolidation_type: &str) {
+    desk.measure(&Measure::DisruptionDecided { decision, reason, consolidation_type });
+    let pools: BTreeSet<&str> = claims.iter().map(|doomed| doomed.pool.as_str()).collect();
+    for pool in pools {
+        desk.measure(&Measure::DisruptionDecidedInPool { pool, decision, reason, consolidation_type });
+    }
+}
+
 /// Tells a command, in which all lies that follows from it.
 pub fn command(desk: &Desk, trace: TraceContext, command: &Command) {
     let Wanted { reason, method, claims } = &command.wanted;
     let (decision, reason) = (command.decision(), reason.label());
-    desk.measure(&Measure::DisruptionDecided { decision, reason, consolidation_type: method });
+    decided(desk, claims, decision, reason, method);
     let span = desk.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, command.pods.len());
     span.with(names::CLAIMS, claims.len()).with("dovetail.replacements", command.replacements.len()).end();
     for doomed in claims.iter().take(MOST_LINKS) {

@@ -60,11 +60,11 @@ pub(super) struct Consolidation {
 }
 
 impl Consolidation {
-    /// Nothing yet.
-    pub fn new(solver: Arc<dyn Solver>) -> Self {
+    /// Nothing yet; a pod that was moved to save money rests for so long.
+    pub fn new(solver: Arc<dyn Solver>, rest: SignedDuration) -> Self {
         Self {
             solver,
-            queue: Queue::default(),
+            queue: Queue::resting(rest),
             traces: BTreeMap::new(),
             restored: false,
             asking: false,
@@ -111,7 +111,7 @@ impl Disruptor {
         if !any_consolidates(snapshot) {
             if self.consolidation.next <= now {
                 self.consolidation.next = now + IDLE;
-                self.say_what_stays(&kept_by_policy(snapshot, &Settings::default(), self.desk.moment()));
+                self.say_what_stays(&kept_by_policy(snapshot, &self.rules(), self.desk.moment()));
             }
             return POLL;
         }
@@ -169,17 +169,22 @@ impl Disruptor {
         }
     }
 
+    /// The rules that the settings give consolidation.
+    fn rules(&self) -> Settings {
+        let settings = &self.desk.settings;
+        settings.churn.rules(settings.price_per_node, settings.spot_to_spot())
+    }
+
     fn question(&self, snapshot: &Snapshot, only: Option<BTreeSet<String>>) -> Question {
-        let (settings, now) = (&self.desk.settings, self.desk.moment());
+        let now = self.desk.moment();
         let queue = &self.consolidation.queue;
         Question {
             snapshot: snapshot.clone(),
             input: self.planning_input(),
             settings: Settings {
-                price_per_node: settings.price_per_node,
-                price_moves: Settings::price_moves_of(snapshot.claims.len()).saturating_sub(queue.price_moves()),
-                spot_to_spot: settings.spot_to_spot(),
-                ..Settings::default()
+                price_moves: Settings::price_moves_within(snapshot.claims.len(), self.desk.settings.churn.price_moves)
+                    .saturating_sub(queue.price_moves()),
+                ..self.rules()
             },
             moved: queue.moved(),
             refused: queue.refused(snapshot, now.wall),

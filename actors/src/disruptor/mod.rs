@@ -85,6 +85,7 @@ impl Disruptor {
     /// At the start of a term.
     pub fn new(desk: &Desk, links: DisruptorLinks, solver: Arc<dyn Solver>) -> Self {
         let desk = desk.of("disruptor");
+        let rest = desk.settings.churn.rules(0.0, false).rest;
         let rng = desk.rng("trace");
         let mut memory = Memory::new();
         memory.set_gates(drift::gates(&desk.settings));
@@ -93,7 +94,7 @@ impl Disruptor {
             links,
             rng,
             memory,
-            consolidation: Consolidation::new(solver),
+            consolidation: Consolidation::new(solver, rest),
             offers: Offers::new(),
             asked: None,
             looking: false,

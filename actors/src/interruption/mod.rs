@@ -6,7 +6,11 @@
 //! At the mailbox's bound: the queue is read no faster than messages are passed on, and no further while
 //! [`MOST_UNWRITTEN`] wait to be written; what is not read waits in the queue.
 
+mod deletion;
 mod queue;
+mod status;
+mod unheard;
+mod unknown;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,6 +23,7 @@ use dovetail_cloud::launch::Refusal;
 use dovetail_cloud::{Cloud, QueueMessage, cloud};
 use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 use dovetail_core::interruption::{Announcement, Kind, Notice};
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::context::desk::Desk;
@@ -26,11 +31,11 @@ use crate::context::tenure::Tenure;
 use crate::context::traces;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToPacker, ToRecorder, ToTerminator};
 use crate::messages::{
-    ClaimRef, Interrupted, InterruptionState, MarkLeaving, Observe, PackNow, Record, Refused, TakeSnapshot,
-    TraceContext,
+    ClaimRef, Interrupted, InterruptionState, MarkLeaving, Observe, PackNow, Record, Refused, ReservationTakenBack,
+    TakeSnapshot, TraceContext,
 };
 use crate::recorder::object;
-use crate::settings::Interruptions;
+use crate::settings::{Interruptions, Rebalance};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{Open, names};
 use crate::telemetry::story::Story;
@@ -41,6 +46,9 @@ const MOST_UNWRITTEN: usize = 1000;
 const MOST_REMEMBERED: usize = 10_000;
 /// What is passed over for one reason is told of this often.
 const QUIET: Duration = Duration::from_secs(600);
+/// Of so many nodes one may follow a recommendation to rebalance at a time, and so many in any case: they come in waves.
+const REBALANCED_ONE_OF: usize = 10;
+const REBALANCED_LEAST: usize = 5;
 /// The code by which the catalogue knows an offering that EC2 has taken back.
 const TAKEN_BACK: &str = "SpotInterrupted";
 
@@ -80,6 +88,15 @@ pub struct Interruption {
     writing: BTreeSet<String>,
     /// When a reason to pass over messages was last told of, and how many there were since.
     told: BTreeMap<&'static str, (Option<Duration>, u64)>,
+    /// Messages to be deleted.
+    deletions: deletion::Deletions,
+    /// Messages about instances that no claim has yet.
+    unknown: unknown::Waiting,
+    /// Claims, by uid, whose removal was asked for as their checks fail.
+    removed: BTreeSet<String>,
+    /// Spot nodes whose interruptions nobody hears, and the pools that have been told.
+    unheard: usize,
+    told_unheard: BTreeSet<String>,
 }
 
 /// What the queue has given.
@@ -119,6 +136,11 @@ impl Interruption {
             remembered: Default::default(),
             writing: BTreeSet::new(),
             told: BTreeMap::new(),
+            deletions: deletion::Deletions::default(),
+            unknown: unknown::Waiting::default(),
+            removed: BTreeSet::new(),
+            unheard: 0,
+            told_unheard: BTreeSet::new(),
         }
     }
 }
@@ -127,10 +149,14 @@ impl Actor for Interruption {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        if !self.desk.settings.interruption_queue.is_empty() {
+        if self.desk.settings.interruption_queue.is_empty() {
+            self.look_unheard(ctx);
+        } else {
             let listening = queue::listen(self.links.clone(), self.desk.clone(), ctx.address());
             ctx.spawn(listening.into_actor(self));
         }
+        let polling = status::poll(self.links.clone(), self.desk.clone(), ctx.address());
+        ctx.spawn(polling.into_actor(self));
     }
 }
 
@@ -158,10 +184,10 @@ impl Handler<Received> for Interruption {
         };
         Box::pin(snapshot.into_actor(self).then(move |snapshot, actor, ctx| {
             if let Some(snapshot) = snapshot.filter(|_| actor.links.tenure.holds()) {
-                actor.take(received, &snapshot, ctx);
+                actor.take(received, &snapshot, true, ctx);
             }
             let this = ctx.address();
-            let room = actor.unwritten < MOST_UNWRITTEN;
+            let room = !actor.is_crowded();
             async move {
                 // Those that wait are written, or their term ends.
                 while !room && this.send(Crowded).await.unwrap_or(false) {
@@ -182,7 +208,7 @@ impl Handler<Crowded> for Interruption {
     type Result = bool;
 
     fn handle(&mut self, _: Crowded, _: &mut Self::Context) -> bool {
-        self.unwritten >= MOST_UNWRITTEN
+        self.is_crowded()
     }
 }
 
@@ -195,31 +221,42 @@ impl Handler<Observe> for Interruption {
             messages: self.counts.clone(),
             failures: self.failures,
             unwritten: self.unwritten,
+            unknown: self.unknown.len(),
+            unheard: self.unheard,
         };
         MessageResult(state.into())
     }
 }
 
 impl Interruption {
-    /// Acts on what the queue has given; what asks for nothing is deleted at once.
-    fn take(&mut self, received: Received, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+    /// Whether no more is to be read for now.
+    fn is_crowded(&self) -> bool {
+        self.unwritten >= MOST_UNWRITTEN || self.deletions.len() >= MOST_UNWRITTEN
+    }
+
+    /// Acts on what the queue has given, now or before; what asks for nothing is deleted.
+    fn take(&mut self, received: Received, snapshot: &Snapshot, new: bool, ctx: &mut Context<Self>) {
         let Received { queue_url, messages } = received;
         let (mut due, mut done) = (Vec::new(), Vec::new());
         let last = messages.len() < queue::FULL;
         for message in messages {
-            match self.read(&message, snapshot) {
+            let Some(announced) = self.parse(&message, new) else {
+                done.push(message.receipt);
+                continue;
+            };
+            let known = announced.instances.iter().any(|id| claim_of(snapshot, id).is_some());
+            if !known && self.keep_unknown(&announced, &message, &queue_url, ctx) {
+                continue;
+            }
+            self.unknown.forget(&announced.id);
+            match self.read(announced, message.sent, snapshot) {
                 // It comes again, and by then it is known whether it was written.
                 None => {}
                 Some(found) if found.is_empty() => done.push(message.receipt),
                 Some(found) => due.push((message.receipt, found)),
             }
         }
-        if !done.is_empty() {
-            ctx.spawn(
-                queue::delete(self.links.cloud.clone(), queue_url.clone(), done, (self.desk.clone(), ctx.address()))
-                    .into_actor(self),
-            );
-        }
+        self.delete(&queue_url, done, ctx);
         if !due.is_empty() {
             self.act(due, last, &queue_url, ctx);
         }
@@ -229,21 +266,30 @@ impl Interruption {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    /// What a message asks to be done; nothing for most. `None` while what an earlier one like it asked for is being written.
-    fn read(&mut self, message: &QueueMessage, snapshot: &Snapshot) -> Option<Vec<Due>> {
-        let announced = match Announcement::parse(&message.body) {
-            Ok(announced) => announced,
+    /// What a message announces, if anything. One that is new is counted.
+    fn parse(&mut self, message: &QueueMessage, new: bool) -> Option<Announcement> {
+        let waited = message.sent.map(|sent| self.desk.wall().duration_since(sent).as_secs_f64());
+        match Announcement::parse(&message.body) {
+            Ok(announced) => {
+                if new {
+                    self.count(announced.kind.label());
+                    self.desk.measure(&Measure::MessageReceived { kind: announced.kind.label(), waited });
+                }
+                Some(announced)
+            }
             Err(ignored) => {
                 self.count(ignored.label());
+                self.desk.measure(&Measure::MessageReceived { kind: ignored.label(), waited });
                 if ignored.is_odd() {
                     self.pass_over(ignored.label(), &ignored.to_string());
                 }
-                return Some(Vec::new());
+                None
             }
-        };
-        self.count(announced.kind.label());
-        let waited = message.sent.map(|sent| self.desk.wall().duration_since(sent).as_secs_f64());
-        self.desk.measure(&Measure::MessageReceived { kind: announced.kind.label(), waited });
+        }
+    }
+
+    /// What an announcement asks to be done; nothing for most. `None` while what an earlier one like it asked for is being written.
+    fn read(&mut self, announced: Announcement, sent: Option<Timestamp>, snapshot: &Snapshot) -> Option<Vec<Due>> {
         if self.writing.contains(&announced.id) {
             self.count("being_written");
             return None;
@@ -252,7 +298,7 @@ impl Interruption {
             self.count("duplicate");
             return Some(Vec::new());
         }
-        let notice = match Notice::of(&announced, message.sent, self.desk.wall()) {
+        let notice = match Notice::of(&announced, sent, self.desk.wall()) {
             Ok(notice) => notice,
             Err(late) => {
                 self.count("late");
@@ -271,10 +317,7 @@ impl Interruption {
                 }
                 continue;
             };
-            let Some(notice) = notice else {
-                self.recommended(claim, instance, trace);
-                continue;
-            };
+            let Some(notice) = notice.or_else(|| self.recommended(claim, instance, snapshot, trace)) else { continue };
             let known = Notice::on(&claim.claim);
             if claim.claim.metadata.deletion_timestamp.is_some()
                 || known.is_some_and(|known| known.sooner(notice) == known)
@@ -304,10 +347,25 @@ impl Interruption {
         self.desk.tell(Story::MessagesIgnored { reason: reason.to_owned(), messages, example });
     }
 
-    fn recommended(&self, claim: &ClaimEntry, instance: &str, trace: TraceContext) {
+    /// Says a recommendation to rebalance. Answers what follows, where the settings want one to be followed; not while a tenth of
+    /// the nodes follows one already.
+    fn recommended(
+        &self,
+        claim: &ClaimEntry,
+        instance: &str,
+        snapshot: &Snapshot,
+        trace: TraceContext,
+    ) -> Option<Notice> {
         let (node_claim, instance) = (claim.claim.name_any(), instance.to_owned());
         self.record(claim, Kind::RebalanceRecommendation, format!("EC2 recommends to rebalance instance {instance}"));
         self.desk.tell_in(Story::RebalanceRecommended { node_claim, instance }, trace);
+        let follows = |entry: &&Arc<ClaimEntry>| {
+            Notice::on(&entry.claim).is_some_and(|notice| notice.kind == Kind::RebalanceRecommendation)
+        };
+        let room = snapshot.claims.len().div_ceil(REBALANCED_ONE_OF).max(REBALANCED_LEAST);
+        let wanted = self.desk.settings.rebalance == Rebalance::Replace && Notice::on(&claim.claim).is_none();
+        let may = wanted && snapshot.claims.values().filter(follows).count() < room;
+        may.then(|| Notice::of_recommendation(self.desk.wall()))
     }
 
     fn record(&self, claim: &ClaimEntry, kind: Kind, message: String) {
@@ -334,6 +392,9 @@ impl Interruption {
         if !refusals.is_empty() {
             self.desk.post(&self.links.catalogue, Refused { refusals, trace });
         }
+        for id in all().filter_map(reservation_taken_back) {
+            self.desk.post(&self.links.catalogue, ReservationTakenBack { id });
+        }
         for (receipt, found) in due {
             self.pass_on(receipt, found, queue_url.to_owned(), ctx);
         }
@@ -349,7 +410,7 @@ impl Interruption {
         self.unwritten += 1;
         let written: Vec<_> = found.iter().map(|one| self.tell_and_send(one)).collect();
         let span = found.first().map(|one| self.span(one));
-        ctx.spawn(futures::future::join_all(written).into_actor(self).then(move |written, actor, ctx| {
+        ctx.spawn(futures::future::join_all(written).into_actor(self).map(move |written, actor, ctx| {
             actor.unwritten -= 1;
             let all = written.into_iter().all(|written| written.unwrap_or(false));
             if let Some(span) = span {
@@ -361,9 +422,8 @@ impl Interruption {
             if all {
                 actor.remember(&event);
             }
-            let receipts = if all { vec![receipt] } else { Vec::new() };
-            queue::delete(actor.links.cloud.clone(), queue_url, receipts, (actor.desk.clone(), ctx.address()))
-                .into_actor(actor)
+            let receipts = Some(receipt).filter(|receipt| all && !receipt.is_empty());
+            actor.delete(&queue_url, receipts.into_iter().collect(), ctx);
         }));
     }
 
@@ -379,8 +439,14 @@ impl Interruption {
         let status = claim.claim.status.clone().unwrap_or_default();
         let kind = notice.kind;
         let deadline = format!("{:.0}", notice.deadline);
-        self.record(claim, kind, format!("Instance {instance}: {kind}, runs until {deadline}"));
         let node_claim = claim.claim.name_any();
+        // A recommendation has been told, and ends nothing.
+        if kind == Kind::RebalanceRecommendation {
+            let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };
+            let order = Interrupted { term: self.desk.term, claim, notice: *notice, trace: *trace };
+            return self.links.terminator.send(order);
+        }
+        self.record(claim, kind, format!("Instance {instance}: {kind}, runs until {deadline}"));
         let story = Story::Interrupted {
             node_claim: node_claim.clone(),
             node: status.node_name,
@@ -422,5 +488,14 @@ fn taken_back(due: &Due) -> Option<Refusal> {
         code: TAKEN_BACK.to_owned(),
         ..Refusal::default()
     };
-    (due.notice.kind == Kind::SpotInterruption && refusal.capacity_type == labels::SPOT).then_some(refusal)
+    // Where EC2 recommends to leave, too, the next node is not to come.
+    let leaves = matches!(due.notice.kind, Kind::SpotInterruption | Kind::RebalanceRecommendation);
+    (leaves && refusal.capacity_type == labels::SPOT).then_some(refusal)
+}
+
+/// The capacity reservation that EC2 takes back.
+fn reservation_taken_back(due: &Due) -> Option<String> {
+    let kind = due.notice.kind;
+    let id = due.claim.claim.labels().get(labels::CAPACITY_RESERVATION_ID)?;
+    (kind == Kind::CapacityReservationInterrupted).then(|| id.clone())
 }

@@ -1,10 +1,12 @@
 //! The queue's side of the interruption: found by its name, read for ever, with back-off while it is not there.
 
-use std::sync::Arc;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_cloud::{Cloud, CloudError};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 
 use super::{Failed, Interruption, InterruptionLinks, Received};
 use crate::context::backoff::Backoff;
@@ -17,8 +19,8 @@ pub(super) const FULL: usize = 10;
 pub(super) const PATIENCE: Duration = Duration::from_millis(200);
 /// Longest pause between two attempts at a queue that is not there or fails: a warning leaves two minutes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
-/// How often a deletion is tried; a message that stays comes again and is known.
-const ATTEMPTS: u32 = 3;
+/// Calls that wait for messages at the same time while the queue is deep: at 20 ms a call some 8,000 messages a second.
+const MOST_RECEIVERS: usize = 16;
 
 /// Reads the queue of the settings until the term ends; a call that waits for messages then is given up, or it would
 /// take those that are the next leader's.
@@ -41,46 +43,37 @@ async fn read(cloud: &dyn Cloud, desk: Desk, to: Addr<Interruption>) {
                 continue;
             }
         };
-        loop {
-            match cloud.receive(&queue_url).await {
-                Ok(messages) => {
-                    trouble.over();
-                    let received = Received { queue_url: queue_url.clone(), messages };
-                    if !received.messages.is_empty() && to.send(received).await.is_err() {
-                        return;
-                    }
-                }
-                Err(error) => {
-                    trouble.wait(&error).await;
-                    if error.is_not_found() {
-                        break;
-                    }
-                }
-            }
+        if drain(cloud, &queue_url, &mut trouble, &to).await.is_break() {
+            return;
         }
     }
 }
 
-/// Deletes messages; what stays comes again.
-pub(super) async fn delete(
-    cloud: Arc<dyn Cloud>,
-    queue_url: String,
-    receipts: Vec<String>,
-    back: (Desk, Addr<Interruption>),
-) {
-    let (desk, to) = back;
-    if receipts.is_empty() {
-        return;
-    }
-    for attempt in 1..=ATTEMPTS {
-        match cloud.delete_messages(&queue_url, &receipts).await {
-            Ok(()) => return,
-            Err(error) => {
-                desk.post(&to, Failed);
-                if !error.is_retryable() {
-                    return;
+/// Receives until the queue is not there any more, or nobody listens. Each call that comes back full has one more made beside it,
+/// up to [`MOST_RECEIVERS`]; one that does not is the last but one.
+async fn drain(cloud: &dyn Cloud, queue_url: &str, trouble: &mut Trouble, to: &Addr<Interruption>) -> ControlFlow<()> {
+    let mut calls = FuturesUnordered::new();
+    let mut wanted = 1;
+    loop {
+        while calls.len() < wanted {
+            calls.push(cloud.receive(queue_url));
+        }
+        match calls.next().await {
+            None => {}
+            Some(Ok(messages)) => {
+                trouble.over();
+                wanted = if messages.len() >= FULL { (wanted + 1).min(MOST_RECEIVERS) } else { 1 };
+                let received = Received { queue_url: queue_url.to_owned(), messages };
+                if !received.messages.is_empty() && to.send(received).await.is_err() {
+                    return ControlFlow::Break(());
                 }
-                tokio::time::sleep(PATIENCE * attempt).await;
+            }
+            Some(Err(error)) => {
+                wanted = 1;
+                trouble.wait(&error).await;
+                if error.is_not_found() {
+                    return ControlFlow::Continue(());
+                }
             }
         }
     }

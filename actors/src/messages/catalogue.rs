@@ -40,6 +40,14 @@ pub struct TookReserved {
     pub id: String,
 }
 
+/// EC2 takes a capacity reservation back: nothing is left of it until EC2 says otherwise. Fact, from `interruption`.
+#[derive(Clone, Debug, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct ReservationTakenBack {
+    /// The reservation's id.
+    pub id: String,
+}
+
 /// Who hears on the leader that packing may come out differently. Order.
 #[derive(Clone, Message)]
 #[rtype(result = "()")]

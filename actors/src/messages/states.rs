@@ -279,6 +279,10 @@ pub struct InterruptionState {
     pub failures: u64,
     /// Messages whose facts are not written yet.
     pub unwritten: usize,
+    /// Messages kept about instances that no claim has yet.
+    pub unknown: usize,
+    /// Spot nodes whose interruptions nobody hears, as there is no queue.
+    pub unheard: usize,
 }
 
 /// Of `disruptor`.

@@ -1,5 +1,6 @@
 //! Settings by the names that Karpenter gives them (core spec 6, aws spec 9), and the few of our own.
 
+mod disruption;
 mod effects;
 mod parse;
 mod scheduler_config;
@@ -17,6 +18,7 @@ use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 use thiserror::Error;
 
+pub use disruption::{Churn, Rebalance};
 pub use effects::{feature_gates, without_effect};
 pub use table::{Known, TABLE, Topic};
 
@@ -84,6 +86,12 @@ pub struct Settings {
     pub interruption_queue: String,
     /// `INTERRUPTION`.
     pub interruption: Interruptions,
+    /// `REBALANCE`.
+    pub rebalance: Rebalance,
+    /// `CONSOLIDATION_LEAST_AGE`, `CONSOLIDATION_LEAST_SAVING`, `CONSOLIDATION_PRICE_MOVES`, `CONSOLIDATION_REST`.
+    pub churn: Churn,
+    /// `MOVES_ROLLOUT`: whether a Deployment that asks for it is restarted where its pods cannot be evicted.
+    pub moves_rollout: bool,
     /// `ISOLATED_VPC`.
     pub isolated_vpc: bool,
     /// `EKS_CONTROL_PLANE`.
@@ -180,6 +188,9 @@ impl Default for Settings {
             adopt_karpenter_instances: false,
             interruption_queue: String::new(),
             interruption: Interruptions::Replace,
+            rebalance: Rebalance::Event,
+            churn: Churn::default(),
+            moves_rollout: false,
             isolated_vpc: false,
             eks_control_plane: false,
             log_level: "info".into(),

@@ -2,6 +2,7 @@
 //! docs/settings.md are made from this table.
 
 use super::Settings;
+use super::disruption::{part, rebalance, time_from_zero};
 use super::parse::{
     Refusal, above_zero, address, boolean, ca_bundle, delay, duration, filled, from_zero, gates, interruptions,
     kubernetes_version, log_format, min_values, minute_at_least, number, object_name, one_of, outputs, policy,
@@ -18,6 +19,8 @@ pub enum Topic {
     Aws,
     /// Batching and packing.
     Packing,
+    /// Nodes that go.
+    Disruption,
     /// Leader election: the Lease and its times.
     Election,
     /// Ports, logs, limits.
@@ -33,6 +36,7 @@ impl Topic {
             Self::Cluster => "Cluster",
             Self::Aws => "AWS",
             Self::Packing => "Batching and packing",
+            Self::Disruption => "Disruption",
             Self::Election => "Election",
             Self::Process => "Process",
             Self::NoEffect => "Accepted, without effect",
@@ -87,7 +91,7 @@ const fn row(
     Known { topic, name, value, default, what, set }
 }
 
-use Topic::{Aws, Cluster, Election, NoEffect, Packing, Process};
+use Topic::{Aws, Cluster, Disruption, Election, NoEffect, Packing, Process};
 
 /// By topic, then by name.
 #[rustfmt::skip]
@@ -127,6 +131,8 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.interruption_queue = queue(text)?)),
     row(Aws, "ISOLATED_VPC", BOOL, "false", "The VPC has no way to the pricing API: on-demand prices are those that ship with the binary",
         |own, text| Ok(own.isolated_vpc = boolean(text)?)),
+    row(Aws, "REBALANCE", "WAY", "event", "event: that EC2 recommends to rebalance an instance is said by an event; replace: its node is replaced as well, the places of its pods first and within ten minutes at most",
+        |own, text| Ok(own.rebalance = rebalance(text)?)),
     row(Aws, "RESERVED_ENIS", "COUNT", "0", "Network interfaces that pods cannot have",
         |own, text| Ok(own.reserved_enis = number(text, "an integer from 0")?)),
     row(Aws, "SUBNET_REFRESH_INTERVAL", "DURATION", "1m", "As AMI_REFRESH_INTERVAL: the shorter of the two counts; 1m at least",
@@ -160,6 +166,17 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.default_spread = scheduler_config(text)?)),
     row(Packing, "UNSCHEDULED_POD_DELAY", "DURATION", "500ms", "A pod of which kube-scheduler has not said anything for so long, or that waits together with twenty, counts as pending all the same; never: only those that it has marked Unschedulable, as in Karpenter",
         |own, text| Ok(own.unscheduled_pod_delay = delay(text)?)),
+
+    row(Disruption, "CONSOLIDATION_LEAST_AGE", "DURATION", "10m", "A node that is younger is not consolidated, unless it is empty; 0s: any may be",
+        |own, text| Ok(own.churn.least_age = time_from_zero(text)?)),
+    row(Disruption, "CONSOLIDATION_LEAST_SAVING", "FRACTION", "0.15", "What part of the price that it replaces a move saves at least, in pools of the policy cost",
+        |own, text| Ok(own.churn.least_saving = part(text)?)),
+    row(Disruption, "CONSOLIDATION_PRICE_MOVES", "FRACTION", "0.01", "Of all nodes so many, rounded up, are replaced an hour because prices differ alone, by a node that is no smaller; 0: none is",
+        |own, text| Ok(own.churn.price_moves = part(text)?)),
+    row(Disruption, "CONSOLIDATION_REST", "DURATION", "1h", "A pod that was moved to save money is not moved for that again before so long; 0s: at any time",
+        |own, text| Ok(own.churn.rest = time_from_zero(text)?)),
+    row(Disruption, "MOVES_ROLLOUT", BOOL, "false", "A Deployment whose pods have the annotation dovetail.dev/move: rollout is restarted where their eviction would be refused or would leave none; needs patch on deployments (the chart's moves.rollout)",
+        |own, text| Ok(own.moves_rollout = boolean(text)?)),
 
     row(Election, "DISABLE_LEADER_ELECTION", BOOL, "false", "Lead without a Lease: for a single replica",
         |own, text| Ok(own.disable_leader_election = boolean(text)?)),

@@ -41,6 +41,8 @@ pub enum Measure<'a> {
     DisruptionLooked { seconds: f64 },
     /// It has decided.
     DisruptionDecided { decision: &'static str, reason: &'a str, consolidation_type: &'a str },
+    /// It has decided about nodes of that pool.
+    DisruptionDecidedInPool { pool: &'a str, decision: &'static str, reason: &'a str, consolidation_type: &'a str },
     /// What it had decided was no longer right when it was looked at again.
     ValidationFailed { consolidation_type: &'a str },
     /// A command has been given up.
@@ -53,6 +55,8 @@ pub enum Measure<'a> {
     NodeUnused { pool: &'a str, reason: &'static str },
     /// The queue has given a message.
     MessageReceived { kind: &'a str, waited: Option<f64> },
+    /// The status checks have found an instance unhealthy.
+    InstanceUnhealthy { category: &'a str },
     /// A message has been taken out of the queue.
     MessagesDeleted { count: usize },
     /// An event has been written, or dropped.

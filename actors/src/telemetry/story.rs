@@ -166,6 +166,14 @@ stories! {
         format!("drains interrupted node {node} with {pods} pod(s) to move: {cause}");
     /// Messages of the queue that nothing follows from, though something might have; told of once in a while.
     MessagesIgnored "messages_ignored" Info { reason: String, messages: u64, example: String } => format!("passed over {messages} message(s) of the interruption queue ({reason}), for one: {example}");
+    /// Spot nodes are, or may be, in use, and there is no queue.
+    SpotUnheard "spot_unheard" Warn { nodes: usize, pools: Names } =>
+        format!("interruptions are not heard, as INTERRUPTION_QUEUE is not set: {nodes} spot node(s) end without a warning to their pods, nodepool(s) {pools}");
+    /// A status check of an instance has failed for too long.
+    StatusFailed "status_failed" Warn { node_claim: String, instance: String, kind: String, check: String } =>
+        format!("instance {instance} of nodeclaim {node_claim} fails its check {check} ({kind})");
+    /// EC2 does not let us ask for status checks.
+    StatusForbidden "status_forbidden" Warn { error: String } => format!("the status of instances is not asked for any more until the next leader: {error}");
     /// A Node has registered.
     Registered "registered" Info { node_claim: String, node: String, provider_id: String } => format!("registered node {node} of nodeclaim {node_claim}");
     /// It came without its guard taint.
@@ -204,6 +212,15 @@ stories! {
     /// They go without.
     PlacesGivenUp "places_given_up" Info { node: String, pods: usize, names: Names } =>
         format!("waits no longer for the places of {pods} pod(s) of node {node}, which are evicted: {names}");
+    /// What has held a drain for a minute, and what can be done about it.
+    DrainBlocked "drain_blocked" Warn { node: String, node_claim: String, pods: usize, why: Names, remedy: String } =>
+        format!("node {node} cannot be drained, {pods} pod(s) hold it: {why}; to end that, {remedy}");
+    /// A Deployment was restarted, as its pods ask for, so that they leave a node.
+    DeploymentRestarted "deployment_restarted" Info { deployment: String, node: String, pod: String } =>
+        format!("restarted deployment {deployment}, so that pod {pod} leaves node {node}");
+    /// A Deployment whose pods ask for a restart is not restarted: they are evicted.
+    NotRestarted "not_restarted" Warn { deployment: String, node: String, pod: String, why: String } =>
+        format!("deployment {deployment} is not restarted for pod {pod} on node {node}: {why}");
     /// Pods are protected, and hold the drain.
     DrainHeld "drain_held" Info { node: String, node_claim: String, pods: usize, why: Names } =>
         format!("node {node} is not drained, {pods} pod(s) stay: {why}");

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::names::{annotations, taints};
+use dovetail_api::names::annotations;
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::cluster_state::{Moment, Snapshot};
+use dovetail_core::cluster_state::{Moment, PodEntry, Snapshot};
 use dovetail_core::disruption::Reason;
 use dovetail_core::interruption::{Cause, Mover, Notice, Retreat, retreat};
+use dovetail_core::termination::node::cordoned;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Taint;
 use kube::ResourceExt;
 
 use super::known::{of_claim, of_node};
@@ -155,7 +155,7 @@ impl Terminator {
             if !snapshot.leaving.claims.contains(name) {
                 continue;
             }
-            let movers = movers(snapshot, name, now);
+            let movers = movers(snapshot, name, doomed.notice.ends().is_some(), now);
             if let Retreat::Delete(cause) = retreat(&doomed.notice, &movers, now.wall) {
                 doomed.ordered = true;
                 orders.push((
@@ -196,13 +196,17 @@ fn cause_in_words(cause: Cause) -> &'static str {
     }
 }
 
-/// The pods that have to leave a claim's node, and whether their places are ready.
-fn movers(snapshot: &Snapshot, claim: &str, now: Moment) -> Vec<Mover> {
+/// The pods that have to leave a claim's node, and whether their places are ready; near enough, where the node ends.
+fn movers(snapshot: &Snapshot, claim: &str, ends: bool, now: Moment) -> Vec<Mover> {
     let Some(entry) = snapshot.claims.get(claim) else { return Vec::new() };
     let node = snapshot.nodes.values().find(|node| entry.is_on(node));
     let Some(node) = node else { return Vec::new() };
     let movers = snapshot.movers(&node.name, now.wall).into_iter();
-    movers.map(|pod| Mover { ready: snapshot.place_is_ready(&pod.pod.uid, now), grace: pod.grace }).collect()
+    let ready = |pod: &PodEntry| match ends {
+        true => snapshot.place_is_near(pod, now),
+        false => snapshot.place_is_ready(&pod.pod.uid, now),
+    };
+    movers.map(|pod| Mover { ready: ready(pod), grace: pod.grace }).collect()
 }
 
 /// Writes the end on the claim, unless a sooner one is there.
@@ -243,7 +247,7 @@ async fn deleted(links: &TerminatorLinks, claim: &ClaimRef) -> bool {
     false
 }
 
-/// Keeps new pods away from the claim's node.
+/// Keeps new pods away from the claim's node, and load balancers: they need their time to forget it.
 async fn taint(links: TerminatorLinks, claim: Arc<NodeClaim>) {
     let name = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
     if name.is_empty() {
@@ -251,18 +255,13 @@ async fn taint(links: TerminatorLinks, claim: Arc<NodeClaim>) {
     }
     let nodes = Nodes::new(links.calls.clone());
     loop {
-        let Ok(mut node) = nodes.get(&name).await else { return };
+        let Ok(node) = nodes.get(&name).await else { return };
         // The name on the claim may have been written by hand.
         if of_node(&node) != of_claim(&claim) {
             return;
         }
-        let all = node.spec.get_or_insert_default().taints.get_or_insert_default();
-        if all.iter().any(|one| one.key == taints::DISRUPTED && one.effect == taints::NO_SCHEDULE) {
-            return;
-        }
-        all.retain(|one| one.key != taints::DISRUPTED);
-        all.push(Taint { key: taints::DISRUPTED.into(), effect: taints::NO_SCHEDULE.into(), ..Taint::default() });
-        match nodes.write(&node).await {
+        let Some(cordoned) = cordoned(&node) else { return };
+        match nodes.write(&cordoned).await {
             Ok(node) => return links.calls.desk.post(&links.cluster, Wrote::Node(Arc::new(node))),
             Err(CallError::Conflict(_)) => {}
             Err(_) => return,

@@ -8,6 +8,7 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_core::Pod;
 use dovetail_core::cluster_state::{PodEntry, Snapshot};
 use dovetail_core::disruption::Reason;
+use dovetail_core::interruption::Notice;
 use dovetail_core::lifecycle::initialization::is_ready;
 use dovetail_core::ownership::is_another_providers;
 use dovetail_core::termination::claim::{self, ClaimStep};
@@ -47,7 +48,10 @@ pub async fn remove(hand: Hand, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, r
         let hand = hand.clone();
         async move {
             if let Ok(true) = hand.delete_claim(&claim, why, Some(reason.label())).await {
-                measures::claim_disrupted(&hand.desk, &claim, reason.label());
+                // Of an interruption metrics name the kind (aws spec 5).
+                let announced = Notice::on(&claim).filter(|_| reason == Reason::Interrupted);
+                let label = announced.map_or(reason.label(), |notice| notice.kind.label());
+                measures::claim_disrupted(&hand.desk, &claim, label);
                 tell_removing(&hand, &claim, &nodes, reason);
             }
         }
@@ -302,7 +306,8 @@ impl Terminator {
         let claim = self.own_claims(node).first().cloned();
         if matches!(outcome, Outcome::Going) {
             let decided = claim.as_ref().and_then(|claim| self.reasons.get(&claim.name_any()));
-            let reason = decided.map_or("", |(reason, _)| reason.label());
+            // Nobody of us has decided it: its deletion was asked for.
+            let reason = decided.map_or("deletion_asked", |(reason, _)| reason.label());
             self.desk.measure(&Measure::PodDrained { reason: if forced { "Forceful Termination" } else { reason } });
         }
         let (Some(cause), Some(claim)) = (hand.trace, claim) else { return };

@@ -15,6 +15,7 @@ mod left;
 mod look;
 mod owned;
 mod places;
+mod rollouts;
 mod steps;
 mod why;
 
@@ -48,6 +49,7 @@ use interrupted::Waiting;
 use kept::Kept;
 use known::{Known, is_leaving};
 use places::Progress;
+use rollouts::Rollouts;
 use steps::Hand;
 
 /// Everything that goes is looked at this often.
@@ -106,6 +108,8 @@ pub struct Terminator {
     reasons: BTreeMap<String, (Reason, TraceContext)>,
     /// Claims whose instances end and whose nodes are not drained yet.
     waiting: Waiting,
+    /// Deployments that are restarted for Nodes that go.
+    rollouts: Rollouts,
     looking: bool,
     scheduled: bool,
     counts: BTreeMap<&'static str, u64>,
@@ -132,6 +136,7 @@ impl Terminator {
             progress: BTreeMap::new(),
             reasons: BTreeMap::new(),
             waiting: Waiting::default(),
+            rollouts: Rollouts::default(),
             looking: false,
             scheduled: false,
             counts: BTreeMap::new(),
@@ -251,6 +256,7 @@ impl Handler<NodeGone> for Terminator {
     fn handle(&mut self, gone: NodeGone, ctx: &mut Self::Context) {
         self.forget(&Key::Node(gone.name.clone()));
         self.progress.remove(&gone.name);
+        self.rollouts.forget(&gone.name);
         let Some(node) = self.known.forget_node(&gone.name) else { return };
         let claims = self.known.claims_of(&node);
         if let (true, Some(id)) = (claims.is_empty(), dovetail_api::names::instance_id(known::of_node(&node))) {

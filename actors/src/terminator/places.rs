@@ -17,6 +17,7 @@ use kube::ResourceExt;
 
 use super::Terminator;
 use super::look::NAMED;
+use super::rollouts::overlay;
 use super::steps::Hand;
 use crate::messages::Record;
 use crate::recorder::object;
@@ -27,6 +28,9 @@ use crate::telemetry::story::{Names, Story};
 const LONG: Duration = Duration::from_secs(30);
 /// What holds a drain is said again when it has changed, this often at most.
 const SAID: Duration = Duration::from_secs(60);
+
+/// What has held a drain for so long is said to block it, with what can be done about it.
+const BLOCKED: Duration = Duration::from_secs(60);
 
 /// How far a Node is, for the story.
 #[derive(Default)]
@@ -39,6 +43,8 @@ pub struct Progress {
     awaiting_places: bool,
     /// What was last said to hold it, and when.
     held: Option<(Duration, BTreeSet<String>)>,
+    /// What was last said to block it, with the remedy.
+    blocked: Option<BTreeSet<String>>,
     /// It has been told that volumes are waited for.
     pub awaiting_volumes: bool,
     /// Evicted and not told yet.
@@ -90,11 +96,16 @@ impl Terminator {
         } else if is_ready(node) && !self.goes_at_once(claim) {
             waited = self.patience.wait(&mut drain, snapshot, ends, now);
         }
-        let held = held(&drain, &waited.awaiting, snapshot, ends, now.wall);
+        let rules = self.by_rollout((hand, node, claim), &mut drain, snapshot, now, ctx);
+        let mut held = held(&drain, &waited.awaiting, snapshot, ends, now.wall);
+        overlay(&mut held, &rules);
         let drained = Drained { hand, node, claim };
         self.tell_draining(&drained, drain.waiting.len(), &held);
         self.tell_waited(&drained, &waited);
         self.tell_held(&drained, &held);
+        if ends.is_some() {
+            drain.slow_first();
+        }
         for pod in drain.evict {
             self.send_away(hand, node, pod, None, ctx);
         }
@@ -123,8 +134,10 @@ impl Terminator {
             }
             Some(since) if now.saturating_sub(since) >= LONG => {
                 let (first, others): (Vec<_>, Vec<_>) = held.iter().partition(|one| one.rule.holds());
+                let remedy = first.first().and_then(|one| one.rule.remedy());
+                let remedy = remedy.map(|remedy| format!("; to end that, {remedy}")).unwrap_or_default();
                 let why = Names::first(NAMED, first.into_iter().chain(others).map(ToString::to_string));
-                let message = format!("Failed to drain node, {pods} pods are waiting to be evicted: {why}");
+                let message = format!("Failed to drain node, {pods} pods are waiting to be evicted: {why}{remedy}");
                 drained.hand.record(Record::warning(object::node(drained.node), "FailedDraining", message));
             }
             Some(_) => {}
@@ -163,6 +176,14 @@ impl Terminator {
         }
         let (node, now) = (drained.node.name_any(), self.desk.now());
         let progress = self.progress.entry(node.clone()).or_default();
+        let long = progress.draining_since.is_some_and(|since| now.saturating_sub(since) >= BLOCKED);
+        let remedies: BTreeSet<&str> = held.iter().filter_map(|one| one.rule.remedy()).collect();
+        if long && !remedies.is_empty() && progress.blocked.as_ref() != Some(&lines) {
+            let (pods, why) = (lines.len(), Names::first(NAMED, lines.iter().cloned()));
+            let (node, remedy) = (node.clone(), remedies.into_iter().collect::<Vec<_>>().join("; "));
+            progress.blocked = Some(lines.clone());
+            drained.hand.tell(Story::DrainBlocked { node, node_claim: drained.claim_name(), pods, why, remedy });
+        }
         let said = |(when, said): &(Duration, BTreeSet<String>)| *said == lines || now.saturating_sub(*when) < SAID;
         if progress.held.as_ref().is_some_and(said) {
             return;

@@ -16,6 +16,7 @@ use dovetail_cloud::{
     QueueMessage, shipped,
 };
 use dovetail_core::clock::Clock;
+use dovetail_core::interruption::status::Trouble;
 use dovetail_core::resources::format_amount;
 use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -67,6 +68,12 @@ struct State {
     resolving: usize,
     messages: Vec<QueueMessage>,
     deleted: Vec<String>,
+    /// The sizes of the batches in which they were deleted.
+    deletions: Vec<usize>,
+    /// The first of the next batch is kept.
+    keeps_first: bool,
+    /// What the status checks find.
+    troubles: Vec<Trouble>,
     ends: BTreeMap<String, SpoilEnd>,
     launched: Vec<Launched>,
     told: Option<UnboundedSender<Launched>>,
@@ -125,6 +132,21 @@ impl FakeCloud {
     /// The receipts by which messages were deleted.
     pub fn deleted(&self) -> Vec<String> {
         self.state.lock().unwrap().deleted.clone()
+    }
+
+    /// The sizes of the batches in which messages were deleted.
+    pub fn deletions(&self) -> Vec<usize> {
+        self.state.lock().unwrap().deletions.clone()
+    }
+
+    /// Of the next batch to be deleted the first message is kept.
+    pub fn keep_first(&self) {
+        self.state.lock().unwrap().keeps_first = true;
+    }
+
+    /// What the status checks find from now on.
+    pub fn trouble(&self, troubles: Vec<Trouble>) {
+        self.state.lock().unwrap().troubles = troubles;
     }
 
     /// How many messages nobody has received.
@@ -433,8 +455,26 @@ impl Cloud for FakeCloud {
         .boxed()
     }
 
-    fn delete_messages<'a>(&'a self, _: &'a str, receipts: &'a [String]) -> CloudFuture<'a, ()> {
-        self.state.lock().unwrap().deleted.extend_from_slice(receipts);
-        ready(())
+    fn delete_messages<'a>(
+        &'a self,
+        _: &'a str,
+        receipts: &'a [String],
+    ) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
+        let mut state = self.state.lock().unwrap();
+        state.deletions.push(receipts.len());
+        // The first of a batch may be kept once, as SQS does now and then.
+        let kept = state.keeps_first.then(|| receipts.first().cloned()).flatten();
+        state.keeps_first = false;
+        state.deleted.extend(receipts.iter().filter(|one| Some(*one) != kept.as_ref()).cloned());
+        let error = || CloudError::Retryable {
+            call: "DeleteMessageBatch",
+            code: "InternalError".into(),
+            message: String::new(),
+        };
+        ready(kept.into_iter().map(|receipt| (receipt, error())).collect())
+    }
+
+    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {
+        ready(self.state.lock().unwrap().troubles.clone())
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_api::v1::EC2NodeClass;
+use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
 
 use crate::error::CloudError;
@@ -85,8 +86,16 @@ pub trait Cloud: Send + Sync + 'static {
     /// after twenty seconds unless they are deleted.
     fn receive<'a>(&'a self, queue_url: &'a str) -> CloudFuture<'a, Vec<QueueMessage>>;
 
-    /// Takes messages out of a queue by their receipts (DeleteMessageBatch).
-    fn delete_messages<'a>(&'a self, queue_url: &'a str, receipts: &'a [String]) -> CloudFuture<'a, ()>;
+    /// Takes messages out of a queue by their receipts (DeleteMessageBatch), ten a call. Answers what failed, by receipt; those
+    /// come again.
+    fn delete_messages<'a>(
+        &'a self,
+        queue_url: &'a str,
+        receipts: &'a [String],
+    ) -> CloudFuture<'a, BTreeMap<String, CloudError>>;
+
+    /// What the status checks find wrong with the region's instances, whoever's they are (DescribeInstanceStatus).
+    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>>;
 }
 
 /// What is known of instances that were asked for by their ids. An id that is nowhere here was not asked for yet: too many

@@ -28,6 +28,9 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::DisruptionDecided { decision, reason, consolidation_type } => {
             count(Id::Decisions, &[decision, reason, consolidation_type]);
         }
+        Measure::DisruptionDecidedInPool { pool, decision, reason, consolidation_type } => {
+            count(Id::DecisionsByPool, &[pool, decision, reason, consolidation_type]);
+        }
         Measure::ValidationFailed { consolidation_type } => count(Id::FailedValidations, &[consolidation_type]),
         Measure::CommandFailed { decision, reason, consolidation_type } => {
             count(Id::QueueFailures, &[decision, reason, consolidation_type]);
@@ -50,6 +53,7 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::MessagesDeleted { count: so_many } => {
             metrics.count(Id::MessagesDeleted, &[], u64::try_from(so_many).unwrap_or(u64::MAX));
         }
+        Measure::InstanceUnhealthy { category } => count(Id::StatusUnhealthy, &[category]),
         Measure::EventWritten { reason, written } => {
             count(Id::KubernetesEvents, &[reason, if written { "written" } else { "dropped" }]);
         }

@@ -116,7 +116,7 @@ impl Latest {
 }
 
 /// Numbers that actors tell of what waits in them, by where.
-pub const QUEUES: [(&str, &str); 12] = [
+pub const QUEUES: [(&str, &str); 13] = [
     ("pod_watcher", "waiting"),
     ("batcher", "inWindow"),
     ("packer", "handled"),
@@ -126,6 +126,7 @@ pub const QUEUES: [(&str, &str); 12] = [
     ("registrar", "plans"),
     ("terminator", "leaving"),
     ("terminator", "interrupted"),
+    ("interruption", "unknown"),
     ("interruption", "unwritten"),
     ("disruptor", "queued"),
     ("recorder", "waiting"),
@@ -138,6 +139,10 @@ fn queues(page: &mut Page, actors: &Value) {
     );
     let refused = f64::from(u8::from(actors["leader"]["refuses"].is_string()));
     page.sample("dovetail_lease_refused", &[], refused);
+    page.gauge("dovetail_spot_nodes_unheard", "Spot nodes whose interruptions nobody hears, as there is no queue");
+    if let Some(count) = actors["interruption"]["unheard"].as_f64() {
+        page.sample("dovetail_spot_nodes_unheard", &[], count);
+    }
     page.gauge("dovetail_actor_queue", "What waits in an actor");
     for (actor, queue) in QUEUES {
         if let Some(count) = actors[actor][queue].as_f64() {

@@ -91,6 +91,7 @@ metrics! {
     Compared "dovetail_packing_compared_dollars_per_hour" Seconds, ["policy"], "What the nodes of packings that were sampled cost an hour, and what they would have cost by another policy";
     PackingFailures "dovetail_packing_failures" Counter, ["cause", "outcome"], "Packings that failed, by a panic or by the bound on their work, and whether fewest-nodes did it or pods were left out";
     Decisions "karpenter_voluntary_disruption_decisions" Counter, ["decision", "reason", "consolidation_type"], "Decisions to disrupt nodes";
+    DecisionsByPool "karpenter_voluntary_disruption_decisions_by_nodepool" Counter, ["nodepool", "decision", "reason", "consolidation_type"], "Decisions to disrupt nodes, once for each pool whose nodes go";
     FailedValidations "karpenter_voluntary_disruption_failed_validations" Counter, ["consolidation_type"], "What consolidation had found and no longer found when it looked again";
     QueueFailures "karpenter_voluntary_disruption_queue_failures" Counter, ["decision", "reason", "consolidation_type"], "Commands that were given up, as a replacement failed";
     Evaluation "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" Histogram(DURATIONS), [], "How long a look for nodes to disrupt took";
@@ -100,6 +101,7 @@ metrics! {
     MessagesReceived "karpenter_interruption_received_messages" Counter, ["message_type"], "Messages of the interruption queue";
     MessagesDeleted "karpenter_interruption_deleted_messages" Counter, [], "Messages taken out of the interruption queue";
     MessageWait "karpenter_interruption_message_queue_duration_seconds" Histogram(DURATIONS), [], "How long a message was in the queue before it was read";
+    StatusUnhealthy "karpenter_interruption_instance_status_unhealthy" Counter, ["category"], "Instances that EC2's status checks have found unhealthy, by which check";
     Events "dovetail_events" Counter, ["actor", "event"], "Happenings, by who told them";
     KubernetesEvents "dovetail_kubernetes_events" Counter, ["reason", "outcome"], "Kubernetes events written or dropped";
     ActorAnswer "dovetail_actor_answer_seconds" Histogram(ANSWERS), ["actor"], "How long an actor took to answer when asked how it is: what is in its mailbox comes first";

@@ -98,6 +98,28 @@ fn a_quarter_of_the_spot_nodes_is_taken_back_and_every_pod_is_back_before() {
     }
 }
 
+/// Pods of `interruption-many.yaml`.
+const MANY: usize = 600;
+
+#[test]
+fn of_two_hundred_spot_nodes_fifty_are_warned_within_a_second_and_every_pod_is_back_before_its_instance_ends() {
+    let ours = play_kept("interruption-many", &[]);
+    let ends = ours.ends();
+    assert!((45..=60).contains(&ends.len()), "{} of {} nodes", ends.len(), ours.number("launched"));
+    let (first, last) = (ends.values().copied().fold(f64::MAX, f64::min), ends.values().copied().fold(0.0, f64::max));
+    assert!(last - first <= 1.0, "warned within {} s", last - first);
+    assert!(ours.happened("pod", "lost").iter().all(|pod| text(pod, "name").starts_with("agent-")));
+    for (instance, end) in &ends {
+        assert_eq!(ours.ready_at(end - 0.001), MANY, "at the end of {instance}");
+    }
+    ours.nodes_went_before_they_were_taken();
+    let theirs = play_kept("interruption-many", &["--interruption=evict"]);
+    assert_eq!(ends, theirs.ends(), "the same instances are taken");
+    let (moved, at_once) = (ours.report["downtime"]["evicted"].clone(), theirs.pod_seconds());
+    println!("{} nodes, {moved} pods: {:.1} pod-seconds replacing, {at_once:.1} evicting", ends.len(), ours.pod_seconds());
+    assert!(ours.pod_seconds() * 4.0 < at_once, "{} pod-seconds against {at_once}", ours.pod_seconds());
+}
+
 #[test]
 fn replacing_first_costs_less_downtime_than_evicting_first() {
     for seed in ["1", "2", "3"] {
@@ -163,7 +185,7 @@ fn messages_that_make_no_sense_are_passed_over_counted_and_deleted() {
     assert_eq!((run.story("interrupted").len(), run.story("retreating").len()), (0, 0), "nothing is done to any node");
     assert_eq!(run.report["terminated"], 0);
     assert_eq!(run.ready_at(480.0), PODS);
-    let received = |event: &&Value| event["action"] == "ReceiveMessage" && event["t"].as_f64().unwrap() > 330.0;
+    let received = |event: &&Value| event["action"] == "ReceiveMessage" && event["t"].as_f64().unwrap() > 365.0;
     for event in run.events.iter().filter(received) {
         assert!(event["result"]["messages"].as_array().is_none_or(Vec::is_empty), "it came again: {event}");
     }

@@ -70,6 +70,12 @@ pub const LAUNCHED_FOR: &str = "dovetail.dev/launched-for";
 pub const UNUSED_LAUNCHES: &str = "dovetail.dev/unused-launches";
 /// EC2NodeClass: what nodes of instance types have for pods where that is less than was foreseen, JSON.
 pub const OBSERVED_ALLOCATABLE: &str = "dovetail.dev/observed-allocatable";
+/// Pod: how it is moved off a node where its eviction would be refused or would leave none of its workload.
+pub const MOVE: &str = "dovetail.dev/move";
+/// [`MOVE`]: its Deployment is restarted.
+pub const MOVE_ROLLOUT: &str = "rollout";
+/// A Deployment's template: when it was last restarted, as `kubectl rollout restart` writes it.
+pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// NodePool: `cost` or `fewest-nodes`.
 pub const PACKING_POLICY: &str = "dovetail.dev/packing-policy";
 /// An operator's release of the collection brake.

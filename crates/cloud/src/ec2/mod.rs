@@ -19,6 +19,7 @@ mod profile;
 mod queue;
 mod reservations;
 mod sdk;
+mod status;
 mod template;
 mod template_data;
 mod validation;
@@ -30,6 +31,7 @@ use std::time::Duration;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_core::clock::Clock;
+use dovetail_core::interruption::status::Trouble;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
@@ -226,7 +228,15 @@ impl Cloud for Ec2Cloud {
         self.receive_messages(queue_url).boxed()
     }
 
-    fn delete_messages<'a>(&'a self, queue_url: &'a str, receipts: &'a [String]) -> CloudFuture<'a, ()> {
+    fn delete_messages<'a>(
+        &'a self,
+        queue_url: &'a str,
+        receipts: &'a [String],
+    ) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
         self.delete_from_queue(queue_url, receipts).boxed()
+    }
+
+    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {
+        self.describe_troubles().boxed()
     }
 }

@@ -35,24 +35,40 @@ impl Ec2Cloud {
         Ok(answer.messages.unwrap_or_default().into_iter().map(message).collect())
     }
 
-    /// Deletes what it can; messages that SQS keeps come again.
-    pub(super) async fn delete_from_queue(&self, url: &str, receipts: &[String]) -> Result<(), CloudError> {
-        const CALL: &str = "DeleteMessageBatch";
+    /// Deletes what it can; answers what SQS keeps, which comes again.
+    pub(super) async fn delete_from_queue(
+        &self,
+        url: &str,
+        receipts: &[String],
+    ) -> Result<BTreeMap<String, CloudError>, CloudError> {
+        let mut kept = BTreeMap::new();
         for batch in receipts.chunks(MOST) {
-            let entries: Result<Vec<_>, _> =
-                batch.iter().enumerate().map(|(number, receipt)| entry(number, receipt)).collect();
-            let entries = entries.map_err(|error| CloudError::invalid(CALL, "NotSent", error.to_string()))?;
-            let call = self.clients.sqs.delete_message_batch().queue_url(url).set_entries(Some(entries));
-            let answer = call.send().await.map_err(|error| classify(CALL, Effect::Repeatable, error))?;
-            if let Some(failed) = answer.failed.first() {
-                let (code, message) = (failed.code.clone(), failed.message.clone().unwrap_or_default());
-                return Err(match failed.sender_fault {
-                    true => CloudError::Final { call: CALL, code, message },
-                    false => CloudError::Retryable { call: CALL, code, message },
-                });
+            match self.delete_batch(url, batch).await {
+                Ok(failed) => kept.extend(failed),
+                Err(error) => kept.extend(batch.iter().map(|receipt| (receipt.clone(), error.clone()))),
             }
         }
-        Ok(())
+        Ok(kept)
+    }
+
+    /// One call. An entry that fails says so by its number.
+    async fn delete_batch(&self, url: &str, batch: &[String]) -> Result<BTreeMap<String, CloudError>, CloudError> {
+        const CALL: &str = "DeleteMessageBatch";
+        let entries: Result<Vec<_>, _> =
+            batch.iter().enumerate().map(|(number, receipt)| entry(number, receipt)).collect();
+        let entries = entries.map_err(|error| CloudError::invalid(CALL, "NotSent", error.to_string()))?;
+        let call = self.clients.sqs.delete_message_batch().queue_url(url).set_entries(Some(entries));
+        let answer = call.send().await.map_err(|error| classify(CALL, Effect::Repeatable, error))?;
+        let failed = answer.failed.into_iter().filter_map(|failed| {
+            let receipt = batch.get(failed.id.parse::<usize>().ok()?)?;
+            let (code, message) = (failed.code, failed.message.unwrap_or_default());
+            let error = match failed.sender_fault {
+                true => CloudError::Final { call: CALL, code, message },
+                false => CloudError::Retryable { call: CALL, code, message },
+            };
+            Some((receipt.clone(), error))
+        });
+        Ok(failed.collect())
     }
 }
 

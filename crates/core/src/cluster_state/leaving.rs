@@ -150,7 +150,8 @@ impl Snapshot {
     pub fn must_move(&self, entry: &PodEntry, now: Timestamp) -> bool {
         self.leaving.nodes.contains(&entry.node_name)
             && entry.reschedulable()
-            && (self.has_to_go_soon(entry, now) || !(entry.do_not_disrupt.holds(now) || self.is_held(entry)))
+            && (self.has_to_go_soon(entry, now)
+                || !(entry.do_not_disrupt.holds(now) || (self.is_held(entry) && !self.moves_by_rollout(entry))))
     }
 
     /// Whether a pod, however it is protected, is deleted soon so that it has its own time before its node ends.
@@ -175,6 +176,41 @@ impl Snapshot {
     pub fn movers(&self, node: &str, now: Timestamp) -> Vec<&Arc<PodEntry>> {
         let load = self.loads.get(node).into_iter().flat_map(|load| load.pods.values());
         load.filter(|entry| self.must_move(entry, now)).collect()
+    }
+
+    /// Whether a pod has to be gone before its successor can run: one with a volume that is its workload's only pod, or that keeps
+    /// its name.
+    #[must_use]
+    pub fn cannot_run_twice(&self, entry: &PodEntry) -> bool {
+        !entry.volume_claims.is_empty() && (entry.stateful || self.is_alone(entry))
+    }
+
+    /// Whether a pod is the only one of its workload.
+    #[must_use]
+    pub fn is_alone(&self, entry: &PodEntry) -> bool {
+        let mut active = self.pods.values().filter(|other| other.is_active());
+        !active.any(|other| other.workload == entry.workload && other.pod.uid != entry.pod.uid)
+    }
+
+    /// Whether a pod is moved by a restart of its Deployment, as it asks for: its budget would not let it go, or nothing of its
+    /// workload would be left for a while.
+    #[must_use]
+    pub fn moves_by_rollout(&self, entry: &PodEntry) -> bool {
+        let asks = self.rollouts && entry.drain.rollout.is_some() && entry.ready;
+        asks && (self.budgets_hold(&entry.pod) || self.is_alone(entry))
+    }
+
+    /// Whether a pod of a node that ends may leave for its place: one that cannot run twice as soon as the place's node has
+    /// registered, so that its volume moves while the node gets ready; any other once the place is ready.
+    #[must_use]
+    pub fn place_is_near(&self, entry: &PodEntry, now: Moment) -> bool {
+        let registered = |claim: &str| {
+            self.claims.get(claim).and_then(|entry| lifecycle::stage(&entry.claim)) >= Some(Stage::Registered)
+        };
+        match self.expected_on(&entry.pod.uid, now) {
+            Some(Target::Claim(name)) if registered(name) && self.cannot_run_twice(entry) => true,
+            _ => self.place_is_ready(&entry.pod.uid, now),
+        }
     }
 
     /// Whether the place that a pod is expected at is ready for it.

@@ -212,6 +212,8 @@ pub struct Snapshot {
     pub unused: Arc<UnusedLaunches>,
     /// What nodes really have for pods.
     pub observed: Arc<Observed>,
+    /// Whether Deployments that ask for it may be restarted.
+    pub rollouts: bool,
 }
 
 /// A moment on both clocks.
@@ -273,6 +275,11 @@ impl ClusterState {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.now.clone()
+    }
+
+    /// Deployments that ask for it may be restarted.
+    pub fn allow_rollouts(&mut self, allowed: bool) {
+        self.now.rollouts = allowed;
     }
 
     /// Whether every kind has been listed once.

@@ -58,6 +58,7 @@ fn protected(machine: &Machine<'_>, snapshot: &Snapshot, now: Timestamp) -> Opti
         pod.is_active()
             && !pod.mirror
             && !pod.do_not_disrupt.holds(now)
+            && !snapshot.moves_by_rollout(pod)
             && !pod.pod.tolerations.iter().any(|toleration| covers(toleration, &disrupted))
     };
     let pods = machine.load.into_iter().flat_map(|load| load.pods.values()).map(AsRef::as_ref);

@@ -7,14 +7,18 @@
 //! ```
 
 mod announcement;
+mod kept;
 mod notice;
 mod retreat;
+pub mod status;
+pub mod unheard;
 
 use std::fmt;
 
 use serde::Serialize;
 
 pub use announcement::{Announcement, Ignored};
+pub use kept::Kept;
 pub use notice::{Late, Notice};
 pub use retreat::{Cause, Mover, Retreat, retreat};
 
@@ -25,7 +29,7 @@ pub enum Kind {
     /// A spot instance ends in two minutes.
     #[serde(rename = "spot_interrupted")]
     SpotInterruption,
-    /// A spot instance is likely to be interrupted: nothing is done but told.
+    /// A spot instance is likely to be interrupted: an event says so, and where the settings ask for it its node is replaced.
     RebalanceRecommendation,
     /// AWS Health announces an event for the instance.
     ScheduledChange,
@@ -37,17 +41,26 @@ pub enum Kind {
     InstanceTerminating,
     /// The capacity reservation that the instance runs on is taken back in two minutes.
     CapacityReservationInterrupted,
+    /// The instance's own status check fails.
+    InstanceStatus,
+    /// The status check of the machine below the instance fails.
+    SystemStatus,
+    /// An event is scheduled for the instance: a reboot, maintenance, its retirement or its stop.
+    EventStatus,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::SpotInterruption,
         Self::RebalanceRecommendation,
         Self::ScheduledChange,
         Self::InstanceStopping,
         Self::InstanceTerminating,
         Self::CapacityReservationInterrupted,
+        Self::InstanceStatus,
+        Self::SystemStatus,
+        Self::EventStatus,
     ];
 
     /// As metrics, logs and the annotation on claims say it.
@@ -60,6 +73,9 @@ impl Kind {
             Self::InstanceStopping => "instance_stopped",
             Self::InstanceTerminating => "instance_terminated",
             Self::CapacityReservationInterrupted => "capacity_reservation_interrupted",
+            Self::InstanceStatus => "instance_status",
+            Self::SystemStatus => "system_status",
+            Self::EventStatus => "event_status",
         }
     }
 
@@ -75,7 +91,9 @@ impl Kind {
         match self {
             Self::SpotInterruption => "SpotInterrupted",
             Self::RebalanceRecommendation => "SpotRebalanceRecommendation",
-            Self::ScheduledChange => "InstanceUnhealthy",
+            Self::ScheduledChange | Self::InstanceStatus | Self::SystemStatus | Self::EventStatus => {
+                "InstanceUnhealthy"
+            }
             Self::InstanceStopping => "InstanceStopping",
             Self::InstanceTerminating => "InstanceTerminating",
             Self::CapacityReservationInterrupted => "CapacityReservationInstanceInterrupted",

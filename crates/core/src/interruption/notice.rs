@@ -7,6 +7,7 @@ use dovetail_api::v1::NodeClaim;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Announcement, Kind};
+use crate::termination::places::LONGEST;
 
 /// How long a spot instance, or one of a reservation, lives after its warning.
 const WARNING: SignedDuration = SignedDuration::from_secs(120);
@@ -47,10 +48,17 @@ impl Notice {
             Kind::RebalanceRecommendation => return Ok(None),
             Kind::SpotInterruption | Kind::CapacityReservationInterrupted => warned,
             // Begun, or at a time that cannot be read: no more is counted on than after a warning.
-            Kind::ScheduledChange => ahead.unwrap_or(warned),
-            Kind::InstanceStopping | Kind::InstanceTerminating => happened,
+            Kind::ScheduledChange | Kind::EventStatus => ahead.unwrap_or(warned),
+            Kind::InstanceStopping | Kind::InstanceTerminating | Kind::InstanceStatus | Kind::SystemStatus => happened,
         };
         Ok(Some(Self { kind: announced.kind, deadline }))
+    }
+
+    /// What a recommendation to rebalance means where nodes are replaced for one: the places of its pods are waited for as long as
+    /// for those of any node that goes.
+    #[must_use]
+    pub fn of_recommendation(now: Timestamp) -> Self {
+        Self { kind: Kind::RebalanceRecommendation, deadline: now.checked_add(LONGEST).unwrap_or(Timestamp::MAX) }
     }
 
     /// The notice written on a claim; what cannot be read does not count.
@@ -77,7 +85,8 @@ impl Notice {
     /// has begun to end is not waited for.
     #[must_use]
     pub fn sooner(self, other: Self) -> Self {
-        let key = |one: &Self| (!one.kind.is_over(), one.deadline);
+        // What EC2 only recommends says nothing of when the instance ends.
+        let key = |one: &Self| (!one.kind.is_over(), one.kind == Kind::RebalanceRecommendation, one.deadline);
         if key(&other) < key(&self) { other } else { self }
     }
 }
@@ -150,6 +159,14 @@ mod tests {
         let change = Notice { kind: Kind::ScheduledChange, deadline: at("12:00:00") };
         let gone = Notice { kind: Kind::InstanceTerminating, deadline: at("10:18:00") };
         assert_eq!((change.sooner(spot), spot.sooner(change), spot.sooner(gone)), (spot, spot, gone));
+    }
+
+    #[test]
+    fn a_warning_counts_before_a_recommendation_whose_time_is_over_sooner() {
+        let asked = Notice::of_recommendation(at("10:06:00"));
+        let spot = Notice { kind: Kind::SpotInterruption, deadline: at("10:17:00") };
+        assert_eq!((asked.deadline, asked.ends()), (at("10:16:00"), None));
+        assert_eq!((asked.sooner(spot), spot.sooner(asked)), (spot, spot));
     }
 
     #[test]

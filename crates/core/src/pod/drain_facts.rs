@@ -15,6 +15,8 @@ pub struct DrainFacts {
     pub deletion: Option<Timestamp>,
     /// Names of the PersistentVolumeClaims that it mounts.
     pub volume_claims: Vec<String>,
+    /// Of a pod that asks to be moved by a rollout the name of its ReplicaSet.
+    pub rollout: Option<String>,
 }
 
 impl DrainFacts {
@@ -27,6 +29,7 @@ impl DrainFacts {
             critical: CRITICAL.contains(&class),
             deletion: pod.metadata.deletion_timestamp.as_ref().map(|time| time.0),
             volume_claims: volume_claims(pod),
+            rollout: super::rollout::asked_of(pod),
         }
     }
 }

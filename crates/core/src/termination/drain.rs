@@ -1,5 +1,6 @@
 //! Which pods leave a node now, which are waited for, and in what order (core spec 5.9).
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use dovetail_api::names::taints::disrupted;
@@ -47,6 +48,13 @@ pub struct Drain {
     pub waiting: Vec<Arc<PodEntry>>,
     /// Those that stay until the node goes, and that nobody waits for.
     pub staying: Vec<Arc<PodEntry>>,
+}
+
+impl Drain {
+    /// Evicts first what takes longest to end: on a node that ends, others have the time to wait.
+    pub fn slow_first(&mut self) {
+        self.evict.sort_by_key(|pod| Reverse(pod.grace));
+    }
 }
 
 /// The drain of a node with these pods; `deadline` is when the node's own grace ends.
@@ -154,6 +162,14 @@ mod tests {
         assert_eq!((names(&drain.evict), drain.waiting.len()), (vec!["goes"], 3));
         let drain = super::drain([pod("stays", stubborn), pod("later", critical)], None, at(0));
         assert!(drain.evict.is_empty(), "the group is not gone");
+    }
+
+    #[test]
+    fn slow_pods_go_first_from_a_node_that_ends_and_equals_by_name() {
+        let slow = |pod: &mut Value| pod["spec"]["terminationGracePeriodSeconds"] = json!(90);
+        let mut drain = drain([plain("b"), pod("c", slow), plain("a")], None, at(0));
+        drain.slow_first();
+        assert_eq!(names(&drain.evict), ["c", "a", "b"]);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub enum Rule {
     Budgets(Vec<String>),
     /// The place for its successor is not ready; it goes then all the same.
     Place(Place, Timestamp),
+    /// It goes by a restart of its Deployment: how far that is.
+    Rollout(String),
     /// It is ending, and is to be gone by then.
     Ending(Option<Timestamp>),
     /// It goes after all others that are no part of the system.
@@ -41,6 +43,21 @@ impl Rule {
     #[must_use]
     pub fn holds(&self) -> bool {
         matches!(self, Self::DoNotDisrupt(..) | Self::Budgets(_))
+    }
+
+    /// What whoever owns the pod can do, where it holds by itself and for as long as nobody does anything.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::DoNotDisrupt(_, None) => {
+                Some("take the annotation off the pod, or give its nodepool a terminationGracePeriod")
+            }
+            Self::Budgets(names) if names.len() > 1 => Some("let one pdb alone select the pod"),
+            Self::Budgets(_) => Some(
+                "add replicas or lower the pdb, or annotate a Deployment's pods dovetail.dev/move: rollout and set MOVES_ROLLOUT",
+            ),
+            _ => None,
+        }
     }
 }
 
@@ -106,6 +123,7 @@ impl fmt::Display for Held {
                 }
                 return write!(f, ", until {until} at the latest");
             }
+            Rule::Rollout(how) => return write!(f, "goes by a rollout of its Deployment: {how}"),
             Rule::Ending(Some(by)) => return write!(f, "is ending, and is to be gone by {by}"),
             Rule::Ending(None) => return f.write_str("is ending"),
             Rule::Later => return f.write_str("goes after the others"),

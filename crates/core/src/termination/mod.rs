@@ -18,6 +18,7 @@ pub mod node;
 pub mod places;
 #[cfg(test)]
 mod random;
+pub mod rollout;
 pub mod volumes;
 
 pub use drain::Drain;

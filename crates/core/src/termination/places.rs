@@ -97,7 +97,8 @@ impl Patience {
         let mut waited = Waited::default();
         for pod in std::mem::take(&mut drain.evict) {
             let moves = pod.ready && snapshot.must_move(&pod, now.wall);
-            let place = if moves { Place::of(snapshot, &pod, now) } else { Place::Ready };
+            let near = || ends.is_some() && snapshot.place_is_near(&pod, now);
+            let place = if moves && !near() { Place::of(snapshot, &pod, now) } else { Place::Ready };
             let until = if place == Place::Ready { now.wall } else { self.until(&pod, &place, ends, now.wall) };
             if until > now.wall {
                 waited.awaiting.push(Awaiting { pod, place, until });

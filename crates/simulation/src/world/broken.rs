@@ -15,6 +15,7 @@ use dovetail_cloud::{
     Cloud, CloudError, CloudFuture, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance,
     Made, QueueMessage,
 };
+use dovetail_core::interruption::status::Trouble;
 use dovetail_sandbox::apiserver::{ApiError, ApiServer, DeleteOptions, Gvr};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -235,7 +236,15 @@ impl Cloud for BrokenCloud {
         self.inner.receive(queue_url)
     }
 
-    fn delete_messages<'a>(&'a self, queue_url: &'a str, receipts: &'a [String]) -> CloudFuture<'a, ()> {
+    fn delete_messages<'a>(
+        &'a self,
+        queue_url: &'a str,
+        receipts: &'a [String],
+    ) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
         self.inner.delete_messages(queue_url, receipts)
+    }
+
+    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {
+        self.inner.instance_troubles()
     }
 }

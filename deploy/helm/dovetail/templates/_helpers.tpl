@@ -138,6 +138,10 @@ batchMaxPods: BATCH_MAX_PODS
 bindAddress: BIND_ADDRESS
 clusterCABundle: CLUSTER_CA_BUNDLE
 consolePort: CONSOLE_PORT
+consolidationLeastAge: CONSOLIDATION_LEAST_AGE
+consolidationLeastSaving: CONSOLIDATION_LEAST_SAVING
+consolidationPriceMoves: CONSOLIDATION_PRICE_MOVES
+consolidationRest: CONSOLIDATION_REST
 disableClusterStateObservability: DISABLE_CLUSTER_STATE_OBSERVABILITY
 disableControllerWarmup: DISABLE_CONTROLLER_WARMUP
 disableDryRun: DISABLE_DRY_RUN
@@ -161,6 +165,7 @@ packingComparisonInterval: PACKING_COMPARISON_INTERVAL
 packingPolicy: PACKING_POLICY
 preferencePolicy: PREFERENCE_POLICY
 pricePerNode: PRICE_PER_NODE
+rebalance: REBALANCE
 reservedENIs: RESERVED_ENIS
 schedulerConfig: SCHEDULER_CONFIG
 startupTimeout: STARTUP_TIMEOUT

@@ -96,9 +96,16 @@ pub struct Queue {
     moved: Arc<Moved>,
     price_moves: Vec<(Timestamp, usize)>,
     paused: BTreeMap<String, Pause>,
+    rest: SignedDuration,
 }
 
 impl Queue {
+    /// Remembers moves at least for so long, and for an hour in any case.
+    #[must_use]
+    pub fn resting(rest: SignedDuration) -> Self {
+        Self { rest, ..Self::default() }
+    }
+
     /// Takes over what earlier leaders have begun.
     pub fn restore(&mut self, commands: Vec<Running>) {
         for mut command in commands {
@@ -191,13 +198,14 @@ impl Queue {
     }
 
     fn forget(&mut self, snapshot: &Snapshot, now: Timestamp) {
-        let fresh = |time: &Timestamp| now.duration_since(*time) < REMEMBERED;
-        if self.moved.values().flatten().any(|time| !fresh(time)) {
+        let rest = self.rest.max(REMEMBERED);
+        let rests = |time: &Timestamp| now.duration_since(*time) < rest;
+        if self.moved.values().flatten().any(|time| !rests(time)) {
             let moved = Arc::make_mut(&mut self.moved);
-            moved.values_mut().for_each(|times| times.retain(fresh));
+            moved.values_mut().for_each(|times| times.retain(rests));
             moved.retain(|_, times| !times.is_empty());
         }
-        self.price_moves.retain(|(time, _)| fresh(time));
+        self.price_moves.retain(|(time, _)| now.duration_since(*time) < REMEMBERED);
         // A failure that follows soon takes a while to show itself.
         let lately = |pause: &Pause| now < later(pause.until, LONGEST_PAUSE);
         self.paused.retain(|pool, pause| snapshot.pools.contains_key(pool) && lately(pause));
@@ -214,7 +222,7 @@ impl Queue {
         self.running.iter().flat_map(|command| &command.wanted.claims).map(|claim| claim.uid.as_str())
     }
 
-    /// When pods were moved within the last hour to save money, by workload.
+    /// When pods were moved to save money, by workload: within the last hour, or the rest that is kept to where that is longer.
     #[must_use]
     pub fn moved(&self) -> Arc<Moved> {
         self.moved.clone()

@@ -34,7 +34,7 @@ use jiff::Timestamp;
 pub use cluster::{Cluster, NodeState, PodBudget, PodState, PoolState};
 pub use command::{Command, Decision, Unconsolidatable};
 use pass::Pass;
-pub use settings::Settings;
+pub use settings::{PRICE_MOVES, Settings};
 pub use settle::{Settled, settle};
 
 use super::Reason;

@@ -44,13 +44,32 @@ impl Default for Settings {
     }
 }
 
-/// What part of a cluster's nodes may be replaced within an hour because prices differ alone.
-const PRICE_MOVES: usize = 100;
+/// What part of a cluster's nodes may be replaced within an hour because prices differ alone, unless said otherwise.
+pub const PRICE_MOVES: f64 = 0.01;
 
 impl Settings {
     /// How many nodes of so many may be replaced within an hour because prices differ alone: one in a hundred, rounded up.
     #[must_use]
     pub fn price_moves_of(nodes: usize) -> usize {
-        nodes.div_ceil(PRICE_MOVES)
+        Self::price_moves_within(nodes, PRICE_MOVES)
+    }
+
+    /// How many nodes of so many are this part of them, from 0 to 1, rounded up.
+    #[must_use]
+    pub fn price_moves_within(nodes: usize, part: f64) -> usize {
+        // Products such as 0.07 of 100 are a little above the whole number that is meant.
+        (nodes as f64 * part - 1e-9).ceil().max(0.0) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_nodes_is_rounded_up_and_a_whole_number_stays() {
+        let all = [(0, 0.01), (1, 0.01), (100, 0.01), (101, 0.01), (100, 0.07), (10, 0.0), (10, 1.0)];
+        let moves = all.map(|(nodes, part)| Settings::price_moves_within(nodes, part));
+        assert_eq!(moves, [0, 1, 1, 2, 7, 0, 10]);
     }
 }

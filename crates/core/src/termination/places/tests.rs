@@ -227,3 +227,68 @@ fn the_annotation_that_holds_a_pod_is_named_as_it_is_written() {
     let (_, told) = world.why(1).remove(0);
     assert_eq!(told, "pod default/old has the annotation karpenter.sh/do-not-evict, and nothing ends that");
 }
+
+impl World {
+    /// A node for the pod that has registered and is not ready yet.
+    fn registered(&mut self, pod: &str) {
+        let claim = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "coming", "uid": "coming"},
+            "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}, "requirements": []},
+            "status": {"providerID": "coming", "conditions": [
+                {"type": "Launched", "status": "True", "lastTransitionTime": wall(0), "reason": "", "message": ""},
+                {"type": "Registered", "status": "True", "lastTransitionTime": wall(0), "reason": "", "message": ""}]}});
+        self.state.apply_claim(Arc::new(serde_json::from_value(claim).unwrap()));
+        self.place(pod, Target::Claim("coming".into()));
+    }
+}
+
+fn with_volume(pod: &mut Value) {
+    pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+}
+
+#[test]
+fn what_cannot_run_twice_leaves_a_node_that_ends_when_its_place_has_registered() {
+    let evicted = |ends, change: fn(&mut Value)| {
+        let mut world = World::new(ends);
+        world.pod("a", change);
+        world.registered("a");
+        world.evicted(1)
+    };
+    assert_eq!(evicted(Some(120), with_volume), ["a"]);
+    assert_eq!(evicted(Some(120), |_| ()), [""; 0], "it runs until its place is ready");
+    assert_eq!(evicted(None, with_volume), [""; 0], "there is time");
+    let mut world = World::new(Some(120));
+    for pod in ["a", "b"] {
+        world.pod(pod, |pod| {
+            with_volume(pod);
+            pod["metadata"]["ownerReferences"] =
+                json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "s", "controller": true}]);
+        });
+    }
+    world.registered("a");
+    assert_eq!(world.evicted(1), [""; 0], "others of its workload serve");
+}
+
+fn asks_for_a_rollout(pod: &mut Value) {
+    pod["metadata"]["annotations"] = json!({"dovetail.dev/move": "rollout"});
+    pod["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "s", "controller": true}]);
+}
+
+#[test]
+fn a_pod_that_its_budget_keeps_gets_a_place_where_its_deployment_may_be_restarted() {
+    let budget = json!({"metadata": {"name": "web", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}},
+        "status": {"disruptionsAllowed": 0, "expectedPods": 1, "desiredHealthy": 1, "currentHealthy": 1}});
+    let moves = |allowed: bool, change: fn(&mut Value)| {
+        let mut world = World::new(None);
+        world.state.allow_rollouts(allowed);
+        world.state.apply_budget(serde_json::from_value(budget.clone()).unwrap());
+        world.pod("a", change);
+        let snapshot = world.state.snapshot();
+        let pod = &snapshot.pods["a"];
+        (snapshot.moves_by_rollout(pod), snapshot.must_move(pod, wall(1)))
+    };
+    assert_eq!(moves(true, asks_for_a_rollout), (true, true));
+    assert_eq!(moves(false, asks_for_a_rollout), (false, false), "nobody may restart it");
+    assert_eq!(moves(true, |_| ()), (false, false), "it does not ask for it");
+}

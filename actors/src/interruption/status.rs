@@ -1,0 +1,159 @@
+//! EC2's status checks, asked for every minute whether there is a queue or not. What follows from them is decided by
+//! `dovetail_core::interruption::status`: an instance whose checks fail goes by force, for an event its node is replaced first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_cloud::{Cloud, CloudError};
+use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
+use dovetail_core::disruption::Reason;
+use dovetail_core::interruption::status::{Judged, Trouble, judge};
+use dovetail_core::interruption::{Announcement, Kind, Notice};
+use kube::ResourceExt;
+
+use super::{Due, Interruption, InterruptionLinks, claim_of};
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::messages::{ClaimRef, Record, Remove, TakeSnapshot, TraceContext};
+use crate::recorder::object;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::story::Story;
+
+/// How often EC2 is asked (aws spec 5.1).
+const PAUSE: Duration = Duration::from_secs(60);
+/// Longest pause while it does not answer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// Codes by which AWS says that we may not ask: that does not change by itself.
+const FORBIDDEN: [&str; 3] = ["UnauthorizedOperation", "AccessDenied", "AccessDeniedException"];
+
+/// What the checks have found.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Troubled(Vec<Trouble>);
+
+/// Asks EC2 until the term ends.
+pub(super) async fn poll(links: InterruptionLinks, desk: Desk, to: Addr<Interruption>) {
+    tokio::select! {
+        biased;
+        () = links.tenure.over() => {}
+        () = ask(&*links.cloud, desk, to) => {}
+    }
+}
+
+async fn ask(cloud: &dyn Cloud, desk: Desk, to: Addr<Interruption>) {
+    const WHAT: &str = "asking for the status of instances";
+    let mut backoff = Backoff::new(PAUSE, LONGEST_PAUSE, desk.rng("status"));
+    let mut pause = PAUSE;
+    loop {
+        tokio::time::sleep(pause).await;
+        match cloud.instance_troubles().await {
+            Ok(troubles) => {
+                if backoff.failures() > 0 {
+                    desk.tell(Story::Recovered { what: WHAT.to_owned(), attempts: backoff.failures() + 1 });
+                }
+                backoff.reset();
+                pause = PAUSE;
+                if to.send(Troubled(troubles)).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) if is_forbidden(&error) => {
+                return desk.tell(Story::StatusForbidden { error: error.to_string() });
+            }
+            Err(error) => {
+                pause = backoff.pause();
+                if backoff.failures() == 1 {
+                    desk.tell(Story::Retrying { what: WHAT.to_owned(), error: error.to_string() });
+                }
+            }
+        }
+    }
+}
+
+fn is_forbidden(error: &CloudError) -> bool {
+    FORBIDDEN.contains(&error.code())
+}
+
+impl Handler<Troubled> for Interruption {
+    type Result = ResponseActFuture<Self, ()>;
+
+    fn handle(&mut self, Troubled(troubles): Troubled, _: &mut Self::Context) -> Self::Result {
+        if troubles.is_empty() {
+            self.removed.clear();
+            return Box::pin(async {}.into_actor(self));
+        }
+        let snapshot = self.links.cluster.send(TakeSnapshot).into_actor(self);
+        Box::pin(snapshot.map(move |snapshot, actor, ctx| {
+            if let (Ok(Some(snapshot)), true) = (snapshot, actor.links.tenure.holds()) {
+                actor.judge_troubles(troubles, &snapshot, ctx);
+            }
+        }))
+    }
+}
+
+impl Interruption {
+    fn judge_troubles(&mut self, troubles: Vec<Trouble>, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+        self.removed.retain(|uid| snapshot.claims.values().any(|entry| entry.facts.uid == *uid));
+        let stays = |claim: &&Arc<ClaimEntry>| {
+            !claim.facts.leaving && Notice::on(&claim.claim).is_none() && !self.removed.contains(&claim.facts.uid)
+        };
+        let own: Vec<Trouble> =
+            troubles.into_iter().filter(|one| claim_of(snapshot, &one.instance).filter(stays).is_some()).collect();
+        let Judged { go, braked } = judge(&own, snapshot.claims.len(), self.removed.len(), self.desk.wall());
+        for trouble in &braked {
+            if let Some(claim) = claim_of(snapshot, &trouble.instance) {
+                self.tell_braked(claim, braked.len(), snapshot.claims.len());
+            }
+        }
+        if let Some(first) = braked.first() {
+            self.pass_over("status_checks_of_many", &format!("{} of {}", first.kind, first.instance));
+        }
+        let mut due = Vec::new();
+        for trouble in go {
+            let Some(claim) = claim_of(snapshot, &trouble.instance).cloned() else { continue };
+            self.desk.measure(&Measure::InstanceUnhealthy { category: trouble.kind.label() });
+            self.count(trouble.kind.label());
+            match trouble.kind {
+                Kind::EventStatus => due.extend(self.scheduled(trouble, claim)),
+                _ => self.remove_unhealthy(&trouble, &claim),
+            }
+        }
+        if !due.is_empty() {
+            self.act(vec![(String::new(), due)], true, "", ctx);
+        }
+    }
+
+    /// An event of the status checks is as one of AWS Health.
+    fn scheduled(&mut self, trouble: Trouble, claim: Arc<ClaimEntry>) -> Option<Due> {
+        let (begins, now) = (trouble.time, self.desk.wall());
+        let Trouble { instance, kind, what, .. } = trouble;
+        let event = format!("{what} of {instance}");
+        let instances = vec![instance.clone()];
+        let announced = Announcement { id: event.clone(), kind, instances, time: Some(now), begins };
+        let notice = Notice::of(&announced, None, now).ok().flatten()?;
+        let trace = TraceContext::root(&mut self.rng);
+        Some(Due { event, notice, claim, instance, trace })
+    }
+
+    fn remove_unhealthy(&mut self, trouble: &Trouble, claim: &ClaimEntry) {
+        let Trouble { instance, kind, what, .. } = trouble;
+        self.removed.insert(claim.facts.uid.clone());
+        self.record(claim, *kind, format!("Instance {instance}: its check {what} ({kind}) has failed for two minutes"));
+        let trace = TraceContext::root(&mut self.rng);
+        let (node_claim, instance, check) = (claim.claim.name_any(), instance.clone(), what.clone());
+        self.desk.tell_in(Story::StatusFailed { node_claim, instance, kind: kind.label().to_owned(), check }, trace);
+        let claims = vec![ClaimRef { name: claim.claim.name_any(), uid: claim.facts.uid.clone() }];
+        let order = Remove { term: self.desk.term, claims, reason: Reason::Unhealthy, trace };
+        self.desk.post(&self.links.terminator, order);
+    }
+
+    fn tell_braked(&self, claim: &ClaimEntry, failing: usize, nodes: usize) {
+        let message =
+            format!("More than 20% of the nodes fail their status checks ({failing} of {nodes}): none is taken away");
+        let node = claim.claim.status.as_ref().map(|status| status.node_name.as_str()).filter(|name| !name.is_empty());
+        for one in [Some(object::claim(&claim.claim)), node.map(object::node_named)].into_iter().flatten() {
+            self.desk.post(&self.links.recorder, Record::warning(one, "NodeRepairBlocked", &*message));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Messages about instances that no claim has yet: they are kept for a while, and acted on when a claim has the instance
+//! (`dovetail_core::interruption::Kept`).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_cloud::{QueueMessage, cloud};
+use dovetail_core::cluster_state::Snapshot;
+use dovetail_core::interruption::{Announcement, Kept};
+
+use super::{Interruption, Received};
+use crate::messages::TakeSnapshot;
+
+/// How often it is looked whether their instances are known by now.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A message that waits, and the instances that it is about.
+pub(super) struct Unknown {
+    message: QueueMessage,
+    queue_url: String,
+    instances: Vec<String>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Waiting {
+    kept: Kept<Unknown>,
+    looking: bool,
+}
+
+impl Waiting {
+    /// How many messages are kept.
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// A message of that id is acted on.
+    pub fn forget(&mut self, id: &str) {
+        self.kept.take(id);
+    }
+}
+
+impl Interruption {
+    /// Keeps a message of which no instance is known. Answers whether it is kept: it is not for ever.
+    pub(super) fn keep_unknown(
+        &mut self,
+        announced: &Announcement,
+        message: &QueueMessage,
+        queue_url: &str,
+        ctx: &mut Context<Self>,
+    ) -> bool {
+        // What ends already is of no use to anybody, and one that has no id cannot be told from its copies.
+        if announced.id.is_empty() || announced.kind.is_over() {
+            return false;
+        }
+        let (message, queue_url) = (message.clone(), queue_url.to_owned());
+        let unknown = Unknown { message, queue_url, instances: announced.instances.clone() };
+        let kept = self.unknown.kept.keep(&announced.id, unknown, self.desk.wall()).is_none();
+        if kept && !std::mem::replace(&mut self.unknown.looking, true) {
+            ctx.run_later(LOOK, Self::look_for_unknown);
+        }
+        kept
+    }
+
+    fn look_for_unknown(&mut self, ctx: &mut Context<Self>) {
+        let snapshot = self.links.cluster.send(TakeSnapshot).into_actor(self);
+        ctx.spawn(snapshot.map(|snapshot, actor, ctx| {
+            if let (Ok(Some(snapshot)), true) = (snapshot, actor.links.tenure.holds()) {
+                actor.act_on_known(&snapshot, ctx);
+            }
+            actor.unknown.looking = !actor.unknown.kept.is_empty();
+            if actor.unknown.looking {
+                ctx.run_later(LOOK, Self::look_for_unknown);
+            }
+        }));
+    }
+
+    fn act_on_known(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+        let there: BTreeSet<&str> =
+            snapshot.claims.values().filter_map(|entry| cloud::instance_id(entry.provider_id())).collect();
+        let is_known = |unknown: &Unknown| unknown.instances.iter().any(|id| there.contains(id.as_str()));
+        let known: Vec<String> =
+            self.unknown.kept.iter().filter(|(_, one)| is_known(one)).map(|(id, _)| id.to_owned()).collect();
+        let mut found: Vec<Unknown> = known.iter().filter_map(|id| self.unknown.kept.take(id)).collect();
+        found.extend(self.unknown.kept.over(self.desk.wall()));
+        for Unknown { message, queue_url, .. } in found {
+            self.take(Received { queue_url, messages: vec![message] }, snapshot, false, ctx);
+        }
+    }
+}

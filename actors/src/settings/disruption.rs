@@ -1,0 +1,116 @@
+//! Settings about nodes that go: what consolidation keeps to against churn, what follows from a rebalance recommendation, and
+//! whether Deployments may be restarted.
+
+use std::time::Duration;
+
+use dovetail_api::v1::parse_go_duration;
+use dovetail_core::disruption::methods;
+use jiff::SignedDuration;
+use serde::Serialize;
+
+use super::parse::{Refusal, number, one_of, refuse};
+
+/// What consolidation keeps to, so that a cluster comes to rest (docs/consolidation.md).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Churn {
+    /// `CONSOLIDATION_LEAST_SAVING`: what part of the price that it replaces a move saves at least.
+    pub least_saving: f64,
+    /// `CONSOLIDATION_LEAST_AGE`: a younger node stays, unless it is empty.
+    pub least_age: Duration,
+    /// `CONSOLIDATION_REST`: a pod that was moved to save money stays for so long.
+    pub rest: Duration,
+    /// `CONSOLIDATION_PRICE_MOVES`: the part of all nodes that an hour's changes of prices alone may replace.
+    pub price_moves: f64,
+}
+
+impl Default for Churn {
+    fn default() -> Self {
+        let own = methods::Settings::default();
+        Self {
+            least_saving: own.least_saving,
+            least_age: own.least_age.unsigned_abs(),
+            rest: own.rest.unsigned_abs(),
+            price_moves: methods::PRICE_MOVES,
+        }
+    }
+}
+
+impl Churn {
+    /// The rules of consolidation with these; `price_per_node` and `spot_to_spot` as in them.
+    #[must_use]
+    pub fn rules(&self, price_per_node: f64, spot_to_spot: bool) -> methods::Settings {
+        let signed = |time: Duration| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+        methods::Settings {
+            least_saving: self.least_saving,
+            least_age: signed(self.least_age),
+            rest: signed(self.rest),
+            price_per_node,
+            spot_to_spot,
+            ..methods::Settings::default()
+        }
+    }
+}
+
+/// What is done about an instance of which EC2 says that it is likely to be interrupted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rebalance {
+    /// It is said by an event.
+    #[default]
+    Event,
+    /// Its node is replaced, without haste.
+    Replace,
+}
+
+/// `REBALANCE`.
+pub fn rebalance(text: &str) -> Result<Rebalance, Refusal> {
+    match one_of(text, &["event", "replace"])?.as_str() {
+        "replace" => Ok(Rebalance::Replace),
+        _ => Ok(Rebalance::Event),
+    }
+}
+
+/// A Go duration from zero.
+pub fn time_from_zero(text: &str) -> Result<Duration, Refusal> {
+    parse_go_duration(text).or_else(|error| refuse(&error.to_string(), "a Go duration from 0s, such as 10m or 1h30m"))
+}
+
+/// A part of something, all of it included.
+pub fn part(text: &str) -> Result<f64, Refusal> {
+    const ALLOWED: &str = "a fraction from 0 to 1, such as 0.15";
+    let part: f64 = number(text, ALLOWED)?;
+    if (0.0..=1.0).contains(&part) { Ok(part) } else { refuse("it is out of range", ALLOWED) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::Settings;
+
+    fn read(name: &str, value: &str) -> Result<Settings, String> {
+        let map = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        Settings::from_map(&map).map_err(|all| all[0].to_string())
+    }
+
+    #[test]
+    fn what_is_said_against_churn_is_what_consolidation_keeps_to() {
+        let rules = |name, value| read(name, value).unwrap().churn.rules(0.02, false);
+        assert_eq!(Churn::default().rules(0.02, false), methods::Settings::default());
+        assert!((rules("CONSOLIDATION_LEAST_SAVING", "0.3").least_saving - 0.3).abs() < f64::EPSILON);
+        assert_eq!(rules("CONSOLIDATION_LEAST_AGE", "0s").least_age, SignedDuration::ZERO);
+        assert_eq!(rules("CONSOLIDATION_REST", "3h").rest, SignedDuration::from_hours(3));
+        for (name, value) in [
+            ("CONSOLIDATION_LEAST_SAVING", "1.5"),
+            ("CONSOLIDATION_LEAST_SAVING", "NaN"),
+            ("CONSOLIDATION_LEAST_AGE", "-1m"),
+            ("CONSOLIDATION_REST", "soon"),
+            ("CONSOLIDATION_PRICE_MOVES", "-0.1"),
+            ("REBALANCE", "drain"),
+        ] {
+            assert!(read(name, value).unwrap_err().starts_with(name), "{name}={value}");
+        }
+    }
+}

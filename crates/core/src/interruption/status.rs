@@ -1,0 +1,106 @@
+//! What EC2's status checks say of instances, and which of them go for it (AWS spec 5.1): asked for every minute, whether there is
+//! a queue or not.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Kind;
+
+/// A check has to have failed for so long: an instance that reboots fails its checks as well.
+const IMPAIRED: SignedDuration = SignedDuration::from_secs(120);
+/// Of so many nodes one may go for its checks at a time, rounded up. Where more fail, a zone or the checks themselves are at
+/// fault, and to take the nodes away would make it worse (core spec 5.10).
+const ONE_OF: usize = 5;
+
+/// Something that is wrong with an instance.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Trouble {
+    /// `i-…`.
+    pub instance: String,
+    /// [`Kind::InstanceStatus`], [`Kind::SystemStatus`] or [`Kind::EventStatus`].
+    pub kind: Kind,
+    /// Since when a check fails, or when an event begins; nothing where EC2 does not say.
+    pub time: Option<Timestamp>,
+    /// EC2's own words: the check that fails, the event's code.
+    pub what: String,
+}
+
+/// What follows from the checks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Instances that go, one trouble each: a failed check before an event.
+    pub go: Vec<Trouble>,
+    /// Instances that would go for failed checks, and stay as there are too many of them.
+    pub braked: Vec<Trouble>,
+}
+
+/// Judges what is wrong with the cluster's own instances, of which there are `nodes`, `going` of them on their way for failed
+/// checks already.
+#[must_use]
+pub fn judge(troubles: &[Trouble], nodes: usize, going: usize, now: Timestamp) -> Judged {
+    let counts = |one: &&Trouble| match one.kind {
+        Kind::EventStatus => true,
+        // That EC2 does not say since when is no reason to be quick.
+        _ => one.time.is_some_and(|since| now.duration_since(since) >= IMPAIRED),
+    };
+    let mut first: BTreeMap<&str, &Trouble> = BTreeMap::new();
+    for one in troubles.iter().filter(counts) {
+        let known = first.entry(&one.instance).or_insert(one);
+        if (one.kind, one.time) < (known.kind, known.time) {
+            *known = one;
+        }
+    }
+    let (events, failed): (Vec<_>, Vec<_>) =
+        first.into_values().cloned().partition(|one| one.kind == Kind::EventStatus);
+    let too_many = failed.len() + going > nodes.div_ceil(ONE_OF);
+    let (go, braked) = if too_many { (events, failed) } else { ([failed, events].concat(), Vec::new()) };
+    Judged { go, braked }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-03-02T10:15:00Z".parse().unwrap()
+    }
+
+    fn failing(instance: &str, seconds: i64) -> Trouble {
+        let time = now() - SignedDuration::from_secs(seconds);
+        Trouble { instance: instance.into(), kind: Kind::InstanceStatus, time: Some(time), what: "reachability".into() }
+    }
+
+    fn event(instance: &str) -> Trouble {
+        let time = now() + SignedDuration::from_hours(24);
+        let what = "instance-retirement".to_owned();
+        Trouble { instance: instance.into(), kind: Kind::EventStatus, time: Some(time), what }
+    }
+
+    fn went(troubles: &[Trouble], nodes: usize) -> Vec<String> {
+        judge(troubles, nodes, 0, now()).go.into_iter().map(|one| one.instance).collect()
+    }
+
+    #[test]
+    fn a_check_has_to_fail_for_two_minutes_and_an_event_acts_at_once() {
+        let unknown = Trouble { time: None, ..failing("i-3", 0) };
+        assert_eq!(went(&[failing("i-1", 119), failing("i-2", 120), unknown, event("i-4")], 20), ["i-2", "i-4"]);
+    }
+
+    #[test]
+    fn a_failed_check_counts_before_an_event_of_the_same_instance() {
+        let judged = judge(&[event("i-1"), failing("i-1", 300)], 20, 0, now());
+        assert_eq!(judged.go, [failing("i-1", 300)]);
+    }
+
+    #[test]
+    fn more_than_a_fifth_of_the_nodes_stays_but_for_events() {
+        let all: Vec<_> = (0..4).map(|one| failing(&format!("i-{one}"), 300)).collect();
+        assert_eq!(went(&all, 20).len(), 4);
+        assert_eq!(went(&[all.clone(), vec![event("i-9")]].concat(), 15), ["i-9"]);
+        assert_eq!(judge(&all, 15, 0, now()).braked.len(), 4);
+        assert_eq!(judge(&all[..1], 20, 4, now()).braked.len(), 1, "those on their way count");
+        assert_eq!(went(&all[..1], 1), ["i-0"], "a single node may go");
+    }
+}
