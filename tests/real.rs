@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 mod common;
+#[path = "real/webhook.rs"]
+mod webhook;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

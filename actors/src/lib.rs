@@ -1,6 +1,6 @@
 //! The life of a pod from pending to bound, a folder an actor, in the order in which data flows:
 //! [`pod_watcher`], [`cluster_watcher`], [`catalogue`], [`batcher`], [`packer`], [`launcher`], [`registrar`]; around them
-//! [`node_class`], [`owner`], [`recorder`]; and its way back: [`interruption`], [`disruptor`], [`janitor`], [`terminator`].
+//! [`node_class`], [`owner`], [`recorder`], [`webhook`]; and its way back: [`interruption`], [`disruptor`], [`janitor`], [`terminator`].
 //! [`leadership`] starts and ends them; [`wiring`] says who sends to whom. What they share lies below them: [`messages`],
 //! [`settings`], [`telemetry`], [`context`], and the ways to the API server and the cloud, `kube` and `cloud`.
 
@@ -20,6 +20,7 @@ pub mod terminator;
 
 pub mod node_class;
 pub mod recorder;
+pub mod webhook;
 
 pub mod leadership;
 pub mod replica;

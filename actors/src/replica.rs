@@ -13,7 +13,9 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::context::desk::Desk;
+use crate::context::identities::Identities;
 use crate::context::solver::Solver;
+use crate::context::tenure::Office;
 use crate::leadership::control_plane::ControlPlane;
 use crate::leadership::leader::Leader;
 use crate::leadership::messages::{ObserveReplica, Release, Watched};
@@ -41,6 +43,8 @@ pub struct ReplicaParts {
     pub settings: Settings,
     /// Where packings are computed: in place, or on threads.
     pub solver: Arc<dyn Solver>,
+    /// Certificates of the conversion webhook; without them there is none.
+    pub identities: Option<Arc<dyn Identities>>,
     /// Where happenings are told.
     pub journal: Arc<dyn Journal>,
 }
@@ -59,7 +63,8 @@ pub fn start(parts: ReplicaParts) -> ReplicaHandle {
     let desk = Desk::new(&parts.identity, parts.settings, parts.clock, parts.journal, parts.rng_seed);
     let cluster = desk.settings.cluster_name.clone();
     desk.tell(Story::Starting { identity: parts.identity, cluster });
-    let means = Means { kube: parts.kube, cloud: parts.cloud, solver: parts.solver };
+    let (identities, office) = (parts.identities, Office::default());
+    let means = Means { kube: parts.kube, cloud: parts.cloud, solver: parts.solver, identities, office };
     let (exits, exit) = watch::channel(None);
     let warm = wiring::start_warm(&desk, &means);
     let control_plane = ControlPlane::new(&desk, means, warm.clone(), exits).start();

@@ -48,7 +48,7 @@
 //! | `replica` | `Watched` | `control_plane` |
 //! | `replica` | `Release` | `leader`, `control_plane` |
 //! | `replica` | `ObserveReplica` | `control_plane` |
-//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `recorder`, `leader` |
+//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `recorder`, `leader`, `webhook` |
 //!
 //! To come with the issue on old APIs: `translator`.
 
@@ -63,9 +63,10 @@ use crate::catalogue::Catalogue;
 use crate::cloud::metered::MeteredCloud;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::desk::Desk;
+use crate::context::identities::Identities;
 use crate::context::mailbox;
 use crate::context::solver::Solver;
-use crate::context::tenure::Tenure;
+use crate::context::tenure::{Office, Tenure};
 use crate::disruptor::{Disruptor, DisruptorLinks};
 use crate::interruption::{Interruption, InterruptionLinks};
 use crate::janitor::{Janitor, JanitorLinks};
@@ -79,6 +80,7 @@ use crate::pod_watcher::PodWatcher;
 use crate::recorder::Recorder;
 use crate::registrar::{Registrar, RegistrarLinks};
 use crate::terminator::{Terminator, TerminatorLinks};
+use crate::webhook::Webhook;
 
 /// What actors are made of, beside their desk.
 #[derive(Clone)]
@@ -89,6 +91,10 @@ pub struct Means {
     pub cloud: Arc<dyn Cloud>,
     /// Where packings are computed, for `packer` and `disruptor`.
     pub solver: Arc<dyn Solver>,
+    /// Certificates of the conversion webhook, where there is one.
+    pub identities: Option<Arc<dyn Identities>>,
+    /// The term in which this replica leads.
+    pub office: Office,
 }
 
 /// Actors of every replica.
@@ -102,6 +108,8 @@ pub struct Warm {
     pub catalogue: Addr<Catalogue>,
     /// Kubernetes' Events.
     pub recorder: Addr<Recorder>,
+    /// See its module; where WEBHOOK_ENABLED is set.
+    pub webhook: Option<Addr<Webhook>>,
 }
 
 /// Actors of the leader.
@@ -146,6 +154,9 @@ pub fn start_warm(desk: &Desk, means: &Means) -> Warm {
         catalogue: begin(|_| Catalogue::new(desk, MeteredCloud::shared(&means.cloud, desk, "catalogue"))),
         recorder,
         cluster_watcher,
+        webhook: means.identities.clone().map(|identities| {
+            begin(|_| Webhook::new(desk, means.kube.clone(), identities, means.office.clone()))
+        }),
     }
 }
 
@@ -290,12 +301,14 @@ pub fn detach(warm: &Warm) {
 impl Warm {
     /// Who may be asked for its state, by name.
     pub fn observed(&self) -> Vec<(&'static str, Recipient<Observe>)> {
-        vec![
+        let webhook = self.webhook.clone().map(|webhook| ("webhook", webhook.recipient()));
+        let always = [
             ("pod_watcher", self.pod_watcher.clone().recipient()),
             ("cluster_watcher", self.cluster_watcher.clone().recipient()),
             ("catalogue", self.catalogue.clone().recipient()),
             ("recorder", self.recorder.clone().recipient()),
-        ]
+        ];
+        always.into_iter().chain(webhook).collect()
     }
 }
 

@@ -19,9 +19,25 @@ pub const OF_ONE: usize = 8;
 /// Connections of this machine, and of the node.
 pub const RESERVED: usize = 16;
 
+/// How many connections there may be of others than this machine and the node.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Of all of them together.
+    pub of_others: usize,
+    /// Of one address.
+    pub of_one: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { of_others: OF_OTHERS, of_one: OF_ONE }
+    }
+}
+
 /// Who is connected. Pure: the time comes from outside.
 #[derive(Debug, Default)]
 pub struct Places {
+    bounds: Bounds,
     /// The node's address, where it is known.
     node: Option<IpAddr>,
     open: BTreeMap<u64, Connection>,
@@ -46,7 +62,12 @@ enum Kind {
 impl Places {
     /// Nobody is connected.
     pub fn new(node: Option<IpAddr>) -> Self {
-        Self { node: node.map(|address| address.to_canonical()), ..Self::default() }
+        Self::within(node, Bounds::default())
+    }
+
+    /// The same with other bounds.
+    pub fn within(node: Option<IpAddr>, bounds: Bounds) -> Self {
+        Self { bounds, node: node.map(|address| address.to_canonical()), ..Self::default() }
     }
 
     /// Lets a connection in. Its number, and the number of the one that goes for it, if one has to.
@@ -95,10 +116,10 @@ impl Places {
         }
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
         alike().for_each(|(_, one)| *counts.entry(one.peer).or_default() += 1);
-        if counts.get(&peer).is_some_and(|own| *own >= OF_ONE) {
+        if counts.get(&peer).is_some_and(|own| *own >= self.bounds.of_one) {
             return longest_idle(peer).map(|(number, _)| *number);
         }
-        let most = counts.values().copied().max().filter(|_| alike().count() >= OF_OTHERS)?;
+        let most = counts.values().copied().max().filter(|_| alike().count() >= self.bounds.of_others)?;
         let those = alike().filter(|(_, one)| counts.get(&one.peer) == Some(&most));
         those.min_by_key(|(_, one)| one.moved).map(|(number, _)| *number)
     }

@@ -28,19 +28,19 @@ use tokio::time::{Instant, sleep};
 use crate::door::{Door, PAGE_HEADERS, TurnedAway};
 use crate::health::Health;
 use crate::metrics::Metrics;
-use crate::places::Places;
+use crate::places::{Bounds, Places};
 
 /// How long a client may take to say what it wants.
-const HEADERS_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 /// A connection on which no byte passes for so long is closed: a client that does not take its answer.
 const STILL_FOR: Duration = Duration::from_secs(30);
 /// A connection is closed after so long in any case: a client that takes its answer a byte at a time. None is asked for more
 /// than one page in that time but by a person, whose browser connects anew.
-const LASTS: Duration = Duration::from_secs(300);
+pub(crate) const LASTS: Duration = Duration::from_secs(300);
 /// How long a page of metrics is the answer to all who ask.
 const KEPT_FOR: Duration = Duration::from_millis(200);
 /// Pause after a connection could not be taken, so that a machine out of descriptors is not made worse.
-const AFTER_FAILURE: Duration = Duration::from_millis(100);
+pub(crate) const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// What a listener serves.
 #[derive(Clone)]
@@ -87,14 +87,14 @@ async fn accept(listener: TcpListener, page: Page, node: Option<IpAddr>) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "a page cannot be served"),
     };
-    let connected = Connected::new(node);
+    let connected = Connected::new(node, Bounds::default());
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             sleep(AFTER_FAILURE).await;
             continue;
         };
         let (number, closed) = connected.admit(peer.ip());
-        let stream = Watched { stream, number, connected: connected.clone() };
+        let stream = Watched::new(stream, number, connected.clone());
         tokio::task::spawn_local(talk(stream, page.clone(), closed));
     }
 }
@@ -118,19 +118,19 @@ async fn talk(stream: Watched, page: Page, closed: Rc<Notify>) {
 
 /// Who is connected to a listener, and how each is told to go. Clones share it.
 #[derive(Clone)]
-struct Connected {
+pub(crate) struct Connected {
     places: Rc<RefCell<Places>>,
     closing: Rc<RefCell<BTreeMap<u64, Rc<Notify>>>>,
     begun: Instant,
 }
 
 impl Connected {
-    fn new(node: Option<IpAddr>) -> Self {
-        Self { places: Rc::new(RefCell::new(Places::new(node))), closing: Rc::default(), begun: Instant::now() }
+    pub(crate) fn new(node: Option<IpAddr>, bounds: Bounds) -> Self {
+        Self { places: Rc::new(RefCell::new(Places::within(node, bounds))), closing: Rc::default(), begun: Instant::now() }
     }
 
     /// Lets a connection in; another may have to go for it.
-    fn admit(&self, peer: IpAddr) -> (u64, Rc<Notify>) {
+    pub(crate) fn admit(&self, peer: IpAddr) -> (u64, Rc<Notify>) {
         let (number, goes) = self.places.borrow_mut().admit(peer, self.begun.elapsed());
         let mut closing = self.closing.borrow_mut();
         if let Some(gone) = goes.and_then(|goes| closing.remove(&goes)) {
@@ -145,7 +145,7 @@ impl Connected {
         self.places.borrow_mut().moved(number, self.begun.elapsed());
     }
 
-    async fn until_still(&self, number: u64) {
+    pub(crate) async fn until_still(&self, number: u64) {
         loop {
             let moved = self.places.borrow().last_moved(number).unwrap_or_default();
             let still = self.begun.elapsed().saturating_sub(moved);
@@ -156,17 +156,23 @@ impl Connected {
         }
     }
 
-    fn leave(&self, number: u64) {
+    pub(crate) fn leave(&self, number: u64) {
         self.places.borrow_mut().leave(number);
         self.closing.borrow_mut().remove(&number);
     }
 }
 
 /// A connection of which it is noted when a byte passes.
-struct Watched {
+pub(crate) struct Watched {
     stream: TcpStream,
     number: u64,
     connected: Connected,
+}
+
+impl Watched {
+    pub(crate) fn new(stream: TcpStream, number: u64, connected: Connected) -> Self {
+        Self { stream, number, connected }
+    }
 }
 
 impl AsyncRead for Watched {
@@ -259,13 +265,13 @@ fn verdict(verdict: Result<(), String>) -> Response<Full<Bytes>> {
     }
 }
 
-fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
+pub(crate) fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
     let mut response = typed("text/plain; charset=utf-8", body);
     *response.status_mut() = status;
     response
 }
 
-fn typed(content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+pub(crate) fn typed(content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body.into()));
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
     response

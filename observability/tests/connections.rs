@@ -2,6 +2,9 @@
 //! not take their answers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
+#[path = "connections/reviews.rs"]
+mod reviews;
+
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;

@@ -205,6 +205,7 @@ mod tests {
             clock: clock.clone(),
             rng_seed: 1,
             settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
+            identities: None,
             solver: Arc::new(InlineSolver),
             journal: CountedJournal::shared(heard, "dovetail-0"),
         });

@@ -12,6 +12,7 @@ mod others;
 mod pool;
 mod preflight;
 mod process;
+mod webhook;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +69,7 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
     let metrics = telemetry::metrics(&latest, spans.clone());
     let health = Health::new(Arc::new(|| SystemClock.monotonic()), heart::PATIENCE);
     process::serve(&settings, target.in_cluster, &health, &metrics)?;
+    let identities = webhook::serve(&settings, target.in_cluster)?;
     let told = Told::default();
     console::serve(&settings, target.in_cluster, &identity, &latest, &told);
     let heard = Heard { metrics: metrics.clone(), spans: spans.clone(), told };
@@ -86,7 +88,7 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
         }
         parts = starting => parts?,
     };
-    let replica = dovetail_actors::start(parts);
+    let replica = dovetail_actors::start(ReplicaParts { identities, ..parts });
     let mut exit = replica.exit();
     let ended = tokio::select! {
         biased;
@@ -130,7 +132,7 @@ async fn parts(
     preflight::new_enough(&facts.version, settings.kubernetes_min)?;
     preflight::crds(&asker, &kube).await?;
     let warn = |text: &str| tracing::warn!(logger = "run", "{text}");
-    preflight::older_kinds(&asker, &kube, warn).await?;
+    preflight::older_kinds(&asker, &kube, settings.webhook_enabled, warn).await?;
     preflight::alone(&asker, &kube, &settings, clock.wall(), warn).await?;
     let reached = aws::reach(&settings, clock.clone(), &facts, target.authority(), rng_seed).await?;
     let (cloud, endpoint) = reached;
@@ -153,6 +155,7 @@ async fn parts(
         clock,
         rng_seed,
         settings,
+        identities: None,
         solver: Arc::new(solver),
         journal: CountedJournal::shared(heard, &identity),
         identity,

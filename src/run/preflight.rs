@@ -27,8 +27,9 @@ type Older = (&'static [(&'static str, &'static [&'static str])], &'static str);
 const OLDER: [Older; 2] = [
     (
         &[("karpenter.sh/v1beta1", &["NodePool", "NodeClaim"]), ("karpenter.k8s.aws/v1beta1", &["EC2NodeClass"])],
-        "the installed CRDs serve them and nothing converts them: an object that is written so cannot be used; install ours, \
-         which serve v1 alone (dovetail crds | kubectl apply -f -), and apply such manifests as v1",
+        "the installed CRDs serve them and nothing here converts them: an object that is written so cannot be used; set \
+         WEBHOOK_ENABLED (the chart: webhook.enabled), or install our CRDs, which serve v1 alone (dovetail crds | kubectl \
+         apply -f -), and apply such manifests as v1",
     ),
     (
         &[("karpenter.sh/v1alpha5", &["Provisioner", "Machine"]), ("karpenter.k8s.aws/v1alpha1", &["AWSNodeTemplate"])],
@@ -113,10 +114,10 @@ async fn kinds_of(asker: &Asker, client: &Client, version: &str) -> Result<BTree
     Ok(known.await?)
 }
 
-/// Kinds that were before v1: nothing in the cluster converts what is written in them. That they are served is told by
-/// `warn`, once for those of our own kinds and once for those that became others.
-pub async fn older_kinds(asker: &Asker, client: &Client, warn: impl Fn(&str)) -> Result<(), Failure> {
-    for (older, remedy) in OLDER {
+/// Kinds that were before v1: nothing in the cluster converts what is written in them, but v1beta1 where our webhook
+/// `converts`. That they are served is told by `warn`, once for those of our own kinds and once for those that became others.
+pub async fn older_kinds(asker: &Asker, client: &Client, converts: bool, warn: impl Fn(&str)) -> Result<(), Failure> {
+    for (older, remedy) in OLDER.into_iter().skip(usize::from(converts)) {
         let mut served = Vec::new();
         for (version, kinds) in older {
             let known = kinds_of(asker, client, version).await?;

@@ -114,7 +114,6 @@ fn settings_of_karpenters_of_every_age_arrive_and_what_does_not_is_noted() {
         "settings.aws.vmMemoryOverheadPercent=0.1",
         "settings.aws.isolatedVPC=true",
         "clusterName=demo",
-        "webhook.enabled=true",
         "logEncoding=json",
         "settings.featureGates.drift=true",
         "settings.featureGates.staticCapacity=true",
@@ -135,7 +134,6 @@ fn settings_of_karpenters_of_every_age_arrive_and_what_does_not_is_noted() {
         "settings.interruptionQueueName is taken for settings.interruptionQueue",
         "settings.aws.vmMemoryOverheadPercent is how Karpenter 0.19 to 0.32 spelled",
         "clusterName is how Karpenter 0.6 to 0.18 spelled settings.clusterName",
-        "webhook, of an older chart",
         "logEncoding, of an older chart",
         "settings.featureGates.drift: there is no such gate",
         "not implemented: settings.featureGates.staticCapacity",
@@ -413,7 +411,14 @@ fn the_roles_allow_every_write_that_a_run_makes_and_nothing_in_secrets() {
         let verb = if verb == "apply" { "patch" } else { verb };
         assert!(allowed(&objects, verb, resource), "{verb} {resource} is not allowed: {writes:?}");
     }
-    for forbidden in ["secrets", "configmaps", "*"] {
+    let secrets: Vec<Value> = [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat().into_iter()
+        .flat_map(|role| role["rules"].as_array().unwrap().clone())
+        .filter(|rule| rule["resources"].as_array().unwrap().iter().any(|one| one == "secrets"))
+        .collect();
+    let own = json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["dv-dovetail-webhook"], "verbs": ["get", "update"]});
+    assert_eq!(secrets, [own], "but for the webhook's own");
+    let objects = rendered(&["settings.clusterName=demo", "webhook.enabled=false"]);
+    for forbidden in ["secrets", "configmaps", "customresourcedefinitions", "*"] {
         for verb in ["get", "list", "create", "patch", "*"] {
             assert!(!allowed(&objects, verb, forbidden), "{verb} {forbidden}");
         }
@@ -431,6 +436,38 @@ fn the_chart_brings_the_crds_that_the_binary_prints() {
     };
     let printed = crds(&common::stdout(&common::dovetail(&["crds"])));
     assert_eq!((printed.len(), crds(&String::from_utf8(output.stdout).unwrap())), (3, printed.clone()));
+}
+
+#[test]
+fn the_webhook_has_its_service_secret_port_and_rights_by_one_name_and_nothing_of_it_is_there_when_it_is_off() {
+    let objects = rendered(&["settings.clusterName=demo", "webhook.port=9443", "webhook.url=https://a.example/convert"]);
+    let named = |objects: &[Value]| -> Vec<String> {
+        let own = objects.iter().filter(|one| one["metadata"]["name"] == "dv-dovetail-webhook");
+        own.map(|one| one["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(named(&objects), ["Secret", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service"]);
+    let given = variables(&objects);
+    for (name, value) in [
+        ("WEBHOOK_ENABLED", "true"),
+        ("WEBHOOK_PORT", "9443"),
+        ("WEBHOOK_SECRET", "dv-dovetail-webhook"),
+        ("WEBHOOK_SERVICE", "dv-dovetail-webhook"),
+        ("WEBHOOK_URL", "https://a.example/convert"),
+    ] {
+        assert_eq!(given[name], value, "{name}");
+    }
+    let service = objects.iter().find(|one| one["kind"] == "Service" && one["metadata"]["name"] == "dv-dovetail-webhook");
+    let service = &service.unwrap()["spec"];
+    assert_eq!((&service["ports"][0]["port"], &service["publishNotReadyAddresses"]), (&json!(443), &json!(true)));
+    let port = json!({"name": "https-webhook", "containerPort": 9443, "protocol": "TCP"});
+    let container = of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0].clone();
+    assert!(container["ports"].as_array().unwrap().contains(&port), "{container}");
+    let secret = of_kind(&objects, "Secret")[0];
+    assert!(secret["data"].is_null(), "an upgrade would write over what the leader keeps there");
+
+    let off = rendered(&["settings.clusterName=demo", "webhook.enabled=false"]);
+    assert_eq!((named(&off), variables(&off)["WEBHOOK_ENABLED"].as_str()), (vec![], "false"));
+    assert!(!off.iter().any(|one| one.to_string().contains("https-webhook")));
 }
 
 /// The Lease as everything that the chart makes names it: the environment, the role, and the fence.

@@ -186,7 +186,7 @@ class Cluster:
         environment |= {
             "AWS_ENDPOINT_URL": self.parts.aws, "AWS_REGION": REGION, "AWS_ACCESS_KEY_ID": "tests",
             "AWS_SECRET_ACCESS_KEY": "tests", "METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0",
-            "CONSOLE_PORT": "0",
+            "CONSOLE_PORT": "0", "WEBHOOK_ENABLED": "false",
         }
         if self.jaeger:
             environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = self.parts.jaeger["grpc"]

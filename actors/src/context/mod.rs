@@ -2,6 +2,7 @@
 
 pub(crate) mod backoff;
 pub(crate) mod desk;
+pub mod identities;
 pub(crate) mod mailbox;
 pub(crate) mod measures;
 pub(crate) mod outage;

@@ -2,8 +2,10 @@
 //! actor moves the deadline; everything that writes looks at it first, so that a replica that was paused past its
 //! deadline writes nothing, whichever of its actors wakes first.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
@@ -80,6 +82,22 @@ impl Tenure {
             // By then a renewal may have moved the deadline.
             let _ = tokio::time::timeout(Duration::from_nanos(until - now).max(SOON), ended).await;
         }
+    }
+}
+
+/// The term in which this replica leads, for who acts in it and is there also without one. Clones share it.
+#[derive(Clone, Default)]
+pub struct Office(Rc<RefCell<Option<Tenure>>>);
+
+impl Office {
+    /// A term has begun, or none is left.
+    pub fn set(&self, tenure: Option<Tenure>) {
+        *self.0.borrow_mut() = tenure;
+    }
+
+    /// The term, while it holds.
+    pub fn held(&self) -> Option<Tenure> {
+        self.0.borrow().clone().filter(Tenure::holds)
     }
 }
 

@@ -85,6 +85,7 @@ impl Handler<Elected> for ControlPlane {
     fn handle(&mut self, elected: Elected, ctx: &mut Self::Context) {
         self.stop();
         let tenure = elected.tenure;
+        self.means.office.set(Some(tenure.clone()));
         self.tenure = Some(tenure.clone());
         let nothing_left = tenure.term() == FIRST_TERM;
         self.begin(tenure, nothing_left, ctx);
@@ -103,6 +104,7 @@ impl Handler<Deposed> for ControlPlane {
     type Result = ();
 
     fn handle(&mut self, _: Deposed, _: &mut Self::Context) {
+        self.means.office.set(None);
         self.tenure = None;
         self.stop();
     }

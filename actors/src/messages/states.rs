@@ -71,6 +71,7 @@ states! {
     disruptor: Disruptor(DisruptorState),
     janitor: Janitor(JanitorState),
     owner: Owner(OwnerState),
+    webhook: Webhook(WebhookState),
 }
 
 /// Of `control_plane`.
@@ -328,6 +329,18 @@ pub struct OwnerState {
     pub unknown: usize,
     /// Why claims are refused, by name.
     pub refused: BTreeMap<String, &'static str>,
+}
+
+/// Of `webhook`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebhookState {
+    /// Until when the certificate counts that is served; none where none is.
+    pub serves_until: Option<String>,
+    /// Why definitions are not as they should be, by name; of the leader.
+    pub definitions: BTreeMap<&'static str, String>,
+    /// Objects that were stored anew as v1.
+    pub migrated: u64,
 }
 
 #[cfg(test)]

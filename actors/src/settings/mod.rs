@@ -128,6 +128,16 @@ pub struct Settings {
     pub metrics_port: u16,
     /// `HEALTH_PROBE_PORT`.
     pub health_probe_port: u16,
+    /// `WEBHOOK_ENABLED`.
+    pub webhook_enabled: bool,
+    /// `WEBHOOK_PORT`.
+    pub webhook_port: u16,
+    /// `WEBHOOK_SECRET`: where certificates are kept.
+    pub webhook_secret: String,
+    /// `WEBHOOK_SERVICE`: by which an API server reaches the webhook.
+    pub webhook_service: String,
+    /// `WEBHOOK_URL`; empty: by the Service.
+    pub webhook_url: String,
     /// `CPU_REQUESTS`, in thousandths of a core.
     pub cpu_requests: i64,
     /// `FEATURE_GATES`: those that are on.
@@ -209,6 +219,11 @@ impl Default for Settings {
             bind_address: None,
             metrics_port: 8080,
             health_probe_port: 8081,
+            webhook_enabled: false,
+            webhook_port: 8443,
+            webhook_secret: "dovetail-webhook".into(),
+            webhook_service: "dovetail-webhook".into(),
+            webhook_url: String::new(),
             cpu_requests: 1000,
             gates: BTreeSet::from([RESERVED_CAPACITY.into()]),
         }

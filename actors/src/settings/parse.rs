@@ -134,6 +134,15 @@ pub fn url(text: &str) -> Result<String, Refusal> {
     refuse("it is not an absolute URL", "https://HOST[:PORT]")
 }
 
+/// As [`url`], of HTTPS, as an API server takes it of a webhook.
+pub fn https_url(text: &str) -> Result<String, Refusal> {
+    let given = url(text)?;
+    if given.is_empty() || (given.starts_with("https://") && !given.contains(['?', '#', '@'])) {
+        return Ok(given);
+    }
+    refuse("an API server calls no webhook by it", "https://HOST[:PORT][/PATH]")
+}
+
 /// Base64 of a certificate in PEM, or nothing.
 pub fn ca_bundle(text: &str) -> Result<String, Refusal> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');

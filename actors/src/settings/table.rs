@@ -4,7 +4,7 @@
 use super::Settings;
 use super::disruption::{part, rebalance, time_from_zero};
 use super::parse::{
-    Refusal, above_zero, address, boolean, ca_bundle, delay, duration, filled, from_zero, gates, interruptions,
+    Refusal, above_zero, address, boolean, ca_bundle, delay, duration, filled, from_zero, gates, https_url, interruptions,
     kubernetes_version, log_format, min_values, minute_at_least, number, object_name, one_of, outputs, policy,
     port_or_none, preferences, queue, share, token, url, whole_seconds,
 };
@@ -215,6 +215,16 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.log_outputs = outputs(text)?)),
     row(Process, "METRICS_PORT", "PORT", "8080", "The port of /metrics; 0 takes a free one",
         |own, text| Ok(own.metrics_port = number(text, PORT)?)),
+    row(Process, "WEBHOOK_ENABLED", BOOL, "false", "Convert v1beta1 for the API server: in every replica a webhook answers, and the leader keeps its certificates and has the CRDs serve v1beta1; the chart switches it on",
+        |own, text| Ok(own.webhook_enabled = boolean(text)?)),
+    row(Process, "WEBHOOK_PORT", "PORT", "8443", "The port of the conversion webhook; 0 takes a free one",
+        |own, text| Ok(own.webhook_port = number(text, PORT)?)),
+    row(Process, "WEBHOOK_SECRET", "NAME", "dovetail-webhook", "The Secret in SYSTEM_NAMESPACE that holds the webhook's certificates",
+        |own, text| Ok(own.webhook_secret = object_name(text)?)),
+    row(Process, "WEBHOOK_SERVICE", "NAME", "dovetail-webhook", "The Service in SYSTEM_NAMESPACE by which the API server reaches the webhook, on port 443",
+        |own, text| Ok(own.webhook_service = object_name(text)?)),
+    row(Process, "WEBHOOK_URL", "URL", "", "Where the API server reaches the webhook instead of by its Service: a control plane outside of the cluster's network",
+        |own, text| Ok(own.webhook_url = https_url(text)?)),
 
     row(NoEffect, "AWS_FEATURE_GATES", "NAME=BOOL,…", "", "Karpenter's gates of the AWS provider: NodeClassCEL is not implemented", |_, text| gates(text).map(drop)),
     row(NoEffect, "DISABLE_CONTROLLER_WARMUP", BOOL, "true", "Standbys here are always warm", |_, text| boolean(text).map(drop)),

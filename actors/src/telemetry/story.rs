@@ -305,6 +305,16 @@ stories! {
     NodeRepairBlocked "node_repair_blocked" Warn { node: String, why: String } => format!("node {node} is not repaired: {why}");
     /// What the region offers has been read.
     CatalogueRead "catalogue_read" Debug { instance_types: usize, offerings: usize } => format!("read {instance_types} instance types with {offerings} offerings");
+    /// The conversion webhook answers with another certificate from now on.
+    WebhookServes "webhook_serves" Info { until: String, names: String } => format!("serves the conversion webhook for {names} with a certificate until {until}");
+    /// The conversion webhook's Secret has been written.
+    WebhookRotated "webhook_rotated" Info { step: String } => format!("the conversion webhook's certificate is {step}");
+    /// A CustomResourceDefinition has been changed: v1beta1 is served, and converted by the webhook.
+    WebhookDefined "webhook_defined" Info { definition: String } => format!("has v1beta1 of {definition} converted by the webhook");
+    /// v1beta1 of a CustomResourceDefinition is not served, or not converted.
+    WebhookNotDefined "webhook_not_defined" Error { definition: String, why: String } => format!("v1beta1 of {definition} is not converted by the webhook: {why}");
+    /// What was stored as v1beta1 is stored as v1.
+    StoredAnew "stored_anew" Info { definition: String, objects: u64 } => format!("all {objects} object(s) of {definition} are stored as v1");
     /// Something failed and is tried again; said once until it succeeds.
     Retrying "retrying" Info { what: String, error: String } => format!("{what} failed and is tried again: {error}");
     /// It succeeded in the end.

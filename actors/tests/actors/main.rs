@@ -18,3 +18,4 @@ mod releases;
 mod shutdown;
 mod supervision;
 mod unreadable;
+mod webhook;

@@ -109,6 +109,7 @@ fn the_death_of_who_takes_part_in_the_election_ends_the_replica() {
             clock: world.clock.clone(),
             rng_seed: 1,
             settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
+            identities: None,
             solver: Arc::new(InlineSolver),
             journal: Arc::new(Trap),
         });

@@ -230,6 +230,7 @@ fn replica_by(world: &World, way: impl Fn(kube::Client) -> kube::Client) -> Repl
         clock: world.clock.clone(),
         rng_seed: 0,
         settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
+        identities: None,
         solver: Arc::new(InlineSolver),
         journal: world.journal.clone(),
     })

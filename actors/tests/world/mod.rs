@@ -129,6 +129,7 @@ impl World {
             clock: self.clock.clone(),
             rng_seed: u64::from(number),
             settings: Settings { cluster_name: "demo".into(), ..settings },
+            identities: None,
             solver,
             journal,
         })

@@ -25,6 +25,7 @@ pub mod resources;
 pub mod termination;
 pub mod validity;
 pub mod volumes;
+pub mod webhook;
 pub mod window;
 pub mod windows;
 

@@ -8,6 +8,30 @@ use crate::{
     v1::{AmiSelectorTerm, BlockDevice, BlockDeviceMapping, EC2NodeClassSpec},
 };
 
+/// What stands where an image has to be named and cannot be.
+pub(super) const NO_IMAGE: &str = "ami-placeholder";
+/// The version of an alias that moves with its family's images.
+pub(super) const LATEST: &str = "latest";
+
+/// The disk of Ubuntu's images.
+pub(super) fn ubuntu_disk() -> BlockDeviceMapping {
+    BlockDeviceMapping {
+        device_name: Some("/dev/sda1".into()),
+        root_volume: Some(true),
+        ebs: Some(BlockDevice {
+            encrypted: Some(true),
+            volume_type: Some("gp3".into()),
+            volume_size: Some(k8s_openapi::apimachinery::pkg::api::resource::Quantity("20Gi".into())),
+            ..Default::default()
+        }),
+    }
+}
+
+/// The alias that takes a family's place.
+pub(super) fn alias(family: &str, version: Option<&str>) -> String {
+    format!("{}@{}", family.to_ascii_lowercase(), version.unwrap_or(LATEST))
+}
+
 /// The first minor version of Kubernetes without AL2 images.
 const WITHOUT_AL2: u32 = 33;
 
@@ -41,8 +65,7 @@ pub(super) fn settle(
         }
         (_, other) => other,
     };
-    let version = notes.get(annotations::ALIAS_VERSION).map_or("latest", String::as_str);
-    let alias = format!("{}@{version}", family.to_ascii_lowercase());
+    let alias = alias(family, notes.get(annotations::ALIAS_VERSION).map(String::as_str));
     class.ami_selector_terms = vec![AmiSelectorTerm { alias: Some(alias), ..Default::default() }];
 }
 
@@ -53,20 +76,11 @@ fn ubuntu(class: &mut EC2NodeClassSpec, notes: &mut BTreeMap<String, String>, wa
     class.ami_family = Some("AL2".into());
     if class.block_device_mappings.is_empty() {
         fields.push("blockDeviceMappings");
-        class.block_device_mappings = vec![BlockDeviceMapping {
-            device_name: Some("/dev/sda1".into()),
-            root_volume: Some(true),
-            ebs: Some(BlockDevice {
-                encrypted: Some(true),
-                volume_type: Some("gp3".into()),
-                volume_size: Some(k8s_openapi::apimachinery::pkg::api::resource::Quantity("20Gi".into())),
-                ..Default::default()
-            }),
-        }];
+        class.block_device_mappings = vec![ubuntu_disk()];
     }
     if incompatible {
         fields.push("incompatible");
-        class.ami_selector_terms = vec![AmiSelectorTerm { id: Some("ami-placeholder".into()), ..Default::default() }];
+        class.ami_selector_terms = vec![AmiSelectorTerm { id: Some(NO_IMAGE.into()), ..Default::default() }];
         warnings.push("amiFamily Ubuntu is no longer known; name the images in amiSelectorTerms".into());
     }
     notes.insert(annotations::V1BETA1_UBUNTU.into(), fields.join(","));

@@ -144,6 +144,7 @@ impl Replica {
             clock,
             rng_seed,
             settings,
+            identities: None,
             solver: FailingSolver::with(&around.config.panics_for),
             journal: around.timeline.journal(self.number),
         })

@@ -108,6 +108,11 @@ annotations:
 {{- printf "%s-fence" (include "dovetail.fullname" .) }}
 {{- end }}
 
+{{/* The webhook's Service, Secret and roles. */}}
+{{- define "dovetail.webhookName" -}}
+{{- printf "%s-webhook" (include "dovetail.fullname" . | trunc 55 | trimSuffix "-") }}
+{{- end }}
+
 {{- define "dovetail.clusterName" -}}
 {{- include "dovetail.setting" (dict "root" . "name" "clusterName") }}
 {{- end }}
@@ -248,10 +253,13 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{/* Values that change nothing: those of older charts, and what is not implemented. */}}
 {{- define "dovetail.unheeded" -}}
 {{- $notes := list }}
-{{- range $name := list "webhook" "logEncoding" "logConfig" "aws" }}
+{{- range $name := list "logEncoding" "logConfig" "aws" }}
 {{- if hasKey $.Values $name }}
 {{- $notes = append $notes (printf "%s, of an older chart of Karpenter, is not heeded." $name) }}
 {{- end }}
+{{- end }}
+{{- if hasKey .Values.webhook "metrics" }}
+{{- $notes = append $notes "webhook.metrics, of an older chart of Karpenter, is not heeded: the webhook has no metrics of its own." }}
 {{- end }}
 {{- range $name := list "logLevel" "logEncoding" "outputPaths" "errorOutputPaths" "batchMaxDuration" "batchIdleDuration" }}
 {{- if hasKey $.Values.controller $name }}

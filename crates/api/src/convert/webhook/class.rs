@@ -3,19 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::Notes;
+use crate::convert::family::{LATEST, NO_IMAGE, alias, ubuntu_disk};
 use crate::names::annotations;
 
-/// v1beta1's name of a family, and how an alias of v1 calls it.
-const FAMILIES: [(&str, &str); 5] = [
-    ("AL2", "al2"),
-    ("AL2023", "al2023"),
-    ("Bottlerocket", "bottlerocket"),
-    ("Windows2019", "windows2019"),
-    ("Windows2022", "windows2022"),
-];
-/// What stands where an image has to be named and cannot be.
-const NO_IMAGE: &str = "ami-placeholder";
-const LATEST: &str = "latest";
+/// v1beta1's families that v1 knows as an alias.
+const FAMILIES: [&str; 5] = ["AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022"];
 
 /// A class's spec, v1beta1 to v1: a family without images becomes an alias.
 pub(super) fn class_up(spec: &mut Map<String, Value>, notes: &mut Notes) {
@@ -24,10 +16,8 @@ pub(super) fn class_up(spec: &mut Map<String, Value>, notes: &mut Notes) {
         return ubuntu_up(spec, notes);
     }
     let named = spec.get("amiSelectorTerms").and_then(Value::as_array).is_some_and(|terms| !terms.is_empty());
-    let known = FAMILIES.iter().find(|(name, _)| *name == family);
-    if let Some((_, alias)) = known.filter(|_| !named) {
-        let version = notes.get(annotations::ALIAS_VERSION).unwrap_or(LATEST);
-        let term = json!([{"alias": format!("{alias}@{version}")}]);
+    if !named && FAMILIES.contains(&family.as_str()) {
+        let term = json!([{"alias": alias(&family, notes.get(annotations::ALIAS_VERSION))}]);
         spec.insert("amiSelectorTerms".into(), term);
         spec.remove("amiFamily");
     }
@@ -40,7 +30,7 @@ pub(super) fn class_down(spec: &mut Map<String, Value>, notes: &mut Notes) {
     }
     let alias = spec.get("amiSelectorTerms").and_then(|terms| terms.get(0)).and_then(|term| term.get("alias"));
     let Some((name, version)) = alias.and_then(Value::as_str).and_then(|alias| alias.split_once('@')) else { return };
-    let Some((family, _)) = FAMILIES.iter().find(|(_, one)| *one == name.to_ascii_lowercase()) else { return };
+    let Some(family) = FAMILIES.iter().find(|one| one.eq_ignore_ascii_case(name)) else { return };
     if version != LATEST {
         notes.set(annotations::ALIAS_VERSION, version.to_owned());
     }
@@ -56,9 +46,7 @@ fn ubuntu_up(spec: &mut Map<String, Value>, notes: &mut Notes) {
     spec.insert("amiFamily".into(), json!("AL2"));
     if empty(spec, "blockDeviceMappings") {
         fields.push("blockDeviceMappings");
-        let disk = json!({"encrypted": true, "volumeType": "gp3", "volumeSize": "20Gi"});
-        let mapping = json!([{"deviceName": "/dev/sda1", "rootVolume": true, "ebs": disk}]);
-        spec.insert("blockDeviceMappings".into(), mapping);
+        spec.insert("blockDeviceMappings".into(), json!([ubuntu_disk()]));
     }
     if empty(spec, "amiSelectorTerms") {
         fields.push("incompatible");

@@ -1,5 +1,5 @@
 //! v1beta1 and v1 in both directions, as a conversion webhook needs it: on the objects that the API server has, whole or in
-//! parts, and without loss (aws spec 10.4). Nothing serves it yet: no CRD names a conversion webhook.
+//! parts, and without loss (aws spec 10.4). `dovetail run` serves it where WEBHOOK_ENABLED is set.
 //!
 //! What one version cannot hold travels in an annotation ([`annotations::OTHER_VERSION`]) beside what the other version
 //! makes of it. On the way back only what was changed meanwhile is changed in it.
@@ -33,7 +33,7 @@ use crate::{
     schema,
 };
 
-pub use review::answered;
+pub use review::{answered, reply};
 
 /// A version that the webhook knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,27 @@ use serde_json::{Value, json};
 
 use super::{Version, converted};
 
+const KIND: &str = "ConversionReview";
+const API_VERSION: &str = "apiextensions.k8s.io/v1";
+
+/// Answers a review as it comes over the wire.
+///
+/// # Errors
+/// It is no review that can be answered, and why.
+pub fn reply(body: &[u8]) -> Result<Vec<u8>, String> {
+    let review: Value = serde_json::from_slice(body).map_err(|why| format!("the body is no JSON: {why}"))?;
+    let text = |name: &str| review.get(name).and_then(Value::as_str).unwrap_or_default();
+    if (text("apiVersion"), text("kind")) != (API_VERSION, KIND) {
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        return Err(format!("the body is {version:?} {kind:?}; allowed: {API_VERSION} {KIND}"));
+    }
+    let uid = review.get("request").and_then(|one| one.get("uid")).and_then(Value::as_str).unwrap_or_default();
+    if uid.is_empty() {
+        return Err("request.uid is missing: there would be nothing to answer to".into());
+    }
+    serde_json::to_vec(&answered(&review)).map_err(|why| format!("the answer cannot be written: {why}"))
+}
+
 /// Answers a review. One object that is not ours fails it as a whole, as an API server requires, and is named.
 pub fn answered(review: &Value) -> Value {
     let request = review.get("request");
@@ -23,7 +44,7 @@ pub fn answered(review: &Value) -> Value {
             json!({"uid": text("uid"), "convertedObjects": [], "result": {"status": "Failure", "message": why}})
         }
     };
-    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response})
+    json!({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 }
 
 fn objects(request: Option<&Value>, to: Version) -> Result<Vec<Value>, String> {

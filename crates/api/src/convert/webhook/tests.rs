@@ -331,3 +331,23 @@ fn merged_keeps_what_neither_side_has_touched() {
     let theirs = json!({"a": 1});
     assert_eq!(merge::merged(None, None, Some(&theirs)), Some(theirs));
 }
+
+#[test]
+fn a_body_that_is_no_review_is_told_what_is_wrong_and_one_that_is_gets_an_answer_to_its_uid() {
+    use super::reply;
+    for (body, said) in [
+        (&b"\xff{"[..], "no JSON"),
+        (b"[]", "allowed: apiextensions.k8s.io/v1 ConversionReview"),
+        (br#"{"apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "ConversionReview"}"#, "v1beta1"),
+        (br#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview"}"#, "request.uid"),
+    ] {
+        let why = reply(body).unwrap_err();
+        assert!(why.contains(said), "{why}");
+    }
+    let review = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+        "request": {"uid": "u", "desiredAPIVersion": "karpenter.sh/v1", "objects": [7]},
+    });
+    let answer: Value = serde_json::from_slice(&reply(review.to_string().as_bytes()).unwrap()).unwrap();
+    assert_eq!((&answer["response"]["uid"], &answer["response"]["result"]["status"]), (&json!("u"), &json!("Failure")));
+}

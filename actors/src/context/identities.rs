@@ -1,0 +1,22 @@
+//! The seam to certificates: keys come from the machine's randomness, and what is served lies outside of the actors' thread.
+
+use dovetail_core::webhook::kept::Identity;
+use jiff::Timestamp;
+
+/// Makes certificates, judges them, and serves with them.
+pub trait Identities: Send + Sync {
+    /// A new key, and its certificate for these names by an authority of its own.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<Identity, String>;
+
+    /// Whether a client that trusts its authority would take it at that time under each of these names.
+    fn is_sound(&self, identity: &Identity, names: &[String], now: Timestamp) -> bool;
+
+    /// From the next connection on it is served.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    fn serve(&self, identity: &Identity) -> Result<(), String>;
+}

@@ -1,0 +1,200 @@
+//! Keeps the conversion webhook alive. In every replica it reads the Secret with the certificates and has the newest served.
+//! In the leader it also makes and changes them, keeps the CustomResourceDefinitions in step, so that v1beta1 is served and
+//! converted, and has what is stored as v1beta1 stored as v1. It acts before anything is listed: where objects are stored as
+//! v1beta1, nothing can be listed without it. What is to be done, and when, is decided by `dovetail_core::webhook`.
+//!
+//! A replica reads one Secret every thirty seconds, and every two while it serves nothing. The leader reads three
+//! definitions as often as the Secret.
+//!
+//! At the mailbox's bound: one pass at a time, the next one planned when it has ended.
+
+mod definitions;
+mod migration;
+mod secret;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_core::webhook::definition::Place;
+use dovetail_core::webhook::kept::{Identity, Kept};
+use kube::Client;
+
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::context::identities::Identities;
+use crate::context::tenure::Office;
+use crate::kube::calls::{CallError, Calls};
+use crate::messages::{Observe, WebhookState};
+use crate::settings::Settings;
+use crate::telemetry::story::Story;
+use crate::webhook::definitions::Definitions;
+
+/// Pause between two passes; a tenth is added by chance.
+const TICK: Duration = Duration::from_secs(30);
+/// The same while nothing is served, or the leader has something left to do.
+const SOON: Duration = Duration::from_secs(2);
+/// Failures after which it is told, once.
+const WORTH_TELLING: u32 = 3;
+
+/// See the module.
+pub struct Webhook {
+    desk: Desk,
+    client: Client,
+    identities: Arc<dyn Identities>,
+    office: Office,
+    served: Option<Identity>,
+    /// What the leader remembers of the definitions; taken by the pass that is under way.
+    definitions: Option<Definitions>,
+    backoff: Backoff,
+    rng: fastrand::Rng,
+    state: WebhookState,
+}
+
+/// What a pass works with.
+struct Pass {
+    desk: Desk,
+    calls: Calls,
+    place: Place,
+    identities: Arc<dyn Identities>,
+    leads: bool,
+    served: Option<Identity>,
+    definitions: Definitions,
+}
+
+/// What a pass came to.
+struct Outcome {
+    served: Option<Identity>,
+    definitions: Definitions,
+    /// Whether it is worth looking again soon; an error is what stands in the way.
+    rests: Result<bool, String>,
+}
+
+impl Webhook {
+    /// At the start of a replica.
+    pub fn new(desk: &Desk, client: Client, identities: Arc<dyn Identities>, office: Office) -> Self {
+        let desk = desk.of("webhook");
+        let (backoff, rng) = (Backoff::new(SOON, TICK, desk.rng("passes")), desk.rng("ticks"));
+        Self {
+            desk,
+            client,
+            identities,
+            office,
+            served: None,
+            definitions: Some(Definitions::default()),
+            backoff,
+            rng,
+            state: WebhookState::default(),
+        }
+    }
+}
+
+impl Actor for Webhook {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.look(ctx);
+    }
+}
+
+impl Handler<Observe> for Webhook {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.state.clone().into())
+    }
+}
+
+/// Where an API server reaches the webhook, by the settings.
+pub fn place(settings: &Settings) -> Place {
+    if settings.webhook_url.is_empty() {
+        return Place::Service { namespace: settings.system_namespace.clone(), name: settings.webhook_service.clone() };
+    }
+    Place::Url(settings.webhook_url.clone())
+}
+
+impl Webhook {
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        let tenure = self.office.held();
+        let desk = tenure.as_ref().map_or_else(|| self.desk.clone(), |tenure| self.desk.in_term(tenure.term()));
+        let pass = Pass {
+            place: place(&desk.settings),
+            leads: tenure.is_some(),
+            calls: Calls::new(self.client.clone(), desk.clone(), tenure),
+            identities: self.identities.clone(),
+            served: self.served.take(),
+            definitions: self.definitions.take().unwrap_or_default(),
+            desk,
+        };
+        ctx.spawn(pass.run().into_actor(self).map(|outcome, webhook, ctx| webhook.ended(outcome, ctx)));
+    }
+
+    fn ended(&mut self, outcome: Outcome, ctx: &mut Context<Self>) {
+        let leads = self.office.held().is_some();
+        self.state = WebhookState {
+            serves_until: outcome.served.as_ref().map(|one| one.until.to_string()),
+            definitions: outcome.definitions.standing(),
+            migrated: outcome.definitions.migrated,
+        };
+        let pause = match outcome.rests {
+            Ok(rests) => {
+                if self.backoff.failures() >= WORTH_TELLING {
+                    let (what, attempts) = ("keeping the conversion webhook".to_owned(), self.backoff.failures() + 1);
+                    self.desk.tell(Story::Recovered { what, attempts });
+                }
+                self.backoff.reset();
+                let waits = outcome.served.is_none() || (leads && !rests);
+                if waits { SOON } else { TICK }
+            }
+            Err(error) => {
+                let pause = self.backoff.pause();
+                if self.backoff.failures() == WORTH_TELLING {
+                    self.desk.tell(Story::Retrying { what: "keeping the conversion webhook".into(), error });
+                }
+                pause
+            }
+        };
+        (self.served, self.definitions) = (outcome.served, Some(outcome.definitions));
+        let pause = pause + pause.mul_f64(self.rng.f64() / 10.0);
+        ctx.run_later(pause, Self::look);
+    }
+}
+
+impl Pass {
+    async fn run(mut self) -> Outcome {
+        let rests = self.go().await;
+        let rests = match rests {
+            // The next leader goes on.
+            Err(CallError::Deposed) => Ok(true),
+            // Somebody else has written it: what it says now is looked at next time.
+            Err(CallError::Conflict(_)) => Ok(false),
+            other => other.map_err(|error| error.to_string()),
+        };
+        Outcome { served: self.served, definitions: self.definitions, rests }
+    }
+
+    /// Whether everything is as it should be for now.
+    async fn go(&mut self) -> Result<bool, CallError> {
+        let Some(kept) = self.certificates().await? else { return Ok(true) };
+        self.serve(&kept)?;
+        if !self.leads {
+            return Ok(true);
+        }
+        let trusted = self.trust(&kept.bundle()).await?;
+        self.store_anew(trusted).await
+    }
+
+    /// Has what the Secret says served from now on.
+    fn serve(&mut self, kept: &Kept) -> Result<(), CallError> {
+        let now = self.desk.wall();
+        let names = self.place.names();
+        let Some(new) = kept.serving.as_ref().filter(|one| Some(*one) != self.served.as_ref()) else { return Ok(()) };
+        if !self.identities.is_sound(new, &names, now) {
+            return Ok(());
+        }
+        self.identities.serve(new).map_err(CallError::Refused)?;
+        self.served = Some(new.clone());
+        self.desk.tell(Story::WebhookServes { until: new.until.to_string(), names: names.join(", ") });
+        Ok(())
+    }
+}

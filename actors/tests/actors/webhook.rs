@@ -1,0 +1,167 @@
+//! The conversion webhook's Secret and the definitions: one writer, everybody serves, and it heals.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use dovetail_actors::context::identities::Identities;
+use dovetail_actors::{InlineSolver, ReplicaHandle, ReplicaParts, Settings};
+use dovetail_core::clock::Clock as _;
+use dovetail_core::webhook::kept::Identity;
+use dovetail_sandbox::Caller;
+use dovetail_sandbox::apiserver::{CUSTOM_RESOURCE_DEFINITIONS, DeleteOptions, SECRETS};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::world::{self, World, minutes};
+
+/// Certificates that are text: each by a number of its own.
+#[derive(Default)]
+struct Texts {
+    made: Mutex<u32>,
+    served: Mutex<Vec<String>>,
+}
+
+impl Identities for Texts {
+    fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<Identity, String> {
+        let mut made = self.made.lock().unwrap();
+        *made += 1;
+        let text = |what: &str| format!("{what} {} {}", *made, names.join(","));
+        Ok(Identity { certificate: text("crt"), key: text("key"), authority: text("ca"), begins, until })
+    }
+
+    fn is_sound(&self, identity: &Identity, names: &[String], now: Timestamp) -> bool {
+        identity.certificate.ends_with(&names.join(",")) && identity.begins <= now && now < identity.until
+    }
+
+    fn serve(&self, identity: &Identity) -> Result<(), String> {
+        self.served.lock().unwrap().push(identity.certificate.clone());
+        Ok(())
+    }
+}
+
+fn replica(world: &World, number: u32, identities: &Arc<Texts>, settings: Settings) -> ReplicaHandle {
+    let client = |name: &str| world.api.client(Caller::replica(number, name));
+    dovetail_actors::start(ReplicaParts {
+        identity: format!("replica-{number}"),
+        kube: client("controller"),
+        lease_kube: client("lease"),
+        cloud: world.cloud.clone(),
+        clock: world.clock.clone(),
+        rng_seed: u64::from(number),
+        settings: Settings { cluster_name: "demo".into(), webhook_enabled: true, ..settings },
+        identities: Some(identities.clone()),
+        solver: Arc::new(InlineSolver),
+        journal: world.journal.clone(),
+    })
+}
+
+fn secret(world: &World) -> Value {
+    world.api.get(&SECRETS, "kube-system", "dovetail-webhook").map(|secret| (*secret).clone()).unwrap_or_default()
+}
+
+fn entry(secret: &Value, name: &str) -> String {
+    secret["data"][name].as_str().unwrap_or_default().to_owned()
+}
+
+/// What each definition has its API server trust, and whether v1beta1 is served.
+fn trusted(world: &World) -> BTreeSet<(String, bool)> {
+    let all = world.api.list(&CUSTOM_RESOURCE_DEFINITIONS);
+    let of = |crd: &Value| {
+        let bundle = crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"].as_str().unwrap_or_default();
+        (bundle.to_owned(), crd["spec"]["versions"][1]["served"] == true)
+    };
+    all.iter().map(|crd| of(crd)).collect()
+}
+
+fn days(count: u64) -> Duration {
+    minutes(24 * 60 * count)
+}
+
+#[test]
+fn one_writes_all_serve_and_the_definitions_trust_what_is_served() {
+    world::run(|world| async move {
+        let (one, two) = (Arc::new(Texts::default()), Arc::new(Texts::default()));
+        let _first = replica(&world, 0, &one, Settings::default());
+        let _second = replica(&world, 1, &two, Settings::default());
+        tokio::time::sleep(minutes(3)).await;
+        assert_eq!(*one.made.lock().unwrap() + *two.made.lock().unwrap(), 1, "one of the two makes one");
+        assert_eq!(*one.served.lock().unwrap(), *two.served.lock().unwrap());
+        let found = trusted(&world);
+        assert_eq!(found.len(), 1, "{found:?}");
+        let (bundle, served) = found.first().unwrap();
+        assert!(*served && !bundle.is_empty());
+    });
+}
+
+#[test]
+fn what_ends_is_replaced_and_what_somebody_writes_over_is_made_anew() {
+    world::run(|world| async move {
+        let texts = Arc::new(Texts::default());
+        let _replica = replica(&world, 0, &texts, Settings::default());
+        tokio::time::sleep(minutes(3)).await;
+        let first = entry(&secret(&world), "tls.crt");
+        for broken in [json!({"data": {"until": "MjAyMC0wMS0wMVQwMDowMDowMFo="}}), json!({"data": {"tls.crt": "AAAA"}})] {
+            world.api.patch(&SECRETS, "kube-system", "dovetail-webhook", &broken).unwrap();
+            tokio::time::sleep(minutes(2)).await;
+            let now = entry(&secret(&world), "tls.crt");
+            assert!(now != first && now != "AAAA", "{broken}");
+        }
+        world.api.delete(&SECRETS, "kube-system", "dovetail-webhook", &DeleteOptions::default()).unwrap();
+        tokio::time::sleep(minutes(2)).await;
+        assert_eq!(*texts.made.lock().unwrap(), 4);
+        let found = trusted(&world);
+        assert_eq!((found.len(), texts.served.lock().unwrap().len()), (1, 4), "{found:?}");
+    });
+}
+
+#[test]
+fn the_next_is_trusted_before_it_is_served_and_the_former_for_a_day_after() {
+    world::run(|world| async move {
+        let texts = Arc::new(Texts::default());
+        let _replica = replica(&world, 0, &texts, Settings::default());
+        tokio::time::sleep(minutes(3)).await;
+        let before = secret(&world);
+        // As if it had been made sixty days ago.
+        let until = world.clock.wall() + jiff::SignedDuration::from_hours(24 * 29);
+        let until = base64(&until.to_string());
+        world.api.patch(&SECRETS, "kube-system", "dovetail-webhook", &json!({"data": {"until": until}})).unwrap();
+        tokio::time::sleep(minutes(2)).await;
+        let prepared = secret(&world);
+        assert_eq!(entry(&prepared, "tls.crt"), entry(&before, "tls.crt"), "not served yet");
+        assert_ne!(entry(&prepared, "next.tls.crt"), "");
+        tokio::time::sleep(minutes(15)).await;
+        let promoted = secret(&world);
+        assert_eq!(entry(&promoted, "tls.crt"), entry(&prepared, "next.tls.crt"));
+        assert_eq!(entry(&promoted, "former.ca.crt"), entry(&before, "ca.crt"));
+        let both = trusted(&world);
+        tokio::time::sleep(days(1) + minutes(5)).await;
+        assert_eq!(entry(&secret(&world), "former.ca.crt"), "");
+        assert_ne!(trusted(&world), both);
+        assert_eq!(trusted(&world).len(), 1);
+    });
+}
+
+#[test]
+fn who_undoes_what_is_written_into_a_definition_is_not_fought_without_end() {
+    world::run(|world| async move {
+        let texts = Arc::new(Texts::default());
+        let _replica = replica(&world, 0, &texts, Settings::default());
+        let mut undone = 0;
+        for _ in 0..60 {
+            tokio::time::sleep(Duration::from_secs(31)).await;
+            let crd = world.api.get(&CUSTOM_RESOURCE_DEFINITIONS, "", "nodepools.karpenter.sh").unwrap();
+            if crd["spec"]["conversion"]["strategy"] == "Webhook" {
+                undone += 1;
+                let none = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
+                world.api.patch(&CUSTOM_RESOURCE_DEFINITIONS, "", "nodepools.karpenter.sh", &none).unwrap();
+            }
+        }
+        assert!((4..=16).contains(&undone), "{undone} in half an hour");
+        assert!(world.journal.count("webhook_not_defined") > 0);
+    });
+}
+
+fn base64(text: &str) -> String {
+    serde_json::to_value(k8s_openapi::ByteString(text.as_bytes().to_vec())).unwrap().as_str().unwrap().to_owned()
+}

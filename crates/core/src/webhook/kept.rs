@@ -1,0 +1,189 @@
+//! What the Secret holds, and what it becomes by a step of [`super::rotation`].
+//!
+//! | entry | what it is |
+//! |---|---|
+//! | `tls.crt`, `tls.key`, `ca.crt` | what is served, and its authority: PEM |
+//! | `begins`, `until` | from when and until when it counts: RFC 3339 |
+//! | the same with `next.` before | what is served next |
+//! | `former.ca.crt`, `former.until` | the authority of what was served before, and until when it is trusted |
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::rotation::{Certificate, Held, OVERLAPS, Step};
+
+const NEXT: &str = "next.";
+const FORMER_AUTHORITY: &str = "former.ca.crt";
+const FORMER_UNTIL: &str = "former.until";
+
+/// A certificate with its key and its authority, in PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
+    /// The authority that has signed it.
+    pub authority: String,
+    /// From when it counts.
+    pub begins: Timestamp,
+    /// Until when.
+    pub until: Timestamp,
+}
+
+impl std::fmt::Debug for Identity {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Identity({} to {})", self.begins, self.until)
+    }
+}
+
+impl Identity {
+    fn read(entries: &BTreeMap<String, String>, prefix: &str) -> Option<Self> {
+        let text = |name: &str| entries.get(&format!("{prefix}{name}")).filter(|text| !text.is_empty()).cloned();
+        Some(Self {
+            certificate: text("tls.crt")?,
+            key: text("tls.key")?,
+            authority: text("ca.crt")?,
+            begins: text("begins")?.parse().ok()?,
+            until: text("until")?.parse().ok()?,
+        })
+    }
+
+    fn write(&self, prefix: &str, into: &mut BTreeMap<String, String>) {
+        let entries = [
+            ("tls.crt", self.certificate.clone()),
+            ("tls.key", self.key.clone()),
+            ("ca.crt", self.authority.clone()),
+            ("begins", self.begins.to_string()),
+            ("until", self.until.to_string()),
+        ];
+        into.extend(entries.map(|(name, text)| (format!("{prefix}{name}"), text)));
+    }
+
+    fn judged(&self, sound: bool) -> Certificate {
+        Certificate { begins: self.begins, until: self.until, sound }
+    }
+}
+
+/// An authority that is trusted until a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Former {
+    /// In PEM.
+    pub authority: String,
+    /// Until when.
+    pub until: Timestamp,
+}
+
+/// What the Secret holds. What cannot be read of it is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// What is served.
+    pub serving: Option<Identity>,
+    /// What is served next.
+    pub next: Option<Identity>,
+    /// The authority of what was served before.
+    pub former: Option<Former>,
+}
+
+impl Kept {
+    /// Reads the Secret's entries.
+    pub fn read(entries: &BTreeMap<String, String>) -> Self {
+        let former = entries.get(FORMER_AUTHORITY).zip(entries.get(FORMER_UNTIL));
+        let former = former.and_then(|(authority, until)| {
+            Some(Former { authority: authority.clone(), until: until.parse().ok()? })
+        });
+        Self { serving: Identity::read(entries, ""), next: Identity::read(entries, NEXT), former }
+    }
+
+    /// The Secret's entries.
+    pub fn entries(&self) -> BTreeMap<String, String> {
+        let mut entries = BTreeMap::new();
+        self.serving.iter().for_each(|one| one.write("", &mut entries));
+        self.next.iter().for_each(|one| one.write(NEXT, &mut entries));
+        if let Some(former) = &self.former {
+            entries.insert(FORMER_AUTHORITY.into(), former.authority.clone());
+            entries.insert(FORMER_UNTIL.into(), former.until.to_string());
+        }
+        entries
+    }
+
+    /// What is decided by; `sound` judges an identity.
+    pub fn held(&self, sound: impl Fn(&Identity) -> bool) -> Held {
+        let judged = |one: &Identity| one.judged(sound(one));
+        Held {
+            serving: self.serving.as_ref().map(judged),
+            next: self.next.as_ref().map(judged),
+            former: self.former.as_ref().map(|former| former.until),
+        }
+    }
+
+    /// What clients are to trust, in PEM.
+    pub fn bundle(&self) -> String {
+        let own = [&self.serving, &self.next].into_iter().flatten().map(|one| one.authority.as_str());
+        let all = own.chain(self.former.iter().map(|one| one.authority.as_str()));
+        all.map(|text| format!("{}\n", text.trim())).collect()
+    }
+
+    /// What it becomes by a step. `made` is a new identity, where the step takes one: without it nothing changes.
+    #[must_use]
+    pub fn after(self, step: Step, made: Option<Identity>, now: Timestamp) -> Self {
+        match step {
+            Step::Wait => self,
+            Step::Replace if made.is_some() => Self { serving: made, ..Self::default() },
+            Step::Prepare if made.is_some() => Self { next: made, ..self },
+            Step::Replace | Step::Prepare => self,
+            Step::Promote => {
+                let until = later(now, OVERLAPS);
+                let former = self.serving.map(|one| Former { authority: one.authority, until });
+                Self { serving: self.next, next: None, former }
+            }
+            Step::Forget => Self { former: None, ..self },
+        }
+    }
+}
+
+fn later(now: Timestamp, by: Duration) -> Timestamp {
+    SignedDuration::try_from(by).ok().and_then(|by| now.checked_add(by).ok()).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::webhook::rotation::validity;
+
+    fn now() -> Timestamp {
+        Timestamp::from_second(1_700_000_000).unwrap()
+    }
+
+    fn identity(name: &str) -> Identity {
+        let (begins, until) = validity(now());
+        let text = |what: &str| format!("{what} {name}\n");
+        Identity { certificate: text("crt"), key: text("key"), authority: text("ca"), begins, until }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_what_makes_no_sense_is_not_there() {
+        let one = Kept::default().after(Step::Replace, Some(identity("a")), now());
+        let two = one.after(Step::Prepare, Some(identity("b")), now());
+        assert_eq!(Kept::read(&two.entries()), two);
+        assert_eq!(two.bundle(), "ca a\nca b\n");
+        let three = two.after(Step::Promote, None, now());
+        assert_eq!(Kept::read(&three.entries()), three);
+        assert_eq!((three.bundle().as_str(), &three.next), ("ca b\nca a\n", &None));
+        let four = three.after(Step::Forget, None, now());
+        assert_eq!(four.bundle(), "ca b\n");
+        let mut entries = four.entries();
+        entries.insert("until".into(), "soon".into());
+        entries.insert("next.tls.crt".into(), "x".into());
+        assert_eq!(Kept::read(&entries), Kept::default());
+    }
+
+    #[test]
+    fn keys_are_not_shown() {
+        assert!(!format!("{:?}", identity("a")).contains("key"));
+    }
+}

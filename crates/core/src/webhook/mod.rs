@@ -1,0 +1,56 @@
+//! Decisions about the conversion webhook: when certificates change ([`rotation`]), what is kept of them ([`kept`]), and what
+//! has to change in a CustomResourceDefinition for older versions to be served ([`definition`]).
+//!
+//! A certificate has an authority of its own, whose key is thrown away when it has signed. So nothing can be signed by who
+//! reads the Secret, and an authority ends with its certificate. Each comes to be trusted before it is served.
+
+pub mod definition;
+pub mod kept;
+pub mod rotation;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Lets so many writes through within a time. Pure: the time comes from outside.
+#[derive(Clone, Debug)]
+pub struct Brake {
+    most: usize,
+    within: Duration,
+    recent: VecDeque<Duration>,
+}
+
+impl Brake {
+    /// At most `most` within `within`.
+    pub fn new(most: usize, within: Duration) -> Self {
+        Self { most, within, recent: VecDeque::new() }
+    }
+
+    /// Whether one more may be made now. It counts as made.
+    ///
+    /// # Errors
+    /// How long to wait.
+    pub fn take(&mut self, now: Duration) -> Result<(), Duration> {
+        self.recent.retain(|when| now.saturating_sub(*when) < self.within);
+        match self.recent.front() {
+            Some(first) if self.recent.len() >= self.most => Err((*first + self.within).saturating_sub(now)),
+            _ => {
+                self.recent.push_back(now);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_brake_lets_so_many_through_and_tells_when_it_lets_the_next() {
+        let mut brake = Brake::new(2, Duration::from_secs(60));
+        let at = Duration::from_secs;
+        assert_eq!((brake.take(at(5)), brake.take(at(10))), (Ok(()), Ok(())));
+        assert_eq!(brake.take(at(20)), Err(at(45)));
+        assert_eq!((brake.take(at(65)), brake.take(at(66))), (Ok(()), Err(at(4))));
+    }
+}

@@ -1,0 +1,180 @@
+//! When the webhook's certificate is made, comes to be trusted, is served and forgotten.
+//!
+//! ```text
+//! none, or none that can be served ─ Replace ─► serving ─ 30 days before its end: Prepare ─► serving, and next
+//!                                                  ▲                                             │ next trusted for 10 min
+//!                                                  └──────────────── Promote ────────────────────┘
+//! ```
+//!
+//! The former authority is trusted for a day more, as replicas read the new certificate one after the other.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// How long a certificate counts.
+pub const LASTS: Duration = DAY.saturating_mul(90);
+/// How long before its end the next one is made.
+pub const RENEWED_BEFORE: Duration = DAY.saturating_mul(30);
+/// How long the next authority stands in the definitions before its certificate is served: API servers hear of a change one
+/// after the other.
+pub const SETTLES: Duration = Duration::from_secs(600);
+/// How long the former authority is trusted after its certificate.
+pub const OVERLAPS: Duration = DAY;
+/// A certificate counts from so long ago: clocks differ.
+pub const BACKDATED: Duration = Duration::from_secs(3600);
+
+/// What is decided about a certificate by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// From when it counts.
+    pub begins: Timestamp,
+    /// Until when.
+    pub until: Timestamp,
+    /// Whether key, names and authority go together, so that a client would take it now.
+    pub sound: bool,
+}
+
+impl Certificate {
+    /// Whether a client takes it now.
+    pub fn can_be_served(&self, now: Timestamp) -> bool {
+        self.sound && self.begins <= now && now < self.until
+    }
+}
+
+/// What there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// What is served.
+    pub serving: Option<Certificate>,
+    /// What is served next.
+    pub next: Option<Certificate>,
+    /// Until when the former authority is trusted.
+    pub former: Option<Timestamp>,
+}
+
+/// What is done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing.
+    Wait,
+    /// A certificate is made and served at once: there is none that can be served.
+    Replace,
+    /// The next certificate is made, so that it comes to be trusted.
+    Prepare,
+    /// The next certificate is served.
+    Promote,
+    /// The former authority is trusted no longer.
+    Forget,
+}
+
+/// From when and until when a certificate counts that is made now.
+pub fn validity(now: Timestamp) -> (Timestamp, Timestamp) {
+    let saturating = |by: Duration| SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    let begins = now.checked_sub(saturating(BACKDATED)).unwrap_or(Timestamp::MIN);
+    (begins, now.checked_add(saturating(LASTS)).unwrap_or(Timestamp::MAX))
+}
+
+/// What is done next. `trusted` is how long all definitions have been seen to trust everything that is held.
+pub fn step(held: &Held, trusted: Option<Duration>, now: Timestamp) -> Step {
+    let usable = |one: &Option<Certificate>| one.filter(|one| one.can_be_served(now));
+    let (serving, next) = (usable(&held.serving), usable(&held.next));
+    match (serving, next) {
+        (None, None) => Step::Replace,
+        (None, Some(_)) => Step::Promote,
+        (Some(_), Some(_)) if trusted.is_some_and(|time| time >= SETTLES) => Step::Promote,
+        (Some(_), None) if held.next.is_some() => Step::Prepare,
+        (Some(serving), None) if left(serving.until, now) <= RENEWED_BEFORE => Step::Prepare,
+        _ if held.former.is_some_and(|until| until <= now || left(until, now) > 2 * OVERLAPS) => Step::Forget,
+        _ => Step::Wait,
+    }
+}
+
+fn left(until: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(until.duration_since(now)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn at(days: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + days * 86_400).unwrap()
+    }
+
+    fn made(days: i64) -> Certificate {
+        let (begins, until) = validity(at(days));
+        Certificate { begins, until, sound: true }
+    }
+
+    fn serving(serving: Certificate) -> Held {
+        Held { serving: Some(serving), ..Held::default() }
+    }
+
+    #[test]
+    fn where_there_is_none_or_none_that_counts_one_is_made_and_served_at_once() {
+        assert_eq!(step(&Held::default(), None, at(0)), Step::Replace);
+        assert_eq!(step(&serving(made(0)), None, at(90)), Step::Replace, "it has ended");
+        let unsound = Certificate { sound: false, ..made(0) };
+        assert_eq!(step(&serving(unsound), None, at(1)), Step::Replace);
+        assert_eq!(step(&serving(made(5)), None, at(0)), Step::Replace, "by this clock it does not count yet");
+    }
+
+    #[test]
+    fn thirty_days_before_its_end_the_next_is_made_and_served_when_it_has_been_trusted_for_a_while() {
+        let mut held = serving(made(0));
+        assert_eq!(step(&held, Some(SETTLES), at(59)), Step::Wait);
+        assert_eq!(step(&held, None, at(60)), Step::Prepare);
+        held.next = Some(made(60));
+        assert_eq!(step(&held, None, at(60)), Step::Wait, "nobody is known to trust it");
+        assert_eq!(step(&held, Some(SETTLES - Duration::from_secs(1)), at(60)), Step::Wait);
+        assert_eq!(step(&held, Some(SETTLES), at(60)), Step::Promote);
+    }
+
+    #[test]
+    fn the_next_is_served_at_once_where_what_is_served_has_ended_and_is_made_anew_where_it_makes_no_sense() {
+        let mut held = Held { next: Some(made(60)), ..serving(made(0)) };
+        assert_eq!(step(&held, None, at(90)), Step::Promote);
+        held.next = Some(Certificate { sound: false, ..made(60) });
+        assert_eq!(step(&held, Some(SETTLES), at(61)), Step::Prepare);
+        assert_eq!(step(&held, None, at(90)), Step::Replace);
+    }
+
+    #[test]
+    fn the_former_authority_is_trusted_for_a_day_and_never_for_longer() {
+        let mut held = Held { former: Some(at(2)), ..serving(made(1)) };
+        assert_eq!(step(&held, Some(SETTLES), at(1)), Step::Wait);
+        assert_eq!(step(&held, Some(SETTLES), at(2)), Step::Forget);
+        held.former = Some(at(400));
+        assert_eq!(step(&held, Some(SETTLES), at(1)), Step::Forget, "who has written that?");
+    }
+
+    #[test]
+    fn left_alone_for_years_it_comes_to_rest_and_always_serves_what_counts() {
+        let mut held = Held::default();
+        for hour in 0..24 * 400 {
+            let now = Timestamp::from_second(1_700_000_000 + hour * 3600).unwrap();
+            let (begins, until) = validity(now);
+            let new = Certificate { begins, until, sound: true };
+            for steps in 0.. {
+                assert!(steps < 4, "it does not come to rest: {held:?}");
+                match step(&held, Some(SETTLES), now) {
+                    Step::Wait => break,
+                    Step::Replace => {
+                        assert_eq!(hour, 0, "{held:?}");
+                        held.serving = Some(new);
+                    }
+                    Step::Prepare => held.next = Some(new),
+                    Step::Promote => {
+                        held.former = now.checked_add(SignedDuration::try_from(OVERLAPS).unwrap()).ok();
+                        held.serving = held.next.take();
+                    }
+                    Step::Forget => held.former = None,
+                }
+            }
+            assert!(held.serving.unwrap().can_be_served(now));
+        }
+    }
+}

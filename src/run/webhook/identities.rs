@@ -1,0 +1,164 @@
+//! Certificates by rcgen, judged and served by rustls.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use dovetail_actors::context::identities::Identities;
+use dovetail_core::webhook::kept::Identity;
+use jiff::Timestamp;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
+
+/// See the module.
+pub struct Certified {
+    provider: Arc<CryptoProvider>,
+    served: Arc<Served>,
+}
+
+/// What is served to whom asks for one of these names, or for none, as who connects by an address does.
+#[derive(Debug)]
+struct Served {
+    names: Vec<String>,
+    key: RwLock<Option<Arc<CertifiedKey>>>,
+}
+
+impl ResolvesServerCert for Served {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let asked = hello.server_name();
+        if asked.is_some_and(|asked| !self.names.iter().any(|name| name.eq_ignore_ascii_case(asked))) {
+            return None;
+        }
+        self.key.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Certified {
+    /// Nothing is served yet; later to whom asks for one of these names.
+    pub fn new(names: Vec<String>) -> Self {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        Self { provider, served: Arc::new(Served { names, key: RwLock::default() }) }
+    }
+
+    /// How TLS is spoken.
+    pub fn config(&self) -> Result<Arc<ServerConfig>, rustls::Error> {
+        let builder = ServerConfig::builder_with_provider(self.provider.clone());
+        let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
+        let mut config = builder.with_cert_resolver(self.served.clone());
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    fn certified(&self, identity: &Identity) -> Result<CertifiedKey, String> {
+        let told = |why: rustls::Error| why.to_string();
+        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(|why| why.to_string())?;
+        CertifiedKey::from_der(certificates(&identity.certificate)?, key, &self.provider).map_err(told)
+    }
+
+    fn verify(&self, identity: &Identity, names: &[String], now: Timestamp) -> Result<(), String> {
+        let key = self.certified(identity)?;
+        let mut roots = RootCertStore::empty();
+        for authority in certificates(&identity.authority)? {
+            roots.add(authority).map_err(|why| why.to_string())?;
+        }
+        let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), self.provider.clone());
+        let verifier = builder.build().map_err(|why| why.to_string())?;
+        let seconds = u64::try_from(now.as_second()).unwrap_or_default();
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let (own, others) = key.cert.split_first().ok_or("it has no certificate")?;
+        for name in names {
+            let name = ServerName::try_from(name.as_str()).map_err(|why| why.to_string())?;
+            verifier.verify_server_cert(own, others, &name, &[], now).map_err(|why| why.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().map_err(|why| why.to_string())
+}
+
+impl Identities for Certified {
+    fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<Identity, String> {
+        make(names, begins, until).map_err(|why| why.to_string())
+    }
+
+    fn is_sound(&self, identity: &Identity, names: &[String], now: Timestamp) -> bool {
+        self.verify(identity, names, now).is_ok()
+    }
+
+    fn serve(&self, identity: &Identity) -> Result<(), String> {
+        let key = Arc::new(self.certified(identity)?);
+        *self.served.key.write().unwrap_or_else(PoisonError::into_inner) = Some(key);
+        Ok(())
+    }
+}
+
+/// The authority's key is gone when this has returned.
+fn make(names: &[String], begins: Timestamp, until: Timestamp) -> Result<Identity, rcgen::Error> {
+    let lasting = |mut params: CertificateParams| {
+        let epoch = rcgen::date_time_ymd(1970, 1, 1);
+        let at = |time: Timestamp| Duration::from_secs(u64::try_from(time.as_second()).unwrap_or_default());
+        (params.not_before, params.not_after) = (epoch + at(begins), epoch + at(until));
+        params
+    };
+    let mut authority = lasting(CertificateParams::new(Vec::new())?);
+    // Two that are trusted side by side are told apart by their names.
+    authority.distinguished_name.push(DnType::CommonName, format!("dovetail webhook {begins}"));
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    let authority_key = KeyPair::generate()?;
+    let trusted = authority.self_signed(&authority_key)?.pem();
+    let issuer = Issuer::new(authority, authority_key);
+
+    let mut own = lasting(CertificateParams::new(names.to_vec())?);
+    own.distinguished_name.push(DnType::CommonName, "dovetail webhook");
+    own.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    own.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    own.use_authority_key_identifier_extension = true;
+    let key = KeyPair::generate()?;
+    let certificate = own.signed_by(&key, &issuer)?.pem();
+    Ok(Identity { certificate, key: key.serialize_pem(), authority: trusted, begins, until })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use dovetail_core::webhook::rotation::validity;
+
+    use super::*;
+
+    fn at(days: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + days * 86_400).unwrap()
+    }
+
+    #[test]
+    fn a_client_takes_what_is_made_under_its_names_in_its_time_and_nothing_else() {
+        let names = vec!["dovetail-webhook.kube-system.svc".to_owned(), "10.0.0.1".to_owned()];
+        let own = Certified::new(names.clone());
+        let (begins, until) = validity(at(0));
+        let one = own.make(&names, begins, until).unwrap();
+        assert_eq!(own.verify(&one, &names, at(0)), Ok(()));
+        assert!(own.is_sound(&one, &names, at(89)) && own.serve(&one).is_ok());
+        assert!(!own.is_sound(&one, &names, at(90)) && !own.is_sound(&one, &names, at(-1)));
+        assert!(!own.is_sound(&one, &["another.kube-system.svc".to_owned()], at(0)));
+        let two = own.make(&names, begins, until).unwrap();
+        for mixed in [
+            Identity { key: two.key.clone(), ..one.clone() },
+            Identity { authority: two.authority.clone(), ..one.clone() },
+            Identity { certificate: "no PEM".into(), ..one.clone() },
+        ] {
+            assert!(!own.is_sound(&mixed, &names, at(0)));
+        }
+        let trusted = Identity { authority: format!("{}{}", two.authority, one.authority), ..one };
+        assert!(own.is_sound(&trusted, &names, at(0)), "beside another");
+    }
+}
