@@ -6,6 +6,7 @@ use dovetail_core::quantity;
 use dovetail_sandbox::log::Entry;
 use serde_json::Value;
 
+use super::commands::Held;
 use super::rules::{self, Rules};
 use crate::scenario::parse_duration;
 use crate::world::{Action, step};
@@ -35,6 +36,12 @@ pub(super) struct Claim {
     /// Whether its drain ends by force some time.
     pub forced: bool,
     pub initialized: bool,
+    /// When that was written first.
+    pub initialized_at: Option<f64>,
+    /// The command that holds it, as its condition DisruptionReason says.
+    pub held: Option<Held>,
+    /// Why it is removed, in the words of who removes it.
+    pub goes_for: String,
     /// Until when its conditions say that it is to be replaced (Drifted, DisruptionReason): what its pods need comes first.
     pub moves: Option<f64>,
     /// EC2 had nothing for its latest launch, or its deletion was asked for: it brings nothing, whatever comes of that.
@@ -115,6 +122,10 @@ impl State {
             "node" => self.node(entry),
             "pod" => self.pod(entry),
             "rules" => self.rules.take(entry),
+            "story" if entry.text("event") == "removing" => {
+                let named = self.claims.values_mut().filter(|claim| claim.name == entry.text("node_claim"));
+                named.for_each(|claim| entry.text("reason").clone_into(&mut claim.goes_for));
+            }
             "step" => step(entry).iter().for_each(|action| self.step(action)),
             _ => {}
         }
@@ -144,7 +155,7 @@ impl State {
         claim.gone = None;
         if verb == "restore" {
             let goes = entry.field("deleting") == Some(&Value::Bool(true));
-            claim.leaving = goes.then_some(now);
+            (claim.leaving, claim.held) = (goes.then_some(now), None);
             self.deleted.remove(entry.text("name"));
         }
         entry.text("name").clone_into(&mut claim.name);
@@ -179,6 +190,10 @@ impl State {
             }
             if let Some(one) = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Initialized")) {
                 claim.initialized = one["status"] == "True";
+                claim.initialized_at = claim.initialized_at.or(claim.initialized.then_some(now));
+            }
+            if let Some(all) = conditions {
+                claim.held = Held::anew(all, claim.held.take(), now);
             }
         }
         if verb == "delete" || self.deleted.contains_key(&claim.name) {

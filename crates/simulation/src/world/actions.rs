@@ -114,6 +114,16 @@ pub enum Action {
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
+    /// Nodes of ours have a condition that is False.
+    Unwell {
+        /// Its type.
+        condition: String,
+        /// How many nodes at most, the first by name; all without it.
+        count: Option<usize>,
+        /// For how long, or for ever.
+        #[serde(with = "logged::perhaps_seconds")]
+        duration: Option<Duration>,
+    },
     /// EC2 lists no instances.
     EmptyLists {
         /// For how long, or for ever.
@@ -287,6 +297,10 @@ impl World {
             }
             Action::Spoil { kind, names, count, odd, duration } => {
                 self.spoil(kind, names, *count, *odd, *duration);
+                Ok(())
+            }
+            Action::Unwell { condition, count, duration } => {
+                self.unwell(condition, *count, *duration);
                 Ok(())
             }
             Action::EmptyLists { duration } => {
