@@ -198,8 +198,9 @@ class Budgets(Objects):
 
 
 def _repaired(event, unwell):
-    if event["kind"] == "story" and event.get("event") == "removing" and event.get("reason") == "unhealthy":
-        unwell.add(event["node_claim"])
+    written = ((event.get("sent") or {}).get("metadata") or {}).get("annotations") or {}
+    if event.get("resource") == "nodeclaims" and (written.get("dovetail.dev/end-reason") or "").startswith("unhealthy "):
+        unwell.add(event["name"])
 
 
 def _shown(pod):

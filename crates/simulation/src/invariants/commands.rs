@@ -14,6 +14,8 @@ use crate::world::Action;
 
 /// How a removal is called that is to save money.
 const SAVES: &str = "underutilized";
+/// And one of a node that has no pods.
+const EMPTY: &str = "empty";
 /// No node goes before it is so old, by clocks of two replicas that are both off.
 const LEAST_AGE: f64 = 600.0 - 2.0 * CLOCK_OFF;
 /// A command waits for its replacements for ten minutes, by such clocks.
@@ -84,8 +86,8 @@ struct Known {
 }
 
 impl Checker {
-    /// INV-19: what a command launches is for nodes that go: a claim that names it is there when it is made, and the command
-    /// holds on for ten minutes while its replacements are there. INV-20: no node goes to save money before the nodes that its
+    /// INV-19: what a command launches is for nodes that go: a claim that names it is there when it is made, the command holds on
+    /// for ten minutes while its replacements are there, and they stay meanwhile. INV-20: no node goes to save money before the nodes that its
     /// command launches have been Ready. INV-21: no pod is moved twice in an hour to save money, within a term. INV-22: no node
     /// with pods goes to save money before it has been initialized for ten minutes.
     pub(super) fn commands(&mut self, entries: &[Entry]) {
@@ -112,14 +114,7 @@ impl Checker {
     }
 
     /// A replica has written a claim.
-    fn written(
-        &mut self,
-        state: &State,
-        known: &mut Known,
-        entry: &Entry,
-        before: Option<&Held>,
-        blind: &[Window],
-    ) {
+    fn written(&mut self, state: &State, known: &mut Known, entry: &Entry, before: Option<&Held>, blind: &[Window]) {
         let (uid, now) = (entry.text("uid"), seconds(entry));
         let Some(claim) = state.claims.get(uid).filter(|_| accepted(entry)) else { return };
         if entry.text("verb") == "create" {
@@ -174,10 +169,30 @@ impl Checker {
         });
     }
 
+    /// A claim is removed as it costs too much: not while a command waits for it.
+    fn unused(&mut self, state: &State, claim: &Claim, now: f64, blind: &[Window]) {
+        let waits = |one: &&Claim| {
+            let names = |held: &Held| now < held.since + WAITS && held.replacements.contains(&claim.name);
+            let hidden = |held: &Held| blind.iter().any(|(from, to)| *from <= now && *to + KNOWN >= held.since);
+            state.stays(one) && one.held.as_ref().is_some_and(|held| names(held) && !hidden(held))
+        };
+        let waiting = state.living_claims().find(waits);
+        self.expect("INV-19", now, waiting.is_none(), || {
+            let name = waiting.map_or("", |one| one.name.as_str());
+            format!("claim {} is removed at {now} s, {name} waits for it, in whose stead it was launched", claim.name)
+        });
+    }
+
     /// A replica removes a claim by its own will.
     fn removed(&mut self, state: &State, known: &mut Known, entry: &Entry, blind: &[Window]) {
-        let Some(claim) = state.claims.get(entry.text("uid")).filter(|claim| claim.goes_for == SAVES) else { return };
+        let Some(claim) = state.claims.get(entry.text("uid")) else { return };
         let now = seconds(entry);
+        if claim.goes_for == SAVES || claim.goes_for == EMPTY {
+            self.unused(state, claim, now, blind);
+        }
+        if claim.goes_for != SAVES {
+            return;
+        }
         let Some(held) = &claim.held else { return self.saves(state, known, claim, entry, blind) };
         if pods_on(state, claim).is_empty() {
             return;
@@ -214,7 +229,8 @@ impl Checker {
         });
         let hidden = windows::lies_in(now, blind, KNOWN);
         for uid in pods {
-            let again = known.moved.get(uid).filter(|before| before.term == term && now - before.began < REST && !hidden);
+            let again =
+                known.moved.get(uid).filter(|before| before.term == term && now - before.began < REST && !hidden);
             let again = again.filter(|before| known.bound.get(uid).is_some_and(|bound| before.is_known(*bound, now)));
             self.expect("INV-21", now, again.is_none(), || {
                 let pod = &state.pods[uid];

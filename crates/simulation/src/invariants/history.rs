@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use dovetail_api::names::annotations::END_REASON;
 use dovetail_core::quantity;
 use dovetail_sandbox::log::Entry;
 use serde_json::Value;
@@ -40,7 +41,7 @@ pub(super) struct Claim {
     pub initialized_at: Option<f64>,
     /// The command that holds it, as its condition DisruptionReason says.
     pub held: Option<Held>,
-    /// Why it is removed, in the words of who removes it.
+    /// Why it is removed, as it says itself.
     pub goes_for: String,
     /// Until when its conditions say that it is to be replaced (Drifted, DisruptionReason): what its pods need comes first.
     pub moves: Option<f64>,
@@ -122,10 +123,6 @@ impl State {
             "node" => self.node(entry),
             "pod" => self.pod(entry),
             "rules" => self.rules.take(entry),
-            "story" if entry.text("event") == "removing" => {
-                let named = self.claims.values_mut().filter(|claim| claim.name == entry.text("node_claim"));
-                named.for_each(|claim| entry.text("reason").clone_into(&mut claim.goes_for));
-            }
             "step" => step(entry).iter().for_each(|action| self.step(action)),
             _ => {}
         }
@@ -171,6 +168,10 @@ impl State {
         claim.requests = amounts(&written["requests"]);
         if let Some(sent) = entry.field("sent") {
             let spec = &sent["spec"];
+            if let Some(reason) = sent["metadata"]["annotations"][END_REASON].as_str() {
+                // With the time.
+                reason.split(' ').next().unwrap_or_default().clone_into(&mut claim.goes_for);
+            }
             if !known {
                 let after = spec["expireAfter"].as_str().and_then(parse_duration);
                 claim.expires = after.map(|after| now + after.as_secs_f64());

@@ -81,7 +81,8 @@ settings: {{INTERRUPTION_QUEUE: demo}}
     for (at, step) in &steps {
         let _ = writeln!(scenario, "  - {{at: {at}ms, {step}}}");
     }
-    let _ = writeln!(scenario, "until: {}s\nsettled: {SETTLED}", busy + CALM + odds.longer + faulty.longer + moves.longer);
+    let _ =
+        writeln!(scenario, "until: {}s\nsettled: {SETTLED}", busy + CALM + odds.longer + faulty.longer + moves.longer);
     Files { scenario, workload, changed }
 }
 

@@ -77,10 +77,8 @@ impl Moves {
                 format!("scale: {{kind: {kind}, name: {name}, replicas: {}}}", most + rng.u32(0..=6)),
             ));
             let few = rng.u32(0..=most / 2);
-            self.steps.push((
-                at + rng.u32(0..20_000),
-                format!("scale: {{kind: {kind}, name: {name}, replicas: {few}}}"),
-            ));
+            self.steps
+                .push((at + rng.u32(0..20_000), format!("scale: {{kind: {kind}, name: {name}, replicas: {few}}}")));
         }
         // What is found is done after a quarter of a minute, and its replacement comes within one.
         let soon = at + rng.u32(16_000..100_000);
@@ -96,7 +94,11 @@ impl Moves {
 
     /// A pool or the class is changed, so that nodes drift.
     fn drift(&mut self, busy: u32, rng: &mut Rng) {
-        let pool = |to: &str| Change { object: "kind: NodePool\nmetadata: {name: pool-0}", from: "  template:\n", to: to.to_owned() };
+        let pool = |to: &str| Change {
+            object: "kind: NodePool\nmetadata: {name: pool-0}",
+            from: "  template:\n",
+            to: to.to_owned(),
+        };
         self.change = Some(match rng.u32(0..4) {
             0 | 1 => pool("  template:\n    metadata: {labels: {drawn: later}}\n"),
             2 => pool("  template:\n    metadata: {annotations: {drawn.example.com/by: seed}}\n"),

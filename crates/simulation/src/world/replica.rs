@@ -15,7 +15,9 @@ use dovetail_sandbox::region::Region;
 use dovetail_telemetry::state::{self, Latest};
 
 use super::WorldConfig;
-use super::broken::{Broken, BrokenCloud, claim_twice, forget_holds, forget_purposes, initialize_early, solver_instead_of};
+use super::broken::{
+    Broken, BrokenCloud, claim_twice, forget_holds, forget_purposes, initialize_early, solver_instead_of,
+};
 use super::cage::Cage;
 use super::clock::OwnClock;
 use super::failing::FailingSolver;
@@ -89,10 +91,9 @@ impl Replica {
             .then(|| claim_twice(around.api.clone(), parts.kube.clone()));
         let forgets = (around.config.broken == Some(Broken::NoUnusedBrake) && self.number == 0)
             .then(|| forget_purposes(around.api.clone()));
-        let unholds = (around.config.broken == Some(Broken::NoHolds))
-            .then(|| forget_holds(around.api.clone()));
-        let early = (around.config.broken == Some(Broken::EarlyReplacements))
-            .then(|| initialize_early(around.api.clone()));
+        let unholds = (around.config.broken == Some(Broken::NoHolds)).then(|| forget_holds(around.api.clone()));
+        let early =
+            (around.config.broken == Some(Broken::EarlyReplacements)).then(|| initialize_early(around.api.clone()));
         self.cage.run(async move {
             let handle = replica::start(parts);
             if let Some(forgets) = forgets {
