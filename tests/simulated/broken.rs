@@ -8,13 +8,17 @@ use std::collections::BTreeSet;
 use common::{dovetail, root, stderr};
 
 /// Each variant, and the invariant that is violated then.
-const FOUND: [(&str, &str); 11] = [
+const FOUND: [(&str, &str); 15] = [
     ("double-resend", "INV-11"),
+    ("early-replacements", "INV-20"),
     ("forgotten-adoption", "INV-12"),
+    ("forgotten-moves", "INV-21"),
     ("no-brakes", "INV-13"),
     ("no-budgets", "INV-17"),
     ("no-deadline", "INV-8"),
     ("no-fence", "INV-9"),
+    ("no-holds", "INV-19"),
+    ("no-least-age", "INV-22"),
     ("no-limits", "INV-16"),
     ("no-pod-budgets", "INV-15"),
     ("no-token", "INV-11"),

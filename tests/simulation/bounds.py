@@ -54,9 +54,11 @@ class Evictions(Objects):
         super().__init__(world)
         self.scales = {}  # (namespace, owner): every number of pods that it has been scaled to, the one in force last
         self.first = {}  # (namespace, name) of a StatefulSet: how many it had at first
+        self.unwell = set()  # claims by name whose nodes are repaired: by force, whatever budgets say
 
     def before(self, event):
         super().before(event)
+        _repaired(event, self.unwell)
         self._scaled_to(event)
         if event["replica"] is None or not self.kept:
             return
@@ -112,7 +114,7 @@ class Evictions(Objects):
         id = self.world.nodes.get(pod.node, {}).get("instance")
         instance = self.world.instances.get(id)
         claims = [c for c in self.world.claims.values() if c.instance == id and not c.gone]
-        forced = any((c.spec or {}).get("terminationGracePeriod") for c in claims) or not claims
+        forced = any((c.spec or {}).get("terminationGracePeriod") or c.name in self.unwell for c in claims) or not claims
         return forced or instance is None or instance.interrupted is not None
 
 
@@ -150,8 +152,13 @@ class Budgets(Objects):
 
     RESOURCE, KIND = "nodepools", "NodePool"
 
+    def __init__(self, world):
+        super().__init__(world)
+        self.unwell = set()
+
     def before(self, event):
         super().before(event)
+        _repaired(event, self.unwell)
         if event["kind"] != "api" or event.get("resource") != "nodeclaims" or event["verb"] != "delete" or event["replica"] is None:
             return
         claim = self.world.claims.get(event.get("uid") or event["name"])
@@ -184,10 +191,16 @@ class Budgets(Objects):
         """Whether its node stands and could have stayed: it has not expired, is Ready, and neither EC2 nor the operator takes it."""
         instance = self.world.instances.get(claim.instance)
         node = next((n for n in self.world.nodes.values() if n["instance"] == claim.instance and n["here"]), None)
-        if instance is None or node is None or instance.ended is not None or instance.interrupted is not None:
+        if instance is None or node is None or instance.ended is not None or instance.interrupted is not None or claim.name in self.unwell:
             return False
         expires = _seconds((claim.spec or {}).get("expireAfter"))
         return node.get("ready", False) and not node.get("deleting") and t < claim.created + expires - CLOCKS
+
+
+def _repaired(event, unwell):
+    written = ((event.get("sent") or {}).get("metadata") or {}).get("annotations") or {}
+    if event.get("resource") == "nodeclaims" and (written.get("dovetail.dev/end-reason") or "").startswith("unhealthy "):
+        unwell.add(event["name"])
 
 
 def _shown(pod):

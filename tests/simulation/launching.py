@@ -16,6 +16,10 @@ NEAR, SPAN, TIMES, ANEW = 120, 600, 2, 4
 SEEN, ORDINALS = 0.4, 20
 # So late a watch may be with what it tells.
 LATE = 30
+# What is over when a node has changed so.
+STEADIES = {"ready": "not-ready", "staying": "deleting"}
+# Conditions of claims whose pods are to move.
+MOVING = ("Drifted", "DisruptionReason")
 # A StatefulSet that has been still for so long has all its pods.
 STILL = 60
 RESOURCES = ("cpu", "memory", "pods")
@@ -97,7 +101,7 @@ class Needed(Rule):
     def __init__(self, world):
         super().__init__(world)
         self._needs = defaultdict(list)  # uid of a pod: when it had no place, [from, until; None: to the end]
-        self._shaky, self._on, self._launches, self._seen, self._ready = set(), defaultdict(set), [], set(), set()
+        self._shaky, self._on, self._launches, self._seen, self._ready = defaultdict(set), defaultdict(set), [], set(), set()
         self._went = {}  # when a pod that had its place was deleted
         self._sets = {}  # of each StatefulSet
 
@@ -110,16 +114,20 @@ class Needed(Rule):
             if action["type"] == "scale" and action["kind"] == "StatefulSet":
                 self._set(action["namespace"], f"StatefulSet/{action['name']}").scaled(t, action["replicas"])
         elif kind == "node" and event["change"] in ("cordoned", "deleting", "deleted", "not-ready"):
-            self._shakes(event["name"], t)
-        elif kind == "node" and event["change"] == "ready":
-            self._ready.add(self.world.nodes[event["name"]]["instance"])
+            self._shakes(event["name"], t, event["change"])
+        elif kind == "node" and event["change"] in STEADIES:
+            self._steadies(event["name"], t, STEADIES[event["change"]])
+            if event["change"] == "ready":
+                self._ready.add(self.world.nodes[event["name"]]["instance"])
         elif kind == "instance":
             self._instance(event)
         elif kind == "api" and event.get("resource") == "nodes" and _disrupted(event):
-            self._shakes(event["name"], t)
-        elif kind == "api" and event.get("resource") == "nodeclaims" and (_drifted(event) or event["verb"] in ("delete", "lose")):
-            claim = self.world.claims.get(event.get("uid") or event["name"])
-            self._of_instance_shakes(claim and claim.instance, t)
+            self._shakes(event["name"], t, "tainted")
+        elif kind == "api" and event.get("resource") == "nodes" and _open(event):
+            self._steadies(event["name"], t, "tainted")
+            self._steadies(event["name"], t, "cordoned")
+        elif kind == "api" and event.get("resource") == "nodeclaims":
+            self._claim(event, t)
 
     def close(self):
         for t, instances, ready in self._launches:
@@ -136,7 +144,7 @@ class Needed(Rule):
             needs.append([t, None])
         elif change == "bound":
             self._on[event["node"]].add(uid)
-            if needs and needs[-1][1] is None and event["node"] not in self._shaky:
+            if needs and needs[-1][1] is None and not self._shaky[event["node"]]:
                 needs[-1][1] = t
                 if t - needs[-1][0] < SEEN and uid not in self._seen:
                     needs.pop()  # nobody has looked at it
@@ -150,10 +158,32 @@ class Needed(Rule):
     def _set(self, namespace, owner):
         return self._sets.setdefault((namespace, owner), StatefulSet())
 
-    def _shakes(self, node, t):
+    def _claim(self, event, t):
+        claim = self.world.claims.get(event.get("uid") or event["name"])
+        instance = claim and claim.instance
+        if event["verb"] in ("delete", "lose"):
+            self._of_instance_shakes(instance, t, "removed")
+        elif _conditions(event) is not None and event.get("code", 200) < 300:
+            for name in self._nodes_of(instance):
+                if _moves(event):
+                    self._shakes(name, t, "moves")
+                else:
+                    self._steadies(name, t, "moves")
+
+    def _steadies(self, node, t, cause):
+        """What made a node shaky is over: with the last of it its pods need no other place."""
+        if cause not in self._shaky[node]:
+            return
+        self._shaky[node].discard(cause)
+        for uid in self._on[node] if not self._shaky[node] else ():
+            pod, needs = self.world.pods[uid], self._needs[uid]
+            if not pod.gone and not pod.succeeded and needs and needs[-1][1] is None:
+                needs[-1][1] = t
+
+    def _shakes(self, node, t, cause):
         """A node goes, or may: its pods need a place elsewhere, and so may those that have just gone: who is told late
         does not know it."""
-        self._shaky.add(node)
+        self._shaky[node].add(cause)
         for uid in self._on[node]:
             pod, needs = self.world.pods[uid], self._needs[uid]
             if self._went.get(uid, -LATE) + LATE > t:
@@ -161,15 +191,17 @@ class Needed(Rule):
             elif not pod.gone and not pod.succeeded and not (needs and needs[-1][1] is None):
                 needs.append([t, None])
 
-    def _of_instance_shakes(self, id, t):
-        for name, node in self.world.nodes.items():
-            if id and node["instance"] == id:
-                self._shakes(name, t)
+    def _nodes_of(self, id):
+        return [name for name, node in self.world.nodes.items() if id and node["instance"] == id]
+
+    def _of_instance_shakes(self, id, t, cause):
+        for name in self._nodes_of(id):
+            self._shakes(name, t, cause)
 
     def _instance(self, event):
         instance, t = self.world.instances[event["id"]], event["t"]
         if event["change"] in ("interrupted", "shutting-down", "terminated"):
-            self._of_instance_shakes(instance.id, t)
+            self._of_instance_shakes(instance.id, t, "ends")
         elif instance.ours and event["change"] == "pending":
             every = self.world.instances.values()
             recent = [i for i in every if i.ours and i.started > t - SPAN and i.ended is None and i.interrupted is None]
@@ -259,10 +291,20 @@ def _of(pod, resource):
     return 1.0 if resource == "pods" else pod.requests.get(resource, 0.0)
 
 
-def _drifted(event):
-    """A claim whose condition Drifted is written: what its pods need is launched before its node goes."""
-    status = (event.get("sent") or {}).get("status") or {}
-    return any(one.get("type") == "Drifted" and one.get("status") == "True" for one in status.get("conditions") or ())
+def _conditions(event):
+    """All conditions of a claim as they are written; nothing where they are not."""
+    return ((event.get("sent") or {}).get("status") or {}).get("conditions")
+
+
+def _moves(event):
+    """Whether a claim says that it drifts, or that a command holds it: what its pods need is launched before its node goes."""
+    return any(one.get("type") in MOVING and one.get("status") == "True" for one in _conditions(event))
+
+
+def _open(event):
+    """Whether a Node is written with neither the taint of disruption nor a cordon."""
+    spec = (event.get("sent") or {}).get("spec")
+    return event.get("code", 200) < 300 and spec is not None and not spec.get("unschedulable")
 
 
 def _disrupted(event):

@@ -103,6 +103,23 @@ class RulesTest(RuleTest):
             log.launch(1001, 4)
             self.assert_found(log, *rules)
 
+    def test_a_node_that_was_shaky_for_a_while_needs_no_other_for_ever(self):
+        for again, rules in ((1000, []), (310, ["INV-14"])):
+            log = Story()
+            log.node(300, "not-ready", 1)
+            log.node(again, "ready", 1)
+            log.launch(1000, 4)
+            self.assert_found(log, *rules)
+
+    def test_a_node_that_no_longer_drifts_needs_no_other_for_ever(self):
+        for until, rules in ((990, []), (310, ["INV-14"])):
+            log = Story()
+            for at, status in ((300, "True"), (until, "False")):
+                log.claim(at, "patch", 1, "aws:///us-east-1a/i-1", "dt-1-1")
+                log.events[-1]["sent"] = {"status": {"conditions": [{"type": "Drifted", "status": status}]}}
+            log.launch(1000, 4)
+            self.assert_found(log, *rules)
+
     def test_ten_nodes_one_after_the_other_for_one_pod_are_caught(self):
         log = Story(nodes=0)
         log.object(0.1, "nodepools", None, "default", {})

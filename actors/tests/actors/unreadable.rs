@@ -210,8 +210,17 @@ fn a_node_that_cannot_be_read_is_not_removed_not_even_when_it_is_empty() {
         world.api.patch(&NODES, "", &node, &json!({"metadata": {"annotations": wire::spoilt()}})).unwrap();
         world.api.delete(&PODS, "default", "pod-0000", &DeleteOptions::default()).unwrap();
         tokio::time::sleep(minutes(20)).await;
-        assert!(world.api.get(&NODES, "", &node).unwrap()["metadata"]["deletionTimestamp"].is_null());
-        assert_eq!(told(&world, "gave_up"), 0, "{}", world.story().join("\n"));
+        let there = world.api.get(&NODES, "", &node).unwrap();
+        assert!(there["metadata"]["deletionTimestamp"].is_null());
+        let taints = there["spec"]["taints"].as_array().into_iter().flatten();
+        assert_eq!(taints.filter(|taint| taint["key"] == "karpenter.sh/disrupted").count(), 0, "{there}");
+        assert_eq!((world.claims().len(), world.cloud.living().len()), (1, 1));
+        assert_eq!(told(&world, "gave_up") + told(&world, "removing"), 0, "{}", world.story().join("\n"));
+        // It stays for that reason alone.
+        world.api.patch(&NODES, "", &node, &json!({"metadata": {"annotations": {"test/odd": null}}})).unwrap();
+        tokio::time::sleep(minutes(5)).await;
+        assert!(world.api.get(&NODES, "", &node).is_none(), "{}", world.story().join("\n"));
+        assert_eq!(world.cloud.living().len(), 0);
     });
 }
 

@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use dovetail_sandbox::log::Entry;
 
 use super::Checker;
+use super::commands::{Held, hold};
 use super::history::{Claim, Pod, State, accepted, seconds};
 
 /// From the decision to the deletion that the API server accepts: it is asked again where it fails.
 const DECIDED_WITHIN: f64 = 60.0;
 /// How far a replica's clock may be off, in seconds.
-const CLOCK_OFF: f64 = 65.0;
+pub(super) const CLOCK_OFF: f64 = 65.0;
+/// How a removal is called of a node that is unwell: it goes by force, whatever budgets say.
+const REPAIRED: &str = "unhealthy";
 /// What budgets know.
 const REASONS: [&str; 3] = ["Empty", "Drifted", "Underutilized"];
 
@@ -18,7 +21,8 @@ impl Checker {
     /// INV-15: no replica takes a ready pod away that its PodDisruptionBudget needs: by an eviction, by a deletion, or with its
     /// node. An eviction is the API server's to allow, by what it shows of the other pods. Nodes that the cloud takes away,
     /// whose time is up by force, or that no claim has are not drained by our own will.
-    /// INV-17: nodes that replicas remove though nothing forces them to are never more at once than their pool's budgets allow.
+    /// INV-17: nodes that replicas remove though nothing forces them to, and those that a command holds until their replacements
+    /// stand, are never more at once than their pool's budgets allow.
     pub(super) fn disruption(&mut self, entries: &[Entry]) {
         let mut state = State::default();
         let mut removed: BTreeMap<String, String> = BTreeMap::new();
@@ -34,13 +38,30 @@ impl Checker {
                         self.pod_by_name(&state, entry, judged);
                     }
                     if resource == "nodeclaims" && verb == "delete" && is_of_own_will(&state, entry) {
-                        self.removed(&state, entry, &mut removed);
+                        // The events do not say for certain what a node goes for: it is the reason of which most may go.
+                        self.goes(&state, entry, &REASONS, &mut removed);
                     }
                 }
                 "pod" if entry.text("change") == "lost" => self.pod_lost(&state, entry),
                 _ => {}
             }
+            let held = hold(&state, entry);
             state.take(entry);
+            self.held(&state, entry, held.as_ref(), &mut removed);
+        }
+    }
+
+    /// A command holds a claim from now on, or does no more.
+    fn held(&mut self, state: &State, entry: &Entry, before: Option<&Held>, removed: &mut BTreeMap<String, String>) {
+        match (before, hold(state, entry)) {
+            (None, Some(held)) if entry.replica.is_some() => self.goes(state, entry, &[held.reason.as_str()], removed),
+            (Some(_), None) => {
+                let stays = |claim: &Claim| claim.leaving.is_none() && claim.gone.is_none();
+                if state.claims.get(entry.text("uid")).is_some_and(stays) {
+                    removed.remove(entry.text("uid"));
+                }
+            }
+            _ => {}
         }
     }
 
@@ -94,7 +115,7 @@ impl Checker {
         }
     }
 
-    fn removed(&mut self, state: &State, entry: &Entry, removed: &mut BTreeMap<String, String>) {
+    fn goes(&mut self, state: &State, entry: &Entry, reasons: &[&str], removed: &mut BTreeMap<String, String>) {
         let Some(claim) = state.claims.get(entry.text("uid")) else { return };
         let Some(pool) = state.rules.pools.get(&claim.pool).filter(|pool| !pool.ttl) else { return };
         let now = seconds(entry);
@@ -110,12 +131,11 @@ impl Checker {
         };
         let total = state.claims.values().filter(counts).count();
         let (since, until) = (now - DECIDED_WITHIN - CLOCK_OFF, now + CLOCK_OFF);
-        // The events do not say what a node goes for: it is the reason of which most may go.
         let of_reason = |reason: &&str| {
             let all = pool.budgets.iter().filter_map(|budget| budget.allows(reason, total, since, until));
             all.min().unwrap_or(usize::MAX)
         };
-        let allowed = REASONS.iter().map(of_reason).max().filter(|allowed| *allowed < usize::MAX);
+        let allowed = reasons.iter().map(of_reason).max().filter(|allowed| *allowed < usize::MAX);
         self.expect("INV-17", now, allowed.is_none_or(|allowed| going <= allowed), || {
             let allowed = allowed.unwrap_or_default();
             format!(
@@ -171,18 +191,18 @@ fn is_shown_ready(state: &State, claim: &Claim) -> bool {
 }
 
 /// Whether a node's pods have to go whatever their budgets say.
-fn is_forced(state: &State, node: &str) -> bool {
+pub(super) fn is_forced(state: &State, node: &str) -> bool {
     let instance = state.nodes.get(node).map_or("", |node| node.instance.as_str());
     let warned = state.machines.get(instance).is_some_and(|machine| machine.warned);
-    warned || state.claim_of(instance).is_some_and(|claim| claim.forced)
+    warned || state.claim_of(instance).is_some_and(|claim| claim.forced || claim.goes_for == REPAIRED)
 }
 
 /// Whether a claim is removed though nothing forces it: its node works, and is not removed by somebody else already; its
 /// time is not over, and the cloud lets it run.
-fn is_of_own_will(state: &State, entry: &Entry) -> bool {
+pub(super) fn is_of_own_will(state: &State, entry: &Entry) -> bool {
     let Some(claim) = state.claims.get(entry.text("uid")) else { return false };
     let works = state.nodes.values().any(|node| node.instance == claim.instance && node.ready && !node.deleting);
     let runs = state.machines.get(&claim.instance).is_some_and(|machine| machine.to.is_none() && !machine.warned);
     let over = claim.expires.is_some_and(|at| at <= seconds(entry) + CLOCK_OFF);
-    claim.initialized && claim.leaving.is_none() && works && runs && !over
+    claim.initialized && claim.leaving.is_none() && claim.goes_for != REPAIRED && works && runs && !over
 }

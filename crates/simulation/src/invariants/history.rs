@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use dovetail_api::names::annotations::END_REASON;
 use dovetail_core::quantity;
 use dovetail_sandbox::log::Entry;
 use serde_json::Value;
 
+use super::commands::Held;
 use super::rules::{self, Rules};
 use crate::scenario::parse_duration;
 use crate::world::{Action, step};
@@ -35,6 +37,12 @@ pub(super) struct Claim {
     /// Whether its drain ends by force some time.
     pub forced: bool,
     pub initialized: bool,
+    /// When that was written first.
+    pub initialized_at: Option<f64>,
+    /// The command that holds it, as its condition DisruptionReason says.
+    pub held: Option<Held>,
+    /// Why it is removed, as it says itself.
+    pub goes_for: String,
     /// Until when its conditions say that it is to be replaced (Drifted, DisruptionReason): what its pods need comes first.
     pub moves: Option<f64>,
     /// EC2 had nothing for its latest launch, or its deletion was asked for: it brings nothing, whatever comes of that.
@@ -144,7 +152,7 @@ impl State {
         claim.gone = None;
         if verb == "restore" {
             let goes = entry.field("deleting") == Some(&Value::Bool(true));
-            claim.leaving = goes.then_some(now);
+            (claim.leaving, claim.held) = (goes.then_some(now), None);
             self.deleted.remove(entry.text("name"));
         }
         entry.text("name").clone_into(&mut claim.name);
@@ -160,6 +168,10 @@ impl State {
         claim.requests = amounts(&written["requests"]);
         if let Some(sent) = entry.field("sent") {
             let spec = &sent["spec"];
+            if let Some(reason) = sent["metadata"]["annotations"][END_REASON].as_str() {
+                // With the time.
+                reason.split(' ').next().unwrap_or_default().clone_into(&mut claim.goes_for);
+            }
             if !known {
                 let after = spec["expireAfter"].as_str().and_then(parse_duration);
                 claim.expires = after.map(|after| now + after.as_secs_f64());
@@ -179,6 +191,10 @@ impl State {
             }
             if let Some(one) = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Initialized")) {
                 claim.initialized = one["status"] == "True";
+                claim.initialized_at = claim.initialized_at.or(claim.initialized.then_some(now));
+            }
+            if let Some(all) = conditions {
+                claim.held = Held::anew(all, claim.held.take(), now);
             }
         }
         if verb == "delete" || self.deleted.contains_key(&claim.name) {

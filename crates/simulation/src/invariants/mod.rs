@@ -4,6 +4,7 @@
 
 mod capacity;
 mod collection;
+mod commands;
 mod disruption;
 mod events;
 mod history;
@@ -128,6 +129,7 @@ fn judge(entries: &[Entry], end: &End) -> Outcome {
     checker.instances_of_claims(entries, end.t);
     checker.capacity(entries);
     checker.disruption(entries);
+    checker.commands(entries);
     checker.unused_launches(entries);
     Outcome { checked: checker.checked, violations: checker.violations }
 }

@@ -1,6 +1,7 @@
 //! Every invariant is seen to fail, each for its own reason, on events that are made by hand.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod commands;
 mod rules;
 mod unused;
 

@@ -33,6 +33,7 @@ fn lasts(action: &Action) -> f64 {
         | Action::Pause { duration, .. }
         | Action::Partition { duration, .. }
         | Action::Spoil { duration, .. }
+        | Action::Unwell { duration, .. }
         | Action::EmptyLists { duration }
         | Action::SlowWatches { duration, .. }
         | Action::HoldWrites { duration, .. }
@@ -77,6 +78,7 @@ fn hinders(action: &Action) -> bool {
         | Action::InterruptNode { .. }
         | Action::Message { .. }
         | Action::ForeignInstances { .. }
+        | Action::Unwell { .. }
         | Action::AllowCollection { .. }
         | Action::LookAfterCollection { .. }
         | Action::Snapshot

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use fastrand::Rng;
 
 use super::faulty::Faulty;
+use super::moves::Moves;
 use super::odds::Odds;
 use super::workload::{self, Workload};
 
@@ -31,6 +32,8 @@ pub struct Files {
     pub scenario: String,
     /// The manifests.
     pub workload: String,
+    /// What is applied in the middle of the run, from `changed.yaml` beside it.
+    pub changed: Option<String>,
 }
 
 /// The scenario of a seed.
@@ -50,6 +53,10 @@ pub fn scenario(seed: u64) -> Files {
     steps.extend(faulty.steps);
     steps.extend(super::held::writes(seed, &workloads, busy));
     steps.extend(super::terms::removals(seed, busy));
+    let moves = Moves::draw(seed, &workloads, busy);
+    let workload = moves.first(workload);
+    let changed = moves.changed(&workload);
+    steps.extend(moves.steps);
     steps.sort();
     let mut scenario = format!(
         "# Drawn from seed {seed}: dovetail simulate --random --seeds {seed}
@@ -67,14 +74,16 @@ settings: {{INTERRUPTION_QUEUE: demo}}
     if rng.u32(0..3) == 0 {
         scenario.push_str("nodes: [{instanceType: m5.xlarge, zone: ca-west-1a}]\n");
     }
+    scenario.push_str(&moves.gates);
     faults(&mut scenario, &odds.api_server, &odds.ec2, &mut rng);
     scenario.push_str(&faulty.faults);
     scenario.push_str("steps:\n");
     for (at, step) in &steps {
         let _ = writeln!(scenario, "  - {{at: {at}ms, {step}}}");
     }
-    let _ = writeln!(scenario, "until: {}s\nsettled: {SETTLED}", busy + CALM + odds.longer + faulty.longer);
-    Files { scenario, workload }
+    let _ =
+        writeln!(scenario, "until: {}s\nsettled: {SETTLED}", busy + CALM + odds.longer + faulty.longer + moves.longer);
+    Files { scenario, workload, changed }
 }
 
 /// Mostly a handful of families: clusters live in regions large and small, and a seed's cost is what replicas read.

@@ -5,6 +5,7 @@
 mod faulty;
 mod generate;
 mod held;
+mod moves;
 mod odds;
 mod terms;
 mod workload;
@@ -259,6 +260,9 @@ impl Folder {
         let scenario = folder.join("scenario.yaml");
         std::fs::write(&scenario, &files.scenario).map_err(system)?;
         std::fs::write(folder.join("workload.yaml"), &files.workload).map_err(system)?;
+        if let Some(changed) = &files.changed {
+            std::fs::write(folder.join("changed.yaml"), changed).map_err(system)?;
+        }
         Ok(scenario)
     }
 
@@ -301,6 +305,19 @@ mod tests {
         }
         let any = all.iter().filter(|text| marks.iter().any(|mark| text.contains(mark))).count();
         assert!((200..=400).contains(&any), "{any} of 1000");
+    }
+
+    #[test]
+    fn nodes_go_by_our_own_decision_in_some_seeds() {
+        let all: Vec<generate::Files> = (1..=1000).map(generate::scenario).collect();
+        let count = |fits: fn(&generate::Files) -> bool| all.iter().filter(|files| fits(files)).count();
+        let share = |fits, from: usize, to: usize| assert!((from..=to).contains(&count(fits)), "{}", count(fits));
+        share(|files| files.workload.contains("Balanced"), 30, 120);
+        share(|files| files.scenario.contains("SpotToSpotConsolidation: true"), 60, 140);
+        share(|files| files.scenario.contains("NodeRepair: true") && files.scenario.contains("unwell: {"), 40, 90);
+        // What is changed is another text than before.
+        share(|files| files.changed.as_ref().is_some_and(|text| !files.workload.contains(text)), 120, 220);
+        share(|files| files.scenario.contains("apply: [changed.yaml]") != files.changed.is_some(), 0, 0);
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct Step {
     pub hold_writes: Option<Hold>,
     /// The API server is put back to an older state.
     pub restore: Option<Restore>,
+    /// Nodes are unwell.
+    pub unwell: Option<Unwell>,
     /// EC2 lists no instances.
     pub empty_lists: Option<While>,
     /// So many instances of another cluster appear under this cluster's name.
@@ -76,6 +78,19 @@ pub struct Spoil {
     pub count: Option<usize>,
     /// What is odd about them: type (default), depth or managedFields.
     pub how: Option<Spanned<String>>,
+    /// Without it for ever.
+    #[serde(rename = "for")]
+    pub duration: Option<Spanned<String>>,
+}
+
+/// Nodes that are unwell.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unwell {
+    /// The type of the condition that is False on them.
+    pub condition: Spanned<String>,
+    /// How many at most, the first by name; all without it.
+    pub count: Option<usize>,
     /// Without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,

@@ -14,6 +14,10 @@ use crate::world::{Action, Odd, ReplicaRef, SPOILABLE};
 /// Kinds that a restored API server may have lost.
 const LOSABLE: &[&str] = &["NodeClaim", "Node", "NodePool", "EC2NodeClass", "Lease"];
 
+/// Conditions that the agent for node health of EKS reports.
+const CONDITIONS: &[&str] =
+    &["AcceleratedHardwareReady", "StorageReady", "NetworkingReady", "KernelReady", "ContainerRuntimeReady"];
+
 /// Something that happens at a time.
 #[derive(Debug)]
 pub struct Timed {
@@ -116,7 +120,7 @@ impl Checker<'_> {
             let count = found.len() + usize::from(step.restore.is_some());
             let what = format!("{count} things to do in one step");
             let allowed = "exactly one of scale, delete, deleteSome, apply, interrupt, message, kill, pause, partition, zoneDown, lose, spoil, \
-                           restart, slowWatches, holdWrites, restore, emptyLists, foreignInstances, allowCollection, lookAfterCollection";
+                           restart, slowWatches, holdWrites, restore, unwell, emptyLists, foreignInstances, allowCollection, lookAfterCollection";
             self.mistake(field, &step.at, what, allowed);
             return None;
         }
@@ -187,6 +191,9 @@ impl Checker<'_> {
             let (replica, time) = self.outage(&format!("{field}.holdWrites"), &hold.replica, hold.duration.as_ref())?;
             return Some(Action::HoldWrites { replica, by: by?, duration: time });
         }
+        if let Some(unwell) = &step.unwell {
+            return self.unwell(&format!("{field}.unwell"), unwell);
+        }
         if let Some(empty) = &step.empty_lists {
             let time = self.time(&format!("{field}.emptyLists.for"), empty.duration.as_ref())?;
             return Some(Action::EmptyLists { duration: time });
@@ -228,6 +235,17 @@ impl Checker<'_> {
         let duration = self.time(&format!("{own}.for"), spoil.duration.as_ref())?;
         let names = spoil.names.clone().unwrap_or_else(|| "*".to_owned());
         Some(Action::Spoil { kind: spoil.kind.value.clone(), names, count: spoil.count, odd, duration })
+    }
+
+    fn unwell(&mut self, own: &str, unwell: &scenario::Unwell) -> Option<Action> {
+        let condition = &unwell.condition;
+        if !CONDITIONS.contains(&condition.value.as_str()) {
+            let what = format!("nothing reports a condition {:?} of nodes", condition.value);
+            self.mistake(format!("{own}.condition"), condition, what, CONDITIONS.join(", "));
+        }
+        self.some(&format!("{own}.count"), condition, unwell.count);
+        let duration = self.time(&format!("{own}.for"), unwell.duration.as_ref())?;
+        Some(Action::Unwell { condition: condition.value.clone(), count: unwell.count, duration })
     }
 
     /// A time that may be left out; nothing where it makes no sense.

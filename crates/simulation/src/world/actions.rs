@@ -115,6 +115,16 @@ pub enum Action {
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
+    /// Nodes of ours have a condition that is False.
+    Unwell {
+        /// Its type.
+        condition: String,
+        /// How many nodes at most, the first by name; all without it.
+        count: Option<usize>,
+        /// For how long, or for ever.
+        #[serde(with = "logged::perhaps_seconds")]
+        duration: Option<Duration>,
+    },
     /// EC2 lists no instances.
     EmptyLists {
         /// For how long, or for ever.
@@ -277,6 +287,7 @@ impl World {
             }
             Action::Lose { kind, count } => self.lose(kind, *count),
             Action::Spoil { kind, names, count, odd, duration } => self.spoil(kind, names, *count, *odd, *duration),
+            Action::Unwell { condition, count, duration } => self.unwell(condition, *count, *duration),
             Action::EmptyLists { duration } => self.empty_lists(*duration),
             Action::ForeignInstances { count } => self.foreign_instances(*count)?,
             Action::AllowCollection { duration } => self.allow_collection(*duration)?,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use dovetail_actors::{Solution, Solver};
 use dovetail_api::names::annotations::LAUNCHED_FOR;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::info::InstanceTypeInfo;
@@ -16,8 +17,12 @@ use dovetail_cloud::{
     Made, QueueMessage,
 };
 use dovetail_core::interruption::status::Trouble;
+use dovetail_core::Problem;
+use dovetail_core::disruption::commands::{Answer, Question};
+use dovetail_core::pack::{Options, PackingError};
 use dovetail_sandbox::apiserver::{ApiError, ApiServer, DeleteOptions, Gvr};
 use futures::future::BoxFuture;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 /// What is broken.
@@ -45,6 +50,14 @@ pub enum Broken {
     NoPodBudgets,
     /// What a NodeClaim was launched for is taken off it at once: nobody is found not to have used its node.
     NoUnusedBrake,
+    /// What a NodeClaim says of the command that holds it is taken off it at once.
+    NoHolds,
+    /// NodeClaims that are launched in the stead of others are said to be initialized as soon as they are launched.
+    EarlyReplacements,
+    /// Consolidation does not know which pods it has moved.
+    ForgottenMoves,
+    /// To consolidation every node is old enough.
+    NoLeastAge,
 }
 
 /// What operators have said, as far as it is not broken: their word is in the event log, and what the API server has of it is
@@ -113,6 +126,87 @@ pub async fn forget_purposes(api: ApiServer) {
                 let _ = api.patch(&claims, "", name, &patch);
             }
         }
+    }
+}
+
+/// The condition by which a NodeClaim says that a command holds it.
+const HELD: &str = "DisruptionReason";
+
+/// Changes the conditions of NodeClaims again and again, as `change` has them.
+async fn rewrite(api: ApiServer, change: fn(&Value, &[Arc<Value>]) -> Option<Vec<Value>>) {
+    let claims = Gvr::new("karpenter.sh", "v1", "nodeclaims");
+    loop {
+        tokio::time::sleep(AGAIN).await;
+        let all = api.list(&claims);
+        for there in &all {
+            if let Some(conditions) = change(there, &all) {
+                let name = there["metadata"]["name"].as_str().unwrap_or_default();
+                // Where it is refused the next look does it.
+                let _ = api.patch_status(&claims, "", name, &json!({"status": {"conditions": conditions}}));
+            }
+        }
+    }
+}
+
+/// Takes off every NodeClaim that a command holds it.
+pub async fn forget_holds(api: ApiServer) {
+    rewrite(api, |claim, _| {
+        let all = claim["status"]["conditions"].as_array()?;
+        let rest: Vec<Value> = all.iter().filter(|one| one["type"] != HELD).cloned().collect();
+        (rest.len() < all.len()).then_some(rest)
+    })
+    .await;
+}
+
+/// Says of every NodeClaim that another waits for that it is initialized, once it is launched.
+pub async fn initialize_early(api: ApiServer) {
+    rewrite(api, |claim, all| {
+        let name = claim["metadata"]["name"].as_str()?;
+        let named = |one: &Arc<Value>| {
+            let holds = one["status"]["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == HELD);
+            let names = holds.and_then(|one| one["message"].as_str()?.split_once(": "));
+            names.is_some_and(|(_, names)| names.split(", ").any(|one| one == name))
+        };
+        let conditions = claim["status"]["conditions"].as_array()?;
+        let is = |type_: &str| conditions.iter().find(|one| one["type"] == type_ && one["status"] == "True");
+        let launched = is("Launched").filter(|_| is("Initialized").is_none() && all.iter().any(named))?;
+        let mut conditions: Vec<Value> = conditions.clone();
+        for type_ in ["Registered", "Initialized", "Ready"] {
+            let mut one = launched.clone();
+            (one["type"], one["reason"]) = (json!(type_), json!(type_));
+            conditions.retain(|other| other["type"] != type_);
+            conditions.push(one);
+        }
+        Some(conditions)
+    })
+    .await;
+}
+
+/// A solver that is asked something else about consolidation.
+struct BrokenSolver {
+    inner: Arc<dyn Solver>,
+    broken: Broken,
+}
+
+/// The solver itself where it is not what is broken.
+pub fn solver_instead_of(inner: Arc<dyn Solver>, broken: Option<Broken>) -> Arc<dyn Solver> {
+    match broken {
+        Some(broken @ (Broken::ForgottenMoves | Broken::NoLeastAge)) => Arc::new(BrokenSolver { inner, broken }),
+        _ => inner,
+    }
+}
+
+impl Solver for BrokenSolver {
+    fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Solution> {
+        self.inner.solve(problem, options)
+    }
+
+    fn consolidate(&self, mut question: Question) -> BoxFuture<'static, Result<Answer, PackingError>> {
+        match self.broken {
+            Broken::ForgottenMoves => question.moved = Arc::default(),
+            _ => question.settings.least_age = SignedDuration::ZERO,
+        }
+        self.inner.consolidate(question)
     }
 }
 

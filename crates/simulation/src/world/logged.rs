@@ -82,6 +82,7 @@ mod tests {
                 odd: Odd::ManagedFields,
                 duration: None,
             },
+            Action::Unwell { condition: name("StorageReady"), count: Some(1), duration: Some(minute) },
             Action::EmptyLists { duration: Some(minute) },
             Action::ForeignInstances { count: 2 },
             Action::AllowCollection { duration: minute },

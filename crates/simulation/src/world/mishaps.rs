@@ -1,14 +1,16 @@
 //! What tries the brakes: answers that are not to be believed, and instances that are somebody else's.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::names::{annotations, tags};
 use dovetail_input::Failure;
-use dovetail_sandbox::apiserver::{Gvr, Restored, told_of_claim};
+use dovetail_sandbox::apiserver::{ApiServer, Gvr, Restored, told_of_claim};
 use dovetail_sandbox::log::{Caller, Entry};
 use dovetail_sandbox::region::{CapacityType, Placement};
-use serde_json::json;
+use jiff::Timestamp;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::World;
@@ -34,6 +36,27 @@ impl World {
             ];
             self.log.append("api", &Caller::named("restore"), fields);
         }
+    }
+
+    /// A condition of some nodes of ours is False for a while, as an agent on them reports it.
+    pub(super) fn unwell(&self, condition: &str, count: Option<usize>, duration: Option<Duration>) {
+        let ours = |node: &&Arc<Value>| node["metadata"]["labels"]["karpenter.sh/nodepool"].is_string();
+        let text = |node: &Value, field: &str| node["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let nodes = self.nodes();
+        let mut names: Vec<(String, String)> =
+            nodes.iter().filter(ours).map(|node| (text(node, "name"), text(node, "uid"))).collect();
+        names.sort();
+        names.truncate(count.unwrap_or(usize::MAX));
+        names.iter().for_each(|(name, _)| report(&self.api, name, condition, "False", self.wall()));
+        let (api, clock, condition) = (self.api.clone(), self.clock.clone(), condition.to_owned());
+        later(duration, move || {
+            for (name, uid) in names {
+                let there = api.get(&resource("Node"), "", &name);
+                if there.is_some_and(|node| node["metadata"]["uid"] == *uid) {
+                    report(&api, &name, &condition, "True", clock.wall());
+                }
+            }
+        });
     }
 
     /// The API server is down for a while, and knows nothing then of what watches had read.
@@ -131,4 +154,16 @@ impl World {
         let patched = self.api.patch(&namespaces, "", "kube-system", &patch);
         patched.map(drop).map_err(|why| Failure::System(format!("namespace kube-system: {why}")))
     }
+}
+
+/// Writes a condition of a Node, beside those that it has.
+fn report(api: &ApiServer, name: &str, condition: &str, status: &str, now: Timestamp) {
+    let Some(node) = api.get(&resource("Node"), "", name) else { return };
+    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let others = node["status"]["conditions"].as_array().into_iter().flatten().filter(|one| one["type"] != condition);
+    let mut all: Vec<Value> = others.cloned().collect();
+    all.push(json!({"type": condition, "status": status, "reason": "Reported", "message": "",
+        "lastHeartbeatTime": now, "lastTransitionTime": now}));
+    // A Node that has gone meanwhile reports nothing.
+    let _ = api.patch_status(&resource("Node"), "", name, &json!({"status": {"conditions": all}}));
 }

@@ -15,7 +15,9 @@ use dovetail_sandbox::region::Region;
 use dovetail_telemetry::state::{self, Latest};
 
 use super::WorldConfig;
-use super::broken::{Broken, BrokenCloud, claim_twice, forget_purposes};
+use super::broken::{
+    Broken, BrokenCloud, claim_twice, forget_holds, forget_purposes, initialize_early, solver_instead_of,
+};
 use super::cage::Cage;
 use super::clock::OwnClock;
 use super::failing::FailingSolver;
@@ -89,10 +91,19 @@ impl Replica {
             .then(|| claim_twice(around.api.clone(), parts.kube.clone()));
         let forgets = (around.config.broken == Some(Broken::NoUnusedBrake) && self.number == 0)
             .then(|| forget_purposes(around.api.clone()));
+        let unholds = (around.config.broken == Some(Broken::NoHolds)).then(|| forget_holds(around.api.clone()));
+        let early =
+            (around.config.broken == Some(Broken::EarlyReplacements)).then(|| initialize_early(around.api.clone()));
         self.cage.run(async move {
             let handle = replica::start(parts);
             if let Some(forgets) = forgets {
                 tokio::task::spawn_local(forgets);
+            }
+            if let Some(unholds) = unholds {
+                tokio::task::spawn_local(unholds);
+            }
+            if let Some(early) = early {
+                tokio::task::spawn_local(early);
             }
             if let Some(twice) = twice {
                 tokio::task::spawn_local(twice);
@@ -145,7 +156,7 @@ impl Replica {
             rng_seed,
             settings,
             identities: None,
-            solver: FailingSolver::with(&around.config.panics_for),
+            solver: solver_instead_of(FailingSolver::with(&around.config.panics_for), around.config.broken),
             journal: around.timeline.journal(self.number),
         })
     }

@@ -51,6 +51,9 @@ impl fmt::Display for Action {
                 };
                 write!(f, "{how} {} {kind} objects called {names}{}", most(*count), span(*duration))
             }
+            Self::Unwell { condition, count, duration } => {
+                write!(f, "make {condition} False on {} nodes{}", most(*count), span(*duration))
+            }
             Self::EmptyLists { duration } => write!(f, "let EC2 list no instances{}", span(*duration)),
             Self::ForeignInstances { count } => write!(f, "launch {count} instances of another cluster"),
             Self::AllowCollection { duration } => write!(f, "allow the collection{}", span(Some(*duration))),
