@@ -179,6 +179,7 @@ impl Disruptor {
                 price_per_node: settings.price_per_node,
                 price_moves: Settings::price_moves_of(snapshot.claims.len()).saturating_sub(queue.price_moves()),
                 spot_to_spot: settings.spot_to_spot(),
+                many_to_many: settings.many_to_many(),
                 ..Settings::default()
             },
             moved: queue.moved(),
