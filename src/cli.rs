@@ -73,6 +73,9 @@ pub struct PlanArgs {
     /// Let --consolidate replace spot nodes by cheaper spot nodes
     #[arg(long, requires = "consolidate")]
     pub spot_to_spot: bool,
+    /// Let --consolidate replace nodes by several new ones
+    #[arg(long, requires = "consolidate")]
+    pub many_to_many: bool,
     /// Write the cluster that --consolidate ends with as a plan of all its pods, JSON
     #[arg(long, value_name = "FILE", requires = "consolidate")]
     pub plan_out: Option<String>,

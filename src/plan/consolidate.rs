@@ -52,6 +52,7 @@ pub(super) fn run(args: &PlanArgs, loaded: Loaded) -> Result<(), Failure> {
         price_per_node: args.price_per_node,
         price_moves: Settings::price_moves_of(nodes_before),
         spot_to_spot: args.spot_to_spot,
+        many_to_many: args.many_to_many,
         ..Settings::default()
     };
     let cluster = Cluster::of_workload(std::sync::Arc::unwrap_or_clone(problem));

@@ -1,6 +1,10 @@
 //! A packing turned into claims: names, types, requests. Pure but for the seeded names.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use dovetail_api::names::annotations;
+use dovetail_api::v1::NodePool;
 use dovetail_core::Pod;
 use dovetail_core::Resources;
 use dovetail_core::cluster_state::{JoinedNode, Planning, Snapshot, Target};
@@ -26,15 +30,30 @@ pub struct Plans<'a> {
     pub planning: &'a Planning,
     /// The leader's term.
     pub term: Term,
+    /// By pool what its claims carry: the hashes of pool and class, worked out once.
+    hashes: RefCell<BTreeMap<usize, (String, Option<String>)>>,
 }
 
-impl Plans<'_> {
+impl<'a> Plans<'a> {
+    /// Of a packing.
+    pub fn new(snapshot: &'a Snapshot, planning: &'a Planning, term: Term) -> Self {
+        Self { snapshot, planning, term, hashes: RefCell::default() }
+    }
+
+    fn hashes(&self, at: usize, pool: &NodePool) -> (String, Option<String>) {
+        let work_out = || {
+            let class = pool.spec.template.spec.node_class_ref.ec2_name();
+            let class = class.and_then(|name| self.snapshot.classes.get(name));
+            (hash::node_pool(pool), class.map(|class| hash::node_class(&class.spec)))
+        };
+        self.hashes.borrow_mut().entry(at).or_insert_with(work_out).clone()
+    }
+
     /// The claim of a planned node, under a name that no claim has. `None` for a pool that is not there.
     pub fn order(&self, planned: &PlannedClaim, traceparent: &str, rng: &mut fastrand::Rng) -> Option<LaunchOrder> {
         let pool = self.planning.pools.get(planned.pool)?;
         let name = self.free_name(&pool.name_any(), rng);
-        let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|name| self.snapshot.classes.get(name));
-        let class_hash = class.map(|class| hash::node_class(&class.spec));
+        let (pool_hash, class_hash) = self.hashes(planned.pool, pool);
         // The class is said by nodeClassRef and by the label; as a requirement its key is refused.
         let class_label = pool.spec.template.spec.node_class_ref.label();
         let requirements: Vec<_> = planned.requirements.iter().filter(|one| one.key != class_label).cloned().collect();
@@ -50,6 +69,7 @@ impl Plans<'_> {
             requests: &planned.requests,
             term: self.term.0,
             traceparent,
+            pool_hash: &pool_hash,
             class_hash: class_hash.as_deref(),
         });
         let launched_for = self.snapshot.launched_for(

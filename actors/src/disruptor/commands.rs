@@ -87,7 +87,7 @@ impl Disruptor {
     }
 
     fn replacements(&mut self, answer: &Found, command: &Command, trace: TraceContext) -> Replacements {
-        let plans = Plans { snapshot: &answer.snapshot, planning: &answer.planning, term: self.desk.term };
+        let plans = Plans::new(&answer.snapshot, &answer.planning, self.desk.term);
         let mut all = Replacements::default();
         for planned in &command.replacements {
             let Some(order) = plans.order(planned, &trace.to_string(), &mut self.rng) else { continue };

@@ -172,7 +172,8 @@ impl Disruptor {
     /// The rules that the settings give consolidation.
     fn rules(&self) -> Settings {
         let settings = &self.desk.settings;
-        settings.churn.rules(settings.price_per_node, settings.spot_to_spot())
+        let many_to_many = settings.many_to_many();
+        Settings { many_to_many, ..settings.churn.rules(settings.price_per_node, settings.spot_to_spot()) }
     }
 
     fn question(&self, snapshot: &Snapshot, only: Option<BTreeSet<String>>) -> Question {

@@ -313,7 +313,7 @@ impl Packer {
         request.trace = span.context();
         traces::packed(&self.desk, span, (&planning, &packing), solving, &also);
         let traceparent = request.trace.to_string();
-        let plans = Plans { snapshot: &snapshot, planning: &planning, term: self.desk.term };
+        let plans = Plans::new(&snapshot, &planning, self.desk.term);
         let mut orders = Vec::new();
         let (mut planned, mut expected) = (Vec::new(), Vec::new());
         for claim in &packing.claims {

@@ -9,7 +9,7 @@ use super::table::{TABLE, Topic};
 /// Gates of `FEATURE_GATES` that are known and do nothing yet.
 const GATES_TO_COME: [&str; 3] = ["CapacityBuffer", "NodeOverlay", "StaticCapacity"];
 /// Those that do something.
-const GATES_THERE: [&str; 3] = [super::NODE_REPAIR, super::RESERVED_CAPACITY, super::SPOT_TO_SPOT];
+const GATES_THERE: [&str; 4] = [super::MANY_TO_MANY, super::NODE_REPAIR, super::RESERVED_CAPACITY, super::SPOT_TO_SPOT];
 /// Gates of `AWS_FEATURE_GATES` that are known and do nothing yet.
 const AWS_GATES_TO_COME: [&str; 1] = ["NodeClassCEL"];
 

@@ -237,6 +237,8 @@ const NODE_REPAIR: &str = "NodeRepair";
 
 /// The gate by which spot nodes are replaced by cheaper spot nodes.
 const SPOT_TO_SPOT: &str = "SpotToSpotConsolidation";
+/// The gate by which nodes are replaced by several. Karpenter has none of this name.
+const MANY_TO_MANY: &str = "ManyToManyConsolidation";
 
 /// A token that is shorter is guessed.
 pub const SHORTEST_TOKEN: usize = 16;
@@ -347,6 +349,11 @@ impl Settings {
     /// Whether the gate `SpotToSpotConsolidation` is open.
     pub fn spot_to_spot(&self) -> bool {
         self.gates.contains(SPOT_TO_SPOT)
+    }
+
+    /// Whether the gate `ManyToManyConsolidation` is open.
+    pub fn many_to_many(&self) -> bool {
+        self.gates.contains(MANY_TO_MANY)
     }
 
     /// How long what a node class selects counts before it is asked for anew.

@@ -1,5 +1,6 @@
 //! Consolidates the nodes of workload files and prints what came of it:
-//! `cargo run --release -p dovetail-core --example consolidate -- FILE…`. `PER_MOVE` sets what a move is worth avoiding.
+//! `cargo run --release -p dovetail-core --example consolidate -- FILE…`. `PER_MOVE` sets what a move is worth avoiding,
+//! `MANY` opens the gate `ManyToManyConsolidation`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a tool for developers: a file that cannot be read ends it
 
 /// As in the program.
@@ -33,6 +34,7 @@ fn main() {
         if let Some(price) = std::env::var("PER_MOVE").ok().and_then(|text| text.parse().ok()) {
             settings.least_per_move = price;
         }
+        settings.many_to_many = std::env::var("MANY").is_ok();
         let now = Timestamp::UNIX_EPOCH;
         let start = Instant::now();
         let first = decide(&cluster, &settings, now).unwrap();
@@ -61,7 +63,7 @@ fn main() {
                     "    {} {} nodes -> {:?}: {price:.2} $/h after {moves} moves",
                     command.method,
                     command.candidates.len(),
-                    command.replacement.as_ref().map(|claim| claim.price)
+                    command.replacements.iter().map(|claim| claim.price).collect::<Vec<_>>()
                 );
             }
             println!("    first: {:?}", first.unconsolidatable.first());

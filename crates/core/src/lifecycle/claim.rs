@@ -33,6 +33,8 @@ pub struct ClaimPlan<'a> {
     pub term: u64,
     /// Trace context of the batch.
     pub traceparent: &'a str,
+    /// The pool's hash ([`hash::node_pool`]).
+    pub pool_hash: &'a str,
     /// The class's hash ([`hash::node_class`]), where the class is there.
     pub class_hash: Option<&'a str>,
 }
@@ -116,7 +118,7 @@ fn claim_labels(pool: &NodePool, requirements: &[NodeSelectorRequirement]) -> BT
 
 fn claim_annotations(plan: &ClaimPlan<'_>) -> BTreeMap<String, String> {
     let mut all = plan.pool.spec.template.metadata.annotations.clone();
-    all.insert(keys::NODE_POOL_HASH.into(), hash::node_pool(plan.pool));
+    all.insert(keys::NODE_POOL_HASH.into(), plan.pool_hash.into());
     all.insert(keys::NODE_POOL_HASH_VERSION.into(), hash::VERSION.into());
     if let Some(class_hash) = plan.class_hash {
         all.insert(keys::NODE_CLASS_HASH.into(), class_hash.into());
@@ -204,6 +206,7 @@ mod tests {
             requests: &requests,
             term: 3,
             traceparent: "00-1-2-01",
+            pool_hash: &hash::node_pool(&pool()),
             class_hash: None,
         })
     }

@@ -39,6 +39,7 @@ pub fn claim_of(pool: &NodePool) -> NodeClaim {
         requests: &Resources::new(),
         term: 0,
         traceparent: "",
+        pool_hash: CHOSEN,
         class_hash: Some(CHOSEN),
     })
 }

@@ -278,6 +278,7 @@ fn a_claim_with_more_requirements_than_the_schema_admits_goes_without_those_that
         requests: &crate::Resources::new(),
         term: 1,
         traceparent: "",
+        pool_hash: "1",
         class_hash: None,
     });
     assert!(claim(&made).is_empty(), "{:?}", claim(&made));

@@ -272,9 +272,9 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- end }}
 {{- end }}
 {{- range $name, $on := .Values.settings.featureGates }}
-{{- if not (has $name (list "nodeRepair" "nodeOverlay" "reservedCapacity" "spotToSpotConsolidation" "staticCapacity" "capacityBuffer")) }}
+{{- if not (has $name (list "nodeRepair" "nodeOverlay" "reservedCapacity" "spotToSpotConsolidation" "manyToManyConsolidation" "staticCapacity" "capacityBuffer")) }}
 {{- $notes = append $notes (printf "settings.featureGates.%s: there is no such gate." $name) }}
-{{- else if and (eq ($on | toString) "true") (not (has $name (list "reservedCapacity" "nodeRepair" "spotToSpotConsolidation"))) }}
+{{- else if and (eq ($on | toString) "true") (not (has $name (list "reservedCapacity" "nodeRepair" "spotToSpotConsolidation" "manyToManyConsolidation"))) }}
 {{- $notes = append $notes (printf "not implemented: settings.featureGates.%s." $name) }}
 {{- end }}
 {{- end }}

@@ -88,7 +88,7 @@ impl Question {
                 price_before: command.price_before,
                 price_after: command.price_after,
                 price_move: decision.price_move,
-                replacements: command.replacement.into_iter().collect(),
+                replacements: command.replacements,
             }
         });
         planning.problem = Arc::new(cluster.into_problem());

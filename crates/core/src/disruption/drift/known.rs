@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
+use dovetail_api::names::conditions::CAPACITY_RESERVATIONS_READY;
+use dovetail_api::v1::{AmiSelectorTerm, EC2NodeClass, EC2NodeClassStatus, NodeClaim, NodePool, is_true};
 use jiff::{SignedDuration, Timestamp};
 
 use super::checks::{Subject, instance_of, settled};
-use super::offered::{Missed, Offered};
+use super::offered::{Images, Missed, Offered};
 use super::{Drift, DriftMark, DriftReason, Gates, Networks, Orders, Stamp, Unpinned};
 use crate::Requirements;
 use crate::cluster_state::{Kind, Snapshot};
@@ -30,6 +31,8 @@ const MOST_STAMPS: usize = 100;
 #[derive(Clone, Debug)]
 pub(super) struct OfPool {
     version: Option<String>,
+    /// Counts what nodes are held against, over all pools and classes.
+    seen: u64,
     pub hash: String,
     /// None where they make no sense.
     pub requirements: Option<Requirements>,
@@ -41,14 +44,28 @@ pub(super) struct OfPool {
 #[derive(Clone, Debug)]
 pub(super) struct OfClass {
     version: Option<String>,
+    /// As of a pool.
+    seen: u64,
     pub hash: String,
+    sees: Sees,
+}
+
+/// What drift sees of a class beside its hash. What else is written on it, and when, makes no node drift.
+#[derive(Clone, Debug, PartialEq)]
+struct Sees {
+    readable: bool,
+    /// None unless it is settled; without conditions.
+    status: Option<EC2NodeClassStatus>,
+    reservations: (bool, bool),
+    images: Vec<AmiSelectorTerm>,
 }
 
 /// A claim as it was last held against what it is to be.
 #[derive(Clone, Debug)]
 struct Held {
     claim: Arc<NodeClaim>,
-    epoch: u64,
+    /// What it was held against: all that concerns every node, its pool, its class.
+    seen: [u64; 3],
     drift: Drift,
 }
 
@@ -61,17 +78,18 @@ pub struct Known {
     classes: BTreeMap<String, OfClass>,
     held: BTreeMap<String, Held>,
     missed: Missed,
+    images: Images,
     stamped: BTreeMap<String, (u32, Timestamp)>,
     unpinned: BTreeSet<(String, String)>,
     seen: Option<Seen>,
     epoch: u64,
+    count: u64,
+    judged: u64,
 }
 
-/// What claims were last held against.
+/// What all claims were last held against.
 #[derive(Clone, Debug)]
 struct Seen {
-    pools: Arc<BTreeMap<String, Arc<NodePool>>>,
-    classes: Arc<BTreeMap<String, Arc<EC2NodeClass>>>,
     offers: Offers,
     networks: Arc<Networks>,
     gates: Gates,
@@ -85,50 +103,64 @@ impl Known {
             let name = claim.metadata.name.as_deref().unwrap_or_default();
             snapshot.claims.get(name).is_some_and(|entry| entry.facts.uid == uid)
         };
-        if self.seen.as_ref().is_some_and(|seen| self.is_as(seen, snapshot, offers, now)) {
+        if self.read(snapshot) {
+            self.images.clear();
+        }
+        if self.seen.as_ref().is_some_and(|seen| self.is_as(seen, offers, now)) {
             return;
         }
         self.epoch += 1;
+        self.images.clear();
         self.held.retain(|uid, held| there(uid, &held.claim));
         self.missed.retain(|uid, _| self.held.contains_key(uid));
         self.stamped.retain(|uid, _| self.held.contains_key(uid));
-        self.read(snapshot);
-        self.seen = Some(Seen {
-            pools: snapshot.pools.clone(),
-            classes: snapshot.classes.clone(),
-            offers: offers.clone(),
-            networks: self.networks.clone(),
-            gates: self.gates,
-            at: now,
-        });
+        self.seen = Some(Seen { offers: offers.clone(), networks: self.networks.clone(), gates: self.gates, at: now });
     }
 
-    fn is_as(&self, seen: &Seen, snapshot: &Snapshot, offers: &Offers, now: Timestamp) -> bool {
-        Arc::ptr_eq(&seen.pools, &snapshot.pools)
-            && Arc::ptr_eq(&seen.classes, &snapshot.classes)
-            && Arc::ptr_eq(&seen.networks, &self.networks)
+    fn is_as(&self, seen: &Seen, offers: &Offers, now: Timestamp) -> bool {
+        Arc::ptr_eq(&seen.networks, &self.networks)
             && seen.gates == self.gates
             && seen.offers.len() == offers.len()
             && seen.offers.iter().zip(offers).all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(one.1, other.1))
             && now.duration_since(seen.at).abs() < AGAIN
     }
 
-    /// Reads pools and classes of which a new version is there.
-    fn read(&mut self, snapshot: &Snapshot) {
+    /// Reads pools and classes of which a new version is there; says whether any class is another than before. Most versions
+    /// change nothing that nodes are held against: a counter of nodes, a condition, a budget.
+    fn read(&mut self, snapshot: &Snapshot) -> bool {
         self.pools.retain(|name, _| snapshot.pools.contains_key(name));
         for (name, pool) in snapshot.pools.iter() {
             let version = pool.metadata.resource_version.clone();
-            if version.is_none() || self.pools.get(name).is_none_or(|known| known.version != version) {
-                self.pools.insert(name.clone(), of_pool(pool, version));
+            let known = self.pools.get(name);
+            if version.is_some() && known.is_some_and(|known| known.version == version) {
+                continue;
             }
+            let mut of = of_pool(pool, version);
+            of.seen = known.filter(|known| known.is_as(&of)).map_or_else(|| counted(&mut self.count), |one| one.seen);
+            self.pools.insert(name.clone(), of);
         }
         self.classes.retain(|name, _| snapshot.classes.contains_key(name));
+        let mut changed = false;
         for (name, class) in snapshot.classes.iter() {
-            let version = class.metadata.resource_version.clone();
-            if version.is_none() || self.classes.get(name).is_none_or(|known| known.version != version) {
-                self.classes.insert(name.clone(), OfClass { version, hash: hash::node_class(&class.spec) });
+            let (version, readable) = (class.metadata.resource_version.clone(), readable(snapshot, name));
+            let known = self.classes.get(name);
+            let same = |known: &OfClass| known.version == version && known.sees.readable == readable;
+            if version.is_some() && known.is_some_and(same) {
+                continue;
             }
+            let mut of = of_class(class, version, readable);
+            let same = known.filter(|known| known.hash == of.hash && known.sees == of.sees);
+            changed |= same.is_none();
+            of.seen = same.map_or_else(|| counted(&mut self.count), |one| one.seen);
+            self.classes.insert(name.clone(), of);
         }
+        changed
+    }
+
+    /// How many times a claim has been held against what it is to be.
+    #[cfg(test)]
+    pub fn judged(&self) -> u64 {
+        self.judged
     }
 
     /// Whether nodes of a pool can be replaced now: pool and class are as a launch needs them.
@@ -151,18 +183,21 @@ impl Known {
     ) -> Option<Drift> {
         let entry = snapshot.claims.get(&machine.claim.name)?;
         let uid = &machine.claim.uid;
-        if let Some(held) = self.held.get(uid).filter(|held| held.epoch == self.epoch)
-            && Arc::ptr_eq(&held.claim, &entry.claim)
-        {
-            return Some(held.drift.clone());
-        }
         let pool = self.pools.get(&machine.claim.pool)?;
         if snapshot.unreadable(Kind::NodePool, &machine.claim.pool).is_some() {
             return None;
         }
         let reference = &entry.claim.spec.node_class_ref.name;
+        let of_class = self.classes.get(reference);
+        let seen = [self.epoch, pool.seen, of_class.map_or(0, |class| class.seen)];
+        if let Some(held) = self.held.get(uid).filter(|held| held.seen == seen)
+            && Arc::ptr_eq(&held.claim, &entry.claim)
+        {
+            return Some(held.drift.clone());
+        }
+        self.judged += 1;
         let class = settled_class(snapshot, reference);
-        let of_class = self.classes.get(reference).filter(|_| readable(snapshot, reference));
+        let of_class = of_class.filter(|class| class.sees.readable);
         let subject = Subject {
             claim: &entry.claim,
             facts: machine.claim,
@@ -172,7 +207,7 @@ impl Known {
             network: instance_of(&entry.claim).and_then(|id| self.networks.get(id)),
             gates: self.gates,
         };
-        let drift = subject.drift(&mut Offered::new(offers, &mut self.missed, now));
+        let drift = subject.drift(&mut Offered { offers, now, missed: &mut self.missed, images: &mut self.images });
         out.marks.extend(DriftMark::of(&entry.claim, &machine.node.name, &machine.claim.pool, &drift));
         let hashes = (Some(pool.hash.as_str()), of_class.map(|class| class.hash.as_str()));
         if let Some(stamp) = Stamp::of(&entry.claim, hashes.0, hashes.1)
@@ -182,7 +217,7 @@ impl Known {
             out.stamps.push(stamp);
         }
         self.warn(class, &drift, out);
-        let held = Held { claim: entry.claim.clone(), epoch: self.epoch, drift: drift.clone() };
+        let held = Held { claim: entry.claim.clone(), seen, drift: drift.clone() };
         self.held.insert(uid.clone(), held);
         Some(drift)
     }
@@ -216,7 +251,31 @@ fn of_pool(pool: &NodePool, version: Option<String>) -> OfPool {
     let valid = validity::node_pool(pool).is_empty() && pool.metadata.deletion_timestamp.is_none();
     // A pool that makes no sense gets no nodes: none of those that it has is replaced for what it asks.
     let requirements = Requirements::from_written(&written).ok().filter(|_| valid);
-    OfPool { version, hash: hash::node_pool(pool), requirements, valid }
+    OfPool { version, seen: 0, hash: hash::node_pool(pool), requirements, valid }
+}
+
+impl OfPool {
+    /// Whether nodes that are held against either come out the same.
+    fn is_as(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.valid == other.valid && self.requirements == other.requirements
+    }
+}
+
+fn of_class(class: &EC2NodeClass, version: Option<String>, readable: bool) -> OfClass {
+    let found = class.status.as_ref().is_some_and(|status| is_true(&status.conditions, CAPACITY_RESERVATIONS_READY));
+    let status = settled(class).map(|status| EC2NodeClassStatus { conditions: vec![], ..status.clone() });
+    let sees = Sees {
+        readable,
+        status,
+        reservations: (found, class.spec.capacity_reservation_selector_terms.is_empty()),
+        images: class.spec.ami_selector_terms.clone(),
+    };
+    OfClass { version, seen: 0, hash: hash::node_class(&class.spec), sees }
+}
+
+fn counted(count: &mut u64) -> u64 {
+    *count += 1;
+    *count
 }
 
 fn readable(snapshot: &Snapshot, class: &str) -> bool {

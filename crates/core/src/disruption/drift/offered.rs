@@ -11,7 +11,7 @@ use super::checks::Check;
 use crate::InstanceType;
 use crate::cluster_state::ClaimFacts;
 use crate::disruption::look::Offers;
-use crate::images::Images;
+use crate::images;
 
 /// A younger claim's type has just been bought (core spec 5.6).
 const YOUNG: SignedDuration = SignedDuration::from_hours(1);
@@ -21,21 +21,18 @@ const MISSED: SignedDuration = SignedDuration::from_mins(30);
 /// Since when types of claims are missed, by uid: a term's own knowledge.
 pub(super) type Missed = BTreeMap<String, Timestamp>;
 
+/// By class and type the image that it takes: worked out once, as long as neither offers nor classes change.
+pub(super) type Images = BTreeMap<String, BTreeMap<String, Option<String>>>;
+
 /// The offers at a look.
 pub(super) struct Offered<'a> {
-    offers: &'a Offers,
-    now: Timestamp,
-    missed: &'a mut Missed,
-    /// By class and type the image that it takes, worked out once a look.
-    images: BTreeMap<(String, String), Option<String>>,
+    pub offers: &'a Offers,
+    pub now: Timestamp,
+    pub missed: &'a mut Missed,
+    pub images: &'a mut Images,
 }
 
 impl<'a> Offered<'a> {
-    /// At a look.
-    pub fn new(offers: &'a Offers, missed: &'a mut Missed, now: Timestamp) -> Self {
-        Self { offers, now, missed, images: BTreeMap::new() }
-    }
-
     fn types(&self, claim: &NodeClaim) -> Option<&'a Arc<Vec<Arc<InstanceType>>>> {
         self.offers.get(&claim.spec.node_class_ref.name).filter(|types| !types.is_empty())
     }
@@ -69,9 +66,17 @@ impl<'a> Offered<'a> {
         let Some(own) = self.own(claim).filter(|_| !image.is_empty() && !status.amis.is_empty()) else {
             return Check::Unknown;
         };
-        let key = (claim.spec.node_class_ref.name.clone(), own.name.clone());
-        let fitting = || Images::of(&status.amis).fitting(own).map(|ami| ami.id.clone());
-        match self.images.entry(key).or_insert_with(fitting) {
+        let class = &claim.spec.node_class_ref.name;
+        let known = self.images.get(class).and_then(|of_class| of_class.get(&own.name));
+        let wanted = match known {
+            Some(known) => known.clone(),
+            None => {
+                let wanted = images::Images::of(&status.amis).fitting(own).map(|ami| ami.id.clone());
+                self.images.entry(class.clone()).or_default().insert(own.name.clone(), wanted.clone());
+                wanted
+            }
+        };
+        match wanted {
             None => Check::Unknown,
             Some(wanted) if wanted == image => Check::Agrees,
             Some(wanted) => Check::Differs(format!("the node has image {image}, its class now {wanted}")),

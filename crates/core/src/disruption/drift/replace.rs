@@ -24,6 +24,9 @@ const PAUSES: (SignedDuration, SignedDuration) = (SignedDuration::from_mins(2), 
 /// So many of a pool may be replaced together, or a tenth of it where that is more, whatever budgets allow.
 const TOGETHER: usize = 10;
 
+/// Of so many drifted nodes of a pool it is found out and said at each look what holds them, whether there is room or not.
+const ASKED: usize = 100;
+
 /// A drifted node that is known to be so at the API server too, and since when.
 #[derive(Clone, Copy)]
 pub struct Candidate<'a> {
@@ -139,19 +142,20 @@ impl<'a> Look<'a> {
             };
             self.settle(machine, outcome);
         }
-        let candidates = self.free_to_go(candidates, &view);
-        if candidates.is_empty() {
-            return;
-        }
-        if view.observing != Observing::No {
-            return candidates.iter().for_each(|one| self.go(Cause::Drifted, doomed(&one.machine)));
-        }
-        if allowed.is_none() {
-            self.exhausted(&view, pool, Reason::Drifted, candidates.len());
-        }
         let gone = self.going_now(pool);
         let together = TOGETHER.max(totals.nodes.div_ceil(10)).saturating_sub(running.len());
         let room = allowed.after(totals.disrupting + gone).min(together);
+        let observed = view.observing != Observing::No;
+        let (candidates, rest) = self.free_to_go(pool, candidates, &view, if observed { usize::MAX } else { room });
+        if candidates.is_empty() {
+            return;
+        }
+        if observed {
+            return candidates.iter().for_each(|one| self.go(Cause::Drifted, doomed(&one.machine)));
+        }
+        if allowed.is_none() {
+            self.exhausted(&view, pool, Reason::Drifted, candidates.len() + rest);
+        }
         self.begin_some(pool, &candidates, room);
     }
 
@@ -178,25 +182,38 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Those that nothing holds: without pods first, then those that have failed less often, then the longest drifted.
-    fn free_to_go(&mut self, candidates: Vec<Candidate<'a>>, view: &PoolView<'a>) -> Vec<Candidate<'a>> {
-        let mut free = Vec::with_capacity(candidates.len());
-        for one in candidates.into_iter().filter(|one| !one.machine.nominated) {
-            let class = view.pool.spec.template.spec.node_class_ref.ec2_name();
-            let may = self.memory.drift.may_replace(self.snapshot, &one.machine.claim.pool, class, self.offers);
+    /// As many as there is room for of those that nothing holds: without pods first, then those that have failed less often, then
+    /// the longest drifted. Says as well of how many it has not asked what holds them, which is dear: what they wait for is
+    /// room.
+    fn free_to_go(
+        &mut self,
+        pool: &str,
+        mut candidates: Vec<Candidate<'a>>,
+        view: &PoolView<'a>,
+        room: usize,
+    ) -> (Vec<Candidate<'a>>, usize) {
+        let class = view.pool.spec.template.spec.node_class_ref.ec2_name();
+        let may = self.memory.drift.may_replace(self.snapshot, pool, class, self.offers);
+        candidates.retain(|one| !one.machine.nominated);
+        let failed = &self.memory.replacing.failed;
+        candidates.sort_by_cached_key(|one| {
+            let claim = one.machine.claim;
+            let failures = failed.get(&claim.uid).map_or(0, |(_, count)| *count);
+            (moves_any(&one.machine), failures, one.since, claim.name.clone())
+        });
+        let (mut free, mut asked, all) = (Vec::new(), 0, candidates.len());
+        for one in candidates {
+            if asked >= ASKED && free.len() >= room {
+                break;
+            }
+            asked += 1;
             match self.holds(&one.machine) {
                 Some((why, until)) => self.block(&one.machine, why, until),
                 None if may => free.push(one),
                 None => {}
             }
         }
-        let failed = &self.memory.replacing.failed;
-        free.sort_by_cached_key(|one| {
-            let claim = one.machine.claim;
-            let failures = failed.get(&claim.uid).map_or(0, |(_, count)| *count);
-            (moves_any(&one.machine), failures, one.since, claim.name.clone())
-        });
-        free
+        (free, if may { all - asked } else { 0 })
     }
 
     /// What keeps a drifted node. With a `terminationGracePeriod` pods do not: it bounds how long they may (core spec 5.2).

@@ -12,13 +12,13 @@ pub struct Command {
     pub method: &'static str,
     /// The nodes, by their index in the cluster.
     pub candidates: Vec<usize>,
-    /// The node to launch before they go. Its pods are indices of the cluster's pods.
-    pub replacement: Option<PlannedClaim>,
-    /// The pods that move, each with the node that takes it; none where that is the replacement.
+    /// The nodes to launch before they go. Their pods are indices of the cluster's pods.
+    pub replacements: Vec<PlannedClaim>,
+    /// The pods that move, each with the node that takes it; none where that is a replacement.
     pub moves: Vec<(usize, Option<usize>)>,
     /// Dollars an hour of the candidates.
     pub price_before: f64,
-    /// Dollars an hour of the replacement at its cheapest.
+    /// Dollars an hour of the replacements, each at its cheapest.
     pub price_after: f64,
 }
 
@@ -32,7 +32,7 @@ impl Command {
     /// As logs and metrics say it.
     #[must_use]
     pub fn decision(&self) -> &'static str {
-        if self.replacement.is_some() { "replace" } else { "delete" }
+        if self.replacements.is_empty() { "delete" } else { "replace" }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::budget::Allowance;
 use super::command::Command;
+use super::many::Many;
 use super::pass::Pass;
 use super::replace::{Replace, bound, is_worth_replacing};
 use super::{Method, Reason, balanced};
@@ -31,7 +32,7 @@ impl Method for Delete {
         if taken.is_empty() {
             return None;
         }
-        let mut command = pass.command((Reason::Underutilized, self.name()), taken.clone(), None);
+        let mut command = pass.command((Reason::Underutilized, self.name()), taken.clone(), vec![]);
         if cut {
             // What has room left is filled by the next command.
             pass.fleet.rollback(start);
@@ -51,7 +52,7 @@ impl Method for Delete {
         }
         pass.fleet.rollback(start);
         let better = self.to_efficient && wasted > WASTE * command.saving();
-        let replaced = if better { Replace.propose(pass) } else { None };
+        let replaced = if better { Replace.propose(pass).or_else(|| Many.propose(pass)) } else { None };
         replaced.or_else(|| Some(command).filter(|command| balanced::approves(pass, command)))
     }
 }
@@ -78,7 +79,7 @@ impl Delete {
         let claim =
             bound(pass, &launch, &taken, most).filter(|_| all).and_then(|bound| pass.fleet.claim(&launch, bound));
         pass.fleet.abandon(&mut launch);
-        Some(pass.command((Reason::Underutilized, self.name()), taken, Some(claim?)))
+        Some(pass.command((Reason::Underutilized, self.name()), taken, vec![claim?]))
     }
 }
 

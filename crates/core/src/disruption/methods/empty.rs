@@ -27,6 +27,6 @@ impl Method for Empty {
                 Err(why) => pass.bar(node, why),
             }
         }
-        (!taken.is_empty()).then(|| pass.command((Reason::Empty, self.name()), taken, None))
+        (!taken.is_empty()).then(|| pass.command((Reason::Empty, self.name()), taken, vec![]))
     }
 }

@@ -149,7 +149,7 @@ fn finish(
     method: &'static str,
 ) -> Result<Command, String> {
     let named = (Reason::Underutilized, method);
-    let Some(launch) = launch else { return Ok(pass.command(named, nodes.to_vec(), None)) };
+    let Some(launch) = launch else { return Ok(pass.command(named, nodes.to_vec(), vec![])) };
     let price: f64 = nodes.iter().map(|node| pass.nodes[*node as usize].price).sum();
     let bound = bound(pass, launch, nodes, price)
         .ok_or("a spot node is not replaced by a spot node: SpotToSpotConsolidation is off")?;
@@ -161,7 +161,7 @@ fn finish(
         }
         false => claim,
     };
-    Ok(pass.command(named, nodes.to_vec(), Some(claim)))
+    Ok(pass.command(named, nodes.to_vec(), vec![claim]))
 }
 
 fn names_a_type_of(pass: &Pass<'_, '_, '_>, claim: &PlannedClaim, nodes: &[u32]) -> bool {

@@ -21,6 +21,7 @@ mod command;
 mod delete;
 mod empty;
 mod karpenter;
+mod many;
 mod outcome;
 mod pass;
 mod replace;
@@ -52,10 +53,11 @@ trait Method {
 }
 
 /// All methods, in the order in which they are tried.
-const METHODS: [&dyn Method; 6] = [
+const METHODS: [&dyn Method; 7] = [
     &empty::Empty,
     &delete::Delete { to_efficient: true },
     &replace::Replace,
+    &many::Many,
     &delete::Delete { to_efficient: false },
     &karpenter::Multi,
     &karpenter::Single,

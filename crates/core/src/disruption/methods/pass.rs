@@ -191,6 +191,11 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         (price * self.settings.least_saving).max(moves)
     }
 
+    /// What new nodes in the stead of others cost beside their price, as packing has it; fewer of them give nothing back.
+    pub fn node_prices(&self, new: usize, old: usize) -> f64 {
+        self.settings.price_per_node * new.saturating_sub(old) as f64
+    }
+
     fn ordered(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.nodes.len() as u32).collect();
         let worth = |node: u32| self.nodes[node as usize].price / self.nodes[node as usize].cost;
@@ -231,7 +236,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         &self,
         (reason, method): (Reason, &'static str),
         candidates: Vec<u32>,
-        replacement: Option<crate::pack::PlannedClaim>,
+        replacements: Vec<crate::pack::PlannedClaim>,
     ) -> Command {
         let mut pods: Vec<u32> =
             candidates.iter().flat_map(|node| self.fleet.nodes[*node as usize].pods.iter().copied()).collect();
@@ -248,15 +253,15 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             reason,
             method,
             price_before: candidates.iter().map(price).sum(),
-            price_after: replacement.as_ref().map_or(0.0, |claim| claim.price),
+            price_after: replacements.iter().map(|claim| claim.price).sum(),
             candidates: candidates.into_iter().map(|node| node as usize).collect(),
-            replacement,
+            replacements,
             moves,
         }
     }
 
-    /// Does a command, as if all of it took no time; answers the new node's index.
-    pub fn apply(&mut self, command: &Command, name: String) -> Option<usize> {
+    /// Does a command, as if all of it took no time; `name` gives each new node one.
+    pub fn apply(&mut self, command: &Command, mut name: impl FnMut() -> String) {
         for node in &command.candidates {
             self.fleet.clear(*node as u32);
             self.forget_usage(*node);
@@ -266,8 +271,10 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
                 self.fleet.move_to(*pod as u32, *to as u32);
             }
         }
-        let added = command.replacement.as_ref().and_then(|claim| {
-            let at = self.fleet.launched(claim, name)?;
+        for claim in &command.replacements {
+            if self.fleet.launched(claim, name()).is_none() {
+                continue;
+            }
             self.nodes.push(View {
                 price: claim.price,
                 cost: 1.0 + claim.pods.len() as f64,
@@ -278,11 +285,9 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
                 receives: true,
                 efficient: true,
             });
-            Some(at as usize)
-        });
+        }
         self.fleet.commit();
         self.spend(command);
-        added
     }
 
     /// A pool's limits get back what a node that goes has of them.
@@ -313,16 +318,18 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         }
     }
 
-    /// Whether a replacement pays only because prices differ: it is no smaller than what it replaces.
+    /// Whether replacements pay only because prices differ: together they are no smaller than what they replace.
     pub fn is_price_move(&self, command: &Command) -> bool {
         let problem = &self.cluster.problem;
-        let Some(one) = command.replacement.as_ref().and_then(crate::pack::PlannedClaim::cheapest_type) else {
+        let types: Vec<usize> =
+            command.replacements.iter().filter_map(crate::pack::PlannedClaim::cheapest_type).collect();
+        if types.is_empty() {
             return false;
-        };
+        }
         let known = |node: &usize| self.nodes[*node].instance_type.map(|one| &problem.instance_types[one].capacity);
         [crate::resources::CPU, crate::resources::MEMORY].iter().all(|name| {
             let before: i64 = command.candidates.iter().filter_map(known).map(|have| have.get(name)).sum();
-            problem.instance_types[one].capacity.get(name) >= before
+            types.iter().map(|one| problem.instance_types[*one].capacity.get(name)).sum::<i64>() >= before
         })
     }
 

@@ -29,6 +29,9 @@ const FULL: f64 = 0.985;
 const NO_SPOT_TO_SPOT: &str =
     "it is a spot node, which is replaced by a cheaper spot node only with the feature gate SpotToSpotConsolidation";
 
+/// Why a node stays that several smaller ones might replace.
+const NO_SINGLE_ONE: &str = "no single node that is cheaper by enough takes its pods; several new ones are tried only with the feature gate ManyToManyConsolidation";
+
 /// An instance type that may be bought.
 struct Offer {
     at: usize,
@@ -74,6 +77,10 @@ impl Replace {
             if !pass.settings.spot_to_spot && is_spot(pass, node) {
                 pass.bar(node, NO_SPOT_TO_SPOT.into());
             }
+            let open = pass.settings.many_to_many || (!pass.settings.spot_to_spot && is_spot(pass, node));
+            if !open && might_be_several(pass, pool, &offers, node) {
+                pass.bar(node, NO_SINGLE_ONE.into());
+            }
             pass.note(node, "nothing that is cheaper by enough takes its pods");
         }
         None
@@ -102,13 +109,13 @@ impl Replace {
         }
         let named = (Reason::Underutilized, self.name());
         if launch.pods.is_empty() {
-            return Some(pass.command(named, taken, None));
+            return Some(pass.command(named, taken, vec![]));
         }
         let price: f64 = taken.iter().map(|node| pass.nodes[*node as usize].price).sum();
         let pods: usize = taken.iter().map(|node| pass.fleet.nodes[*node as usize].pods.len()).sum();
         let bound = bound(pass, launch, &taken, price - pass.least(pool, price, pods))?;
         let claim = any_type(pass, launch, bound).or_else(|| pass.fleet.claim(launch, bound))?;
-        let command = pass.command(named, taken, Some(claim));
+        let command = pass.command(named, taken, vec![claim]);
         (!pass.is_price_move(&command) || pass.price_moves >= command.candidates.len()).then_some(command)
     }
 }
@@ -117,6 +124,13 @@ impl Replace {
 pub(super) fn is_worth_replacing(pass: &Pass<'_, '_, '_>, pool: usize, node: u32) -> bool {
     let (view, member) = (&pass.nodes[node as usize], &pass.fleet.nodes[node as usize]);
     view.price - pass.value(pool, member.asked()) > pass.least(pool, view.price, member.pods.len())
+}
+
+/// Whether several new nodes could be cheaper by enough than a node that no single one replaces, as far as prices tell.
+fn might_be_several(pass: &Pass<'_, '_, '_>, pool: usize, offers: &[Offer], node: u32) -> bool {
+    let (price, pods) = (pass.nodes[node as usize].price, pass.fleet.nodes[node as usize].pods.len());
+    let cheapest = offers.iter().map(|offer| offer.price).fold(f64::INFINITY, f64::min);
+    pods > 1 && 2.0 * cheapest + pass.node_prices(2, 1) <= price - pass.least(pool, price, pods)
 }
 
 /// The types worth buying: of each number of cpus those that carry the most for what they cost.
@@ -228,7 +242,7 @@ fn take(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, node: u32, receivers: 
     true
 }
 
-fn is_spot(pass: &Pass<'_, '_, '_>, node: u32) -> bool {
+pub(super) fn is_spot(pass: &Pass<'_, '_, '_>, node: u32) -> bool {
     let node = pass.fleet.nodes[node as usize].node();
     node.labels.get(crate::labels::CAPACITY_TYPE).is_some_and(|kind| kind == crate::labels::SPOT)
 }

@@ -24,6 +24,8 @@ pub struct Settings {
     pub spot_to_spot: bool,
     /// How many cheaper instance types a single spot node's replacement has to have.
     pub spot_types: usize,
+    /// Whether nodes are replaced by several (gate `ManyToManyConsolidation`).
+    pub many_to_many: bool,
     /// How many nodes one command replaces at most.
     pub most_candidates: usize,
 }
@@ -39,6 +41,7 @@ impl Default for Settings {
             price_moves: 0,
             spot_to_spot: false,
             spot_types: 15,
+            many_to_many: false,
             most_candidates: 100,
         }
     }

@@ -73,10 +73,12 @@ fn one_round(
     loop {
         refill(&mut pass, allowed);
         let Some(command) = next(&mut pass) else { break };
-        settled.launched += usize::from(command.replacement.is_some());
         settled.removed += command.candidates.len();
         settled.moved += command.moves.len();
-        pass.apply(&command, format!("new-{:05}", settled.launched));
+        pass.apply(&command, || {
+            settled.launched += 1;
+            format!("new-{:05}", settled.launched)
+        });
         commands.push(command);
     }
     settled.price.1 = price(&pass);
@@ -109,8 +111,8 @@ fn refill(pass: &mut Pass<'_, '_, '_>, allowed: &dyn Fn(usize) -> usize) {
 fn rebuilt(pass: &Pass<'_, '_, '_>, now: Timestamp) -> Cluster {
     let old = pass.cluster;
     let (mut nodes, mut states) = (Vec::new(), Vec::new());
-    for (at, member) in pass.fleet.nodes.iter().enumerate().filter(|(_, member)| !member.gone) {
-        let mut node = member.node().clone();
+    for at in (0..pass.fleet.nodes.len()).filter(|at| !pass.fleet.nodes[*at].gone) {
+        let node = pass.node_now(at, true);
         let known = old.nodes.get(at);
         let mut state = known.cloned().unwrap_or_else(|| NodeState {
             pool: pass.nodes[at].pool,
@@ -118,21 +120,8 @@ fn rebuilt(pass: &Pass<'_, '_, '_>, now: Timestamp) -> Cluster {
             initialized: Some(now),
             ..NodeState::default()
         });
-        let mut here: Vec<u32> = member.pods.clone();
-        here.sort_unstable();
-        for pod in here.into_iter().filter(|pod| old.home[*pod as usize].0 as usize != at) {
-            let own = &old.problem.pods[pod as usize];
-            let places = node.used.get(crate::resources::PODS);
-            node.used.add(&own.requests);
-            node.used.set(crate::resources::PODS, places.saturating_add(1));
-            let missing = own.shared_volumes.iter().filter(|(name, _)| !node.volumes.contains(*name));
-            for (_, resource) in missing {
-                node.used.set(resource.clone(), node.used.get(resource).saturating_add(1));
-            }
-            node.volumes.extend(own.shared_volumes.keys().cloned());
-            node.pods.push(own.clone());
-            state.pods.push(PodState { moved: Some(now), ..old.pod(pod).clone() });
-        }
+        let arrived = pass.arrived(at).into_iter();
+        state.pods.extend(arrived.map(|pod| PodState { moved: Some(now), ..old.pod(pod).clone() }));
         nodes.push(node);
         states.push(state);
     }

@@ -97,7 +97,7 @@ fn a_node_whose_pods_fit_elsewhere_is_deleted_and_its_pods_have_a_place() {
 fn a_node_much_too_large_is_replaced_by_a_cheaper_one_that_holds_its_pods() {
     let cluster = on_demand(&[node("a", 16, "on-demand", &[1500])]);
     let command = command(&cluster).unwrap();
-    let claim = command.replacement.clone().unwrap();
+    let claim = command.replacements[0].clone();
     assert_eq!((command.decision(), claim.pods.as_slice()), ("replace", &[0][..]));
     assert_eq!(cluster.problem.instance_types[claim.cheapest_type().unwrap()].name, "k0.2");
     assert!(claim.options.iter().all(|option| option.price < 0.8 * 0.85));
@@ -109,6 +109,81 @@ fn many_nodes_are_replaced_by_one_where_deleting_would_leave_one_too_large() {
     let command = command(&on_demand(&nodes)).unwrap();
     assert_eq!((command.decision(), command.candidates.len(), command.moves.len()), ("replace", 4, 4));
     assert!(command.price_after < 0.21, "{}", command.price_after);
+}
+
+fn many() -> Settings {
+    Settings { many_to_many: true, ..Settings::default() }
+}
+
+#[test]
+fn one_large_node_is_replaced_by_several_smaller_ones_with_the_gate_and_not_without_it() {
+    // Nine cpus in two pods: one node of 16 is the smallest single one that holds them, two smaller ones cost less.
+    let cluster = on_demand(&[node("a", 16, "on-demand", &[7500, 1500])]);
+    assert_eq!(command(&cluster), None);
+    assert!(why(&cluster, 0).contains("ManyToManyConsolidation"), "{}", why(&cluster, 0));
+    let command = decide(&cluster, &many(), now()).unwrap().command.unwrap();
+    assert_eq!(
+        (command.method, command.decision(), command.candidates.as_slice()),
+        ("many by many", "replace", &[0][..])
+    );
+    assert!(command.replacements.len() > 1 && command.moves.iter().all(|(_, to)| to.is_none()));
+    let worst = |claim: &crate::pack::PlannedClaim| claim.options.iter().map(|one| one.price).fold(0.0, f64::max);
+    let worst: f64 = command.replacements.iter().map(worst).sum();
+    assert!(worst < 0.85 * command.price_before, "{worst} of {}", command.price_before);
+    let mut planned: Vec<usize> = command.replacements.iter().flat_map(|claim| claim.pods.clone()).collect();
+    planned.sort_unstable();
+    assert_eq!(planned, [0, 1], "every pod has one place");
+}
+
+#[test]
+fn several_nodes_by_several_keep_to_budgets_pdbs_age_rest_and_moves_by_price_alone() {
+    let nodes: Vec<Value> = (0..4).map(|at| node(&format!("n{at}"), 16, "on-demand", &[5500, 3500, 500])).collect();
+    let decided = |change: &dyn Fn(&mut Cluster)| {
+        let mut cluster = on_demand(&nodes);
+        change(&mut cluster);
+        decide(&cluster, &many(), now()).unwrap().command
+    };
+    let each = |cluster: &mut Cluster, change: &dyn Fn(&mut NodeState)| cluster.nodes.iter_mut().for_each(change);
+    let one = decided(&|cluster| cluster.pools[0].underutilized = Some(1)).unwrap();
+    assert_eq!(one.candidates.len(), 1);
+    assert_eq!(decided(&|cluster| cluster.pools[0].underutilized = Some(0)), None);
+    let by_pdb = decided(&|cluster| {
+        cluster.pdbs = vec![PodBudget { name: "default/web".into(), allowed: 4 }];
+        each(cluster, &|node| node.pods.iter_mut().for_each(|pod| pod.pdb = Some(0)));
+    });
+    assert_eq!(by_pdb.unwrap().moves.len(), 3);
+    let young = |node: &mut NodeState| node.initialized = Some(now() - SignedDuration::from_mins(9));
+    assert_eq!(decided(&|cluster| each(cluster, &young)), None);
+    let moved = |node: &mut NodeState| node.pods[0].moved = Some(now() - SignedDuration::from_mins(59));
+    assert_eq!(decided(&|cluster| each(cluster, &moved)), None);
+    assert_eq!(decided(&|cluster| each(cluster, &|node| node.held = Some("do-not-disrupt".into()))), None);
+}
+
+#[test]
+fn one_spot_node_becomes_several_only_with_both_gates_and_fifteen_types_for_each() {
+    let cluster = |kinds| Cluster::of_workload(problem(&["spot"], kinds, &[node("a", 16, "spot", &[7500, 1500])]));
+    let with =
+        |spot_to_spot, kinds| decide(&cluster(kinds), &Settings { spot_to_spot, ..many() }, now()).unwrap().command;
+    assert_eq!(with(false, 20), None);
+    assert_eq!(with(true, 3), None, "too few types");
+    let command = with(true, 20).unwrap();
+    assert!(command.replacements.len() > 1);
+    assert!(
+        command.replacements.iter().all(|claim| claim.options.len() >= 15 && claim.cheapest_capacity_type == "spot")
+    );
+}
+
+#[test]
+fn several_new_nodes_exceed_no_limit_of_their_pool_together() {
+    let nodes = [node("a", 16, "on-demand", &[7500, 1500])];
+    let limited = |cpus: &str| {
+        let mut problem = problem(&["on-demand"], 1, &nodes);
+        problem.node_pools[0].limits = serde_json::from_value(json!({"cpu": cpus})).unwrap();
+        problem.node_pools[0].usage = serde_json::from_value(json!({"cpu": "16"})).unwrap();
+        decide(&Cluster::of_workload(problem), &many(), now()).unwrap().command
+    };
+    assert!(limited("28").is_some());
+    assert_eq!(limited("24"), None);
 }
 
 #[test]
@@ -214,7 +289,7 @@ fn spot_nodes_are_deleted_without_the_gate_and_replaced_only_with_it_and_with_en
     let gate = Settings { spot_to_spot: true, ..Settings::default() };
     let with_gate = |kinds| decide(&cluster(kinds, &one), &gate, now()).unwrap().command;
     assert_eq!(with_gate(4), None, "twelve cheaper types are too few");
-    let claim = with_gate(5).unwrap().replacement.unwrap();
+    let claim = with_gate(5).unwrap().replacements.remove(0);
     assert_eq!(claim.options.len(), 15);
     assert_eq!(claim.cheapest_capacity_type, "spot");
 }
@@ -222,7 +297,7 @@ fn spot_nodes_are_deleted_without_the_gate_and_replaced_only_with_it_and_with_en
 #[test]
 fn a_node_on_demand_is_replaced_by_spot_alone_where_both_are_allowed() {
     let cluster = Cluster::of_workload(problem(&["spot", "on-demand"], 1, &[node("a", 4, "on-demand", &[1500])]));
-    let claim = command(&cluster).unwrap().replacement.unwrap();
+    let claim = command(&cluster).unwrap().replacements.remove(0);
     let said = claim.requirements.iter().find(|said| said.key == "karpenter.sh/capacity-type").unwrap();
     assert_eq!(said.values, ["spot"]);
 }
@@ -299,7 +374,7 @@ fn each_command_of_a_settling_keeps_to_the_budget_of_its_moment() {
     let mut left = 40;
     for command in &end.commands {
         assert!(command.candidates.len() <= usize::div_ceil(left, 10), "{} of {left}", command.candidates.len());
-        left = left - command.candidates.len() + usize::from(command.replacement.is_some());
+        left = left - command.candidates.len() + command.replacements.len();
     }
     assert_eq!(left, end.cluster.nodes().len());
     assert!(left < 5, "{left}");

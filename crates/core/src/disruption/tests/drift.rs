@@ -379,3 +379,30 @@ fn nodes_without_a_pool_or_a_class_do_not_drift() {
     all.look(3.0);
     assert_eq!(all.reason("m"), None);
 }
+
+#[test]
+fn a_node_is_held_anew_only_where_something_changes_that_it_is_held_against() {
+    let mut all = Drifting::new(json!({"consolidateAfter": "Never"}));
+    (0..5).for_each(|node| all.node(&format!("node-{node}"), |_| ()));
+    all.look(10.0);
+    let judged = |all: &Drifting| all.world.memory.drift.judged();
+    let first = judged(&all);
+    assert!(first >= 5);
+    // What is counted on a pool, what a pool weighs, a condition of a class.
+    all.change_pool(|pool| pool["status"] = json!({"resources": {"cpu": "12"}}));
+    all.change_pool(|pool| pool["spec"]["weight"] = json!(7));
+    all.class["status"]["conditions"][0]["lastTransitionTime"] = json!(at(11.0));
+    all.apply_class();
+    all.look(12.0);
+    assert_eq!(judged(&all), first);
+    all.change_class(|class| class["status"]["securityGroups"] = json!([{"id": "sg-9"}]));
+    assert_eq!(all.look(14.0).drift.marks.len(), 5);
+    assert!(judged(&all) >= first + 5);
+    let second = judged(&all);
+    all.change_pool(|pool| {
+        pool["spec"]["template"]["spec"]["requirements"] =
+            json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z"]}]);
+    });
+    all.look(16.0);
+    assert!(judged(&all) >= second + 5);
+}

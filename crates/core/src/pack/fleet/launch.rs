@@ -19,6 +19,7 @@ use crate::pack::place::assign;
 use crate::pack::place::draft::{Draft, Spot};
 use crate::pack::place::finish::Finisher;
 use crate::pack::policy::policies::policy_of;
+use crate::requirements::Operator;
 
 /// What classes ask of pools, each looked at once; limits apart, which a planned node's types are held to.
 pub(super) struct Items<'c> {
@@ -69,6 +70,31 @@ impl<'c, 'a> Fleet<'c, 'a> {
         self.limits[pool].keep(context.problem, &mut types);
         let draft = Draft::new(context, pool, types.clone()).narrowed(types, context.pools[pool].cells & self.open());
         (!draft.types.is_empty()).then_some(Launch { draft, placed: vec![], pods: vec![] })
+    }
+
+    /// Begins a new node in the stead of a planned one: of any type of its pool, where that one may be.
+    pub fn launch_as(&self, claim: &PlannedClaim) -> Option<Launch> {
+        let launch = self.launch(self.pool_at(claim.pool)?, None)?;
+        let Some(zones) = zones_of(claim) else {
+            return Some(launch);
+        };
+        let cells = self.context.offers.with(|cell| zones.contains(&cell.zone)) & launch.draft.cells;
+        let draft = launch.draft.narrowed(launch.draft.types.clone(), cells);
+        (!draft.types.is_empty()).then_some(Launch { draft, ..launch })
+    }
+
+    /// Whether the pools' limits allow all of these together, whichever of its types each gets.
+    pub fn within_limits(&self, claims: &[PlannedClaim]) -> bool {
+        let problem = self.context.problem;
+        let mut limits: Vec<Option<Limits>> = vec![None; self.limits.len()];
+        claims.iter().all(|claim| {
+            let Some(pool) = self.pool_at(claim.pool) else { return false };
+            let left = limits[pool].get_or_insert_with(|| self.limits[pool].clone());
+            let types = claim.options.iter().map(|one| one.instance_type);
+            let allowed = types.clone().all(|one| left.allow(&problem.instance_types[one].capacity));
+            left.take(problem, types);
+            allowed
+        })
     }
 
     /// Puts a pod on the new node; says whether it has room and the rules allow it.
@@ -265,4 +291,10 @@ impl<'c, 'a> Fleet<'c, 'a> {
         }
         Some(at)
     }
+}
+
+/// The zones that a claim names, if it names any.
+fn zones_of(claim: &PlannedClaim) -> Option<&Vec<String>> {
+    let mut named = claim.requirements.iter().filter(|said| said.operator == Operator::In);
+    named.find(|said| said.key == crate::labels::ZONE).map(|said| &said.values)
 }

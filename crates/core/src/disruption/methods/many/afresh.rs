@@ -1,0 +1,109 @@
+//! The pods of nodes that go, packed afresh: on nodes that stay, and on new ones.
+
+use super::super::Pass;
+use super::super::delete::receivers;
+use super::super::settle::shell;
+use crate::Problem;
+use crate::pack::{Options, PlannedClaim, solve_within};
+use crate::problem::ExistingNode;
+use crate::resources::Resources;
+
+/// What packing came to, by the cluster's own indices.
+pub(super) struct Afresh {
+    /// The nodes to launch.
+    pub claims: Vec<PlannedClaim>,
+    /// Pods that nodes take which are there.
+    pub on_existing: Vec<(u32, u32)>,
+}
+
+impl Afresh {
+    /// Dollars an hour of what is launched, at its cheapest.
+    pub fn price(&self) -> f64 {
+        self.claims.iter().map(|claim| claim.price).sum()
+    }
+}
+
+/// Packs the pods of these nodes as if the nodes were gone; `None` where a pod finds no place.
+pub(super) fn packed(pass: &Pass<'_, '_, '_>, nodes: &[u32]) -> Option<Afresh> {
+    let pods: Vec<u32> = nodes.iter().flat_map(|node| pass.fleet.nodes[*node as usize].pods.iter().copied()).collect();
+    let (problem, there) = asked(pass, nodes, &pods);
+    let options = Options { most_steps: None, ..super::super::options(pass.settings) };
+    let packing = solve_within(&problem, &options).ok().filter(|packing| packing.unscheduled.is_empty())?;
+    let mut claims = packing.claims;
+    for claim in &mut claims {
+        claim.pods.iter_mut().for_each(|pod| *pod = pods[*pod] as usize);
+    }
+    let taken = packing.on_existing.into_iter();
+    let on_existing = taken.flat_map(|(node, own)| {
+        let (pods, there) = (&pods, &there);
+        own.into_iter().map(move |pod| (pods[pod], there[node]))
+    });
+    Some(Afresh { claims, on_existing: on_existing.collect() })
+}
+
+/// The problem: nodes that are worth their price take pods in. Others are to be replaced themselves, and count for the rules
+/// between pods only.
+fn asked(pass: &Pass<'_, '_, '_>, nodes: &[u32], pods: &[u32]) -> (Problem, Vec<u32>) {
+    let rules = !pass.fleet.context.topology.groups.is_empty();
+    let mut there: Vec<u32> = receivers(pass, true).into_iter().filter(|node| !nodes.contains(node)).collect();
+    let mut existing_nodes: Vec<ExistingNode> = there.iter().map(|node| pass.node_now(*node as usize, rules)).collect();
+    if rules {
+        let takes = there.clone();
+        let stays =
+            |node: &u32| !pass.fleet.nodes[*node as usize].gone && !nodes.contains(node) && !takes.contains(node);
+        for node in (0..pass.nodes.len() as u32).filter(stays) {
+            there.push(node);
+            let full = ExistingNode { allocatable: Resources::new(), ..pass.node_now(node as usize, true) };
+            existing_nodes.push(full);
+        }
+    }
+    let pods = pods.iter().map(|pod| pass.cluster.problem.pods[*pod as usize].clone()).collect();
+    (Problem { pods, existing_nodes, ..shell(&pass.cluster.problem) }, there)
+}
+
+impl Pass<'_, '_, '_> {
+    /// The pods that have come to a node, in order.
+    pub fn arrived(&self, at: usize) -> Vec<u32> {
+        let home = |pod: &u32| self.cluster.home.get(*pod as usize).map(|(node, _)| *node as usize);
+        let mut pods = self.fleet.nodes[at].pods.clone();
+        pods.retain(|pod| home(pod) != Some(at));
+        pods.sort_unstable();
+        pods
+    }
+
+    /// A node with all that has come to it; with its pods only where they are asked for.
+    pub fn node_now(&self, at: usize, with_pods: bool) -> ExistingNode {
+        let node = self.fleet.nodes[at].node();
+        let mut node = if with_pods { node.clone() } else { bare(node) };
+        for pod in self.arrived(at) {
+            let own = &self.cluster.problem.pods[pod as usize];
+            let places = node.used.get(crate::resources::PODS);
+            node.used.add(&own.requests);
+            node.used.set(crate::resources::PODS, places.saturating_add(1));
+            let missing = own.shared_volumes.iter().filter(|(name, _)| !node.volumes.contains(*name));
+            for (_, resource) in missing {
+                node.used.set(resource.clone(), node.used.get(resource).saturating_add(1));
+            }
+            node.volumes.extend(own.shared_volumes.keys().cloned());
+            if with_pods {
+                node.pods.push(own.clone());
+            }
+        }
+        node
+    }
+}
+
+/// A node without the list of its pods; what they use is still used.
+fn bare(node: &ExistingNode) -> ExistingNode {
+    ExistingNode {
+        name: node.name.clone(),
+        labels: node.labels.clone(),
+        taints: node.taints.clone(),
+        allocatable: node.allocatable.clone(),
+        used: node.used.clone(),
+        initialized: node.initialized,
+        pods: vec![],
+        daemon_requests: node.daemon_requests.clone(),
+        volumes: node.volumes.clone(),
+    }
+}

@@ -1,0 +1,70 @@
+//! What was packed afresh, done on the cluster by all of its rules, and bounded by what it replaces.
+
+use super::super::Pass;
+use super::super::replace::bound;
+use super::afresh::Afresh;
+use crate::pack::PlannedClaim;
+use crate::pack::fleet::launch::{Bound, Launch};
+
+/// Where a pod goes: to a node that is there, or to one of the new ones.
+#[derive(Clone, Copy)]
+enum Place {
+    There(u32),
+    New(usize),
+}
+
+/// Moves the pods of these nodes and answers the claims of the new ones, whose launch options cost less than `most` together
+/// however dearly they are bought. `None` where a rule or a bound forbids it. Who asks undoes what is moved.
+pub(super) fn launched(
+    pass: &mut Pass<'_, '_, '_>,
+    nodes: &[u32],
+    plan: &Afresh,
+    most: f64,
+) -> Option<Vec<PlannedClaim>> {
+    let mut launches = Vec::with_capacity(plan.claims.len());
+    for claim in &plan.claims {
+        launches.push(pass.fleet.launch_as(claim)?);
+    }
+    nodes.iter().for_each(|node| pass.fleet.clear(*node));
+    let mut to_do: Vec<(u32, Place)> = plan.on_existing.iter().map(|(pod, node)| (*pod, Place::There(*node))).collect();
+    for (at, claim) in plan.claims.iter().enumerate() {
+        to_do.extend(claim.pods.iter().map(|pod| (*pod as u32, Place::New(at))));
+    }
+    let claims = place(pass, to_do, &mut launches).then(|| bounded(pass, nodes, plan, &launches, most)).flatten();
+    launches.iter_mut().for_each(|launch| pass.fleet.abandon(launch));
+    claims
+}
+
+/// Puts each pod in its place. Rules that count pods by domain may allow one only after another: what is refused is tried again
+/// as long as that helps.
+fn place(pass: &mut Pass<'_, '_, '_>, mut to_do: Vec<(u32, Place)>, launches: &mut [Launch]) -> bool {
+    while !to_do.is_empty() {
+        let before = to_do.len();
+        to_do.retain(|(pod, to)| match to {
+            Place::There(node) => !pass.fleet.put(*pod, &[*node]),
+            Place::New(at) => !pass.fleet.load(&mut launches[*at], *pod),
+        });
+        if to_do.len() == before {
+            return false;
+        }
+    }
+    true
+}
+
+/// The claims. What may be spent is shared out by what they cost at their cheapest.
+fn bounded(
+    pass: &Pass<'_, '_, '_>,
+    nodes: &[u32],
+    plan: &Afresh,
+    launches: &[Launch],
+    most: f64,
+) -> Option<Vec<PlannedClaim>> {
+    let share = most / plan.price();
+    let mut claims = Vec::with_capacity(launches.len());
+    for (launch, planned) in launches.iter().zip(&plan.claims) {
+        let bound: Bound = bound(pass, launch, nodes, planned.price * share)?;
+        let claim = pass.fleet.claim(launch, bound).or_else(|| pass.fleet.claim_in_one_zone(launch, bound))?;
+        claims.push(claim);
+    }
+    pass.fleet.within_limits(&claims).then_some(claims)
+}

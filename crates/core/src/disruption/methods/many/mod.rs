@@ -1,0 +1,87 @@
+//! Nodes go whose pods several new nodes take, beside what others have room for: one by several, and many by many (gate
+//! `ManyToManyConsolidation`). No other system does that: Karpenter launches one node a command.
+//!
+//! The nodes to launch are those that packing plans for the pods that move, by its own objective. A command takes as many
+//! nodes as the budgets allow, and pays by itself: the next one need not follow.
+
+mod afresh;
+mod fleet;
+
+use super::budget::Allowance;
+use super::command::Command;
+use super::pass::Pass;
+use super::replace::{is_spot, is_worth_replacing};
+use super::{Method, Reason, balanced};
+use crate::problem::Policy;
+
+/// The method.
+pub(super) struct Many;
+
+/// So many nodes are looked at one by one, where no larger number of them comes to a command.
+const SINGLES: usize = 8;
+
+impl Method for Many {
+    fn name(&self) -> &'static str {
+        "many by many"
+    }
+
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+        if !pass.settings.many_to_many {
+            return None;
+        }
+        let pools = pass.fleet.context.pools.iter().map(|pool| pool.index);
+        let pools: Vec<usize> = pools.filter(|pool| pass.cluster.packing(*pool) == Policy::Cost).collect();
+        pools.into_iter().find_map(|pool| self.in_pool(pass, pool))
+    }
+}
+
+impl Many {
+    /// The first nodes in order: all that may go together, then half as many, and so on; then each by itself.
+    fn in_pool(&self, pass: &mut Pass<'_, '_, '_>, pool: usize) -> Option<Command> {
+        let candidates = candidates(pass, pool);
+        let mut count = candidates.len();
+        while count > 0 {
+            if let Some(command) = self.attempt(pass, pool, &candidates[..count]) {
+                return Some(command);
+            }
+            count /= 2;
+        }
+        let singles = candidates.iter().skip(1).take(SINGLES);
+        singles.into_iter().find_map(|node| self.attempt(pass, pool, &[*node]))
+    }
+
+    fn attempt(&self, pass: &mut Pass<'_, '_, '_>, pool: usize, nodes: &[u32]) -> Option<Command> {
+        let price: f64 = nodes.iter().map(|node| pass.nodes[*node as usize].price).sum();
+        let pods: usize = nodes.iter().map(|node| pass.fleet.nodes[*node as usize].pods.len()).sum();
+        let most = price - pass.least(pool, price, pods);
+        let packing = afresh::packed(pass, nodes)?;
+        if packing.price() + pass.node_prices(packing.claims.len(), nodes.len()) > most {
+            return None;
+        }
+        let start = pass.fleet.mark();
+        let named = (Reason::Underutilized, self.name());
+        let claims = fleet::launched(pass, nodes, &packing, most);
+        let command = claims.map(|claims| pass.command(named, nodes.to_vec(), claims));
+        pass.fleet.rollback(start);
+        let command = command.filter(|command| balanced::approves(pass, command))?;
+        (!pass.is_price_move(&command) || pass.price_moves >= command.candidates.len()).then_some(command)
+    }
+}
+
+/// Nodes of a pool that are worth replacing, as many as may go together.
+fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<u32> {
+    let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let mut all = pass.candidates(|policy| policy == Policy::Cost);
+    all.retain(|node| pass.nodes[*node as usize].pool == Some(pool) && is_worth_replacing(pass, pool, *node));
+    let may_be_spot = pass.settings.spot_to_spot;
+    // Nodes on demand may become spot ones; a spot node does so by its own gate only.
+    all.retain(|node| may_be_spot || !is_spot(pass, *node));
+    all.retain(|node| match allowance.take(pass, *node) {
+        Ok(()) => true,
+        Err(why) => {
+            pass.bar(*node, why);
+            false
+        }
+    });
+    all
+}
