@@ -28,8 +28,37 @@ pub enum Command {
     /// Every setting has a flag and a variable in the environment, named as Karpenter names them; the flag wins. docs/settings.md
     /// has the same list.
     Run(RunArgs),
+    /// Write manifests of older versions as v1, and say what changes
+    Convert(ConvertArgs),
     /// Print the CRDs as YAML
     Crds,
+}
+
+/// `dovetail convert`.
+#[derive(Args)]
+pub struct ConvertArgs {
+    /// Manifests; may be given several times, a folder stands for its files, `-` is standard input
+    #[arg(short = 'f', value_name = "FILE", required = true)]
+    pub manifests: Vec<String>,
+    /// The version to write
+    #[arg(long, value_enum, default_value = "v1")]
+    pub to: TargetVersion,
+    /// The cluster's name: manifests that name no subnets, security groups or role mean this cluster's
+    #[arg(long, default_value = "demo", env = "CLUSTER_NAME")]
+    pub cluster_name: String,
+    /// Print what changes instead, as `diff -u` does
+    #[arg(long)]
+    pub diff: bool,
+    /// What ${VAR} is filled from; a variable without a value stays a variable.
+    #[command(flatten)]
+    pub environment: EnvArgs,
+}
+
+/// The versions that `convert` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TargetVersion {
+    /// NodePool and NodeClaim of karpenter.sh/v1, EC2NodeClass of karpenter.k8s.aws/v1
+    V1,
 }
 
 /// What `${VAR}` in manifests is filled from.

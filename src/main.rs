@@ -1,6 +1,7 @@
 //! The front door of Dovetail: reads the command line, calls the command, tells how it ended by the exit status.
 
 mod cli;
+mod convert;
 mod crds;
 mod node_budget;
 mod plan;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Convert(args) => convert::run(&args),
         Command::Crds => crds::run(),
     };
     match ended {

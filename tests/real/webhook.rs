@@ -49,8 +49,9 @@ fn converts(real: &Real) -> bool {
 fn v1beta1_is_taken_stored_as_v1_and_served_whatever_becomes_of_certificates_and_replicas() {
     let mut real = Real::start("webhook", &[]);
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let webhook =
-        format!("WEBHOOK_ENABLED=true WEBHOOK_PORT={port} WEBHOOK_URL=https://127.0.0.1:{port}/conversion/karpenter.sh");
+    let webhook = format!(
+        "WEBHOOK_ENABLED=true WEBHOOK_PORT={port} WEBHOOK_URL=https://127.0.0.1:{port}/conversion/karpenter.sh"
+    );
     let [pool, class] = beta();
     stores(&real, "v1beta1");
     real.until("v1beta1 is served", |real| real.kubectl(&["apply", "-f", &pool]).status.success());
@@ -71,7 +72,10 @@ fn v1beta1_is_taken_stored_as_v1_and_served_whatever_becomes_of_certificates_and
     let written = |real: &Real| get(real, "nodepool")["metadata"]["managedFields"].to_string();
     let owned = written(&real);
     real.ok(&server);
-    assert_eq!((version(&real, "nodepool"), version(&real, "ec2nodeclass"), written(&real)), (before.0, before.1, owned));
+    assert_eq!(
+        (version(&real, "nodepool"), version(&real, "ec2nodeclass"), written(&real)),
+        (before.0, before.1, owned)
+    );
 
     real.ok(&["wait", "nodepool/default", "--for=condition=Ready", "--timeout=120s"]);
     real.ok(&["create", "deployment", "web", "--image=web:1", "--replicas=3"]);

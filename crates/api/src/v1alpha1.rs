@@ -11,6 +11,10 @@ use crate::v1::{BlockDeviceMapping, EC2NodeClassStatus};
 /// How instances are launched.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(group = "karpenter.k8s.aws", version = "v1alpha1", kind = "AWSNodeTemplate", plural = "awsnodetemplates")]
+#[kube(
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
 #[kube(status = "EC2NodeClassStatus", derive = "PartialEq", schema = "disabled", category = "karpenter")]
 #[serde(rename_all = "camelCase", default)]
 pub struct AWSNodeTemplateSpec {

@@ -10,7 +10,7 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    v1::{Kubelet, NodeSelectorRequirement, ResourceList},
+    v1::{Kubelet, NodeClaimResources, NodeClaimStatus, NodeSelectorRequirement, ResourceList},
     v1alpha1::Aws,
     v1beta1::NodeClassRef,
 };
@@ -18,6 +18,11 @@ use crate::{
 /// What a Provisioner asks for.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(group = "karpenter.sh", version = "v1alpha5", kind = "Provisioner", plural = "provisioners")]
+#[kube(
+    printcolumn(name = "Template", type_ = "string", json_path = ".spec.providerRef.name"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
 #[kube(status = "ProvisionerStatus", derive = "PartialEq", schema = "disabled", category = "karpenter")]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProvisionerSpec {
@@ -91,4 +96,30 @@ pub struct ProvisionerStatus {
     /// Conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+/// What one node has to be; a Machine becomes a NodeClaim ([`crate::convert`]).
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(group = "karpenter.sh", version = "v1alpha5", kind = "Machine", plural = "machines")]
+#[kube(status = "NodeClaimStatus", derive = "PartialEq", schema = "disabled", category = "karpenter")]
+#[serde(rename_all = "camelCase", default)]
+pub struct MachineSpec {
+    /// Which nodes will do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<NodeSelectorRequirement>,
+    /// What the pods planned for it request together.
+    #[serde(skip_serializing_if = "NodeClaimResources::is_empty")]
+    pub resources: NodeClaimResources,
+    /// Taints for the node's whole life.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<Taint>,
+    /// Taints that something else takes away.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub startup_taints: Vec<Taint>,
+    /// The kubelet's configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubelet: Option<Kubelet>,
+    /// The AWSNodeTemplate that says how an instance is launched; none is that of the Provisioner's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_template_ref: Option<NodeClassRef>,
 }

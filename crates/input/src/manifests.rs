@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use dovetail_api::manifest::rewrite::{Rewritten, rewrite};
 use dovetail_api::manifest::{self, Manifest, ReadOptions};
 
 use crate::{MOST_TEXT, Mistake, as_text, describe, read_all, read_text};
@@ -22,18 +23,7 @@ pub fn read_manifests(
     env: &BTreeMap<String, String>,
     cluster_name: &str,
 ) -> Result<Vec<Manifest>, Vec<Mistake>> {
-    let mut texts = Vec::new();
-    let mut mistakes = Vec::new();
-    for file in files {
-        match read_named(file) {
-            Ok(of_file) => texts.extend(of_file),
-            Err(mistake) => mistakes.push(mistake),
-        }
-    }
-    leave_out_comments(&mut texts);
-    if files.iter().filter(|file| *file == "-").count() > 1 {
-        mistakes.push(Mistake::of_file("-", "standard input can be read once only").allowing("one -f -"));
-    }
+    let (texts, mut mistakes) = named_texts(files);
     let options = ReadOptions {
         env: env.clone(),
         cluster_name: cluster_name.to_owned(),
@@ -47,6 +37,48 @@ pub fn read_manifests(
             Err(mistakes)
         }
     }
+}
+
+/// Writes manifest files again as v1, each with its text as it was; every mistake of every file comes back together.
+///
+/// # Errors
+/// As [`read_manifests`].
+pub fn rewrite_manifests(
+    files: &[String],
+    env: &BTreeMap<String, String>,
+    cluster_name: &str,
+) -> Result<Vec<(String, Rewritten)>, Vec<Mistake>> {
+    let (texts, mut mistakes) = named_texts(files);
+    let options = ReadOptions {
+        env: env.clone(),
+        cluster_name: cluster_name.to_owned(),
+        kubernetes_minor: Some(KUBERNETES_MINOR),
+    };
+    match rewrite(&texts, &options) {
+        Ok(written) if mistakes.is_empty() => Ok(texts.into_iter().map(|(_, text)| text).zip(written).collect()),
+        Ok(_) => Err(mistakes),
+        Err(errors) => {
+            mistakes.extend(errors.into_iter().map(Mistake::from));
+            Err(mistakes)
+        }
+    }
+}
+
+/// The texts of files with their names, and what is wrong with the files themselves.
+fn named_texts(files: &[String]) -> (Vec<(String, String)>, Vec<Mistake>) {
+    let mut texts = Vec::new();
+    let mut mistakes = Vec::new();
+    for file in files {
+        match read_named(file) {
+            Ok(of_file) => texts.extend(of_file),
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    leave_out_comments(&mut texts);
+    if files.iter().filter(|file| *file == "-").count() > 1 {
+        mistakes.push(Mistake::of_file("-", "standard input can be read once only").allowing("one -f -"));
+    }
+    (texts, mistakes)
 }
 
 /// The texts behind a name, each with the name of its file.

@@ -20,28 +20,31 @@ use crate::{
 /// Its provider names a launch template, which v1 does not know.
 pub fn provisioner(old: &Provisioner, context: &Context) -> Result<Converted, ConvertError> {
     let spec = &old.spec;
-    let mut warnings = Vec::new();
+    let mut said = Converted::default();
     let mut pool_metadata = metadata(old);
     let notes = pool_metadata.annotations.get_or_insert_default();
     if let Some(ttl) = spec.ttl_seconds_after_empty {
         notes.insert(annotations::TTL_SECONDS_AFTER_EMPTY.into(), ttl.to_string());
     }
-    let kubelet = spec.kubelet_configuration.clone().map(|written| kubelet::without_runtime(written, &mut warnings));
+    let kubelet = spec.kubelet_configuration.clone().map(|written| kubelet::without_runtime(written, &mut said));
     let (node_class_ref, node_class) = if let Some(reference) = &spec.provider_ref {
         if let Some(kubelet) = &kubelet {
             kubelet::note(notes, kubelet);
         }
         (class_ref(reference), None)
     } else {
+        if spec.provider.is_none() {
+            said.defaults.push("spec.provider: this cluster's subnets, security groups and nodes' role".into());
+        }
         let aws = spec.provider.clone().unwrap_or_default();
-        let mut class = template::inline(&aws, metadata(old), context, &mut warnings)?;
+        let mut class = template::inline(&aws, metadata(old), context, &mut said)?;
         class.spec.kubelet = kubelet;
         (NodeClassRef::ec2(old.metadata.name.clone().unwrap_or_default()), Some(class))
     };
     let template = NodeClaimTemplate {
         metadata: TemplateMetadata { labels: spec.labels.clone(), annotations: renamed(&spec.annotations) },
         spec: NodeClaimTemplateSpec {
-            requirements: requirements(spec, &mut warnings),
+            requirements: requirements(spec, &mut said),
             taints: spec.taints.clone(),
             startup_taints: spec.startup_taints.clone(),
             node_class_ref,
@@ -52,7 +55,7 @@ pub fn provisioner(old: &Provisioner, context: &Context) -> Result<Converted, Co
     let limits = spec.limits.clone().map(|limits| limits.resources);
     let pool = NodePoolSpec { template, disruption: disruption(spec), limits, weight: spec.weight, replicas: None };
     let node_pool = NodePool { metadata: pool_metadata, spec: pool, status: None };
-    Ok(Converted { node_pool: Some(node_pool), node_class, node_claim: None, warnings })
+    Ok(Converted { node_pool: Some(node_pool), node_class, ..said })
 }
 
 /// The class that an older reference means: without a group ours, AWSNodeTemplate its successor.
@@ -79,11 +82,17 @@ fn renamed(old: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn requirements(spec: &ProvisionerSpec, warnings: &mut Vec<String>) -> Vec<NodeSelectorRequirement> {
+/// Whether a requirement asks for a label that nodes do not have any more.
+pub(crate) fn is_gone(key: &str) -> bool {
+    matches!(key, labels::INSTANCE_PODS | labels::INSTANCE_AMI_ID)
+}
+
+fn requirements(spec: &ProvisionerSpec, said: &mut Converted) -> Vec<NodeSelectorRequirement> {
     let mut all = Vec::new();
-    for written in &spec.requirements {
-        if matches!(written.key.as_str(), labels::INSTANCE_PODS | labels::INSTANCE_AMI_ID) {
-            warnings.push(format!("label {} is gone; the requirement is left out", written.key));
+    for (at, written) in spec.requirements.iter().enumerate() {
+        if is_gone(&written.key) {
+            said.warnings.push(format!("label {} is gone; the requirement is left out", written.key));
+            said.left_out.push(format!("spec.requirements[{at}]: nodes have no label {} any more", written.key));
             continue;
         }
         all.push(NodeSelectorRequirement { key: alias::normalize(&written.key).into(), ..written.clone() });
@@ -94,6 +103,7 @@ fn requirements(spec: &ProvisionerSpec, warnings: &mut Vec<String>) -> Vec<NodeS
         .chain(spec.labels.keys().map(|key| alias::normalize(key).into()))
         .collect();
     let absent = |keys: &[&str]| keys.iter().all(|key| !named.contains(*key));
+    let written = all.len();
     for (key, value) in [(labels::OS, "linux"), (labels::ARCH, "amd64"), (labels::CAPACITY_TYPE, labels::ON_DEMAND)] {
         if absent(&[key]) {
             all.push(NodeSelectorRequirement::new(key, Operator::In, [value]));
@@ -105,30 +115,21 @@ fn requirements(spec: &ProvisionerSpec, warnings: &mut Vec<String>) -> Vec<NodeS
         all.push(NodeSelectorRequirement::new(labels::INSTANCE_CATEGORY, Operator::In, ["c", "m", "r"]));
         all.push(NodeSelectorRequirement::new(labels::INSTANCE_GENERATION, Operator::Gt, ["2"]));
     }
+    said.defaults.extend(all.iter().skip(written).map(|added| {
+        format!("spec.requirements: {} {:?} [{}]", added.key, added.operator, added.values.join(", "))
+    }));
     all
 }
 
-/// When nodes go. A TTL is exact and knows no budget, so empty nodes have none; the annotation on the pool says so besides.
+/// When nodes go. Alpha knew no budgets, so there is no limit on how many go at once. A TTL is exact: the annotation on the
+/// pool says so besides.
 fn disruption(spec: &ProvisionerSpec) -> Disruption {
     let consolidates = spec.consolidation.and_then(|consolidation| consolidation.enabled) == Some(true);
-    match spec.ttl_seconds_after_empty {
-        Some(ttl) => Disruption {
-            consolidate_after: DurationOrNever::from_secs(ttl),
-            consolidation_policy: ConsolidationPolicy::WhenEmpty,
-            budgets: vec![
-                Budget { nodes: "100%".into(), reasons: vec!["Empty".into()], ..Budget::default() },
-                Budget { reasons: vec!["Drifted".into(), "Underutilized".into()], ..Budget::default() },
-            ],
-        },
-        None if consolidates => Disruption {
-            consolidate_after: DurationOrNever::from_secs(0),
-            consolidation_policy: ConsolidationPolicy::WhenEmptyOrUnderutilized,
-            ..Disruption::default()
-        },
-        None => Disruption {
-            consolidate_after: DurationOrNever::Never,
-            consolidation_policy: ConsolidationPolicy::WhenEmpty,
-            ..Disruption::default()
-        },
-    }
+    let (consolidate_after, consolidation_policy) = match spec.ttl_seconds_after_empty {
+        Some(ttl) => (DurationOrNever::from_secs(ttl), ConsolidationPolicy::WhenEmpty),
+        None if consolidates => (DurationOrNever::from_secs(0), ConsolidationPolicy::WhenEmptyOrUnderutilized),
+        None => (DurationOrNever::Never, ConsolidationPolicy::WhenEmpty),
+    };
+    let budgets = vec![Budget { nodes: "100%".into(), ..Budget::default() }];
+    Disruption { consolidate_after, consolidation_policy, budgets }
 }

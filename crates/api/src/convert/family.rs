@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Context;
+use super::{Context, Converted};
 use crate::{
     names::annotations,
     v1::{AmiSelectorTerm, BlockDevice, BlockDeviceMapping, EC2NodeClassSpec},
@@ -42,12 +42,12 @@ pub(super) fn settle(
     said: Option<&str>,
     notes: &mut BTreeMap<String, String>,
     context: &Context,
-    warnings: &mut Vec<String>,
+    to: &mut Converted,
 ) {
     let family = said.unwrap_or("AL2");
     let al2_ends = context.kubernetes_minor.is_none_or(|minor| minor >= WITHOUT_AL2);
     if family == "Ubuntu" {
-        return ubuntu(class, notes, warnings);
+        return ubuntu(class, notes, to);
     }
     if !class.ami_selector_terms.is_empty() || family == "Custom" {
         class.ami_family = Some(family.into());
@@ -55,22 +55,25 @@ pub(super) fn settle(
     }
     let family = match (said, family) {
         (None, "AL2") if al2_ends => {
-            warnings
+            to.warnings
                 .push("no amiFamily is named; AL2023 is used, since AL2 has no images from Kubernetes 1.33 on".into());
             "AL2023"
         }
         (Some("AL2"), _) if al2_ends => {
-            warnings.push("amiFamily AL2 has no images from Kubernetes 1.33 on; name AL2023 or Bottlerocket".into());
+            to.warnings.push("amiFamily AL2 has no images from Kubernetes 1.33 on; name AL2023 or Bottlerocket".into());
             "AL2"
         }
         (_, other) => other,
     };
+    if said.is_none() {
+        to.defaults.push(format!("spec.amiFamily: {family}"));
+    }
     let alias = alias(family, notes.get(annotations::ALIAS_VERSION).map(String::as_str));
     class.ami_selector_terms = vec![AmiSelectorTerm { alias: Some(alias), ..Default::default() }];
 }
 
 /// Ubuntu has no family of its own any more: AL2's user data on Ubuntu's disk, the image by the user's own terms.
-fn ubuntu(class: &mut EC2NodeClassSpec, notes: &mut BTreeMap<String, String>, warnings: &mut Vec<String>) {
+fn ubuntu(class: &mut EC2NodeClassSpec, notes: &mut BTreeMap<String, String>, to: &mut Converted) {
     let incompatible = class.ami_selector_terms.is_empty();
     let mut fields = vec!["amiFamily"];
     class.ami_family = Some("AL2".into());
@@ -81,7 +84,8 @@ fn ubuntu(class: &mut EC2NodeClassSpec, notes: &mut BTreeMap<String, String>, wa
     if incompatible {
         fields.push("incompatible");
         class.ami_selector_terms = vec![AmiSelectorTerm { id: Some(NO_IMAGE.into()), ..Default::default() }];
-        warnings.push("amiFamily Ubuntu is no longer known; name the images in amiSelectorTerms".into());
+        to.left_out.push("spec.amiFamily: nobody finds Ubuntu's images; name them in amiSelectorTerms".into());
+        to.warnings.push("amiFamily Ubuntu is no longer known; name the images in amiSelectorTerms".into());
     }
     notes.insert(annotations::V1BETA1_UBUNTU.into(), fields.join(","));
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
 
+use super::Converted;
 use crate::{
     names::{AWS_GROUP, annotations},
     v1::{EC2NodeClass, Kubelet, NodePool},
@@ -18,9 +19,10 @@ pub(super) fn note(notes: &mut BTreeMap<String, String>, kubelet: &Kubelet) {
 }
 
 /// Takes alpha's containerRuntime away.
-pub(super) fn without_runtime(mut kubelet: Kubelet, warnings: &mut Vec<String>) -> Kubelet {
+pub(super) fn without_runtime(mut kubelet: Kubelet, said: &mut Converted) -> Kubelet {
     if kubelet.0.remove("containerRuntime").is_some() {
-        warnings.push("kubeletConfiguration.containerRuntime has no effect any more; it is left out".into());
+        said.left_out.push("spec.kubeletConfiguration.containerRuntime: nodes run containerd".into());
+        said.warnings.push("kubeletConfiguration.containerRuntime has no effect any more; it is left out".into());
     }
     kubelet
 }
@@ -55,7 +57,7 @@ pub fn settle_kubelets(pools: &mut [NodePool], classes: &mut Vec<EC2NodeClass>) 
     }
     for pool in pools.iter_mut() {
         if classes.iter().any(|class| class.name_any() == class_of(pool)) {
-            pool.metadata.annotations.get_or_insert_default().remove(annotations::V1BETA1_KUBELET);
+            pool.metadata.annotations.as_mut().and_then(|notes| notes.remove(annotations::V1BETA1_KUBELET));
         }
     }
 }

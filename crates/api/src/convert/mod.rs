@@ -15,6 +15,7 @@ mod alpha;
 mod beta;
 mod family;
 mod kubelet;
+mod machine;
 mod selector;
 mod template;
 #[cfg(test)]
@@ -27,9 +28,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thiserror::Error;
 
+pub(crate) use alpha::is_gone;
 pub use alpha::provisioner;
 pub use beta::{node_claim, node_class, node_pool};
 pub use kubelet::settle_kubelets;
+pub use machine::machine;
 pub use template::node_template;
 
 use crate::{
@@ -45,12 +48,17 @@ pub struct Context {
     pub cluster_name: String,
     /// Minor version of Kubernetes 1.x; AL2 images end at 1.32. `None` when not known.
     pub kubernetes_minor: Option<u32>,
+    /// The instance profile of nodes when an alpha object names none (setting `DEFAULT_INSTANCE_PROFILE`); `None` means the
+    /// role [`Context::node_role`].
+    pub default_instance_profile: Option<String>,
+    /// Whether a subnet has the tag `kubernetes.io/cluster/<name>`: an alpha object without selectors means that tag then.
+    pub cluster_tagged: bool,
 }
 
 impl Context {
     /// A context without a known version of Kubernetes.
     pub fn new(cluster_name: impl Into<String>) -> Self {
-        Self { cluster_name: cluster_name.into(), kubernetes_minor: None }
+        Self { cluster_name: cluster_name.into(), ..Self::default() }
     }
 
     /// The role of nodes when none is named.
@@ -60,6 +68,9 @@ impl Context {
 
     /// The tags by which the cluster's subnets and security groups are found when no selector is named.
     fn discovery(&self) -> std::collections::BTreeMap<String, String> {
+        if self.cluster_tagged {
+            return [(tags::owned_by(&self.cluster_name), "*".to_owned())].into();
+        }
         [(tags::DISCOVERY.to_string(), self.cluster_name.clone())].into()
     }
 }
@@ -75,6 +86,10 @@ pub struct Converted {
     pub node_claim: Option<v1::NodeClaim>,
     /// What the user should know: fields that mean nothing any more, choices made for them.
     pub warnings: Vec<String>,
+    /// What an alpha object does not say and what it means then, as `spec.requirements: kubernetes.io/os In [linux]`.
+    pub defaults: Vec<String>,
+    /// Fields of the older object that have no counterpart, each with what is so instead.
+    pub left_out: Vec<String>,
 }
 
 /// Why an object cannot be converted.
@@ -104,6 +119,7 @@ pub fn to_v1(object: &Value, context: &Context) -> Option<Result<Converted, Conv
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let converted = match (text("apiVersion"), text("kind")) {
         ("karpenter.sh/v1alpha5", "Provisioner") => read(object).and_then(|old| provisioner(&old, context)),
+        ("karpenter.sh/v1alpha5", "Machine") => read(object).map(|old| machine(&old)),
         ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate") => read(object).and_then(|old| node_template(&old, context)),
         ("karpenter.sh/v1beta1", "NodePool") => read(object).and_then(|old| node_pool(&old)),
         ("karpenter.sh/v1beta1", "NodeClaim") => read(object).map(|old| node_claim(&old)),

@@ -11,7 +11,7 @@ use crate::{
 
 fn converted(object: &Value) -> Converted {
     let converted =
-        to_v1(object, &Context { cluster_name: "demo".into(), kubernetes_minor: Some(33) }).unwrap().unwrap();
+        to_v1(object, &Context { kubernetes_minor: Some(33), ..Context::new("demo") }).unwrap().unwrap();
     if let Some(pool) = &converted.node_pool {
         accepted(&serde_json::to_value(pool).unwrap());
     }
@@ -139,7 +139,7 @@ fn al2_stays_where_it_has_images_and_where_it_is_asked_for() {
     let alias = |minor: Option<u32>, spec: Value| {
         let mut object = old.clone();
         object["spec"] = spec;
-        let context = Context { cluster_name: "demo".into(), kubernetes_minor: minor };
+        let context = Context { kubernetes_minor: minor, ..Context::new("demo") };
         let converted = to_v1(&object, &context).unwrap().unwrap();
         (converted.node_class.unwrap().spec.ami_selector_terms[0].alias.clone().unwrap(), converted.warnings.len())
     };

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    class,
+    claim, class,
     parts::{self, object, rule, with},
     root,
 };
@@ -54,6 +54,20 @@ pub fn provisioner() -> Value {
         with(object(properties, &[]), rules),
         status,
     )
+}
+
+/// Machine.
+pub fn machine() -> Value {
+    let reference = json!({"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "name": {"type": "string", "minLength": 1}});
+    let properties = json!({
+        "requirements": parts::requirements(&OPERATORS, false, false, &[labels::INSTANCE_PODS, labels::INSTANCE_AMI_ID]),
+        "resources": object(json!({"requests": parts::resource_list()}), &[]),
+        "taints": parts::taints(),
+        "startupTaints": parts::taints(),
+        "kubelet": kubelet(true),
+        "machineTemplateRef": object(reference, &["name"]),
+    });
+    root("Machine of v1alpha5; Dovetail reads it as the NodeClaim it means", object(properties, &[]), claim::status())
 }
 
 /// Fields that an inline provider and a node template share.

@@ -3,7 +3,8 @@
 //!
 //! v1 is what is stored and the only version that is served. v1beta1 is named, so that an API server takes the definition where
 //! objects of it were stored once, and is not served: nothing in a cluster converts it ([`crate::convert`] does, where
-//! manifests are read). The alpha kinds are no CRDs of ours: their schemas are here for the reading of manifests.
+//! manifests are read). The alpha kinds are stored as they are
+//! written.
 
 mod alpha;
 mod claim;
@@ -19,7 +20,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-use crate::{v1, v1beta1 as beta};
+use crate::{v1, v1alpha1, v1alpha5, v1beta1 as beta};
 
 /// All CRDs, in the order NodePool, NodeClaim, EC2NodeClass.
 pub fn crds() -> Vec<CustomResourceDefinition> {
@@ -30,12 +31,22 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// File name (`<group>_<plural>.yaml`) and content of each CRD.
+/// The CRDs of the alpha kinds, in the order Provisioner, Machine, AWSNodeTemplate: stored as they are written; the control
+/// plane's `translator` keeps what they mean in v1 in step with them.
+pub fn alpha_crds() -> Vec<CustomResourceDefinition> {
+    vec![
+        with_schema(v1alpha5::Provisioner::crd(), alpha::provisioner()),
+        with_schema(v1alpha5::Machine::crd(), alpha::machine()),
+        with_schema(v1alpha1::AWSNodeTemplate::crd(), alpha::node_template()),
+    ]
+}
+
+/// File name (`<group>_<plural>.yaml`) and content of each CRD, those of the alpha kinds last.
 ///
 /// # Errors
 /// A CRD cannot be written as YAML, which would be a mistake of ours.
 pub fn crd_files() -> Result<Vec<(String, String)>, serde_json::Error> {
-    crds().iter().map(|crd| Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(crd)?))).collect()
+    crds().iter().chain(&alpha_crds()).map(|crd| Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(crd)?))).collect()
 }
 
 /// All CRDs as one stream of YAML documents.
@@ -56,6 +67,7 @@ pub fn schema_of(api_version: &str, kind: &str) -> Option<Value> {
         ("karpenter.sh/v1beta1", "NodeClaim") => v1beta1::claim(),
         ("karpenter.k8s.aws/v1beta1", "EC2NodeClass") => v1beta1::class(),
         ("karpenter.sh/v1alpha5", "Provisioner") => alpha::provisioner(),
+        ("karpenter.sh/v1alpha5", "Machine") => alpha::machine(),
         ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate") => alpha::node_template(),
         _ => return None,
     };

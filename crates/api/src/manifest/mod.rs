@@ -8,6 +8,7 @@ mod objects;
 mod parse;
 mod pods;
 mod read;
+pub mod rewrite;
 mod scalar;
 mod tree;
 
@@ -35,7 +36,7 @@ pub struct ReadOptions {
 
 impl ReadOptions {
     fn context(&self) -> Context {
-        Context { cluster_name: self.cluster_name.clone(), kubernetes_minor: self.kubernetes_minor }
+        Context { kubernetes_minor: self.kubernetes_minor, ..Context::new(&*self.cluster_name) }
     }
 }
 

@@ -224,6 +224,15 @@ impl File<'_> {
     }
 }
 
+/// The objects that a document holds: itself, or the items of a list.
+pub(super) fn items_of(node: &Node) -> Vec<Node> {
+    if !is_list(node) {
+        return vec![node.clone()];
+    }
+    let items = node.entry("items").map(|items| items.value.items()).unwrap_or_default();
+    items.iter().flat_map(|item| items_of(&of_list(node, item))).collect()
+}
+
 /// A List of v1, or what an API server answers to who asks for all objects of a kind.
 fn is_list(node: &Node) -> bool {
     let text = |key: &str| node.entry(key).map(|entry| entry.value.to_value()).unwrap_or_default();

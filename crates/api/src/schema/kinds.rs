@@ -53,6 +53,7 @@ pub const OWN_KINDS: &[(&str, &str)] = &[
     ("karpenter.sh/v1beta1", "NodeClaim"),
     ("karpenter.k8s.aws/v1beta1", "EC2NodeClass"),
     ("karpenter.sh/v1alpha5", "Provisioner"),
+    ("karpenter.sh/v1alpha5", "Machine"),
     ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate"),
 ];
 

@@ -30,7 +30,8 @@ fn the_files_under_deploy_are_up_to_date() {
 
 #[test]
 fn the_yaml_says_what_the_objects_say() {
-    for ((name, text), crd) in crds::crd_files().unwrap().iter().zip(crds::crds()) {
+    for ((name, text), crd) in crds::crd_files().unwrap().iter().zip(crds::crds().into_iter().chain(crds::alpha_crds()))
+    {
         let read: serde_json::Value = serde_saphyr::from_str(text).unwrap();
         let mut made = serde_json::to_value(&crd).unwrap();
         made.as_object_mut().unwrap().remove("status");
@@ -40,7 +41,7 @@ fn the_yaml_says_what_the_objects_say() {
 
 #[test]
 fn each_crd_stores_one_version_and_every_version_has_a_schema() {
-    for crd in crds::crds() {
+    for crd in crds::crds().into_iter().chain(crds::alpha_crds()) {
         let stored = crd.spec.versions.iter().filter(|version| version.storage).count();
         assert_eq!(stored, 1, "{:?}", crd.metadata.name);
         for version in &crd.spec.versions {
@@ -59,11 +60,24 @@ fn each_crd_stores_one_version_and_every_version_has_a_schema() {
 fn v1_alone_is_served_and_what_was_stored_before_stays_named() {
     let all = crds::crds();
     let kinds: Vec<_> = all.iter().map(|crd| crd.spec.names.kind.as_str()).collect();
-    assert_eq!(kinds, ["NodePool", "NodeClaim", "EC2NodeClass"], "the alpha kinds are not ours to define");
+    assert_eq!(kinds, ["NodePool", "NodeClaim", "EC2NodeClass"]);
     for crd in &all {
         let versions: Vec<_> =
             crd.spec.versions.iter().map(|one| (one.name.as_str(), one.served, one.storage)).collect();
         assert_eq!(versions, [("v1", true, true), ("v1beta1", false, false)], "{:?}", crd.metadata.name);
+    }
+}
+
+#[test]
+fn the_alpha_kinds_are_stored_as_they_are_written() {
+    let all = crds::alpha_crds();
+    let kinds: Vec<_> = all.iter().map(|crd| (crd.spec.names.kind.as_str(), crd.spec.names.plural.as_str())).collect();
+    let expected = [("Provisioner", "provisioners"), ("Machine", "machines"), ("AWSNodeTemplate", "awsnodetemplates")];
+    assert_eq!(kinds, expected);
+    for crd in &all {
+        let version = &crd.spec.versions[0];
+        assert!(version.served && version.storage && crd.spec.versions.len() == 1, "{:?}", crd.metadata.name);
+        assert!(version.subresources.as_ref().is_some_and(|sub| sub.status.is_some()), "{:?}", crd.metadata.name);
     }
 }
 

@@ -16,9 +16,9 @@ use dovetail_cloud::{
     Cloud, CloudError, CloudFuture, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance,
     Made, QueueMessage,
 };
-use dovetail_core::interruption::status::Trouble;
 use dovetail_core::Problem;
 use dovetail_core::disruption::commands::{Answer, Question};
+use dovetail_core::interruption::status::Trouble;
 use dovetail_core::pack::{Options, PackingError};
 use dovetail_sandbox::apiserver::{ApiError, ApiServer, DeleteOptions, Gvr};
 use futures::future::BoxFuture;

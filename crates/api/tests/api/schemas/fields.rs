@@ -21,6 +21,7 @@ fn asked(api_version: &str, kind: &str, object: &Value) -> BTreeMap<String, BTre
         ("karpenter.sh/v1beta1", "NodePool") => v1beta1::NodePool::deserialize(recorder).map(drop),
         ("karpenter.sh/v1beta1", "NodeClaim") => v1beta1::NodeClaim::deserialize(recorder).map(drop),
         ("karpenter.k8s.aws/v1beta1", _) => v1beta1::EC2NodeClass::deserialize(recorder).map(drop),
+        ("karpenter.sh/v1alpha5", "Machine") => v1alpha5::Machine::deserialize(recorder).map(drop),
         ("karpenter.sh/v1alpha5", _) => v1alpha5::Provisioner::deserialize(recorder).map(drop),
         _ => v1alpha1::AWSNodeTemplate::deserialize(recorder).map(drop),
     };

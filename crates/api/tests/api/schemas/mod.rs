@@ -24,6 +24,7 @@ pub fn through_type(api_version: &str, kind: &str, object: &Value) -> Result<Val
         ("karpenter.sh/v1beta1", "NodePool") => through::<v1beta1::NodePool>(object),
         ("karpenter.sh/v1beta1", "NodeClaim") => through::<v1beta1::NodeClaim>(object),
         ("karpenter.k8s.aws/v1beta1", _) => through::<v1beta1::EC2NodeClass>(object),
+        ("karpenter.sh/v1alpha5", "Machine") => through::<v1alpha5::Machine>(object),
         ("karpenter.sh/v1alpha5", _) => through::<v1alpha5::Provisioner>(object),
         ("karpenter.k8s.aws/v1alpha1", _) => through::<v1alpha1::AWSNodeTemplate>(object),
         _ => Err(format!("this test knows no type of {api_version} {kind}")),

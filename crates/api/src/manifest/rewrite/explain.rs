@@ -1,0 +1,199 @@
+//! What a conversion changes of an object, a line each.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::paths::{Mapping, Part, at};
+use crate::{
+    convert::Converted,
+    manifest::tree::{Content, Node},
+    schema::Path,
+};
+
+/// Longest value that an explanation quotes, in characters.
+const LONGEST_VALUE: usize = 120;
+
+/// A change: the line of the file that it is about, and what it says.
+pub(super) type Change = (usize, String);
+
+/// The objects that a manifest becomes, in the order in which they are written.
+pub(super) struct Parts(pub Vec<(Part, Value)>);
+
+impl Parts {
+    pub fn of(converted: &Converted) -> Self {
+        let pool = converted.node_pool.as_ref().map(|one| (Part::Pool, serde_json::to_value(one)));
+        let class = converted.node_class.as_ref().map(|one| (Part::Class, serde_json::to_value(one)));
+        let claim = converted.node_claim.as_ref().map(|one| (Part::Claim, serde_json::to_value(one)));
+        let all = [pool, class, claim].into_iter().flatten();
+        // Types with string keys always become JSON.
+        Self(all.filter_map(|(part, value)| Some((part, tidied(value.ok()?)))).collect())
+    }
+
+    pub fn get(&self, part: Part) -> Option<&Value> {
+        self.0.iter().find(|(own, _)| *own == part).map(|(_, value)| value)
+    }
+
+    /// The objects' kinds and names.
+    pub fn named(&self) -> Vec<String> {
+        let name = |(_, value): &(Part, Value)| {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            format!("{} {} {}", text(&value["apiVersion"]), text(&value["kind"]), text(&value["metadata"]["name"]))
+        };
+        self.0.iter().map(name).collect()
+    }
+}
+
+/// Without what says nothing: an empty metadata of a template.
+fn tidied(mut object: Value) -> Value {
+    if let Some(template) = object.pointer_mut("/spec/template").and_then(Value::as_object_mut)
+        && template.get("metadata").is_some_and(|metadata| metadata.as_object().is_some_and(serde_json::Map::is_empty))
+    {
+        template.remove("metadata");
+    }
+    object
+}
+
+/// Everything that differs between an object as it is written and what it becomes.
+pub(super) fn changes(node: &Node, parts: &Parts, mapping: &Mapping) -> Vec<Change> {
+    let mut found = Found { parts, mapping, changes: Vec::new(), covered: BTreeSet::new() };
+    found.walk(node, node.line, &Path::root(), None);
+    found.add(node.line);
+    found.changes
+}
+
+struct Found<'a> {
+    parts: &'a Parts,
+    mapping: &'a Mapping,
+    changes: Vec<Change>,
+    /// Fields of the new objects that the old one says.
+    covered: BTreeSet<(Part, Path)>,
+}
+
+impl Found<'_> {
+    fn walk(&mut self, node: &Node, line: usize, path: &Path, expected: Option<(Part, Path)>) {
+        if is_own(path) || node.is_null() {
+            return;
+        }
+        let target = self.mapping.target(path);
+        let there = target.as_ref().and_then(|(part, path)| at(self.parts.get(*part)?, path));
+        let (Some(target), Some(there)) = (&target, there) else {
+            if !path.0.is_empty() {
+                self.changes.push((line, format!("{path} is left out")));
+            }
+            return;
+        };
+        self.covered.insert(target.clone());
+        let moved = expected.is_none_or(|expected| expected != *target) && target.1 != *path;
+        if is_same(&node.to_value(), there) {
+            if moved {
+                self.changes.push((line, format!("{path} is now {}", self.shown(target))));
+            }
+            return self.cover(target, there);
+        }
+        match (&node.content, there) {
+            (Content::Mapping(entries), Value::Object(_)) => {
+                if moved && !target.1.0.is_empty() && target.1 != Path::of(&["spec"]) {
+                    self.changes.push((line, format!("{path} is now {}", self.shown(target))));
+                }
+                for entry in entries {
+                    let next = (target.0, target.1.key(&entry.key));
+                    self.walk(&entry.value, entry.line, &path.key(&entry.key), Some(next));
+                }
+            }
+            (Content::List(items), Value::Array(_)) => {
+                if moved {
+                    self.changes.push((line, format!("{path} is now {}", self.shown(target))));
+                }
+                for (index, item) in items.iter().enumerate() {
+                    let own = path.index(index);
+                    let next = self.mapping.target(&own);
+                    self.walk(item, item.line, &own, next);
+                }
+            }
+            _ => {
+                let of = if moved { format!("is now {}", self.shown(target)) } else { "is now".to_owned() };
+                let colon = if moved { ":" } else { "" };
+                self.changes.push((line, format!("{path} {of}{colon} {}", quoted(there))));
+                self.cover(target, there);
+            }
+        }
+    }
+
+    /// A field of a new object as people call it.
+    fn shown(&self, (part, path): &(Part, Path)) -> String {
+        let kind = self.parts.get(*part).and_then(|object| object["kind"].as_str()).unwrap_or_default();
+        if self.parts.0.len() > 1 { format!("{path} of the {kind}") } else { path.to_string() }
+    }
+
+    fn cover(&mut self, (part, path): &(Part, Path), value: &Value) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, inner)| self.cover(&(*part, path.key(key)), inner)),
+            Value::Array(items) => {
+                items.iter().enumerate().for_each(|(index, inner)| self.cover(&(*part, path.index(index)), inner));
+            }
+            _ => {}
+        }
+        self.covered.insert((*part, path.clone()));
+    }
+
+    /// Names what the new objects say and the old one does not.
+    fn add(&mut self, line: usize) {
+        for (part, object) in &self.parts.0 {
+            self.added(line, (*part, Path::root()), object);
+        }
+    }
+
+    fn added(&mut self, line: usize, at: (Part, Path), value: &Value) {
+        if is_own(&at.1) || at.1 == Path::of(&["metadata", "name"]) {
+            return;
+        }
+        let (part, path) = (at.0, &at.1);
+        let lies_over = |(own, covered): &(Part, Path)| *own == part && covered.0.starts_with(&path.0);
+        let open = path.0.len() < 2 || self.covered.iter().any(lies_over);
+        match value {
+            Value::Object(map) if open || matches!(path.last_key(), Some("metadata" | "template" | "spec" | "disruption")) => {
+                for (key, inner) in map {
+                    self.added(line, (part, path.key(key)), inner);
+                }
+            }
+            Value::Array(items) if open => {
+                for (index, inner) in items.iter().enumerate() {
+                    self.added(line, (part, path.index(index)), inner);
+                }
+            }
+            _ if open => {}
+            _ => self.changes.push((line, format!("adds {}: {}", self.shown(&at), quoted(value)))),
+        }
+    }
+}
+
+/// What every conversion changes, which is said once in other words.
+fn is_own(path: &Path) -> bool {
+    *path == Path::of(&["apiVersion"]) || *path == Path::of(&["kind"])
+}
+
+/// Whether two values mean the same: a quantity is a number or a text.
+fn is_same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, inner)| b.get(key).is_some_and(|other| is_same(inner, other)))
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)),
+        (Value::Number(number), Value::String(text)) => number.to_string() == *text,
+        _ => a == b,
+    }
+}
+
+/// A value as an explanation quotes it.
+fn quoted(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    if text.chars().count() <= LONGEST_VALUE {
+        return text.replace('\n', "\\n");
+    }
+    let begin: String = text.chars().take(LONGEST_VALUE).collect();
+    format!("{}…", begin.replace('\n', "\\n"))
+}

@@ -1,0 +1,397 @@
+//! Older manifests written again as v1, for `dovetail convert`.
+//!
+//! ```text
+//! text ──► documents ──► one that is v1 already, or of another kind ─────────────────► as it is, byte for byte
+//!                   └──► one of an older version ──► what it means (crate::convert) ──► lines ──► comments put back
+//! ```
+//!
+//! No library writes YAML whose fields have moved to other depths and other objects and keeps its comments: those that keep
+//! comments edit values in place. So an object that changes is written anew, its fields in the order in which they stood, and
+//! each comment goes to the field that it was about; where there is none, to the field above that, and that is said.
+
+mod comments;
+mod documents;
+mod emit;
+mod explain;
+mod paths;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::Value;
+
+use self::{
+    comments::{Comment, comments, subject},
+    documents::{Document, documents},
+    emit::{Line, Order, emit},
+    explain::{Parts, changes},
+    paths::{Mapping, Part, Placed, placed},
+};
+use super::{
+    InputError, Manifest, ReadOptions,
+    parse::parse,
+    read::{self, items_of},
+    tree::Node,
+};
+use crate::{
+    convert::{self, Converted},
+    names::{GROUP, AWS_GROUP, annotations, labels, taints},
+    schema::Path,
+};
+
+/// A file written again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rewritten {
+    /// Its name, as the user gave it.
+    pub name: String,
+    /// Its text as v1.
+    pub text: String,
+    /// What was changed, in the order of the lines.
+    pub changes: Vec<Change>,
+    /// What the result cannot say: something of the original has to be written by hand.
+    pub lost: Vec<Change>,
+}
+
+/// One change, or something that is worth knowing, with its place in the original.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The file as the user named it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Kind and name of the object.
+    pub object: String,
+    /// What is so now.
+    pub what: String,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}: {}", self.file, self.line, self.object, self.what)
+    }
+}
+
+/// Stands around a variable's name where its value is not given: it stays a variable in what is written.
+const OPEN: char = '\u{E010}';
+const CLOSE: char = '\u{E011}';
+
+/// Writes files, given as (name, text), again as v1. Variables that `options` has no values of stay variables.
+///
+/// # Errors
+/// As [`super::read`].
+pub fn rewrite<N: AsRef<str>, T: AsRef<str>>(
+    files: &[(N, T)],
+    options: &ReadOptions,
+) -> Result<Vec<Rewritten>, Vec<InputError>> {
+    let mut options = options.clone();
+    for (_, text) in files {
+        for name in variables(text.as_ref()) {
+            let kept = format!("{OPEN}{name}{CLOSE}");
+            options.env.entry(name).or_insert(kept);
+        }
+    }
+    let manifests = read::read(files, &options).map_err(|errors| errors.into_iter().map(shown).collect::<Vec<_>>())?;
+    let one = |(name, text): &(N, T)| {
+        let mut file = File { name: name.as_ref(), made: Rewritten::default() };
+        file.write(text.as_ref(), &manifests, &options);
+        Rewritten { name: name.as_ref().to_owned(), ..file.made }
+    };
+    Ok(files.iter().map(one).collect())
+}
+
+/// Names in `${NAME}`.
+fn variables(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (at, _) in text.match_indices("${") {
+        let rest = &text[at + 2..];
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        if rest[end..].starts_with('}') && rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            names.push(rest[..end].to_owned());
+        }
+    }
+    names
+}
+
+/// A text of the file's as it is written again: variables as variables, and what only looks like one escaped.
+fn unfilled(text: &str) -> String {
+    let mut escaped = text.to_owned();
+    for name in variables(text) {
+        let literal = format!("${{{name}}}");
+        escaped = escaped.replace(&format!("$${{{name}}}"), &literal).replace(&literal, &format!("$${literal}"));
+    }
+    escaped.replace(OPEN, "${").replace(CLOSE, "}")
+}
+
+/// A mistake about a variable that has no value: it stands in the text as a variable.
+fn shown(mut error: InputError) -> InputError {
+    if error.what.contains(OPEN) || error.what.contains("\\u{e010}") {
+        error.what = error.what.replace("\\u{e010}", "${").replace("\\u{e011}", "}").replace(OPEN, "${").replace(CLOSE, "}");
+        error.allowed = format!("{}; or give the variable's value with --env", error.allowed);
+    }
+    error
+}
+
+struct File<'a> {
+    name: &'a str,
+    made: Rewritten,
+}
+
+impl File<'_> {
+    fn write(&mut self, text: &str, manifests: &[Manifest], options: &ReadOptions) {
+        let trees = parse(text, options).documents;
+        let notes = comments(text);
+        for document in documents(text) {
+            let trees: Vec<&Node> = trees.iter().filter(|tree| document.has(tree.line)).collect();
+            let objects: Vec<Node> = trees.iter().flat_map(|tree| items_of(tree)).collect();
+            let of = |node: &Node| manifests.iter().find(|one| one.file == self.name && one.line == node.line);
+            let all: Vec<(&Node, &Manifest)> = objects.iter().filter_map(|node| Some((node, of(node)?))).collect();
+            if all.iter().any(|(_, manifest)| is_changed(manifest)) {
+                self.write_anew(&document, &all, &notes);
+            } else {
+                self.made.text.push_str(document.marker.unwrap_or_default());
+                self.made.text.push_str(document.text);
+            }
+            all.iter().filter(|(_, manifest)| manifest.v1.is_none()).for_each(|(node, one)| self.old_words(node, one));
+        }
+    }
+
+    /// A document of which something changes.
+    fn write_anew(&mut self, document: &Document<'_>, objects: &[(&Node, &Manifest)], notes: &[Comment]) {
+        if let Some(marker) = document.marker {
+            let comment = marker.trim_start_matches('-').trim();
+            let keeps = comment.is_empty() || comment.starts_with('#');
+            self.made.text.push_str(if keeps { marker } else { "---\n" });
+        }
+        let notes: Vec<&Comment> = notes
+            .iter()
+            .filter(|one| document.has(one.line) && (one.line >= document.first || document.marker.is_none()))
+            .collect();
+        for (index, (node, manifest)) in objects.iter().enumerate() {
+            if index > 0 {
+                self.made.text.push_str("---\n");
+            }
+            let until = objects.get(index + 1).map_or(usize::MAX, |(next, _)| next.line);
+            let from = if index == 0 { 0 } else { node.line };
+            let own: Vec<&Comment> =
+                notes.iter().copied().filter(|one| (from..until).contains(&one.line)).collect();
+            self.write_object(node, manifest, &own);
+        }
+    }
+
+    fn write_object(&mut self, node: &Node, manifest: &Manifest, notes: &[&Comment]) {
+        let object = format!("{} {}", manifest.kind, manifest.name);
+        let mut parts = manifest.v1.as_ref().map_or_else(
+            || Parts(vec![(Part::Claim, node.to_value())]),
+            |v1| Parts::of(&without_bookkeeping(v1, manifest)),
+        );
+        if manifest.v1.is_some() && !is_changed(manifest) {
+            parts = Parts(vec![(part_of(&manifest.kind), node.to_value())]);
+        }
+        let mapping = Mapping::of(&manifest.kind, node);
+        let places = placed(node);
+        let mut lines = lines_of(&parts, &mapping, &places);
+        let lost = put_back(&mut lines, notes, &places, &mapping);
+        for (index, (_, lines)) in lines.iter().enumerate() {
+            if index > 0 {
+                self.made.text.push_str("---\n");
+            }
+            for line in lines {
+                self.made.text.push_str(&unfilled(&line.text));
+                self.made.text.push('\n');
+            }
+        }
+        if !is_changed(manifest) {
+            return;
+        }
+        let becomes = format!("{} becomes {}", manifest.api_version, parts.named().join(" and "));
+        self.note(node.line, &object, becomes);
+        for (line, what) in changes(node, &parts, &mapping) {
+            self.note(line, &object, what);
+        }
+        for line in lost {
+            self.note(line, &object, "the comment stands above the field that held its field".to_owned());
+        }
+        let told = manifest.v1.clone().unwrap_or_default();
+        for what in told.warnings {
+            self.note(node.line, &object, what);
+        }
+        self.lose(node, &object, manifest);
+    }
+
+    /// What the result cannot say.
+    fn lose(&mut self, node: &Node, object: &str, manifest: &Manifest) {
+        let Some(v1) = &manifest.v1 else { return };
+        let notes = v1.node_pool.as_ref().and_then(|pool| pool.metadata.annotations.as_ref());
+        if notes.is_some_and(|notes| notes.contains_key(annotations::V1BETA1_KUBELET)) {
+            let reference = v1.node_pool.as_ref().map(|pool| pool.spec.template.spec.node_class_ref.name.clone());
+            let class = reference.unwrap_or_default();
+            let what = format!("the kubelet's configuration belongs into EC2NodeClass {class}, spec.kubelet, which is not among the files");
+            self.lost(node.line, object, what);
+        }
+        for what in v1.left_out.iter().filter(|what| !harmless(what)) {
+            self.lost(node.line, object, what.clone());
+        }
+    }
+
+    /// Old words in manifests of other kinds: they are understood, and changing them would restart pods.
+    fn old_words(&mut self, node: &Node, manifest: &Manifest) {
+        let object = format!("{} {}", manifest.kind, manifest.name);
+        for place in placed(node) {
+            let value = paths::at(&manifest.object, &place.path).and_then(Value::as_str).unwrap_or_default();
+            let word = |text: &str| OLD_WORDS.iter().find(|(old, _)| *old == text);
+            if let Some((old, new)) = word(place.path.last_key().unwrap_or_default()).or_else(|| word(value)) {
+                self.note(place.line, &object, format!("{old} is left as it is, and understood; v1 says {new}"));
+            }
+        }
+    }
+
+    fn note(&mut self, line: usize, object: &str, what: String) {
+        self.made.changes.push(self.change(line, object, what));
+    }
+
+    fn lost(&mut self, line: usize, object: &str, what: String) {
+        self.made.lost.push(self.change(line, object, what));
+    }
+
+    fn change(&self, line: usize, object: &str, what: String) -> Change {
+        let what = what.replace(OPEN, "${").replace(CLOSE, "}");
+        Change { file: self.name.into(), line, object: object.into(), what }
+    }
+}
+
+/// Words that v1 has others for.
+const OLD_WORDS: [(&str, &str); 5] = [
+    (annotations::DO_NOT_EVICT, annotations::DO_NOT_DISRUPT),
+    (annotations::DO_NOT_CONSOLIDATE, annotations::DO_NOT_DISRUPT),
+    (labels::PROVISIONER_NAME, labels::NODE_POOL),
+    ("karpenter.sh/disruption", taints::DISRUPTED),
+    ("node.k8s.aws/instance-type", labels::INSTANCE_TYPE),
+];
+
+/// What is left out and changes nothing.
+fn harmless(left_out: &str) -> bool {
+    left_out.contains("containerRuntime") || left_out.contains(".tags[")
+}
+
+/// Whether a manifest is written anew.
+fn is_changed(manifest: &Manifest) -> bool {
+    let Some(v1) = &manifest.v1 else { return false };
+    let group = manifest.api_version.split('/').next().unwrap_or_default();
+    if manifest.api_version != format!("{GROUP}/v1") && manifest.api_version != format!("{AWS_GROUP}/v1") {
+        return group == GROUP || group == AWS_GROUP;
+    }
+    // Another manifest may have changed it: a pool's kubelet block belongs to its class.
+    let alone = convert::to_v1(&manifest.object, &convert::Context::default());
+    !matches!(alone, Some(Ok(alone)) if alone == *v1)
+}
+
+fn part_of(kind: &str) -> Part {
+    match kind {
+        "NodePool" => Part::Pool,
+        "EC2NodeClass" => Part::Class,
+        _ => Part::Claim,
+    }
+}
+
+/// Without annotations that only serve to go back to the older version.
+fn without_bookkeeping(v1: &Converted, manifest: &Manifest) -> Converted {
+    let mut v1 = v1.clone();
+    let pool = v1.node_pool.as_mut().map(|one| &mut one.metadata);
+    let class = v1.node_class.as_mut().map(|one| &mut one.metadata);
+    let claim = v1.node_claim.as_mut().map(|one| &mut one.metadata);
+    for metadata in [pool, class, claim].into_iter().flatten() {
+        if let Some(notes) = &mut metadata.annotations {
+            notes.remove(annotations::V1BETA1_NODE_CLASS_REF);
+            if !manifest.api_version.contains("alpha") {
+                notes.remove(annotations::CONVERTED_FROM);
+            }
+        }
+        metadata.annotations.take_if(|notes| notes.is_empty());
+    }
+    v1
+}
+
+/// The lines of the new objects.
+fn lines_of(parts: &Parts, mapping: &Mapping, places: &[Placed]) -> Vec<(Part, Vec<Line>)> {
+    let mut order: BTreeMap<Part, BTreeMap<Path, usize>> = BTreeMap::new();
+    for place in places {
+        let Some((part, mut path)) = mapping.target(&place.path) else { continue };
+        let lines = order.entry(part).or_default();
+        // A field stands where the first of what it holds stood.
+        loop {
+            let line = lines.entry(path.clone()).or_insert(place.line);
+            *line = (*line).min(place.line);
+            if path.0.pop().is_none() {
+                break;
+            }
+        }
+    }
+    let none = BTreeMap::new();
+    let one = |(part, object): &(Part, Value)| {
+        (*part, emit(object, &Order { lines: order.get(part).unwrap_or(&none) }))
+    };
+    parts.0.iter().map(one).collect()
+}
+
+/// Puts comments where their fields are now; answers the lines of those that stand elsewhere.
+fn put_back(
+    objects: &mut [(Part, Vec<Line>)],
+    notes: &[&Comment],
+    places: &[Placed],
+    mapping: &Mapping,
+) -> Vec<usize> {
+    let mut lost = Vec::new();
+    let mut above: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
+    let mut end = Vec::new();
+    for comment in notes {
+        let Some(subject) = subject(comment, places) else {
+            end.push(comment.text.clone());
+            continue;
+        };
+        let (at, exact) = place_of(objects, subject, mapping);
+        let line = objects.get_mut(at.0).and_then(|(_, lines)| lines.get_mut(at.1));
+        match line {
+            Some(line) if exact && !comment.alone && !line.text.contains(" #") => {
+                line.text = format!("{} {}", line.text, comment.text);
+            }
+            _ => above.entry(at).or_default().push(comment.text.clone()),
+        }
+        lost.extend((!exact).then_some(comment.line));
+    }
+    for ((object, line), texts) in above.into_iter().rev() {
+        let Some((_, lines)) = objects.get_mut(object) else { continue };
+        let indent = lines.get(line).map_or(0, |line| line.text.len() - line.text.trim_start().len());
+        let texts = texts.into_iter().map(|text| Line { text: format!("{}{text}", " ".repeat(indent)), paths: vec![] });
+        lines.splice(line..line, texts);
+    }
+    if let Some((_, lines)) = objects.last_mut() {
+        lines.extend(end.into_iter().map(|text| Line { text, paths: Vec::new() }));
+    }
+    lost
+}
+
+/// The object and line at which a field of the old object is now, or what holds it; and whether it is the field itself, or one
+/// that was made of it.
+fn place_of(objects: &[(Part, Vec<Line>)], subject: &Path, mapping: &Mapping) -> ((usize, usize), bool) {
+    let mut old = subject.clone();
+    let mut exact = true;
+    loop {
+        if let Some((part, mut path)) = mapping.target(&old)
+            && let Some(object) = objects.iter().position(|(own, _)| *own == part)
+        {
+            while !path.0.is_empty() {
+                let has = |line: &Line| line.paths.contains(&path);
+                if let Some(line) = objects[object].1.iter().position(has) {
+                    // Selectors have become terms: what was said of a tag is said of the list.
+                    return ((object, line), exact || path.0.len() > 2);
+                }
+                exact = false;
+                path.0.pop();
+            }
+        }
+        if old.0.pop().is_none() {
+            return ((0, 0), *subject == Path::root());
+        }
+        exact = false;
+    }
+}
