@@ -1,5 +1,6 @@
 //! What draining has to know of a pod beyond what scheduling does.
 
+use dovetail_api::names::annotations::{MOVE, MOVE_ROLLOUT};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
@@ -29,9 +30,17 @@ impl DrainFacts {
             critical: CRITICAL.contains(&class),
             deletion: pod.metadata.deletion_timestamp.as_ref().map(|time| time.0),
             volume_claims: volume_claims(pod),
-            rollout: super::rollout::asked_of(pod),
+            rollout: asks_for_rollout(pod),
         }
     }
+}
+
+/// The ReplicaSet of a pod that asks to be moved by a rollout.
+fn asks_for_rollout(pod: &Pod) -> Option<String> {
+    let asks = pod.metadata.annotations.as_ref()?.get(MOVE).is_some_and(|how| how == MOVE_ROLLOUT);
+    let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
+    let set = owners.iter().find(|owner| owner.controller == Some(true) && owner.kind == "ReplicaSet");
+    set.filter(|_| asks).map(|set| set.name.clone())
 }
 
 fn volume_claims(pod: &Pod) -> Vec<String> {

@@ -8,21 +8,11 @@
 //!                     └── paused, no surge, no Deployment ── evicted as any other
 //! ```
 
-use dovetail_api::names::annotations::{MOVE, MOVE_ROLLOUT, RESTARTED_AT};
+use dovetail_api::names::annotations::RESTARTED_AT;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
-
-/// The ReplicaSet of a pod that asks to be moved by a rollout.
-#[must_use]
-pub fn asked_of(pod: &Pod) -> Option<String> {
-    let asks = pod.metadata.annotations.as_ref()?.get(MOVE).is_some_and(|how| how == MOVE_ROLLOUT);
-    let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
-    let set = owners.iter().find(|owner| owner.controller == Some(true) && owner.kind == "ReplicaSet");
-    set.filter(|_| asks).map(|set| set.name.clone())
-}
 
 /// What is to be done about a Deployment whose pod is to leave its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +84,8 @@ pub fn restart(deployment: &Deployment, now: Timestamp) -> Value {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use dovetail_api::names::annotations::MOVE;
+
     use super::*;
 
     fn since() -> Timestamp {
@@ -160,7 +152,7 @@ mod tests {
         let pod = |how: &str, kind: &str| {
             let owner = json!({"apiVersion": "apps/v1", "kind": kind, "name": "web-1", "uid": "u", "controller": true});
             let pod = json!({"metadata": {"name": "p", "annotations": {MOVE: how}, "ownerReferences": [owner]}});
-            asked_of(&serde_json::from_value(pod).unwrap())
+            crate::pod::DrainFacts::from_kube(&serde_json::from_value(pod).unwrap()).rollout
         };
         assert_eq!(pod("rollout", "ReplicaSet").as_deref(), Some("web-1"));
         assert_eq!((pod("evict", "ReplicaSet"), pod("rollout", "StatefulSet")), (None, None));

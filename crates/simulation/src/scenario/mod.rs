@@ -19,7 +19,7 @@ use serde_saphyr::Spanned;
 
 pub use faults::Faults;
 pub use reading::read;
-pub use step::{Interrupt, Partition, Restore, Scale, Spoil, Step, Target, ZoneDown};
+pub use step::{Interrupt, Partition, Restore, Scale, Spoil, Step, Target, Unwell, ZoneDown};
 
 /// A scenario as written.
 #[derive(Debug, Deserialize)]
