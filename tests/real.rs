@@ -4,6 +4,9 @@
 
 mod common;
 
+#[path = "real/charts.rs"]
+mod charts;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -12,7 +12,11 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
     ("chart", "the Helm chart, rendered and tested; builds helm the first time (Go, minutes)", steps::chart),
     ("deploy", "the CloudFormation template, its policies, the Terraform module and the eksctl files", steps::deploy),
     ("docs", "the book in target/book, its links, and what its pages have to name", steps::docs),
-    ("image", "the image of target/release/dovetail, built without a daemon and started (root, Debian's apt)", steps::image),
+    (
+        "image",
+        "the image of target/release/dovetail, built without a daemon and started (root, Debian's apt)",
+        steps::image,
+    ),
     ("real", "`real up|down|status`: a real control plane and a foreign AWS on loopback, by hand", steps::real),
     ("deny", "licences, bans, sources and advisories of all dependencies, by cargo-deny (deny.toml)", deny::check),
     (

@@ -82,6 +82,9 @@ pub struct Settings {
     pub adopt_karpenter_instances: bool,
     /// `INTERRUPTION_QUEUE`; empty: none.
     pub interruption_queue: String,
+    /// The region of that queue, where its URL or its ARN says; empty: nobody knows.
+    #[serde(skip)]
+    pub interruption_queue_region: String,
     /// `INTERRUPTION`.
     pub interruption: Interruptions,
     /// `ISOLATED_VPC`.
@@ -179,6 +182,7 @@ impl Default for Settings {
             ceilings: Ceilings::default(),
             adopt_karpenter_instances: false,
             interruption_queue: String::new(),
+            interruption_queue_region: String::new(),
             interruption: Interruptions::Replace,
             isolated_vpc: false,
             eks_control_plane: false,
