@@ -91,7 +91,11 @@ fn the_charts_install_upgrade_under_load_and_leave_nothing_in_the_order_of_the_d
     real.until_nothing_is_left();
     real.ok(&["delete", "ec2nodeclasses", "--all", "--timeout=600s"]);
     real.nothing_was_forbidden();
-    real.order("kill dovetail-0");
+    // It gives its Lease back.
+    real.order("term dovetail-0");
+    while real.runs("dovetail-0") {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
     helm.ok(&["uninstall", "dovetail"]);
     assert_eq!(left(&real), Vec::<String>::new());
     real.ok(&["get", "crd", "nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"]);
