@@ -90,6 +90,8 @@ def main(arguments):
         print(f"{len(requests)} requests")
     elif arguments:
         sys.exit(__doc__)
+    elif not asked():
+        sys.exit(f"there is no audit log below {RUNS}: the tests on the real parts have not run")
     elif new:
         sys.exit(f"asked for by a test and not in {KEPT.name} (roles.py --write adds it): {sorted(new)}")
     else:
