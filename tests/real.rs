@@ -6,6 +6,9 @@ mod common;
 #[path = "real/webhook.rs"]
 mod webhook;
 
+#[path = "real/charts.rs"]
+mod charts;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

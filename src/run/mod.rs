@@ -7,6 +7,7 @@ mod connect;
 mod console;
 mod heart;
 mod limit;
+mod named;
 mod options;
 mod others;
 mod pool;
@@ -136,6 +137,8 @@ async fn parts(
     preflight::alone(&asker, &kube, &settings, clock.wall(), warn).await?;
     let reached = aws::reach(&settings, clock.clone(), &facts, target.authority(), rng_seed).await?;
     let (cloud, endpoint) = reached;
+    named::queue(&settings, cloud.region())?;
+    named::cluster(&asker, &kube, &cloud, &settings).await?;
     let (server, region) = (target.server(), cloud.region().to_owned());
     tracing::info!(
         logger = "run",

@@ -151,6 +151,15 @@ fn what_the_schema_takes_the_settings_take_and_the_other_way_round() {
 }
 
 #[test]
+fn helm_finds_nothing_to_say_about_the_charts() {
+    for (chart, more) in [("dovetail", &["--set", "settings.clusterName=demo"][..]), ("dovetail-crd", &[])] {
+        let output = helm_on(chart, &["lint", "--strict"], more);
+        assert!(output.status.success(), "{}{}", common::stdout(&output), common::stderr(&output));
+        assert!(common::stdout(&output).contains("0 chart(s) failed"));
+    }
+}
+
+#[test]
 fn every_setting_has_a_value_or_is_the_charts_own_business() {
     // Of the pod or of the chart itself: where it runs, and what it listens on.
     let own = [

@@ -3,7 +3,9 @@
 roles of the chart, in both directions.
 
     python3 tests/deploy/roles.py            holds what the last tests on the real parts have asked to kube-requests.json
-    python3 tests/deploy/roles.py --write    adds to it: the real parts' audit logs, and the writes of all scenarios
+    python3 tests/deploy/roles.py --write [SCENARIO…]
+                                             adds to it: the real parts' audit logs, and the writes of scenarios, of all
+                                             unless some are named
 
 The real API server writes down what the chart's account asks (tests/real/parts.py); `dovetail simulate --events` tells of the
 writes of replicas in the tests' scenarios. A request is `[verb, group, resource, namespace]`; the namespace is said of those
@@ -80,14 +82,16 @@ def kept():
 
 def main(arguments):
     new = asked() - kept()
-    if arguments == ["--write"]:
-        scenarios = sorted(ROOT.glob("tests/simulation/scenarios/*.yaml"))
+    if arguments[:1] == ["--write"]:
+        scenarios = arguments[1:] or sorted(ROOT.glob("tests/simulation/scenarios/*.yaml"))
         requests = sorted(kept() | new.union(*map(played, scenarios)))
         lines = ",\n".join(f"    {json.dumps(one)}" for one in requests)
         KEPT.write_text(f'{{\n  "requests": [\n{lines}\n  ]\n}}\n')
         print(f"{len(requests)} requests")
     elif arguments:
         sys.exit(__doc__)
+    elif not asked():
+        sys.exit(f"there is no audit log below {RUNS}: the tests on the real parts have not run")
     elif new:
         sys.exit(f"asked for by a test and not in {KEPT.name} (roles.py --write adds it): {sorted(new)}")
     else:

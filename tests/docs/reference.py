@@ -64,6 +64,20 @@ def warnings():
     return {name for name, _ in TELLS.findall(STORY.read_text())}
 
 
+def event_reasons():
+    """Reasons of Kubernetes events that stand in calls of the recorder, and those of interruptions."""
+    text = "".join(path.read_text() for path in sorted((ROOT / "actors/src").rglob("*.rs")) if path.name != "tests.rs")
+    found = set(re.findall(r'\b(?:Record::(?:normal|warning)|self\.record)\(\s*[^;"]{1,120}?,\s*"([A-Z][A-Za-z]+)"', text))
+    kinds = (ROOT / "crates/core/src/interruption/mod.rs").read_text()
+    return found | set(re.findall(r'Self::\w+ => "([A-Z][A-Za-z]+)"', kinds))
+
+
+def texts_of_code():
+    """Every text in the code of actors and core that could be a reason."""
+    places = [*(ROOT / "actors/src").rglob("*.rs"), *(ROOT / "crates/core/src").rglob("*.rs")]
+    return set().union(*(re.findall(r'"([A-Z][A-Za-z]+)"', path.read_text()) for path in places))
+
+
 def main(arguments):
     if arguments != ["--write"]:
         sys.exit(__doc__)

@@ -86,6 +86,13 @@ class Book(unittest.TestCase):
         self.assertGreater(len(reference.warnings()), 20)
         self.assertEqual(named, reference.warnings())
 
+    def test_every_kubernetes_event_is_on_its_page_and_every_one_there_is_in_the_code(self):
+        text = (DOCS / "guide/kubernetes-events.md").read_text()
+        named = set(re.findall(r"^\| `([A-Z][A-Za-z]+)` \| (?:Normal|Warning) \|", text, re.MULTILINE))
+        self.assertGreater(len(reference.event_reasons()), 30)
+        self.assertEqual(reference.event_reasons() - named, set())
+        self.assertEqual(named - reference.texts_of_code(), set())
+
     def test_every_alert_has_a_run_book(self):
         alerts = set(re.findall(r"alert: (\w+)", (ROOT / "observability/prometheus/rules.yaml").read_text()))
         headings = set(re.findall(r"^### (\w+)$", (DOCS / "observability.md").read_text(), re.MULTILINE))

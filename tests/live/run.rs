@@ -258,6 +258,36 @@ fn a_cluster_that_eks_does_not_know_needs_its_endpoint_given() {
 }
 
 #[test]
+fn a_queue_of_another_region_and_the_name_of_another_cluster_are_refused_by_name() {
+    let aws = serve(|_, _| ec2_error(412, "DryRunOperation"));
+    let endpoint = ["--cluster-endpoint", "https://demo.example"];
+    let queue = ["--interruption-queue", "arn:aws:sqs:eu-west-1:111122223333:demo"];
+    let ended = Run::new("far-queue", &[endpoint, queue].concat()).on(api_server(|_| None)).aws(aws).ended();
+    refused(
+        &ended,
+        2,
+        &["INTERRUPTION_QUEUE", "one of eu-west-1, the cluster is in us-east-1", "a queue of us-east-1"],
+    );
+
+    // Of eksctl's own nodes, and of one of ours, which was made under whatever name was given.
+    let nodes = |own: &'static str| {
+        api_server(move |path| {
+            let node = |name: &str, labels: Value| json!({"metadata": {"name": name, "labels": labels}});
+            let items = [
+                node("a", json!({"alpha.eksctl.io/cluster-name": own})),
+                node("b", json!({"karpenter.sh/nodepool": "default", "alpha.eksctl.io/cluster-name": "older"})),
+            ];
+            let list = json!({"apiVersion": "v1", "kind": "NodeList", "metadata": {}, "items": items});
+            path.starts_with("/api/v1/nodes?").then(|| reply(200, &list))
+        })
+    };
+    let ended = Run::new("other-name", &endpoint).on(nodes("prod")).aws(aws).ended();
+    refused(&ended, 2, &["CLUSTER_NAME", "it is called prod, not \"demo\"", "the stack of that name"]);
+    let mut running = Run::new("own-name", &endpoint).on(nodes("demo")).aws(aws).start();
+    running.line(|line| line["message"] == "everything that is needed is there", Duration::from_secs(30));
+}
+
+#[test]
 fn a_port_that_is_taken_is_refused() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();

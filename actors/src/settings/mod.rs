@@ -84,6 +84,9 @@ pub struct Settings {
     pub adopt_karpenter_instances: bool,
     /// `INTERRUPTION_QUEUE`; empty: none.
     pub interruption_queue: String,
+    /// The region of that queue, where its URL or its ARN says; empty: nobody knows.
+    #[serde(skip)]
+    pub interruption_queue_region: String,
     /// `INTERRUPTION`.
     pub interruption: Interruptions,
     /// `REBALANCE`.
@@ -197,6 +200,7 @@ impl Default for Settings {
             ceilings: Ceilings::default(),
             adopt_karpenter_instances: false,
             interruption_queue: String::new(),
+            interruption_queue_region: String::new(),
             interruption: Interruptions::Replace,
             rebalance: Rebalance::Event,
             churn: Churn::default(),

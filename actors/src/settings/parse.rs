@@ -75,6 +75,21 @@ pub fn queue(text: &str) -> Result<String, Refusal> {
     if fits && (!name.is_empty() || bare.is_empty()) { Ok(name.into()) } else { refuse("it names no queue", ALLOWED) }
 }
 
+/// The region of an SQS queue that is given as its URL or as its ARN; nothing where that does not say.
+pub fn queue_region(text: &str) -> &str {
+    let bare = text.trim_matches('"');
+    if let Some(rest) = bare.strip_prefix("arn:") {
+        return rest.split(':').nth(2).unwrap_or_default();
+    }
+    let host = bare.split_once("://").and_then(|(_, rest)| rest.split('/').next()).unwrap_or_default();
+    let mut parts = host.split('.');
+    // sqs.REGION.amazonaws.com, and as it was before: REGION.queue.amazonaws.com.
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some("sqs"), Some(region), Some("amazonaws")) | (Some(region), Some("queue"), Some("amazonaws")) => region,
+        _ => "",
+    }
+}
+
 /// A port, or `none`.
 pub fn port_or_none(text: &str) -> Result<Option<u16>, Refusal> {
     const ALLOWED: &str = "a port from 0 to 65535, or none";

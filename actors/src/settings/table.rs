@@ -7,6 +7,7 @@ use super::parse::{
     Refusal, above_zero, address, boolean, ca_bundle, delay, duration, filled, from_zero, gates, https_url,
     interruptions, kubernetes_version, log_format, min_values, minute_at_least, number, object_name, one_of, outputs,
     policy, port_or_none, preferences, queue, share, token, url, whole_seconds,
+    port_or_none, preferences, queue, queue_region, share, token, url, whole_seconds,
 };
 use super::scheduler_config::scheduler_config;
 
@@ -128,7 +129,7 @@ pub const TABLE: &[Known] = &[
     row(Aws, "INTERRUPTION", "WAY", "replace", "replace: an interrupted node's pods get their places first; evict: it is drained at once, Karpenter's way",
         |own, text| Ok(own.interruption = interruptions(text)?)),
     row(Aws, "INTERRUPTION_QUEUE", "NAME", "", "The SQS queue with interruption warnings, by name, URL or ARN; without it none is heard",
-        |own, text| Ok(own.interruption_queue = queue(text)?)),
+        |own, text| Ok((own.interruption_queue, own.interruption_queue_region) = (queue(text)?, queue_region(text).to_owned()))),
     row(Aws, "ISOLATED_VPC", BOOL, "false", "The VPC has no way to the pricing API: on-demand prices are those that ship with the binary",
         |own, text| Ok(own.isolated_vpc = boolean(text)?)),
     row(Aws, "REBALANCE", "WAY", "event", "event: that EC2 recommends to rebalance an instance is said by an event; replace: its node is replaced as well, the places of its pods first and within ten minutes at most",
