@@ -86,6 +86,8 @@ pub struct Settings {
     pub interruption: Interruptions,
     /// `ISOLATED_VPC`.
     pub isolated_vpc: bool,
+    /// `DEFAULT_INSTANCE_PROFILE`; empty where none is given.
+    pub default_instance_profile: String,
     /// `EKS_CONTROL_PLANE`.
     pub eks_control_plane: bool,
     /// `LOG_LEVEL`.
@@ -181,6 +183,7 @@ impl Default for Settings {
             interruption_queue: String::new(),
             interruption: Interruptions::Replace,
             isolated_vpc: false,
+            default_instance_profile: String::new(),
             eks_control_plane: false,
             log_level: "info".into(),
             log_format: LogFormat::Auto,

@@ -17,4 +17,5 @@ mod reading;
 mod releases;
 mod shutdown;
 mod supervision;
+mod translator;
 mod unreadable;

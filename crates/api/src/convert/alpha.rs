@@ -115,9 +115,11 @@ fn requirements(spec: &ProvisionerSpec, said: &mut Converted) -> Vec<NodeSelecto
         all.push(NodeSelectorRequirement::new(labels::INSTANCE_CATEGORY, Operator::In, ["c", "m", "r"]));
         all.push(NodeSelectorRequirement::new(labels::INSTANCE_GENERATION, Operator::Gt, ["2"]));
     }
-    said.defaults.extend(all.iter().skip(written).map(|added| {
-        format!("spec.requirements: {} {:?} [{}]", added.key, added.operator, added.values.join(", "))
-    }));
+    said.defaults.extend(
+        all.iter().skip(written).map(|added| {
+            format!("spec.requirements: {} {:?} [{}]", added.key, added.operator, added.values.join(", "))
+        }),
+    );
     all
 }
 

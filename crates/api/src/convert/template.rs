@@ -50,12 +50,7 @@ fn finish(
 }
 
 /// What both forms say, images apart.
-fn class_of(
-    aws: &Aws,
-    at: &[&str],
-    context: &Context,
-    told: &mut Converted,
-) -> Result<EC2NodeClassSpec, ConvertError> {
+fn class_of(aws: &Aws, at: &[&str], context: &Context, told: &mut Converted) -> Result<EC2NodeClassSpec, ConvertError> {
     if aws.launch_template.is_some() {
         let path: Vec<&str> = at.iter().copied().chain(["launchTemplate"]).collect();
         return Err(ConvertError::new(

@@ -10,8 +10,7 @@ use crate::{
 };
 
 fn converted(object: &Value) -> Converted {
-    let converted =
-        to_v1(object, &Context { kubernetes_minor: Some(33), ..Context::new("demo") }).unwrap().unwrap();
+    let converted = to_v1(object, &Context { kubernetes_minor: Some(33), ..Context::new("demo") }).unwrap().unwrap();
     if let Some(pool) = &converted.node_pool {
         accepted(&serde_json::to_value(pool).unwrap());
     }

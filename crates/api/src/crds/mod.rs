@@ -46,7 +46,11 @@ pub fn alpha_crds() -> Vec<CustomResourceDefinition> {
 /// # Errors
 /// A CRD cannot be written as YAML, which would be a mistake of ours.
 pub fn crd_files() -> Result<Vec<(String, String)>, serde_json::Error> {
-    crds().iter().chain(&alpha_crds()).map(|crd| Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(crd)?))).collect()
+    crds()
+        .iter()
+        .chain(&alpha_crds())
+        .map(|crd| Ok((format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural), yaml(crd)?)))
+        .collect()
 }
 
 /// All CRDs as one stream of YAML documents.

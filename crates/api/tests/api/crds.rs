@@ -30,7 +30,8 @@ fn the_files_under_deploy_are_up_to_date() {
 
 #[test]
 fn the_yaml_says_what_the_objects_say() {
-    for ((name, text), crd) in crds::crd_files().unwrap().iter().zip(crds::crds().into_iter().chain(crds::alpha_crds())) {
+    for ((name, text), crd) in crds::crd_files().unwrap().iter().zip(crds::crds().into_iter().chain(crds::alpha_crds()))
+    {
         let read: serde_json::Value = serde_saphyr::from_str(text).unwrap();
         let mut made = serde_json::to_value(&crd).unwrap();
         made.as_object_mut().unwrap().remove("status");
@@ -71,8 +72,7 @@ fn v1_alone_is_served_and_what_was_stored_before_stays_named() {
 fn the_alpha_kinds_are_stored_as_they_are_written() {
     let all = crds::alpha_crds();
     let kinds: Vec<_> = all.iter().map(|crd| (crd.spec.names.kind.as_str(), crd.spec.names.plural.as_str())).collect();
-    let expected =
-        [("Provisioner", "provisioners"), ("Machine", "machines"), ("AWSNodeTemplate", "awsnodetemplates")];
+    let expected = [("Provisioner", "provisioners"), ("Machine", "machines"), ("AWSNodeTemplate", "awsnodetemplates")];
     assert_eq!(kinds, expected);
     for crd in &all {
         let version = &crd.spec.versions[0];

@@ -21,7 +21,7 @@ const IDLE: &[(&str, &str)] = &[
 /// Creates our CRDs.
 pub fn install_crds(api: &ApiServer) -> Result<(), Failure> {
     let gvr = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
-    for crd in dovetail_api::crds::crds() {
+    for crd in dovetail_api::crds::crds().into_iter().chain(dovetail_api::crds::alpha_crds()) {
         let mut value = serde_json::to_value(&crd).map_err(|why| Failure::System(why.to_string()))?;
         typed(&mut value, "apiextensions.k8s.io/v1", "CustomResourceDefinition");
         api.create(&gvr, "", value)

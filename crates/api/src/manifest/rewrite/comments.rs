@@ -67,8 +67,7 @@ mod tests {
     fn comments_are_found_and_what_looks_like_one_in_a_scalar_is_none() {
         let text = "# one\na: 'x # no' # two\nb: |\n  # no\n  text # no\n# three\nc: a#no\nd: \"y\n  # no\"\n";
         let found: Vec<_> = comments(text).into_iter().map(|one| (one.line, one.text, one.alone)).collect();
-        let expected =
-            [(1, "# one".to_owned(), true), (2, "# two".to_owned(), false), (6, "# three".to_owned(), true)];
+        let expected = [(1, "# one".to_owned(), true), (2, "# two".to_owned(), false), (6, "# three".to_owned(), true)];
         assert_eq!(found, expected);
     }
 }

@@ -152,7 +152,9 @@ impl Found<'_> {
         let lies_over = |(own, covered): &(Part, Path)| *own == part && covered.0.starts_with(&path.0);
         let open = path.0.len() < 2 || self.covered.iter().any(lies_over);
         match value {
-            Value::Object(map) if open || matches!(path.last_key(), Some("metadata" | "template" | "spec" | "disruption")) => {
+            Value::Object(map)
+                if open || matches!(path.last_key(), Some("metadata" | "template" | "spec" | "disruption")) =>
+            {
                 for (key, inner) in map {
                     self.added(line, (part, path.key(key)), inner);
                 }

@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{
     convert::{self, Converted},
-    names::{GROUP, AWS_GROUP, annotations, labels, taints},
+    names::{AWS_GROUP, GROUP, annotations, labels, taints},
     schema::Path,
 };
 
@@ -125,7 +125,8 @@ fn unfilled(text: &str) -> String {
 /// A mistake about a variable that has no value: it stands in the text as a variable.
 fn shown(mut error: InputError) -> InputError {
     if error.what.contains(OPEN) || error.what.contains("\\u{e010}") {
-        error.what = error.what.replace("\\u{e010}", "${").replace("\\u{e011}", "}").replace(OPEN, "${").replace(CLOSE, "}");
+        error.what =
+            error.what.replace("\\u{e010}", "${").replace("\\u{e011}", "}").replace(OPEN, "${").replace(CLOSE, "}");
         error.allowed = format!("{}; or give the variable's value with --env", error.allowed);
     }
     error
@@ -172,8 +173,7 @@ impl File<'_> {
             }
             let until = objects.get(index + 1).map_or(usize::MAX, |(next, _)| next.line);
             let from = if index == 0 { 0 } else { node.line };
-            let own: Vec<&Comment> =
-                notes.iter().copied().filter(|one| (from..until).contains(&one.line)).collect();
+            let own: Vec<&Comment> = notes.iter().copied().filter(|one| (from..until).contains(&one.line)).collect();
             self.write_object(node, manifest, &own);
         }
     }
@@ -225,7 +225,9 @@ impl File<'_> {
         if notes.is_some_and(|notes| notes.contains_key(annotations::V1BETA1_KUBELET)) {
             let reference = v1.node_pool.as_ref().map(|pool| pool.spec.template.spec.node_class_ref.name.clone());
             let class = reference.unwrap_or_default();
-            let what = format!("the kubelet's configuration belongs into EC2NodeClass {class}, spec.kubelet, which is not among the files");
+            let what = format!(
+                "the kubelet's configuration belongs into EC2NodeClass {class}, spec.kubelet, which is not among the files"
+            );
             self.lost(node.line, object, what);
         }
         for what in v1.left_out.iter().filter(|what| !harmless(what)) {
@@ -327,19 +329,13 @@ fn lines_of(parts: &Parts, mapping: &Mapping, places: &[Placed]) -> Vec<(Part, V
         }
     }
     let none = BTreeMap::new();
-    let one = |(part, object): &(Part, Value)| {
-        (*part, emit(object, &Order { lines: order.get(part).unwrap_or(&none) }))
-    };
+    let one =
+        |(part, object): &(Part, Value)| (*part, emit(object, &Order { lines: order.get(part).unwrap_or(&none) }));
     parts.0.iter().map(one).collect()
 }
 
 /// Puts comments where their fields are now; answers the lines of those that stand elsewhere.
-fn put_back(
-    objects: &mut [(Part, Vec<Line>)],
-    notes: &[&Comment],
-    places: &[Placed],
-    mapping: &Mapping,
-) -> Vec<usize> {
+fn put_back(objects: &mut [(Part, Vec<Line>)], notes: &[&Comment], places: &[Placed], mapping: &Mapping) -> Vec<usize> {
     let mut lost = Vec::new();
     let mut above: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
     let mut end = Vec::new();
