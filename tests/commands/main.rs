@@ -10,6 +10,7 @@ mod bad_scenarios;
 mod cases_plan;
 mod chart;
 mod contract;
+mod convert;
 mod effects;
 mod files;
 mod plan;
