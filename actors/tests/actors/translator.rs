@@ -45,7 +45,7 @@ fn translated(world: &World, kind: &Gvr, name: &str) -> (String, String, String)
 }
 
 fn pool(world: &World, name: &str) -> Option<Value> {
-    world.api.get(&NODE_POOLS, "", name)
+    world.api.get(&NODE_POOLS, "", name).map(|pool| Value::clone(&pool))
 }
 
 async fn seconds(count: u64) {

@@ -172,7 +172,7 @@ struct Run<'a> {
 /// Notes the rules anew whenever the NodePools have become others: those of Provisioners are made by the control plane.
 async fn note_translated(world: Rc<World>) {
     let of = |pool: &serde_json::Value| (pool["metadata"]["name"].clone(), pool["metadata"]["generation"].clone());
-    let pools = || world.api.list(&NODE_POOLS).iter().map(of).collect::<Vec<_>>();
+    let pools = || world.api.list(&NODE_POOLS).iter().map(|pool| of(pool)).collect::<Vec<_>>();
     let mut known = pools();
     loop {
         tokio::time::sleep(NOTE_AGAIN).await;
