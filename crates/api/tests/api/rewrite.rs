@@ -103,7 +103,8 @@ spec:
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
 ";
-    assert!(file.text.starts_with(expected), "{}\n---- and not\n{expected}", file.text);
+    let first = file.text.lines().zip(expected.lines()).find(|(is, should)| is != should);
+    assert!(file.text.starts_with(expected), "{first:?}\n{}", file.text);
     let class = &file.text[expected.len()..];
     assert!(class.contains("  # private ones\n  subnetSelectorTerms:\n"), "{class}");
     assert!(class.contains("\n# the end\n---\n"), "{class}");

@@ -15,7 +15,7 @@ mod emit;
 mod explain;
 mod paths;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::Value;
@@ -23,7 +23,7 @@ use serde_json::Value;
 use self::{
     comments::{Comment, comments, subject},
     documents::{Document, documents},
-    emit::{Line, Order, emit},
+    emit::{Line, Order, STAND_IN, emit},
     explain::{Parts, changes},
     paths::{Mapping, Part, Placed, placed},
 };
@@ -71,9 +71,66 @@ impl fmt::Display for Change {
     }
 }
 
-/// Stands around a variable's name where its value is not given: it stays a variable in what is written.
-const OPEN: char = '\u{E010}';
-const CLOSE: char = '\u{E011}';
+/// What stands in for a variable without a value may have to begin so, where it is an id of EC2's.
+const PREFIXES: [&str; 4] = ["", "ami-", "subnet-", "sg-"];
+
+/// Variables without a value, each with what stands in for it while the file is read: it stays a variable in what is written.
+#[derive(Clone, Debug, Default)]
+struct Variables(BTreeMap<String, usize>);
+
+impl Variables {
+    /// Those of the files that `given` has no values of.
+    fn of<N, T: AsRef<str>>(files: &[(N, T)], given: &BTreeMap<String, String>) -> Self {
+        let names = files.iter().flat_map(|(_, text)| variables(text.as_ref()));
+        Self(names.filter(|name| !given.contains_key(name)).map(|name| (name, 0)).collect())
+    }
+
+    /// What stands in for a variable: letters and digits that are a name, a label's value and a part of either.
+    fn stand_in(index: usize) -> String {
+        format!("xq{index}{STAND_IN}")
+    }
+
+    /// The values to read with.
+    fn values(&self) -> impl Iterator<Item = (String, String)> {
+        let one = |(index, (name, prefix)): (usize, (&String, &usize))| {
+            (name.clone(), format!("{}{}", PREFIXES[*prefix], Self::stand_in(index)))
+        };
+        self.0.iter().enumerate().map(one)
+    }
+
+    /// Tries the next prefix of those that a mistake is about. Answers whether there is one.
+    fn try_next(&mut self, errors: &[InputError]) -> bool {
+        let mut tried = false;
+        for (index, prefix) in self.0.values_mut().enumerate() {
+            let about = errors.iter().any(|error| error.what.contains(&Self::stand_in(index)));
+            if about && *prefix + 1 < PREFIXES.len() {
+                *prefix += 1;
+                tried = true;
+            }
+        }
+        tried
+    }
+
+    /// A text with variables where something stands in for them.
+    fn put_back(&self, text: &str) -> String {
+        let filled = self.values().fold(text.to_owned(), |text, (name, value)| {
+            text.replace(&value, &format!("${{{name}}}"))
+        });
+        // A mistake may quote a part of a value.
+        self.0.keys().enumerate().fold(filled, |text, (index, name)| {
+            text.replace(&Self::stand_in(index), &format!("${{{name}}}"))
+        })
+    }
+
+    /// The same of a line that is written: what only looks like a variable is escaped.
+    fn written(&self, text: &str) -> String {
+        let names: BTreeSet<String> = variables(text).into_iter().collect();
+        let escaped = names.iter().fold(text.to_owned(), |text, name| {
+            text.replace(&format!("${{{name}}}"), &format!("$${{{name}}}"))
+        });
+        self.put_back(&escaped)
+    }
+}
 
 /// Writes files, given as (name, text), again as v1. Variables that `options` has no values of stay variables.
 ///
@@ -83,16 +140,18 @@ pub fn rewrite<N: AsRef<str>, T: AsRef<str>>(
     files: &[(N, T)],
     options: &ReadOptions,
 ) -> Result<Vec<Rewritten>, Vec<InputError>> {
+    let mut variables = Variables::of(files, &options.env);
     let mut options = options.clone();
-    for (_, text) in files {
-        for name in variables(text.as_ref()) {
-            let kept = format!("{OPEN}{name}{CLOSE}");
-            options.env.entry(name).or_insert(kept);
+    let manifests = loop {
+        options.env.extend(variables.values());
+        match read::read(files, &options) {
+            Ok(manifests) => break manifests,
+            Err(errors) if variables.try_next(&errors) => {}
+            Err(errors) => return Err(errors.into_iter().map(|error| shown(error, &variables)).collect()),
         }
-    }
-    let manifests = read::read(files, &options).map_err(|errors| errors.into_iter().map(shown).collect::<Vec<_>>())?;
+    };
     let one = |(name, text): &(N, T)| {
-        let mut file = File { name: name.as_ref(), made: Rewritten::default() };
+        let mut file = File { name: name.as_ref(), variables: &variables, made: Rewritten::default() };
         file.write(text.as_ref(), &manifests, &options);
         Rewritten { name: name.as_ref().to_owned(), ..file.made }
     };
@@ -112,21 +171,11 @@ fn variables(text: &str) -> Vec<String> {
     names
 }
 
-/// A text of the file's as it is written again: variables as variables, and what only looks like one escaped.
-fn unfilled(text: &str) -> String {
-    let mut escaped = text.to_owned();
-    for name in variables(text) {
-        let literal = format!("${{{name}}}");
-        escaped = escaped.replace(&format!("$${{{name}}}"), &literal).replace(&literal, &format!("$${literal}"));
-    }
-    escaped.replace(OPEN, "${").replace(CLOSE, "}")
-}
-
 /// A mistake about a variable that has no value: it stands in the text as a variable.
-fn shown(mut error: InputError) -> InputError {
-    if error.what.contains(OPEN) || error.what.contains("\\u{e010}") {
-        error.what =
-            error.what.replace("\\u{e010}", "${").replace("\\u{e011}", "}").replace(OPEN, "${").replace(CLOSE, "}");
+fn shown(mut error: InputError, variables: &Variables) -> InputError {
+    let what = variables.put_back(&error.what);
+    if what != error.what {
+        error.what = what;
         error.allowed = format!("{}; or give the variable's value with --env", error.allowed);
     }
     error
@@ -134,6 +183,7 @@ fn shown(mut error: InputError) -> InputError {
 
 struct File<'a> {
     name: &'a str,
+    variables: &'a Variables,
     made: Rewritten,
 }
 
@@ -190,13 +240,16 @@ impl File<'_> {
         let mapping = Mapping::of(&manifest.kind, node);
         let places = placed(node);
         let mut lines = lines_of(&parts, &mapping, &places);
+        for line in lines.iter_mut().flat_map(|(_, lines)| lines) {
+            line.text = self.variables.written(&line.text);
+        }
         let lost = put_back(&mut lines, notes, &places, &mapping);
         for (index, (_, lines)) in lines.iter().enumerate() {
             if index > 0 {
                 self.made.text.push_str("---\n");
             }
             for line in lines {
-                self.made.text.push_str(&unfilled(&line.text));
+                self.made.text.push_str(&line.text);
                 self.made.text.push('\n');
             }
         }
@@ -256,8 +309,8 @@ impl File<'_> {
     }
 
     fn change(&self, line: usize, object: &str, what: String) -> Change {
-        let what = what.replace(OPEN, "${").replace(CLOSE, "}");
-        Change { file: self.name.into(), line, object: object.into(), what }
+        let (what, object) = (self.variables.put_back(&what), self.variables.put_back(object));
+        Change { file: self.name.into(), line, object, what }
     }
 }
 
