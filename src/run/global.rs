@@ -104,8 +104,14 @@ mod tests {
         assert_eq!(settings.interruption_queue, "");
         assert_eq!(settings.vm_memory_overhead, Settings::default().vm_memory_overhead);
         assert_eq!(lines.len(), 4, "{lines:?}");
-        assert!(lines[0].contains("aws.defaultInstanceProfile is taken: DEFAULT_INSTANCE_PROFILE is nodes"), "{lines:?}");
-        assert!(lines[1].contains("aws.interruptionQueueName is passed over, as INTERRUPTION_QUEUE is given"), "{lines:?}");
+        assert!(
+            lines[0].contains("aws.defaultInstanceProfile is taken: DEFAULT_INSTANCE_PROFILE is nodes"),
+            "{lines:?}"
+        );
+        assert!(
+            lines[1].contains("aws.interruptionQueueName is passed over, as INTERRUPTION_QUEUE is given"),
+            "{lines:?}"
+        );
         assert!(lines[2].contains("aws.tags has no effect: tags belong into spec.tags"), "{lines:?}");
         assert!(lines[3].contains("aws.vmMemoryOverheadPercent is passed over: \"much\""), "{lines:?}");
     }

@@ -124,11 +124,7 @@ impl RunArgs {
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
-        Ok(Given {
-            settings,
-            without_effect: without_effect(&given),
-            names: given.into_keys().collect(),
-        })
+        Ok(Given { settings, without_effect: without_effect(&given), names: given.into_keys().collect() })
     }
 
     /// Where a setting was given: its flag, or its variable.

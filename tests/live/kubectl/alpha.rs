@@ -1,8 +1,8 @@
 //! The posts' alpha objects, applied with kubectl to a live cluster.
 
+use super::SPOT;
 use super::common::live::Live;
 use super::common::{arg, post, write};
-use super::SPOT;
 
 #[test]
 fn a_provisioner_is_taken_translated_and_says_so_and_a_misprinted_one_is_refused_by_its_fields() {

@@ -240,7 +240,8 @@ pub(super) fn resource(kind: &str) -> Gvr {
 const NOTICE: Duration = Duration::from_secs(120);
 
 /// Kinds that steps name and that live in no namespace.
-pub(crate) const CLUSTER_WIDE: &[&str] = &["Node", "NodeClaim", "NodePool", "EC2NodeClass", "Provisioner", "AWSNodeTemplate"];
+pub(crate) const CLUSTER_WIDE: &[&str] =
+    &["Node", "NodeClaim", "NodePool", "EC2NodeClass", "Provisioner", "AWSNodeTemplate"];
 
 impl World {
     /// Does it. What the world itself refuses (an object that is not there) comes back as a line for the operator.
@@ -328,7 +329,10 @@ impl World {
 
     /// Applies manifests; what of them the API server does not serve is named on standard error.
     pub fn apply(&self, manifests: &[dovetail_api::manifest::Manifest]) -> Result<(), Vec<Mistake>> {
-        objects::apply(&self.api, manifests, self.config.alpha_as_written)?.lines().iter().for_each(|line| eprintln!("{line}"));
+        objects::apply(&self.api, manifests, self.config.alpha_as_written)?
+            .lines()
+            .iter()
+            .for_each(|line| eprintln!("{line}"));
         Ok(())
     }
 

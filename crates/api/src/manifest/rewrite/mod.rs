@@ -14,8 +14,9 @@ mod documents;
 mod emit;
 mod explain;
 mod paths;
+mod variables;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value;
@@ -23,9 +24,10 @@ use serde_json::Value;
 use self::{
     comments::{Comment, comments, subject},
     documents::{Document, documents},
-    emit::{Line, Order, STAND_IN, emit},
+    emit::{Line, Order, emit},
     explain::{Parts, changes},
     paths::{Mapping, Part, Placed, placed},
+    variables::Variables,
 };
 use super::{
     InputError, Manifest, ReadOptions,
@@ -71,67 +73,6 @@ impl fmt::Display for Change {
     }
 }
 
-/// What stands in for a variable without a value may have to begin so, where it is an id of EC2's.
-const PREFIXES: [&str; 4] = ["", "ami-", "subnet-", "sg-"];
-
-/// Variables without a value, each with what stands in for it while the file is read: it stays a variable in what is written.
-#[derive(Clone, Debug, Default)]
-struct Variables(BTreeMap<String, usize>);
-
-impl Variables {
-    /// Those of the files that `given` has no values of.
-    fn of<N, T: AsRef<str>>(files: &[(N, T)], given: &BTreeMap<String, String>) -> Self {
-        let names = files.iter().flat_map(|(_, text)| variables(text.as_ref()));
-        Self(names.filter(|name| !given.contains_key(name)).map(|name| (name, 0)).collect())
-    }
-
-    /// What stands in for a variable: letters and digits that are a name, a label's value and a part of either.
-    fn stand_in(index: usize) -> String {
-        format!("xq{index}{STAND_IN}")
-    }
-
-    /// The values to read with.
-    fn values(&self) -> impl Iterator<Item = (String, String)> {
-        let one = |(index, (name, prefix)): (usize, (&String, &usize))| {
-            (name.clone(), format!("{}{}", PREFIXES[*prefix], Self::stand_in(index)))
-        };
-        self.0.iter().enumerate().map(one)
-    }
-
-    /// Tries the next prefix of those that a mistake is about. Answers whether there is one.
-    fn try_next(&mut self, errors: &[InputError]) -> bool {
-        let mut tried = false;
-        for (index, prefix) in self.0.values_mut().enumerate() {
-            let about = errors.iter().any(|error| error.what.contains(&Self::stand_in(index)));
-            if about && *prefix + 1 < PREFIXES.len() {
-                *prefix += 1;
-                tried = true;
-            }
-        }
-        tried
-    }
-
-    /// A text with variables where something stands in for them.
-    fn put_back(&self, text: &str) -> String {
-        let filled = self.values().fold(text.to_owned(), |text, (name, value)| {
-            text.replace(&value, &format!("${{{name}}}"))
-        });
-        // A mistake may quote a part of a value.
-        self.0.keys().enumerate().fold(filled, |text, (index, name)| {
-            text.replace(&Self::stand_in(index), &format!("${{{name}}}"))
-        })
-    }
-
-    /// The same of a line that is written: what only looks like a variable is escaped.
-    fn written(&self, text: &str) -> String {
-        let names: BTreeSet<String> = variables(text).into_iter().collect();
-        let escaped = names.iter().fold(text.to_owned(), |text, name| {
-            text.replace(&format!("${{{name}}}"), &format!("$${{{name}}}"))
-        });
-        self.put_back(&escaped)
-    }
-}
-
 /// Writes files, given as (name, text), again as v1. Variables that `options` has no values of stay variables.
 ///
 /// # Errors
@@ -147,7 +88,7 @@ pub fn rewrite<N: AsRef<str>, T: AsRef<str>>(
         match read::read(files, &options) {
             Ok(manifests) => break manifests,
             Err(errors) if variables.try_next(&errors) => {}
-            Err(errors) => return Err(errors.into_iter().map(|error| shown(error, &variables)).collect()),
+            Err(errors) => return Err(errors.into_iter().map(|error| variables.shown(error)).collect()),
         }
     };
     let one = |(name, text): &(N, T)| {
@@ -156,29 +97,6 @@ pub fn rewrite<N: AsRef<str>, T: AsRef<str>>(
         Rewritten { name: name.as_ref().to_owned(), ..file.made }
     };
     Ok(files.iter().map(one).collect())
-}
-
-/// Names in `${NAME}`.
-fn variables(text: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    for (at, _) in text.match_indices("${") {
-        let rest = &text[at + 2..];
-        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
-        if rest[end..].starts_with('}') && rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-            names.push(rest[..end].to_owned());
-        }
-    }
-    names
-}
-
-/// A mistake about a variable that has no value: it stands in the text as a variable.
-fn shown(mut error: InputError, variables: &Variables) -> InputError {
-    let what = variables.put_back(&error.what);
-    if what != error.what {
-        error.what = what;
-        error.allowed = format!("{}; or give the variable's value with --env", error.allowed);
-    }
-    error
 }
 
 struct File<'a> {
