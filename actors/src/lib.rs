@@ -17,6 +17,7 @@ pub mod interruption;
 pub mod janitor;
 pub mod owner;
 pub mod terminator;
+pub mod translator;
 
 pub mod node_class;
 pub mod recorder;

@@ -32,10 +32,10 @@
 //! | `interruption` | `MarkLeaving` | `cluster_watcher` |
 //! | `disruptor`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
 //! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor`, `control_plane` | `Wrote` | `cluster_watcher` |
-//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
+//! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
 //! | `packer`, `disruptor`, `launcher` | `TakeShown` | `cluster_watcher` |
 //! | `packer`, `disruptor`, `launcher`, `replica` | `InstanceTypesFor` | `catalogue` |
-//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `janitor` | `Record` | `recorder` |
+//! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `janitor`, `translator` | `Record` | `recorder` |
 //! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
 //! | `disruptor` | `MarkLeaving` | `cluster_watcher` |
 //! | `janitor` | `InstancesSeen` | `disruptor` |
@@ -49,8 +49,7 @@
 //! | `replica` | `Release` | `leader`, `control_plane` |
 //! | `replica` | `ObserveReplica` | `control_plane` |
 //! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `recorder`, `leader`, `webhook` |
-//!
-//! To come with the issue on old APIs: `translator`.
+//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader` |
 
 use std::sync::Arc;
 
@@ -81,6 +80,7 @@ use crate::recorder::Recorder;
 use crate::registrar::{Registrar, RegistrarLinks};
 use crate::terminator::{Terminator, TerminatorLinks};
 use crate::webhook::Webhook;
+use crate::translator::Translator;
 
 /// What actors are made of, beside their desk.
 #[derive(Clone)]
@@ -135,6 +135,8 @@ pub struct Leading {
     pub janitor: Addr<Janitor>,
     /// Whose instances are.
     pub owner: Addr<Owner>,
+    /// See its module.
+    pub translator: Addr<Translator>,
 }
 
 fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A) -> Addr<A> {
@@ -250,6 +252,10 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
             let (cluster, recorder) = (warm.cluster_watcher.clone().into(), warm.recorder.clone().into());
             NodeClassActor::new(desk, cloud("node_class"), calls("node_class"), cluster, recorder)
         }),
+        translator: begin(|_| {
+            let (cluster, recorder) = (warm.cluster_watcher.clone().into(), warm.recorder.clone().into());
+            Translator::new(desk, cloud("translator"), calls("translator"), cluster, recorder)
+        }),
         packer,
     };
     attach(warm, &leading);
@@ -327,6 +333,7 @@ impl Leading {
             ("disruptor", self.disruptor.clone().recipient()),
             ("janitor", self.janitor.clone().recipient()),
             ("owner", self.owner.clone().recipient()),
+            ("translator", self.translator.clone().recipient()),
         ]
     }
 }

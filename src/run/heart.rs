@@ -192,6 +192,7 @@ mod tests {
             endpoint: None,
             clocks: Vec::new(),
             broken: None,
+            alpha_as_written: false,
         };
         let world = World::new(config, clock.clone(), None, |_| {}).unwrap();
         let who = Caller::replica(0, "dovetail-0");

@@ -5,6 +5,7 @@ mod aws;
 mod clock;
 mod connect;
 mod console;
+mod global;
 mod heart;
 mod limit;
 mod named;
@@ -15,6 +16,7 @@ mod preflight;
 mod process;
 mod webhook;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,20 +49,20 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let runtime = runtime.map_err(|why| Failure::System(why.to_string()))?;
     let ended = LocalSet::new().block_on(&runtime, async {
         let target = connect::find(&given.settings, &args.place("KUBECONFIG")).await?;
-        let without_effect = given.without_effect.clone();
+        let (without_effect, names) = (given.without_effect.clone(), given.names.clone());
         let settings = given.placed(target.namespace());
         process::log(&settings, target.in_cluster)?;
         for what in without_effect {
             tracing::warn!(logger = "run", "without effect: {what}");
         }
-        live(settings, target).await
+        live(settings, names, target).await
     });
     // A look-up of a name may hang for a while: nobody waits for it.
     runtime.shutdown_background();
     ended
 }
 
-async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
+async fn live(settings: Settings, given: BTreeSet<String>, target: Target) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let rng_seed = fastrand::u64(..);
     let identity = process::identity(rng_seed);
@@ -77,7 +79,7 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
     let starting = async {
         tokio::select! {
             biased;
-            parts = parts(settings, &target, (identity.clone(), rng_seed), heard) => parts,
+            parts = parts((settings, given), &target, (identity.clone(), rng_seed), heard) => parts,
             () = heart::beat_before(health.clone()) => Err(Failure::System("the heart stopped".into())),
         }
     };
@@ -119,7 +121,7 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
 
 /// Looks at everything that has to be so, and puts a replica together.
 async fn parts(
-    settings: Settings,
+    (settings, given): (Settings, BTreeSet<String>),
     target: &Target,
     (identity, rng_seed): (String, u64),
     heard: Heard,
@@ -133,6 +135,7 @@ async fn parts(
     preflight::new_enough(&facts.version, settings.kubernetes_min)?;
     preflight::crds(&asker, &kube).await?;
     let warn = |text: &str| tracing::warn!(logger = "run", "{text}");
+    let settings = global::with_config_map(&asker, &kube, settings, &given, warn).await;
     preflight::older_kinds(&asker, &kube, settings.webhook_enabled, warn).await?;
     preflight::alone(&asker, &kube, &settings, clock.wall(), warn).await?;
     let reached = aws::reach(&settings, clock.clone(), &facts, target.authority(), rng_seed).await?;

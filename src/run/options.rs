@@ -1,6 +1,6 @@
 //! The flags of `run`, one a setting, and the environment beside them. A flag beats the environment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
@@ -67,16 +67,16 @@ pub struct Given {
     pub settings: Settings,
     /// What is given and changes nothing, each with why.
     pub without_effect: Vec<String>,
-    system_namespace: bool,
-    lease_namespace: bool,
+    /// The names of the settings that are given.
+    pub names: BTreeSet<String>,
 }
 
 impl Given {
     /// The settings, with what the service account says of where we are, if it was not given.
     pub fn placed(self, namespace: Option<String>) -> Settings {
         let mut settings = self.settings;
-        if let Some(namespace) = namespace.filter(|_| !self.system_namespace) {
-            if !self.lease_namespace {
+        if let Some(namespace) = namespace.filter(|_| !self.names.contains("SYSTEM_NAMESPACE")) {
+            if !self.names.contains("LEADER_ELECTION_NAMESPACE") {
                 settings.lease_namespace.clone_from(&namespace);
             }
             settings.system_namespace = namespace;
@@ -124,12 +124,7 @@ impl RunArgs {
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
-        Ok(Given {
-            settings,
-            without_effect: without_effect(&given),
-            system_namespace: given.contains_key("SYSTEM_NAMESPACE"),
-            lease_namespace: given.contains_key("LEADER_ELECTION_NAMESPACE"),
-        })
+        Ok(Given { settings, without_effect: without_effect(&given), names: given.into_keys().collect() })
     }
 
     /// Where a setting was given: its flag, or its variable.

@@ -24,18 +24,12 @@ const NEEDED: [(&str, &str, &str); 3] = [
 ];
 /// API versions and kinds that were before v1, and what to do where they are served.
 type Older = (&'static [(&'static str, &'static [&'static str])], &'static str);
-const OLDER: [Older; 2] = [
-    (
-        &[("karpenter.sh/v1beta1", &["NodePool", "NodeClaim"]), ("karpenter.k8s.aws/v1beta1", &["EC2NodeClass"])],
-        "the installed CRDs serve them and nothing here converts them: an object that is written so cannot be used; set \
-         WEBHOOK_ENABLED (the chart: webhook.enabled), or install our CRDs, which serve v1 alone (dovetail crds | kubectl \
-         apply -f -), and apply such manifests as v1",
-    ),
-    (
-        &[("karpenter.sh/v1alpha5", &["Provisioner", "Machine"]), ("karpenter.k8s.aws/v1alpha1", &["AWSNodeTemplate"])],
-        "they are served and not looked at: apply them as NodePool and EC2NodeClass of v1",
-    ),
-];
+const OLDER: [Older; 1] = [(
+    &[("karpenter.sh/v1beta1", &["NodePool", "NodeClaim"]), ("karpenter.k8s.aws/v1beta1", &["EC2NodeClass"])],
+    "the installed CRDs serve them and nothing here converts them: an object that is written so cannot be used; set \
+     WEBHOOK_ENABLED (the chart: webhook.enabled), or install our CRDs, which serve v1 alone (dovetail crds | kubectl \
+     apply -f -), and apply such manifests as v1",
+)];
 /// Objects a page.
 const PAGE: u32 = 500;
 
@@ -115,7 +109,7 @@ async fn kinds_of(asker: &Asker, client: &Client, version: &str) -> Result<BTree
 }
 
 /// Kinds that were before v1: nothing in the cluster converts what is written in them, but v1beta1 where our webhook
-/// `converts`. That they are served is told by `warn`, once for those of our own kinds and once for those that became others.
+/// `converts`. That they are served is told by `warn`. The alpha kinds are translated.
 pub async fn older_kinds(asker: &Asker, client: &Client, converts: bool, warn: impl Fn(&str)) -> Result<(), Failure> {
     for (older, remedy) in OLDER.into_iter().skip(usize::from(converts)) {
         let mut served = Vec::new();

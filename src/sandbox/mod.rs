@@ -154,6 +154,7 @@ fn config(args: &SandboxArgs) -> WorldConfig {
         endpoint: None,
         clocks: Vec::new(),
         broken: None,
+        alpha_as_written: true,
     }
 }
 

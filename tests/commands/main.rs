@@ -11,6 +11,7 @@ mod cases_plan;
 mod chart;
 mod chart_values;
 mod contract;
+mod convert;
 mod effects;
 mod files;
 mod plan;

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 use crate::common;
+#[path = "kubectl/alpha.rs"]
+mod alpha;
 #[path = "kubectl/leaving.rs"]
 mod leaving;
 #[path = "kubectl/older.rs"]

@@ -217,7 +217,6 @@ fn older_kinds_that_are_served_are_warned_of_once_with_what_to_do() {
         said("NodePool of karpenter.sh/v1beta1, NodeClaim of karpenter.sh/v1beta1: the installed CRDs serve them"),
         1
     );
-    assert_eq!(said("Provisioner of karpenter.sh/v1alpha5: they are served and not looked at"), 1, "{}", ended.stdout);
     assert_eq!(said("NodeOverlay"), 0);
     let present = Run::new("present", &[]).on(api_server(|_| None)).ended();
     assert!(!present.stdout.contains("v1beta1") && !present.stdout.contains("v1alpha5"), "{}", present.stdout);

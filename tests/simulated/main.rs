@@ -7,6 +7,7 @@ mod common;
 #[path = "../played/mod.rs"]
 mod played;
 
+mod alpha;
 mod backups;
 mod brakes;
 mod broken;

@@ -146,6 +146,7 @@ impl Cloud for MeteredCloud {
         offerings "DescribeInstanceTypeOfferings" () -> BTreeMap<String, BTreeSet<String>>;
         on_demand_prices "GetProducts" () -> BTreeMap<String, f64>;
         spot_prices "DescribeSpotPriceHistory" () -> BTreeMap<(String, String), f64>;
+        subnet_has_tag "DescribeSubnets" (key: &'a str) -> bool;
         reserved_left "DescribeCapacityReservations" (ids: &'a [String]) -> BTreeMap<String, u32>;
         instances "List" () -> Vec<Instance>;
         instances_by_name "ListByName" (ended: bool) -> Vec<Instance>;

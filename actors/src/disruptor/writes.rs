@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dovetail_api::names::annotations::{EMPTINESS_TIMESTAMP, OBSERVED_ALLOCATABLE, UNUSED_LAUNCHES};
-use dovetail_api::names::taints::{self, DISRUPTED};
+use dovetail_api::names::taints;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::disruption::commands::Held;
 use dovetail_core::disruption::drift::{DriftMark, Stamp};
@@ -192,8 +192,8 @@ async fn untaint(links: &DisruptorLinks, name: &str, uid: &str) -> Result<Node, 
     if node.uid().as_deref() != Some(uid) || node.metadata.deletion_timestamp.is_some() {
         return Err(CallError::NotFound(name.to_owned()));
     }
-    if let Some(taints) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
-        taints.retain(|taint| taint.key != DISRUPTED);
+    if let Some(all) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
+        all.retain(|taint| !taints::is_of_disruption(&taint.key));
     }
     nodes.write(&node).await
 }

@@ -72,6 +72,7 @@ states! {
     janitor: Janitor(JanitorState),
     owner: Owner(OwnerState),
     webhook: Webhook(WebhookState),
+    translator: Translator(TranslatorState),
 }
 
 /// Of `control_plane`.
@@ -249,6 +250,17 @@ pub struct NodeClassState {
     /// Whether each NodePool is.
     pub pools_ready: BTreeMap<String, bool>,
     /// Classes and pools that cannot be read, as `RESOURCE/NAME`.
+    pub unreadable: Vec<String>,
+}
+
+/// Of `translator`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TranslatorState {
+    /// The alpha kinds that the API server serves.
+    pub watched: Vec<String>,
+    /// What became of each alpha object.
+    pub told: BTreeMap<String, String>,
+    /// Those that cannot be read, as `KIND/NAME`.
     pub unreadable: Vec<String>,
 }
 

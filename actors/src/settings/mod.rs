@@ -97,6 +97,8 @@ pub struct Settings {
     pub moves_rollout: bool,
     /// `ISOLATED_VPC`.
     pub isolated_vpc: bool,
+    /// `DEFAULT_INSTANCE_PROFILE`; empty where none is given.
+    pub default_instance_profile: String,
     /// `EKS_CONTROL_PLANE`.
     pub eks_control_plane: bool,
     /// `LOG_LEVEL`.
@@ -206,6 +208,7 @@ impl Default for Settings {
             churn: Churn::default(),
             moves_rollout: false,
             isolated_vpc: false,
+            default_instance_profile: String::new(),
             eks_control_plane: false,
             log_level: "info".into(),
             log_format: LogFormat::Auto,

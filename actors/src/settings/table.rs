@@ -124,6 +124,8 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.ami_refresh = minute_at_least(text)?)),
     row(Aws, "AWS_REGION", "REGION", "", "The region; without it that of the profile or of the instance",
         |own, text| Ok(own.aws_region = filled(text)?)),
+    row(Aws, "DEFAULT_INSTANCE_PROFILE", "NAME", "", "The nodes' instance profile where a Provisioner or AWSNodeTemplate names none; without it a profile of the role KarpenterNodeRole-CLUSTER_NAME is made",
+        |own, text| Ok(own.default_instance_profile = filled(text)?)),
     row(Aws, "FEATURE_GATES", "NAME=BOOL,…", "ReservedCapacity=true", "Karpenter's feature gates. ReservedCapacity: capacity reservations are used where node classes select them, and only there; NodeRepair: nodes that are unhealthy for too long are replaced; SpotToSpotConsolidation: spot nodes are replaced by cheaper spot nodes; ManyToManyConsolidation (Dovetail's own): nodes are replaced by several new ones; NodeOverlay, StaticCapacity and CapacityBuffer are not implemented, which is said at the start, as is an unknown name",
         |own, text| Ok(own.set_gates(gates(text)?))),
     row(Aws, "INTERRUPTION", "WAY", "replace", "replace: an interrupted node's pods get their places first; evict: it is drained at once, Karpenter's way",

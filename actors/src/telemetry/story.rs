@@ -261,6 +261,11 @@ stories! {
     /// A pool has become usable or ceased to be.
     NodePool "node_pool" Info { node_pool: String, ready: bool, why: String } =>
         if *ready { format!("nodepool {node_pool} is ready") } else { format!("nodepool {node_pool} is not ready: {why}") };
+    /// What a Provisioner or an AWSNodeTemplate means in v1 is in step with it.
+    Translated "translated" Info { object: String, made: Vec<String>, defaults: usize, left_out: Names } =>
+        format!("{object} is translated: {}{}", made.join(", "), if left_out.named.is_empty() { String::new() } else { format!("; left out: {left_out}") });
+    /// One of them is not translated: what was made from it before stays as it was.
+    NotTranslated "not_translated" Error { object: String, reason: String, why: String } => format!("{object} is not translated: {why}");
     /// Something that a pool says about disruption makes no sense.
     PoolMistaken "pool_mistaken" Error { node_pool: String, error: String } => format!("nodepool {node_pool}: {error}");
     /// A node has become empty, and its pool gives such nodes a time to live.

@@ -17,5 +17,6 @@ mod reading;
 mod releases;
 mod shutdown;
 mod supervision;
+mod translator;
 mod unreadable;
 mod webhook;

@@ -75,7 +75,7 @@ impl World {
         let faults = Faults::new(seed);
         let settings = apiserver::Settings { faults: Some(faults.clone()), ..apiserver::Settings::default() };
         let api = ApiServer::with(clock.clone(), settings);
-        for crd in dovetail_api::crds::crds() {
+        for crd in dovetail_api::crds::crds().into_iter().chain(dovetail_api::crds::alpha_crds()) {
             api.create(&CUSTOM_RESOURCE_DEFINITIONS, "", serde_json::to_value(crd).unwrap()).unwrap();
         }
         Self {

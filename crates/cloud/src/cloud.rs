@@ -34,6 +34,12 @@ pub trait Cloud: Send + Sync + 'static {
     /// Resolves subnets, security groups, images and instance profile, and what is to be said of each.
     fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution>;
 
+    /// Whether a subnet has a tag of that key, whatever its value (DescribeSubnets).
+    fn subnet_has_tag<'a>(&'a self, key: &'a str) -> CloudFuture<'a, bool> {
+        let _ = key;
+        Box::pin(async { Ok(false) })
+    }
+
     /// How many instances of capacity reservations nobody uses, by id; none of those that EC2 does not know or that are
     /// not active (DescribeCapacityReservations).
     fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {

@@ -12,6 +12,7 @@ use dovetail_api::manifest::Manifest;
 use dovetail_input::manifests::read_manifests;
 use dovetail_input::{Failure, Mistake, describe, environment};
 use dovetail_observability::Metrics;
+use dovetail_sandbox::apiserver::NODE_POOLS;
 use dovetail_sandbox::log::{Caller, EventLog};
 use dovetail_telemetry::state::Latest;
 use dovetail_telemetry::stopwatch::Stopwatch;
@@ -168,6 +169,24 @@ struct Run<'a> {
     broken: Option<Broken>,
 }
 
+/// Notes the rules anew whenever the NodePools have become others: those of Provisioners are made by the control plane.
+async fn note_translated(world: Rc<World>) {
+    let of = |pool: &serde_json::Value| (pool["metadata"]["name"].clone(), pool["metadata"]["generation"].clone());
+    let pools = || world.api.list(&NODE_POOLS).iter().map(|pool| of(pool)).collect::<Vec<_>>();
+    let mut known = pools();
+    loop {
+        tokio::time::sleep(NOTE_AGAIN).await;
+        let there = pools();
+        if there != known {
+            crate::invariants::note_rules(&world);
+            known = there;
+        }
+    }
+}
+
+/// How often [`note_translated`] looks.
+const NOTE_AGAIN: Duration = Duration::from_millis(100);
+
 impl Run<'_> {
     async fn play(&self, events: Option<File>, seen: Seen<'_>) -> Result<Report, Failure> {
         let mut world = self.world(events)?;
@@ -184,6 +203,9 @@ impl Run<'_> {
         let forgotten = forget_rules(&world.api, self.broken);
         forgotten.map_err(|why| Failure::System(format!("what is broken on purpose: {why}")))?;
         world.start_replicas()?;
+        if self.scenario.alpha_as_written {
+            tokio::task::spawn_local(note_translated(world.clone()));
+        }
         let started = tokio::time::Instant::now();
         for Timed { at, action, step } in &self.checked.steps {
             tokio::time::sleep_until(started + *at).await;
@@ -223,6 +245,7 @@ impl Run<'_> {
             endpoint: None,
             clocks: self.checked.clocks.clone(),
             broken: self.broken,
+            alpha_as_written: self.scenario.alpha_as_written,
         };
         World::new(config, virtual_clock(), self.watcher.cloned(), |log| {
             if let Some(file) = events {

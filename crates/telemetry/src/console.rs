@@ -89,7 +89,7 @@ pub fn state(
 
 /// The actors in the order of the data, with the numbers that each tells.
 fn pipeline(actors: &Value) -> Vec<Value> {
-    const ORDER: [&str; 15] = [
+    const ORDER: [&str; 16] = [
         "pod_watcher",
         "cluster_watcher",
         "catalogue",
@@ -103,6 +103,7 @@ fn pipeline(actors: &Value) -> Vec<Value> {
         "owner",
         "terminator",
         "node_class",
+        "translator",
         "recorder",
         "control_plane",
     ];

@@ -1,11 +1,11 @@
-//! Kinds that were before v1: a cluster does not take them, and says so.
+//! Kinds of v1beta1: a cluster does not take them, and says so.
 
 use super::common::live::Live;
 use super::common::write;
 use super::{SPOT, has};
 
 #[test]
-fn kinds_older_than_v1_are_refused_as_kinds_that_are_not_there() {
+fn kinds_of_v1beta1_are_refused_as_kinds_that_are_not_there() {
     let live = Live::start("kubectl-older", SPOT);
     live.wait_for("elected");
     let class = "nodeClassRef: {name: default}";
@@ -13,8 +13,6 @@ fn kinds_older_than_v1_are_refused_as_kinds_that_are_not_there() {
         ("karpenter.sh/v1beta1", "NodePool", format!("{{template: {{spec: {{requirements: [], {class}}}}}}}")),
         ("karpenter.sh/v1beta1", "NodeClaim", format!("{{requirements: [], {class}}}")),
         ("karpenter.k8s.aws/v1beta1", "EC2NodeClass", "{amiFamily: AL2, role: r}".to_owned()),
-        ("karpenter.sh/v1alpha5", "Provisioner", "{}".to_owned()),
-        ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate", "{}".to_owned()),
     ] {
         let text = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: old}}\nspec: {spec}\n");
         let refused = live.refused(&["apply", "-f", &write(&format!("older-{kind}.yaml"), &text)]);
@@ -22,5 +20,5 @@ fn kinds_older_than_v1_are_refused_as_kinds_that_are_not_there() {
     }
     let versions = live.ok(&["api-versions"]);
     assert!(has(&versions, &["karpenter.sh/v1"]), "{versions}");
-    assert!(!versions.contains("karpenter.sh/v1beta1") && !versions.contains("v1alpha5"), "{versions}");
+    assert!(!versions.contains("karpenter.sh/v1beta1"), "{versions}");
 }

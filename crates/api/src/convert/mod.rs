@@ -20,6 +20,7 @@ mod selector;
 mod template;
 #[cfg(test)]
 mod tests;
+pub mod translate;
 pub mod webhook;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -91,6 +92,25 @@ pub struct Converted {
     /// Fields of the older object that have no counterpart, each with what is so instead.
     pub left_out: Vec<String>,
 }
+
+/// The Provisioner that a pool stands for, by its annotation `dovetail.dev/converted-from`: its nodes have the label
+/// `karpenter.sh/provisioner-name` as well, which pods of that time select by. `None` for other pools, and where the name is no
+/// label's value.
+///
+/// ```
+/// use dovetail_api::{convert, v1alpha5::{Provisioner, ProvisionerSpec}};
+/// let converted = convert::provisioner(&Provisioner::new("blue", ProvisionerSpec::default()), &convert::Context::new("demo"))?;
+/// assert_eq!(convert::provisioner_of(&converted.node_pool.ok_or("a pool")?), Some("blue"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn provisioner_of(pool: &v1::NodePool) -> Option<&str> {
+    let from = pool.metadata.annotations.as_ref()?.get(annotations::CONVERTED_FROM)?;
+    let name = from.strip_prefix("karpenter.sh/v1alpha5/Provisioner/")?;
+    (!name.is_empty() && name.len() <= MOST_OF_LABEL_VALUE).then_some(name)
+}
+
+/// Longest value of a label.
+const MOST_OF_LABEL_VALUE: usize = 63;
 
 /// Why an object cannot be converted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -55,3 +55,10 @@ pub const AWAITING_RECONCILIATION: &str = "AwaitingReconciliation";
 pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
 /// Reason of a root with an unknown dependent.
 pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";
+
+/// Provisioner, AWSNodeTemplate and Machine: the objects of v1 that it means are in step with it.
+pub const TRANSLATED: &str = "dovetail.dev/Translated";
+/// Provisioner and AWSNodeTemplate: what it does not say, and what that means. It is there only where something is.
+pub const DEFAULTS_TAKEN: &str = "dovetail.dev/DefaultsTaken";
+/// Provisioner and AWSNodeTemplate: fields without a counterpart in v1. It is there only where one is.
+pub const FIELDS_LEFT_OUT: &str = "dovetail.dev/FieldsLeftOut";

@@ -4,6 +4,8 @@ use k8s_openapi::api::core::v1::Taint;
 
 /// Key of the taint on a node that is being disrupted, effect NoSchedule.
 pub const DISRUPTED: &str = "karpenter.sh/disrupted";
+/// What v1beta1 called [`DISRUPTED`]: nodes of an earlier Karpenter may have it, and pods may tolerate it.
+pub const DISRUPTION: &str = "karpenter.sh/disruption";
 /// Key of the taint on a node that has not registered, effect NoExecute.
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
 /// Set by the node controller.
@@ -29,6 +31,16 @@ pub const EFFECTS: [&str; 3] = [NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE];
 /// The taint of a node that is being disrupted.
 pub fn disrupted() -> Taint {
     Taint { key: DISRUPTED.into(), effect: NO_SCHEDULE.into(), ..Taint::default() }
+}
+
+/// The taint of a node that is being disrupted, as v1beta1 wrote it.
+pub fn disruption() -> Taint {
+    Taint { key: DISRUPTION.into(), value: Some("disrupting".into()), effect: NO_SCHEDULE.into(), ..Taint::default() }
+}
+
+/// Whether a taint of that key says that its node is being disrupted, whichever version wrote it.
+pub fn is_of_disruption(key: &str) -> bool {
+    key == DISRUPTED || key == DISRUPTION
 }
 
 /// The taint of a node that has not registered.

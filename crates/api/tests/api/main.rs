@@ -3,4 +3,5 @@
 
 mod crds;
 mod manifests;
+mod rewrite;
 mod schemas;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_ec2::types::{Filter, Image};
-use dovetail_api::names::labels;
+use dovetail_api::names::{alias, labels};
 use dovetail_api::v1::{Ami, AmiSelectorTerm, EC2NodeClassSpec};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NodeSelectorRequirement;
@@ -25,13 +25,19 @@ struct Found {
 }
 
 impl Ec2Cloud {
-    /// The class's images, newest first; of equals in what they need, the best one only.
-    pub(super) async fn images_of(&self, spec: &EC2NodeClassSpec, version: &str) -> Result<Vec<Ami>, CloudError> {
+    /// The class's images, newest first; of equals in what they need, the best one only. With `by_tags` an image's tags of
+    /// well-known labels are what it is for, as they were for an AWSNodeTemplate (karpenter-aws 10.2).
+    pub(super) async fn images_of(
+        &self,
+        spec: &EC2NodeClassSpec,
+        version: &str,
+        by_tags: bool,
+    ) -> Result<Vec<Ami>, CloudError> {
         let mut found = Vec::new();
         for term in &spec.ami_selector_terms {
             match &term.alias {
                 Some(alias) => found.extend(self.images_of_alias(alias, version).await?),
-                None => found.extend(self.images_of_term(term).await?),
+                None => found.extend(self.images_of_term(term, by_tags).await?),
             }
         }
         Ok(newest_of_each(found))
@@ -59,7 +65,7 @@ impl Ec2Cloud {
         Ok(entries.collect())
     }
 
-    async fn images_of_term(&self, term: &AmiSelectorTerm) -> Result<Vec<Found>, CloudError> {
+    async fn images_of_term(&self, term: &AmiSelectorTerm, by_tags: bool) -> Result<Vec<Found>, CloudError> {
         let mut filters = tag_filters(&term.tags);
         if let Some(parameter) = &term.ssm_parameter {
             match self.parameter(parameter).await? {
@@ -79,7 +85,14 @@ impl Ec2Cloud {
         };
         let images = self.describe_images(filters, owners).await?;
         let now = self.clock.wall();
-        Ok(images.iter().filter_map(|image| found(image, None, AmiFamily::Custom, now)).collect())
+        let one = |image: &Image| {
+            let mut found = found(image, None, AmiFamily::Custom, now)?;
+            if by_tags {
+                require_tags(&mut found.ami.requirements, image);
+            }
+            Some(found)
+        };
+        Ok(images.iter().filter_map(one).collect())
     }
 
     async fn describe_images(
@@ -140,6 +153,18 @@ fn found(image: &Image, variant: Option<Variant>, family: AmiFamily, now: Timest
     Some(Found { created: image.creation_date().unwrap_or_default().to_owned(), ami })
 }
 
+/// Adds what an image's tags ask for: of a tag that is a well-known label, a node has to have its value.
+fn require_tags(requirements: &mut Vec<NodeSelectorRequirement>, image: &Image) {
+    for tag in image.tags() {
+        let (Some(key), Some(value)) = (tag.key().map(alias::normalize), tag.value()) else { continue };
+        if labels::is_well_known(key) && !value.is_empty() {
+            requirements.retain(|one| one.key != key);
+            requirements.push(requirement(key, "In", &[value]));
+        }
+    }
+    requirements.sort_by(|a, b| (a.key.len(), &a.key).cmp(&(b.key.len(), &b.key)));
+}
+
 fn variant_requirements(variant: Variant) -> Vec<NodeSelectorRequirement> {
     match variant {
         Variant::Standard => vec![
@@ -181,6 +206,21 @@ mod tests {
         let requirements = vec![requirement(labels::ARCH, "In", &[arch])];
         let ami = Ami { id: id.into(), name: id.into(), deprecated, requirements };
         Found { created: created.into(), ami }
+    }
+
+    #[test]
+    fn an_images_tags_of_well_known_labels_are_what_it_is_for() {
+        let tag = |key: &str, value: &str| aws_sdk_ec2::types::Tag::builder().key(key).value(value).build();
+        let image = Image::builder()
+            .tags(tag("karpenter.k8s.aws/instance-category", "g"))
+            .tags(tag("beta.kubernetes.io/arch", "arm64"))
+            .tags(tag("team", "a"))
+            .build();
+        let mut requirements = vec![requirement(labels::ARCH, "In", &["amd64"])];
+        require_tags(&mut requirements, &image);
+        let expected =
+            vec![requirement(labels::ARCH, "In", &["arm64"]), requirement(labels::INSTANCE_CATEGORY, "In", &["g"])];
+        assert_eq!(requirements, expected);
     }
 
     #[test]

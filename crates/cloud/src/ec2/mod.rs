@@ -168,6 +168,10 @@ impl Cloud for Ec2Cloud {
         self.left_of(ids).boxed()
     }
 
+    fn subnet_has_tag<'a>(&'a self, key: &'a str) -> CloudFuture<'a, bool> {
+        Box::pin(self.has_tagged_subnet(key))
+    }
+
     fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution> {
         self.resolve_class(class).boxed()
     }

@@ -116,6 +116,11 @@ impl Ec2Cloud {
         Ok(subnets.into_iter().map(|(_, subnet)| subnet).collect())
     }
 
+    /// Whether a subnet has a tag of that key.
+    pub(super) async fn has_tagged_subnet(&self, key: &str) -> Result<bool, CloudError> {
+        Ok(!self.describe_subnets(vec![filter("tag-key", [key])]).await?.is_empty())
+    }
+
     /// Learns the free addresses of subnets that nothing is known of.
     pub(super) async fn learn_addresses(&self, subnets: &[Subnet]) -> Result<(), CloudError> {
         let unknown = |all: &mut FreeAddresses| {

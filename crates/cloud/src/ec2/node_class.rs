@@ -1,6 +1,6 @@
 //! Resolving a node class, with a finding for each of its conditions (karpenter-aws 1.3).
 
-use dovetail_api::names::conditions;
+use dovetail_api::names::{annotations, conditions};
 use dovetail_api::v1::EC2NodeClass;
 
 use super::reservations::Selected;
@@ -9,11 +9,18 @@ use crate::error::CloudError;
 use crate::family::AmiFamily;
 use crate::node_class::{Finding, NodeClassResolution};
 
+/// Whether it is what an AWSNodeTemplate means, whose images are chosen by their tags as well.
+fn is_of_template(class: &EC2NodeClass) -> bool {
+    let from = class.metadata.annotations.as_ref().and_then(|notes| notes.get(annotations::CONVERTED_FROM));
+    from.is_some_and(|from| from.starts_with("karpenter.k8s.aws/v1alpha1/AWSNodeTemplate/"))
+}
+
 impl Ec2Cloud {
     /// Asks for everything side by side; what cannot be asked is unknown, and does not hide the rest.
     pub(super) async fn resolve_class(&self, class: &EC2NodeClass) -> Result<NodeClassResolution, CloudError> {
         let spec = &class.spec;
-        let images = async { self.images_of(spec, &self.cluster_facts().await?.version).await };
+        let by_tags = is_of_template(class);
+        let images = async { self.images_of(spec, &self.cluster_facts().await?.version, by_tags).await };
         let (subnets, groups, images, profile, reservations) = futures::join!(
             self.subnets_of(spec),
             self.security_groups_of(spec),

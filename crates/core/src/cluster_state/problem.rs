@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use dovetail_api::convert;
 use dovetail_api::names::{annotations, conditions, labels};
 use dovetail_api::v1::{NodePool, condition, condition_status, is_true};
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
@@ -356,6 +357,8 @@ fn as_pool(name: &str, pool: &NodePool, usage: Resources, instance_types: Vec<us
     let class = &template.spec.node_class_ref;
     let mut own_labels = template.metadata.labels.clone();
     own_labels.insert(class.label(), class.name.clone());
+    let provisioner = convert::provisioner_of(pool);
+    own_labels.extend(provisioner.map(|of| (labels::PROVISIONER_NAME.to_owned(), of.to_owned())));
     let written = pool.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PACKING_POLICY));
     Pool {
         name: name.to_owned(),

@@ -53,13 +53,13 @@ fn pods<'a>(machine: &Machine<'a>) -> impl Iterator<Item = &'a PodEntry> {
 
 /// Whether a PodDisruptionBudget would refuse the eviction of a pod on it. Judged pod by pod.
 fn protected(machine: &Machine<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<String> {
-    let disrupted = taints::disrupted();
+    let disrupted = [taints::disrupted(), taints::disruption()];
     let evicted = |pod: &&PodEntry| {
         pod.is_active()
             && !pod.mirror
             && !pod.do_not_disrupt.holds(now)
             && !snapshot.moves_by_rollout(pod)
-            && !pod.pod.tolerations.iter().any(|toleration| covers(toleration, &disrupted))
+            && !pod.pod.tolerations.iter().any(|toleration| disrupted.iter().any(|taint| covers(toleration, taint)))
     };
     let pods = machine.load.into_iter().flat_map(|load| load.pods.values()).map(AsRef::as_ref);
     pods.filter(evicted).find_map(|pod| {

@@ -223,7 +223,7 @@ impl<'a> Look<'a> {
             }
             let (mark, again) = marks::mark(machine, &view, self.now);
             self.out.marks.extend(mark);
-            if machine.node.taints.iter().any(|taint| taint.key == taints::DISRUPTED) {
+            if machine.node.taints.iter().any(|taint| taints::is_of_disruption(&taint.key)) {
                 self.out.untaint.push((machine.node.name.clone(), machine.node.uid.clone()));
             }
             self.look_again(again);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use dovetail_api::convert::provisioner_of;
 use dovetail_api::names::annotations as keys;
+use dovetail_api::names::labels::PROVISIONER_NAME;
 use dovetail_api::names::{TERMINATION_FINALIZER, labels};
 use dovetail_api::v1::{self, NodeClaim, NodeClaimResources, NodeClaimSpec, NodePool, ResourceList};
 use dovetail_api::validation::MOST_REQUIREMENTS;
@@ -63,7 +65,9 @@ pub fn node_claim(plan: ClaimPlan<'_>) -> NodeClaim {
 
 /// The plan's requirements, the types named, host name out; a custom label with a choice gets its first value.
 fn requirements(plan: &ClaimPlan<'_>) -> Vec<NodeSelectorRequirement> {
-    let open = |key: &str| key != labels::HOSTNAME && key != labels::INSTANCE_TYPE;
+    // The label of a Provisioner's nodes is a label of theirs, and no requirement that a claim may have.
+    let ours = [labels::HOSTNAME, labels::INSTANCE_TYPE, PROVISIONER_NAME];
+    let open = |key: &str| !ours.contains(&key);
     let min_values =
         plan.requirements.iter().find(|one| one.key == labels::INSTANCE_TYPE).and_then(|one| one.min_values);
     let mut types =
@@ -113,6 +117,7 @@ fn claim_labels(pool: &NodePool, requirements: &[NodeSelectorRequirement]) -> BT
     all.extend(pool.spec.template.metadata.labels.clone());
     all.insert(labels::NODE_POOL.into(), pool.metadata.name.clone().unwrap_or_default());
     all.insert(class.label(), class.name.clone());
+    all.extend(provisioner_of(pool).map(|of| (PROVISIONER_NAME.to_owned(), of.to_owned())));
     all
 }
 
@@ -222,6 +227,27 @@ mod tests {
         assert_eq!(claim.metadata.owner_references.unwrap()[0].block_owner_deletion, Some(true));
         assert_eq!(claim.spec.resources.requests["cpu"].0, "1500m");
         assert_eq!(claim.spec.taints[0].key, "t");
+    }
+
+    #[test]
+    fn a_claim_of_a_provisioners_pool_has_its_label_and_does_not_require_it() {
+        let mut old = pool();
+        let from = (keys::CONVERTED_FROM.to_owned(), "karpenter.sh/v1alpha5/Provisioner/default".to_owned());
+        old.metadata.annotations = Some([from].into());
+        let requirements = [NodeSelectorRequirement::one_of(PROVISIONER_NAME, ["default"])];
+        let claim = node_claim(ClaimPlan {
+            name: "default-abcde",
+            pool: &old,
+            requirements: &requirements,
+            instance_types: vec!["m5.large".into()],
+            requests: &Resources::new(),
+            term: 3,
+            traceparent: "",
+            class_hash: None,
+        });
+        assert_eq!(claim.metadata.labels.as_ref().unwrap()[PROVISIONER_NAME], "default");
+        assert!(claim.spec.requirements.iter().all(|one| one.key != PROVISIONER_NAME));
+        assert_eq!(crate::validity::claim(&claim), [], "the API server takes it");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use dovetail_api::names::taints::disrupted;
+use dovetail_api::names::taints::{disrupted, disruption};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::cluster_state::PodEntry;
@@ -80,7 +80,7 @@ pub fn drain(pods: impl IntoIterator<Item = Arc<PodEntry>>, deadline: Option<Tim
 #[must_use]
 pub fn is_waited_for(pod: &PodEntry, now: Timestamp) -> bool {
     let stuck = pod.drain.deletion.is_some_and(|due| now.duration_since(due) > STUCK_AFTER);
-    !pod.mirror && !stuck && !pod.pod.tolerates(&disrupted())
+    !pod.mirror && !stuck && ![disrupted(), disruption()].iter().any(|taint| pod.pod.tolerates(taint))
 }
 
 /// Seconds that a pod gets whose time is up: when what is left of the node's is no more than its own grace.
@@ -180,13 +180,16 @@ mod tests {
                     json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "o", "controller": true}]);
             }),
             pod("tolerant", |pod| pod["spec"]["tolerations"] = json!([{"operator": "Exists"}])),
+            pod("v1beta1", |pod| {
+                pod["spec"]["tolerations"] = json!([{"key": "karpenter.sh/disruption", "operator": "Exists"}]);
+            }),
             pod("ended", |pod| pod["status"]["phase"] = json!("Succeeded")),
             pod("stuck", going(0)),
         ];
         assert_eq!(names(&drain(pods.clone(), None, at(60)).waiting), ["stuck"]);
         let drain = drain(pods, None, at(61));
         assert!(drain.waiting.is_empty() && drain.evict.is_empty());
-        assert_eq!(names(&drain.staying), ["mirror", "stuck", "tolerant"]);
+        assert_eq!(names(&drain.staying), ["mirror", "stuck", "tolerant", "v1beta1"]);
     }
 
     #[test]

@@ -42,6 +42,10 @@ pub struct Scenario {
     /// Manifests applied at time 0, paths relative to the scenario.
     #[serde(default)]
     pub apply: Vec<Spanned<String>>,
+    /// Whether objects of the alpha kinds are stored as they are written, for the control plane to translate. Otherwise what
+    /// they mean in v1 is stored.
+    #[serde(default)]
+    pub alpha_as_written: bool,
     /// What `${VAR}` in them is filled from.
     #[serde(default)]
     pub env: BTreeMap<String, String>,

@@ -32,6 +32,7 @@ pub fn check(
         // What is put back may have been deleted before.
         deletes: scenario.steps.iter().all(|step| step.restore.is_none()),
         known: BTreeSet::new(),
+        alpha_as_written: scenario.alpha_as_written,
         mistakes: Vec::new(),
     };
     names.learn(first);
@@ -50,6 +51,8 @@ struct Names<'a> {
     /// Where the region's hosts are.
     domain: String,
     deletes: bool,
+    /// Whether alpha objects are there themselves, beside what they mean.
+    alpha_as_written: bool,
     known: BTreeSet<Key>,
     mistakes: Vec<Mistake>,
 }
@@ -58,6 +61,9 @@ impl Names<'_> {
     /// Objects of manifests, as they are stored.
     fn learn(&mut self, manifests: &[Manifest]) {
         for manifest in manifests {
+            if self.alpha_as_written {
+                self.known.insert(key(&manifest.kind, "", &manifest.name));
+            }
             let Some(v1) = &manifest.v1 else {
                 self.known.insert(key(
                     &manifest.kind,

@@ -217,6 +217,8 @@ pub const DELETABLE: &[&str] = &[
     "NodeClaim",
     "NodePool",
     "EC2NodeClass",
+    "Provisioner",
+    "AWSNodeTemplate",
     "PersistentVolumeClaim",
     "PodDisruptionBudget",
     "Service",
@@ -235,6 +237,8 @@ pub(super) fn resource(kind: &str) -> Gvr {
         "NodeClaim" => Gvr::new("karpenter.sh", "v1", "nodeclaims"),
         "NodePool" => Gvr::new("karpenter.sh", "v1", "nodepools"),
         "EC2NodeClass" => Gvr::new("karpenter.k8s.aws", "v1", "ec2nodeclasses"),
+        "Provisioner" => Gvr::new("karpenter.sh", "v1alpha5", "provisioners"),
+        "AWSNodeTemplate" => Gvr::new("karpenter.k8s.aws", "v1alpha1", "awsnodetemplates"),
         "PersistentVolumeClaim" => Gvr::new("", "v1", "persistentvolumeclaims"),
         "PodDisruptionBudget" => Gvr::new("policy", "v1", "poddisruptionbudgets"),
         "Service" => Gvr::new("", "v1", "services"),
@@ -247,7 +251,8 @@ pub(super) fn resource(kind: &str) -> Gvr {
 const NOTICE: Duration = Duration::from_secs(120);
 
 /// Kinds that steps name and that live in no namespace.
-pub(crate) const CLUSTER_WIDE: &[&str] = &["Node", "NodeClaim", "NodePool", "EC2NodeClass"];
+pub(crate) const CLUSTER_WIDE: &[&str] =
+    &["Node", "NodeClaim", "NodePool", "EC2NodeClass", "Provisioner", "AWSNodeTemplate"];
 
 impl World {
     /// Does it. What the world itself refuses (an object that is not there) comes back as a line for the operator.
@@ -324,7 +329,10 @@ impl World {
 
     /// Applies manifests; what of them the API server does not serve is named on standard error.
     pub fn apply(&self, manifests: &[dovetail_api::manifest::Manifest]) -> Result<(), Vec<Mistake>> {
-        objects::apply(&self.api, manifests)?.lines().iter().for_each(|line| eprintln!("{line}"));
+        objects::apply(&self.api, manifests, self.config.alpha_as_written)?
+            .lines()
+            .iter()
+            .for_each(|line| eprintln!("{line}"));
         Ok(())
     }
 

@@ -278,6 +278,10 @@ impl Cloud for BrokenCloud {
         self.inner.spot_prices()
     }
 
+    fn subnet_has_tag<'a>(&'a self, key: &'a str) -> CloudFuture<'a, bool> {
+        self.inner.subnet_has_tag(key)
+    }
+
     fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution> {
         self.inner.resolve_node_class(class)
     }

@@ -72,6 +72,8 @@ pub struct WorldConfig {
     pub clocks: Vec<Skew>,
     /// What is broken on purpose.
     pub broken: Option<Broken>,
+    /// Whether objects of the alpha kinds are stored as they are written.
+    pub alpha_as_written: bool,
 }
 
 /// A cluster in a region, with a control plane. To be used inside a LocalSet.

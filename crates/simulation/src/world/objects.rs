@@ -18,10 +18,13 @@ const IDLE: &[(&str, &str)] = &[
     ("v1", "ReplicationController"),
 ];
 
+/// The API versions of the alpha kinds.
+const ALPHA: [&str; 2] = ["karpenter.sh/v1alpha5", "karpenter.k8s.aws/v1alpha1"];
+
 /// Creates our CRDs.
 pub fn install_crds(api: &ApiServer) -> Result<(), Failure> {
     let gvr = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
-    for crd in dovetail_api::crds::crds() {
+    for crd in dovetail_api::crds::crds().into_iter().chain(dovetail_api::crds::alpha_crds()) {
         let mut value = serde_json::to_value(&crd).map_err(|why| Failure::System(why.to_string()))?;
         typed(&mut value, "apiextensions.k8s.io/v1", "CustomResourceDefinition");
         api.create(&gvr, "", value)
@@ -55,12 +58,13 @@ impl Applied {
     }
 }
 
-/// Creates or updates what manifests say, alpha and beta kinds as what they mean in v1.
-pub fn apply(api: &ApiServer, manifests: &[Manifest]) -> Result<Applied, Vec<Mistake>> {
+/// Creates or updates what manifests say, alpha and beta kinds as what they mean in v1; the alpha kinds as they are written
+/// where `alpha_as_written`.
+pub fn apply(api: &ApiServer, manifests: &[Manifest], alpha_as_written: bool) -> Result<Applied, Vec<Mistake>> {
     let mut objects: Vec<(usize, &Manifest, Value)> = Vec::new();
     let mut applied = Applied::default();
     for manifest in manifests {
-        for object in stored(manifest) {
+        for object in stored(manifest, alpha_as_written) {
             let kind = object["kind"].as_str().unwrap_or_default();
             let rank = FIRST.iter().position(|first| *first == kind).unwrap_or(FIRST.len());
             objects.push((rank, manifest, object));
@@ -107,8 +111,9 @@ fn make_namespace(api: &ApiServer, object: &Value, manifests: &[Manifest]) -> Op
 }
 
 /// What is stored of a manifest: of Karpenter's kinds what they mean in v1, of all others what was written.
-fn stored(manifest: &Manifest) -> Vec<Value> {
-    let Some(v1) = &manifest.v1 else { return vec![manifest.object.clone()] };
+fn stored(manifest: &Manifest, alpha_as_written: bool) -> Vec<Value> {
+    let as_written = alpha_as_written && ALPHA.contains(&manifest.api_version.as_str());
+    let Some(v1) = manifest.v1.as_ref().filter(|_| !as_written) else { return vec![manifest.object.clone()] };
     let class = v1.node_class.as_ref().map(serde_json::to_value);
     let pool = v1.node_pool.as_ref().map(serde_json::to_value);
     let claim = v1.node_claim.as_ref().map(serde_json::to_value);

@@ -20,6 +20,9 @@ pub(super) struct Order<'a> {
     pub lines: &'a BTreeMap<Path, usize>,
 }
 
+/// What the names that stand in for variables have in common.
+pub(super) const STAND_IN: &str = "variableqx";
+
 /// First fields of objects; others follow by the source's order, then by name.
 const FIRST: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "template"];
 
@@ -134,7 +137,8 @@ fn plain_or_quoted(text: &str, key: bool) -> String {
     let letters = |c: char| c.is_ascii_alphanumeric() || "-_./@+=".contains(c);
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '_');
     let simple = begins && text.chars().all(letters);
-    let text_to_all = scalar::plain(text).is_string();
+    // A variable's value may be a number, and is text here.
+    let text_to_all = scalar::plain(text).is_string() && !text.contains(STAND_IN);
     if text_to_all && (simple || !key && is_measure(text)) { text.to_owned() } else { quoted(text) }
 }
 

@@ -93,12 +93,15 @@ impl Found<'_> {
         }
         match (&node.content, there) {
             (Content::Mapping(entries), Value::Object(_)) => {
-                if moved && !target.1.0.is_empty() && target.1 != Path::of(&["spec"]) {
+                // What becomes the whole of an object moves field by field.
+                let whole = target.1.0.is_empty() || target.1 == Path::of(&["spec"]);
+                if moved && !whole {
                     self.changes.push((line, format!("{path} is now {}", self.shown(target))));
                 }
                 for entry in entries {
                     let next = (target.0, target.1.key(&entry.key));
-                    self.walk(&entry.value, entry.line, &path.key(&entry.key), Some(next));
+                    let next = (!moved || !whole).then_some(next);
+                    self.walk(&entry.value, entry.line, &path.key(&entry.key), next);
                 }
             }
             (Content::List(items), Value::Array(_)) => {

@@ -14,6 +14,7 @@ mod documents;
 mod emit;
 mod explain;
 mod paths;
+mod variables;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,6 +27,7 @@ use self::{
     emit::{Line, Order, emit},
     explain::{Parts, changes},
     paths::{Mapping, Part, Placed, placed},
+    variables::Variables,
 };
 use super::{
     InputError, Manifest, ReadOptions,
@@ -71,10 +73,6 @@ impl fmt::Display for Change {
     }
 }
 
-/// Stands around a variable's name where its value is not given: it stays a variable in what is written.
-const OPEN: char = '\u{E010}';
-const CLOSE: char = '\u{E011}';
-
 /// Writes files, given as (name, text), again as v1. Variables that `options` has no values of stay variables.
 ///
 /// # Errors
@@ -83,57 +81,27 @@ pub fn rewrite<N: AsRef<str>, T: AsRef<str>>(
     files: &[(N, T)],
     options: &ReadOptions,
 ) -> Result<Vec<Rewritten>, Vec<InputError>> {
+    let mut variables = Variables::of(files, &options.env);
     let mut options = options.clone();
-    for (_, text) in files {
-        for name in variables(text.as_ref()) {
-            let kept = format!("{OPEN}{name}{CLOSE}");
-            options.env.entry(name).or_insert(kept);
+    let manifests = loop {
+        options.env.extend(variables.values());
+        match read::read(files, &options) {
+            Ok(manifests) => break manifests,
+            Err(errors) if variables.try_next(&errors) => {}
+            Err(errors) => return Err(errors.into_iter().map(|error| variables.shown(error)).collect()),
         }
-    }
-    let manifests = read::read(files, &options).map_err(|errors| errors.into_iter().map(shown).collect::<Vec<_>>())?;
+    };
     let one = |(name, text): &(N, T)| {
-        let mut file = File { name: name.as_ref(), made: Rewritten::default() };
+        let mut file = File { name: name.as_ref(), variables: &variables, made: Rewritten::default() };
         file.write(text.as_ref(), &manifests, &options);
         Rewritten { name: name.as_ref().to_owned(), ..file.made }
     };
     Ok(files.iter().map(one).collect())
 }
 
-/// Names in `${NAME}`.
-fn variables(text: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    for (at, _) in text.match_indices("${") {
-        let rest = &text[at + 2..];
-        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
-        if rest[end..].starts_with('}') && rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-            names.push(rest[..end].to_owned());
-        }
-    }
-    names
-}
-
-/// A text of the file's as it is written again: variables as variables, and what only looks like one escaped.
-fn unfilled(text: &str) -> String {
-    let mut escaped = text.to_owned();
-    for name in variables(text) {
-        let literal = format!("${{{name}}}");
-        escaped = escaped.replace(&format!("$${{{name}}}"), &literal).replace(&literal, &format!("$${literal}"));
-    }
-    escaped.replace(OPEN, "${").replace(CLOSE, "}")
-}
-
-/// A mistake about a variable that has no value: it stands in the text as a variable.
-fn shown(mut error: InputError) -> InputError {
-    if error.what.contains(OPEN) || error.what.contains("\\u{e010}") {
-        error.what =
-            error.what.replace("\\u{e010}", "${").replace("\\u{e011}", "}").replace(OPEN, "${").replace(CLOSE, "}");
-        error.allowed = format!("{}; or give the variable's value with --env", error.allowed);
-    }
-    error
-}
-
 struct File<'a> {
     name: &'a str,
+    variables: &'a Variables,
     made: Rewritten,
 }
 
@@ -190,13 +158,16 @@ impl File<'_> {
         let mapping = Mapping::of(&manifest.kind, node);
         let places = placed(node);
         let mut lines = lines_of(&parts, &mapping, &places);
+        for line in lines.iter_mut().flat_map(|(_, lines)| lines) {
+            line.text = self.variables.written(&line.text);
+        }
         let lost = put_back(&mut lines, notes, &places, &mapping);
         for (index, (_, lines)) in lines.iter().enumerate() {
             if index > 0 {
                 self.made.text.push_str("---\n");
             }
             for line in lines {
-                self.made.text.push_str(&unfilled(&line.text));
+                self.made.text.push_str(&line.text);
                 self.made.text.push('\n');
             }
         }
@@ -256,8 +227,8 @@ impl File<'_> {
     }
 
     fn change(&self, line: usize, object: &str, what: String) -> Change {
-        let what = what.replace(OPEN, "${").replace(CLOSE, "}");
-        Change { file: self.name.into(), line, object: object.into(), what }
+        let (what, object) = (self.variables.put_back(&what), self.variables.put_back(object));
+        Change { file: self.name.into(), line, object, what }
     }
 }
 

@@ -1,0 +1,71 @@
+//! What the watches say of the alpha kinds, and what the actor says of itself.
+
+use actix::prelude::*;
+use dovetail_api::v1alpha1::AWSNodeTemplate;
+use dovetail_api::v1alpha5::{Machine, Provisioner};
+
+use super::{Seen, SeenUnreadable, Translator, known};
+use crate::messages::{Came, Observe, TranslatorState};
+
+impl Handler<Seen<Provisioner>> for Translator {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<Provisioner>, ctx: &mut Self::Context) {
+        self.unread.retain(|key, _| !known::is_read(&event, key, "Provisioner"));
+        self.provisioners.apply(event);
+        self.touch(ctx);
+    }
+}
+
+impl Handler<Seen<AWSNodeTemplate>> for Translator {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<AWSNodeTemplate>, ctx: &mut Self::Context) {
+        self.unread.retain(|key, _| !known::is_read(&event, key, "AWSNodeTemplate"));
+        self.templates.apply(event);
+        self.touch(ctx);
+    }
+}
+
+impl Handler<Seen<Machine>> for Translator {
+    type Result = ();
+
+    fn handle(&mut self, Seen(event): Seen<Machine>, ctx: &mut Self::Context) {
+        self.unread.retain(|key, _| !known::is_read(&event, key, "Machine"));
+        self.machines.apply(event);
+        self.touch(ctx);
+    }
+}
+
+impl Handler<SeenUnreadable> for Translator {
+    type Result = ();
+
+    /// What was last read of it means nothing any more; what was made from it stays as it was.
+    fn handle(&mut self, SeenUnreadable(object, came): SeenUnreadable, ctx: &mut Self::Context) {
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let key = format!("{}/{name}", object.kind);
+        match object.kind.as_str() {
+            "Provisioner" => self.provisioners.forget(&name),
+            "AWSNodeTemplate" => self.templates.forget(&name),
+            _ => self.machines.forget(&name),
+        }
+        match came {
+            Came::Gone => drop(self.unread.remove(&key)),
+            Came::Listed | Came::Changed => drop(self.unread.insert(key, *object)),
+        }
+        self.touch(ctx);
+    }
+}
+
+impl Handler<Observe> for Translator {
+    type Result = MessageResult<Observe>;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        let state = TranslatorState {
+            watched: self.watched.iter().cloned().collect(),
+            told: self.told.iter().map(|(source, text)| (source.shown(), text.clone())).collect(),
+            unreadable: self.unread.keys().cloned().collect(),
+        };
+        MessageResult(state.into())
+    }
+}

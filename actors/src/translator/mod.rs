@@ -1,0 +1,384 @@
+//! Keeps what alpha objects mean in step with them: of each Provisioner a NodePool, of each AWSNodeTemplate (and of a Provisioner
+//! that names none) an EC2NodeClass (aws spec 10). What they mean is decided by `dovetail_api::convert::translate`; what is made
+//! belongs to the alpha object and goes with it, by the API server's garbage collection.
+//!
+//! ```text
+//! watches (where the kinds are served) ──► look ──► per alpha object: what it means, beside what is there ──► writes, conditions
+//!                                            └──── every 15 s, while there are such objects
+//! ```
+//!
+//! Only what is ours is written. One object is worked on by one effect at a time. After a write of it, or a failure, the next
+//! one waits for a pause that doubles to five minutes, unless the object itself has changed: neither a server that refuses
+//! it nor somebody else who writes the same pool is asked in a loop.
+
+mod handlers;
+mod known;
+mod outcome;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::convert::Context as Meaning;
+use dovetail_api::convert::translate::{Made, Problem, Source, translate};
+use dovetail_api::names::tags;
+use dovetail_api::v1alpha1::AWSNodeTemplate;
+use dovetail_api::v1alpha5::{Machine, Provisioner};
+use dovetail_cloud::Cloud;
+use dovetail_core::cluster_state::{Snapshot, Unreadable};
+use kube_runtime::watcher::Event;
+
+use crate::context::backoff::Backoff;
+use crate::context::desk::Desk;
+use crate::kube::calls::{CallError, Calls};
+use crate::kube::watch::{After, Heard, watch};
+use crate::links::{ToClusterWatcher, ToRecorder};
+use crate::messages::{Came, Record, TakeSnapshot};
+use crate::reading::Api;
+use crate::reading::report::{self, Reports};
+use crate::telemetry::story::{Names, Story};
+use known::Known;
+use outcome::Outcome;
+use writes::{Task, carry_out};
+
+/// What there is is looked at this often, whether it is still in step.
+const LOOK: Duration = Duration::from_secs(15);
+/// A change is looked at so much later, with what else has changed.
+const SETTLE: Duration = Duration::from_millis(200);
+/// Whether the alpha kinds are served is looked at this often, until they are.
+const LOOK_FOR_KINDS: Duration = Duration::from_secs(60);
+/// The longest pause between two writes of one object's meaning.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Longest wait for one answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The API versions of the alpha kinds.
+const VERSIONS: [&str; 2] = ["karpenter.sh/v1alpha5", "karpenter.k8s.aws/v1alpha1"];
+
+/// What a watch has said.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Seen<K: 'static>(Event<K>);
+
+/// An alpha object that cannot be read.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct SeenUnreadable(Box<Unreadable>, Came);
+
+/// What keeps one object from being written again and again.
+struct Brake {
+    backoff: Backoff,
+    /// Generation of the object when it was last written for.
+    generation: Option<i64>,
+    /// Not before then, monotonic.
+    until: Duration,
+}
+
+/// See the module.
+pub struct Translator {
+    desk: Desk,
+    cloud: Arc<dyn Cloud>,
+    calls: Calls,
+    cluster: ToClusterWatcher,
+    recorder: ToRecorder,
+    provisioners: Known<Provisioner>,
+    templates: Known<AWSNodeTemplate>,
+    machines: Known<Machine>,
+    /// Alpha objects that cannot be read, as `KIND/NAME`.
+    unread: BTreeMap<String, Unreadable>,
+    reports: Reports,
+    /// The kinds that are watched.
+    watched: BTreeSet<String>,
+    /// What the cluster is like, once it has been asked.
+    meaning: Option<Meaning>,
+    busy: BTreeSet<Source>,
+    brakes: BTreeMap<Source, Brake>,
+    /// What was last told of each.
+    told: BTreeMap<Source, String>,
+    /// Whether a look is to come, or under way.
+    looking: bool,
+    /// Whether something has changed since the look began.
+    again: bool,
+}
+
+impl Translator {
+    /// An actor that knows no alpha object.
+    pub fn new(
+        desk: &Desk,
+        cloud: Arc<dyn Cloud>,
+        calls: Calls,
+        cluster: ToClusterWatcher,
+        recorder: ToRecorder,
+    ) -> Self {
+        Self {
+            desk: desk.of("translator"),
+            cloud,
+            calls,
+            cluster,
+            recorder,
+            provisioners: Known::default(),
+            templates: Known::default(),
+            machines: Known::default(),
+            unread: BTreeMap::new(),
+            reports: Reports::default(),
+            watched: BTreeSet::new(),
+            meaning: None,
+            busy: BTreeSet::new(),
+            brakes: BTreeMap::new(),
+            told: BTreeMap::new(),
+            looking: false,
+            again: false,
+        }
+    }
+
+    /// Watches the kinds that are served and are not watched yet; looks again later while one is missing.
+    fn look_for_kinds(&self, ctx: &mut Context<Self>) {
+        let calls = self.calls.clone();
+        ctx.spawn(served(calls).into_actor(self).map(|served, actor, ctx| {
+            for kind in served.unwrap_or_default() {
+                if !actor.watched.insert(kind.clone()) {
+                    continue;
+                }
+                match kind.as_str() {
+                    "Provisioner" => {
+                        actor.provisioners.begin();
+                        actor.watch::<Provisioner>("provisioners", ctx);
+                    }
+                    "AWSNodeTemplate" => {
+                        actor.templates.begin();
+                        actor.watch::<AWSNodeTemplate>("awsnodetemplates", ctx);
+                    }
+                    "Machine" => actor.watch::<Machine>("machines", ctx),
+                    _ => {}
+                }
+            }
+            if !["Provisioner", "AWSNodeTemplate", "Machine"].iter().all(|kind| actor.watched.contains(*kind)) {
+                ctx.run_later(LOOK_FOR_KINDS, |actor, ctx| actor.look_for_kinds(ctx));
+            }
+        }));
+    }
+
+    fn watch<K>(&self, name: &'static str, ctx: &mut Context<Self>)
+    where
+        K: kube::Resource<DynamicType = ()>
+            + Clone
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug
+            + Send
+            + Sync
+            + 'static,
+        Self: Handler<Seen<K>> + Handler<SeenUnreadable>,
+    {
+        let (this, desk) = (ctx.address(), self.desk.clone());
+        let api = Api::<K>::all(self.desk.outage.for_watches(self.calls.client.clone()));
+        let on = move |heard| match heard {
+            Heard::Event(event) => desk.post(&this, Seen(event)),
+            Heard::NotRead(object, came) => desk.post(&this, SeenUnreadable(object, came)),
+            Heard::Failed(..) | Heard::Runs => {}
+        };
+        ctx.spawn(watch(api, self.desk.clone(), name, After::GoOn, on).into_actor(self));
+    }
+
+    /// Looks soon, once for all that changes until then.
+    fn touch(&mut self, ctx: &mut Context<Self>) {
+        if self.looking {
+            self.again = true;
+            return;
+        }
+        self.looking = true;
+        ctx.run_later(SETTLE, |actor, ctx| actor.look(ctx));
+    }
+
+    /// Whether there is anything to do at all.
+    fn is_idle(&self) -> bool {
+        self.provisioners.is_empty() && self.templates.is_empty() && self.machines.is_empty() && self.unread.is_empty()
+    }
+
+    /// Asks what the cluster is like and what is there, then compares.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        if self.is_idle() || !self.provisioners.is_listed() || !self.templates.is_listed() {
+            self.looking = false;
+            return;
+        }
+        let (calls, cloud, desk) = (self.calls.clone(), self.cloud.clone(), self.desk.clone());
+        let (known, cluster) = (self.meaning.clone(), self.cluster.clone());
+        let asked = async move {
+            let meaning = match known {
+                Some(meaning) => meaning,
+                None => meaning_of(&calls, cloud.as_ref(), &desk).await?,
+            };
+            let snapshot = cluster.send(TakeSnapshot).await.ok().flatten()?;
+            Some((meaning, snapshot))
+        };
+        ctx.spawn(asked.into_actor(self).map(|found, actor, ctx| {
+            actor.looking = false;
+            if let Some((meaning, snapshot)) = found {
+                actor.meaning = Some(meaning.clone());
+                actor.compare(&meaning, &snapshot, ctx);
+            }
+            if std::mem::take(&mut actor.again) {
+                actor.touch(ctx);
+            }
+        }));
+    }
+
+    fn compare(&mut self, meaning: &Meaning, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+        let unread = self.unread.keys().filter_map(|key| key.strip_prefix("AWSNodeTemplate/"));
+        let all = translate(self.templates.all(), self.provisioners.all(), &unread.collect(), meaning);
+        self.brakes.retain(|source, _| all.contains_key(source));
+        self.told.retain(|source, _| all.contains_key(source));
+        let waits: Vec<Duration> =
+            all.into_iter().filter_map(|(source, meant)| self.work_on(source, meant, snapshot, ctx)).collect();
+        if let Some(until) = waits.into_iter().min() {
+            ctx.run_later(until.saturating_sub(self.desk.now()), |actor, ctx| actor.touch(ctx));
+        }
+        self.say_of_machines(ctx);
+        self.say_of_unreadable(ctx);
+    }
+
+    /// Brings one object's meaning into the cluster, unless that is under way. Answers until when it waits, where it is braked.
+    fn work_on(
+        &mut self,
+        source: Source,
+        meant: Result<Made, Problem>,
+        there: &Snapshot,
+        ctx: &mut Context<Self>,
+    ) -> Option<Duration> {
+        let object = self.object_of(&source)?;
+        if self.busy.contains(&source) {
+            return None;
+        }
+        let braked = self.braked(&source, object.generation);
+        let task = Task::of(object, meant, there, self.desk.wall())?;
+        if braked.is_some() {
+            return braked;
+        }
+        self.busy.insert(source.clone());
+        let generation = task.object.generation;
+        let (calls, desk) = (self.calls.clone(), self.desk.clone());
+        ctx.spawn(carry_out(calls, task, desk).into_actor(self).map(move |done, actor, ctx| {
+            actor.busy.remove(&source);
+            actor.brake(&source, generation);
+            match done {
+                Ok(outcome) => actor.tell(&source, &outcome),
+                Err(CallError::Deposed) => return,
+                Err(_) => {}
+            }
+            actor.touch(ctx);
+        }));
+        None
+    }
+
+    fn object_of(&self, source: &Source) -> Option<outcome::Alpha> {
+        match source {
+            Source::Provisioner(name) => self.provisioners.get(name).map(outcome::Alpha::provisioner),
+            Source::Template(name) => self.templates.get(name).map(outcome::Alpha::template),
+        }
+    }
+
+    fn braked(&self, source: &Source, generation: Option<i64>) -> Option<Duration> {
+        let brake = self.brakes.get(source)?;
+        (brake.generation == generation && self.desk.now() < brake.until).then_some(brake.until)
+    }
+
+    /// A write, or a failure: the next one waits.
+    fn brake(&mut self, source: &Source, generation: Option<i64>) {
+        let now = self.desk.now();
+        let rng = self.desk.rng(&source.shown());
+        let new =
+            || Brake { backoff: Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, rng), generation, until: now };
+        let brake = self.brakes.entry(source.clone()).or_insert_with(new);
+        // What has been in step for so long, and what the user has changed, begins anew.
+        if brake.generation != generation || now.saturating_sub(brake.until) > LONGEST_PAUSE.saturating_mul(2) {
+            brake.backoff.reset();
+        }
+        brake.generation = generation;
+        brake.until = now + brake.backoff.pause();
+    }
+
+    /// Tells what became of an object, once for each outcome.
+    fn tell(&mut self, source: &Source, outcome: &Outcome) {
+        let (object, text) = (source.shown(), outcome.shown());
+        if self.told.insert(source.clone(), text.clone()).as_ref() == Some(&text) {
+            return;
+        }
+        let reference = self.object_of(source).map(|alpha| alpha.reference()).unwrap_or_default();
+        match outcome {
+            Outcome::InStep { made, defaults, left_out } => {
+                let (defaults, left_out) = (defaults.len(), Names::first(5, left_out.clone()));
+                self.desk.post(&self.recorder, Record::normal(reference, "Translated", text));
+                self.desk.tell(Story::Translated { object, made: made.clone(), defaults, left_out });
+            }
+            Outcome::Not(problem) => {
+                self.desk.post(&self.recorder, Record::warning(reference, "NotTranslated", &*problem.message));
+                let (reason, why) = (problem.reason.to_owned(), problem.message.clone());
+                self.desk.tell(Story::NotTranslated { object, reason, why });
+            }
+        }
+    }
+
+    /// Machines are an earlier control plane's own: nothing is made of them, which is said on each once.
+    fn say_of_machines(&mut self, ctx: &mut Context<Self>) {
+        let silent: Vec<Arc<Machine>> = self.machines.take_untold(outcome::is_told);
+        for machine in silent {
+            let (calls, now) = (self.calls.clone(), self.desk.wall());
+            ctx.spawn(outcome::refuse_machine(calls, machine, now).into_actor(self));
+        }
+    }
+
+    /// The same of what cannot be read, as far as the API server lets it be written.
+    fn say_of_unreadable(&mut self, ctx: &mut Context<Self>) {
+        for object in self.unread.values() {
+            if self.reports.note(&self.desk, object) {
+                self.desk.post(&self.recorder, report::event(object));
+                let (calls, object, now) = (self.calls.clone(), object.clone(), self.desk.wall());
+                ctx.spawn(outcome::refuse_unreadable(calls, object, now).into_actor(self));
+            }
+        }
+    }
+}
+
+/// The alpha kinds that the API server serves; `None` where it does not say so of all of them: what is known of some alone
+/// would be taken for all there is.
+async fn served(calls: Calls) -> Option<BTreeSet<String>> {
+    let mut all = BTreeSet::new();
+    for version in VERSIONS {
+        let asked = calls.while_acting(calls.client.list_api_group_resources(version));
+        match tokio::time::timeout(ANSWER_TIMEOUT, asked).await.ok()?? {
+            Ok(known) => all.extend(known.resources.into_iter().map(|resource| resource.kind)),
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(_) => return None,
+        }
+    }
+    Some(all)
+}
+
+/// What the cluster is like: its version, and by which tag its subnets are known. `None` when the term is over, or one of the
+/// two cannot be asked: it is asked again at the next look.
+async fn meaning_of(calls: &Calls, cloud: &dyn Cloud, desk: &Desk) -> Option<Meaning> {
+    let version = calls.run("GET /version", || calls.client.apiserver_version()).await.ok()?;
+    let digits: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
+    let cluster_name = desk.settings.cluster_name.clone();
+    let cluster_tagged = cloud.subnet_has_tag(&tags::owned_by(&cluster_name)).await.ok()?;
+    let profile = desk.settings.default_instance_profile.clone();
+    Some(Meaning {
+        cluster_name,
+        kubernetes_minor: digits.parse().ok(),
+        default_instance_profile: Some(profile).filter(|profile| !profile.is_empty()),
+        cluster_tagged,
+    })
+}
+
+impl Actor for Translator {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.look_for_kinds(ctx);
+        ctx.run_interval(LOOK, |actor, ctx| {
+            if !actor.is_idle() {
+                actor.touch(ctx);
+            }
+        });
+    }
+}

@@ -1,0 +1,196 @@
+//! What is said on an alpha object: its conditions, and events.
+
+use std::sync::Arc;
+
+use dovetail_api::convert::translate::Problem;
+use dovetail_api::names::conditions::{DEFAULTS_TAKEN, FALSE, FIELDS_LEFT_OUT, READY, TRANSLATED, TRUE, UNKNOWN};
+use dovetail_api::v1::{condition, set_condition};
+use dovetail_api::v1alpha1::AWSNodeTemplate;
+use dovetail_api::v1alpha5::{Machine, Provisioner};
+use dovetail_core::cluster_state::Unreadable;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{Resource, ResourceExt};
+use serde_json::json;
+
+use crate::kube::calls::{CallError, Calls};
+use crate::reading::Api;
+
+/// Longest message of a condition, in characters; the API server takes 32,768.
+const LONGEST_MESSAGE: usize = 8_000;
+
+/// What became of an alpha object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// What it means is in step with it.
+    InStep {
+        /// The objects, as `NodePool default`.
+        made: Vec<String>,
+        /// What it does not say, and what that means.
+        defaults: Vec<String>,
+        /// Fields without a counterpart.
+        left_out: Vec<String>,
+    },
+    /// It is not translated; what was made from it before stays as it was.
+    Not(Problem),
+}
+
+impl Outcome {
+    /// In words.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::InStep { made, .. } => format!("in step: {}", made.join(", ")),
+            Self::Not(problem) => format!("{}: {}", problem.reason, problem.message),
+        }
+    }
+}
+
+/// Which kind an alpha object is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Provisioner,
+    Template,
+}
+
+/// An alpha object, as far as it is looked at here.
+#[derive(Clone, Debug)]
+pub struct Alpha {
+    pub kind: Kind,
+    pub name: String,
+    pub uid: String,
+    pub generation: Option<i64>,
+    pub resource_version: Option<String>,
+    pub conditions: Vec<Condition>,
+}
+
+impl Alpha {
+    pub fn provisioner(object: &Provisioner) -> Self {
+        let conditions = object.status.as_ref().map(|status| status.conditions.clone());
+        Self::of(Kind::Provisioner, object, conditions)
+    }
+
+    pub fn template(object: &AWSNodeTemplate) -> Self {
+        let conditions = object.status.as_ref().map(|status| status.conditions.clone());
+        Self::of(Kind::Template, object, conditions)
+    }
+
+    fn of<K: ResourceExt>(kind: Kind, object: &K, conditions: Option<Vec<Condition>>) -> Self {
+        Self {
+            kind,
+            name: object.name_any(),
+            uid: object.uid().unwrap_or_default(),
+            generation: object.meta().generation,
+            resource_version: object.resource_version(),
+            conditions: conditions.unwrap_or_default(),
+        }
+    }
+
+    /// Whose events they are.
+    pub fn reference(&self) -> ObjectReference {
+        match self.kind {
+            Kind::Provisioner => object::<Provisioner>(&self.name, &self.uid),
+            Kind::Template => object::<AWSNodeTemplate>(&self.name, &self.uid),
+        }
+    }
+
+    /// Its conditions after this outcome; `ready` is the condition Ready of what was made from it.
+    pub fn conditions_after(&self, outcome: &Outcome, ready: Option<&Condition>, now: Timestamp) -> Vec<Condition> {
+        let mut all = self.conditions.clone();
+        let mut set = |type_: &str, status: &str, reason: &str, message: &str| {
+            let message: String = message.chars().take(LONGEST_MESSAGE).collect();
+            set_condition(&mut all, (type_, status, reason, &message), self.generation, now);
+        };
+        match outcome {
+            Outcome::InStep { made, defaults, left_out } => {
+                set(TRANSLATED, TRUE, "Translated", &made.join(", "));
+                set(DEFAULTS_TAKEN, TRUE, "NotSaid", &defaults.join("\n"));
+                set(FIELDS_LEFT_OUT, TRUE, "NoCounterpart", &left_out.join("\n"));
+                let unknown = ("AwaitingReconciliation", "what it means has not been looked at yet");
+                let (status, (reason, message)) = ready.map_or((UNKNOWN, unknown), |ready| {
+                    (ready.status.as_str(), (ready.reason.as_str(), ready.message.as_str()))
+                });
+                set(READY, status, reason, message);
+                let empty = |one: &Condition| {
+                    one.type_ == DEFAULTS_TAKEN && defaults.is_empty()
+                        || one.type_ == FIELDS_LEFT_OUT && left_out.is_empty()
+                };
+                all.retain(|one| !empty(one));
+            }
+            Outcome::Not(problem) => {
+                set(TRANSLATED, FALSE, problem.reason, &problem.message);
+                set(READY, FALSE, "NotTranslated", &problem.message);
+            }
+        }
+        all
+    }
+
+    /// Writes its conditions.
+    pub async fn write(&self, calls: &Calls, conditions: &[Condition]) -> Result<(), CallError> {
+        let patch = json!({
+            "metadata": {"resourceVersion": self.resource_version},
+            "status": {"conditions": conditions},
+        });
+        match self.kind {
+            Kind::Provisioner => {
+                let api = Api::<Provisioner>::all(calls.client.clone());
+                calls.merge_status(&api, &self.name, patch).await.map(drop)
+            }
+            Kind::Template => {
+                let api = Api::<AWSNodeTemplate>::all(calls.client.clone());
+                calls.merge_status(&api, &self.name, patch).await.map(drop)
+            }
+        }
+    }
+}
+
+/// Whose events they are.
+pub fn object<K: Resource<DynamicType = ()>>(name: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(K::api_version(&()).into()),
+        kind: Some(K::kind(&()).into()),
+        name: Some(name.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+/// What is said on a Machine.
+const OF_MACHINE: &str = "a Machine is the record that an earlier Karpenter kept of an instance of its own: no NodeClaim is made of it, \
+     as that would launch a second one; leave it to that Karpenter, or delete it when its instance is gone";
+
+/// Whether a Machine says already that nothing is made of it.
+pub fn is_told(machine: &Machine) -> bool {
+    let conditions = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    condition(conditions, TRANSLATED).is_some_and(|one| one.status == FALSE)
+}
+
+/// Says it on the Machine. A failure is tried again by the next leader: it is of no consequence.
+pub async fn refuse_machine(calls: Calls, machine: Arc<Machine>, now: Timestamp) {
+    let mut conditions = machine.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+    set_condition(&mut conditions, (TRANSLATED, FALSE, "NotOurs", OF_MACHINE), machine.metadata.generation, now);
+    let patch = json!({
+        "metadata": {"resourceVersion": machine.resource_version()},
+        "status": {"conditions": conditions},
+    });
+    let api = Api::<Machine>::all(calls.client.clone());
+    let _ = calls.merge_status(&api, &machine.name_any(), patch).await;
+}
+
+/// Says on an object that it cannot be read, where its status takes that.
+pub async fn refuse_unreadable(calls: Calls, object: Unreadable, now: Timestamp) {
+    let mut conditions = Vec::new();
+    let message: String = object.why.chars().take(LONGEST_MESSAGE).collect();
+    let generation = object.metadata.generation;
+    set_condition(&mut conditions, (TRANSLATED, FALSE, "Unreadable", &message), generation, now);
+    set_condition(&mut conditions, (READY, FALSE, "NotTranslated", &message), generation, now);
+    let patch = json!({"status": {"conditions": conditions}});
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let client = calls.client.clone();
+    // What comes back may be as unreadable as it was.
+    let _ = match object.kind.as_str() {
+        "Provisioner" => calls.merge_status(&Api::<Provisioner>::all(client), &name, patch).await.map(drop),
+        "AWSNodeTemplate" => calls.merge_status(&Api::<AWSNodeTemplate>::all(client), &name, patch).await.map(drop),
+        _ => Ok(()),
+    };
+}

@@ -1,0 +1,74 @@
+//! What is to be done about an object that an alpha object means, given what stands in the cluster by its name.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::v1::{EC2NodeClass, NodePool};
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next<K> {
+    /// Create it.
+    Create(K),
+    /// Write it as this, on the version that was read.
+    Replace(K),
+    /// Nothing: it is as it should be.
+    Keep,
+    /// Nothing: somebody else made it.
+    Taken(String),
+    /// Nothing yet: what stands there is going.
+    Wait,
+}
+
+/// Of a pool.
+pub fn next_pool(wanted: &NodePool, there: Option<&NodePool>) -> Next<NodePool> {
+    let Some(there) = there else { return Next::Create(wanted.clone()) };
+    let mut written = there.clone();
+    written.spec = wanted.spec.clone();
+    next(&wanted.metadata, &there.metadata, written.spec == there.spec, |metadata| NodePool {
+        metadata,
+        ..written.clone()
+    })
+}
+
+/// Of a class.
+pub fn next_class(wanted: &EC2NodeClass, there: Option<&EC2NodeClass>) -> Next<EC2NodeClass> {
+    let Some(there) = there else { return Next::Create(wanted.clone()) };
+    let mut written = there.clone();
+    written.spec = wanted.spec.clone();
+    next(&wanted.metadata, &there.metadata, written.spec == there.spec, |metadata| EC2NodeClass {
+        metadata,
+        ..written.clone()
+    })
+}
+
+fn next<K>(wanted: &ObjectMeta, there: &ObjectMeta, same: bool, write: impl FnOnce(ObjectMeta) -> K) -> Next<K> {
+    let owner = wanted.owner_references.iter().flatten().next();
+    if !owner.is_some_and(|owner| is_owned(there, &owner.uid)) {
+        // The owner may be an earlier one of that name, whose objects the API server's garbage collection takes.
+        let earlier = owner.is_some_and(|owner| {
+            let mut others = there.owner_references.iter().flatten();
+            others.any(|other| other.kind == owner.kind && other.name == owner.name)
+        });
+        return if earlier || there.deletion_timestamp.is_some() { Next::Wait } else { Next::Taken(whose(there)) };
+    }
+    if there.deletion_timestamp.is_some() {
+        return Next::Wait;
+    }
+    let mut metadata = there.clone();
+    let notes = metadata.annotations.get_or_insert_default();
+    notes.extend(wanted.annotations.clone().unwrap_or_default());
+    if same && there.annotations.as_ref() == Some(notes) { Next::Keep } else { Next::Replace(write(metadata)) }
+}
+
+/// Whether the object with that uid owns it.
+pub fn is_owned(metadata: &ObjectMeta, uid: &str) -> bool {
+    metadata.owner_references.iter().flatten().any(|owner| owner.uid == uid)
+}
+
+/// Who made it, as far as it says.
+fn whose(metadata: &ObjectMeta) -> String {
+    match metadata.owner_references.iter().flatten().next() {
+        Some(owner) => format!("made from {} {}", owner.kind, owner.name),
+        None => "there and was not made from this object".to_owned(),
+    }
+}

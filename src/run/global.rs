@@ -1,0 +1,118 @@
+//! `karpenter-global-settings`, the ConfigMap that Karpenter had its settings in before 0.33 (aws spec 10.6): what the environment
+//! and the flags do not say is taken from it, and that is said.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dovetail_actors::Settings;
+use dovetail_actors::reading::Api;
+use dovetail_actors::settings::TABLE;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+
+use super::ask::Asker;
+
+/// The ConfigMap's name.
+const NAME: &str = "karpenter-global-settings";
+
+/// Its keys, and the settings that they became.
+const KEYS: [(&str, &str); 9] = [
+    ("batchMaxDuration", "BATCH_MAX_DURATION"),
+    ("batchIdleDuration", "BATCH_IDLE_DURATION"),
+    ("aws.clusterEndpoint", "CLUSTER_ENDPOINT"),
+    ("aws.clusterCABundle", "CLUSTER_CA_BUNDLE"),
+    ("aws.defaultInstanceProfile", "DEFAULT_INSTANCE_PROFILE"),
+    ("aws.isolatedVPC", "ISOLATED_VPC"),
+    ("aws.vmMemoryOverheadPercent", "VM_MEMORY_OVERHEAD_PERCENT"),
+    ("aws.interruptionQueueName", "INTERRUPTION_QUEUE"),
+    ("aws.reservedENIs", "RESERVED_ENIS"),
+];
+
+/// The settings with what the ConfigMap says in `lease_namespace`, where it is. What is taken, and what of it has no effect, is
+/// told by `warn`.
+pub async fn with_config_map(
+    asker: &Asker,
+    client: &Client,
+    mut settings: Settings,
+    given: &BTreeSet<String>,
+    warn: impl Fn(&str),
+) -> Settings {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &settings.lease_namespace);
+    match asker.api(&format!("configmap {NAME}"), || maps.get_opt(NAME)).await {
+        Ok(Some(map)) => {
+            take(&mut settings, &map.data.unwrap_or_default(), given).iter().for_each(|line| warn(line));
+            settings
+        }
+        Ok(None) => settings,
+        Err(why) => {
+            warn(&format!("whether there is a ConfigMap {NAME} of an earlier Karpenter cannot be seen: {why}"));
+            settings
+        }
+    }
+}
+
+/// Sets what the ConfigMap says and nobody else has said. Answers a line for each key that is not empty.
+fn take(settings: &mut Settings, data: &BTreeMap<String, String>, given: &BTreeSet<String>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (key, text) in data.iter().filter(|(_, text)| !text.is_empty()) {
+        let known = KEYS.iter().find(|(old, _)| old == key).map(|(_, name)| *name);
+        let line = match known.and_then(|name| TABLE.iter().find(|row| row.name == name)) {
+            Some(row) if given.contains(row.name) => format!("{key} is passed over, as {} is given", row.name),
+            Some(row) => match (row.set)(settings, text) {
+                Ok(()) => format!("{key} is taken: {} is {text}; set it, and delete the ConfigMap", row.name),
+                Err((what, allowed)) => format!("{key} is passed over: {text:?} {what} (allowed: {allowed})"),
+            },
+            None if key == "aws.clusterName" && *text == settings.cluster_name => continue,
+            None => format!("{key} has no effect: {}", instead(key)),
+        };
+        lines.push(format!("ConfigMap {NAME}: {line}"));
+    }
+    lines
+}
+
+/// What is so in place of a key without a successor.
+fn instead(key: &str) -> &'static str {
+    match key {
+        "aws.clusterName" => "the cluster's name is that of CLUSTER_NAME",
+        "aws.enableENILimitedPodDensity" => "how many pods nodes take is spec.kubelet.maxPods of the EC2NodeClass",
+        "aws.enablePodENI" => "pods' network interfaces are counted where nodes have them",
+        "aws.tags" => "tags belong into spec.tags of the EC2NodeClass",
+        "aws.assumeRoleARN" | "aws.assumeRoleDuration" => "the role is that of the service account or the instance",
+        "featureGates.driftEnabled" => "drift is always looked for",
+        _ => "nobody knows it",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_else_says_is_taken_from_it_and_each_key_is_said() {
+        let data: BTreeMap<String, String> = [
+            ("aws.clusterName", "demo"),
+            ("aws.defaultInstanceProfile", "nodes"),
+            ("aws.interruptionQueueName", "queue"),
+            ("aws.vmMemoryOverheadPercent", "much"),
+            ("aws.tags", "{}"),
+            ("batchMaxDuration", ""),
+        ]
+        .map(|(key, text)| (key.to_owned(), text.to_owned()))
+        .into();
+        let mut settings = Settings { cluster_name: "demo".into(), ..Settings::default() };
+        let lines = take(&mut settings, &data, &["INTERRUPTION_QUEUE".to_owned()].into());
+        assert_eq!(settings.default_instance_profile, "nodes");
+        assert_eq!(settings.interruption_queue, "");
+        assert_eq!(settings.vm_memory_overhead, Settings::default().vm_memory_overhead);
+        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert!(
+            lines[0].contains("aws.defaultInstanceProfile is taken: DEFAULT_INSTANCE_PROFILE is nodes"),
+            "{lines:?}"
+        );
+        assert!(
+            lines[1].contains("aws.interruptionQueueName is passed over, as INTERRUPTION_QUEUE is given"),
+            "{lines:?}"
+        );
+        assert!(lines[2].contains("aws.tags has no effect: tags belong into spec.tags"), "{lines:?}");
+        assert!(lines[3].contains("aws.vmMemoryOverheadPercent is passed over: \"much\""), "{lines:?}");
+    }
+}

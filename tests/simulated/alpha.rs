@@ -1,0 +1,60 @@
+//! The posts' Provisioners applied to a cluster that runs, as they are written: the control plane translates them, and nodes
+//! come as the posts say.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::common;
+use crate::played;
+
+use common::{arg, post, root, write};
+use played::{Played, play_file, play_kept};
+use serde_json::Value;
+
+/// A kept scenario with its manifests applied after a minute, the alpha kinds stored as they are.
+fn applied_later(name: &str) -> Played {
+    let kept = root().join(format!("tests/simulation/scenarios/{name}.yaml"));
+    let text = std::fs::read_to_string(&kept).unwrap();
+    let apply = text.lines().find(|line| line.starts_with("apply: ")).unwrap().to_owned();
+    let files = apply.trim_start_matches("apply: [").trim_end_matches(']').split(", ");
+    let files: Vec<String> = files.map(|file| arg(&post(file.rsplit('/').next().unwrap())).to_owned()).collect();
+    let step = format!("  - {{at: 1m, apply: [{}]}}\n", files.join(", "));
+    let mut later: String = text.lines().filter(|line| *line != apply).map(|line| format!("{line}\n")).collect();
+    match later.contains("\nsteps:\n") {
+        true => later = later.replace("\nsteps:\n", &format!("\nsteps:\n{step}")),
+        false => later.push_str(&format!("steps:\n{step}")),
+    }
+    later.push_str("alphaAsWritten: true\n");
+    play_file(&format!("alpha-{name}"), &write(&format!("alpha-{name}/scenario.yaml"), &later))
+}
+
+/// What of the nodes that came a post speaks of: the types, zones and capacity types that may be, and what they cost.
+fn came(played: &Played) -> (usize, f64) {
+    let nodes = played.report["nodes"].as_array().unwrap();
+    let new: Vec<&Value> = nodes.iter().filter(|node| node["beforehand"] == false).collect();
+    (new.len(), new.iter().map(|node| node["pricePerHour"].as_f64().unwrap()).sum())
+}
+
+#[test]
+fn the_posts_provisioners_applied_to_a_running_cluster_bring_the_nodes_that_they_bring_converted() {
+    for name in ["000-existing-node-first", "001-affinity", "003-constrained", "003-inflate-100"] {
+        let (stored, converted) = (applied_later(name), play_kept(name, &[]));
+        stored.came_out_well();
+        stored.violates_nothing();
+        assert_eq!(stored.report["pods"]["bound"], converted.report["pods"]["bound"], "{name}");
+        let ((nodes, price), (before, cost)) = (came(&stored), came(&converted));
+        assert!(nodes > 0 && nodes <= before + 1, "{name}: {nodes} nodes, {before} where it is converted beforehand");
+        assert!(price <= cost * 1.1, "{name}: {price} $/h, {cost} where it is converted beforehand");
+        assert_eq!(stored.story("translated").len(), converted.story("node_pool").len().min(1), "{name}");
+        for node in stored.report["nodes"].as_array().unwrap().iter().filter(|node| node["beforehand"] == false) {
+            assert_eq!(node["labels"]["karpenter.sh/provisioner-name"], "default", "{name}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_node_of_a_provisioner_goes_after_exactly_its_time() {
+    let played = applied_later("ttl-deployment-deleted");
+    played.came_out_well();
+    played.violates_nothing();
+    assert!(!played.story("ttl_reached").is_empty());
+    assert_eq!(came(&played).0, 0, "the nodes made for the Deployment are gone");
+}
