@@ -116,7 +116,11 @@ fn of_two_hundred_spot_nodes_fifty_are_warned_within_a_second_and_every_pod_is_b
     let theirs = play_kept("interruption-many", &["--interruption=evict"]);
     assert_eq!(ends, theirs.ends(), "the same instances are taken");
     let (moved, at_once) = (ours.report["downtime"]["evicted"].clone(), theirs.pod_seconds());
-    println!("{} nodes, {moved} pods: {:.1} pod-seconds replacing, {at_once:.1} evicting", ends.len(), ours.pod_seconds());
+    println!(
+        "{} nodes, {moved} pods: {:.1} pod-seconds replacing, {at_once:.1} evicting",
+        ends.len(),
+        ours.pod_seconds()
+    );
     assert!(ours.pod_seconds() * 4.0 < at_once, "{} pod-seconds against {at_once}", ours.pod_seconds());
 }
 

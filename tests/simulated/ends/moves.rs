@@ -8,14 +8,16 @@ use crate::played::{Played, at, manifests, play_over};
 fn one_pod(annotations: &str) -> String {
     let budget = "---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web, namespace: default}\nspec:\n  minAvailable: 1\n  selector: {matchLabels: {app: web}}\n";
     let labels = "metadata: {labels: {app: web}}";
-    let all = manifests(1).replace(labels, &format!("metadata: {{labels: {{app: web}}, annotations: {{{annotations}}}}}"));
+    let all =
+        manifests(1).replace(labels, &format!("metadata: {{labels: {{app: web}}, annotations: {{{annotations}}}}}"));
     assert!(annotations.is_empty() || all.contains(annotations));
     all + budget
 }
 
 const ROLLOUT: &str = "dovetail.dev/move: rollout";
 /// The pod's node is deleted when it has run for a while.
-const DELETED: &str = "settings: {MOVES_ROLLOUT: 'true'}\nsteps:\n  - {at: 5m, deleteSome: {kind: NodeClaim, count: 1}}\nuntil: 12m\n";
+const DELETED: &str =
+    "settings: {MOVES_ROLLOUT: 'true'}\nsteps:\n  - {at: 5m, deleteSome: {kind: NodeClaim, count: 1}}\nuntil: 12m\n";
 
 impl Played {
     /// The seconds after `from` in which no pod of Deployments was Ready.
@@ -57,7 +59,10 @@ fn a_single_pod_under_a_budget_of_one_moves_without_a_second_in_which_there_is_n
     assert_eq!(run.report["downtime"]["evicted"], 0, "nothing is evicted");
     let restarted = run.times("deployment_restarted")[0];
     let initialized = run.times("initialized");
-    assert!(initialized.iter().filter(|t| **t <= restarted).count() == 2, "its place is ready: {initialized:?}, {restarted}");
+    assert!(
+        initialized.iter().filter(|t| **t <= restarted).count() == 2,
+        "its place is ready: {initialized:?}, {restarted}"
+    );
 }
 
 #[test]
@@ -72,7 +77,10 @@ fn a_single_pod_without_a_budget_moves_the_same_way() {
 
 #[test]
 fn what_does_not_ask_for_it_is_not_restarted_and_what_holds_its_node_is_named_with_the_remedy_after_a_minute() {
-    for (name, annotations, settings) in [("moves-unasked", "", DELETED), ("moves-off", ROLLOUT, "steps:\n  - {at: 5m, deleteSome: {kind: NodeClaim, count: 1}}\nuntil: 12m\n")] {
+    for (name, annotations, settings) in [
+        ("moves-unasked", "", DELETED),
+        ("moves-off", ROLLOUT, "steps:\n  - {at: 5m, deleteSome: {kind: NodeClaim, count: 1}}\nuntil: 12m\n"),
+    ] {
         let run = play_over(name, &one_pod(annotations), settings);
         assert_eq!((run.restarts(), run.number("terminated")), (0, 0), "{name}");
         let blocked = run.story("drain_blocked");
@@ -86,7 +94,11 @@ fn what_does_not_ask_for_it_is_not_restarted_and_what_holds_its_node_is_named_wi
 
 #[test]
 fn a_deployment_that_does_not_surge_is_left_alone_and_its_pod_is_held_as_before() {
-    let stays = one_pod(ROLLOUT).replacen("  replicas: 1\n", "  replicas: 1\n  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}\n", 1);
+    let stays = one_pod(ROLLOUT).replacen(
+        "  replicas: 1\n",
+        "  replicas: 1\n  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}\n",
+        1,
+    );
     let run = play_over("moves-no-surge", &stays, DELETED);
     assert_eq!((run.restarts(), run.number("terminated")), (0, 0));
     assert_eq!(run.story("not_restarted").len(), 1);
