@@ -30,6 +30,7 @@
 //! | `terminator` | `LookUp` | `owner` |
 //! | `interruption` | `Interrupted` | `terminator` |
 //! | `interruption` | `MarkLeaving` | `cluster_watcher` |
+//! | `terminator` | `Roll` | `cluster_watcher` |
 //! | `disruptor`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
 //! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor`, `control_plane` | `Wrote` | `cluster_watcher` |
 //! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |

@@ -21,7 +21,7 @@ use crate::context::desk::Desk;
 use crate::links::ToRecorder;
 use crate::messages::{
     Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget, Hold,
-    MarkLeaving, NodeChanged, NodeGone, NodeUnused, Observe, Plan, PoolChanged, SoldOut, TakeShown, TakeSnapshot,
+    MarkLeaving, NodeChanged, NodeGone, NodeUnused, Observe, Plan, PoolChanged, Roll, SoldOut, TakeShown, TakeSnapshot,
     WorldChanged, Wrote,
 };
 use crate::reading::report::Reports;
@@ -109,6 +109,14 @@ impl Handler<Hold> for ClusterWatcher {
         self.state.hold(hold.claims.iter().map(String::as_str), hold.held);
         self.tell_departures();
         self.cluster_changed();
+    }
+}
+
+impl Handler<Roll> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, roll: Roll, _: &mut Self::Context) {
+        self.state.roll(roll.pods.iter().map(String::as_str), roll.rolls);
     }
 }
 
