@@ -470,3 +470,22 @@ fn a_stateful_set_gets_its_volumes_and_every_node_lies_in_their_zone() {
     real.until("its pods are Ready elsewhere, with their volumes", |real| real.ready() == 20 && attached(real) == 20);
     real.nothing_was_forbidden();
 }
+
+/// 40: what no eviction could move, with no second in which it is not there. About a minute, once everything is built.
+#[test]
+fn a_single_pod_under_a_budget_of_one_moves_by_a_rollout_and_is_never_missed() {
+    let mut real = Real::charted("rollout", "moves.rollout=true");
+    real.ok(&["apply", "-f", POOL]);
+    real.two_replicas();
+    real.ok(&["apply", "-f", "tests/real/manifests/alone.yaml"]);
+    real.until("the pod is Ready", |real| real.ready() == 1);
+    let node = real.names("nodes").remove(0);
+    let seen = real.follow_ready("deployment/alone");
+    real.ok(&["delete", "node", &node, "--timeout=300s"]);
+    real.until("it is Ready on another node", |real| real.ready() == 1 && !real.names("nodes").contains(&node));
+    let counts = seen();
+    assert!(counts.len() > 1 && counts.iter().all(|count| *count >= 1), "Ready pods: {counts:?}");
+    let restarted = real.said().iter().filter(|line| line["event"] == "deployment_restarted").count();
+    assert_eq!(restarted, 1);
+    real.nothing_was_forbidden();
+}

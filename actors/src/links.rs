@@ -12,7 +12,8 @@ use crate::context::mailbox::Mailbox;
 use crate::messages::{
     ClaimRefused, ClosedPools, Hold, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, Launch, LookUp,
     MarkLeaving, NotRead, NotRegistered, PackNow, Plan, Planned, PodSeen, Record, Refused, Remove,
-    ReservationTakenBack, SoldOut, TakeShown, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns, Wrote,
+    ReservationTakenBack, Roll, SoldOut, TakeShown, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns,
+    Wrote,
 };
 
 /// An address of whatever takes the messages of `T`.
@@ -79,7 +80,7 @@ macro_rules! link {
 
 link! {
     /// For snapshots, read-your-writes, and what is to be remembered of the cluster.
-    ToClusterWatcher = TakesOfCluster: ClaimRefused, ClosedPools, Hold, MarkLeaving, NotRead, Plan, PodSeen, SoldOut, TakeShown,
+    ToClusterWatcher = TakesOfCluster: ClaimRefused, ClosedPools, Hold, MarkLeaving, NotRead, Plan, PodSeen, Roll, SoldOut, TakeShown,
         TakeSnapshot, TellNotSynced, WatchFailed, WatchRuns, Wrote
 }
 link! {

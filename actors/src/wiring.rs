@@ -30,6 +30,7 @@
 //! | `terminator` | `LookUp` | `owner` |
 //! | `interruption` | `Interrupted` | `terminator` |
 //! | `interruption` | `MarkLeaving` | `cluster_watcher` |
+//! | `terminator` | `Roll` | `cluster_watcher` |
 //! | `disruptor`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
 //! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor`, `control_plane` | `Wrote` | `cluster_watcher` |
 //! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
@@ -48,8 +49,7 @@
 //! | `replica` | `Watched` | `control_plane` |
 //! | `replica` | `Release` | `leader`, `control_plane` |
 //! | `replica` | `ObserveReplica` | `control_plane` |
-//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `recorder`, `leader`, `webhook` |
-//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader` |
+//! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook` |
 
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ pub struct Leading {
     pub janitor: Addr<Janitor>,
     /// Whose instances are.
     pub owner: Addr<Owner>,
-    /// See its module.
+    /// What the alpha kinds mean, kept as v1.
     pub translator: Addr<Translator>,
 }
 

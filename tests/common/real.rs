@@ -64,6 +64,11 @@ impl Real {
         Self::start_with(name, &[], &["--gates", gates])
     }
 
+    /// The same by the chart with this value.
+    pub fn charted(name: &str, value: &str) -> Self {
+        Self::start_with(name, &[], &["--chart", value])
+    }
+
     fn start_with(name: &str, settings: &[&str], flags: &[&str]) -> Self {
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let state = root().join("target/real/run").join(name);
@@ -169,6 +174,20 @@ impl Real {
     pub fn ready(&self) -> usize {
         let table = self.ok(&["get", "pods", "-A", "--no-headers"]);
         table.lines().filter(|line| line.split_whitespace().nth(2) == Some("1/1")).count()
+    }
+
+    /// Begins to follow how many pods of a Deployment are Ready; what is answered ends that and says every count that was seen.
+    pub fn follow_ready(&self, deployment: &str) -> impl FnOnce() -> Vec<u32> + use<> {
+        let own = ["--kubeconfig", self.facts["kubeconfig"].as_str().unwrap()];
+        let what = ["get", deployment, "--watch", "-o", "jsonpath={.status.readyReplicas}{\"\\n\"}"];
+        let mut command = Command::new(self.facts["kubectl"].as_str().unwrap());
+        let mut child = command.args(own).args(what).stdout(Stdio::piped()).spawn().unwrap();
+        move || {
+            child.kill().unwrap();
+            let output = child.wait_with_output().unwrap();
+            // None is Ready where the field is not there.
+            stdout(&output).lines().map(|line| line.trim().parse().unwrap_or(0)).collect()
+        }
     }
 
     /// Waits until something holds.

@@ -38,6 +38,7 @@ PATIENCE = 90
 BY_HAND = {
     "ec2.CreateTags": "the cloud seam can tag an instance, no actor does yet",
     "ec2.CreateFleet": "into a capacity reservation: the sandbox's account has none",
+    "ec2.DescribeInstanceStatus": "asked for every minute, first a minute after a leader began",
     "iam.ListInstanceProfiles": "asked for by the janitor every half hour",
 }
 
@@ -174,6 +175,8 @@ def by_hand(api, proxy):
     tags = {"Name": "node.example", "karpenter.sh/nodeclaim": claim["metadata"]["name"], "eks:eks-cluster-name": CLUSTER}
     instance = claim["status"]["providerID"].rsplit("/", 1)[1]
     checks.client("ec2", proxy).create_tags(Resources=[instance], Tags=[{"Key": key, "Value": value} for key, value in tags.items()])
+    impaired = [{"Name": "system-status.status", "Values": ["impaired"]}]
+    checks.client("ec2", proxy).describe_instance_status(Filters=impaired)
     checks.client("iam", proxy).list_instance_profiles(PathPrefix=f"/karpenter/{REGION}/{CLUSTER}/")
     reserved_launch(proxy)
 

@@ -111,7 +111,7 @@ class Recording(unittest.TestCase):
         self.assertEqual(source.sdk_users(), {"crates/cloud": sdks})
 
     def test_what_was_added_by_hand_is_named(self):
-        self.assertEqual(set(RECORDED["byHand"]), {"ec2.CreateFleet", "ec2.CreateTags", "iam.ListInstanceProfiles"})
+        self.assertEqual(set(RECORDED["byHand"]), {"ec2.CreateFleet", "ec2.CreateTags", "ec2.DescribeInstanceStatus", "iam.ListInstanceProfiles"})
 
 
 class Reference(unittest.TestCase):

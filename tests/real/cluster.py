@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A real Kubernetes control plane and a foreign AWS on loopback, for tests and by hand; what is missing is built first.
 
-    cluster.py run  [--state DIR] [--boot SECONDS] [--jaeger] [--set NAME=VALUE…] [--gates NAME=true|false,…]
+    cluster.py run  [--state DIR] [--boot SECONDS] [--jaeger] [--set NAME=VALUE…] [--gates NAME=true|false,…] [--chart NAME=VALUE…]
                                                       until its standard input ends, or a signal
     cluster.py up   [--state DIR] [--boot SECONDS]    the same with Jaeger, left running; says how to use it
     cluster.py down [--state DIR]                     stops it and removes its files
@@ -57,8 +57,8 @@ def die_with_parent():
 class Cluster:
     """What runs, by name."""
 
-    def __init__(self, state, boot, settings=(), jaeger=False, gates=""):
-        self.state, self.boot, self.jaeger, self.running = state, boot, jaeger, {}
+    def __init__(self, state, boot, settings=(), jaeger=False, gates="", chart=()):
+        self.state, self.boot, self.jaeger, self.running, self.values = state, boot, jaeger, {}, chart
         self.environment = dict(one.split("=", 1) for one in settings)
         shutil.rmtree(state, ignore_errors=True)
         (state / "log").mkdir(parents=True)
@@ -141,6 +141,7 @@ class Cluster:
         folder = ROOT / "deploy/helm/dovetail"
         values = {"clusterName": CLUSTER, "clusterEndpoint": self.parts.server, "interruptionQueue": CLUSTER}
         given = [word for name, value in values.items() for word in ("--set", f"settings.{name}={value}")]
+        given += [word for value in self.values for word in ("--set", value)]
         command = [self.programs["helm"], "template", "dovetail", folder, "--namespace", NAMESPACE, "--include-crds", "--skip-tests", *given]
         rendered = subprocess.run([*command, "--kube-version", "1.36.3"], capture_output=True, text=True)
         if rendered.returncode:
@@ -250,12 +251,12 @@ def warn(aws, instance):
         pass
 
 
-def run(state, boot, settings, jaeger, gates, orders):
+def run(state, boot, settings, jaeger, gates, chart, orders):
     """Until standard input ends (if it is heeded) or a signal comes."""
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set() or sys.exit(0))
-    cluster = Cluster(state, boot, settings, jaeger, gates)
+    cluster = Cluster(state, boot, settings, jaeger, gates, chart)
     try:
         facts = cluster.begin()
         (state / "facts.json").write_text(json.dumps(facts | {"pid": os.getpid()}))
@@ -330,11 +331,12 @@ def main():
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the replicas")
     parser.add_argument("--jaeger", action="store_true", help="Jaeger too, and the replicas' traces go there")
     parser.add_argument("--gates", default="", metavar="NAME=true|false,…", help="feature gates of the API server")
+    parser.add_argument("--chart", action="append", default=[], metavar="NAME=VALUE", help="a value of the chart")
     parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     state = given.state.resolve()
     if given.what == "run":
-        sys.exit(run(state, given.boot, given.set, given.jaeger, given.gates, not given.detached))
+        sys.exit(run(state, given.boot, given.set, given.jaeger, given.gates, given.chart, not given.detached))
     if given.what == "status":
         facts = standing(state)
         print(json.dumps(facts, indent=2) if facts else "nothing is running")

@@ -20,6 +20,7 @@ use crate::links::ToRecorder;
 use crate::messages::{
     Attach, ClaimChanged, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget, Hold, MarkLeaving,
     NodeChanged, NodeUnused, Observe, Plan, PoolChanged, SoldOut, TakeShown, TakeSnapshot, WorldChanged, Wrote,
+    MarkLeaving, NodeChanged, NodeGone, NodeUnused, Observe, Plan, PoolChanged, Roll, SoldOut, TakeShown, TakeSnapshot,
 };
 use crate::reading::report::Reports;
 
@@ -106,6 +107,14 @@ impl Handler<Hold> for ClusterWatcher {
         self.state.hold(hold.claims.iter().map(String::as_str), hold.held);
         self.tell_departures();
         self.cluster_changed();
+    }
+}
+
+impl Handler<Roll> for ClusterWatcher {
+    type Result = ();
+
+    fn handle(&mut self, roll: Roll, _: &mut Self::Context) {
+        self.state.roll(roll.pods.iter().map(String::as_str), roll.rolls);
     }
 }
 

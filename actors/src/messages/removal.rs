@@ -56,6 +56,17 @@ pub struct Hold {
     pub held: bool,
 }
 
+/// These pods go by a restart of their Deployment: what it brings has their places. Order, from `terminator` to `cluster_watcher`,
+/// before the Deployment is written.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Roll {
+    /// Uids.
+    pub pods: Vec<String>,
+    /// Whether they do, or do not after all.
+    pub rolls: bool,
+}
+
 /// These claims' nodes are about to go: their pods need a place elsewhere and nothing new is planned on them. Order, to
 /// `cluster_watcher`, before anything is written.
 #[derive(Clone, Debug, Message)]

@@ -1,7 +1,7 @@
 //! Pods that are moved by a restart of their Deployment: asked for by their annotation, decided by
 //! `dovetail_core::termination::rollout`, begun once a drain and Deployment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use kube::ResourceExt;
 use super::Terminator;
 use super::steps::Hand;
 use crate::kube::calls::{CallError, Calls};
-use crate::messages::Record;
+use crate::messages::{Record, Roll};
 use crate::reading::Api;
 use crate::recorder::object;
 use crate::telemetry::story::Story;
@@ -47,6 +47,8 @@ struct Known {
     state: State,
     since: Duration,
     again: Duration,
+    /// Its pods on the Node, by uid, of which the state knows that they go by it.
+    pods: BTreeSet<String>,
 }
 
 /// Restarts by Node and by the namespace and name of the ReplicaSet whose pods are to leave.
@@ -105,12 +107,26 @@ impl Terminator {
             rules.insert(format!("{}/{}", pod.pod.namespace, pod.pod.name), Rule::Rollout(how));
             let again = known.as_ref().is_none_or(|known| known.again <= now.monotonic);
             if again && matches!(state, None | Some(State::Waits(_))) {
-                let since = known.map_or(now.monotonic, |known| known.since);
-                self.rollouts.known.insert(key.clone(), Known { state: State::Asking, since, again: now.monotonic });
+                let (since, known_pods) =
+                    known.map_or((now.monotonic, BTreeSet::new()), |known| (known.since, known.pods));
+                let known = Known { state: State::Asking, since, again: now.monotonic, pods: known_pods };
+                self.rollouts.known.insert(key.clone(), known);
+                self.roll(&key, &pod);
                 self.ask_rollout(hand, node, claim, (pod, key), ctx);
+            } else {
+                self.roll(&key, &pod);
             }
         }
         rules
+    }
+
+    /// What the restart brings is to have the pod's place, and nobody is to look for another.
+    fn roll(&mut self, key: &(String, String), pod: &PodEntry) {
+        let Some(known) = self.rollouts.known.get_mut(key) else { return };
+        if known.pods.insert(pod.pod.uid.clone()) {
+            let pods = vec![pod.pod.uid.clone()];
+            self.desk.post(&self.links.cluster, Roll { pods, rolls: true });
+        }
     }
 
     fn ask_rollout(
@@ -168,6 +184,10 @@ impl Terminator {
         };
         known.state = state;
         let warning = known.state == State::Never;
+        if warning {
+            let pods = std::mem::take(&mut known.pods).into_iter().collect();
+            self.desk.post(&self.links.cluster, Roll { pods, rolls: false });
+        }
         hand.record(Record { warning, ..Record::normal(object::pod(&pod.pod), reason, message) });
     }
 }

@@ -6,7 +6,10 @@ use crate::world;
 use std::time::Duration;
 
 use dovetail_actors::Settings;
+use dovetail_actors::settings::Rebalance;
 use dovetail_core::clock::Clock as _;
+use dovetail_core::interruption::Kind;
+use dovetail_core::interruption::status::Trouble;
 use serde_json::json;
 use world::{Spoil, World, run};
 
@@ -71,5 +74,120 @@ fn a_warning_that_comes_again_while_it_is_written_down_is_deleted_when_it_is_wri
         world.cloud.announce_by(&warning.to_string(), "third");
         world.until(seconds(30), || world.cloud.deleted() == ["first", "third"]).await;
         assert_eq!(world.journal.count("interrupted"), 1, "{}", world.story().join("\n"));
+    });
+}
+
+fn warning(id: &str, instance: &str, world: &World) -> String {
+    let time = world.clock.wall().to_string();
+    json!({"version": "0", "id": id, "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2",
+        "time": time, "detail": {"instance-id": instance, "instance-action": "terminate"}})
+    .to_string()
+}
+
+/// The instance of the only claim, once there is one.
+async fn running(world: &World) -> String {
+    four_pods(world);
+    world.until_bound(4, seconds(180)).await;
+    world.cloud.living()[0].id.clone()
+}
+
+#[test]
+fn a_warning_about_an_instance_that_no_claim_has_yet_is_kept_for_a_minute_and_acted_on_when_one_has_it() {
+    run(|world| async move {
+        let _replica = world.replica_with(0, listening());
+        tokio::time::sleep(seconds(5)).await;
+        // The first instance that the cloud will make.
+        world.cloud.announce_by(&warning("early", "i-00000000000000001", &world), "early");
+        world.cloud.announce_by(&warning("never", "i-0fffffffffffffff0", &world), "never");
+        world.until(seconds(5), || world.cloud.unread() == 0).await;
+        four_pods(&world);
+        let known = || {
+            world.claims().iter().any(|claim| claim["metadata"]["annotations"].to_string().contains("spot_interrupted"))
+        };
+        world.until(seconds(40), known).await;
+        world.until(seconds(5), || world.cloud.deleted() == ["early"]).await;
+        assert_eq!(world.journal.count("messages_ignored"), 0, "{}", world.story().join("\n"));
+        world.until(seconds(70), || world.cloud.deleted() == ["early", "never"]).await;
+        assert_eq!(world.journal.count("messages_ignored"), 1, "passed over, and said");
+    });
+}
+
+#[test]
+fn messages_are_deleted_ten_a_call_and_one_that_the_queue_keeps_is_deleted_again() {
+    run(|world| async move {
+        let instance = {
+            let _first = world.replica_with(0, listening());
+            running(&world).await
+        };
+        let _replica = world.replica_with(1, listening());
+        tokio::time::sleep(seconds(30)).await;
+        world.cloud.keep_first();
+        for number in 0..25 {
+            let text = json!({"version": "0", "id": number.to_string(), "source": "aws.ec2",
+                "detail-type": "EC2 Instance State-change Notification", "detail": {"instance-id": instance, "state": "running"}});
+            world.cloud.announce_by(&text.to_string(), &format!("{number:02}"));
+        }
+        world.until(seconds(30), || world.cloud.deleted().len() == 25).await;
+        let mut deleted = world.cloud.deleted();
+        deleted.sort();
+        assert_eq!(deleted, (0..25).map(|number| format!("{number:02}")).collect::<Vec<_>>());
+        let calls = world.cloud.deletions();
+        assert!(calls.len() <= 4 && calls.iter().all(|size| *size <= 10), "{calls:?}");
+    });
+}
+
+#[test]
+fn a_recommendation_to_rebalance_is_followed_only_where_the_settings_say_so() {
+    for rebalance in [Rebalance::Event, Rebalance::Replace] {
+        run(|world| async move {
+            let _replica = world.replica_with(0, Settings { rebalance, ..listening() });
+            let instance = running(&world).await;
+            let time = world.clock.wall().to_string();
+            let text = json!({"version": "0", "id": "rebalance", "detail-type": "EC2 Instance Rebalance Recommendation",
+                "source": "aws.ec2", "time": time, "detail": {"instance-id": instance}});
+            world.cloud.announce_by(&text.to_string(), "rebalance");
+            world.until(seconds(30), || world.cloud.deleted() == ["rebalance"]).await;
+            assert_eq!(world.journal.count("rebalance_recommended"), 1);
+            tokio::time::sleep(seconds(240)).await;
+            let stays = world.cloud.living().iter().any(|one| one.id == instance);
+            assert_eq!(stays, rebalance == Rebalance::Event, "{}", world.story().join("\n"));
+        });
+    }
+}
+
+#[test]
+fn an_instance_whose_checks_fail_goes_without_a_queue_and_an_event_has_its_node_replaced() {
+    for kind in [Kind::InstanceStatus, Kind::EventStatus] {
+        run(|world| async move {
+            let _replica = world.replica(0);
+            let instance = running(&world).await;
+            let time = match kind {
+                Kind::EventStatus => world.clock.wall() + jiff::SignedDuration::from_hours(24),
+                _ => world.clock.wall() - jiff::SignedDuration::from_mins(3),
+            };
+            let what = "reachability".to_owned();
+            world.cloud.trouble(vec![Trouble { instance: instance.clone(), kind, time: Some(time), what }]);
+            world.until(seconds(400), || world.cloud.living().iter().all(|one| one.id != instance)).await;
+            let (failed, interrupted) = (world.journal.count("status_failed"), world.journal.count("interrupted"));
+            let expected = if kind == Kind::EventStatus { (0, 1) } else { (1, 0) };
+            assert_eq!((failed, interrupted), expected, "{}", world.story().join("\n"));
+        });
+    }
+}
+
+#[test]
+fn spot_without_a_queue_is_said_once() {
+    run(|world| async move {
+        world.pool("default", json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}]));
+        let _replica = world.replica(0);
+        world.until(seconds(60), || world.journal.count("spot_unheard") == 1).await;
+        tokio::time::sleep(seconds(600)).await;
+        assert_eq!(world.journal.count("spot_unheard"), 1);
+    });
+    run(|world| async move {
+        world.pool("default", json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}]));
+        let _replica = world.replica_with(0, listening());
+        tokio::time::sleep(seconds(120)).await;
+        assert_eq!(world.journal.count("spot_unheard"), 0);
     });
 }

@@ -150,6 +150,7 @@ impl Snapshot {
     pub fn must_move(&self, entry: &PodEntry, now: Timestamp) -> bool {
         self.leaving.nodes.contains(&entry.node_name)
             && entry.reschedulable()
+            && !self.rolling.contains(&entry.pod.uid)
             && (self.has_to_go_soon(entry, now)
                 || !(entry.do_not_disrupt.holds(now) || (self.is_held(entry) && !self.moves_by_rollout(entry))))
     }

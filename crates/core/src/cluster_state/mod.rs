@@ -214,6 +214,8 @@ pub struct Snapshot {
     pub observed: Arc<Observed>,
     /// Whether Deployments that ask for it may be restarted.
     pub rollouts: bool,
+    /// Pods, by uid, that go by a restart of their Deployment: nobody has to find them a place any more.
+    pub rolling: Arc<BTreeSet<String>>,
 }
 
 /// A moment on both clocks.

@@ -94,7 +94,7 @@ impl ClusterState {
                 && !entry.deleting
                 && !entry.terminal
                 && !self.now.nominations.contains_key(*uid)
-                && alike(&entry.pod, &going.pod)
+                && self.stands_in(&entry.pod, &going.pod)
         };
         match self.now.pods.iter().find(waits).map(|(uid, _)| uid.clone()) {
             Some(successor) => {
@@ -108,10 +108,35 @@ impl ClusterState {
 
     /// A pod has come: where one like it is about to go, it is its successor and has its place.
     pub(super) fn succeed(&mut self, uid: &str, pod: &Pod) {
-        let like = |other: &&String| self.now.pods.get(*other).is_some_and(|other| alike(&other.pod, pod));
+        let like = |other: &&String| self.now.pods.get(*other).is_some_and(|other| self.stands_in(pod, &other.pod));
         let Some(before) = self.outgoing.iter().find(like).cloned() else { return };
         if let Some(nomination) = self.expect_no_more(&before) {
             self.expect(uid, nomination);
+        }
+    }
+
+    /// Whether a pod comes in the stead of one that goes: it is like it, but for the hash of its template where the other goes by a
+    /// restart.
+    fn stands_in(&self, pod: &Pod, going: &Pod) -> bool {
+        alike(pod, going) || (self.now.rolling.contains(&going.uid) && alike_but_for(pod, going, TEMPLATE_HASH))
+    }
+
+    /// Pods go by a restart of their Deployment, or do not after all. Their places are kept for the pods that the restart brings,
+    /// which come before they go; they themselves need none.
+    pub fn roll<'a>(&mut self, pods: impl IntoIterator<Item = &'a str>, rolls: bool) {
+        let there = &self.now.pods;
+        let mut rolling: BTreeSet<String> =
+            self.now.rolling.iter().filter(|uid| there.contains_key(*uid)).cloned().collect();
+        let pods: Vec<&str> = pods.into_iter().filter(|uid| there.contains_key(*uid)).collect();
+        if rolls {
+            rolling.extend(pods.iter().map(|uid| (*uid).to_owned()));
+        } else {
+            rolling.retain(|uid| !pods.contains(&uid.as_str()));
+            self.outgoing.retain(|uid| !pods.contains(&uid.as_str()));
+        }
+        self.now.rolling = Arc::new(rolling);
+        for uid in pods.into_iter().filter(|_| rolls) {
+            self.make_way(uid);
         }
     }
 
@@ -212,6 +237,7 @@ impl ClusterState {
         self.now.nominations = Arc::default();
         self.awaited.clear();
         self.outgoing.clear();
+        self.now.rolling = Arc::default();
         self.now.sold_out = Arc::default();
         self.now.closed_pools = Arc::default();
         self.now.refused_places = Arc::default();
@@ -264,9 +290,18 @@ fn crowded_out(used: &mut Resources, room: &Resources, pods: &[Arc<PodEntry>]) -
 
 /// Whether one of two pods can be where the other was planned.
 pub(super) fn alike(a: &Pod, b: &Pod) -> bool {
+    alike_but_for(a, b, "")
+}
+
+/// The label by which a Deployment tells its ReplicaSets' pods apart.
+const TEMPLATE_HASH: &str = "pod-template-hash";
+
+/// The same, whatever that label says.
+fn alike_but_for(a: &Pod, b: &Pod, label: &str) -> bool {
+    let labels = |pod| own_labels(pod).filter(|(key, _)| key.as_str() != label);
     a.requests == b.requests
         && a.node_selector == b.node_selector
-        && own_labels(a).eq(own_labels(b))
+        && labels(a).eq(labels(b))
         && a.namespace == b.namespace
         && a.tolerations == b.tolerations
         && a.affinity == b.affinity
@@ -299,9 +334,10 @@ impl Snapshot {
         (stays && (moves || !ready || now.monotonic < nomination.until)).then_some(&nomination.target)
     }
 
-    /// Whether a pod is being deleted on a node that leaves: its successor is about to come.
+    /// Whether a pod is being deleted on a node that leaves, or its Deployment restarted: its successor is about to come.
     fn makes_way(&self, entry: &PodEntry) -> bool {
-        entry.deleting && !entry.terminal && self.leaving.nodes.contains(&entry.node_name)
+        let goes = entry.deleting || self.rolling.contains(&entry.pod.uid);
+        goes && !entry.terminal && self.leaving.nodes.contains(&entry.node_name)
     }
 
     /// Whether some pod is expected at a place.

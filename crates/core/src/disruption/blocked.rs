@@ -58,13 +58,16 @@ fn protected(machine: &Machine<'_>, snapshot: &Snapshot, now: Timestamp) -> Opti
         pod.is_active()
             && !pod.mirror
             && !pod.do_not_disrupt.holds(now)
-            && !snapshot.moves_by_rollout(pod)
             && !pod.pod.tolerations.iter().any(|toleration| disrupted.iter().any(|taint| covers(toleration, taint)))
     };
     let pods = machine.load.into_iter().flat_map(|load| load.pods.values()).map(AsRef::as_ref);
     pods.filter(evicted).find_map(|pod| {
         let mut covering = snapshot.budgets_of(&pod.pod);
         let budget = covering.next()?;
+        // Its Deployment's rollout keeps the budget.
+        if snapshot.moves_by_rollout(pod) {
+            return None;
+        }
         if let Some(other) = covering.next() {
             return Some(format!("pod {} is covered by pdb {} and pdb {}", name(pod), budget.name(), other.name()));
         }

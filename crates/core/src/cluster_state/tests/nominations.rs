@@ -349,3 +349,37 @@ fn a_pod_that_has_gone_while_it_was_planned_for_is_expected_nowhere() {
     state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
     assert!(!state.snapshot().is_awaited(&Target::Claim("c".into()), at(0)));
 }
+
+#[test]
+fn what_a_restart_brings_has_the_place_of_the_pod_that_goes_by_it_and_that_one_needs_none() {
+    let mut state = ClusterState::new();
+    let pod = |name: &str, node: &str, hash: &str| {
+        let mut pod = kube_pod(name, node, "1");
+        pod.metadata.labels =
+            Some([("app", "web"), ("pod-template-hash", hash)].map(|(a, b)| (a.to_owned(), b.to_owned())).into());
+        pod
+    };
+    let mut old = kube_node("old", "o", json!({}));
+    old.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+    state.apply_node(&old);
+    state.apply_node(&kube_node("n", "p", json!({})));
+    state.apply_pod(&pod("before", "old", "1")).unwrap();
+    state.nominate(["uid-before"], &Target::Node("n".into()), Duration::from_secs(20));
+    let must_move = |state: &ClusterState| {
+        let snapshot = state.snapshot();
+        snapshot.must_move(&snapshot.pods["uid-before"], at(1).wall)
+    };
+    let target = Target::Node("n".into());
+    assert!(must_move(&state));
+    state.roll(["uid-before", "uid-nobody"], true);
+    assert!(!must_move(&state));
+    assert_eq!(state.snapshot().expected_on("uid-before", at(1)), Some(&target), "its place is kept");
+    state.apply_pod(&pod("after", "", "2")).unwrap();
+    let snapshot = state.snapshot();
+    assert_eq!(
+        (snapshot.expected_on("uid-before", at(1)), snapshot.expected_on("uid-after", at(1))),
+        (None, Some(&target))
+    );
+    state.roll(["uid-before"], false);
+    assert!(must_move(&state), "it is not restarted after all");
+}

@@ -156,6 +156,8 @@ impl<'a> Reader<'a> {
             let spec = budget.budget.spec.as_ref();
             entry.ready || spec.and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref()) != Some("AlwaysAllow")
         });
+        // The rollout that moves a pod keeps its budget.
+        let covering = covering.filter(|_| !self.question.snapshot.moves_by_rollout(entry));
         PodState {
             moves: true,
             cost: entry.eviction_cost,

@@ -1,0 +1,162 @@
+//! What is done about an announcement: the nodes are marked and packed for, offerings and reservations that are taken back are not
+//! asked for, the ends are written down, and the message is deleted when they are.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use actix::dev::RecipientRequest;
+use actix::prelude::*;
+use dovetail_api::names::labels;
+use dovetail_cloud::launch::Refusal;
+use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
+use dovetail_core::interruption::{Kind, Notice};
+use kube::ResourceExt;
+
+use super::{Due, Interruption};
+use crate::context::traces;
+use crate::messages::{ClaimRef, Interrupted, MarkLeaving, PackNow, Refused, ReservationTakenBack, TraceContext};
+use crate::settings::{Interruptions, Rebalance};
+use crate::telemetry::span::{Open, names};
+use crate::telemetry::story::Story;
+
+/// Of so many nodes one may follow a recommendation to rebalance at a time, and so many in any case: they come in waves.
+const REBALANCED_ONE_OF: usize = 10;
+const REBALANCED_LEAST: usize = 5;
+/// The code by which the catalogue knows an offering that EC2 has taken back.
+const TAKEN_BACK: &str = "SpotInterrupted";
+
+impl Interruption {
+    /// Says a recommendation to rebalance. Answers what follows, where the settings want one to be followed; not while a tenth of
+    /// the nodes follows one already.
+    pub(super) fn recommended(
+        &mut self,
+        claim: &ClaimEntry,
+        instance: &str,
+        snapshot: &Snapshot,
+        trace: TraceContext,
+    ) -> Option<Notice> {
+        let (node_claim, instance) = (claim.claim.name_any(), instance.to_owned());
+        self.record(claim, Kind::RebalanceRecommendation, format!("EC2 recommends to rebalance instance {instance}"));
+        self.desk.tell_in(Story::RebalanceRecommended { node_claim, instance }, trace);
+        if self.desk.settings.rebalance != Rebalance::Replace || Notice::on(&claim.claim).is_some() {
+            return None;
+        }
+        let follows = |entry: &&Arc<ClaimEntry>| {
+            let written = Notice::on(&entry.claim).is_some_and(|one| one.kind == Kind::RebalanceRecommendation);
+            written || self.following.contains(&entry.facts.uid)
+        };
+        let following: BTreeSet<String> =
+            snapshot.claims.values().filter(follows).map(|entry| entry.facts.uid.clone()).collect();
+        self.following = following;
+        let room = snapshot.claims.len().div_ceil(REBALANCED_ONE_OF).max(REBALANCED_LEAST);
+        if self.following.len() >= room {
+            return None;
+        }
+        self.following.insert(claim.facts.uid.clone());
+        Some(Notice::of_recommendation(self.desk.wall()))
+    }
+
+    /// `due`: what is to be done, by message; `last`: no more messages wait in the queue.
+    pub(super) fn act(&mut self, due: Vec<(String, Vec<Due>)>, last: bool, queue_url: &str, ctx: &mut Context<Self>) {
+        let all = || due.iter().flat_map(|(_, found)| found);
+        let Some(trace) = all().next().map(|one| one.trace) else { return };
+        let term = self.desk.term;
+        let replace = self.desk.settings.interruption == Interruptions::Replace;
+        if replace {
+            let claims = all().map(|one| one.claim.claim.name_any()).collect();
+            self.desk.post(&self.links.cluster, MarkLeaving { term, claims, leaving: true });
+        }
+        let also: Vec<TraceContext> = all().skip(1).map(|one| one.trace).take(traces::MOST_LINKS).collect();
+        let refusals: Vec<_> = all().filter_map(taken_back).collect();
+        if !refusals.is_empty() {
+            self.desk.post(&self.links.catalogue, Refused { refusals, trace });
+        }
+        for id in all().filter_map(reservation_taken_back) {
+            self.desk.post(&self.links.catalogue, ReservationTakenBack { id });
+        }
+        for (receipt, found) in due {
+            self.pass_on(receipt, found, queue_url.to_owned(), ctx);
+        }
+        // While more is to come, the mark has the packer wait for a moment, and pack for all of them.
+        if replace && last {
+            self.desk.post(&self.links.packer, PackNow { term, trace, also });
+        }
+    }
+
+    /// Has the ends that a message announces written down, and the message deleted when they all are.
+    fn pass_on(&mut self, receipt: String, found: Vec<Due>, queue_url: String, ctx: &mut Context<Self>) {
+        let Some(event) = found.first().map(|one| one.event.clone()) else { return };
+        self.unwritten += 1;
+        let written: Vec<_> = found.iter().map(|one| self.tell_and_send(one)).collect();
+        let span = found.first().map(|one| self.span(one));
+        ctx.spawn(futures::future::join_all(written).into_actor(self).map(move |written, actor, ctx| {
+            actor.unwritten -= 1;
+            let all = written.into_iter().all(|written| written.unwrap_or(false));
+            if let Some(span) = span {
+                let span = if all { span } else { span.failed("NotWritten", "the announcement comes again") };
+                span.end();
+            }
+            actor.writing.remove(&event);
+            // Otherwise it comes again.
+            if all {
+                actor.remember(&event);
+            }
+            let receipts = Some(receipt).filter(|receipt| all && !receipt.is_empty());
+            actor.delete(&queue_url, receipts.into_iter().collect(), ctx);
+        }));
+    }
+
+    /// What everything lies in that follows from an announcement.
+    fn span(&self, due: &Due) -> Open {
+        let span = self.desk.open(due.trace, None, "interruption").with(names::REASON, due.notice.kind.label());
+        let span = span.with_all(|| traces::attributes(&due.claim.claim));
+        span.with("dovetail.deadline", due.notice.deadline.to_string())
+    }
+
+    fn tell_and_send(&self, due: &Due) -> RecipientRequest<Interrupted> {
+        let Due { notice, claim, instance, trace, .. } = due;
+        let status = claim.claim.status.clone().unwrap_or_default();
+        let kind = notice.kind;
+        let deadline = format!("{:.0}", notice.deadline);
+        let node_claim = claim.claim.name_any();
+        // A recommendation has been told, and ends nothing.
+        if kind == Kind::RebalanceRecommendation {
+            let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };
+            let order = Interrupted { term: self.desk.term, claim, notice: *notice, trace: *trace };
+            return self.links.terminator.send(order);
+        }
+        self.record(claim, kind, format!("Instance {instance}: {kind}, runs until {deadline}"));
+        let story = Story::Interrupted {
+            node_claim: node_claim.clone(),
+            node: status.node_name,
+            instance: instance.clone(),
+            reason: kind.label().to_owned(),
+            deadline,
+        };
+        self.desk.tell_in(story, *trace);
+        let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };
+        self.links.terminator.send(Interrupted { term: self.desk.term, claim, notice: *notice, trace: *trace })
+    }
+}
+
+/// The offering that EC2 takes back: for a while it is not asked for again.
+fn taken_back(due: &Due) -> Option<Refusal> {
+    let label = |key: &str| due.claim.claim.labels().get(key).cloned();
+    let refusal = Refusal {
+        instance_type: label(labels::INSTANCE_TYPE)?,
+        zone: label(labels::ZONE)?,
+        capacity_type: label(labels::CAPACITY_TYPE)?,
+        code: TAKEN_BACK.to_owned(),
+        ..Refusal::default()
+    };
+    // Where EC2 recommends to leave, too, the next node is not to come.
+    let leaves = matches!(due.notice.kind, Kind::SpotInterruption | Kind::RebalanceRecommendation);
+    (leaves && refusal.capacity_type == labels::SPOT).then_some(refusal)
+}
+
+/// The capacity reservation that EC2 takes back.
+fn reservation_taken_back(due: &Due) -> Option<String> {
+    let kind = due.notice.kind;
+    let id = due.claim.claim.labels().get(labels::CAPACITY_RESERVATION_ID)?;
+    (kind == Kind::CapacityReservationInterrupted).then(|| id.clone())
+}
