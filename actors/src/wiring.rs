@@ -153,9 +153,10 @@ pub fn start_warm(desk: &Desk, means: &Means) -> Warm {
         catalogue: begin(|_| Catalogue::new(desk, MeteredCloud::shared(&means.cloud, desk, "catalogue"))),
         recorder,
         cluster_watcher,
-        webhook: means.identities.clone().map(|identities| {
-            begin(|_| Webhook::new(desk, means.kube.clone(), identities, means.office.clone()))
-        }),
+        webhook: means
+            .identities
+            .clone()
+            .map(|identities| begin(|_| Webhook::new(desk, means.kube.clone(), identities, means.office.clone()))),
     }
 }
 

@@ -126,7 +126,11 @@ pub(crate) struct Connected {
 
 impl Connected {
     pub(crate) fn new(node: Option<IpAddr>, bounds: Bounds) -> Self {
-        Self { places: Rc::new(RefCell::new(Places::within(node, bounds))), closing: Rc::default(), begun: Instant::now() }
+        Self {
+            places: Rc::new(RefCell::new(Places::within(node, bounds))),
+            closing: Rc::default(),
+            begun: Instant::now(),
+        }
     }
 
     /// Lets a connection in; another may have to go for it.

@@ -363,7 +363,9 @@ fn the_roles_allow_every_write_that_a_run_makes_and_nothing_in_secrets() {
         let verb = if verb == "apply" { "patch" } else { verb };
         assert!(allowed(&objects, verb, resource), "{verb} {resource} is not allowed: {writes:?}");
     }
-    let secrets: Vec<Value> = [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat().into_iter()
+    let secrets: Vec<Value> = [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")]
+        .concat()
+        .into_iter()
         .flat_map(|role| role["rules"].as_array().unwrap().clone())
         .filter(|rule| rule["resources"].as_array().unwrap().iter().any(|one| one == "secrets"))
         .collect();
@@ -392,7 +394,8 @@ fn the_chart_brings_the_crds_that_the_binary_prints() {
 
 #[test]
 fn the_webhook_has_its_service_secret_port_and_rights_by_one_name_and_nothing_of_it_is_there_when_it_is_off() {
-    let objects = rendered(&["settings.clusterName=demo", "webhook.port=9443", "webhook.url=https://a.example/convert"]);
+    let objects =
+        rendered(&["settings.clusterName=demo", "webhook.port=9443", "webhook.url=https://a.example/convert"]);
     let named = |objects: &[Value]| -> Vec<String> {
         let own = objects.iter().filter(|one| one["metadata"]["name"] == "dv-dovetail-webhook");
         own.map(|one| one["kind"].as_str().unwrap().to_owned()).collect()
@@ -408,7 +411,8 @@ fn the_webhook_has_its_service_secret_port_and_rights_by_one_name_and_nothing_of
     ] {
         assert_eq!(given[name], value, "{name}");
     }
-    let service = objects.iter().find(|one| one["kind"] == "Service" && one["metadata"]["name"] == "dv-dovetail-webhook");
+    let service =
+        objects.iter().find(|one| one["kind"] == "Service" && one["metadata"]["name"] == "dv-dovetail-webhook");
     let service = &service.unwrap()["spec"];
     assert_eq!((&service["ports"][0]["port"], &service["publishNotReadyAddresses"]), (&json!(443), &json!(true)));
     let port = json!({"name": "https-webhook", "containerPort": 9443, "protocol": "TCP"});

@@ -29,7 +29,8 @@ pub use removal::{ClaimRef, Hold, Interrupted, MarkLeaving, Remove};
 pub use states::{
     ActorState, BatcherState, CatalogueState, ClusterWatcherState, ControlPlaneState, Counts, DisruptorState,
     InterruptionState, JanitorState, LauncherState, LeaderState, NodeClassState, Observe, OwnerState, PackerState,
-    PodWatcherState, RecorderState, RegistrarState, ReplicaState, TerminatorState, UnreadableObject, WatchFailing, WebhookState,
+    PodWatcherState, RecorderState, RegistrarState, ReplicaState, TerminatorState, UnreadableObject, WatchFailing,
+    WebhookState,
 };
 pub use trace::TraceContext;
 

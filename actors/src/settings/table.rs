@@ -3,9 +3,9 @@
 
 use super::Settings;
 use super::parse::{
-    Refusal, above_zero, address, boolean, ca_bundle, delay, duration, filled, from_zero, gates, https_url, interruptions,
-    kubernetes_version, log_format, min_values, minute_at_least, number, object_name, one_of, outputs, policy,
-    port_or_none, preferences, queue, share, token, url, whole_seconds,
+    Refusal, above_zero, address, boolean, ca_bundle, delay, duration, filled, from_zero, gates, https_url,
+    interruptions, kubernetes_version, log_format, min_values, minute_at_least, number, object_name, one_of, outputs,
+    policy, port_or_none, preferences, queue, share, token, url, whole_seconds,
 };
 use super::scheduler_config::scheduler_config;
 

@@ -101,7 +101,8 @@ fn what_ends_is_replaced_and_what_somebody_writes_over_is_made_anew() {
         let _replica = replica(&world, 0, &texts, Settings::default());
         tokio::time::sleep(minutes(3)).await;
         let first = entry(&secret(&world), "tls.crt");
-        for broken in [json!({"data": {"until": "MjAyMC0wMS0wMVQwMDowMDowMFo="}}), json!({"data": {"tls.crt": "AAAA"}})] {
+        for broken in [json!({"data": {"until": "MjAyMC0wMS0wMVQwMDowMDowMFo="}}), json!({"data": {"tls.crt": "AAAA"}})]
+        {
             world.api.patch(&SECRETS, "kube-system", "dovetail-webhook", &broken).unwrap();
             tokio::time::sleep(minutes(2)).await;
             let now = entry(&secret(&world), "tls.crt");

@@ -92,9 +92,8 @@ impl Kept {
     /// Reads the Secret's entries.
     pub fn read(entries: &BTreeMap<String, String>) -> Self {
         let former = entries.get(FORMER_AUTHORITY).zip(entries.get(FORMER_UNTIL));
-        let former = former.and_then(|(authority, until)| {
-            Some(Former { authority: authority.clone(), until: until.parse().ok()? })
-        });
+        let former = former
+            .and_then(|(authority, until)| Some(Former { authority: authority.clone(), until: until.parse().ok()? }));
         Self { serving: Identity::read(entries, ""), next: Identity::read(entries, NEXT), former }
     }
 

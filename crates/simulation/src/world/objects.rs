@@ -18,10 +18,11 @@ const IDLE: &[(&str, &str)] = &[
     ("v1", "ReplicationController"),
 ];
 
-/// Creates our CRDs.
-pub fn install_crds(api: &ApiServer) -> Result<(), Failure> {
+/// Creates our CRDs. Where the cluster converts v1beta1, it is served, too.
+pub fn install_crds(api: &ApiServer, converts: bool) -> Result<(), Failure> {
     let gvr = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
-    for crd in dovetail_api::crds::crds() {
+    for mut crd in dovetail_api::crds::crds() {
+        crd.spec.versions.iter_mut().for_each(|version| version.served |= converts);
         let mut value = serde_json::to_value(&crd).map_err(|why| Failure::System(why.to_string()))?;
         typed(&mut value, "apiextensions.k8s.io/v1", "CustomResourceDefinition");
         api.create(&gvr, "", value)
