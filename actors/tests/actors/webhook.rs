@@ -95,6 +95,21 @@ fn one_writes_all_serve_and_the_definitions_trust_what_is_served() {
 }
 
 #[test]
+fn two_that_both_lead_come_to_serve_the_same() {
+    world::run(|world| async move {
+        let (one, two) = (Arc::new(Texts::default()), Arc::new(Texts::default()));
+        let alone = || Settings { disable_leader_election: true, ..Settings::default() };
+        let _first = replica(&world, 0, &one, alone());
+        let _second = replica(&world, 1, &two, alone());
+        tokio::time::sleep(minutes(3)).await;
+        let last = |texts: &Texts| texts.served.lock().unwrap().last().cloned();
+        assert!(last(&one).is_some());
+        assert_eq!(last(&one), last(&two));
+        assert_eq!(trusted(&world).len(), 1);
+    });
+}
+
+#[test]
 fn what_ends_is_replaced_and_what_somebody_writes_over_is_made_anew() {
     world::run(|world| async move {
         let texts = Arc::new(Texts::default());
