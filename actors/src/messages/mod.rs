@@ -32,6 +32,7 @@ pub use states::{
     WebhookState,
     PodWatcherState, RecorderState, RegistrarState, ReplicaState, TerminatorState, TranslatorState, UnreadableObject,
     WatchFailing,
+    PodWatcherState, RecorderState, RegistrarState, ReplicaState, TerminatorState, UnreadableObject, WatchFailing,
 };
 pub use trace::TraceContext;
 

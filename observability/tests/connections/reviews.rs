@@ -82,7 +82,7 @@ async fn a_body_is_answered_by_a_body_and_what_makes_no_sense_by_why() {
 async fn who_says_nothing_or_speaks_no_tls_keeps_no_review_out() {
     let (to, trusted) = served();
     let mut idle = Vec::new();
-    for n in 0..600_u16 {
+    for n in 0..400_u16 {
         let mut stream = connect(to, elsewhere((n / 10) as u8)).await;
         if n % 2 == 0 {
             let _ = stream.write_all(b"GET /convert HTTP/1.1\r\n\r\n").await;

@@ -1,10 +1,11 @@
 //! The CustomResourceDefinitions: names, columns and subresources come from the types, the schemas from the builders here
 //! (field by field after the specs' tables, with every default, pattern, bound and CEL rule).
 //!
-//! v1 is what is stored and the only version that is served. v1beta1 is named, so that an API server takes the definition where
-//! objects of it were stored once, and is not served: nothing in a cluster converts it ([`crate::convert`] does, where
 //! manifests are read). The alpha kinds are stored as they are
 //! written.
+//! v1 is what is stored and the only version that is served at first. v1beta1 is named, so that an API server takes the
+//! definition where objects of it were stored once. It is served once a replica converts it: the leader then changes the
+//! definition, which nobody else can, as it knows the certificates (docs/decisions/045). The alpha kinds are no CRDs of ours: their schemas are here for the reading of manifests.
 
 mod alpha;
 mod claim;

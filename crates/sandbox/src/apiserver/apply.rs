@@ -58,7 +58,7 @@ fn configuration(call: &mut Call<'_>, key: &Key) -> Result<Value> {
         )));
     }
     call.body = written;
-    let mut config = super::handler::written(call)?;
+    let mut config = super::handler::written_in_part(call)?;
     meta::set(&mut config, "name", Some(json!(key.name)));
     Ok(config)
 }

@@ -91,9 +91,12 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
         subresource: path.subresource.clone(),
         applied: false,
         duplicates: sent.duplicates,
+        unknown: Vec::new(),
         sent: body.len(),
         patched: false,
     };
+    // From here on it is about what is stored; the view alone knows in which version that is asked for.
+    let found = found.in_storage();
     let mut call = Call { found: &found, path: &path, query: &query, view, body: sent.value, content_type, options };
     if found.def.review {
         return super::review::answer(&mut call, &parts.method);
@@ -176,9 +179,18 @@ fn one(state: &mut State, call: &mut Call<'_>, method: &Method) -> Result<Reply>
 
 /// The object in the body, checked for its kind and brought into its stored form.
 pub(super) fn written(call: &mut Call<'_>) -> Result<Value> {
+    read(call, true)
+}
+
+/// The same of a part of an object.
+pub(super) fn written_in_part(call: &mut Call<'_>) -> Result<Value> {
+    read(call, false)
+}
+
+fn read(call: &mut Call<'_>, whole: bool) -> Result<Value> {
     let body = std::mem::take(&mut call.body);
     let (version, kind) = (&body["apiVersion"], &body["kind"]);
-    let expected = super::registry::api_version(&call.found.group, &call.found.version.name);
+    let expected = call.view.api_version();
     if kind.as_str().is_some_and(|k| k != call.found.def.kind) || version.as_str().is_some_and(|v| v != expected) {
         let message = format!(
             "the object provided is unrecognized: {version}, Kind={kind}; expected {expected}, Kind={}",
@@ -186,7 +198,9 @@ pub(super) fn written(call: &mut Call<'_>) -> Result<Value> {
         );
         return Err(ApiError::bad_request(message));
     }
-    Ok(call.view.to_stored(body))
+    let (object, unknown) = call.view.to_stored(body, whole)?;
+    call.options.unknown = unknown;
+    Ok(object)
 }
 
 fn namespace_for_create(call: &Call<'_>) -> Result<String> {

@@ -50,6 +50,7 @@ mod subresource;
 mod table;
 mod typed;
 mod validate;
+mod versions;
 mod view;
 mod watch;
 mod write;

@@ -4,8 +4,8 @@ use super::gvr::Key;
 use super::handler::Call;
 use super::shape::Shape;
 use super::store::State;
-use super::write::Written;
-use super::{apply, meta, strategic};
+use super::write::{FieldValidation, Written};
+use super::{apply, meta, schema, strategic};
 use serde_json::Value;
 
 type Change = Box<dyn FnOnce(Value) -> Result<Value>>;
@@ -18,11 +18,15 @@ pub(super) fn patch(state: &mut State, call: &mut Call<'_>, key: &Key) -> Result
     if matches!(call.content_type.as_str(), "application/apply-patch+yaml" | "application/apply-patch+json") {
         return apply::apply(state, call, key);
     }
-    let view = call.view.clone();
+    let (view, validation) = (call.view.clone(), call.options.validation);
     call.options.patched = true;
     let (change, def) = (change(call)?, call.found.def.clone());
     state.modify(call.found, key, &call.options, move |old| {
-        let new = view.to_stored(change(view.patched(old))?);
+        let (new, unknown) = view.to_stored(change(view.patched(old))?, true)?;
+        if !unknown.is_empty() && validation == FieldValidation::Strict {
+            let why = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect::<Vec<_>>().join(", ");
+            return Err(schema::undecodable(&def, &format!("strict decoding error: {why}")));
+        }
         let uid = meta::text(&new, "uid");
         if !uid.is_empty() && uid != meta::text(old, "uid") {
             let cause = Cause::invalid("metadata.uid", format!("Invalid value: {uid:?}: field is immutable"));

@@ -105,6 +105,15 @@ pub struct Found {
     pub group: String,
 }
 
+impl Found {
+    /// The same in the version that is stored, where an older one of a custom kind was asked for.
+    #[must_use]
+    pub fn in_storage(&self) -> Self {
+        let stored = self.def.versions.get(self.def.storage).filter(|_| self.def.custom);
+        Self { version: stored.unwrap_or(&self.version).clone(), ..self.clone() }
+    }
+}
+
 /// All resources by group and plural name.
 #[derive(Debug, Default)]
 pub struct Registry {

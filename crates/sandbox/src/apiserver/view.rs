@@ -1,7 +1,9 @@
 //! The form in which a client sees an object: its version, and whether it wants it whole, its metadata only, or a table.
 use super::columns;
+use super::error::Result;
 use super::registry::{Found, api_version};
 use super::store::{Object, written};
+use super::versions;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -85,6 +87,11 @@ impl View {
         }
     }
 
+    /// `apiVersion` of the objects written.
+    pub fn api_version(&self) -> String {
+        api_version(&self.found.group, &self.found.version.name)
+    }
+
     /// `apiVersion` and `kind` of lists.
     pub fn list_meta(&self) -> (String, &str) {
         match self.form {
@@ -114,6 +121,10 @@ impl View {
             Include::Metadata => View::new(&self.found, Form::Metadata, self.now).convert(stored),
             Include::Object => View::new(&self.found, Form::Whole, self.now).convert(stored),
         };
+        if versions::is_older(&self.found) {
+            let seen = versions::down(&self.found, stored);
+            return json!({"cells": columns::cells(&self.found, &seen, self.now), "object": object});
+        }
         json!({"cells": columns::cells(&self.found, stored, self.now), "object": object})
     }
 
@@ -130,6 +141,7 @@ impl View {
                 return json!({"kind": kind, "apiVersion": version, "metadata": metadata,
                     "columnDefinitions": columns::definitions(&self.found), "rows": [self.row(stored, include)]});
             }
+            Form::Whole if versions::is_older(&self.found) => return versions::down(&self.found, stored),
             Form::Whole => {}
         }
         let mut seen = stored.clone();
@@ -145,8 +157,14 @@ impl View {
         View::new(&self.found, Form::Whole, self.now).convert(stored)
     }
 
-    /// What a client wrote, as it is stored.
-    pub fn to_stored(&self, mut written: Value) -> Value {
+    /// What a client wrote, as it is stored, and the fields that an older version does not know.
+    ///
+    /// # Errors
+    /// As [`versions::up`].
+    pub fn to_stored(&self, mut written: Value, whole: bool) -> Result<(Value, Vec<String>)> {
+        if versions::is_older(&self.found) && written.is_object() {
+            return versions::up(&self.found, written, whole);
+        }
         if self.found.group == "events.k8s.io" {
             rename_event(&mut written, true);
         }
@@ -154,7 +172,7 @@ impl View {
             written["apiVersion"] = json!(self.found.def.api_version());
             written["kind"] = json!(self.found.def.kind);
         }
-        written
+        Ok((written, Vec::new()))
     }
 }
 

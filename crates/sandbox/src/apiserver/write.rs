@@ -39,6 +39,8 @@ pub struct WriteOptions {
     pub applied: bool,
     /// Fields that stand twice in what was sent.
     pub duplicates: Vec<String>,
+    /// Fields that the version does not know in which it was sent, where another is stored.
+    pub unknown: Vec<String>,
     /// How many bytes were sent.
     pub sent: usize,
     /// Whether it is a patch's outcome that is written: one that cannot be decoded does not fit, where a whole body is a bad request.
@@ -269,7 +271,8 @@ fn decoded(found: &Found, object: &mut Value, options: &WriteOptions) -> Result<
     let unknown = schema::prune(found, object)?;
     schema::decode(found, object)?;
     let twice = options.duplicates.iter().map(|path| format!("duplicate field \"{path}\""));
-    let warnings: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).chain(twice).collect();
+    let warnings: Vec<String> =
+        options.unknown.iter().chain(&unknown).map(|path| format!("unknown field \"{path}\"")).chain(twice).collect();
     let mut told = match options.validation {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Strict if !warnings.is_empty() => {

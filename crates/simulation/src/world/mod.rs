@@ -128,7 +128,8 @@ impl World {
         let region = Region::new(of_region, clock.clone(), log.clone(), faults.clone());
         tokio::task::spawn_local(region.run());
         let timeline = Timeline::new(log.clone(), watch);
-        objects::install_crds(&api)?;
+        // As behind our webhook; who is run against the sandbox brings its own.
+        objects::install_crds(&api, config.replicas > 0)?;
         // Without replicas of ours it is a cluster into which nobody has installed us.
         if config.replicas > 0 && config.broken != Some(Broken::NoFence) {
             fence::install(&api, &config.settings)?;

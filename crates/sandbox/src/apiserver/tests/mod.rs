@@ -12,6 +12,7 @@ mod replay;
 mod scale;
 mod schemas;
 mod socket;
+mod versions;
 mod watches;
 
 use super::{ApiServer, Settings};
