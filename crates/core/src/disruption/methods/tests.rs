@@ -295,6 +295,22 @@ fn spot_nodes_are_deleted_without_the_gate_and_replaced_only_with_it_and_with_en
 }
 
 #[test]
+fn too_few_spot_types_that_save_enough_are_joined_by_some_that_are_no_dearer_than_the_node() {
+    // 32 cents for the node; fifteen types hold its pod, three of which cost what is said.
+    let with = |dollars: f64| {
+        let mut problem = problem(&["spot"], 5, &[node("a", 16, "spot", &[1000])]);
+        let large = problem.instance_types.iter_mut().filter(|one| one.name.ends_with(".8")).take(3);
+        large.for_each(|one| std::sync::Arc::make_mut(one).offerings[1].price = dollars);
+        let gate = Settings { spot_to_spot: true, ..Settings::default() };
+        decide(&Cluster::of_workload(problem), &gate, now()).unwrap().command
+    };
+    let claim = with(0.30).unwrap().replacements.remove(0);
+    assert_eq!(claim.options.len(), 15);
+    assert!(claim.expected_price() <= 0.85 * 0.32);
+    assert_eq!(with(0.33), None);
+}
+
+#[test]
 fn a_node_on_demand_is_replaced_by_spot_alone_where_both_are_allowed() {
     let cluster = Cluster::of_workload(problem(&["spot", "on-demand"], 1, &[node("a", 4, "on-demand", &[1500])]));
     let claim = command(&cluster).unwrap().replacements.remove(0);
