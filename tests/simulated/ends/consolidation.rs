@@ -49,10 +49,17 @@ fn half_of_the_pods_go_and_the_large_node_becomes_several_within_five_percent_of
     assert!(run.cost() <= 1.05 * fresh, "{} $/h, afresh {fresh} $/h", run.cost());
     assert!(launched(&run).iter().any(|count| *count > 1), "{:?}", launched(&run));
     assert!(run.story("disruption_undone").is_empty());
-    // All of what a command launches stands before anything that it replaces goes.
-    let (all, initialized) = (claims(&run), run.story("initialized"));
-    let first_gone = run.story("removing").iter().map(|line| line["t"].as_f64().unwrap()).fold(f64::MAX, f64::min);
-    assert!(!initialized.is_empty() && all.len() >= initialized.len() && first_gone > 1200.0);
+    // All of what the command launches stands before anything that it replaces goes.
+    let t = |line: &Value| line["t"].as_f64().unwrap();
+    let commands = run.story("disrupting");
+    let begun =
+        commands.iter().find(|line| line["replacement_node_count"].as_u64() > Some(1)).map(|line| t(line)).unwrap();
+    let after =
+        |event: &str| -> Vec<f64> { run.story(event).iter().map(|line| t(line)).filter(|t| *t >= begun).collect() };
+    let goes = after("removing").into_iter().fold(f64::MAX, f64::min);
+    let created = after("nodeclaim_created").into_iter().filter(|t| *t < goes).count();
+    let stand = after("initialized").into_iter().filter(|t| *t <= goes).count();
+    assert!(created > 1 && stand == created, "{stand} of {created} stand at {goes} s");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 #[allow(dead_code)] // not everyone who generates workloads generates these
 pub mod mixed;
+#[allow(dead_code)] // nor these
+pub mod nodes;
 
 use dovetail_core::Problem;
 use serde_json::{Value, json};

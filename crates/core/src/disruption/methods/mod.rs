@@ -81,6 +81,25 @@ pub fn decide(cluster: &Cluster, settings: &Settings, now: Timestamp) -> Result<
     Ok(Decision { command, unconsolidatable, price_move })
 }
 
+/// Dollars an hour below which no nodes of its pools carry the pods that may move, by amounts and the cheapest prices alone: the
+/// bound of a linear program.
+///
+/// # Errors
+/// As [`decide`].
+pub fn price_bound(cluster: &Cluster) -> Result<f64, PackingError> {
+    let options = options(&Settings { price_per_node: 0.0, ..Settings::default() });
+    let context = Context::new(&cluster.problem, &options)?;
+    let fleet = fleet(cluster, &context);
+    let mut asked = vec![0.0; context.names.0.len()];
+    for node in &fleet.nodes {
+        asked.iter_mut().zip(node.asked()).for_each(|(sum, amount)| *sum += amount as f64);
+    }
+    // What a unit is worth in each pool bounds what its nodes carry; the least of these bounds what those of any do.
+    let worth = (0..context.pools.len()).map(|pool| fleet.worth(pool, &asked, 0.0));
+    let least = worth.reduce(|one, other| one.iter().zip(&other).map(|(a, b)| a.min(*b)).collect());
+    Ok(least.iter().flatten().zip(&asked).map(|(worth, amount)| worth * amount).sum())
+}
+
 fn options(settings: &Settings) -> crate::pack::Options {
     crate::pack::Options {
         price_per_node: settings.price_per_node,

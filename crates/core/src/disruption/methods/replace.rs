@@ -12,6 +12,7 @@ use super::command::Command;
 use super::delete::receivers;
 use super::pass::Pass;
 use super::{Method, Reason, balanced};
+use crate::pack::PlannedClaim;
 use crate::pack::fleet::launch::{Bound, Launch};
 use crate::problem::Policy;
 
@@ -114,7 +115,7 @@ impl Replace {
         let price: f64 = taken.iter().map(|node| pass.nodes[*node as usize].price).sum();
         let pods: usize = taken.iter().map(|node| pass.fleet.nodes[*node as usize].pods.len()).sum();
         let bound = bound(pass, launch, &taken, price - pass.least(pool, price, pods))?;
-        let claim = any_type(pass, launch, bound).or_else(|| pass.fleet.claim(launch, bound))?;
+        let claim = any_type(pass, launch, bound, price).or_else(|| pass.fleet.claim(launch, bound))?;
         let command = pass.command(named, taken, vec![claim]);
         (!pass.is_price_move(&command) || pass.price_moves >= command.candidates.len()).then_some(command)
     }
@@ -257,13 +258,24 @@ pub(super) fn bound(pass: &Pass<'_, '_, '_>, launch: &Launch, taken: &[u32], pri
     Some(Bound { price, spot: true, types })
 }
 
+/// The claim of a planned node: in all zones where it may be, or held to one. Where a spot node has too few types that save
+/// enough, those come in as well that are no dearer than `whole`, which is what is replaced: the mean of them saves enough.
+fn claim_of(pass: &Pass<'_, '_, '_>, launch: &Launch, bound: Bound, whole: f64) -> Option<PlannedClaim> {
+    let strictly = pass.fleet.claim(launch, bound).or_else(|| pass.fleet.claim_in_one_zone(launch, bound));
+    strictly.or_else(|| {
+        bound.types?;
+        let wider = Bound { price: whole, ..bound };
+        let claim = pass.fleet.claim_in_one_zone(launch, wider)?;
+        (claim.expected_price() <= bound.price).then_some(claim)
+    })
+}
+
 /// The claim for the pods of a planned node on one that may be any type, in the same places: what is not quite full may be had
 /// cheaper.
-fn any_type(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, bound: Bound) -> Option<crate::pack::PlannedClaim> {
+fn any_type(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, bound: Bound, whole: f64) -> Option<PlannedClaim> {
     let mut other = pass.fleet.instead_of(launch)?;
     let all = launch.pods.iter().all(|pod| pass.fleet.load(&mut other, *pod));
-    let claim = || pass.fleet.claim(&other, bound).or_else(|| pass.fleet.claim_in_one_zone(&other, bound));
-    let claim = if all { claim() } else { None };
+    let claim = if all { claim_of(pass, &other, bound, whole) } else { None };
     pass.fleet.abandon(&mut other);
     claim
 }

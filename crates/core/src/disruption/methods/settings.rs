@@ -34,7 +34,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             least_saving: 0.15,
-            least_per_move: 0.45,
+            least_per_move: 0.4,
             price_per_node: 0.02,
             least_age: SignedDuration::from_mins(10),
             rest: SignedDuration::from_hours(1),

@@ -136,22 +136,27 @@ fn one_large_node_is_replaced_by_several_smaller_ones_with_the_gate_and_not_with
 }
 
 #[test]
-fn several_nodes_by_several_keep_to_budgets_pdbs_age_rest_and_moves_by_price_alone() {
-    let nodes: Vec<Value> = (0..4).map(|at| node(&format!("n{at}"), 16, "on-demand", &[5500, 3500, 500])).collect();
+fn several_nodes_by_several_keep_to_budgets_pdbs_age_rest_and_do_not_disrupt() {
+    // No other node takes the large pods, and no single new one those of two nodes.
+    let nodes: Vec<Value> = (0..4).map(|at| node(&format!("n{at}"), 16, "on-demand", &[7500, 1500])).collect();
     let decided = |change: &dyn Fn(&mut Cluster)| {
         let mut cluster = on_demand(&nodes);
         change(&mut cluster);
-        decide(&cluster, &many(), now()).unwrap().command
+        let command = decide(&cluster, &many(), now()).unwrap().command;
+        assert!(command.iter().all(|command| command.method == "many by many"), "{command:?}");
+        command
     };
     let each = |cluster: &mut Cluster, change: &dyn Fn(&mut NodeState)| cluster.nodes.iter_mut().for_each(change);
+    let all = decided(&|_| ()).unwrap();
+    assert!(all.candidates.len() == 4 && all.replacements.len() > 1 && all.saving() >= 0.15 * all.price_before);
     let one = decided(&|cluster| cluster.pools[0].underutilized = Some(1)).unwrap();
     assert_eq!(one.candidates.len(), 1);
     assert_eq!(decided(&|cluster| cluster.pools[0].underutilized = Some(0)), None);
     let by_pdb = decided(&|cluster| {
-        cluster.pdbs = vec![PodBudget { name: "default/web".into(), allowed: 4 }];
+        cluster.pdbs = vec![PodBudget { name: "default/web".into(), allowed: 3 }];
         each(cluster, &|node| node.pods.iter_mut().for_each(|pod| pod.pdb = Some(0)));
     });
-    assert_eq!(by_pdb.unwrap().moves.len(), 3);
+    assert_eq!(by_pdb.unwrap().moves.len(), 2);
     let young = |node: &mut NodeState| node.initialized = Some(now() - SignedDuration::from_mins(9));
     assert_eq!(decided(&|cluster| each(cluster, &young)), None);
     let moved = |node: &mut NodeState| node.pods[0].moved = Some(now() - SignedDuration::from_mins(59));
@@ -292,6 +297,22 @@ fn spot_nodes_are_deleted_without_the_gate_and_replaced_only_with_it_and_with_en
     let claim = with_gate(5).unwrap().replacements.remove(0);
     assert_eq!(claim.options.len(), 15);
     assert_eq!(claim.cheapest_capacity_type, "spot");
+}
+
+#[test]
+fn too_few_spot_types_that_save_enough_are_joined_by_some_that_are_no_dearer_than_the_node() {
+    // 32 cents for the node; fifteen types hold its pod, three of which cost what is said.
+    let with = |dollars: f64| {
+        let mut problem = problem(&["spot"], 5, &[node("a", 16, "spot", &[1000])]);
+        let large = problem.instance_types.iter_mut().filter(|one| one.name.ends_with(".8")).take(3);
+        large.for_each(|one| std::sync::Arc::make_mut(one).offerings[1].price = dollars);
+        let gate = Settings { spot_to_spot: true, ..Settings::default() };
+        decide(&Cluster::of_workload(problem), &gate, now()).unwrap().command
+    };
+    let claim = with(0.30).unwrap().replacements.remove(0);
+    assert_eq!(claim.options.len(), 15);
+    assert!(claim.expected_price() <= 0.85 * 0.32);
+    assert_eq!(with(0.33), None);
 }
 
 #[test]

@@ -357,6 +357,38 @@ fn a_successor_finds_the_command_on_its_claims() {
     assert!(matches!(&steps[..], [Step::Remove(command, true)] if command.wanted.reason == Reason::Underutilized));
 }
 
+#[test]
+fn a_command_of_several_replacements_waits_for_all_and_is_undone_as_a_whole_also_by_a_successor() {
+    let mut world = too_large();
+    let held = Held {
+        claim: "claim-large".into(),
+        uid: "uid-claim-large".into(),
+        reason: Reason::Underutilized,
+        replacements: vec!["claim-one".into(), "claim-two".into()],
+    };
+    let mut claim = held.on(&world.claim("large"), at(LATER));
+    claim.metadata.resource_version = Some(world.next().to_string());
+    world.state.apply_claim(Arc::new(claim));
+    world.initialize("one");
+    world.machine("two", |claim, _| claim["status"]["conditions"].as_array_mut().unwrap().truncate(0));
+    let restored = |world: &World| {
+        let mut queue = Queue::default();
+        queue.restore(held_by_commands(&world.state.snapshot()));
+        assert_eq!(queue.running().len(), 1);
+        queue
+    };
+    let mut queue = restored(&world);
+    assert_eq!(next(&mut queue, &world.state.snapshot(), LATER + 1.0), [], "one of two stands");
+    let mut without = restored(&world);
+    world.initialize("two");
+    let steps = next(&mut queue, &world.state.snapshot(), LATER + 2.0);
+    assert!(matches!(&steps[..], [Step::Remove(command, true)] if command.replacements.len() == 2), "{steps:?}");
+    world.state.delete_claim("claim-one", None);
+    let steps = next(&mut without, &world.state.snapshot(), LATER + 3.0);
+    assert!(matches!(&steps[..], [Step::End(_, Ended::Undone(why, _))] if why.contains("claim-one")), "{steps:?}");
+    assert!(without.running().is_empty());
+}
+
 /// The cpus of a node of [`World::sized`], by its claim's capacity.
 fn cpus(snapshot: &Snapshot, claim: &str) -> f64 {
     snapshot.claims[claim].claim.status.as_ref().unwrap().capacity["cpu"].0.parse().unwrap()

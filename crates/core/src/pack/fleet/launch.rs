@@ -197,7 +197,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let spot = cells & self.context.spot_cells();
         let zones: BTreeSet<&str> = offers.cells.iter().map(|cell| cell.zone.as_str()).collect();
         let each = zones.into_iter().map(|zone| cells & offers.with(|cell| cell.zone == zone));
-        let parts = each.filter(|part| part & spot != 0 && *part != cells);
+        let parts = each.filter(|part| part & spot != 0);
         let found = parts.filter_map(|part| self.claim_in(launch, bound, part));
         found.min_by(|a, b| a.price.total_cmp(&b.price))
     }

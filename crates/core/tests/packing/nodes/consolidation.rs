@@ -148,3 +148,39 @@ fn a_cluster_comes_to_rest_within_hours() {
         assert_eq!(commands[5], 0, "{kind:?} {seed}: {commands:?}");
     }
 }
+
+#[test]
+fn with_several_for_many_every_rule_holds_as_well_and_it_costs_no_more() {
+    let (mut with, mut without, mut packed) = (0.0, 0.0, 0.0);
+    for (kind, seed) in all().filter(|(_, seed)| seed.is_multiple_of(2)) {
+        let what = format!("{kind:?} {seed}");
+        let start = half_empty(kind, 400, seed, Policy::Cost);
+        let settings = Settings { many_to_many: true, ..settings(&start) };
+        let end = settle(start.clone(), &settings, NOW, &|nodes| nodes.div_ceil(10)).unwrap();
+        let (problem, packing) = end.cluster.as_plan();
+        let mut wrong = common::violations(&problem, &packing);
+        if matches!(kind, Kind::Diverse) {
+            wrong.retain(|what| !what.ends_with("at the least"));
+        }
+        assert!(wrong.is_empty(), "{what}: {wrong:?}");
+        check(&start, &end, &what);
+        for command in &end.commands {
+            let least = settings.least_saving * command.price_before;
+            let pays = command.replacements.is_empty() || command.saving() >= least - 1e-9;
+            assert!(pays, "{what}: each step pays by itself: {command:?}");
+        }
+        let fresh = solve(&Problem { existing_nodes: vec![], ..start.problem().clone() }, &Options::default());
+        let one =
+            settle(start, &Settings { many_to_many: false, ..settings }, NOW, &|nodes| nodes.div_ceil(10)).unwrap();
+        println!(
+            "{what}: {:.3} of fresh, {:.3} without, {} and {} moves",
+            end.price.1 / fresh.total_price,
+            one.price.1 / fresh.total_price,
+            end.moved,
+            one.moved
+        );
+        (with, without, packed) = (with + end.price.1, without + one.price.1, packed + fresh.total_price);
+    }
+    println!("{with} $/h with the gate, {without} without, {packed} afresh");
+    assert!(with <= without && with <= 1.15 * packed, "{with} $/h with the gate, {without} without, {packed} afresh");
+}

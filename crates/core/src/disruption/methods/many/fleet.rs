@@ -4,7 +4,7 @@ use super::super::Pass;
 use super::super::replace::bound;
 use super::afresh::Afresh;
 use crate::pack::PlannedClaim;
-use crate::pack::fleet::launch::{Bound, Launch};
+use crate::pack::fleet::launch::Launch;
 
 /// Where a pod goes: to a node that is there, or to one of the new ones.
 #[derive(Clone, Copy)]
@@ -51,7 +51,8 @@ fn place(pass: &mut Pass<'_, '_, '_>, mut to_do: Vec<(u32, Place)>, launches: &m
     true
 }
 
-/// The claims. What may be spent is shared out by what they cost at their cheapest.
+/// The claims. What may be spent is shared out by what they cost at their cheapest. Where a single spot node has too few types
+/// for that, its claims get the cheapest types there are, and keep to both bounds together.
 fn bounded(
     pass: &Pass<'_, '_, '_>,
     nodes: &[u32],
@@ -59,12 +60,24 @@ fn bounded(
     launches: &[Launch],
     most: f64,
 ) -> Option<Vec<PlannedClaim>> {
+    let each = |own: &dyn Fn(&Launch, f64) -> Option<PlannedClaim>| -> Option<Vec<PlannedClaim>> {
+        launches.iter().zip(&plan.claims).map(|(launch, planned)| own(launch, planned.price)).collect()
+    };
     let share = most / plan.price();
-    let mut claims = Vec::with_capacity(launches.len());
-    for (launch, planned) in launches.iter().zip(&plan.claims) {
-        let bound: Bound = bound(pass, launch, nodes, planned.price * share)?;
-        let claim = pass.fleet.claim(launch, bound).or_else(|| pass.fleet.claim_in_one_zone(launch, bound))?;
-        claims.push(claim);
-    }
-    pass.fleet.within_limits(&claims).then_some(claims)
+    let strictly = each(&|launch, price| {
+        let bound = bound(pass, launch, nodes, price * share)?;
+        pass.fleet.claim(launch, bound).or_else(|| pass.fleet.claim_in_one_zone(launch, bound))
+    });
+    let whole: f64 = nodes.iter().map(|node| pass.nodes[*node as usize].price).sum();
+    let together = || {
+        let claims = each(&|launch, _| {
+            let bound = bound(pass, launch, nodes, whole).filter(|bound| bound.types.is_some())?;
+            pass.fleet.claim_in_one_zone(launch, bound)
+        })?;
+        let dearest = |claim: &PlannedClaim| claim.options.iter().map(|one| one.price).fold(0.0, f64::max);
+        let (worst, mean): (f64, f64) =
+            claims.iter().fold((0.0, 0.0), |sum, one| (sum.0 + dearest(one), sum.1 + one.expected_price()));
+        (worst < whole && mean <= most).then_some(claims)
+    };
+    strictly.or_else(together).filter(|claims| pass.fleet.within_limits(claims))
 }
