@@ -208,12 +208,10 @@ def main():
     wrong, begun = [], time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(one, seed, variant) for seed, variant in wanted]
-        all_of = [run.result() for run in runs]
+        for run in runs:
+            told(run.result())
+    all_of = [run.result() for run in runs]
     for run in all_of:
-        print(
-            f"| {run['seed']} | {run['variant']} | {run['cost']:.2f} | {run['bound']:.2f} | {run['times']:.3f} | {run['evictions']} "
-            f"| {run['evictionsAPodDay']:.2f} | {run['pendingPodSeconds']:,.0f} | {run['launched']} |"
-        )
         wrong += [f"seed {run['seed']} {run['variant']}: {run['violations'][:3]}"] if run["violations"] else []
         wrong += [f"seed {run['seed']} {run['variant']}: {run['pending']} pods are pending"] if run["pending"] else []
     if args.gap:
@@ -230,6 +228,14 @@ def one(seed, variant):
     here = pathlib.Path(__file__).resolve().parent
     done = subprocess.run([sys.executable, "-c", code], cwd=here, env={**os.environ, "DOVETAIL": BINARY}, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
+
+
+def told(run):
+    print(
+        f"| {run['seed']} | {run['variant']} | {run['cost']:.2f} | {run['bound']:.2f} | {run['times']:.3f} | {run['evictions']} "
+        f"| {run['evictionsAPodDay']:.2f} | {run['pendingPodSeconds']:,.0f} | {run['launched']} |",
+        flush=True,
+    )
 
 
 def gap(run):

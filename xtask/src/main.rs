@@ -28,6 +28,7 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
          `proof handover [ROUNDS]` ends leaders in mid-burst on the real parts, 5 rounds of each kind unless given; \
          `proof hostile [--minutes 7]` lets users with few rights do their worst on the real parts, beside ordinary pods; \
          `proof model` follows every history of a launch further than the tests do: an hour and a few GiB; \
+         `proof day [SEED…] [--gap]` is the bill of one virtual day against what its pods cost at least; \
          `proof tracing [ROUNDS]` holds what tracing costs against none; \
          `proof metrics` counts the series of 5,000 nodes; `proof console` the frames of 2,000",
         steps::proof,

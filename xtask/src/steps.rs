@@ -145,6 +145,12 @@ pub fn proof() -> Result<(), String> {
             cargo("binary", &["build", "--release"])?;
             run("load", "python3", &args)
         }
+        Some("day") => {
+            let more: Vec<String> = std::env::args().skip(3).collect();
+            let args: Vec<&str> = std::iter::once("tests/day/day.py").chain(more.iter().map(String::as_str)).collect();
+            cargo("binary", &["build", "--release"])?;
+            run("day", "python3", &args)
+        }
         Some("tracing") => {
             let rounds = std::env::args().nth(3).unwrap_or_else(|| "5".to_owned());
             cargo("binary", &["build", "--release"])?;
@@ -176,7 +182,7 @@ pub fn proof() -> Result<(), String> {
             run("hostile", "python3", &args)
         }
         other => Err(format!(
-            "there is no proof {:?} (there are: console, handover, hostile, load, metrics, model, properties, seeds, tracing)",
+            "there is no proof {:?} (there are: console, day, handover, hostile, load, metrics, model, properties, seeds, tracing)",
             other.unwrap_or_default()
         )),
     }

@@ -122,6 +122,7 @@ impl Checker {
         }
         match (before, &claim.held) {
             (None, Some(held)) => {
+                known.released.remove(uid);
                 for name in &held.replacements {
                     known.named.entry(name.clone()).or_default().insert(uid.to_owned());
                 }

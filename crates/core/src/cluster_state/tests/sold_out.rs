@@ -120,3 +120,22 @@ fn a_pod_that_is_to_come_goes_by_the_uid_of_the_pod_that_it_follows() {
     let of = |uid: &str| crate::pod::Pod { uid: uid.into(), ..crate::pod::Pod::default() }.base_uid().to_owned();
     assert_eq!((of("uid-a"), of("uid-a/db-1"), of("")), ("uid-a".into(), "uid-a".into(), String::new()));
 }
+
+#[test]
+fn a_pod_that_is_to_come_does_without_what_the_pod_that_it_follows_does_without() {
+    let mut state = ClusterState::new();
+    let set = json!({"metadata": {"name": "soft", "namespace": "default"}, "spec": {"replicas": 3, "serviceName": "soft",
+        "selector": {}, "template": {}}});
+    state.apply(&serde_json::from_value::<k8s_openapi::api::apps::v1::StatefulSet>(set).unwrap());
+    let mut pod = owned("soft-0", "", "apps/v1", "StatefulSet");
+    pod.metadata.uid = Some("uid-soft".into());
+    let constraint =
+        json!({"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"});
+    let spec = pod.spec.as_mut().unwrap();
+    spec.topology_spread_constraints = Some(vec![serde_json::from_value(constraint).unwrap()]);
+    state.apply_pod(&pod).unwrap();
+    refuse(&mut state, 1);
+    assert!(relaxed(&state, 2).is_empty());
+    refuse(&mut state, 16);
+    assert_eq!(relaxed(&state, 17), ["soft-0", "soft-1", "soft-2"]);
+}
