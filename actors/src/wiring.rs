@@ -79,8 +79,8 @@ use crate::pod_watcher::PodWatcher;
 use crate::recorder::Recorder;
 use crate::registrar::{Registrar, RegistrarLinks};
 use crate::terminator::{Terminator, TerminatorLinks};
-use crate::webhook::Webhook;
 use crate::translator::Translator;
+use crate::webhook::Webhook;
 
 /// What actors are made of, beside their desk.
 #[derive(Clone)]

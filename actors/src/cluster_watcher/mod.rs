@@ -19,8 +19,7 @@ use crate::context::desk::Desk;
 use crate::links::ToRecorder;
 use crate::messages::{
     Attach, ClaimChanged, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget, Hold, MarkLeaving,
-    NodeChanged, NodeUnused, Observe, Plan, PoolChanged, SoldOut, TakeShown, TakeSnapshot, WorldChanged, Wrote,
-    MarkLeaving, NodeChanged, NodeGone, NodeUnused, Observe, Plan, PoolChanged, Roll, SoldOut, TakeShown, TakeSnapshot,
+    NodeChanged, NodeUnused, Observe, Plan, PoolChanged, Roll, SoldOut, TakeShown, TakeSnapshot, WorldChanged, Wrote,
 };
 use crate::reading::report::Reports;
 

@@ -29,10 +29,8 @@ pub use removal::{ClaimRef, Hold, Interrupted, MarkLeaving, Remove, Roll};
 pub use states::{
     ActorState, BatcherState, CatalogueState, ClusterWatcherState, ControlPlaneState, Counts, DisruptorState,
     InterruptionState, JanitorState, LauncherState, LeaderState, NodeClassState, Observe, OwnerState, PackerState,
-    WebhookState,
     PodWatcherState, RecorderState, RegistrarState, ReplicaState, TerminatorState, TranslatorState, UnreadableObject,
-    WatchFailing,
-    PodWatcherState, RecorderState, RegistrarState, ReplicaState, TerminatorState, UnreadableObject, WatchFailing,
+    WatchFailing, WebhookState,
 };
 pub use trace::TraceContext;
 

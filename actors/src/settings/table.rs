@@ -6,8 +6,7 @@ use super::disruption::{part, rebalance, time_from_zero};
 use super::parse::{
     Refusal, above_zero, address, boolean, ca_bundle, delay, duration, filled, from_zero, gates, https_url,
     interruptions, kubernetes_version, log_format, min_values, minute_at_least, number, object_name, one_of, outputs,
-    policy, port_or_none, preferences, queue, share, token, url, whole_seconds,
-    port_or_none, preferences, queue, queue_region, share, token, url, whole_seconds,
+    policy, port_or_none, preferences, queue, queue_region, share, token, url, whole_seconds,
 };
 use super::scheduler_config::scheduler_config;
 

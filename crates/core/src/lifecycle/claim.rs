@@ -243,6 +243,7 @@ mod tests {
             requests: &Resources::new(),
             term: 3,
             traceparent: "",
+            pool_hash: &hash::node_pool(&old),
             class_hash: None,
         });
         assert_eq!(claim.metadata.labels.as_ref().unwrap()[PROVISIONER_NAME], "default");
