@@ -41,5 +41,7 @@ pub fn up(found: &Found, mut written: Value, whole: bool) -> Result<(Value, Vec<
 pub fn down(found: &Found, stored: &Value) -> Value {
     let mut seen = converted(stored, Version::V1Beta1).unwrap_or_else(|_| stored.clone());
     seen["apiVersion"] = json!(api_version(&found.group, &found.version.name));
+    // Of the status, too, the older version has what it knows.
+    let _ = schema::prune(found, &mut seen);
     seen
 }

@@ -49,8 +49,10 @@ async fn an_older_version_is_stored_as_the_newer_and_told_as_it_was_written() {
     let patched = pools(&server).patch("default", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     assert_eq!(patched.data["spec"]["disruption"]["expireAfter"], "Never");
     assert_eq!(server.get(&NODE_POOLS, "", "default").unwrap()["spec"]["template"]["spec"]["expireAfter"], "Never");
+    server.patch_status(&NODE_POOLS, "", "default", &json!({"status": {"nodes": 3}})).unwrap();
     let all = pools(&server).list(&ListParams::default()).await.unwrap().items;
     assert_eq!(all[0].data["spec"]["template"]["spec"]["nodeClassRef"], json!({"name": "default"}));
+    assert_eq!(all[0].data["status"]["nodes"], Value::Null, "v1beta1 does not know it");
     assert!(all[0].metadata.annotations.is_none(), "{:?}", all[0].metadata);
 }
 
