@@ -4,14 +4,14 @@ use actix::prelude::*;
 use dovetail_api::v1alpha1::AWSNodeTemplate;
 use dovetail_api::v1alpha5::{Machine, Provisioner};
 
-use super::{Seen, SeenUnreadable, Translator, known};
+use super::{Seen, SeenUnreadable, Translator};
 use crate::messages::{Came, Observe, TranslatorState};
 
 impl Handler<Seen<Provisioner>> for Translator {
     type Result = ();
 
     fn handle(&mut self, Seen(event): Seen<Provisioner>, ctx: &mut Self::Context) {
-        self.unread.retain(|key, _| !known::is_read(&event, key, "Provisioner"));
+        self.unread.heard(&event, "Provisioner");
         self.provisioners.apply(event);
         self.touch(ctx);
     }
@@ -21,7 +21,7 @@ impl Handler<Seen<AWSNodeTemplate>> for Translator {
     type Result = ();
 
     fn handle(&mut self, Seen(event): Seen<AWSNodeTemplate>, ctx: &mut Self::Context) {
-        self.unread.retain(|key, _| !known::is_read(&event, key, "AWSNodeTemplate"));
+        self.unread.heard(&event, "AWSNodeTemplate");
         self.templates.apply(event);
         self.touch(ctx);
     }
@@ -31,7 +31,7 @@ impl Handler<Seen<Machine>> for Translator {
     type Result = ();
 
     fn handle(&mut self, Seen(event): Seen<Machine>, ctx: &mut Self::Context) {
-        self.unread.retain(|key, _| !known::is_read(&event, key, "Machine"));
+        self.unread.heard(&event, "Machine");
         self.machines.apply(event);
         self.touch(ctx);
     }
@@ -50,8 +50,8 @@ impl Handler<SeenUnreadable> for Translator {
             _ => self.machines.forget(&name),
         }
         match came {
-            Came::Gone => drop(self.unread.remove(&key)),
-            Came::Listed | Came::Changed => drop(self.unread.insert(key, *object)),
+            Came::Gone => self.unread.remove(&key),
+            Came::Listed | Came::Changed => self.unread.insert(key, *object),
         }
         self.touch(ctx);
     }
@@ -64,7 +64,7 @@ impl Handler<Observe> for Translator {
         let state = TranslatorState {
             watched: self.watched.iter().cloned().collect(),
             told: self.told.iter().map(|(source, text)| (source.shown(), text.clone())).collect(),
-            unreadable: self.unread.keys().cloned().collect(),
+            unreadable: self.unread.keys().map(str::to_owned).collect(),
         };
         MessageResult(state.into())
     }

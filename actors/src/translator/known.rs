@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use dovetail_core::cluster_state::Unreadable;
 use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 
@@ -86,13 +87,88 @@ impl<K: ResourceExt> Known<K> {
     }
 }
 
-/// Whether the event shows that the object of that key, `KIND/NAME`, can be read, or is gone.
-pub fn is_read<K: ResourceExt>(event: &Event<K>, key: &str, kind: &str) -> bool {
-    let of = |object: &K| key.strip_prefix(kind).and_then(|rest| rest.strip_prefix('/')) == Some(&*object.name_any());
-    match event {
-        // A list says anew which cannot be read.
-        Event::Init => key.strip_prefix(kind).is_some_and(|rest| rest.starts_with('/')),
-        Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => of(object),
-        Event::InitDone => false,
+/// Alpha objects that are there and cannot be read, as `KIND/NAME`.
+#[derive(Default)]
+pub struct Unread {
+    all: BTreeMap<String, Unreadable>,
+    /// Those of a kind whose list has started over and has not shown them yet: they count until it ends.
+    stale: BTreeSet<String>,
+}
+
+impl Unread {
+    /// It is there, and cannot be read.
+    pub fn insert(&mut self, key: String, object: Unreadable) {
+        self.stale.remove(&key);
+        self.all.insert(key, object);
+    }
+
+    /// It is gone.
+    pub fn remove(&mut self, key: &str) {
+        self.stale.remove(key);
+        self.all.remove(key);
+    }
+
+    /// What the watch on readable objects of a kind says of those that were not.
+    pub fn heard<K: ResourceExt>(&mut self, event: &Event<K>, kind: &str) {
+        let of_kind = |key: &str| key.strip_prefix(kind).is_some_and(|rest| rest.starts_with('/'));
+        match event {
+            Event::Init => self.stale.extend(self.all.keys().filter(|key| of_kind(key)).cloned()),
+            Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
+                self.remove(&format!("{kind}/{}", object.name_any()));
+            }
+            Event::InitDone => {
+                let gone: Vec<String> = self.stale.iter().filter(|key| of_kind(key)).cloned().collect();
+                gone.iter().for_each(|key| self.remove(key));
+            }
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// As `KIND/NAME`.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.all.keys().map(String::as_str)
+    }
+
+    /// What could be read of each.
+    pub fn values(&self) -> impl Iterator<Item = &Unreadable> {
+        self.all.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dovetail_api::v1alpha1::{AWSNodeTemplate, AWSNodeTemplateSpec};
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_counts_until_a_list_has_ended_that_does_not_show_it() {
+        let mut unread = Unread::default();
+        for name in ["a", "b", "c"] {
+            unread.insert(format!("AWSNodeTemplate/{name}"), Unreadable::default());
+        }
+        let read = |name: &str| AWSNodeTemplate::new(name, AWSNodeTemplateSpec::default());
+        unread.heard(&Event::<AWSNodeTemplate>::Init, "AWSNodeTemplate");
+        assert_eq!(unread.keys().count(), 3);
+        unread.heard(&Event::InitApply(read("a")), "AWSNodeTemplate");
+        unread.insert("AWSNodeTemplate/b".to_owned(), Unreadable::default());
+        unread.heard(&Event::<AWSNodeTemplate>::InitDone, "AWSNodeTemplate");
+        assert_eq!(unread.keys().collect::<Vec<_>>(), ["AWSNodeTemplate/b"]);
+    }
+
+    #[test]
+    fn a_kind_whose_watch_has_begun_is_known_when_its_list_has_ended() {
+        let mut known = Known::<AWSNodeTemplate>::default();
+        assert!(known.is_listed(), "it is not served");
+        known.begin();
+        known.apply(Event::Init);
+        known.apply(Event::InitApply(AWSNodeTemplate::new("a", AWSNodeTemplateSpec::default())));
+        assert!(!known.is_listed());
+        known.apply(Event::InitDone);
+        assert!(known.is_listed() && known.get("a").is_some());
     }
 }

@@ -39,7 +39,7 @@ use crate::messages::{Came, Record, TakeSnapshot};
 use crate::reading::Api;
 use crate::reading::report::{self, Reports};
 use crate::telemetry::story::{Names, Story};
-use known::Known;
+use known::{Known, Unread};
 use outcome::Outcome;
 use writes::{Task, carry_out};
 
@@ -86,7 +86,7 @@ pub struct Translator {
     templates: Known<AWSNodeTemplate>,
     machines: Known<Machine>,
     /// Alpha objects that cannot be read, as `KIND/NAME`.
-    unread: BTreeMap<String, Unreadable>,
+    unread: Unread,
     reports: Reports,
     /// The kinds that are watched.
     watched: BTreeSet<String>,
@@ -120,7 +120,7 @@ impl Translator {
             provisioners: Known::default(),
             templates: Known::default(),
             machines: Known::default(),
-            unread: BTreeMap::new(),
+            unread: Unread::default(),
             reports: Reports::default(),
             watched: BTreeSet::new(),
             meaning: None,

@@ -23,7 +23,7 @@ pub(super) struct Order<'a> {
 /// What the names that stand in for variables have in common.
 pub(super) const STAND_IN: &str = "variableqx";
 
-/// First fields of objects; others follow by the source's order, then by name.
+/// First fields of objects, of their specs and of templates; others follow by the source's order, then by name.
 const FIRST: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "template"];
 
 /// An object's lines.
@@ -82,8 +82,9 @@ fn field(head: String, value: &Value, path: Path, indent: usize, order: &Order<'
 /// The keys of a mapping in their order.
 fn keys(value: &Value, path: &Path, order: &Order<'_>) -> Vec<String> {
     let mut keys: Vec<String> = value.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default();
+    let outer = path.0.is_empty() || *path == Path::of(&["spec"]) || path.last_key() == Some("template");
     keys.sort_by_cached_key(|key| {
-        let first = FIRST.iter().position(|first| first == key).unwrap_or(FIRST.len());
+        let first = FIRST.iter().position(|first| outer && first == key).unwrap_or(FIRST.len());
         (first, order.lines.get(&path.key(key)).copied().unwrap_or(usize::MAX), key.clone())
     });
     keys
