@@ -1,15 +1,15 @@
 //! A pod as scheduling sees it.
 
 mod from_kube;
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use from_kube::{PodError, effective_limits, effective_requests, limits_of_containers, requests_of_containers};
 use k8s_openapi::api::core::v1::{Affinity, Taint, Toleration, TopologySpreadConstraint};
+pub(crate) use rules::{covers, is_soft};
 use serde::{Deserialize, Serialize};
 
-use crate::pack::filter::taints::covers;
-use crate::pack::is_soft;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
 
