@@ -6,10 +6,12 @@
 //! [`super::alternatives`]; those over nodes choose among nodes that are there and never open one more, but for a spread that
 //! lets a node hold many: it bounds what is lost with one node, and holds on new ones while nothing is left over for it.
 
+mod broken;
 mod counted;
 pub(crate) mod domains;
 mod founded;
 pub(crate) mod groups;
+mod index;
 mod moves;
 pub(crate) mod node_rules;
 pub(crate) mod places;
@@ -23,6 +25,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use self::groups::{Group, Groups, Kind, Reader, Stated};
+use self::index::Index;
 use self::node_rules::NodeRules;
 use super::alternatives::Alternative;
 use crate::pack::rounds::steps::Steps;
@@ -251,40 +254,6 @@ impl<'a> Builder<'a> {
         }
         topology.find_those_apart();
         topology
-    }
-}
-
-/// The groups by a label that the pods they mean have: a pod looks at few of many.
-#[derive(Debug, Default)]
-struct Index {
-    by_label: FxHashMap<(String, String), Vec<u32>>,
-    others: Vec<u32>,
-}
-
-impl Index {
-    fn of(groups: &Groups) -> Self {
-        let mut index = Self { by_label: FxHashMap::default(), others: vec![] };
-        for (at, group) in groups.iter().enumerate() {
-            match group.certain() {
-                Some((key, values)) => {
-                    for value in values {
-                        index.by_label.entry((key.to_owned(), value.clone())).or_default().push(at as u32);
-                    }
-                }
-                None => index.others.push(at as u32),
-            }
-        }
-        index
-    }
-
-    /// The groups that mean a pod, in order.
-    fn meaning(&self, groups: &Groups, pod: &Pod) -> Vec<u32> {
-        let labels = pod.labels.iter().map(|(key, value)| self.by_label.get(&(key.clone(), value.clone())));
-        let possible = labels.flatten().flatten().chain(&self.others).copied();
-        let mut found: Vec<u32> = possible.filter(|at| groups[*at as usize].means(pod)).collect();
-        found.sort_unstable();
-        found.dedup();
-        found
     }
 }
 
