@@ -24,6 +24,7 @@ use crate::pack::explain::reason::Reason;
 use crate::pack::filter::soft;
 use crate::pack::filter::topology::any_soft_spread;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{DomainId, GroupId};
 use crate::pack::model::plan::{Options, Packing};
 use crate::pack::policy::node_groups;
 use crate::pack::rounds::failure::PackingError;
@@ -91,7 +92,7 @@ fn counted<'c, 'a>(context: &'c Context<'a>) -> Plan<'c, 'a> {
 }
 
 /// A plan in which no pod was put where it gets a lighter pool than elsewhere, or as near as rounds come to it.
-fn settled<'c, 'a>(context: &'c Context<'a>, counted: &BTreeSet<(u32, u32)>) -> Plan<'c, 'a> {
+fn settled<'c, 'a>(context: &'c Context<'a>, counted: &BTreeSet<(GroupId, DomainId)>) -> Plan<'c, 'a> {
     let held_back = vec![0; context.classes.len()];
     let mut lessons = Lessons { held_back, counted: counted.clone(), ..Lessons::default() };
     let mut plan = founded(context, lessons.clone());

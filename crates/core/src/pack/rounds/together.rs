@@ -5,6 +5,7 @@
 //! Only then are nodes planned for those that state no company (`new_nodes`): they would take the places otherwise.
 
 use super::solve::Plan;
+use crate::pack::model::ids::GroupId;
 use crate::pack::model::reserved::Room;
 use crate::pack::place::assign::Together;
 use crate::pack::place::draft::Draft;
@@ -81,12 +82,12 @@ impl Plan<'_, '_> {
     /// The first of its kind may be alone, if it is its own company and there is no other anywhere.
     pub(in crate::pack) fn may_be_first(&self, at: usize) -> bool {
         let own = &self.context.node_rules(at as u32).member;
-        let there = |group: &u32| self.existing.holds(*group) || self.is_placed(*group);
+        let there = |group: &GroupId| self.existing.holds(*group) || self.is_placed(*group);
         self.context.topology.of_class[at].company.iter().all(|group| own.contains(group) && !there(group))
     }
 
     /// Whether a pod of a group has been placed in this round.
-    fn is_placed(&self, group: u32) -> bool {
+    fn is_placed(&self, group: GroupId) -> bool {
         let context = self.context;
         let placed = |at: usize| (self.left[at] as usize) < context.classes[at].pods.len();
         (0..self.left.len()).any(|at| placed(at) && context.node_rules(at as u32).member.contains(&group))

@@ -8,6 +8,7 @@
 use super::counted::Held;
 use super::domains::{Domains, Placed, RULES_A_STEP};
 use super::groups::Kind;
+use crate::pack::model::ids::{DomainId, GroupId};
 
 impl Domains<'_, '_> {
     /// Of pods that have a place but got no node, as class, place and count, those by which a hard rule of a pod that has
@@ -21,12 +22,12 @@ impl Domains<'_, '_> {
         let (real, stating) = self.with_nodes(without_node);
         let mut believed = self.counts.clone();
         forgotten.iter().for_each(|one| self.believe(*one, &mut believed));
-        let broken = |at: &u32| {
-            let (believed, real) = (&believed[*at as usize], &real[*at as usize]);
-            let mut bound = (0..real.len()).filter(|domain| stating[*at as usize][*domain] > 0);
+        let broken = |at: &GroupId| {
+            let (believed, real) = (&believed[*at], &real[*at]);
+            let mut bound = DomainId::all(real.len()).filter(|domain| stating[*at][*domain] > 0);
             believed != real && bound.any(|domain| self.holds(*at, believed, domain) && !self.holds(*at, real, domain))
         };
-        let broken: Vec<u32> = (0..topology.groups.len() as u32).filter(broken).collect();
+        let broken: Vec<GroupId> = GroupId::all(topology.groups.len()).filter(broken).collect();
         let pods = without_node.iter().chain(forgotten).filter(|(class, ..)| self.is_meant(*class, &broken));
         pods.map(|(class, _, count)| (*class, *count)).collect()
     }
@@ -36,16 +37,16 @@ impl Domains<'_, '_> {
     pub fn upset(&self, without_node: &[Placed], forgotten: &[Placed], on_nodes: &[Placed]) -> Vec<(u32, u32)> {
         let topology = &self.context.topology;
         let (real, stating) = self.with_nodes(without_node);
-        let moved = |at: &u32| forgotten.iter().any(|(class, ..)| self.is_meant(*class, &[*at]));
+        let moved = |at: &GroupId| forgotten.iter().any(|(class, ..)| self.is_meant(*class, &[*at]));
         let mut found = Vec::new();
-        for at in (0..topology.groups.len() as u32).filter(moved) {
-            let counts = &real[at as usize];
-            for domain in (0..counts.len()).filter(|domain| stating[at as usize][*domain] > 0) {
+        for at in GroupId::all(topology.groups.len()).filter(moved) {
+            let counts = &real[at];
+            for domain in DomainId::all(counts.len()).filter(|domain| stating[at][*domain] > 0) {
                 let mut above = self.above(at, counts, domain);
                 for (class, place, count) in on_nodes {
                     let part = &topology.of_class[*class as usize];
                     let place = self.context.places.of(part.keys).get(*place as usize);
-                    let there = place.and_then(|place| place.domain[topology.key_of(at)]) == Some(domain as u32);
+                    let there = place.and_then(|place| place.domain[topology.key_of(at)]) == Some(domain);
                     if above > 0 && there && part.level(usize::MAX).states.contains(&at) {
                         found.push((*class, above.min(*count)));
                         above -= above.min(*count);
@@ -66,23 +67,23 @@ impl Domains<'_, '_> {
     }
 
     /// Whether a pod in a domain that states a group is there by right.
-    fn holds(&self, group: u32, counts: &[Held], domain: usize) -> bool {
+    fn holds(&self, group: GroupId, counts: &[Held], domain: DomainId) -> bool {
         self.above(group, counts, domain) == 0
     }
 
     /// How many pods too many are in a domain where one states a group: all, where it has not the company that it needs.
-    fn above(&self, group: u32, counts: &[Held], domain: usize) -> u32 {
-        match &self.context.topology.groups[group as usize].kind {
+    fn above(&self, group: GroupId, counts: &[Held], domain: DomainId) -> u32 {
+        match &self.context.topology.groups[group].kind {
             Kind::Company if counts[domain].most == 0 => u32::MAX,
             Kind::Spread { skew, .. } => {
-                let most = self.least(group, counts, domain as u32).saturating_add(*skew);
+                let most = self.least(group, counts, domain).saturating_add(*skew);
                 counts[domain].most.saturating_sub(most)
             }
             _ => 0,
         }
     }
 
-    fn is_meant(&self, class: u32, groups: &[u32]) -> bool {
+    fn is_meant(&self, class: u32, groups: &[GroupId]) -> bool {
         self.context.topology.of_class[class as usize].meant.iter().any(|at| groups.contains(at))
     }
 }
