@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Map, Value, json};
 
+use super::valid::is_extended;
 use super::{containers, containers_mut, fill, or, quantities};
 use crate::pod::requests_of_containers;
 use crate::resources::format_amount;
@@ -79,7 +80,7 @@ pub fn tolerations(spec: &mut Map<String, Value>) {
 pub fn tolerations_of_devices(spec: &mut Map<String, Value>) {
     let mut devices: Vec<String> = Vec::new();
     for container in containers(spec) {
-        devices.extend(quantities(&container["resources"]["requests"]).into_keys().filter(|name| is_device(name)));
+        devices.extend(quantities(&container["resources"]["requests"]).into_keys().filter(|name| is_extended(name)));
     }
     devices.sort();
     devices.dedup();
@@ -91,12 +92,6 @@ pub fn tolerations_of_devices(spec: &mut Map<String, Value>) {
         };
         tolerate(spec, covers, json!({"key": device, "operator": "Exists"}));
     }
-}
-
-/// Whether a resource is an extended one: of a domain that is not Kubernetes' own.
-fn is_device(name: &str) -> bool {
-    name.split_once('/').is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
-        && !name.starts_with("requests.")
 }
 
 fn tolerate(spec: &mut Map<String, Value>, covers: impl Fn(&Value) -> bool, own: Value) {

@@ -88,7 +88,7 @@ fn of_resources(resources: &Value, at: &str) -> Vec<Invalid> {
 
 /// A request is no more than its limit; what cannot be shared has a limit, and the same.
 fn against_limit(name: &str, request: &Value, limit: &Value, at: &str) -> Option<Invalid> {
-    let shared = !is_extended(name) && !is_huge(name);
+    let shared = is_native(name) && !is_huge(name);
     if limit.is_null() {
         let message = "Required value: Limit must be set for non overcommitable resources".to_owned();
         let reason = "FieldValueRequired";
@@ -221,9 +221,15 @@ fn is_huge(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Devices and whatever else others advertise.
-fn is_extended(name: &str) -> bool {
-    name.split_once('/').is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
+/// Whether a resource is one of Kubernetes' own (`IsNativeResource` of the API server).
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// Whether a resource is an extended one, such as a device: none of Kubernetes' own, and no quota's name for one
+/// (`IsExtendedResourceName` of the API server).
+pub(super) fn is_extended(name: &str) -> bool {
+    !is_native(name) && !name.starts_with("requests.")
 }
 
 /// Whether a container may ask for it.
@@ -274,6 +280,18 @@ mod tests {
         ] {
             assert_eq!(of(resources, container), [said]);
         }
+    }
+
+    #[test]
+    fn an_extended_resource_comes_whole_and_a_quotas_name_for_it_is_none_yet_has_a_limit() {
+        let whole = |name: &str| amount_of(name, &json!("1500m")).is_some();
+        assert!(whole("nvidia.com/gpu"));
+        assert!(!whole("cpu") && !whole("node.kubernetes.io/slots") && !whole("requests.nvidia.com/gpu"));
+        let unlimited = |name: &str| {
+            !wrong(json!({"containers": [{"name": "c", "resources": {"requests": {name: "1"}}}]})).is_empty()
+        };
+        assert!(unlimited("nvidia.com/gpu") && unlimited("requests.nvidia.com/gpu"));
+        assert!(!unlimited("cpu") && !unlimited("node.kubernetes.io/slots"));
     }
 
     #[test]

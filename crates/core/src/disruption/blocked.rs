@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::machines::Machine;
 use crate::cluster_state::{DoNotDisrupt, PodEntry, Snapshot};
-use crate::pack::filter::taints::covers;
+use crate::pod::covers;
 
 /// A node that could go and may not.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,6 @@ mod rounds;
 pub use explain::reason::{PoolReason, Reason, Removed, Rule};
 pub use explain::warnings::warnings;
 pub use filter::soft::{MOST_SOFT_TERMS, ignored_soft_terms};
-pub(crate) use filter::topology::groups::is_soft;
 pub(crate) use filter::topology::selector::Selector;
 pub use fleet::node::node_of_claim;
 pub(crate) use limits::Limits;

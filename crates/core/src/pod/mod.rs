@@ -3,6 +3,7 @@
 mod drain_facts;
 mod eviction_cost;
 mod from_kube;
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +11,9 @@ pub use drain_facts::DrainFacts;
 pub use eviction_cost::eviction_cost;
 pub use from_kube::{PodError, effective_limits, effective_requests, limits_of_containers, requests_of_containers};
 use k8s_openapi::api::core::v1::{Affinity, Taint, Toleration, TopologySpreadConstraint};
+pub(crate) use rules::{covers, is_soft};
 use serde::{Deserialize, Serialize};
 
-use crate::pack::filter::taints::covers;
-use crate::pack::is_soft;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
 

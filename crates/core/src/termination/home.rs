@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster_state::{Planning, Snapshot};
-use crate::pack::{Packing, PlannedClaim, alike, is_soft};
-use crate::pod::Pod;
+use crate::pack::{Packing, PlannedClaim, alike};
+use crate::pod::{Pod, is_soft};
 
 /// So many classes of pods are told apart at most; the pods of others keep the places that packing gave them.
 const MOST_CLASSES: usize = 500;

@@ -3,6 +3,8 @@
 pub(in crate::pack) mod reason;
 pub(in crate::pack) mod warnings;
 
+use k8s_openapi::api::core::v1::Taint;
+
 use super::limits::Limits;
 use crate::pack::explain::reason::{PoolReason, Reason, Removed, Rule};
 use crate::pack::filter::alternatives::{GivenUp, alternatives};
@@ -97,16 +99,8 @@ fn why_not(
         return trial.end(Rule::Pool, format!("no instance type is what it requires ({})", view.requirements));
     }
     let example = class.example(context.problem);
-    let taints = &context.problem.node_pools[view.index].taints;
-    let forgiving = class.alternatives.iter().any(|(_, forgiving)| *forgiving);
-    let named: Vec<String> = taints
-        .iter()
-        .filter(|taint| taints::untolerated(std::slice::from_ref(taint), &example.tolerations, forgiving).is_some())
-        .map(taints::describe)
-        .collect();
-    if !named.is_empty() {
-        let noun = if named.len() == 1 { "taint" } else { "taints" };
-        return trial.end(Rule::Taints, format!("{noun} {} not tolerated", named.join(", ")));
+    if let Some(detail) = not_tolerated(class, example, &context.problem.node_pools[view.index].taints) {
+        return trial.end(Rule::Taints, detail);
     }
     let Some((set, _)) = class.alternatives.last() else {
         return trial.end(Rule::Requirements, "no alternative".to_owned());
@@ -146,12 +140,29 @@ fn why_not(
         let detail = limits.describe(context.problem, &before, of);
         return trial.end(Rule::Limits, detail);
     }
+    only_together(trial, topology)
+}
+
+/// Which of a pool's taints the pods of a class do not tolerate.
+fn not_tolerated(class: &Class, example: &Pod, taints: &[Taint]) -> Option<String> {
+    let forgiving = class.alternatives.iter().any(|(_, forgiving)| *forgiving);
+    let named: Vec<String> = taints
+        .iter()
+        .filter(|taint| taints::untolerated(std::slice::from_ref(taint), &example.tolerations, forgiving).is_some())
+        .map(taints::describe)
+        .collect();
+    let noun = if named.len() == 1 { "taint" } else { "taints" };
+    (!named.is_empty()).then(|| format!("{noun} {} not tolerated", named.join(", ")))
+}
+
+/// Each rule by itself leaves something: it is other pods, `minValues` or all rules together that leave nothing.
+fn only_together(trial: Trial<'_, '_>, topology: Option<&str>) -> PoolReason {
+    let view = trial.view;
     if let Some(told) = topology.filter(|_| view.min_values.is_empty()) {
         return trial.end(Rule::Topology, told.to_owned());
     }
     let count = trial.types.count();
     if view.min_values.is_empty() {
-        // Each rule by itself leaves something: only all of the pods and rules together leave nothing.
         let detail = format!("the {count} instance types left go together with no node of this packing");
         return trial.end(Rule::Together, detail);
     }

@@ -19,7 +19,7 @@ pub enum Reason {
     },
     /// A rule that packing does not know yet; the pod is never placed in breach of it.
     Unsupported {
-        /// The rule.
+        /// What the pod states, in the words of its reason and without its ending.
         rule: String,
     },
     /// Packing itself fails where this pod takes part: it is left out, so that the others go on.
@@ -38,7 +38,7 @@ pub enum Reason {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolReason {
-    /// The pool.
+    /// The NodePool's name.
     pub pool: String,
     /// The rule that decides.
     pub rule: Rule,
@@ -54,7 +54,7 @@ pub struct PoolReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Removed {
-    /// The rule.
+    /// By what they go.
     pub rule: Rule,
     /// How many instance types it removes of those that the rules before it left.
     pub instance_types: usize,

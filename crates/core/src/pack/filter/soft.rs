@@ -9,8 +9,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::topology::groups::is_soft;
-use crate::pod::Pod;
+use crate::pod::{Pod, is_soft};
 use crate::problem::Problem;
 
 /// So many soft terms of a pod count.

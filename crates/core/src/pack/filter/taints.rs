@@ -2,21 +2,9 @@
 
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 
-const PREFER: &str = "PreferNoSchedule";
+use crate::pod::covers;
 
-/// Whether a toleration covers a taint, as the Kubernetes documentation has it.
-pub(crate) fn covers(toleration: &Toleration, taint: &Taint) -> bool {
-    let effect = toleration.effect.as_deref().unwrap_or("");
-    if !effect.is_empty() && effect != taint.effect {
-        return false;
-    }
-    let key = toleration.key.as_deref().unwrap_or("");
-    let exists = toleration.operator.as_deref() == Some("Exists");
-    if key.is_empty() {
-        return exists;
-    }
-    key == taint.key && (exists || toleration.value.as_deref().unwrap_or("") == taint.value.as_deref().unwrap_or(""))
-}
+const PREFER: &str = "PreferNoSchedule";
 
 /// The first taint that keeps a pod away; those that only prefer do so unless `forgiving`.
 pub(crate) fn untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration], forgiving: bool) -> Option<&'a Taint> {

@@ -1,5 +1,13 @@
 //! Where a limit binds: nodes give up options that take more of it than they need, and pods that it left over join
 //! nodes planned for others. Limits count a planned node at its largest option (spec core 3.11).
+//!
+//! Say a pool has 20 cpu left, and two pods that ask for 6 cpu each may not share a node. A node for one has options of 8
+//! and of 16 cpu. The first node counts as 16, so that the second pod is left over with 4. Tightened, the first node keeps its
+//! options of 8 alone, 12 are left, and the second pod gets a node of 8. In the end 4 are left: loosened, each node gets back
+//! its cheapest option first and then whatever fits into those 4, which no option of 16 does.
+//!
+//! The order matters: all places are found before any option is given back, as an option that is given back early takes what
+//! a pod still waits for.
 
 use std::rc::Rc;
 

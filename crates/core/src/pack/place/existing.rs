@@ -11,6 +11,7 @@ use crate::pack::filter::topology::groups::Reader;
 use crate::pack::filter::topology::node_rules::{NodeRules, Tally};
 use crate::pack::model::classes::Class;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::GroupId;
 use crate::problem::ExistingNode;
 use crate::requirements::{Requirement, Requirements};
 use crate::resources;
@@ -60,7 +61,7 @@ impl<'a> Free<'a> {
         for (_, company) in context.names.companies().filter(|_| !node.initialized) {
             let rule = context.topology.groups.get_index_of(&company.group).filter(|_| company.group.by_node());
             if let Some(at) = rule.filter(|_| company.comes_to(problem, &node.taints, &labels)) {
-                tally.add(&NodeRules { member: [at as u32].into_iter().collect(), ..NodeRules::default() }, 1);
+                tally.add(&NodeRules { member: [GroupId::from(at)].into_iter().collect(), ..NodeRules::default() }, 1);
             }
         }
         let volumes = context.volumes.attached(node.volumes.iter());
@@ -216,7 +217,7 @@ impl<'a> Existing<'a> {
     }
 
     /// Whether any node holds a pod of a group.
-    pub fn holds(&self, group: u32) -> bool {
+    pub fn holds(&self, group: GroupId) -> bool {
         self.0.iter().any(|free| free.tally.held(group) > 0)
     }
 }

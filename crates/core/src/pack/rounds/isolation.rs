@@ -39,7 +39,7 @@ pub(crate) const OWN_LABELS: [&str; 4] = [
 /// What a solver is asked.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// The problem.
+    /// The pods that wait, and all that they could be on.
     pub problem: Arc<Problem>,
     /// How to solve it.
     pub options: Options,

@@ -8,6 +8,7 @@ use super::solve::Plan;
 use crate::pack::filter::topology::domains::Placed;
 use crate::pack::limits::Limits;
 use crate::pack::model::classes::Class;
+use crate::pack::model::ids::{DomainId, GroupId};
 use crate::pack::place::draft::{Draft, Share, Spot};
 use crate::pack::place::existing::Existing;
 
@@ -22,7 +23,7 @@ pub(in crate::pack) struct Lessons {
     pub lighter: BTreeMap<(u32, u32), i32>,
     /// Domains that a spread counts though its pods could not have them, by group and place among the values: nodes planned
     /// for others are there.
-    pub counted: BTreeSet<(u32, u32)>,
+    pub counted: BTreeSet<(GroupId, DomainId)>,
 }
 
 impl Plan<'_, '_> {
@@ -96,7 +97,7 @@ impl Plan<'_, '_> {
 
     /// The domains that spreads have to count although their pods can never have them, since nodes are planned there for others:
     /// kube-scheduler counts those nodes, as far as the spread's policies say, and would not bind what is planned beside.
-    pub(in crate::pack) fn counted_for_others(&self) -> BTreeSet<(u32, u32)> {
+    pub(in crate::pack) fn counted_for_others(&self) -> BTreeSet<(GroupId, DomainId)> {
         let mut found = BTreeSet::new();
         for group in self.domains.with_domains_left_out() {
             for draft in self.drafts.iter().take_while(|_| self.context.work(1)) {

@@ -1,10 +1,21 @@
 //! Packing in rounds: what one has shown to mislead others is left out of the next.
+//!
+//! Places are chosen before there are nodes, by what is believed then. Four kinds of beliefs can turn out wrong, and each has
+//! its loop, the innermost first:
+//! - [`planned`] plans once; a second time by priority if a less urgent pod got what a more urgent one needed.
+//! - [`founded`]: pods were counted in a zone and got no node there, so that others hang on nobody. They are held back.
+//! - [`settled`]: a pool's limit was reached, and a pod got a lighter pool in its zone than it would have had in another.
+//! - [`counted`]: nodes were planned for others in zones that a spread did not count, as its own pods cannot be there.
+//!
+//! The order matters: an outer loop may only learn from a plan that kube-scheduler could bind, which the inner ones make.
+//! What an outer loop learns stays known, while pods are held back anew each time: with other beliefs they may get a node.
 
 pub(in crate::pack) mod failure;
 pub(in crate::pack) mod isolation;
 pub(in crate::pack) mod lessons;
 pub(in crate::pack) mod solve;
 pub(in crate::pack) mod steps;
+mod together;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +24,7 @@ use crate::pack::explain::reason::Reason;
 use crate::pack::filter::soft;
 use crate::pack::filter::topology::any_soft_spread;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{DomainId, GroupId};
 use crate::pack::model::plan::{Options, Packing};
 use crate::pack::policy::node_groups;
 use crate::pack::rounds::failure::PackingError;
@@ -80,7 +92,7 @@ fn counted<'c, 'a>(context: &'c Context<'a>) -> Plan<'c, 'a> {
 }
 
 /// A plan in which no pod was put where it gets a lighter pool than elsewhere, or as near as rounds come to it.
-fn settled<'c, 'a>(context: &'c Context<'a>, counted: &BTreeSet<(u32, u32)>) -> Plan<'c, 'a> {
+fn settled<'c, 'a>(context: &'c Context<'a>, counted: &BTreeSet<(GroupId, DomainId)>) -> Plan<'c, 'a> {
     let held_back = vec![0; context.classes.len()];
     let mut lessons = Lessons { held_back, counted: counted.clone(), ..Lessons::default() };
     let mut plan = founded(context, lessons.clone());

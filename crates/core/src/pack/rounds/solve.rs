@@ -13,7 +13,7 @@ use crate::pack::model::context::Context;
 use crate::pack::model::item::Item;
 use crate::pack::model::plan::{Packing, PlannedClaim};
 use crate::pack::model::reserved::{Reservations, Room};
-use crate::pack::place::assign::{self, Together, assign};
+use crate::pack::place::assign::{self, assign};
 use crate::pack::place::draft::{Draft, Spot};
 use crate::pack::place::existing::{Existing, Stage};
 use crate::pack::place::finish::Finisher;
@@ -27,7 +27,7 @@ pub(in crate::pack) struct Plan<'c, 'a> {
     pub(in crate::pack) left: Vec<u32>,
     pub(in crate::pack) limits: Vec<Limits>,
     pub(in crate::pack) reservations: Reservations,
-    existing: Existing<'a>,
+    pub(super) existing: Existing<'a>,
     /// Where the pods are that rules between pods speak of.
     pub(in crate::pack) domains: Domains<'c, 'a>,
     /// Pods whose place such rules chose and that have no node yet, by class and spot.
@@ -253,88 +253,6 @@ impl<'c, 'a> Plan<'c, 'a> {
             on_existing: self.on_existing.into_iter().collect(),
             unscheduled,
         }
-    }
-
-    /// Plans nodes for pods that have to be on a node with others; says whether there was any.
-    pub(in crate::pack) fn plan_together(&mut self, chosen: &[usize]) -> bool {
-        let context = self.context;
-        let company = |at: &usize| !context.topology.of_class[*at].company.is_empty();
-        let followers: Vec<usize> = chosen.iter().copied().filter(company).collect();
-        let mut progress = false;
-        for at in &followers {
-            while let Some(draft) = self.gather(*at, &followers, chosen) {
-                let reserved = draft.cells & context.offers.reserved;
-                if self.admit(draft, 1) {
-                    progress = true;
-                } else if reserved != 0 {
-                    self.reservations.close(reserved);
-                } else {
-                    break;
-                }
-            }
-        }
-        progress
-    }
-
-    /// A node for pods of a class and for those that they have to be with; of reserved capacity if that holds as many.
-    fn gather(&self, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
-        let reserved = self.context.offers.reserved;
-        let first = self.gather_in(self.room(), at, followers, chosen);
-        if first.as_ref().map_or(reserved == 0, |draft| draft.cells & reserved == 0) {
-            return first;
-        }
-        let bought = Room { open: self.room().open & !reserved, ..self.room() };
-        let second = self.gather_in(bought, at, followers, chosen);
-        let pods = |draft: &Option<Draft>| draft.as_ref().map_or(0, Draft::pods);
-        if pods(&second) > pods(&first) { second } else { first }
-    }
-
-    fn gather_in(&self, room: Room<'_>, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
-        let context = self.context;
-        if !context.work(chosen.len()) {
-            return None;
-        }
-        let company = &context.topology.of_class[at].company;
-        let together = Together::new(context, room);
-        let waiting = |at: usize| self.waiting(at).into_iter().map(move |(spot, left)| (at, spot, left));
-        for own in waiting(at) {
-            let others = chosen.iter().filter(|other| **other != at);
-            let suits = |other: &&usize| {
-                let part = &context.topology.of_class[**other];
-                part.company.is_empty()
-                    && company.iter().all(|group| context.node_rules(**other as u32).member.contains(group))
-            };
-            // Those that wait for company themselves may wait for these.
-            let mut first: Vec<&usize> = others.filter(suits).collect();
-            first.sort_by_key(|other| context.topology.follows(**other));
-            let first = first.into_iter().flat_map(|other| waiting(*other));
-            let mut draft = first.filter_map(|first| together.open(first, Some(own))).next();
-            if draft.is_none() && self.may_be_first(at) {
-                draft = together.open(own, None);
-            }
-            let Some(mut draft) = draft else { continue };
-            for follower in std::iter::once(at).chain(followers.iter().copied().filter(|other| *other != at)) {
-                for (follower, spot, left) in waiting(follower) {
-                    together.add(&mut draft, (follower, spot, left));
-                }
-            }
-            return Some(draft);
-        }
-        None
-    }
-
-    /// The first of its kind may be alone, if it is its own company and there is no other anywhere.
-    pub(in crate::pack) fn may_be_first(&self, at: usize) -> bool {
-        let own = &self.context.node_rules(at as u32).member;
-        let there = |group: &u32| self.existing.holds(*group) || self.is_placed(*group);
-        self.context.topology.of_class[at].company.iter().all(|group| own.contains(group) && !there(group))
-    }
-
-    /// Whether a pod of a group has been placed in this round.
-    fn is_placed(&self, group: u32) -> bool {
-        let context = self.context;
-        let placed = |at: usize| (self.left[at] as usize) < context.classes[at].pods.len();
-        (0..self.left.len()).any(|at| placed(at) && context.node_rules(at as u32).member.contains(&group))
     }
 
     /// One pass over the pools; says whether anything was placed, so that what one cannot take comes to the next.

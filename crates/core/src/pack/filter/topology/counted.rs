@@ -9,6 +9,7 @@ use super::groups::{Group, Kind};
 use super::places::Place;
 use crate::pack::filter::taints::{Tolerated, untolerated};
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::GroupId;
 use crate::requirements::Requirements;
 
 /// What is known before there is a node.
@@ -61,7 +62,7 @@ impl Held {
 /// Answers it for a class, a place and a group, each looked at once.
 pub(super) struct Counting<'c, 'a> {
     context: &'c Context<'a>,
-    known: RefCell<FxHashMap<(u32, u32, u32), Counted>>,
+    known: RefCell<FxHashMap<(u32, u32, GroupId), Counted>>,
 }
 
 impl<'c, 'a> Counting<'c, 'a> {
@@ -70,9 +71,9 @@ impl<'c, 'a> Counting<'c, 'a> {
     }
 
     /// Whether a class's pods on a new node in a place count for a group.
-    pub fn of(&self, class: usize, place: u32, group: u32) -> Counted {
+    pub fn of(&self, class: usize, place: u32, group: GroupId) -> Counted {
         let topology = &self.context.topology;
-        let of = &topology.groups[group as usize];
+        let of = &topology.groups[group];
         // Where its own pods can be, its own rule counts.
         if !is_particular(of) || topology.of_class[class].level(usize::MAX).states.contains(&group) {
             return Counted::Surely;

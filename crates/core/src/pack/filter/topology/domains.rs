@@ -12,6 +12,7 @@ use super::reach;
 use crate::labels::stable;
 use crate::pack::filter::taints::Tolerated;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{DomainId, GroupId};
 use crate::pack::place::existing::satisfies;
 use crate::problem::ExistingNode;
 
@@ -26,7 +27,7 @@ pub(crate) struct Chance {
 }
 
 /// So many rules of a place are looked at in a step.
-const RULES_A_STEP: usize = 4;
+pub(super) const RULES_A_STEP: usize = 4;
 
 /// So many pods of a class in one of its places.
 pub(crate) type Placed = (u32, u32, u32);
@@ -41,31 +42,31 @@ pub(crate) struct Domains<'c, 'a> {
     /// For each group how many pods in each domain state it.
     pub(super) stating: Vec<Vec<u32>>,
     /// For each spread the domains over which the least is taken.
-    eligible: Vec<Vec<u32>>,
+    eligible: Vec<Vec<DomainId>>,
     /// The domains of the existing nodes.
     nodes: Vec<Domain>,
 }
 
 impl<'c, 'a> Domains<'c, 'a> {
     /// Where pods are before any is placed. Beside what its pods could have a spread counts the domains given, by group.
-    pub fn new(context: &'c Context<'a>, counted: &BTreeSet<(u32, u32)>) -> Self {
+    pub fn new(context: &'c Context<'a>, counted: &BTreeSet<(GroupId, DomainId)>) -> Self {
         let topology = &context.topology;
-        let wide = |at: usize| !topology.groups[at].by_node();
-        let size = |at: usize| if wide(at) { context.places.values[topology.key_of(at as u32)].len() } else { 0 };
-        let counts = (0..topology.groups.len()).map(|at| vec![Held::default(); size(at)]).collect();
-        let stating = (0..topology.groups.len()).map(|at| vec![0; size(at)]).collect();
+        let wide = |at: GroupId| !topology.groups[at].by_node();
+        let size = |at: GroupId| if wide(at) { context.places.values[topology.key_of(at)].len() } else { 0 };
+        let counts = GroupId::all(topology.groups.len()).map(|at| vec![Held::default(); size(at)]).collect();
+        let stating = GroupId::all(topology.groups.len()).map(|at| vec![0; size(at)]).collect();
         let nodes = match topology.keys.is_empty() {
             true => vec![],
             false => context.problem.existing_nodes.iter().map(|node| context.places.of_node(topology, node)).collect(),
         };
         let mut domains = Self { context, counts, counting: Counting::new(context), stating, eligible: vec![], nodes };
         let stating = reach::stating(context);
-        let eligible = |(at, classes): (usize, &Vec<u32>)| {
+        let eligible = |(at, classes): (GroupId, &Vec<u32>)| {
             let mut all = domains.eligible_of(at, classes);
-            all.extend(counted.range((at as u32, 0)..=(at as u32, u32::MAX)).map(|(_, domain)| *domain));
+            all.extend(counted.range((at, DomainId::FIRST)..=(at, DomainId::LAST)).map(|(_, domain)| *domain));
             all.into_iter().collect()
         };
-        domains.eligible = stating.iter().enumerate().map(eligible).collect();
+        domains.eligible = GroupId::all(stating.len()).zip(&stating).map(eligible).collect();
         for at in 0..domains.nodes.len() {
             domains.count_bound(at);
             domains.count_to_come(at);
@@ -75,36 +76,36 @@ impl<'c, 'a> Domains<'c, 'a> {
 
     /// The domains that count for a spread: those in which a node is that counts, and those in which a pool can make one that
     /// its pods could be on.
-    fn eligible_of(&self, group: usize, classes: &[u32]) -> BTreeSet<u32> {
+    fn eligible_of(&self, group: GroupId, classes: &[u32]) -> BTreeSet<DomainId> {
         let context = self.context;
         let of = &context.topology.groups[group];
         if of.by_node() || !matches!(of.kind, Kind::Spread { .. }) {
             return BTreeSet::new();
         }
-        let key = context.topology.key_of(group as u32);
+        let key = context.topology.key_of(group);
         let nodes = context.problem.existing_nodes.iter().zip(&self.nodes);
         let there = nodes.filter(|(node, _)| counts_on(of, node)).filter_map(|(_, domain)| domain[key]);
-        let mut all = reach::reached(context, group as u32, classes);
+        let mut all = reach::reached(context, group, classes);
         all.extend(there);
         all
     }
 
     /// The spreads over wider domains that a pod with a node or a place requires, and that leave out some domain.
-    pub fn with_domains_left_out(&self) -> Vec<u32> {
+    pub fn with_domains_left_out(&self) -> Vec<GroupId> {
         let topology = &self.context.topology;
-        let left_out = |at: &u32| {
-            let group = &topology.groups[*at as usize];
+        let left_out = |at: &GroupId| {
+            let group = &topology.groups[*at];
             matches!(group.kind, Kind::Spread { .. })
                 && !group.by_node()
-                && self.eligible[*at as usize].len() < self.context.places.values[topology.key_of(*at)].len()
+                && self.eligible[*at].len() < self.context.places.values[topology.key_of(*at)].len()
                 && self.is_stated(*at)
         };
-        (0..topology.groups.len() as u32).filter(left_out).collect()
+        GroupId::all(topology.groups.len()).filter(left_out).collect()
     }
 
     /// Whether a spread counts a domain.
-    pub fn counts(&self, group: u32, domain: u32) -> bool {
-        self.eligible[group as usize].contains(&domain)
+    pub fn counts(&self, group: GroupId, domain: DomainId) -> bool {
+        self.eligible[group].contains(&domain)
     }
 
     /// Counts pods of DaemonSets that a node on its way will have, as far as any pod has to be with them.
@@ -112,11 +113,13 @@ impl<'c, 'a> Domains<'c, 'a> {
         let (context, node) = (self.context, &self.context.problem.existing_nodes[at]);
         for (_, company) in context.names.companies().filter(|_| !node.initialized) {
             let rule = context.topology.groups.get_index_of(&company.group).filter(|_| !company.group.by_node());
-            let Some(rule) = rule.filter(|_| company.comes_to(context.problem, &node.taints, &labels_of(node))) else {
+            let Some(rule) =
+                rule.map(GroupId::from).filter(|_| company.comes_to(context.problem, &node.taints, &labels_of(node)))
+            else {
                 continue;
             };
-            if let Some(domain) = self.nodes[at][context.topology.key_of(rule as u32)] {
-                self.counts[rule][domain as usize].add(Counted::Surely, 1);
+            if let Some(domain) = self.nodes[at][context.topology.key_of(rule)] {
+                self.counts[rule][domain].add(Counted::Surely, 1);
             }
         }
     }
@@ -125,17 +128,18 @@ impl<'c, 'a> Domains<'c, 'a> {
         let topology = &self.context.topology;
         let (node, domain) = (&self.context.problem.existing_nodes[at], &self.nodes[at]);
         let reader = Reader::new(self.context.problem);
-        let of = |at: u32| (!topology.groups[at as usize].by_node()).then(|| domain[topology.key_of(at)]).flatten();
+        let of = |at: GroupId| (!topology.groups[at].by_node()).then(|| domain[topology.key_of(at)]).flatten();
         for pod in node.pods.iter().take_while(|_| self.context.work(1)) {
             for at in topology.meaning(pod) {
-                let Some(domain) = of(at).filter(|_| counts_on(&topology.groups[at as usize], node)) else { continue };
-                self.counts[at as usize][domain as usize].add(Counted::Surely, 1);
+                let Some(domain) = of(at).filter(|_| counts_on(&topology.groups[at], node)) else { continue };
+                self.counts[at][domain].add(Counted::Surely, 1);
             }
-            let kept: BTreeSet<usize> =
-                reader.kept_by_bound(pod).iter().filter_map(|group| topology.groups.get_index_of(group)).collect();
+            let kept = reader.kept_by_bound(pod);
+            let kept = kept.iter().filter_map(|group| topology.groups.get_index_of(group));
+            let kept: BTreeSet<GroupId> = kept.map(GroupId::from).collect();
             for at in kept {
-                if let Some(domain) = of(at as u32) {
-                    self.stating[at][domain as usize] += 1;
+                if let Some(domain) = of(at) {
+                    self.stating[at][domain] += 1;
                 }
             }
         }
@@ -146,10 +150,10 @@ impl<'c, 'a> Domains<'c, 'a> {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
         let stated = part.level(level).states.iter().all(|at| {
-            let group = &topology.groups[*at as usize];
-            let counts = &self.counts[*at as usize];
+            let group = &topology.groups[*at];
+            let counts = &self.counts[*at];
             let Some(domain) = domain[topology.key_of(*at)] else { return group.kind == Kind::Distance };
-            let held = counts[domain as usize].most;
+            let held = counts[domain].most;
             match &group.kind {
                 Kind::Spread { skew, .. } => {
                     let most = self.least(*at, counts, domain).saturating_add(*skew);
@@ -163,116 +167,39 @@ impl<'c, 'a> Domains<'c, 'a> {
         });
         stated
             && part.meant.iter().all(|at| {
-                topology.groups[*at as usize].kind != Kind::Distance
-                    || domain[topology.key_of(*at)]
-                        .is_none_or(|domain| self.stating[*at as usize][domain as usize] == 0)
+                topology.groups[*at].kind != Kind::Distance
+                    || domain[topology.key_of(*at)].is_none_or(|domain| self.stating[*at][domain] == 0)
             })
     }
 
     /// How many of a spread's pods the domain has that has the fewest, at worst for one of them: it may have all that may
     /// count, and the others only those that do.
-    fn least(&self, group: u32, counts: &[Held], of: u32) -> u32 {
-        let Kind::Spread { domains, .. } = &self.context.topology.groups[group as usize].kind else { return 0 };
-        let eligible = &self.eligible[group as usize];
+    pub(super) fn least(&self, group: GroupId, counts: &[Held], of: DomainId) -> u32 {
+        let Kind::Spread { domains, .. } = &self.context.topology.groups[group].kind else { return 0 };
+        let eligible = &self.eligible[group];
         match eligible.len() < *domains as usize {
             true => 0,
             false => {
-                let held = |at: &u32| (counts[*at as usize], *at == of);
+                let held = |at: &DomainId| (counts[*at], *at == of);
                 let least = eligible.iter().map(held).map(|(held, own)| if own { held.most } else { held.sure }).min();
                 least.unwrap_or(0)
             }
         }
     }
 
-    /// Of pods that have a place but got no node, as class, place and count, those by which a hard rule of a pod that has
-    /// its node holds only as long as they are counted: kube-scheduler would not bind that one. The same of those that were
-    /// counted and have been forgotten since.
-    pub fn leaned_on(&self, without_node: &[Placed], forgotten: &[Placed]) -> Vec<(u32, u32)> {
-        let topology = &self.context.topology;
-        if !self.context.work((self.counts.len() + without_node.len() + forgotten.len()) / RULES_A_STEP) {
-            return vec![];
-        }
-        let (real, stating) = self.with_nodes(without_node);
-        let mut believed = self.counts.clone();
-        forgotten.iter().for_each(|one| self.believe(*one, &mut believed));
-        let broken = |at: &u32| {
-            let (believed, real) = (&believed[*at as usize], &real[*at as usize]);
-            let mut bound = (0..real.len()).filter(|domain| stating[*at as usize][*domain] > 0);
-            believed != real && bound.any(|domain| self.holds(*at, believed, domain) && !self.holds(*at, real, domain))
-        };
-        let broken: Vec<u32> = (0..topology.groups.len() as u32).filter(broken).collect();
-        let pods = without_node.iter().chain(forgotten).filter(|(class, ..)| self.is_meant(*class, &broken));
-        pods.map(|(class, _, count)| (*class, *count)).collect()
-    }
-
-    /// Of pods on nodes those that a hard rule forbids there, as class and count: pods that it means got no node where they
-    /// were counted, and chose again when these had theirs.
-    pub fn upset(&self, without_node: &[Placed], forgotten: &[Placed], on_nodes: &[Placed]) -> Vec<(u32, u32)> {
-        let topology = &self.context.topology;
-        let (real, stating) = self.with_nodes(without_node);
-        let moved = |at: &u32| forgotten.iter().any(|(class, ..)| self.is_meant(*class, &[*at]));
-        let mut found = Vec::new();
-        for at in (0..topology.groups.len() as u32).filter(moved) {
-            let counts = &real[at as usize];
-            for domain in (0..counts.len()).filter(|domain| stating[at as usize][*domain] > 0) {
-                let mut above = self.above(at, counts, domain);
-                for (class, place, count) in on_nodes {
-                    let part = &topology.of_class[*class as usize];
-                    let place = self.context.places.of(part.keys).get(*place as usize);
-                    let there = place.and_then(|place| place.domain[topology.key_of(at)]) == Some(domain as u32);
-                    if above > 0 && there && part.level(usize::MAX).states.contains(&at) {
-                        found.push((*class, above.min(*count)));
-                        above -= above.min(*count);
-                    }
-                }
-            }
-        }
-        found
-    }
-
-    /// How many pods of each group every domain has on nodes, and how many state it.
-    pub(super) fn with_nodes(&self, without_node: &[Placed]) -> (Vec<Vec<Held>>, Vec<Vec<u32>>) {
-        let (mut counts, mut stating) = (self.counts.clone(), self.stating.clone());
-        for (class, place, count) in without_node {
-            self.give_back(*class as usize, *place, *count, (&mut counts, &mut stating));
-        }
-        (counts, stating)
-    }
-
-    /// Whether a pod in a domain that states a group is there by right.
-    fn holds(&self, group: u32, counts: &[Held], domain: usize) -> bool {
-        self.above(group, counts, domain) == 0
-    }
-
-    /// How many pods too many are in a domain where one states a group: all, where it has not the company that it needs.
-    fn above(&self, group: u32, counts: &[Held], domain: usize) -> u32 {
-        match &self.context.topology.groups[group as usize].kind {
-            Kind::Company if counts[domain].most == 0 => u32::MAX,
-            Kind::Spread { skew, .. } => {
-                let most = self.least(group, counts, domain as u32).saturating_add(*skew);
-                counts[domain].most.saturating_sub(most)
-            }
-            _ => 0,
-        }
-    }
-
-    fn is_meant(&self, class: u32, groups: &[u32]) -> bool {
-        self.context.topology.of_class[class as usize].meant.iter().any(|at| groups.contains(at))
-    }
-
     /// Counts a pod. Only hard rules bind others, and the last alternative has given up all soft ones.
-    fn record(&mut self, class: usize, domain: &Domain, counted: impl Fn(&Counting<'c, 'a>, u32) -> Counted) {
+    fn record(&mut self, class: usize, domain: &Domain, counted: impl Fn(&Counting<'c, 'a>, GroupId) -> Counted) {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
         let hard = &part.level(usize::MAX).states;
         for at in &part.meant {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                self.counts[*at as usize][domain as usize].add(counted(&self.counting, *at), 1);
+                self.counts[*at][domain].add(counted(&self.counting, *at), 1);
             }
         }
         for at in hard {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                self.stating[*at as usize][domain as usize] += 1;
+                self.stating[*at][domain] += 1;
             }
         }
     }
@@ -291,7 +218,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         let Some(Place { domain, .. }) = self.context.places.of(part.keys).get(place as usize) else { return };
         for at in &part.meant {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                counts[*at as usize][domain as usize].add(self.counting.of(class as usize, place, *at), count);
+                counts[*at][domain].add(self.counting.of(class as usize, place, *at), count);
             }
         }
     }
@@ -309,12 +236,12 @@ impl<'c, 'a> Domains<'c, 'a> {
         let Some(Place { domain, .. }) = self.context.places.of(part.keys).get(place as usize) else { return };
         for at in &part.meant {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                counts[*at as usize][domain as usize].take(self.counting.of(class, place, *at), count);
+                counts[*at][domain].take(self.counting.of(class, place, *at), count);
             }
         }
         for at in &part.level(usize::MAX).states {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                let stating = &mut stating[*at as usize][domain as usize];
+                let stating = &mut stating[*at][domain];
                 *stating = stating.saturating_sub(count);
             }
         }
@@ -326,7 +253,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         if good {
             let (domain, there) = (self.nodes[node].clone(), &self.context.problem.existing_nodes[node]);
             let groups = &self.context.topology.groups;
-            let counted = |at: u32| counts_on(&groups[at as usize], there);
+            let counted = |at: GroupId| counts_on(&groups[at], there);
             self.record(class, &domain, |_, at| if counted(at) { Counted::Surely } else { Counted::Never });
         }
         good
@@ -351,13 +278,12 @@ impl<'c, 'a> Domains<'c, 'a> {
         let places = context.places.of(part.keys);
         // A spread that does not count the pod itself is no more even for where it goes.
         let own = part.level(level).states.iter().filter(|at| part.meant.contains(at)).chain(&part.meant);
-        let own: SmallVec<[u32; 4]> =
-            own.copied().filter(|at| matches!(groups[*at as usize].kind, Kind::Spread { .. })).collect();
+        let own: SmallVec<[GroupId; 4]> =
+            own.copied().filter(|at| matches!(groups[*at].kind, Kind::Spread { .. })).collect();
         let crowd = |place: u32| -> u32 {
             let domain = &places[place as usize].domain;
-            let held = |at: &u32| {
-                domain[context.topology.key_of(*at)].map_or(0, |domain| self.counts[*at as usize][domain as usize].most)
-            };
+            let held =
+                |at: &GroupId| domain[context.topology.key_of(*at)].map_or(0, |domain| self.counts[*at][domain].most);
             own.iter().map(held).sum()
         };
         let open = feasible.iter().filter(|one| self.allows(class, level, &places[one.place as usize].domain, true));
@@ -369,16 +295,16 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Whether any pod that has a node or a place requires what a group says.
-    pub fn is_stated(&self, group: u32) -> bool {
-        self.stating[group as usize].iter().any(|count| *count > 0)
+    pub fn is_stated(&self, group: GroupId) -> bool {
+        self.stating[group].iter().any(|count| *count > 0)
     }
 
     /// How many pods of a group are, at most, in the domain of a place that a class could have.
-    pub fn held_in(&self, group: u32, class: usize, place: u32) -> u32 {
+    pub fn held_in(&self, group: GroupId, class: usize, place: u32) -> u32 {
         let topology = &self.context.topology;
         let place = self.context.places.of(topology.of_class[class].keys).get(place as usize);
         let domain = place.and_then(|place| place.domain[topology.key_of(group)]);
-        domain.map_or(0, |domain| self.counts[group as usize][domain as usize].most)
+        domain.map_or(0, |domain| self.counts[group][domain].most)
     }
 
     /// Counts one pod of a class in one of its places.
@@ -394,7 +320,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         let part = &topology.of_class[class];
         let stated = part.level(usize::MAX).states.iter().chain(&part.company);
         let told = stated.map(|at| {
-            let Group { kind, key, .. } = &topology.groups[*at as usize];
+            let Group { kind, key, .. } = &topology.groups[*at];
             match kind {
                 Kind::Spread { skew, .. } => format!("topology spread over {key} with maxSkew {skew}"),
                 Kind::Company => format!("required pod affinity by {key}, which finds no pod to join"),

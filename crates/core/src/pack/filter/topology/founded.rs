@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::counted::Held;
 use super::domains::{Domains, Placed};
+use crate::pack::model::ids::GroupId;
 use crate::pack::place::draft::Share;
 
 impl Domains<'_, '_> {
@@ -16,7 +17,7 @@ impl Domains<'_, '_> {
             return vec![];
         }
         let (mut counts, mut stating) = self.with_nodes(without_node);
-        let mut members: Vec<BTreeSet<u32>> = Vec::new();
+        let mut members: Vec<BTreeSet<GroupId>> = Vec::new();
         let mut waiting: Vec<(usize, Share)> = Vec::new();
         for (node, shares) in nodes.iter().enumerate() {
             members.push(BTreeSet::new());
@@ -50,11 +51,11 @@ impl Domains<'_, '_> {
     /// other nodes: kube-scheduler lets the first of its kind begin, and these may be bound before.
     pub fn outrun(&self, nodes: &[&[Share]]) -> Vec<(u32, u32)> {
         let of_class = &self.context.topology.of_class;
-        let on = |shares: &[Share], group: u32| -> u32 {
+        let on = |shares: &[Share], group: GroupId| -> u32 {
             let members = shares.iter().filter(|share| self.context.node_rules(share.class).member.contains(&group));
             members.map(|share| share.count).sum()
         };
-        let mut everywhere: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut everywhere: BTreeMap<GroupId, u32> = BTreeMap::new();
         let mut total = |group| {
             *everywhere.entry(group).or_insert_with(|| nodes.iter().map(|shares| on(shares, group)).sum::<u32>())
         };
@@ -72,7 +73,7 @@ impl Domains<'_, '_> {
     }
 
     /// Whether pods find the company that they need, or are it themselves.
-    fn has_company(&self, share: &Share, counts: &[Vec<Held>], on_node: &BTreeSet<u32>) -> bool {
+    fn has_company(&self, share: &Share, counts: &[Vec<Held>], on_node: &BTreeSet<GroupId>) -> bool {
         let topology = &self.context.topology;
         let part = &topology.of_class[share.class as usize];
         let own = &self.context.node_rules(share.class).member;
@@ -83,7 +84,7 @@ impl Domains<'_, '_> {
                 let domain = place.and_then(|place| place.domain[topology.key_of(*at)]);
                 part.meant.contains(at)
                     || part.is_with_daemon(*at)
-                    || domain.is_some_and(|domain| counts[*at as usize][domain as usize].most > 0)
+                    || domain.is_some_and(|domain| counts[*at][domain].most > 0)
             })
     }
 }

@@ -13,7 +13,7 @@ use super::{MOST_KEYS, too_many_keys};
 use crate::labels;
 use crate::pack::filter::alternatives::GivenUp;
 use crate::pack::filter::taints::Tolerated;
-use crate::pod::{HostPort, Pod};
+use crate::pod::{HostPort, Pod, is_soft};
 use crate::problem::{PreferencePolicy, Problem};
 use crate::requirements::{Operator, Requirements};
 
@@ -263,11 +263,6 @@ fn required_distance(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
 /// Whether a pod may not be with others.
 pub(crate) fn keeps_distance(pod: &Pod) -> bool {
     required_distance(pod).next().is_some()
-}
-
-/// Whether a spread may be broken.
-pub(crate) fn is_soft(spread: &TopologySpreadConstraint) -> bool {
-    spread.when_unsatisfiable == "ScheduleAnyway"
 }
 
 /// The further keys over which a pod is spread as strictly: kube-scheduler leaves out nodes that lack any of them. Every

@@ -6,10 +6,12 @@
 //! [`super::alternatives`]; those over nodes choose among nodes that are there and never open one more, but for a spread that
 //! lets a node hold many: it bounds what is lost with one node, and holds on new ones while nothing is left over for it.
 
+mod broken;
 mod counted;
 pub(crate) mod domains;
 mod founded;
 pub(crate) mod groups;
+mod index;
 mod moves;
 pub(crate) mod node_rules;
 pub(crate) mod places;
@@ -23,8 +25,10 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use self::groups::{Group, Groups, Kind, Reader, Stated};
+use self::index::Index;
 use self::node_rules::NodeRules;
 use super::alternatives::Alternative;
+use crate::pack::model::ids::GroupId;
 use crate::pack::rounds::steps::Steps;
 use crate::pod::Pod;
 use crate::problem::Problem;
@@ -63,13 +67,13 @@ pub(crate) struct Part {
     /// Index of the node rules that new nodes are held to: the hard ones, and soft spread that lets a node hold many.
     pub new_node_rules: u32,
     /// Groups of which its node must hold a pod, but for those that a DaemonSet's pod is of.
-    pub company: SmallVec<[u32; 1]>,
+    pub company: SmallVec<[GroupId; 1]>,
     /// Groups of company that its pods find on any new node that they can be on: a DaemonSet's pods.
-    with_daemons: SmallVec<[u32; 1]>,
+    with_daemons: SmallVec<[GroupId; 1]>,
     /// For each of its alternatives, or for all where these do not differ in rules.
     levels: Vec<Level>,
     /// Rules over wider domains that mean it.
-    pub meant: Vec<u32>,
+    pub meant: Vec<GroupId>,
     /// Which of the wide keys its rules ask for, as bits.
     pub keys: u32,
     /// How many of its pods a node may hold, where its hard node rules speak of itself alone.
@@ -82,7 +86,7 @@ pub(crate) struct Level {
     /// Index of its node rules, which nodes that are there are held to.
     pub node_rules: u32,
     /// Rules over wider domains that it states.
-    pub states: Vec<u32>,
+    pub states: Vec<GroupId>,
 }
 
 static NO_RULES: Level = Level { node_rules: 0, states: Vec::new() };
@@ -94,7 +98,7 @@ impl Part {
     }
 
     /// Whether a new node that its pods can be on has a DaemonSet's pod that a rule asks for.
-    pub fn is_with_daemon(&self, group: u32) -> bool {
+    pub fn is_with_daemon(&self, group: GroupId) -> bool {
         self.with_daemons.contains(&group)
     }
 
@@ -130,11 +134,11 @@ pub(crate) fn states_any(pod: &Pod) -> bool {
 /// The rules of a class as groups, before it is known which of them mean it.
 #[derive(Debug, Default)]
 struct Draft {
-    hard: Vec<u32>,
+    hard: Vec<GroupId>,
     /// Soft ones kept, by alternative; one entry where all keep the same.
-    soft: Vec<Vec<u32>>,
+    soft: Vec<Vec<GroupId>>,
     /// Hard ones that DaemonSets' pods meet on every new node that it may be on.
-    with_daemons: SmallVec<[u32; 1]>,
+    with_daemons: SmallVec<[GroupId; 1]>,
 }
 
 impl Draft {
@@ -185,7 +189,7 @@ impl<'a> Builder<'a> {
             }
         }
         for alternative in alternatives {
-            let kept: Vec<u32> = stated.kept(alternative.given_up).filter_map(|group| self.intern(group)).collect();
+            let kept: Vec<GroupId> = stated.kept(alternative.given_up).filter_map(|group| self.intern(group)).collect();
             draft.soft.push(kept);
         }
         if draft.soft.iter().all(Vec::is_empty) {
@@ -195,10 +199,10 @@ impl<'a> Builder<'a> {
         wrong
     }
 
-    fn intern(&mut self, group: &Group) -> Option<u32> {
+    fn intern(&mut self, group: &Group) -> Option<GroupId> {
         let topology = &mut self.topology;
         if let Some(known) = topology.groups.get_index_of(group) {
-            return Some(known as u32);
+            return Some(GroupId::from(known));
         }
         let mut key = None;
         if !group.by_node() {
@@ -208,7 +212,7 @@ impl<'a> Builder<'a> {
             key = Some(topology.keys.insert_full(group.key.clone()).0 as u8);
         }
         topology.key_of.push(key);
-        Some(topology.groups.insert_full(group.clone()).0 as u32)
+        Some(GroupId::from(topology.groups.insert_full(group.clone()).0))
     }
 
     /// What all of them come to; it may end early when the steps are spent.
@@ -226,7 +230,7 @@ impl<'a> Builder<'a> {
         }
         topology.index = Index::of(&topology.groups);
         let index = &topology.index;
-        let mut known: FxHashMap<(&str, &BTreeMap<String, String>), Vec<u32>> = FxHashMap::default();
+        let mut known: FxHashMap<(&str, &BTreeMap<String, String>), Vec<GroupId>> = FxHashMap::default();
         let mut meant_by_class = Vec::with_capacity(drafts.len());
         for (pod, _) in &drafts {
             steps.take(1 + index.others.len() / GROUPS_A_STEP);
@@ -254,49 +258,15 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The groups by a label that the pods they mean have: a pod looks at few of many.
-#[derive(Debug, Default)]
-struct Index {
-    by_label: FxHashMap<(String, String), Vec<u32>>,
-    others: Vec<u32>,
-}
-
-impl Index {
-    fn of(groups: &Groups) -> Self {
-        let mut index = Self { by_label: FxHashMap::default(), others: vec![] };
-        for (at, group) in groups.iter().enumerate() {
-            match group.certain() {
-                Some((key, values)) => {
-                    for value in values {
-                        index.by_label.entry((key.to_owned(), value.clone())).or_default().push(at as u32);
-                    }
-                }
-                None => index.others.push(at as u32),
-            }
-        }
-        index
-    }
-
-    /// The groups that mean a pod, in order.
-    fn meaning(&self, groups: &Groups, pod: &Pod) -> Vec<u32> {
-        let labels = pod.labels.iter().map(|(key, value)| self.by_label.get(&(key.clone(), value.clone())));
-        let possible = labels.flatten().flatten().chain(&self.others).copied();
-        let mut found: Vec<u32> = possible.filter(|at| groups[*at as usize].means(pod)).collect();
-        found.sort_unstable();
-        found.dedup();
-        found
-    }
-}
-
 impl Topology {
     /// The place of a wide group's key.
-    pub fn key_of(&self, group: u32) -> usize {
-        self.key_of[group as usize].map_or(0, usize::from)
+    pub fn key_of(&self, group: GroupId) -> usize {
+        self.key_of[group].map_or(0, usize::from)
     }
 
-    fn part(&mut self, draft: &Draft, meant: &[u32], softly_capped: bool) -> Part {
-        let by_node = |group: &u32| self.key_of[*group as usize].is_none();
-        let lonely = |group: &u32| !draft.with_daemons.contains(group);
+    fn part(&mut self, draft: &Draft, meant: &[GroupId], softly_capped: bool) -> Part {
+        let by_node = |group: &GroupId| self.key_of[*group].is_none();
+        let lonely = |group: &GroupId| !draft.with_daemons.contains(group);
         let company = draft.hard.iter().copied().filter(by_node).filter(lonely);
         let mut part = Part {
             company: company.filter(|group| self.is_company(*group)).collect(),
@@ -308,13 +278,13 @@ impl Topology {
         part.node_rules = self.rules(draft.hard.iter(), meant);
         part.new_node_rules = self.rules(draft.hard.iter().filter(|group| lonely(group)), meant);
         let caps = draft.soft.first().filter(|_| softly_capped).into_iter().flatten();
-        let caps: Vec<u32> = caps.copied().filter(|group| self.bounds_a_node(*group)).collect();
+        let caps: Vec<GroupId> = caps.copied().filter(|group| self.bounds_a_node(*group)).collect();
         if !caps.is_empty() {
             part.new_node_rules = self.rules(draft.hard.iter().filter(|group| lonely(group)).chain(&caps), meant);
         }
         for soft in &draft.soft {
             let all = || draft.hard.iter().chain(soft);
-            let states: Vec<u32> = all().copied().filter(|group| self.key_of[*group as usize].is_some()).collect();
+            let states: Vec<GroupId> = all().copied().filter(|group| self.key_of[*group].is_some()).collect();
             part.keys |= self.bits(&states);
             let node_rules = self.rules(all(), meant);
             part.levels.push(Level { node_rules, states });
@@ -329,12 +299,11 @@ impl Topology {
         for part in self.of_class.iter().filter(|part| part.new_node_rules != 0) {
             let own = rules(part);
             let stated = own.caps.iter().map(|(group, _)| *group).filter(|group| !own.member.contains(group));
-            own.member.iter().copied().chain(stated).for_each(|group| users[group as usize] += 1);
+            own.member.iter().copied().chain(stated).for_each(|group| users[group] += 1);
         }
         let apart = |part: &Part| {
             let own = rules(part);
-            let alone =
-                own.caps.iter().map(|(group, _)| group).chain(&own.member).all(|group| users[*group as usize] == 1);
+            let alone = own.caps.iter().map(|(group, _)| group).chain(&own.member).all(|group| users[*group] == 1);
             let caps = own.caps.iter().filter(|(group, _)| own.member.contains(group)).map(|(_, cap)| *cap);
             (part.new_node_rules != 0 && alone && own.needs.is_empty()).then(|| caps.min().unwrap_or(u32::MAX))
         };
@@ -350,40 +319,40 @@ impl Topology {
 
     /// Whether a class's pods have to be spread over domains wider than a node.
     pub fn is_spread(&self, class: usize) -> bool {
-        let spread = |at: &u32| matches!(self.groups[*at as usize].kind, Kind::Spread { .. });
+        let spread = |at: &GroupId| matches!(self.groups[*at].kind, Kind::Spread { .. });
         self.of_class[class].level(usize::MAX).states.iter().any(spread)
     }
 
     /// Whether a rule parts pods rather than gathers them.
-    pub fn parts(&self, group: u32) -> bool {
-        matches!(self.groups[group as usize].kind, Kind::Spread { .. } | Kind::Distance)
+    pub fn parts(&self, group: GroupId) -> bool {
+        matches!(self.groups[group].kind, Kind::Spread { .. } | Kind::Distance)
     }
 
-    fn is_company(&self, group: u32) -> bool {
-        self.groups[group as usize].kind == Kind::Company
+    fn is_company(&self, group: GroupId) -> bool {
+        self.groups[group].kind == Kind::Company
     }
 
     /// Whether a rule is a spread over hosts that lets a node hold many.
-    fn bounds_a_node(&self, group: u32) -> bool {
-        let of = &self.groups[group as usize];
+    fn bounds_a_node(&self, group: GroupId) -> bool {
+        let of = &self.groups[group];
         of.by_node() && matches!(of.kind, Kind::Spread { skew, .. } if skew >= MANY)
     }
 
-    fn bits(&self, groups: &[u32]) -> u32 {
+    fn bits(&self, groups: &[GroupId]) -> u32 {
         groups.iter().fold(0, |bits, group| bits | 1 << self.key_of(*group))
     }
 
     /// Interns what those of the groups stated and meant come to that are by node.
-    fn rules<'g>(&mut self, stated: impl Iterator<Item = &'g u32>, meant: &[u32]) -> u32 {
+    fn rules<'g>(&mut self, stated: impl Iterator<Item = &'g GroupId>, meant: &[GroupId]) -> u32 {
         let mut rules = NodeRules::default();
-        for group in stated.filter(|group| self.key_of[**group as usize].is_none()) {
+        for group in stated.filter(|group| self.key_of[**group].is_none()) {
             if self.is_company(*group) {
                 rules.needs.push(*group);
             } else {
-                rules.caps.push((*group, cap(&self.groups[*group as usize], meant.contains(group))));
+                rules.caps.push((*group, cap(&self.groups[*group], meant.contains(group))));
             }
         }
-        rules.member = meant.iter().copied().filter(|group| self.key_of[*group as usize].is_none()).collect();
+        rules.member = meant.iter().copied().filter(|group| self.key_of[*group].is_none()).collect();
         rules.caps.sort_unstable();
         rules.caps.dedup();
         rules.needs.sort_unstable();
@@ -392,7 +361,7 @@ impl Topology {
     }
 
     /// The groups that mean a pod, in order.
-    pub fn meaning(&self, pod: &Pod) -> Vec<u32> {
+    pub fn meaning(&self, pod: &Pod) -> Vec<GroupId> {
         self.index.meaning(&self.groups, pod)
     }
 
@@ -404,11 +373,11 @@ impl Topology {
         }
         for group in reader.kept_by_bound(pod) {
             if let Some(at) = self.groups.get_index_of(&group).filter(|_| group.by_node()) {
-                rules.caps.push((at as u32, u32::from(group.means(pod))));
+                rules.caps.push((GroupId::from(at), u32::from(group.means(pod))));
             }
         }
         let member = self.meaning(pod).into_iter();
-        rules.member = member.filter(|group| self.groups[*group as usize].by_node()).collect();
+        rules.member = member.filter(|group| self.groups[*group].by_node()).collect();
         rules
     }
 }

@@ -20,14 +20,14 @@ impl Domains<'_, '_> {
     pub fn join(&mut self, class: usize, node: &ExistingNode, domain: &Domain) {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        for at in part.meant.iter().filter(|at| counts_on(&topology.groups[**at as usize], node)) {
+        for at in part.meant.iter().filter(|at| counts_on(&topology.groups[**at], node)) {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                self.counts[*at as usize][domain as usize].add(Counted::Surely, 1);
+                self.counts[*at][domain].add(Counted::Surely, 1);
             }
         }
         for at in &part.level(usize::MAX).states {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                self.stating[*at as usize][domain as usize] += 1;
+                self.stating[*at][domain] += 1;
             }
         }
     }
@@ -36,14 +36,14 @@ impl Domains<'_, '_> {
     pub fn leave(&mut self, class: usize, node: &ExistingNode, domain: &Domain) {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        for at in part.meant.iter().filter(|at| counts_on(&topology.groups[**at as usize], node)) {
+        for at in part.meant.iter().filter(|at| counts_on(&topology.groups[**at], node)) {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                self.counts[*at as usize][domain as usize].take(Counted::Surely, 1);
+                self.counts[*at][domain].take(Counted::Surely, 1);
             }
         }
         for at in &part.level(usize::MAX).states {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                let stating = &mut self.stating[*at as usize][domain as usize];
+                let stating = &mut self.stating[*at][domain];
                 *stating = stating.saturating_sub(1);
             }
         }

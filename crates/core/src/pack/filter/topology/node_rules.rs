@@ -2,15 +2,17 @@
 
 use smallvec::SmallVec;
 
+use crate::pack::model::ids::GroupId;
+
 /// What a class of pods means for the nodes it is on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct NodeRules {
     /// Groups of which a node with such a pod holds at most so many.
-    pub caps: SmallVec<[(u32, u32); 2]>,
+    pub caps: SmallVec<[(GroupId, u32); 2]>,
     /// Groups that such a pod counts for.
-    pub member: SmallVec<[u32; 2]>,
+    pub member: SmallVec<[GroupId; 2]>,
     /// Groups of which the node must hold one already.
-    pub needs: SmallVec<[u32; 1]>,
+    pub needs: SmallVec<[GroupId; 1]>,
 }
 
 impl NodeRules {
@@ -30,14 +32,14 @@ const GROUPS_A_STEP: usize = 32;
 
 /// What is on a node, as far as rules ask. Groups that nothing on the node speaks of are not there.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tally(SmallVec<[(u32, u32, u32); 4]>);
+pub(crate) struct Tally(SmallVec<[(GroupId, u32, u32); 4]>);
 
 impl Tally {
-    fn of(&self, group: u32) -> (u32, u32) {
+    fn of(&self, group: GroupId) -> (u32, u32) {
         self.0.iter().find(|entry| entry.0 == group).map_or((0, u32::MAX), |entry| (entry.1, entry.2))
     }
 
-    fn slot(&mut self, group: u32) -> &mut (u32, u32, u32) {
+    fn slot(&mut self, group: GroupId) -> &mut (GroupId, u32, u32) {
         let at = self.0.iter().position(|entry| entry.0 == group).unwrap_or_else(|| {
             self.0.push((group, 0, u32::MAX));
             self.0.len() - 1
@@ -51,7 +53,7 @@ impl Tally {
     }
 
     /// How many of a group's pods are here.
-    pub fn held(&self, group: u32) -> u32 {
+    pub fn held(&self, group: GroupId) -> u32 {
         self.of(group).0
     }
 
@@ -99,14 +101,14 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn rules(caps: &[(u32, u32)], member: &[u32]) -> NodeRules {
-        let (caps, member) = (caps.iter().copied().collect(), member.iter().copied().collect());
-        NodeRules { caps, member, ..NodeRules::default() }
+    fn rules(caps: &[(usize, u32)], member: &[usize]) -> NodeRules {
+        let caps = caps.iter().map(|(group, cap)| (GroupId::from(*group), *cap)).collect();
+        NodeRules { caps, member: member.iter().copied().map(GroupId::from).collect(), ..NodeRules::default() }
     }
 
     #[test]
     fn company_has_to_be_there_first() {
-        let follower = NodeRules { needs: [7].into_iter().collect(), ..NodeRules::default() };
+        let follower = NodeRules { needs: [GroupId::from(7)].into_iter().collect(), ..NodeRules::default() };
         let mut tally = Tally::default();
         assert_eq!((tally.allows(&follower, 2), tally.opens(&follower, 2)), (0, 2));
         tally.add(&rules(&[], &[7]), 1);

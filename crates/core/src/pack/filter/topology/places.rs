@@ -9,6 +9,7 @@ use super::Topology;
 use crate::labels;
 use crate::pack::model::classes::{Class, RequirementSets};
 use crate::pack::model::columns::{Column, Columns};
+use crate::pack::model::ids::DomainId;
 use crate::pack::model::offers::{Mask, Offers};
 use crate::pack::model::pools::PoolView;
 use crate::pack::rounds::steps::Steps;
@@ -16,7 +17,7 @@ use crate::problem::{ExistingNode, Problem};
 use crate::requirements::{Requirement, Requirements};
 
 /// For each wide key the place of a value among its values, where it is known.
-pub(crate) type Domain = SmallVec<[Option<u32>; 2]>;
+pub(crate) type Domain = SmallVec<[Option<DomainId>; 2]>;
 
 /// Where a new node can be.
 #[derive(Debug, Clone)]
@@ -25,7 +26,7 @@ pub(crate) struct Place {
     pub mask: Mask,
     pub domain: Domain,
     /// Keys that buying does not decide, with the value that the node has to have, or `None` where it must lack the key.
-    pins: SmallVec<[(usize, Option<u32>); 1]>,
+    pins: SmallVec<[(usize, Option<DomainId>); 1]>,
 }
 
 /// Places that no more than so many keys' values make; more are not looked at.
@@ -77,7 +78,7 @@ impl Places {
                     places.narrowed.entry((*set, part.keys, place as u32)).or_insert_with(|| {
                         let mut narrow = sets[*set as usize].clone();
                         for (key, value) in &one.pins {
-                            let value = value.map(|value| places.values[*key][value as usize].as_str());
+                            let value = value.map(|value| places.values[*key][value].as_str());
                             let pin = value.map_or_else(Requirement::does_not_exist, |one| Requirement::one_of([one]));
                             narrow.add(&topology.keys[*key], pin);
                         }
@@ -142,14 +143,14 @@ impl Places {
             (0..topology.keys.len()).filter(|key| asked(*key) && Some(*key) != zone && Some(*key) != capacity_type)
         {
             let values = self.pools[key].iter().enumerate().filter(|(_, pools)| !pools.is_empty());
-            let values: Vec<Option<u32>> = values.map(|(value, _)| Some(value as u32)).collect();
+            let values: Vec<Option<DomainId>> = values.map(|(value, _)| Some(DomainId::from(value))).collect();
             // Where no node has the key there is nothing to tell apart: rules over it hold or fail alike everywhere.
             if values.is_empty() {
                 continue;
             }
-            let values: Vec<Option<u32>> =
+            let values: Vec<Option<DomainId>> =
                 values.into_iter().chain((!self.lacking[key].is_empty()).then_some(None)).collect();
-            let with = |place: &Place, value: &Option<u32>| {
+            let with = |place: &Place, value: &Option<DomainId>| {
                 let mut place = place.clone();
                 place.domain[key] = *value;
                 place.pins.push((key, *value));
@@ -163,8 +164,8 @@ impl Places {
     }
 }
 
-fn position(values: &[String], value: &str) -> Option<u32> {
-    values.iter().position(|own| own == value).map(|at| at as u32)
+fn position(values: &[String], value: &str) -> Option<DomainId> {
+    values.iter().position(|own| own == value).map(DomainId::from)
 }
 
 /// All domains of a key, with the pools whose nodes can be there: those of pools, and those of existing nodes.

@@ -10,6 +10,7 @@ use crate::labels;
 use crate::pack::filter::alternatives::{GivenUp, alternatives};
 use crate::pack::filter::taints::{Tolerated, untolerated};
 use crate::pack::model::context::{Context, Selection};
+use crate::pack::model::ids::{DomainId, GroupId};
 use crate::pack::place::draft::Draft;
 use crate::problem::PreferencePolicy;
 use crate::requirements::{Requirement, Requirements};
@@ -25,8 +26,8 @@ pub(super) fn stating(context: &Context<'_>) -> Vec<Vec<u32>> {
     let topology = &context.topology;
     let mut all: Vec<Vec<u32>> = vec![vec![]; topology.groups.len()];
     for (class, part) in (0..).zip(&topology.of_class) {
-        let stated: BTreeSet<u32> = part.levels.iter().flat_map(|level| &level.states).copied().collect();
-        stated.into_iter().for_each(|group| all[group as usize].push(class));
+        let stated: BTreeSet<GroupId> = part.levels.iter().flat_map(|level| &level.states).copied().collect();
+        stated.into_iter().for_each(|group| all[group].push(class));
     }
     all
 }
@@ -34,7 +35,7 @@ pub(super) fn stating(context: &Context<'_>) -> Vec<Vec<u32>> {
 /// The domains of a group, by their place among its key's values, in which some pool could make a node for a pod of one of
 /// the classes: by what the pod requires of a node, its tolerations and what it requests. Where its volumes are is no part
 /// of it (spec core 3.8).
-pub(super) fn reached(context: &Context<'_>, group: u32, classes: &[u32]) -> BTreeSet<u32> {
+pub(super) fn reached(context: &Context<'_>, group: GroupId, classes: &[u32]) -> BTreeSet<DomainId> {
     let key = context.topology.key_of(group);
     let mut found = BTreeSet::new();
     for class in classes.iter().map(|class| *class as usize) {
@@ -51,9 +52,9 @@ pub(super) fn reached(context: &Context<'_>, group: u32, classes: &[u32]) -> BTr
 }
 
 /// Whether the pods of a class tolerate a pool's taints, and its nodes may have all labels over which they are spread.
-fn is_open(context: &Context<'_>, group: u32, class: usize, pool: usize) -> bool {
+fn is_open(context: &Context<'_>, group: GroupId, class: usize, pool: usize) -> bool {
     let topology = &context.topology;
-    let Kind::Spread { labels, .. } = &topology.groups[group as usize].kind else { return true };
+    let Kind::Spread { labels, .. } = &topology.groups[group].kind else { return true };
     let taints = &context.problem.node_pools[context.pools[pool].index].taints;
     let tolerations = &context.classes[class].example(context.problem).tolerations;
     untolerated(taints, tolerations, true).is_none()
@@ -93,7 +94,7 @@ fn add(
     (class, pool, key): (usize, usize, usize),
     selection: &Selection,
     wanted: &Requirements,
-    found: &mut BTreeSet<u32>,
+    found: &mut BTreeSet<DomainId>,
 ) {
     let mut types = selection.types.clone();
     context.fitting(pool, &context.classes[class].first, &mut types);
@@ -101,7 +102,7 @@ fn add(
         return;
     }
     let (values, name) = (&context.places.values[key], context.topology.keys[key].as_str());
-    let place = |value: &str| values.binary_search_by(|own| own.as_str().cmp(value)).ok().map(|at| at as u32);
+    let place = |value: &str| values.binary_search_by(|own| own.as_str().cmp(value)).ok().map(DomainId::from);
     if matches!(name, labels::ZONE | labels::CAPACITY_TYPE) {
         let offers = &context.offers;
         let bought = types.iter().fold(0, |cells, at| cells | offers.available(at)) & selection.cells;
@@ -127,8 +128,8 @@ fn add(
             for value in said.flat_map(Requirement::values).filter(allowed) {
                 let Some(at) = place(value) else { continue };
                 found.insert(at);
-                if few && seen >> at & 1 == 0 {
-                    seen |= 1 << at;
+                if few && seen >> at.index() & 1 == 0 {
+                    seen |= 1 << at.index();
                     missing -= 1;
                 }
                 if missing == 0 {
@@ -146,11 +147,11 @@ fn add(
 
 impl Domains<'_, '_> {
     /// The domain of a planned node by a group's key, if it can only be in one.
-    pub fn domain_of(&self, group: u32, draft: &Draft) -> Option<u32> {
+    pub fn domain_of(&self, group: GroupId, draft: &Draft) -> Option<DomainId> {
         let context = self.context;
         let key = context.topology.key_of(group);
         let (values, name) = (&context.places.values[key], context.topology.keys[key].as_str());
-        let at = |value: &str| values.binary_search_by(|own| own.as_str().cmp(value)).ok().map(|at| at as u32);
+        let at = |value: &str| values.binary_search_by(|own| own.as_str().cmp(value)).ok().map(DomainId::from);
         if matches!(name, labels::ZONE | labels::CAPACITY_TYPE) {
             let offers = &context.offers;
             let bought = draft.types.iter().fold(0, |cells, at| cells | offers.available(at)) & draft.cells;
@@ -179,9 +180,9 @@ impl Domains<'_, '_> {
     }
 
     /// Whether a planned node takes part in a spread, by the policies of that.
-    pub fn counts_node(&self, group: u32, draft: &Draft) -> bool {
+    pub fn counts_node(&self, group: GroupId, draft: &Draft) -> bool {
         let (context, topology) = (self.context, &self.context.topology);
-        let Kind::Spread { nodes, tolerated, labels, .. } = &topology.groups[group as usize].kind else { return false };
+        let Kind::Spread { nodes, tolerated, labels, .. } = &topology.groups[group].kind else { return false };
         let view = &context.pools[draft.pool];
         let taints = &context.problem.node_pools[view.index].taints;
         let suits = |one: &Requirements| {

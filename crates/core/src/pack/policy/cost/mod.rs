@@ -79,6 +79,7 @@ pub(crate) fn pack(
     let mut open = context.pools[pool].types.clone();
     limits.keep(context.problem, &mut open);
     let open = &open;
+    let place = crowd::Open { pool, types: open };
     let mut drafts = Vec::new();
     for which in unrelated(items) {
         let shapes = Shapes::of(context, open, items, &which);
@@ -90,10 +91,10 @@ pub(crate) fn pack(
         };
         let crowd = crowd && which.iter().all(|at| !is_ruled(context, &items[*at]));
         if shapes.all.len() > shapes::MANY {
-            drafts.extend(crowd::pack(context, pool, (open, limits), (items, &which), aims));
+            drafts.extend(crowd::pack(context, place, limits, (items, &which), aims));
         } else if crowd {
             let mut other = items.to_vec();
-            let by_bundles = crowd::pack(context, pool, (open, limits), (&mut other, &which), aims);
+            let by_bundles = crowd::pack(context, place, limits, (&mut other, &which), aims);
             let by_patterns = patterns(context, pool, (open, aims), &shapes, items);
             let left = |items: &[Item<'_>]| which.iter().map(|at| items[*at].left.count()).sum::<u32>();
             let cost = |drafts: &[(Draft, u32)]| {

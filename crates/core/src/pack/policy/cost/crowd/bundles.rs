@@ -17,6 +17,13 @@ use crate::pack::model::offers::Mask;
 /// So many bundles there are at most, if there are not more kinds.
 pub(super) const MOST: usize = 160;
 
+/// So many bundles there are at most for each kind of pods.
+///
+/// More tell pods apart better, but the program needs as many patterns as there are bundles, and patterns of three
+/// bundles each: it ends its rounds before it has found them. Ten thousand jobs of 5,000 shapes, all of one kind, end at
+/// 603.7 $/h with 32 bundles after 50 rounds, and at 660 with 160 after the 60 that there are at most.
+const MOST_OF_A_KIND: usize = 32;
+
 /// A bundle is not cut for a difference of less than this factor.
 const ALIKE: f64 = 1.05;
 
@@ -97,7 +104,7 @@ impl<'c> Bundles<'c> {
         for (kind, members) in kinds.values().enumerate() {
             parts.push((kind, members.clone()));
         }
-        cut(&entries, &mut parts, most);
+        cut(&entries, &mut parts, most.min(kinds.len() * MOST_OF_A_KIND));
         let bundle = |(kind, members): (usize, Vec<usize>)| {
             let item = &items[entries[kinds[kind][0]].item];
             let mut types = item.selection.types.clone();
@@ -128,9 +135,8 @@ impl<'c> Bundles<'c> {
     }
 
     /// Finds the pods of which a node may hold so few that they need a good part of the nodes that they could be on, by a
-    /// mix of nodes that does not know of that. Says whether there are any.
-    pub fn find_crowded(&mut self, flow: &Flow, candidates: &Candidates) -> bool {
-        let mut any = false;
+    /// mix of nodes that does not know of that.
+    pub fn find_crowded(&mut self, flow: &Flow, candidates: &Candidates) {
         let mut nodes = vec![0.0; self.all.len()];
         for mix in &flow.mixes {
             candidates.all[mix.candidate].shapes.iter().for_each(|bundle| nodes[*bundle as usize] += mix.nodes);
@@ -139,10 +145,8 @@ impl<'c> Bundles<'c> {
             for at in &bundle.entries {
                 let entry = &mut self.entries[*at];
                 entry.crowded = entry.nodes() >= MANY_NODES && f64::from(entry.nodes()) > nodes * GOOD_PART;
-                any |= entry.crowded;
             }
         }
-        any
     }
 
     /// Lets each bundle be worth what the program says.

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::super::Aims;
 use super::super::candidates::{Candidate, Candidates};
+use super::Open;
 use super::bundles::{Bundles, told_by};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
@@ -87,6 +88,29 @@ enum Whose {
     Anybodys,
 }
 
+impl Whose {
+    fn next(self) -> Option<Self> {
+        match self {
+            Self::ItsCrowded => Some(Self::Its),
+            Self::Its => Some(Self::ItsLikes),
+            Self::ItsLikes => Some(Self::Anybodys),
+            Self::Anybodys => None,
+        }
+    }
+}
+
+/// A node that is being filled.
+struct Filling {
+    filled: Filled,
+    /// What it has left, and what it had.
+    room: Amounts,
+    whole: Amounts,
+    cursors: Vec<Cursor>,
+    whose: Whose,
+    /// How many pods were looked at that no step has been taken for yet.
+    looks: usize,
+}
+
 /// Where a bundle's next pod is looked for.
 struct Cursor {
     bundle: usize,
@@ -144,13 +168,13 @@ pub(super) struct Filler<'f, 'c, 'a> {
 impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
     pub fn new(
         context: &'c Context<'a>,
-        (pool, open): (usize, &'f Bits),
+        open: Open<'f>,
         (candidates, rooms): (&'f Candidates, &'f [Amounts]),
         items: &[Item<'c>],
         bundles: Bundles<'c>,
     ) -> Self {
         let items = bundles.entries.iter().map(|entry| items[entry.item].clone()).collect();
-        Self { context, pool, open, candidates, rooms, items, bundles }
+        Self { context, pool: open.pool, open: open.types, candidates, rooms, items, bundles }
     }
 
     /// How many pods of each item have got a node.
@@ -201,87 +225,100 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
     }
 
     fn filled(&mut self, candidate: usize, mut room: Amounts, one: bool, mut meant: Option<&mut Meant>) -> Filled {
-        let context = self.context;
         let whole = Amounts::from_slice(&self.rooms[candidate]);
         if one {
             room.clone_from(&whole);
         }
-        let draft = Draft::new(context, self.pool, self.open.clone());
-        let mut filled = Filled { draft, value: 0.0, taken: vec![] };
+        let draft = Draft::new(self.context, self.pool, self.open.clone());
+        let filled = Filled { draft, value: 0.0, taken: vec![] };
         let shapes = &self.candidates.all[candidate].shapes;
         let some = |bundle: &u32| !self.bundles.all[*bundle as usize].entries.is_empty();
-        let mut cursors: Vec<Cursor> = shapes
+        let cursors = shapes
             .iter()
             .filter(|bundle| some(bundle))
             .map(|bundle| Cursor { bundle: *bundle as usize, at: 0, known: None })
             .collect();
-        let mut looks = 0;
-        let mut whose = if meant.is_some() { Whose::ItsCrowded } else { Whose::Anybodys };
-        loop {
-            let mut best: Option<(f64, usize)> = None;
-            let left_of = |(have, whole): (&i64, &i64)| if *whole > 0 { *have as f64 / *whole as f64 } else { 0.0 };
-            let parts_left: SmallVec<[f64; 4]> = room.iter().zip(&whole).map(left_of).collect();
-            for (nth, cursor) in cursors.iter_mut().enumerate() {
-                let crowded = self.bundles.all[cursor.bundle].most.is_some();
-                let left = meant.as_ref().map_or(1.0, |meant| meant.left(whose, cursor.bundle, crowded));
-                if left <= 0.0 {
-                    continue;
-                }
-                looks += 1;
-                let Some(entry) = next(&self.bundles, cursor, &room, &mut looks) else { continue };
-                if cursor.known.as_ref().is_none_or(|(known, _)| *known != entry) {
-                    cursor.known = Some((entry, Fit::of(self.bundles.entries[entry].requests, &whole)));
-                }
-                let score = cursor.known.as_ref().map_or(0.0, |(_, fit)| fit.score(&parts_left));
-                if best.is_none_or(|(most, _)| score > most) {
-                    best = Some((score, nth));
-                }
-            }
-            if looks >= LOOKS_A_STEP {
-                if !context.work(looks / LOOKS_A_STEP) {
-                    break;
-                }
-                looks %= LOOKS_A_STEP;
-            }
-            let Some((_, nth)) = best else {
-                whose = match whose {
-                    Whose::ItsCrowded => Whose::Its,
-                    Whose::Its => Whose::ItsLikes,
-                    Whose::ItsLikes => Whose::Anybodys,
-                    Whose::Anybodys => break,
-                };
-                continue;
-            };
-            let cursor = &mut cursors[nth];
-            let bundle = cursor.bundle;
-            let entry = self.bundles.all[bundle].entries[cursor.at];
-            let crowded = self.bundles.all[bundle].most.is_some();
-            let left = meant.as_ref().map_or(f64::INFINITY, |meant| meant.left(whose, bundle, crowded));
-            let each = self.bundles.entries[entry].weight / self.bundles.all[bundle].weight;
-            let most = if one { 1 } else { (left / each).ceil().clamp(1.0, f64::from(u32::MAX)) as u32 };
-            let taken = self.take(entry, most, &mut filled, (&room, &whole));
-            if taken == 0 {
-                cursor.at += 1;
-                continue;
-            }
-            let own = &mut self.bundles.entries[entry];
-            own.left -= taken;
-            let part = each * f64::from(taken);
-            filled.value += self.bundles.all[bundle].value * part;
-            if let Some(meant) = meant.as_deref_mut() {
-                meant.node[bundle] -= part;
-                meant.all[bundle] -= part;
-            }
-            room.iter_mut().zip(own.requests).for_each(|(have, asked)| *have -= asked * i64::from(taken));
-            filled.taken.push((entry, bundle, taken));
-            if own.left == 0 || (crowded && own.cap <= taken) {
-                cursor.at += 1;
-            }
-            if one {
+        let whose = if meant.is_some() { Whose::ItsCrowded } else { Whose::Anybodys };
+        let mut filling = Filling { filled, room, whole, cursors, whose, looks: 0 };
+        while let Some(nth) = self.choose(&mut filling, meant.as_deref()) {
+            if self.put(&mut filling, nth, one, meant.as_deref_mut()) && one {
                 break;
             }
         }
-        filled
+        filling.filled
+    }
+
+    /// The cursor whose next pod is put in: of those whose turn it is. None when no pod fits, or the work is spent.
+    fn choose(&self, filling: &mut Filling, meant: Option<&Meant>) -> Option<usize> {
+        loop {
+            let best = self.best(filling, meant);
+            if filling.looks >= LOOKS_A_STEP {
+                if !self.context.work(filling.looks / LOOKS_A_STEP) {
+                    return None;
+                }
+                filling.looks %= LOOKS_A_STEP;
+            }
+            if best.is_some() {
+                return best;
+            }
+            filling.whose = filling.whose.next()?;
+        }
+    }
+
+    /// The cursor whose next pod goes best with what the node has left.
+    fn best(&self, filling: &mut Filling, meant: Option<&Meant>) -> Option<usize> {
+        let Filling { room, whole, cursors, whose, looks, .. } = filling;
+        let mut best: Option<(f64, usize)> = None;
+        let left_of = |(have, whole): (&i64, &i64)| if *whole > 0 { *have as f64 / *whole as f64 } else { 0.0 };
+        let parts_left: SmallVec<[f64; 4]> = room.iter().zip(&*whole).map(left_of).collect();
+        for (nth, cursor) in cursors.iter_mut().enumerate() {
+            let crowded = self.bundles.all[cursor.bundle].most.is_some();
+            let left = meant.map_or(1.0, |meant| meant.left(*whose, cursor.bundle, crowded));
+            if left <= 0.0 {
+                continue;
+            }
+            *looks += 1;
+            let Some(entry) = next(&self.bundles, cursor, room, looks) else { continue };
+            if cursor.known.as_ref().is_none_or(|(known, _)| *known != entry) {
+                cursor.known = Some((entry, Fit::of(self.bundles.entries[entry].requests, whole)));
+            }
+            let score = cursor.known.as_ref().map_or(0.0, |(_, fit)| fit.score(&parts_left));
+            if best.is_none_or(|(most, _)| score > most) {
+                best = Some((score, nth));
+            }
+        }
+        best.map(|(_, nth)| nth)
+    }
+
+    /// Puts pods of a cursor's entry on the node, no more than are meant for it; says whether any could be.
+    fn put(&mut self, filling: &mut Filling, nth: usize, one: bool, meant: Option<&mut Meant>) -> bool {
+        let Filling { filled, room, whole, cursors, whose, .. } = filling;
+        let cursor = &mut cursors[nth];
+        let bundle = cursor.bundle;
+        let entry = self.bundles.all[bundle].entries[cursor.at];
+        let crowded = self.bundles.all[bundle].most.is_some();
+        let left = meant.as_ref().map_or(f64::INFINITY, |meant| meant.left(*whose, bundle, crowded));
+        let each = self.bundles.entries[entry].weight / self.bundles.all[bundle].weight;
+        let most = if one { 1 } else { (left / each).ceil().clamp(1.0, f64::from(u32::MAX)) as u32 };
+        let taken = self.take(entry, most, filled, (room, whole));
+        if taken == 0 {
+            cursor.at += 1;
+            return false;
+        }
+        let own = &mut self.bundles.entries[entry];
+        own.left -= taken;
+        let part = each * f64::from(taken);
+        filled.value += self.bundles.all[bundle].value * part;
+        if let Some(meant) = meant {
+            meant.node[bundle] -= part;
+            meant.all[bundle] -= part;
+        }
+        room.iter_mut().zip(own.requests).for_each(|(have, asked)| *have -= asked * i64::from(taken));
+        filled.taken.push((entry, bundle, taken));
+        if own.left == 0 || (crowded && own.cap <= taken) {
+            cursor.at += 1;
+        }
+        true
     }
 
     /// Puts pods of an entry on a node, some at a time; says how many.

@@ -45,11 +45,19 @@ const ROUGHLY: usize = 32;
 const MOST_AGAIN: usize = 2;
 const AGAIN: usize = 64;
 
+/// Where nodes are planned.
+#[derive(Clone, Copy)]
+pub(super) struct Open<'o> {
+    pub pool: usize,
+    /// The types that limits leave.
+    pub types: &'o Bits,
+}
+
 /// Plans nodes of one pool for some of the items; takes what it places off their counts.
 pub(super) fn pack(
     context: &Context<'_>,
-    pool: usize,
-    (open, limits): (&Bits, &Limits),
+    open: Open<'_>,
+    limits: &Limits,
     (items, which): (&mut [Item<'_>], &[usize]),
     aims: Aims,
 ) -> Vec<(Draft, u32)> {
@@ -57,15 +65,15 @@ pub(super) fn pack(
     let mut again = 0;
     loop {
         let most = if again == 0 { bundles::MOST } else { AGAIN };
-        let program = Program::of(context, (pool, open), (items, which), most, aims);
+        let program = Program::of(context, open, (items, which), most, aims);
         let last = again == MOST_AGAIN || !program.is_crowded();
-        program.carry_out(context, (pool, open), items, last, &mut drafts);
+        program.carry_out(context, open, items, last, &mut drafts);
         if last {
             break;
         }
         again += 1;
     }
-    drafts.extend(what_no_bundle_holds(context, pool, (items, which), limits));
+    drafts.extend(what_no_bundle_holds(context, open.pool, (items, which), limits));
     drafts
 }
 
@@ -81,7 +89,7 @@ impl<'c> Program<'c> {
     /// For those of some items that are left, in so many bundles. What is crowded is found by a rough one.
     fn of(
         context: &'c Context<'_>,
-        place: (usize, &Bits),
+        open: Open<'_>,
         (items, which): (&[Item<'_>], &[usize]),
         most: usize,
         aims: Aims,
@@ -89,24 +97,24 @@ impl<'c> Program<'c> {
         let left: Vec<usize> = which.iter().copied().filter(|at| !items[*at].left.is_none()).collect();
         let mut entries = bundles::entries(context, items, &left);
         if entries.iter().any(|entry| entry.nodes() >= bundles::MANY_NODES) {
-            let mut rough = Self::with(context, place, items, (entries, ROUGHLY), aims);
+            let mut rough = Self::with(context, open, items, (entries, ROUGHLY), aims);
             rough.bundles.find_crowded(&rough.flow, &rough.candidates);
             entries = rough.bundles.entries;
         }
-        Self::with(context, place, items, (entries, most), aims)
+        Self::with(context, open, items, (entries, most), aims)
     }
 
     fn with(
         context: &'c Context<'_>,
-        (pool, open): (usize, &Bits),
+        open: Open<'_>,
         items: &[Item<'_>],
         (entries, most): (Vec<Entry<'c>>, usize),
         aims: Aims,
     ) -> Self {
-        let mut bundles = Bundles::of(context, open, items, entries, most);
-        let candidates = Candidates::of(context, pool, &bundles.shapes(), aims);
+        let mut bundles = Bundles::of(context, open.types, items, entries, most);
+        let candidates = Candidates::of(context, open.pool, &bundles.shapes(), aims);
         let rooms: Vec<_> = (0..candidates.all.len())
-            .map(|at| fill::varied_room(context, pool, (&candidates.all[at], candidates.aims), &bundles))
+            .map(|at| fill::varied_room(context, open.pool, (&candidates.all[at], candidates.aims), &bundles))
             .collect();
         let flow = fluid::best(context, &bundles, &candidates, &rooms);
         bundles.set_values(&flow);
@@ -124,13 +132,13 @@ impl Program<'_> {
     fn carry_out(
         self,
         context: &Context<'_>,
-        place: (usize, &Bits),
+        open: Open<'_>,
         items: &mut [Item<'_>],
         all: bool,
         drafts: &mut Vec<(Draft, u32)>,
     ) {
         let Self { bundles, candidates, rooms, flow } = self;
-        let mut filler = Filler::new(context, place, (&candidates, &rooms), items, bundles);
+        let mut filler = Filler::new(context, open, (&candidates, &rooms), items, bundles);
         let mut parts = Vec::new();
         for mix in flow.mixes {
             let candidate = mix.candidate;

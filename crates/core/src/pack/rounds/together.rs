@@ -1,0 +1,95 @@
+//! Nodes for pods that have to be on a node with others.
+//!
+//! Say b has to be on a node with a, and a states nothing. A node for a alone may have no room for b, so the node is opened
+//! with one of each, and then filled: with as many of b as it holds, and with other classes that have to be with somebody.
+//! Only then are nodes planned for those that state no company (`new_nodes`): they would take the places otherwise.
+
+use super::solve::Plan;
+use crate::pack::model::ids::GroupId;
+use crate::pack::model::reserved::Room;
+use crate::pack::place::assign::Together;
+use crate::pack::place::draft::Draft;
+
+impl Plan<'_, '_> {
+    /// Plans nodes for pods that have to be on a node with others; says whether there was any.
+    pub(in crate::pack) fn plan_together(&mut self, chosen: &[usize]) -> bool {
+        let context = self.context;
+        let company = |at: &usize| !context.topology.of_class[*at].company.is_empty();
+        let followers: Vec<usize> = chosen.iter().copied().filter(company).collect();
+        let mut progress = false;
+        for at in &followers {
+            while let Some(draft) = self.gather(*at, &followers, chosen) {
+                let reserved = draft.cells & context.offers.reserved;
+                if self.admit(draft, 1) {
+                    progress = true;
+                } else if reserved != 0 {
+                    self.reservations.close(reserved);
+                } else {
+                    break;
+                }
+            }
+        }
+        progress
+    }
+
+    /// A node for pods of a class and for those that they have to be with; of reserved capacity if that holds as many.
+    fn gather(&self, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
+        let reserved = self.context.offers.reserved;
+        let first = self.gather_in(self.room(), at, followers, chosen);
+        if first.as_ref().map_or(reserved == 0, |draft| draft.cells & reserved == 0) {
+            return first;
+        }
+        let bought = Room { open: self.room().open & !reserved, ..self.room() };
+        let second = self.gather_in(bought, at, followers, chosen);
+        let pods = |draft: &Option<Draft>| draft.as_ref().map_or(0, Draft::pods);
+        if pods(&second) > pods(&first) { second } else { first }
+    }
+
+    fn gather_in(&self, room: Room<'_>, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
+        let context = self.context;
+        if !context.work(chosen.len()) {
+            return None;
+        }
+        let company = &context.topology.of_class[at].company;
+        let together = Together::new(context, room);
+        let waiting = |at: usize| self.waiting(at).into_iter().map(move |(spot, left)| (at, spot, left));
+        for own in waiting(at) {
+            let others = chosen.iter().filter(|other| **other != at);
+            let suits = |other: &&usize| {
+                let part = &context.topology.of_class[**other];
+                part.company.is_empty()
+                    && company.iter().all(|group| context.node_rules(**other as u32).member.contains(group))
+            };
+            // Those that wait for company themselves may wait for these.
+            let mut first: Vec<&usize> = others.filter(suits).collect();
+            first.sort_by_key(|other| context.topology.follows(**other));
+            let first = first.into_iter().flat_map(|other| waiting(*other));
+            let mut draft = first.filter_map(|first| together.open(first, Some(own))).next();
+            if draft.is_none() && self.may_be_first(at) {
+                draft = together.open(own, None);
+            }
+            let Some(mut draft) = draft else { continue };
+            for follower in std::iter::once(at).chain(followers.iter().copied().filter(|other| *other != at)) {
+                for (follower, spot, left) in waiting(follower) {
+                    together.add(&mut draft, (follower, spot, left));
+                }
+            }
+            return Some(draft);
+        }
+        None
+    }
+
+    /// The first of its kind may be alone, if it is its own company and there is no other anywhere.
+    pub(in crate::pack) fn may_be_first(&self, at: usize) -> bool {
+        let own = &self.context.node_rules(at as u32).member;
+        let there = |group: &GroupId| self.existing.holds(*group) || self.is_placed(*group);
+        self.context.topology.of_class[at].company.iter().all(|group| own.contains(group) && !there(group))
+    }
+
+    /// Whether a pod of a group has been placed in this round.
+    fn is_placed(&self, group: GroupId) -> bool {
+        let context = self.context;
+        let placed = |at: usize| (self.left[at] as usize) < context.classes[at].pods.len();
+        (0..self.left.len()).any(|at| placed(at) && context.node_rules(at as u32).member.contains(&group))
+    }
+}
