@@ -1,7 +1,12 @@
 //! Consolidates the nodes of workload files and prints what came of it:
-//! `cargo run --release -p dovetail-core --example consolidate -- FILE…`. `PER_MOVE` sets what a move is worth avoiding,
+//! `cargo run --release -p dovetail-core --example consolidate -- FILE…`,
+//! or `half:2000` for 2,000 generated nodes at 40 %. `PER_MOVE` sets what a move is worth avoiding,
 //! `MANY` opens the gate `ManyToManyConsolidation`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a tool for developers: a file that cannot be read ends it
+
+#[allow(dead_code)]
+#[path = "../benches/support/mod.rs"]
+mod support;
 
 /// As in the program.
 #[global_allocator]
@@ -11,21 +16,30 @@ use std::io::Read;
 use std::time::Instant;
 
 use dovetail_core::Problem;
-use dovetail_core::disruption::methods::{Cluster, Settings, decide, settle};
+use dovetail_core::disruption::methods::{Cluster, Settings, decide, price_bound, settle};
 use dovetail_core::pack::{Options, solve};
 use jiff::Timestamp;
 
+/// The problem of a workload file, or of `half:NODES`: nodes at 40 % of their cpus.
+fn read(path: &str) -> Problem {
+    if let Some(nodes) = path.strip_prefix("half:") {
+        return support::nodes::occupied(nodes.parse().unwrap(), 350);
+    }
+    let mut bytes = std::fs::read(path).unwrap();
+    if path.ends_with(".gz") {
+        let mut plain = Vec::new();
+        flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).unwrap();
+        bytes = plain;
+    }
+    serde_json::from_slice(&bytes).unwrap()
+}
+
 fn main() {
     for path in std::env::args().skip(1) {
-        let mut bytes = std::fs::read(&path).unwrap();
-        if path.ends_with(".gz") {
-            let mut plain = Vec::new();
-            flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).unwrap();
-            bytes = plain;
-        }
-        let problem: Problem = serde_json::from_slice(&bytes).unwrap();
+        let problem = read(&path);
         let nodes = problem.existing_nodes.len();
         let cluster = Cluster::of_workload(problem);
+        let bound = price_bound(&cluster).unwrap();
         let fresh = Problem { existing_nodes: vec![], ..cluster.problem().clone() };
         let start = Instant::now();
         let packing = solve(&fresh, &Options::default());
@@ -43,12 +57,13 @@ fn main() {
         let settled = settle(cluster, &settings, now, &|nodes| nodes).unwrap();
         let ms = start.elapsed().as_secs_f64() * 1e3;
         println!(
-            "{path}: {nodes} nodes {:.2} $/h -> {} nodes {:.2} $/h, fresh {:.2} ({:.3}) in {fresh_ms:.1} ms; {} moves, {} commands, {} launched, {} rounds, decide {decide_ms:.1} ms, settle {ms:.1} ms",
+            "{path}: {nodes} nodes {:.2} $/h -> {} nodes {:.2} $/h, fresh {:.2} ({:.3}) in {fresh_ms:.1} ms, bound {bound:.2} ({:.3}); {} moves, {} commands, {} launched, {} rounds, decide {decide_ms:.1} ms, settle {ms:.1} ms",
             settled.price.0,
             settled.cluster.nodes().len(),
             settled.price.1,
             packing.total_price,
             settled.price.1 / packing.total_price,
+            settled.price.1 / bound,
             settled.moved,
             settled.commands.len(),
             settled.launched,
