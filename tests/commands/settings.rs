@@ -12,7 +12,8 @@ const INTRODUCTION: &str = "\
 gives them; the flag wins, and a variable that is empty counts as not given. Durations are Go's
 (`500ms`, `1m30s`), booleans `true` or `false` (the flag alone is `true`, a value follows `=`). A
 value that makes no sense ends the process with status 2 before anything is done; the message says
-what is allowed. In a scenario, `settings` takes the same names.
+what is allowed. In a scenario, `settings` takes the same names. The chart takes nearly all of them
+under `settings`, in Karpenter's spelling (`settings.batchMaxDuration`).
 ";
 
 fn page() -> String {
