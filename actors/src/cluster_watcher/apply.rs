@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use actix::prelude::*;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{Applied, ClusterState, Kind};
 use dovetail_core::lifecycle::{self, Stage};

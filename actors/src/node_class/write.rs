@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use actix::prelude::*;
 use dovetail_api::names::conditions::{FALSE, READY, TRUE, UNKNOWN};
 use dovetail_api::names::{NODE_CLASS_FINALIZER, annotations};
 use dovetail_api::unimplemented;

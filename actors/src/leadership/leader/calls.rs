@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 
-use actix::prelude::*;
 use dovetail_api::names::annotations;
 use dovetail_core::cluster_state::Kind;
 use dovetail_core::lease::{self, LeaseInput, LeaseSettings, LeaseView, LeaseWrite};
