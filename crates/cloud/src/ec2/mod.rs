@@ -21,6 +21,7 @@ mod reservations;
 mod sdk;
 mod template;
 mod template_data;
+mod template_text;
 mod validation;
 
 use std::collections::{BTreeMap, BTreeSet};
