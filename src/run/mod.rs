@@ -74,7 +74,7 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
     let starting = async {
         tokio::select! {
             biased;
-            parts = parts(settings, &target, (identity.clone(), rng_seed), heard) => parts,
+            parts = parts(settings, &target, identity.clone(), rng_seed, heard) => parts,
             () = heart::beat_before(health.clone()) => Err(Failure::System("the heart stopped".into())),
         }
     };
@@ -92,7 +92,7 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
         biased;
         signal = signals.next() => Ok(signal),
         why = exit.wait() => Err(why),
-        () = heart::beat(&replica, (&identity, &latest), health, metrics) => Err("the heart stopped".into()),
+        () = heart::beat(&replica, &identity, &latest, health, metrics) => Err("the heart stopped".into()),
     };
     if let Ok(signal) = &ended {
         tracing::info!(logger = "run", "{signal}: giving the lease back, a second signal ends at once");
@@ -118,7 +118,8 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
 async fn parts(
     settings: Settings,
     target: &Target,
-    (identity, rng_seed): (String, u64),
+    identity: String,
+    rng_seed: u64,
     heard: Heard,
 ) -> Result<ReplicaParts, Failure> {
     let counted = heard.metrics.clone();

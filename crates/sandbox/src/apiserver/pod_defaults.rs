@@ -83,7 +83,8 @@ impl ApiServer {
 /// What is there of a kind in a namespace; of a kind that has none, in the empty one.
 fn objects<'a>(
     state: &'a State,
-    (group, resource): (&str, &str),
+    group: &str,
+    resource: &str,
     space: &'a str,
 ) -> impl Iterator<Item = (String, &'a Value)> {
     let table = state.registry.rid(group, resource).map(|rid| state.table(rid));
@@ -93,9 +94,9 @@ fn objects<'a>(
 }
 
 fn policies(state: &State, space: &str) -> Policies {
-    let priorities = objects(state, ("scheduling.k8s.io", "priorityclasses"), "");
-    let runtimes = objects(state, ("node.k8s.io", "runtimeclasses"), "");
-    let ranges = objects(state, ("", "limitranges"), space);
+    let priorities = objects(state, "scheduling.k8s.io", "priorityclasses", "");
+    let runtimes = objects(state, "node.k8s.io", "runtimeclasses", "");
+    let ranges = objects(state, "", "limitranges", space);
     let ranges: BTreeMap<_, _> = ranges.map(|(name, range)| (name, LimitRange::from_json(range))).collect();
     Policies {
         priority_classes: priorities.map(|(name, class)| (name, PriorityClass::from_json(class))).collect(),
@@ -106,7 +107,7 @@ fn policies(state: &State, space: &str) -> Policies {
 
 /// Holds a new pod against the namespace's ResourceQuotas, by the pods that are there.
 fn quotas(state: &State, space: &str, pod: &Value) -> std::result::Result<(), String> {
-    let counting = objects(state, ("", "resourcequotas"), space).map(|(_, quota)| Quota::from_json(quota));
+    let counting = objects(state, "", "resourcequotas", space).map(|(_, quota)| Quota::from_json(quota));
     let counting: Vec<Quota> = counting.filter(|quota| quota.counts(pod)).collect();
     if counting.is_empty() {
         return Ok(());
@@ -121,7 +122,7 @@ fn quotas(state: &State, space: &str, pod: &Value) -> std::result::Result<(), St
 /// What the pods of a namespace use of a quota.
 pub fn used(state: &State, space: &str, quota: &Quota) -> Charge {
     let mut used = Charge::new();
-    let counted = objects(state, ("", "pods"), space).filter(|(_, pod)| quota.counts(pod));
+    let counted = objects(state, "", "pods", space).filter(|(_, pod)| quota.counts(pod));
     counted.for_each(|(_, pod)| add(&mut used, &charge_of(pod)));
     used
 }

@@ -89,7 +89,7 @@ impl Kubelets {
         let Some((capacity, mut allocatable)) = machine::resources(&self.region, instance, config) else { return };
         let name = instance.hostname.clone();
         self.has_less(instance, &mut allocatable);
-        let mut node = node::object(ctx, &self.region, instance, config, (&capacity, &allocatable));
+        let mut node = node::object(ctx, &self.region, instance, config, &capacity, &allocatable);
         self.joins_otherwise(instance, &mut node);
         let created = ctx.kube.create(Kind::Node, node);
         if let Err(error) = created {

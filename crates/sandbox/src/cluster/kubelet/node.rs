@@ -37,7 +37,8 @@ pub(super) fn object(
     region: &Region,
     instance: &Instance,
     config: &NodeConfig,
-    (capacity, allocatable): (&Resources, &Resources),
+    capacity: &Resources,
+    allocatable: &Resources,
 ) -> Value {
     let mut taints: Vec<Value> = config.taints.iter().filter_map(|t| serde_json::to_value(t).ok()).collect();
     taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));

@@ -14,6 +14,15 @@ use super::volumes::VolumePlan;
 use crate::cluster::cache::Key;
 use crate::globs::glob_matches;
 
+/// The pod that a node is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asking<'a> {
+    /// Its namespace and name.
+    pub key: &'a Key,
+    /// Its priority: room that is kept for pods of less counts as free.
+    pub priority: i32,
+}
+
 /// Why a node does not do. Its text is kube-scheduler's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
@@ -146,11 +155,11 @@ impl Plan {
     }
 
     /// The nodes that pass every filter for a pod of this priority; when there is none, why.
-    pub(crate) fn feasible(&self, state: &State, id: ClassId, pod: (&Key, i32)) -> Result<Vec<Slot>, Diagnosis> {
+    pub(crate) fn feasible(&self, state: &State, id: ClassId, pod: Asking<'_>) -> Result<Vec<Slot>, Diagnosis> {
         let (mut found, mut diagnosis) = (Vec::new(), Diagnosis::default());
         for (slot, node) in state.nodes() {
             diagnosis.nodes += 1;
-            if self.passes(state, id, (slot, node), pod, &mut diagnosis) {
+            if self.passes(state, id, slot, node, pod, &mut diagnosis) {
                 found.push(slot);
             }
         }
@@ -158,24 +167,25 @@ impl Plan {
     }
 
     /// Whether one node passes every filter.
-    pub(crate) fn is_feasible(&self, state: &State, id: ClassId, slot: Slot, pod: (&Key, i32)) -> bool {
+    pub(crate) fn is_feasible(&self, state: &State, id: ClassId, slot: Slot, pod: Asking<'_>) -> bool {
         let node = state.nodes[slot].as_ref();
-        node.is_some_and(|node| self.passes(state, id, (slot, node), pod, &mut Diagnosis::default()))
+        node.is_some_and(|node| self.passes(state, id, slot, node, pod, &mut Diagnosis::default()))
     }
 
     fn passes(
         &self,
         state: &State,
         id: ClassId,
-        (slot, node): (Slot, &Node),
-        (pod, priority): (&Key, i32),
+        slot: Slot,
+        node: &Node,
+        pod: Asking<'_>,
         diagnosis: &mut Diagnosis,
     ) -> bool {
         if let Some(reason) = state.verdict(id, slot).and_then(|v| v.refused.as_ref()) {
             diagnosis.note(reason.clone());
             return false;
         }
-        let kept = state.kept_room(node, pod, priority);
+        let kept = state.kept_room(node, pod.key, pod.priority);
         let ports = kept.as_ref().map_or(&node.ports, |kept| &kept.ports);
         if ports.iter().any(|taken| self.class.host_ports.iter().any(|p| p.conflicts(taken))) {
             diagnosis.note(Reason::Ports);

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::class::{Class, Surroundings};
-use self::filter::Plan;
+use self::filter::{Asking, Plan};
 use self::node::Node;
 use self::queue::SchedulingQueue;
 use self::selector::{Labels, Selector};
@@ -112,7 +112,7 @@ impl Scheduler {
 
     fn schedule(&mut self, ctx: &mut Context, key: &Key, now: Instant) {
         let Some((id, priority)) = self.queue.get(key).map(|p| (p.class, p.priority)) else { return };
-        match self.find(&ctx.cache, id, (key, priority)) {
+        match self.find(&ctx.cache, id, Asking { key, priority }) {
             Ok((slot, plan)) => self.assume(ctx, key, id, slot, &plan),
             Err(message) => {
                 self.queue.park(key, now);
@@ -125,8 +125,8 @@ impl Scheduler {
 
     /// The node for a pod of the class, or why there is none. What is found for a pod that is nominated to a node counts for
     /// that one alone.
-    fn find(&mut self, cache: &Cache, id: ClassId, pod: (&Key, i32)) -> Result<(Slot, Plan), Rc<str>> {
-        if self.state.nominated.node_of(pod.0).is_some() {
+    fn find(&mut self, cache: &Cache, id: ClassId, pod: Asking<'_>) -> Result<(Slot, Plan), Rc<str>> {
+        if self.state.nominated.node_of(pod.key).is_some() {
             return self.try_find(cache, id, pod).map_err(Into::into);
         }
         if let Some((version, message)) = &self.state.classes[id].failed
@@ -142,14 +142,14 @@ impl Scheduler {
         })
     }
 
-    fn try_find(&mut self, cache: &Cache, id: ClassId, pod: (&Key, i32)) -> Result<(Slot, Plan), String> {
+    fn try_find(&mut self, cache: &Cache, id: ClassId, pod: Asking<'_>) -> Result<(Slot, Plan), String> {
         let class = self.state.classes[id].class.clone();
         let volumes = VolumePlan::new(cache, &self.state, &class);
         let nodes = self.state.by_name.len();
         let volumes = volumes.map_err(|why| format!("0/{nodes} nodes are available: {why}."))?;
         let plan = Plan::new(&mut self.state, id, volumes);
         if let Some(slot) =
-            self.state.nominated_slot(pod.0).filter(|slot| plan.is_feasible(&self.state, id, *slot, pod))
+            self.state.nominated_slot(pod.key).filter(|slot| plan.is_feasible(&self.state, id, *slot, pod))
         {
             return Ok((slot, plan));
         }
