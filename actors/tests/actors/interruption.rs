@@ -8,11 +8,7 @@ use std::time::Duration;
 use dovetail_actors::Settings;
 use dovetail_core::clock::Clock as _;
 use serde_json::json;
-use world::{Spoil, World, run};
-
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
+use world::{Spoil, World, run, seconds};
 
 fn listening() -> Settings {
     Settings { interruption_queue: "demo".into(), ..Settings::default() }
