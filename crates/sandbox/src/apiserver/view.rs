@@ -1,6 +1,6 @@
 //! The form in which a client sees an object: its version, and whether it wants it whole, its metadata only, or a table.
 use super::columns;
-use super::registry::{Found, api_version};
+use super::registry::{FoundResource, api_version};
 use super::store::{Object, written};
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -52,7 +52,7 @@ impl Form {
 /// How a client sees a resource.
 #[derive(Clone, Debug)]
 pub struct View {
-    found: Found,
+    found: FoundResource,
     form: Form,
     plain: bool,
     now: Timestamp,
@@ -60,7 +60,7 @@ pub struct View {
 
 impl View {
     /// The view of a request.
-    pub fn new(found: &Found, form: Form, now: Timestamp) -> Self {
+    pub fn new(found: &FoundResource, form: Form, now: Timestamp) -> Self {
         let plain =
             form == Form::Whole && found.group == found.def.group && found.version.name == found.def.stored().name;
         View { found: found.clone(), form, plain, now }
