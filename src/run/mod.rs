@@ -30,7 +30,7 @@ pub use options::RunArgs;
 
 use ask::Asker;
 use clock::SystemClock;
-use connect::Target;
+use connect::ApiTarget;
 use heart::{CountedJournal, Heard};
 use pool::PoolSolver;
 use process::{Signals, VERSION};
@@ -58,7 +58,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     ended
 }
 
-async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
+async fn live(settings: Settings, target: ApiTarget) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let rng_seed = fastrand::u64(..);
     let identity = process::identity(rng_seed);
@@ -117,7 +117,7 @@ async fn live(settings: Settings, target: Target) -> Result<(), Failure> {
 /// Looks at everything that has to be so, and puts a replica together.
 async fn parts(
     settings: Settings,
-    target: &Target,
+    target: &ApiTarget,
     identity: String,
     rng_seed: u64,
     heard: Heard,
